@@ -44,7 +44,7 @@ pub struct Section {
     /// Its progress over time.
     pub series: Vec<Series>,
     /// Its latency distributions.
-    pub distributions: Vec<Distribution>,
+    pub distributions: Vec<TimeSummary>,
     /// Names and values below the table.
     pub facts: Facts,
     /// Sentences below the facts.
@@ -330,7 +330,7 @@ pub struct Series {
 
 /// A distribution of durations.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Distribution {
+pub struct TimeSummary {
     /// What was timed.
     pub name: String,
     /// The unit of the values.

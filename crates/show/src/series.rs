@@ -5,7 +5,7 @@ use stormlp_core::report::{self, Interval};
 
 use crate::chart::Bar;
 use crate::document::{Column, Quantity, Table};
-pub use crate::document::{Distribution, Series};
+pub use crate::document::{Series, TimeSummary};
 
 /// Minimum number of intervals for a chart over time.
 const FEWEST: usize = 8;
@@ -84,7 +84,7 @@ impl Series {
     }
 }
 
-impl Distribution {
+impl TimeSummary {
     /// A distribution of times in microseconds.
     pub fn of(name: impl Into<String>, us: &LatencyUs) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Table {
     }
 
     /// One row for each distribution; all in the same table have the same unit.
-    pub(crate) fn of_distributions(distributions: &[Distribution]) -> Option<Self> {
+    pub(crate) fn of_distributions(distributions: &[TimeSummary]) -> Option<Self> {
         let first = distributions.first()?;
         let drops = [0, 0, 2, 0, 3, 0];
         let numbers = first.percentiles.iter().zip(drops);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::architecture::{Architecture, DataType};
 use super::choice::Container;
 use super::parallelism::{Parallelism, Position, ZeroStage};
-use super::torch::{FileTensors, Framing, TensorGroup};
+use super::torch::{FileFraming, FileTensors, TensorGroup};
 
 /// One file of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl Layout {
         let mut files = self.rank_files(rank);
         if container == Container::Torch {
             for (file, tensors) in files.iter_mut().zip(self.rank_tensors(rank)) {
-                file.bytes = Framing::of(&tensors).file_bytes;
+                file.bytes = FileFraming::of(&tensors).file_bytes;
             }
         }
         files

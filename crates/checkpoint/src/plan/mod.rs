@@ -49,5 +49,5 @@ pub use parse::parse;
 pub use request::CheckpointRequest;
 pub use resolve::{Resolution, resolve};
 pub use scale::Scaling;
-pub use torch::{FileTensors, Framing, TensorGroup};
+pub use torch::{FileFraming, FileTensors, TensorGroup};
 pub use workload::{CheckpointWorkload, HOST_RANKS, Mode};

@@ -26,7 +26,7 @@ pub const PAUSE_SECONDS: f64 = 5.0;
 pub const MEMORIES: u64 = 3;
 
 /// A rule: its numbers, whether it holds, and how it is broken.
-type Rule = (Numbers, bool, String);
+type CheckedRule = (Numbers, bool, String);
 
 /// Section numbers of a rule in v2.0 and v3.0.
 type Numbers = (&'static str, &'static str);
@@ -72,7 +72,7 @@ pub(super) fn closed_problems(plan: &CheckpointPlan, host: &HostFacts, problems:
 }
 
 /// Model, ranks and size.
-fn of_the_model(plan: &CheckpointPlan) -> Vec<Rule> {
+fn of_the_model(plan: &CheckpointPlan) -> Vec<CheckedRule> {
     let mut known = builtin::names().filter_map(builtin::load);
     let Some(model) = known.find(|model| is_same(model, &plan.request.workload, plan.mode)) else {
         let what = format!("`{}` is not one of MLPerf's models as defined", plan.model);
@@ -126,7 +126,7 @@ pub fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
 }
 
 /// Counts, pauses, syncing, and what may happen between saves and restores.
-fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
+fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<CheckedRule> {
     let (writes, reads) = (plan.writes, plan.request.reads.unwrap_or(plan.restores.len() as u32));
     let written = plan.total_bytes.saturating_mul(u64::from(COUNT));
     let memory = host.memory_bytes;
@@ -174,7 +174,7 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
 }
 
 /// Since v3, results must be on a different file system than the checkpoints.
-fn of_results(plan: &CheckpointPlan) -> Vec<Rule> {
+fn of_results(plan: &CheckpointPlan) -> Vec<CheckedRule> {
     let beside = plan.request.results_beside_data.iter();
     let rule = |folder: &PathBuf| {
         let folder = folder.display().to_string();
@@ -189,7 +189,7 @@ fn of_results(plan: &CheckpointPlan) -> Vec<Rule> {
 }
 
 /// How bytes are moved: fixed by the edition, so nothing can be tuned.
-fn of_transfers(plan: &CheckpointPlan) -> Vec<Rule> {
+fn of_transfers(plan: &CheckpointPlan) -> Vec<CheckedRule> {
     let direct = plan.profile != CheckpointProfile::V2;
     let (paths, fits) = match plan.path() {
         PathKind::Buffered => ("", true),

@@ -45,7 +45,7 @@ pub struct FileTensors {
 
 /// Everything in a file except its tensors' bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Framing {
+pub struct FileFraming {
     /// Size of the file in bytes.
     pub file_bytes: u64,
     /// Offset and bytes of each part, in ascending order.
@@ -58,7 +58,7 @@ pub(super) fn most_overhead(tensors: u64) -> u64 {
     (1 << 14) + 1024 * tensors
 }
 
-impl Framing {
+impl FileFraming {
     /// The framing of a file with `tensors`.
     pub fn of(tensors: &FileTensors) -> Self {
         let mut zip = Zip::default();
@@ -98,7 +98,7 @@ enum ZipData {
 
 #[derive(Default)]
 struct Zip {
-    framing: Framing,
+    framing: FileFraming,
     directory: Vec<u8>,
     entries: u64,
 }
@@ -174,7 +174,7 @@ impl Zip {
 
     /// Appends the central directory and its end record, also in zip64 form where 32 bits are not
     /// enough.
-    fn finish(mut self) -> Framing {
+    fn finish(mut self) -> FileFraming {
         let (start, bytes) = (self.framing.file_bytes, self.directory.len() as u64);
         let mut end = std::mem::take(&mut self.directory);
         if start >= LARGE || self.entries >= 0xffff {
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn tensors_begin_aligned_and_large_ones_have_wide_fields() {
-        let framing = Framing::of(&tensors(&[10, 0, 1 << 31, 7]));
+        let framing = FileFraming::of(&tensors(&[10, 0, 1 << 31, 7]));
         let named = |name: &str| {
             let holds =
                 |part: &&(u64, Vec<u8>)| part.1.windows(name.len()).any(|w| w == name.as_bytes());
@@ -344,7 +344,7 @@ mod tests {
         fn parts_are_cut_to_any_stretch(
             elements in proptest::collection::vec(0u64..5000, 1..20), from: u64, len in 1u64..9000
         ) {
-            let framing = Framing::of(&tensors(&elements));
+            let framing = FileFraming::of(&tensors(&elements));
             let payload: u64 = elements.iter().sum::<u64>() * 4;
             let overhead = framing.file_bytes - payload;
             prop_assert!(overhead <= most_overhead(elements.len() as u64), "{}", overhead);

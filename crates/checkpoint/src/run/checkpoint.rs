@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::plan::{CheckpointPlan, Container, Framing, RankPlan, RestorePlan, step_folder};
+use crate::plan::{CheckpointPlan, Container, FileFraming, RankPlan, RestorePlan, step_folder};
 use crate::report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, Summary,
     summarise,
@@ -332,7 +332,7 @@ impl Run<'_> {
         self.free(region)?;
         let tasks = self.tasks(step, 0);
         let (phase, trained) = overlap::beside(
-            overlap::Steps::of(plan),
+            overlap::EmulatedSteps::of(plan),
             self.stage.stop,
             || self.stage.run(Purpose::Save, content, tasks, region),
             |saved| saved.as_ref().is_ok_and(|phase| phase.measured.complete),
@@ -475,12 +475,12 @@ impl Run<'_> {
 
     /// The framing overlaid on the files of `rank`, in order; none if tensors are packed raw, or if
     /// nothing is written or compared.
-    fn framings(&self, rank: &RankPlan) -> Vec<Arc<Framing>> {
+    fn framings(&self, rank: &RankPlan) -> Vec<Arc<FileFraming>> {
         let plan = self.stage.plan;
         let needed =
             plan.content.container == Container::Torch && (plan.writes > 0 || plan.request.verify);
         let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank)).into_iter().flatten();
-        tensors.map(|file| Arc::new(Framing::of(&file))).collect()
+        tensors.map(|file| Arc::new(FileFraming::of(&file))).collect()
     }
 
     /// Whether the run should stop: a single host as soon as a stop is requested; otherwise once

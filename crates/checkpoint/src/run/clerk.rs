@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::plan::Framing;
+use crate::plan::FileFraming;
 use crate::report::PartSeconds;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::guarded;
@@ -25,7 +25,7 @@ pub(super) struct FileTask {
     /// Its key in the content.
     pub(super) key: u64,
     /// Framing overlaid on the content; `None` if there is none or it is not needed.
-    pub(super) framing: Option<Arc<Framing>>,
+    pub(super) framing: Option<Arc<FileFraming>>,
 }
 
 /// A job for a rank.

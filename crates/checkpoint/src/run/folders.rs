@@ -342,14 +342,14 @@ fn made_before(
     storage: &dyn Storage,
     plan: &CheckpointPlan,
     step: u32,
-) -> Result<Vec<Made>, CheckpointError> {
+) -> Result<Vec<MarkedFolder>, CheckpointError> {
     let mut all = Vec::new();
     for directory in &plan.request.folders {
         let folder = directory.join(step_folder(step));
         if storage.look(&folder)?.is_none() {
             continue;
         }
-        let made = Made::look(storage, &folder)?;
+        let made = MarkedFolder::look(storage, &folder)?;
         if let Some(name) = foreign(storage, &folder, &made.marker)? {
             return Err(CheckpointError::InTheWay { path: folder.join(name) });
         }
@@ -430,12 +430,12 @@ fn both_names(
 }
 
 /// A checkpoint's folder whose marker says that stormlp made it.
-struct Made {
+struct MarkedFolder {
     folder: PathBuf,
     marker: Marker,
 }
 
-impl Made {
+impl MarkedFolder {
     /// Reads the marker of a folder.
     ///
     /// # Errors
@@ -527,7 +527,7 @@ pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<CleanedFolder, C
     let lock = storage.lock(directory)?;
     for part in saved_parts(storage, 0, directory)? {
         let folder = directory.join(step_folder(part.step));
-        match Made::look(storage, &folder).and_then(|made| made.remove(storage)) {
+        match MarkedFolder::look(storage, &folder).and_then(|made| made.remove(storage)) {
             Ok(removed) => {
                 cleaned.files += removed.files;
                 cleaned.bytes += removed.bytes;

@@ -17,9 +17,9 @@ use super::together;
 use stormlp_hosts::company::sum_of_series;
 
 /// Accessor for the saves or restores of a report, and the name of their series.
-type Phase = (fn(&CheckpointResults) -> &Vec<CheckpointResult>, &'static str);
+type PhaseOf = (fn(&CheckpointResults) -> &Vec<CheckpointResult>, &'static str);
 
-const PHASES: [Phase; 2] =
+const PHASES: [PhaseOf; 2] =
     [(|results| &results.saves, "save"), (|results| &results.restores, "restore")];
 
 /// Merges `parts`, the saved reports of hosts started by clock, in order; their plans must be

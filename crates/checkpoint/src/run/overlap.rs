@@ -18,12 +18,12 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Emulated training steps between two checkpoints.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Steps {
+pub(super) struct EmulatedSteps {
     seconds: f64,
     count: u32,
 }
 
-impl Steps {
+impl EmulatedSteps {
     /// As many as fill the time between checkpoints; `None` unless saves overlap with training.
     pub(super) fn of(plan: &CheckpointPlan) -> Option<Self> {
         let seconds = plan.request.overlap_step_seconds?;
@@ -35,7 +35,7 @@ impl Steps {
 /// Runs emulated steps on a separate thread while `save` runs on this one. No result of the steps
 /// is returned if `save` is not `whole` or if `stop` was requested before the last step.
 pub(super) fn beside<T>(
-    steps: Option<Steps>,
+    steps: Option<EmulatedSteps>,
     stop: &StopToken,
     save: impl FnOnce() -> T,
     whole: impl FnOnce(&T) -> bool,
@@ -67,7 +67,7 @@ pub(super) fn beside<T>(
 
 /// Training results during a save.
 pub(super) struct Trained {
-    steps: Steps,
+    steps: EmulatedSteps,
     late_seconds: f64,
     train_end_seconds: f64,
     save_seconds: f64,
@@ -88,7 +88,7 @@ impl Trained {
 
 /// Sleeps through the steps and returns their total delay, or `None` if `is_over` before the last
 /// has ended. A step starts only after the one before it has ended.
-fn train(steps: Steps, is_over: impl Fn() -> bool) -> Option<f64> {
+fn train(steps: EmulatedSteps, is_over: impl Fn() -> bool) -> Option<f64> {
     let step = Duration::from_secs_f64(steps.seconds);
     let mut late = Duration::ZERO;
     for _ in 0..steps.count {
@@ -108,7 +108,7 @@ fn train(steps: Steps, is_over: impl Fn() -> bool) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const STEPS: Steps = Steps { seconds: 0.001, count: 3 };
+    const STEPS: EmulatedSteps = EmulatedSteps { seconds: 0.001, count: 3 };
 
     #[test]
     fn a_save_that_ends_early_delays_nothing() {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     /// More than a day of training: a test that waits for it never ends.
-    const ENDLESS: Steps = Steps { seconds: 86_400.0, count: 2 };
+    const ENDLESS: EmulatedSteps = EmulatedSteps { seconds: 86_400.0, count: 2 };
 
     #[test]
     fn training_ends_with_the_users_wish_and_leaves_no_figures() {

@@ -15,7 +15,7 @@ use super::plan::{gib, mark};
 use super::{detached, knee};
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use stormlp_show::records::Records;
-use stormlp_show::series::{Distribution, Series};
+use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, hosts, storage};
 
 /// The unit of throughput.
@@ -253,7 +253,7 @@ fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
         .histograms
         .iter()
         .filter(|one| is_of(&one.name))
-        .map(|one| Distribution::of(one.name.replace('_', " "), &one.summary_us));
+        .map(|one| TimeSummary::of(one.name.replace('_', " "), &one.summary_us));
     section.distributions = timed.collect();
 }
 

@@ -11,7 +11,7 @@ use super::fault::WorkloadError;
 use super::table::{Contents, Key, Table};
 
 /// Parts of values, by the key of the value.
-type Parts<W> = BTreeMap<&'static str, (&'static Key<W>, Mapping)>;
+type ValueParts<W> = BTreeMap<&'static str, (&'static Key<W>, Mapping)>;
 
 /// Whether one of `params` sets the key `path`.
 pub fn sets(params: &[String], path: &str) -> bool {
@@ -30,7 +30,7 @@ impl<W: Default> Table<W> {
         contents: &mut Contents,
         params: &[String],
     ) -> Result<(), WorkloadError> {
-        let mut parts = Parts::new();
+        let mut parts = ValueParts::new();
         let mut messages = Vec::new();
         for param in params {
             messages.extend(self.set_param(contents, &mut parts, param).err());
@@ -51,7 +51,7 @@ impl<W: Default> Table<W> {
     fn set_param(
         &self,
         contents: &mut Contents,
-        parts: &mut Parts<W>,
+        parts: &mut ValueParts<W>,
         param: &str,
     ) -> Result<(), String> {
         let (path, text) =

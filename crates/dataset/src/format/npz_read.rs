@@ -32,22 +32,17 @@ pub struct NpzMember {
     pub crc32: u32,
 }
 
-struct EndRecord {
-    directory: Span,
-    members: u64,
-}
-
 /// Reads the directory of the file `name`.
 ///
 /// # Errors
 /// If the end record or the directory is not that of a zip of stored members.
 pub fn read_members(name: &str, source: &mut dyn ReadAt) -> Result<Vec<NpzMember>, FormatError> {
-    let end = read_end(name, source)?;
-    let bytes = read_span(name, source, end.directory, "the zip directory")?;
-    let window = ByteWindow::new(name, end.directory.offset, &bytes);
+    let (members_listed, directory) = read_end(name, source)?;
+    let bytes = read_span(name, source, directory, "the zip directory")?;
+    let window = ByteWindow::new(name, directory.offset, &bytes);
     let mut members = Vec::new();
     let mut at = 0;
-    for _ in 0..end.members {
+    for _ in 0..members_listed {
         let (member, next) = read_central(&window, at)?;
         members.push(member);
         at = next;
@@ -55,7 +50,8 @@ pub fn read_members(name: &str, source: &mut dyn ReadAt) -> Result<Vec<NpzMember
     Ok(members)
 }
 
-fn read_end(name: &str, source: &mut dyn ReadAt) -> Result<EndRecord, FormatError> {
+/// The number of members and the place of the directory.
+fn read_end(name: &str, source: &mut dyn ReadAt) -> Result<(u64, Span), FormatError> {
     let file_bytes = source.file_bytes();
     let Some(offset) = file_bytes.checked_sub(END_BYTES as u64) else {
         let expected = "a zip end record of 22 bytes";
@@ -81,7 +77,7 @@ fn read_end(name: &str, source: &mut dyn ReadAt) -> Result<EndRecord, FormatErro
         let expected = "a directory that ends before the end record";
         return Err(window.wrong(16, expected, format!("its end at byte {}", directory.end())));
     }
-    Ok(EndRecord { directory, members })
+    Ok((members, directory))
 }
 
 fn read_end64(

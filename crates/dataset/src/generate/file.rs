@@ -23,7 +23,7 @@ pub(super) struct FileContext<'a> {
     pub(super) way: WriteWay,
     pub(super) journal: &'a Journal<'a>,
     /// Counts bytes written with plain calls.
-    pub(super) plain_bytes: &'a AtomicU64,
+    pub(super) plain_bytes: AtomicU64,
     pub(super) stop: &'a StopToken,
 }
 
@@ -112,7 +112,7 @@ fn write_small(
     let sink = FileSink::new(driver, target, context.stop);
     let outcome = encode(plan, &plan.dataset.file(index), sink);
     let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
-    (context.plain_bytes).fetch_add(written.bytes, Ordering::Relaxed);
+    context.plain_bytes.fetch_add(written.bytes, Ordering::Relaxed);
     Ok((written, finish))
 }
 

@@ -129,7 +129,16 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// If storage fails, or the user stops.
     pub fn make(&self, observer: &dyn Observer, stop: &StopToken) -> Result<Made, GenerateError> {
-        let crew = GeneratorCrew::new(self.plan, &self.survey, &self.journal, self.way, stop);
+        let crew = GeneratorCrew::new(
+            &self.survey,
+            FileContext {
+                plan: self.plan,
+                way: self.way,
+                journal: &self.journal,
+                plain_bytes: AtomicU64::new(0),
+                stop,
+            },
+        );
         let cpu = CpuTimes::of_process();
         let started = Instant::now();
         crew.work(observer)?;
@@ -251,36 +260,21 @@ struct CrewTotals {
 
 /// The threads and their shared state: a counter of files, a journal, the first failure.
 struct GeneratorCrew<'a> {
-    plan: &'a GeneratePlan,
+    context: FileContext<'a>,
     survey: &'a Survey,
-    journal: &'a Journal<'a>,
-    way: WriteWay,
-    stop: &'a StopToken,
     next: AtomicUsize,
     drivers: DriverSet,
-    /// Bytes written with plain calls.
-    plain_bytes: AtomicU64,
     failed: StopToken,
     outcome: Mutex<CrewTotals>,
 }
 
 impl<'a> GeneratorCrew<'a> {
-    fn new(
-        plan: &'a GeneratePlan,
-        survey: &'a Survey,
-        journal: &'a Journal<'a>,
-        way: WriteWay,
-        stop: &'a StopToken,
-    ) -> Self {
+    fn new(survey: &'a Survey, context: FileContext<'a>) -> Self {
         Self {
-            plan,
             survey,
-            journal,
-            way,
-            stop,
             next: AtomicUsize::new(0),
-            drivers: DriverSet::new(plan.thread_count()),
-            plain_bytes: AtomicU64::new(0),
+            drivers: DriverSet::new(context.plan.thread_count()),
+            context,
             failed: StopToken::new(),
             outcome: Mutex::new(CrewTotals { made: HashMap::new(), failure: None }),
         }
@@ -301,16 +295,19 @@ impl<'a> GeneratorCrew<'a> {
         if files == 0 {
             return Ok(());
         }
-        let threads = self.plan.thread_count().min(files);
+        let threads = self.context.plan.thread_count().min(files);
         let buffers = lanes::buffers(threads)?;
         let total = self.total_bytes();
         observer.event(&Event::PhaseStarted {
-            label: format!("writing {files} {} files", self.plan.dataset.recipe().format.name()),
+            label: format!(
+                "writing {files} {} files",
+                self.context.plan.dataset.recipe().format.name()
+            ),
             total: Some(total),
             unit: Unit::Bytes,
         });
         // Files are written in whole blocks, and the first block of some is written twice.
-        let plain = || self.plain_bytes.load(Ordering::Relaxed);
+        let plain = || self.context.plain_bytes.load(Ordering::Relaxed);
         let done = || (self.drivers.total().bytes + plain()).min(total);
         let thread = |(index, buffers)| self.thread(index, buffers);
         let buffers = buffers.into_iter().enumerate();
@@ -320,35 +317,28 @@ impl<'a> GeneratorCrew<'a> {
     }
 
     fn total_bytes(&self) -> u64 {
-        let bytes = |index: &u64| self.plan.dataset.expected_bytes(*index);
+        let bytes = |index: &u64| self.context.plan.dataset.expected_bytes(*index);
         self.survey.to_make.iter().map(bytes).sum()
     }
 
     /// Body of a thread: makes files until there are none left, one fails or the user stops.
     fn thread(&self, index: usize, buffers: PathBuffers) {
-        let path = self.way.path(&*self.plan.storage, buffers);
+        let path = self.context.way.path(&*self.context.plan.storage, buffers);
         let mut driver = match path {
             Ok(path) => Driver::new(path, &self.drivers, index),
             Err(error) => return self.fail(error),
-        };
-        let context = FileContext {
-            plan: self.plan,
-            way: self.way,
-            journal: self.journal,
-            plain_bytes: &self.plain_bytes,
-            stop: self.stop,
         };
         while !self.failed.is_stopped() {
             let place = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(&index) = self.survey.to_make.get(place) else {
                 return;
             };
-            if self.stop.is_stopped() {
+            if self.context.stop.is_stopped() {
                 return self.stopped();
             }
-            match file::make(&context, &mut driver, index) {
+            match file::make(&self.context, &mut driver, index) {
                 Ok(file) => {
-                    self.journal.amend(&file);
+                    self.context.journal.amend(&file);
                     self.lock().made.insert(index, file);
                 }
                 Err(Trouble::Stopped) => return self.stopped(),
@@ -368,7 +358,7 @@ impl<'a> GeneratorCrew<'a> {
         self.failed.stop();
         let mut outcome = self.lock();
         let made = (outcome.made.len() + self.survey.kept.len()) as u64;
-        let files = self.plan.dataset.files();
+        let files = self.context.plan.dataset.files();
         match &mut outcome.failure {
             None | Some(GenerateError::Stopped { .. }) => {
                 outcome.failure = Some(GenerateError::Stopped { made, files });

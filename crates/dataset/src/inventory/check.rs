@@ -110,7 +110,7 @@ pub fn check(
     dataset: &Dataset,
     datagen: &str,
 ) -> Vec<Finding> {
-    let mend = &Mend::of(inventory, datagen);
+    let remedy = &recovery(inventory, datagen);
     let mut findings = Vec::new();
     if inventory.train.files.is_empty() && dataset.recipe().train_files > 0 {
         findings.push(Finding::new(
@@ -126,16 +126,16 @@ pub fn check(
     }
     findings.extend(unfinished(inventory, datagen));
     for split in [Split::Train, Split::Valid] {
-        findings.extend(count(inventory, dataset, split, mend));
-        findings.extend(gone(inventory, dataset, split, mend));
+        findings.extend(count(inventory, dataset, split, remedy));
+        findings.extend(gone(inventory, dataset, split, remedy));
         findings.extend(subfolders(inventory, dataset, split));
         findings.extend(foreign(inventory.split(split)));
         findings.extend(links(inventory.split(split)));
         findings.extend(holes(inventory.split(split), split, datagen));
     }
-    findings.extend(wrong_sizes(inventory, mend));
+    findings.extend(wrong_sizes(inventory, remedy));
     if findings.iter().all(|finding| finding.kind.refused().is_none()) {
-        findings.extend(framing(storage, inventory, dataset, mend));
+        findings.extend(framing(storage, inventory, dataset, remedy));
     }
     findings
 }
@@ -153,25 +153,22 @@ fn unfinished(inventory: &FoundDataset, datagen: &str) -> Option<Finding> {
     ))
 }
 
-/// How to recover missing or damaged files.
-struct Mend(String);
-
-impl Mend {
-    /// Only files that stormlp made can be remade individually.
-    fn of(inventory: &FoundDataset, datagen: &str) -> Self {
-        Self(match inventory.record {
-            Some(_) => format!(
-                "regenerate them with `{datagen} --resume` and the original \
-                 options"
-            ),
-            None => format!("restore them, or regenerate everything with `{datagen} --overwrite`"),
-        })
+/// How to recover missing or damaged files: only files that stormlp made can be remade individually.
+fn recovery(inventory: &FoundDataset, datagen: &str) -> String {
+    match inventory.record {
+        Some(_) => format!("regenerate them with `{datagen} --resume` and the original options"),
+        None => format!("restore them, or regenerate everything with `{datagen} --overwrite`"),
     }
 }
 
 /// Files of a finished dataset that are no longer among the first that the workload uses: others
 /// take their places, if there are enough.
-fn gone(inventory: &FoundDataset, dataset: &Dataset, split: Split, mend: &Mend) -> Option<Finding> {
+fn gone(
+    inventory: &FoundDataset,
+    dataset: &Dataset,
+    split: Split,
+    remedy: &str,
+) -> Option<Finding> {
     let record = inventory.record.as_ref().filter(|record| record.finished)?;
     let found = &inventory.split(split).files;
     let wanted = dataset.naming(split).files;
@@ -193,7 +190,7 @@ fn gone(inventory: &FoundDataset, dataset: &Dataset, split: Split, mend: &Mend) 
                 "files of this dataset are missing, and others are read in their place: {}",
                 list(made.iter(), made.len() as u64)
             ),
-            mend.0.clone(),
+            remedy.to_string(),
         )
     })
 }
@@ -202,7 +199,7 @@ fn count(
     inventory: &FoundDataset,
     dataset: &Dataset,
     split: Split,
-    mend: &Mend,
+    remedy: &str,
 ) -> Option<Finding> {
     let found = inventory.split(split);
     let naming = dataset.naming(split);
@@ -223,7 +220,7 @@ fn count(
                 "{folder}/ contains {there} files, but the workload has {wanted}: missing {}",
                 list(missing, wanted - there)
             ),
-            format!("{}, or run with {option}={there}", mend.0),
+            format!("{remedy}, or run with {option}={there}"),
         ));
     }
     (there > wanted && wanted > 0).then(|| {
@@ -323,7 +320,7 @@ fn list(names: impl Iterator<Item = impl Display>, count: u64) -> String {
 }
 
 /// Files whose size differs from the manifest.
-fn wrong_sizes(inventory: &FoundDataset, mend: &Mend) -> Option<Finding> {
+fn wrong_sizes(inventory: &FoundDataset, remedy: &str) -> Option<Finding> {
     let record = inventory.record.as_ref()?;
     let all = inventory.train.files.iter().chain(&inventory.valid.files);
     let wrong: Vec<_> = all
@@ -334,7 +331,7 @@ fn wrong_sizes(inventory: &FoundDataset, mend: &Mend) -> Option<Finding> {
         format!("{} has {} bytes, but was made with {}", file.name, file.bytes, made.bytes)
     });
     (!wrong.is_empty()).then(|| {
-        Finding::new(FindingKind::WrongSize, list(told, wrong.len() as u64), mend.0.clone())
+        Finding::new(FindingKind::WrongSize, list(told, wrong.len() as u64), remedy.to_string())
     })
 }
 
@@ -343,7 +340,7 @@ fn framing(
     storage: &dyn Storage,
     inventory: &FoundDataset,
     dataset: &Dataset,
-    mend: &Mend,
+    remedy: &str,
 ) -> Vec<Finding> {
     let files = &inventory.train.files;
     // Files beyond the workload's number are not read.
@@ -359,7 +356,11 @@ fn framing(
         let layout = match inspect(storage, &inventory.folder, dataset, file) {
             Ok(layout) => layout,
             Err(error) => {
-                return vec![Finding::new(FindingKind::Corrupt, error.to_string(), mend.0.clone())];
+                return vec![Finding::new(
+                    FindingKind::Corrupt,
+                    error.to_string(),
+                    remedy.to_string(),
+                )];
             }
         };
         let wanted = dataset.recipe().samples_per_file;

@@ -123,14 +123,14 @@ fn lists(request: &MatrixRequest, problems: &mut Problems) {
 
 /// Compares the bytes to write with the free space of each file system.
 pub(super) fn room(inventory: &TargetInventory, table: &PlannedFiles, problems: &mut Problems) {
-    struct Need<'a> {
+    struct SpaceNeed<'a> {
         free: u64,
         replaced: u64,
         bytes: u64,
         files: u64,
         at: &'a Path,
     }
-    let mut needs: BTreeMap<u64, Need<'_>> = BTreeMap::new();
+    let mut needs: BTreeMap<u64, SpaceNeed<'_>> = BTreeMap::new();
     for file in &table.files {
         if file.action == FileAction::Use {
             continue;
@@ -154,8 +154,13 @@ pub(super) fn room(inventory: &TargetInventory, table: &PlannedFiles, problems: 
                 None => continue,
             },
         };
-        let need =
-            needs.entry(id).or_insert(Need { free, replaced: 0, bytes: 0, files: 0, at: parent });
+        let need = needs.entry(id).or_insert(SpaceNeed {
+            free,
+            replaced: 0,
+            bytes: 0,
+            files: 0,
+            at: parent,
+        });
         need.bytes = need.bytes.saturating_add(file.bytes);
         need.replaced = need.replaced.saturating_add(replaced);
         need.files += 1;

@@ -1,7 +1,5 @@
 //! Consistency checks of a matrix report: plan index, path and results of its cells.
 
-use derive_more::{Deref, DerefMut};
-
 use crate::plan::{CellReport, FindKnee, Knee, MatrixReport, Measurement, WorkerPlan, find_knees};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
@@ -10,158 +8,151 @@ use stormlp_show::sums::{Covers, Found};
 
 /// Contradictory figures in the report, described in words; empty for an unmodified report.
 pub fn contradictions(report: &MatrixReport) -> Vec<String> {
-    let mut sums = CellSums(Found::of(&report.head));
-    sums.matrix(report);
-    sums.0.into_words()
+    let mut found = Found::of(&report.head);
+    check_report(&mut found, report);
+    found.into_words()
 }
 
-/// The contradictions found so far, and the totals of this lane.
-#[derive(Deref, DerefMut)]
-struct CellSums(Found);
-
-impl CellSums {
-    fn matrix(&mut self, report: &MatrixReport) {
-        for (index, cell) in report.results.cells.iter().enumerate() {
-            let place = format!("cells.{index}");
-            let before = report.results.cells.iter().take(index);
-            self.identity(report, &place, cell, before);
-            if let Some(numbers) = cell.result() {
-                self.path(&place, cell);
-                self.cell(report, &place, cell, numbers);
-            }
-        }
-        self.knees(report);
-        self.shares(report);
-    }
-
-    /// Checks that each host's share is what it moved in the cells. An unfinished report has cells
-    /// newer than its shares.
-    fn shares(&mut self, report: &MatrixReport) {
-        let cells = &report.results.cells;
-        let hosts = report.results.hosts.iter().enumerate();
-        for (index, host) in hosts.filter(|_| report.ending != Ending::Unfinished) {
-            let rows = cells.iter().flat_map(|cell| &cell.hosts);
-            let own = rows.filter(|row| row.name == host.name);
-            let sum = own.map(|row| row.bytes).fold(0, u64::saturating_add);
-            let place = format!("hosts.{index}");
-            self.hold_count(&place, "bytes", host.bytes, sum, "those of the cells");
+fn check_report(found: &mut Found, report: &MatrixReport) {
+    for (index, cell) in report.results.cells.iter().enumerate() {
+        let place = format!("cells.{index}");
+        let before = report.results.cells.iter().take(index);
+        check_identity(found, report, &place, cell, before);
+        if let Some(numbers) = cell.result() {
+            check_path(found, &place, cell);
+            check_cell(found, report, &place, cell, numbers);
         }
     }
+    check_knees(found, report);
+    check_shares(found, report);
+}
 
-    /// Checks that the knees match the cells.
-    fn knees(&mut self, report: &MatrixReport) {
-        let settings = |find: FindKnee| {
-            let setting = |knee: Knee| {
-                let (path, op, size) = (knee.requested_path, knee.op, knee.io_size_bytes);
-                (path, op, size, knee.knee.threads, knee.knee.queue_depth)
-            };
-            find.knees.into_iter().map(setting).collect::<Vec<_>>()
+/// Checks that each host's share is what it moved in the cells. An unfinished report has cells
+/// newer than its shares.
+fn check_shares(found: &mut Found, report: &MatrixReport) {
+    let cells = &report.results.cells;
+    let hosts = report.results.hosts.iter().enumerate();
+    for (index, host) in hosts.filter(|_| report.ending != Ending::Unfinished) {
+        let rows = cells.iter().flat_map(|cell| &cell.hosts);
+        let own = rows.filter(|row| row.name == host.name);
+        let sum = own.map(|row| row.bytes).fold(0, u64::saturating_add);
+        let place = format!("hosts.{index}");
+        found.hold_count(&place, "bytes", host.bytes, sum, "those of the cells");
+    }
+}
+
+/// Checks that the knees match the cells.
+fn check_knees(found: &mut Found, report: &MatrixReport) {
+    let settings = |find: FindKnee| {
+        let setting = |knee: Knee| {
+            let (path, op, size) = (knee.requested_path, knee.op, knee.io_size_bytes);
+            (path, op, size, knee.knee.threads, knee.knee.queue_depth)
         };
-        let told = report.results.find_knee.clone().map(settings);
-        if told.is_some() && told != find_knees(report).map(settings) {
-            self.push("find_knee.knees do not match the cells".to_string());
-        }
+        find.knees.into_iter().map(setting).collect::<Vec<_>>()
+    };
+    let told = report.results.find_knee.clone().map(settings);
+    if told.is_some() && told != find_knees(report).map(settings) {
+        found.push("find_knee.knees do not match the cells".to_string());
     }
+}
 
-    /// Checks that each cell is in the plan and unique.
-    fn identity<'a>(
-        &mut self,
-        report: &MatrixReport,
-        place: &str,
-        cell: &CellReport,
-        mut before: impl Iterator<Item = &'a CellReport>,
-    ) {
-        let number = cell.cell;
-        if let Some(first) = before.position(|one| one.cell == number) {
-            self.push(format!(
-                "{place}.cell is {number}, the same as that of cells.{first}: a planned cell \
-                 appears twice, and counts once"
-            ));
-        }
-        let Some(planned) = report.plan.cells.get(number) else {
-            let planned = report.plan.cells.len();
-            self.push(format!("{place}.cell is {number}, but {planned} were planned"));
-            return;
-        };
-        let (repeat, of) = (u64::from(cell.repeat), u64::from(planned.repeat));
-        self.hold_count(place, "repeat", repeat, of, "the plan's");
-        let (asked, planned) = (cell.requested_path, planned.transport.path);
-        if asked != planned {
-            self.push(format!("{place}.requested_path is {asked}, but the plan has {planned}"));
-        }
+/// Checks that each cell is in the plan and unique.
+fn check_identity<'a>(
+    found: &mut Found,
+    report: &MatrixReport,
+    place: &str,
+    cell: &CellReport,
+    mut before: impl Iterator<Item = &'a CellReport>,
+) {
+    let number = cell.cell;
+    if let Some(first) = before.position(|one| one.cell == number) {
+        found.push(format!(
+            "{place}.cell is {number}, the same as that of cells.{first}: a planned cell \
+             appears twice, and counts once"
+        ));
     }
+    let Some(planned) = report.plan.cells.get(number) else {
+        let planned = report.plan.cells.len();
+        found.push(format!("{place}.cell is {number}, but {planned} were planned"));
+        return;
+    };
+    let (repeat, of) = (u64::from(cell.repeat), u64::from(planned.repeat));
+    found.hold_count(place, "repeat", repeat, of, "the plan's");
+    let (asked, planned) = (cell.requested_path, planned.transport.path);
+    if asked != planned {
+        found.push(format!("{place}.requested_path is {asked}, but the plan has {planned}"));
+    }
+}
 
-    /// Checks that the reported path matches the evidence.
-    fn path(&mut self, place: &str, cell: &CellReport) {
-        let name =
-            |path: Option<PathKind>| path.map_or("no path".to_string(), |path| path.to_string());
-        let shown = cell.evidence.as_ref().and_then(|evidence| evidence.effective_path);
-        if cell.effective_path != shown {
-            let (told, shown) = (name(cell.effective_path), name(shown));
-            self.push(format!("{place}.effective_path is {told}, but its evidence shows {shown}"));
-        }
+/// Checks that the reported path matches the evidence.
+fn check_path(found: &mut Found, place: &str, cell: &CellReport) {
+    let name = |path: Option<PathKind>| path.map_or("no path".to_string(), |path| path.to_string());
+    let shown = cell.evidence.as_ref().and_then(|evidence| evidence.effective_path);
+    if cell.effective_path != shown {
+        let (told, shown) = (name(cell.effective_path), name(shown));
+        found.push(format!("{place}.effective_path is {told}, but its evidence shows {shown}"));
     }
+}
 
-    fn cell(
-        &mut self,
-        report: &MatrixReport,
-        place: &str,
-        cell: &CellReport,
-        numbers: &Measurement,
-    ) {
-        let seconds = numbers.duration_seconds;
-        let rate = numbers.throughput_bytes_per_second;
-        let (bytes, operations) = (numbers.bytes, numbers.operations);
-        if seconds > 0.0 {
-            let of = "bytes and duration_seconds";
-            let comes_to = bytes as f64 / seconds;
-            self.hold(place, "throughput_bytes_per_second", rate, comes_to, of);
-            let of = "operations and duration_seconds";
-            self.hold(place, "iops", numbers.iops, operations as f64 / seconds, of);
-        }
-        if has_one_size(report, cell) {
-            let comes_to = operations.saturating_mul(cell.io_size_bytes);
-            let of = "operations of io_size_bytes";
-            self.hold_count(place, "bytes", bytes, comes_to, of);
-        }
-        let hosts = || cell.hosts.iter();
-        self.hosts(place, "bytes", bytes, hosts().map(|host| host.bytes));
-        self.hosts(place, "operations", operations, hosts().map(|host| host.operations));
-        self.costs(place, numbers);
-        let untimed = report.plan.request.warmup_seconds > 0.0;
-        self.ends(place, numbers, untimed);
-        let saved = &numbers.latency_histogram;
-        self.latencies(place, operations, &numbers.latency_us, saved);
-        self.shape(place, &numbers.series);
-        // With a warm-up, the first sample may come late.
-        let covers =
-            if report.plan.request.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
-        self.intervals(place, &numbers.series, bytes, covers);
+fn check_cell(
+    found: &mut Found,
+    report: &MatrixReport,
+    place: &str,
+    cell: &CellReport,
+    numbers: &Measurement,
+) {
+    let seconds = numbers.duration_seconds;
+    let rate = numbers.throughput_bytes_per_second;
+    let (bytes, operations) = (numbers.bytes, numbers.operations);
+    if seconds > 0.0 {
+        let of = "bytes and duration_seconds";
+        let comes_to = bytes as f64 / seconds;
+        found.hold(place, "throughput_bytes_per_second", rate, comes_to, of);
+        let of = "operations and duration_seconds";
+        found.hold(place, "iops", numbers.iops, operations as f64 / seconds, of);
     }
+    if has_one_size(report, cell) {
+        let comes_to = operations.saturating_mul(cell.io_size_bytes);
+        let of = "operations of io_size_bytes";
+        found.hold_count(place, "bytes", bytes, comes_to, of);
+    }
+    let hosts = || cell.hosts.iter();
+    found.hosts(place, "bytes", bytes, hosts().map(|host| host.bytes));
+    found.hosts(place, "operations", operations, hosts().map(|host| host.operations));
+    check_costs(found, place, numbers);
+    let untimed = report.plan.request.warmup_seconds > 0.0;
+    check_ends(found, place, numbers, untimed);
+    let saved = &numbers.latency_histogram;
+    found.latencies(place, operations, &numbers.latency_us, saved);
+    found.shape(place, &numbers.series);
+    // With a warm-up, the first sample may come late.
+    let covers =
+        if report.plan.request.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
+    found.intervals(place, &numbers.series, bytes, covers);
+}
 
-    /// Checks that the threads ended with the cell; with a warm-up, not before.
-    fn ends(&mut self, place: &str, numbers: &Measurement, warmed_up: bool) {
-        let (seconds, last) = (numbers.duration_seconds, numbers.last_done_seconds);
-        let first = numbers.first_done_seconds;
-        self.hold_part(place, "first_done_seconds", first, last, "last_done_seconds");
-        if warmed_up {
-            self.hold_part(place, "duration_seconds", seconds, last, "last_done_seconds")
-        } else {
-            self.hold(place, "duration_seconds", seconds, last, "last_done_seconds")
-        }
+/// Checks that the threads ended with the cell; with a warm-up, not before.
+fn check_ends(found: &mut Found, place: &str, numbers: &Measurement, warmed_up: bool) {
+    let (seconds, last) = (numbers.duration_seconds, numbers.last_done_seconds);
+    let first = numbers.first_done_seconds;
+    found.hold_part(place, "first_done_seconds", first, last, "last_done_seconds");
+    if warmed_up {
+        found.hold_part(place, "duration_seconds", seconds, last, "last_done_seconds")
+    } else {
+        found.hold(place, "duration_seconds", seconds, last, "last_done_seconds")
     }
+}
 
-    fn costs(&mut self, place: &str, numbers: &Measurement) {
-        if numbers.operations == 0 || numbers.bytes == 0 {
-            let what = "operations and bytes";
-            self.push(format!("{place} has latencies and a rate, but no {what}"));
-            return;
-        }
-        let cpu = numbers.cpu_user_seconds + numbers.cpu_system_seconds;
-        let comes_to = cpu * GIB as f64 / numbers.bytes as f64;
-        let (told, of) = (numbers.cpu_seconds_per_gib, "its CPU seconds and bytes");
-        self.hold(place, "cpu_seconds_per_gib", told, comes_to, of);
+fn check_costs(found: &mut Found, place: &str, numbers: &Measurement) {
+    if numbers.operations == 0 || numbers.bytes == 0 {
+        let what = "operations and bytes";
+        found.push(format!("{place} has latencies and a rate, but no {what}"));
+        return;
     }
+    let cpu = numbers.cpu_user_seconds + numbers.cpu_system_seconds;
+    let comes_to = cpu * GIB as f64 / numbers.bytes as f64;
+    let (told, of) = (numbers.cpu_seconds_per_gib, "its CPU seconds and bytes");
+    found.hold(place, "cpu_seconds_per_gib", told, comes_to, of);
 }
 
 /// Whether all transfers of a cell have the same size: the last one of a part that is not a

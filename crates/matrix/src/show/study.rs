@@ -54,7 +54,7 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
 }
 
 /// A column of shape B that is shown only if its values differ, and its value for a cell.
-type Part = (&'static str, fn(&CellReport) -> String);
+type ExtraColumn = (&'static str, fn(&CellReport) -> String);
 
 /// Shape B: transfer type, threads, throughput and latency, fastest first. The study has a single
 /// kind and size of I/O; with several, extra columns distinguish the rows.
@@ -65,7 +65,7 @@ pub(super) fn by_throughput(report: &MatrixReport) -> Table {
         let first = values.next();
         values.any(|value| Some(value) != first)
     };
-    let parts: [Part; 3] = [
+    let parts: [ExtraColumn; 3] = [
         ("I/O Type", |cell| io_type(cell.op)),
         ("IO Size (KiB)", size_kib),
         ("IO Depth", |cell| cell.queue_depth.to_string()),

@@ -2,7 +2,7 @@
 
 use crate::submission::FindingKind::{Advice, Failed, Passed, PassedOpen, Unknown};
 use crate::submission::{CheckReport, FindingKind, NOTICE, Official, RuleFinding};
-use crate::submission::{TreeShape, Verdict};
+use crate::submission::{TreeShape, TreeVerdict};
 use stormlp_core::units::counted;
 
 use stormlp_show::document::Document;
@@ -55,19 +55,21 @@ fn headline(report: &CheckReport, tree: &str) -> String {
     let mut ids: Vec<&str> = failed.map(|rule| rule.id).collect();
     ids.dedup();
     match report.verdict {
-        Verdict::Invalid => {
+        TreeVerdict::Invalid => {
             format!("{tree}: INVALID by the rules of v{}: {}", report.edition, ids.join(", "))
         }
-        Verdict::Incomplete => format!(
+        TreeVerdict::Incomplete => format!(
             "{tree}: INCOMPLETE: cannot check {} of v{}",
             report.held_up_by.join(", "),
             report.edition
         ),
-        Verdict::Open => format!("{tree}: every rule that can be checked is met; open division"),
-        Verdict::Closed => {
+        TreeVerdict::Open => {
+            format!("{tree}: every rule that can be checked is met; open division")
+        }
+        TreeVerdict::Closed => {
             format!("{tree}: every rule that can be checked is met; closed division")
         }
-        Verdict::Rehearsal => {
+        TreeVerdict::Rehearsal => {
             format!(
                 "{tree}: a rehearsal that breaks none of the rules it can meet; not a \
                      submission"

@@ -15,7 +15,7 @@ use super::{
 /// The verdict on a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum TreeVerdict {
     /// A rule is broken.
     Invalid,
     /// No rule is known to be broken, but one that the verdict needs cannot be checked.
@@ -32,7 +32,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckReport {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: TreeVerdict,
     /// The edition of the rules.
     pub edition: Edition,
     /// How the edition was chosen.
@@ -140,15 +140,15 @@ pub fn check(submission: &Submission) -> CheckReport {
     let rehearsal = submission.rehearsal();
     let in_open = submission.groups.iter().any(|group| group.division.as_deref() == Some("open"));
     let verdict = if of(FindingKind::Failed).next().is_some() {
-        Verdict::Invalid
+        TreeVerdict::Invalid
     } else if rehearsal.is_some() {
-        Verdict::Rehearsal
+        TreeVerdict::Rehearsal
     } else if !held_up_by.is_empty() {
-        Verdict::Incomplete
+        TreeVerdict::Incomplete
     } else if in_open || of(FindingKind::PassedOpen).next().is_some() {
-        Verdict::Open
+        TreeVerdict::Open
     } else {
-        Verdict::Closed
+        TreeVerdict::Closed
     };
     let groups = submission.groups.iter();
     CheckReport {

@@ -30,7 +30,7 @@ mod timestamp;
 mod training;
 pub mod tree;
 
-pub use check::{CheckReport, Verdict, check};
+pub use check::{CheckReport, TreeVerdict, check};
 pub use edition::Edition;
 pub use figures::{CheckpointTime, EpochFigures, EpochTimes};
 pub use marks::REHEARSAL_ORGANISATION;

@@ -21,7 +21,7 @@ fn failed(report: &CheckReport) -> Vec<(&str, &str)> {
 #[test]
 fn an_empty_tree_has_no_run() {
     let report = Builder::default().check();
-    assert_eq!(report.verdict, Verdict::Invalid);
+    assert_eq!(report.verdict, TreeVerdict::Invalid);
     assert_eq!(failed(&report), [("1.1", "")]);
 }
 
@@ -30,7 +30,7 @@ fn a_valid_package_breaks_no_rule() {
     for builder in [package(), checkpoints()] {
         let report = builder.check();
         assert_eq!(failed(&report), [], "{:#?}", report.rules);
-        assert_eq!(report.verdict, Verdict::Closed);
+        assert_eq!(report.verdict, TreeVerdict::Closed);
         assert_eq!((report.edition, report.shape), (Edition::V3, TreeShape::Package));
     }
 }
@@ -49,7 +49,7 @@ fn every_broken_rule_is_reported() {
         let report = builder.check();
         let failed = failed(&report);
         assert!(failed.iter().any(|(found, _)| found == id), "case {index}, {id}: {failed:?}");
-        assert_eq!(report.verdict, Verdict::Invalid);
+        assert_eq!(report.verdict, TreeVerdict::Invalid);
         let broken = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Failed);
         assert!(
             broken
@@ -76,7 +76,7 @@ fn impossible_figures_are_short_and_name_no_option() {
             });
         }
         let report = builder.check();
-        assert_ne!(report.verdict, Verdict::Closed);
+        assert_ne!(report.verdict, TreeVerdict::Closed);
         for rule in report.rules {
             if rule.finding.kind == FindingKind::Passed {
                 continue;
@@ -96,7 +96,7 @@ fn an_unknown_verification_leaves_the_verdict_open() {
         let place = join(&run_name(2), "training_x_metadata.json");
         builder.edit(&place, |metadata| metadata["verification"] = verdict);
         let report = builder.check();
-        assert_eq!((report.verdict, failed(&report)), (Verdict::Incomplete, vec![]));
+        assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Incomplete, vec![]));
         assert_eq!(report.held_up_by, ["stormlp.verification"]);
     }
 }
@@ -112,7 +112,7 @@ fn clocks_that_differ_are_not_a_failure() {
     let order = report.rules.iter().find(|rule| rule.id == "4.7.1").unwrap();
     assert_eq!(order.finding.kind, FindingKind::Unknown);
     // Whether the reads started soon enough is unknown, and the verdict needs it.
-    assert_eq!(report.verdict, Verdict::Incomplete);
+    assert_eq!(report.verdict, TreeVerdict::Incomplete);
     assert_eq!(report.held_up_by, ["4.7.1"]);
     assert!(order.finding.fact.contains("clocks differ"), "{}", order.finding.fact);
 }
@@ -129,7 +129,7 @@ fn a_rehearsal_never_passes_for_a_submission() {
         });
     }
     let report = builder.check();
-    assert_eq!(report.verdict, Verdict::Rehearsal, "{:?}", failed(&report));
+    assert_eq!(report.verdict, TreeVerdict::Rehearsal, "{:?}", failed(&report));
     assert!(report.rehearsal.is_some());
     // One that claims to be closed, or is among real runs, breaks a rule.
     builder.edit(&leaves[3], |metadata| metadata["verification"] = json!("CLOSED"));
@@ -150,7 +150,7 @@ fn packages_of_v2_may_capitalise_their_divisions() {
     let report = builder.check();
     assert_eq!(
         (report.edition, report.shape, report.verdict),
-        (Edition::V2, TreeShape::Package, Verdict::Closed),
+        (Edition::V2, TreeShape::Package, TreeVerdict::Closed),
         "{:#?}",
         report.rules
     );
@@ -169,7 +169,7 @@ fn systems_may_have_names_of_other_folders() {
             }
             let report = builder.check();
             assert_eq!(failed(&report), [], "{name}: {:#?}", report.rules);
-            assert_eq!(report.verdict, Verdict::Closed);
+            assert_eq!(report.verdict, TreeVerdict::Closed);
             assert_eq!(report.results.len(), 1);
         }
     }
@@ -203,7 +203,7 @@ fn a_df_table_shows_separate_file_systems() {
         builder.put(&join(&run_name(number), "training_run.stdout.log"), df);
     }
     let report = builder.check();
-    assert_eq!((report.verdict, failed(&report)), (Verdict::Closed, vec![]));
+    assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn an_open_result_may_have_any_multiple_of_a_models_ranks() {
         builder
     };
     let report = open(6).check();
-    assert_eq!((report.verdict, failed(&report)), (Verdict::Open, vec![]));
+    assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Open, vec![]));
     // One copy of llama3-70b has eight ranks.
     let mut larger = Builder::of(&open(6));
     for (path, text) in &open(6).files {
@@ -259,7 +259,7 @@ fn the_report_of_v3_is_a_table() {
         "Training - # Simulated Accelerators": 8, "Training - Accelerator Type": "b200"}]);
     builder.json(&format!("{SYSTEM}/training/unet3d/run/results.json"), &row);
     let report = builder.check();
-    assert_eq!((report.verdict, failed(&report)), (Verdict::Closed, vec![]));
+    assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn open_parameters_make_an_open_result() {
     let lines = "- workload=unet3d_b200\n- ++workload.framework=tensorflow\n";
     builder.put(&join(&leaf, "dlio_config/overrides.yaml"), lines);
     let report = builder.check();
-    assert_eq!((report.verdict, failed(&report)), (Verdict::Open, vec![]));
+    assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Open, vec![]));
 }
 
 /// The runs of the package as v2.0's tool writes them, below `folder`.

@@ -10,7 +10,7 @@ use plotters::style::{Color, IntoFont, TRANSPARENT, TextStyle};
 use stormlp_core::printable::printable;
 
 use super::palette::{AXIS, Colour, GRID, INK, PALETTE, PAPER, page_rules};
-use super::plot::{Bars, Chart, Extent, Line, Lines, Plot};
+use super::plot::{AxisValues, Bars, Chart, Line, Lines, Plot};
 use super::ruler::Ruler;
 use crate::numbers::short;
 
@@ -129,7 +129,7 @@ fn axes<'a, 'b>(
     Ok(context)
 }
 
-fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &Extent) -> Drawn {
+fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &AxisValues) -> Drawn {
     let points = || lines.lines.iter().flat_map(Line::points);
     let marks = lines.marks.iter().map(|(at, _)| *at);
     let across = points().map(|(x, _)| x).chain(marks);

@@ -13,5 +13,5 @@ pub use draw::svg;
 pub(crate) use palette::dark_rules;
 pub(crate) use plot::align;
 pub use plot::{
-    Axis, Bar, Bars, Chart, Extent, Group, Line, Lines, MOST_LINES, Plot, Scale, percentiles,
+    Axis, AxisValues, Bar, Bars, Chart, Group, Line, Lines, MOST_LINES, Plot, Scale, percentiles,
 };

@@ -34,12 +34,12 @@ pub struct Chart {
     /// Its data.
     pub plot: Plot,
     /// Additional extent of its axes, so that adjacent charts have the same scale.
-    pub stretch: Extent,
+    pub stretch: AxisValues,
 }
 
 /// Values within the axes of a chart.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Extent {
+pub struct AxisValues {
     /// Values on the horizontal axis of lines.
     pub across: Vec<f64>,
     /// Values on the axis of measurements.
@@ -247,7 +247,7 @@ impl Chart {
     }
 
     fn of(title: impl Into<String>, plot: Plot) -> Self {
-        Self { title: title.into(), notes: Vec::new(), plot, stretch: Extent::default() }
+        Self { title: title.into(), notes: Vec::new(), plot, stretch: AxisValues::default() }
     }
 
     /// Adds a note.
@@ -276,7 +276,7 @@ impl Chart {
     }
 
     /// The extent of its axes: minimum and maximum, or all values of a categorical axis.
-    fn extent(&self) -> Extent {
+    fn extent(&self) -> AxisValues {
         let ends = |values: Vec<f64>| {
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             vec![least, values.iter().copied().fold(0.0, f64::max)]
@@ -286,7 +286,7 @@ impl Chart {
                 let points = || lines.lines.iter().flat_map(Line::points);
                 let marks = lines.marks.iter().map(|(at, _)| *at);
                 let across = points().map(|(x, _)| x).chain(marks).collect();
-                Extent {
+                AxisValues {
                     across: match lines.x.scale {
                         Scale::Sizes | Scale::Counts => across,
                         Scale::Linear | Scale::Log | Scale::Quantiles => ends(across),
@@ -294,7 +294,7 @@ impl Chart {
                     values: ends(points().map(|(_, y)| y).collect()),
                 }
             }
-            Plot::Bars(bars) => Extent {
+            Plot::Bars(bars) => AxisValues {
                 across: Vec::new(),
                 values: ends(bars.rows.iter().map(Bar::total).collect()),
             },
@@ -305,7 +305,7 @@ impl Chart {
 /// Gives charts of the same name a common scale, so that they can be compared side by side.
 pub(crate) fn align(sheets: &mut [&mut Vec<Group>]) {
     let name = |group: &str, chart: &Chart| format!("{group}\n{}", chart.title);
-    let mut extents: BTreeMap<String, Extent> = BTreeMap::new();
+    let mut extents: BTreeMap<String, AxisValues> = BTreeMap::new();
     for group in sheets.iter().flat_map(|groups| groups.iter()) {
         for chart in &group.charts {
             let own = chart.extent();

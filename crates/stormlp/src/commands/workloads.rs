@@ -9,7 +9,7 @@ use clap::Subcommand;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::ByteSize;
 use stormlp_training::plan::catalog;
-use stormlp_training::plan::catalog::{CATALOG, Entry};
+use stormlp_training::plan::catalog::{BuiltinWorkload, CATALOG};
 use stormlp_training::plan::warnings::edition;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::show as training;
@@ -80,7 +80,7 @@ pub(crate) fn tell_edition(workload: &Workload, asked: Option<Profile>, session:
     }
 }
 
-fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Failure> {
+fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static BuiltinWorkload, Failure> {
     catalog::find(name, accelerator).map_err(|error| {
         Failure::no_plan(error).with_help("`stormlp workloads` lists the built-in ones")
     })

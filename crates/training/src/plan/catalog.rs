@@ -6,7 +6,7 @@ use stormlp_core::workload_file::WorkloadError;
 
 /// A built-in workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct BuiltinWorkload {
     /// The model, `unet3d`.
     pub name: &'static str,
     /// The accelerator, `h100`.
@@ -17,7 +17,7 @@ pub struct Entry {
 
 macro_rules! entry {
     ($name:literal, $accelerator:literal) => {
-        Entry {
+        BuiltinWorkload {
             name: $name,
             accelerator: $accelerator,
             yaml: include_str!(concat!(
@@ -32,7 +32,7 @@ macro_rules! entry {
 }
 
 /// All built-in workloads: models in the order MLPerf introduced them, accelerators by age.
-pub const CATALOG: &[Entry] = &[
+pub const CATALOG: &[BuiltinWorkload] = &[
     entry!("unet3d", "v100"),
     entry!("unet3d", "a100"),
     entry!("unet3d", "h100"),
@@ -82,7 +82,7 @@ pub enum CatalogError {
     },
 }
 
-impl Entry {
+impl BuiltinWorkload {
     /// `unet3d_h100`.
     pub fn full_name(&self) -> String {
         format!("{}_{}", self.name, self.accelerator)
@@ -101,10 +101,14 @@ impl Entry {
 ///
 /// # Errors
 /// Names the nearest model, or the available accelerators.
-pub fn find(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, CatalogError> {
+pub fn find(
+    name: &str,
+    accelerator: Option<&str>,
+) -> Result<&'static BuiltinWorkload, CatalogError> {
     let name = name.to_ascii_lowercase().replace('-', "_");
     let wanted = accelerator.map(str::to_ascii_lowercase);
-    let by_model: Vec<&Entry> = CATALOG.iter().filter(|entry| entry.name == name).collect();
+    let by_model: Vec<&BuiltinWorkload> =
+        CATALOG.iter().filter(|entry| entry.name == name).collect();
     if by_model.is_empty() {
         let entry = CATALOG.iter().find(|entry| entry.full_name() == name);
         return match (entry, wanted) {

@@ -89,7 +89,7 @@ pub struct Judge {
 }
 
 /// One observed pace: time per step or samples per second, with its limit.
-struct Pace {
+struct ObservedPace {
     seen: UncertainMean,
     /// The value at which AU is just reached.
     limit: f64,
@@ -97,7 +97,7 @@ struct Pace {
     less_passes: bool,
 }
 
-impl Pace {
+impl ObservedPace {
     fn passes(&self) -> bool {
         (self.seen.value <= self.limit) == self.less_passes || self.seen.value == self.limit
     }
@@ -287,20 +287,20 @@ impl Judge {
         let look = f64::from(self.looks.max(1));
         let alpha = (1.0 - CONFIDENCE_PERCENT / 100.0) / (look * (look + 1.0));
         let steps = self.step_seconds();
-        let of_steps = uncertain(mean(&steps), &steps).map(|seen| Pace {
+        let of_steps = uncertain(mean(&steps), &steps).map(|seen| ObservedPace {
             seen,
             limit: allowed / self.steps_left(),
             less_passes: true,
         });
         let rates = self.sample_rates();
-        let of_samples = uncertain(self.samples_per_second()?, &rates).map(|seen| Pace {
+        let of_samples = uncertain(self.samples_per_second()?, &rates).map(|seen| ObservedPace {
             seen,
             limit: self.samples_left() / allowed,
             less_passes: false,
         });
         // Either of them is enough to miss, so each gets half of the error probability.
-        let missed = |pace: &Pace| !pace.passes() && pace.doubt() < alpha / 2.0;
-        let passed = |pace: &Pace| pace.passes() && pace.doubt() < alpha;
+        let missed = |pace: &ObservedPace| !pace.passes() && pace.doubt() < alpha / 2.0;
+        let passed = |pace: &ObservedPace| pace.passes() && pace.doubt() < alpha;
         if of_steps.iter().chain(&of_samples).any(missed) {
             return Some(false);
         }

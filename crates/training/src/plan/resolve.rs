@@ -8,7 +8,7 @@ use super::distribution::Distribution;
 use super::memory;
 use super::request::{StorageKind, TrainRequest};
 use super::rules::{self, CLOSED_RUNS};
-use super::steps::{Split, steps};
+use super::steps::{StepInputs, steps};
 use super::transport;
 use super::warnings;
 use super::workload::{MetricSpec, Shuffle, Workload};
@@ -166,7 +166,7 @@ impl Resolver<'_> {
             self.positive("--threads", threads);
         }
         let data = self.data(path, &of_files);
-        let split = Split { files: data.files, ..of_files };
+        let split = StepInputs { files: data.files, ..of_files };
         let steps_per_epoch = self.steps(&split);
         let compute =
             self.time("--compute-time", request.compute.unwrap_or(workload.train.computation_time));
@@ -244,11 +244,11 @@ impl Resolver<'_> {
     }
 
     /// How samples are split, before the number of files is known.
-    fn split(&mut self, profile: Profile) -> Split {
+    fn split(&mut self, profile: Profile) -> StepInputs {
         let (workload, request) = (self.workload, self.request);
         let batch_size = request.length.batch_size.unwrap_or(workload.reader.batch_size);
         let read_threads = request.readers.read_threads.unwrap_or(workload.reader.read_threads);
-        Split {
+        StepInputs {
             profile,
             format: workload.dataset.format,
             files: 0,
@@ -413,7 +413,7 @@ impl Resolver<'_> {
 
     fn evaluation(
         &mut self,
-        split: &Split,
+        split: &StepInputs,
         eval_files: u64,
         path: PathKind,
     ) -> Option<EvaluationPlan> {
@@ -432,7 +432,7 @@ impl Resolver<'_> {
                 format!("set --params dataset.num_files_eval={found}"),
             );
         }
-        let count = steps(&Split { files: eval_files, batch_size, ..*split });
+        let count = steps(&StepInputs { files: eval_files, batch_size, ..*split });
         if count == 0 {
             self.problems.plan(
                 format!("{eval_files} evaluation files are less than one step of all accelerators"),

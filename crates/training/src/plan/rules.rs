@@ -57,7 +57,7 @@ const NOT_OF_THE_WORKLOAD: [&str; 10] = [
 const FILES: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
 
 /// References to an edition's rules.
-struct Edition {
+struct EditionRules {
     name: &'static str,
     workloads: &'static [(&'static str, &'static str)],
     of_workloads: &'static str,
@@ -68,7 +68,7 @@ struct Edition {
     of_results: Option<&'static str>,
 }
 
-const V2: Edition = Edition {
+const V2: EditionRules = EditionRules {
     name: "v2.0",
     workloads: &[
         ("unet3d", "a100"),
@@ -85,7 +85,7 @@ const V2: Edition = Edition {
     of_results: None,
 };
 
-const V3: Edition = Edition {
+const V3: EditionRules = EditionRules {
     name: "v3.0",
     workloads: &[("unet3d", "b200"), ("retinanet", "b200"), ("retinanet", "mi355")],
     of_workloads: "3.6.2",
@@ -195,7 +195,7 @@ pub(super) fn closed_problems(
 fn parameters(
     workload: &Workload,
     plan: &TrainPlan,
-    edition: &Edition,
+    edition: &EditionRules,
 ) -> Vec<(&'static str, String)> {
     let found = catalog::find(&plan.workload, Some(&plan.accelerator)).ok();
     let Some(base) = found.and_then(|entry| entry.workload(&[]).ok()) else {
@@ -242,7 +242,7 @@ fn set_in_vain(note: &KeyNote, base: &Workload) -> Option<String> {
 fn transfers(
     request: &TrainRequest,
     plan: &TrainPlan,
-    edition: &Edition,
+    edition: &EditionRules,
 ) -> Vec<(&'static str, String)> {
     let path = plan.transport.path;
     let direct = path == PathKind::Cpu && (plan.workload == "unet3d" || edition.name == V3.name);
@@ -270,7 +270,7 @@ fn transfers(
 }
 
 /// Results on the same file system as the dataset.
-fn results(request: &TrainRequest, edition: &Edition) -> Vec<(&'static str, String)> {
+fn results(request: &TrainRequest, edition: &EditionRules) -> Vec<(&'static str, String)> {
     let Some(rule) = edition.of_results else {
         return Vec::new();
     };
@@ -293,7 +293,7 @@ fn data(
     plan: &TrainPlan,
     host: &HostFacts,
     hosts: Option<&RequestedHosts>,
-    edition: &Edition,
+    edition: &EditionRules,
 ) -> Option<(&'static str, String)> {
     if plan.data.files == 0 {
         // A missing dataset is reported without a rule.

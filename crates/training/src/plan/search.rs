@@ -48,7 +48,7 @@ pub struct Bracket {
 
 /// Estimated remaining work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
+pub struct RemainingWork {
     /// Maximum remaining probes, unless results contradict each other.
     pub probes: u32,
     /// Full runs.
@@ -148,7 +148,7 @@ impl Search {
     }
 
     /// The estimated remaining work.
-    pub fn left(&self) -> Left {
+    pub fn left(&self) -> RemainingWork {
         let Bracket { passing, missing } = self.bracket();
         let probes = match missing {
             None if self.trials.is_empty() => 2,
@@ -163,7 +163,7 @@ impl Search {
                 (0, 0) => 0,
                 _ => self.confirm.saturating_sub(self.full_runs(count)),
             });
-        Left { probes, full: full.sum() }
+        RemainingWork { probes, full: full.sum() }
     }
 
     fn of(&self, count: u32) -> impl IntoIterator<Item = &Trial> {

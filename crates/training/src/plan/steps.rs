@@ -7,7 +7,7 @@ use stormlp_dataset::section::DataFormat;
 
 /// The inputs of the number of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Split {
+pub struct StepInputs {
     /// The edition whose rules apply.
     pub profile: Profile,
     /// Format of the files.
@@ -24,7 +24,7 @@ pub struct Split {
     pub read_threads: u32,
 }
 
-impl Split {
+impl StepInputs {
     /// The inputs from a plan.
     pub fn of(plan: &TrainPlan) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Split {
 /// accelerators and the remainder is dropped. Parquet files are further dealt to workers, each of
 /// which drops rows that do not fill a batch, like the loaders of v3.0's DLIO. Record files are
 /// sharded by TensorFlow in every edition, which starts over when a shard is exhausted.
-pub fn steps(split: &Split) -> u64 {
+pub fn steps(split: &StepInputs) -> u64 {
     let accelerators = u64::from(split.accelerators.max(1));
     let batch = u64::from(split.batch_size.max(1));
     if !split.profile.reshuffles() || split.format == DataFormat::Tfrecord {
@@ -70,8 +70,15 @@ mod tests {
     use super::*;
     use stormlp_core::names::VariantArray;
 
-    fn split(profile: Profile, format: DataFormat, files: u64, spf: u64, n: u32, b: u32) -> Split {
-        Split {
+    fn split(
+        profile: Profile,
+        format: DataFormat,
+        files: u64,
+        spf: u64,
+        n: u32,
+        b: u32,
+    ) -> StepInputs {
+        StepInputs {
             profile,
             format,
             files,

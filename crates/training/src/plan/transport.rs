@@ -91,7 +91,7 @@ pub(super) fn decide(
     let cpus = bare.placement.cpu_count(host);
     let threads = request.threads.map(|threads| threads.max(1) as usize);
     let chunk_bytes = reader.chunk_bytes(path);
-    let sizes = Sizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, cpus);
+    let sizes = CrewSizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, cpus);
     // A thread attaches its streams in addition to the files it reads whole.
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
     let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
@@ -104,7 +104,7 @@ impl TrainPlan {
     pub fn transport_without_storage(&self, host: &HostFacts) -> Transport {
         let reads = self.loader.concurrent_reads() * self.accelerators as usize;
         let engine = self.transport.engine;
-        let sizes = Sizes::of(
+        let sizes = CrewSizes::of(
             PathKind::Null,
             engine,
             CACHED_CHUNK_BYTES,
@@ -121,14 +121,14 @@ impl TrainPlan {
     }
 }
 
-struct Sizes {
+struct CrewSizes {
     threads: usize,
     queue_depth: usize,
     window: usize,
     chunk_bytes: u64,
 }
 
-impl Sizes {
+impl CrewSizes {
     /// Sizes for this many `reads` in flight.
     fn of(
         path: PathKind,

@@ -8,7 +8,7 @@ use serde_yaml::{Mapping, Value};
 use super::edition::EditionFrom;
 use super::keys::KEYS;
 use super::resolve::default_transfer_bytes;
-use super::steps::{Split, steps};
+use super::steps::{StepInputs, steps};
 use super::workload::Workload;
 use crate::plan::train_plan::{ReadPattern, TrainPlan};
 use stormlp_core::workload_file::{line, sections};
@@ -47,7 +47,7 @@ impl Workload {
         train.epochs = plan.epochs;
         train.computation_time = plan.compute;
         train.seed = plan.shuffle.seed;
-        let all = steps(&Split::of(plan));
+        let all = steps(&StepInputs::of(plan));
         train.total_training_steps = (plan.steps_per_epoch < all).then_some(plan.steps_per_epoch);
         planned.workflow.checkpoint = plan.checkpoint.is_some();
         if let Some(checkpoint) = &plan.checkpoint {

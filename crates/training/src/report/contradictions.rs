@@ -1,7 +1,5 @@
 //! Consistency checks of a training report: epochs, their blocks, means, and the verdict.
 
-use derive_more::{Deref, DerefMut};
-
 use crate::plan::metrics;
 use crate::plan::metrics::Rule;
 use crate::plan::train_plan::TrainPlan;
@@ -12,128 +10,126 @@ use stormlp_show::sums::{Covers, Found, TOLERANCE_OF_MEANS, inner};
 
 /// Lists contradictions between the report's figures; empty for an unmodified report.
 pub fn contradictions(report: &TrainReport) -> Vec<String> {
-    let mut sums = Sums(Found::of(&report.head));
-    sums.training(report);
-    sums.0.into_words()
+    let mut found = Found::of(&report.head);
+    check_report(&mut found, report);
+    found.into_words()
 }
 
-/// Contradictions found with the sums of this lane.
-#[derive(Deref, DerefMut)]
-struct Sums(Found);
-
-impl Sums {
-    fn training(&mut self, report: &TrainReport) {
-        let (plan, results) = (&report.plan, &report.results);
-        let single = results.runs.is_empty();
-        let runs = results.runs.iter().enumerate();
-        for (index, run) in runs {
-            let place = format!("runs.{index}");
-            self.epochs(plan, &place, &run.epochs);
-            self.means(&place, &run.mean, &scored(plan, &run.epochs));
-            self.bytes_of_epochs(&place, run.cost.bytes_read, &run.epochs);
-        }
-        if single {
-            self.epochs(plan, "", &results.epochs);
-            self.bytes_of_epochs("", results.cost.bytes_read, &results.epochs);
-        }
-        let epochs = results.scored_epochs();
-        // If the other hosts were lost in an epoch, only this host's share is known.
-        if report.ending == Ending::Complete {
-            let bytes =
-                epochs.iter().map(|epoch| epoch.cost.bytes_read).fold(0, u64::saturating_add);
-            let hosts = results.hosts.iter().map(|host| host.bytes_read);
-            self.hosts("epochs", "bytes_read", bytes, hosts);
-        }
-        let of_scored = scored(plan, epochs);
-        self.means("", &results.mean, &of_scored);
-        self.threshold(report, !of_scored.is_empty());
-        self.histograms(&report.histograms);
-        self.series_of_runs(report);
+fn check_report(found: &mut Found, report: &TrainReport) {
+    let (plan, results) = (&report.plan, &report.results);
+    let single = results.runs.is_empty();
+    let runs = results.runs.iter().enumerate();
+    for (index, run) in runs {
+        let place = format!("runs.{index}");
+        check_epochs(found, plan, &place, &run.epochs);
+        check_means(found, &place, &run.mean, &scored(plan, &run.epochs));
+        check_bytes_of_epochs(found, &place, run.cost.bytes_read, &run.epochs);
     }
-
-    /// Checks the threshold verdict against the mean AU.
-    fn threshold(&mut self, report: &TrainReport, any: bool) {
-        let results = &report.results;
-        let threshold_percent = report.plan.metric.threshold_percent;
-        let au = results.mean.au_percent.profile;
-        let complete = report.ending == Ending::Complete && any;
-        let meets = complete && au >= threshold_percent;
-        if results.meets_threshold != meets {
-            self.push(format!(
-                "meets_threshold is {}, but AU is {au:.2} % of {threshold_percent:.2} %, and the run \
-                 {} complete",
-                results.meets_threshold,
-                if complete { "was" } else { "was not" },
-            ));
-        }
+    if single {
+        check_epochs(found, plan, "", &results.epochs);
+        check_bytes_of_epochs(found, "", results.cost.bytes_read, &results.epochs);
     }
-
-    fn series_of_runs(&mut self, report: &TrainReport) {
-        let results = &report.results;
-        let single = results.runs.is_empty();
-        for (index, named) in report.series.iter().enumerate() {
-            let place = format!("series.{index}");
-            self.shape(&place, &named.series);
-            let epochs = if single {
-                (index == 0).then_some(&results.epochs)
-            } else {
-                results.runs.get(index).map(|run| &run.epochs)
-            };
-            if let Some(epochs) = epochs {
-                // Evaluations and loader starts also read.
-                self.intervals(&place, &named.series, bytes_of(epochs), Covers::AtLeast);
-            }
-        }
+    let epochs = results.scored_epochs();
+    // If the other hosts were lost in an epoch, only this host's share is known.
+    if report.ending == Ending::Complete {
+        let bytes = epochs.iter().map(|epoch| epoch.cost.bytes_read).fold(0, u64::saturating_add);
+        let hosts = results.hosts.iter().map(|host| host.bytes_read);
+        found.hosts("epochs", "bytes_read", bytes, hosts);
     }
+    let of_scored = scored(plan, epochs);
+    check_means(found, "", &results.mean, &of_scored);
+    check_threshold(found, report, !of_scored.is_empty());
+    found.histograms(&report.histograms);
+    check_series_of_runs(found, report);
+}
 
-    /// Checks the means over `epochs`; skipped if no epoch counts.
-    fn means(&mut self, place: &str, told: &Measures, epochs: &[Measures]) {
-        if !epochs.is_empty() {
-            let comes_to = metrics::mean(epochs);
-            self.measures(place, told, &comes_to, "those of the epochs");
-        }
+/// Checks the threshold verdict against the mean AU.
+fn check_threshold(found: &mut Found, report: &TrainReport, any: bool) {
+    let results = &report.results;
+    let threshold_percent = report.plan.metric.threshold_percent;
+    let au = results.mean.au_percent.profile;
+    let complete = report.ending == Ending::Complete && any;
+    let meets = complete && au >= threshold_percent;
+    if results.meets_threshold != meets {
+        found.push(format!(
+            "meets_threshold is {}, but AU is {au:.2} % of {threshold_percent:.2} %, and the run \
+             {} complete",
+            results.meets_threshold,
+            if complete { "was" } else { "was not" },
+        ));
     }
+}
 
-    fn measures(&mut self, place: &str, told: &Measures, comes_to: &Measures, from: &str) {
-        let of = |m: &Measures| {
-            [
-                ("au_percent.profile", m.au_percent.profile),
-                ("au_percent.nominal", m.au_percent.nominal),
-                ("au_percent.measured", m.au_percent.measured),
-                ("au_percent.including_startup", m.au_percent.including_startup),
-                ("samples_per_second", m.samples_per_second),
-                ("mib_per_second", m.mib_per_second),
-                ("window_samples_per_second", m.window_samples_per_second),
-            ]
+fn check_series_of_runs(found: &mut Found, report: &TrainReport) {
+    let results = &report.results;
+    let single = results.runs.is_empty();
+    for (index, named) in report.series.iter().enumerate() {
+        let place = format!("series.{index}");
+        found.shape(&place, &named.series);
+        let epochs = if single {
+            (index == 0).then_some(&results.epochs)
+        } else {
+            results.runs.get(index).map(|run| &run.epochs)
         };
-        for ((what, told), (_, comes_to)) in of(told).into_iter().zip(of(comes_to)) {
-            let pair = [told, comes_to];
-            self.hold_within(TOLERANCE_OF_MEANS, (place, what), pair, from);
+        if let Some(epochs) = epochs {
+            // Evaluations and loader starts also read.
+            found.intervals(&place, &named.series, bytes_of(epochs), Covers::AtLeast);
         }
     }
+}
 
-    fn epochs(&mut self, plan: &TrainPlan, place: &str, epochs: &[EpochReport]) {
-        for (index, epoch) in epochs.iter().enumerate() {
-            let place = inner(place, &format!("epochs.{index}"));
-            let blocks: Vec<_> =
-                epoch.accelerators.iter().map(|one| one.blocks.as_slice()).collect();
-            let comes_to = metrics::epoch_measures(&Rule::of(plan), &blocks);
-            let from = "the blocks of its accelerators";
-            self.measures(&place, &epoch.measures, &comes_to, from);
-            if epoch.duration_seconds > 0.0 {
-                let mib = epoch.cost.bytes_read as f64 / MIB as f64;
-                let (rate, comes_to) =
-                    (epoch.measures.read_mib_per_second, mib / epoch.duration_seconds);
-                let of = "bytes_read and duration_seconds";
-                self.hold(&place, "read_mib_per_second", rate, comes_to, of);
-            }
+/// Checks the means over `epochs`; skipped if no epoch counts.
+fn check_means(found: &mut Found, place: &str, told: &Measures, epochs: &[Measures]) {
+    if !epochs.is_empty() {
+        let comes_to = metrics::mean(epochs);
+        check_measures(found, place, told, &comes_to, "those of the epochs");
+    }
+}
+
+fn check_measures(
+    found: &mut Found,
+    place: &str,
+    told: &Measures,
+    comes_to: &Measures,
+    from: &str,
+) {
+    let of = |m: &Measures| {
+        [
+            ("au_percent.profile", m.au_percent.profile),
+            ("au_percent.nominal", m.au_percent.nominal),
+            ("au_percent.measured", m.au_percent.measured),
+            ("au_percent.including_startup", m.au_percent.including_startup),
+            ("samples_per_second", m.samples_per_second),
+            ("mib_per_second", m.mib_per_second),
+            ("window_samples_per_second", m.window_samples_per_second),
+        ]
+    };
+    for ((what, told), (_, comes_to)) in of(told).into_iter().zip(of(comes_to)) {
+        let pair = [told, comes_to];
+        found.hold_within(TOLERANCE_OF_MEANS, (place, what), pair, from);
+    }
+}
+
+fn check_epochs(found: &mut Found, plan: &TrainPlan, place: &str, epochs: &[EpochReport]) {
+    for (index, epoch) in epochs.iter().enumerate() {
+        let place = inner(place, &format!("epochs.{index}"));
+        let blocks: Vec<_> = epoch.accelerators.iter().map(|one| one.blocks.as_slice()).collect();
+        let comes_to = metrics::epoch_measures(&Rule::of(plan), &blocks);
+        let from = "the blocks of its accelerators";
+        check_measures(found, &place, &epoch.measures, &comes_to, from);
+        if epoch.duration_seconds > 0.0 {
+            let mib = epoch.cost.bytes_read as f64 / MIB as f64;
+            let (rate, comes_to) =
+                (epoch.measures.read_mib_per_second, mib / epoch.duration_seconds);
+            let of = "bytes_read and duration_seconds";
+            found.hold(&place, "read_mib_per_second", rate, comes_to, of);
         }
     }
+}
 
-    fn bytes_of_epochs(&mut self, place: &str, bytes: u64, epochs: &[EpochReport]) {
-        let comes_to = bytes_of(epochs);
-        self.hold_count(place, "bytes_read", bytes, comes_to, "those of its epochs");
-    }
+fn check_bytes_of_epochs(found: &mut Found, place: &str, bytes: u64, epochs: &[EpochReport]) {
+    let comes_to = bytes_of(epochs);
+    found.hold_count(place, "bytes_read", bytes, comes_to, "those of its epochs");
 }
 
 fn bytes_of(epochs: &[EpochReport]) -> u64 {

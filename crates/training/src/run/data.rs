@@ -65,12 +65,12 @@ impl Data {
 /// A dataset to generate or complete.
 pub struct ToMake {
     plan: GeneratePlan,
-    kind: Kind,
+    kind: NewDataKind,
 }
 
 /// The kind of dataset to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NewDataKind {
     /// A small one, generated without being requested.
     Starter,
     /// The one required by MLPerf's rules.
@@ -81,7 +81,7 @@ enum Kind {
     Larger,
 }
 
-impl Kind {
+impl NewDataKind {
     /// How existing files are handled.
     fn existing(self) -> Existing {
         match self {
@@ -92,7 +92,7 @@ impl Kind {
 }
 
 /// The location of the dataset, and whether stormlp may generate one there without being asked.
-struct Place {
+struct DataPlace {
     folder: PathBuf,
     is_default: bool,
 }
@@ -136,7 +136,7 @@ pub fn find(
             return Err(nothing_there(&place.folder, workload, &datagen));
         }
         let (kind, files) = match &begun {
-            Some(head) => (Kind::Rest, head.train_files),
+            Some(head) => (NewDataKind::Rest, head.train_files),
             None => files_to_make(workload, request, facts, &place.folder)?,
         };
         let warning = unused_folder(workload, &place, name);
@@ -144,7 +144,7 @@ pub fn find(
         if let Some(warning) = warning.as_ref().filter(|_| !session.quiet) {
             session.say(format!("warning: {warning}"));
         }
-        if kind == Kind::Starter {
+        if kind == NewDataKind::Starter {
             starter::shape(workload, files);
         }
         let mut data = to_make(workload, files, profile, kind, place.folder, session)?;
@@ -181,7 +181,7 @@ fn to_make(
     workload: &mut Workload,
     files: u64,
     profile: Profile,
-    kind: Kind,
+    kind: NewDataKind,
     folder: PathBuf,
     session: &Session,
 ) -> Result<Data, Failure> {
@@ -238,10 +238,10 @@ impl ToMake {
         let files = self.plan.dataset.files();
         let seconds = bytes as f64 / WRITE_BYTES_PER_SECOND + files as f64 * FILE_SECONDS;
         let (there, made) = match self.kind {
-            Kind::Starter => ("no dataset", "a starter one of"),
-            Kind::Full => ("no dataset", "the full one of"),
-            Kind::Rest => ("an unfinished dataset", "the rest of its"),
-            Kind::Larger => ("too small a starter dataset", "a larger one of"),
+            NewDataKind::Starter => ("no dataset", "a starter one of"),
+            NewDataKind::Full => ("no dataset", "the full one of"),
+            NewDataKind::Rest => ("an unfinished dataset", "the rest of its"),
+            NewDataKind::Larger => ("too small a starter dataset", "a larger one of"),
         };
         session.say(format!(
             "{there} in {}: {verb} {made} {}, {}, in about {}",
@@ -254,7 +254,7 @@ impl ToMake {
 }
 
 /// The command that generates the dataset named by the user.
-fn datagen_command(name: &str, place: &Place) -> String {
+fn datagen_command(name: &str, place: &DataPlace) -> String {
     let folder = place.folder.to_string_lossy();
     format!("stormlp datagen {} --data-dir {}", shell_word(name), shell_word(&folder))
 }
@@ -277,7 +277,7 @@ fn asked_for(request: &TrainRequest) -> String {
 
 /// The warning for a workload file whose folder is empty; the folder of built-in workloads is
 /// MLPerf's.
-fn unused_folder(workload: &Workload, place: &Place, name: &str) -> Option<Warning> {
+fn unused_folder(workload: &Workload, place: &DataPlace, name: &str) -> Option<Warning> {
     let named = workload.dataset.data_folder.as_deref()?;
     let is_file = name.contains(['/', '.']);
     (place.is_default && is_file && Path::new(named) != place.folder).then(|| {
@@ -364,16 +364,16 @@ fn direct_support(
     }
 }
 
-fn place(workload: &Workload, request: &TrainRequest) -> Place {
+fn place(workload: &Workload, request: &TrainRequest) -> DataPlace {
     if let Some(folder) = &request.data_dir {
-        return Place { folder: folder.folder().to_path_buf(), is_default: false };
+        return DataPlace { folder: folder.folder().to_path_buf(), is_default: false };
     }
     // A workload file that names an existing folder refers to it.
     let named = workload.dataset.data_folder.as_ref().map(PathBuf::from);
     if let Some(folder) = named.filter(|folder| folder.join("train").is_dir()) {
-        return Place { folder, is_default: false };
+        return DataPlace { folder, is_default: false };
     }
-    Place { folder: default_folder(workload), is_default: true }
+    DataPlace { folder: default_folder(workload), is_default: true }
 }
 
 fn scan(
@@ -420,15 +420,15 @@ fn files_to_make(
     request: &TrainRequest,
     facts: &HostFacts,
     folder: &Path,
-) -> Result<(Kind, u64), Failure> {
+) -> Result<(NewDataKind, u64), Failure> {
     if request.full {
-        return Ok((Kind::Full, full_files(workload, request, facts)?));
+        return Ok((NewDataKind::Full, full_files(workload, request, facts)?));
     }
     let files = match request.files {
         Some(files) => files,
         None => starter::files(workload, request, folder)?,
     };
-    Ok((Kind::Starter, files))
+    Ok((NewDataKind::Starter, files))
 }
 
 /// An incomplete starter set is completed as a starter set.

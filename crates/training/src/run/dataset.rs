@@ -27,7 +27,7 @@ pub trait EpochIndex: Send + Sync {
 
 /// The read pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pattern {
+pub enum AccessPattern {
     /// The whole file for each sample.
     File {
         /// The sequence of reads.
@@ -80,18 +80,18 @@ pub enum Pattern {
 /// One epoch over the files of a folder.
 pub struct DatasetSource {
     files: Arc<Vec<DataFile>>,
-    pattern: Pattern,
+    pattern: AccessPattern,
     index: Arc<dyn EpochIndex>,
-    framing: Arc<Framing>,
+    framing: Arc<FramingCache>,
 }
 
 impl DatasetSource {
     /// An epoch in the order of `index`. All epochs of a run share `framing`.
     pub fn new(
         files: Arc<Vec<DataFile>>,
-        pattern: Pattern,
+        pattern: AccessPattern,
         index: Arc<dyn EpochIndex>,
-        framing: Arc<Framing>,
+        framing: Arc<FramingCache>,
     ) -> Self {
         Self { files, pattern, index, framing }
     }
@@ -106,15 +106,17 @@ impl DatasetSource {
         let whole = self.whole(file);
         let mut framing = None;
         let extents = match &self.pattern {
-            Pattern::Indexed => Extents::One(self.framing.sample(&self.files[file], position)?),
-            Pattern::Hdf5 { samples, as_h5py } => {
+            AccessPattern::Indexed => {
+                Extents::One(self.framing.sample(&self.files[file], position)?)
+            }
+            AccessPattern::Hdf5 { samples, as_h5py } => {
                 hdf5_sample(&self.files[file], *samples, position, *as_h5py)?
             }
-            Pattern::NullSamples { sample_bytes } => Extents::One(Span {
+            AccessPattern::NullSamples { sample_bytes } => Extents::One(Span {
                 offset: position.saturating_mul(*sample_bytes),
                 bytes: *sample_bytes,
             }),
-            Pattern::File { requests, framing: known } => {
+            AccessPattern::File { requests, framing: known } => {
                 framing = *known;
                 Extents::File(*requests, whole.bytes)
             }
@@ -125,7 +127,7 @@ impl DatasetSource {
     }
 
     fn group(&self, accelerator: u32, worker: u64, nth: u64) -> Result<ReadPlan, TrainError> {
-        let Pattern::RowGroups { columns, groups_per_file, workers } = &self.pattern else {
+        let AccessPattern::RowGroups { columns, groups_per_file, workers } = &self.pattern else {
             return Ok(self.null_group());
         };
         // Worker k takes every W-th file of its accelerator, starting from the k-th.
@@ -139,7 +141,7 @@ impl DatasetSource {
 
     fn null_group(&self) -> ReadPlan {
         let bytes = match self.pattern {
-            Pattern::NullGroups { group_bytes } => group_bytes,
+            AccessPattern::NullGroups { group_bytes } => group_bytes,
             _ => 0,
         };
         let extent = Span { offset: 0, bytes };
@@ -149,11 +151,11 @@ impl DatasetSource {
     fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
         let file = self.index.file(accelerator, nth) as usize;
         match self.pattern {
-            Pattern::NullRecords { record_bytes, transfer_bytes } => {
+            AccessPattern::NullRecords { record_bytes, transfer_bytes } => {
                 let file_bytes = self.files[file].bytes;
                 null_records(file, file_bytes, record_bytes, transfer_bytes, from)
             }
-            Pattern::Records { transfer_bytes } => {
+            AccessPattern::Records { transfer_bytes } => {
                 ReadPlan { file, reads: Reads::Records { from, transfer_bytes }, framing: None }
             }
             _ => known(
@@ -250,19 +252,19 @@ impl Source for DatasetSource {
 
 /// Framing that must be read before a sample can be located: the row groups of columnar files and
 /// the offsets in indexed files. Results are cached; the oldest are evicted.
-pub struct Framing {
+pub struct FramingCache {
     storage: Arc<dyn Storage>,
     limit: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedFraming>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedFraming {
     files: HashMap<PathBuf, Arc<Vec<Vec<Span>>>>,
     order: std::collections::VecDeque<PathBuf>,
 }
 
-impl Framing {
+impl FramingCache {
     /// Caches the framing of up to `limit` files.
     pub fn new(storage: Arc<dyn Storage>, limit: usize) -> Self {
         Self { storage, limit: limit.max(1), kept: Mutex::default() }

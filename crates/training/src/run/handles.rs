@@ -11,7 +11,7 @@ use stormlp_transfer::FileId;
 use stormlp_transfer::storage::Storage;
 
 use super::machine::ReadRequest;
-use super::records::Records;
+use super::records::RecordTracker;
 
 /// Accelerator, stream and phase; a stream never outlives its phase.
 pub(super) type StreamKey = (u32, u32, u64);
@@ -24,7 +24,7 @@ pub(super) fn stream_of(request: &ReadRequest) -> StreamKey {
 /// An open stream: its file, and its record parser state between reads.
 pub(super) struct Stream {
     pub(super) file: File,
-    pub(super) records: Mutex<Option<Records>>,
+    pub(super) records: Mutex<Option<RecordTracker>>,
 }
 
 /// The open streams of a run, and the storage that holds their files.
@@ -56,7 +56,7 @@ impl Handles {
     }
 
     /// Returns the record parser state to a stream.
-    pub(super) fn put_back(&self, key: StreamKey, records: Option<Records>) {
+    pub(super) fn put_back(&self, key: StreamKey, records: Option<RecordTracker>) {
         let handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = handles.get(&key) {
             *stream.records.lock().unwrap_or_else(PoisonError::into_inner) = records;

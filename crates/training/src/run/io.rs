@@ -24,9 +24,9 @@ use stormlp_transfer::{
 
 use super::error::TrainError;
 use super::handles::{Attached, Handles, Stream, stream_of};
-use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
+use super::job::{Chunk, Chunking, DIRECT_ALIGN, Job};
 use super::machine::{self, Nanos, ReadRequest};
-use super::records::Records;
+use super::records::RecordTracker;
 use super::shared::{Finished, Hands, Shared, Sleep, Sleeper, Turn};
 use super::source::{DataFile, Framing, Reads, Source};
 
@@ -335,8 +335,10 @@ impl<'a> IoThread<'a> {
 
     /// Requests chunks of a read while there is room, and finishes it when all have arrived.
     fn feed(&mut self, index: usize) -> Result<(), TrainError> {
-        let cut =
-            Cut { chunk_bytes: self.rules.chunk_bytes, direct: self.rules.kind.wants_direct() };
+        let cut = Chunking {
+            chunk_bytes: self.rules.chunk_bytes,
+            direct: self.rules.kind.wants_direct(),
+        };
         while let Some(running) = &mut self.jobs[index]
             && running.job.flying < self.rules.window
             && let Some(slot) = self.driver.take_slot()
@@ -446,8 +448,10 @@ impl<'a> IoThread<'a> {
         let stream = self.handles.get(key, || {
             let records = match &job.plan.reads {
                 Reads::Known { .. } => None,
-                Reads::Records { .. } if host_sees => Some(Records::scan(file)),
-                Reads::Records { .. } => Some(Records::look_up(self.handles.storage(), file)?),
+                Reads::Records { .. } if host_sees => Some(RecordTracker::scan(file)),
+                Reads::Records { .. } => {
+                    Some(RecordTracker::look_up(self.handles.storage(), file)?)
+                }
             };
             Ok::<_, TrainError>(Stream {
                 file: open_checked(self.handles.storage(), file, direct)?,

@@ -4,7 +4,7 @@ use stormlp_dataset::format::Span;
 use stormlp_transfer::FileId;
 
 use super::machine::{Cursor, Landed, Nanos, ReadRequest};
-use super::records::Records;
+use super::records::RecordTracker;
 use super::source::{ReadPlan, Reads};
 
 /// Direct I/O requires offsets and lengths to be multiples of this.
@@ -22,7 +22,7 @@ pub(super) struct Chunk {
 
 /// How extents are cut into chunks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct Chunking {
     pub(super) chunk_bytes: u64,
     pub(super) direct: bool,
 }
@@ -40,7 +40,7 @@ pub(super) struct Job {
     /// Bytes received.
     pub(super) bytes: u64,
     /// The record parser state of the stream, lent to this read.
-    pub(super) records: Option<Records>,
+    pub(super) records: Option<RecordTracker>,
     next_extent: usize,
     /// Bytes of the current extent requested so far; for a stream, of the whole file.
     at: u64,
@@ -96,7 +96,7 @@ impl Job {
         match &self.plan.reads {
             Reads::Known { landed, .. } => *landed,
             Reads::Records { from, .. } => {
-                let record = self.records.as_ref().map_or(from.record, Records::whole);
+                let record = self.records.as_ref().map_or(from.record, RecordTracker::whole);
                 Landed {
                     samples: record - from.record,
                     cursor: Cursor { record, read_to_bytes: self.at },
@@ -107,7 +107,7 @@ impl Job {
     }
 
     /// The next chunk to request.
-    pub(super) fn next_chunk(&mut self, cut: Cut) -> Option<Chunk> {
+    pub(super) fn next_chunk(&mut self, cut: Chunking) -> Option<Chunk> {
         match &self.plan.reads {
             Reads::Known { .. } => self.next_of_extents(cut),
             Reads::Records { from, transfer_bytes } => {
@@ -119,12 +119,12 @@ impl Job {
 
     /// Records are read in sequential transfers until one more record is complete; a transfer
     /// larger than a chunk is split into chunks.
-    fn next_of_transfer(&mut self, from: u64, transfer_bytes: u64, cut: Cut) -> Option<Chunk> {
+    fn next_of_transfer(&mut self, from: u64, transfer_bytes: u64, cut: Chunking) -> Option<Chunk> {
         if self.flying > 0 {
             return None;
         }
         if self.transfer_left == 0 {
-            let whole = self.records.as_ref().map_or(0, Records::whole);
+            let whole = self.records.as_ref().map_or(0, RecordTracker::whole);
             if whole > from {
                 return None;
             }
@@ -148,7 +148,7 @@ impl Job {
         Some(chunk)
     }
 
-    fn next_of_extents(&mut self, cut: Cut) -> Option<Chunk> {
+    fn next_of_extents(&mut self, cut: Chunking) -> Option<Chunk> {
         let Reads::Known { extents, .. } = &self.plan.reads else {
             return None;
         };
@@ -204,7 +204,7 @@ mod tests {
         Job::new(request, plan, None, file_bytes, 0)
     }
 
-    fn chunks(mut job: Job, cut: Cut) -> Vec<Chunk> {
+    fn chunks(mut job: Job, cut: Chunking) -> Vec<Chunk> {
         std::iter::from_fn(|| job.next_chunk(cut)).collect()
     }
 
@@ -220,7 +220,7 @@ mod tests {
                 .map(|(offset, bytes)| Span { offset: *offset, bytes: *bytes })
                 .collect();
             let file_bytes = extents.iter().map(|e| e.offset + e.bytes).max().unwrap_or(0);
-            let cut = Cut { chunk_bytes: chunk_blocks * DIRECT_ALIGN, direct };
+            let cut = Chunking { chunk_bytes: chunk_blocks * DIRECT_ALIGN, direct };
             let got = chunks(job(Extents::Many(extents.clone()), file_bytes), cut);
             let asked: u64 = got.iter().map(|c| c.len as u64).sum();
             let wanted: u64 = extents.iter().map(|e| aligned(*e, direct).bytes).sum();
@@ -242,7 +242,7 @@ mod tests {
     fn a_transfer_larger_than_a_chunk_comes_chunk_by_chunk() {
         let mut job = job(Extents::Many(Vec::new()), 10_000);
         job.plan.reads = Reads::Records { from: Cursor::default(), transfer_bytes: 8192 + 4096 };
-        let cut = Cut { chunk_bytes: 8192, direct: true };
+        let cut = Chunking { chunk_bytes: 8192, direct: true };
         let first = job.next_chunk(cut).unwrap();
         assert_eq!((first.offset, first.len, first.expected), (0, 8192, 8192));
         job.flying = 1;
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn the_end_of_a_file_may_come_short_under_direct_io() {
         let whole = Extents::One(Span { offset: 0, bytes: 10_000 });
-        let cut = Cut { chunk_bytes: 8192, direct: true };
+        let cut = Chunking { chunk_bytes: 8192, direct: true };
         let got = chunks(job(whole, 10_000), cut);
         let lens: Vec<_> = got.iter().map(|c| (c.offset, c.len, c.expected)).collect();
         assert_eq!(lens, [(0, 8192, 8192), (8192, 4096, 1808)]);

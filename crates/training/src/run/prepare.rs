@@ -14,7 +14,7 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::DataFormat;
 use stormlp_transfer::storage::Storage;
 
-use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
+use super::dataset::{AccessPattern, DatasetSource, EpochIndex, FramingCache};
 use super::machine::{
     ClientWork, Interleave, InterleaveConfig, Leftover, Loader, Nanos, Pace, PhaseSpec, RowGroups,
     Share, Workers, WorkersConfig,
@@ -194,8 +194,8 @@ struct PlannedOrder {
     plan: TrainPlan,
     files: Arc<Vec<DataFile>>,
     batch_size: u64,
-    pattern: Pattern,
-    framing: Arc<Framing>,
+    pattern: AccessPattern,
+    framing: Arc<FramingCache>,
     /// The accelerators of this host.
     own: Range<u32>,
 }
@@ -235,7 +235,7 @@ impl PlannedOrder {
             files: Arc::new(files),
             batch_size: u64::from(batch_size),
             own,
-            framing: Arc::new(Framing::new(
+            framing: Arc::new(FramingCache::new(
                 Arc::clone(storage),
                 FRAMING_FILES_PER_WORKER * open_files,
             )),
@@ -312,25 +312,25 @@ pub fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
     groups
 }
 
-fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
+fn pattern(plan: &TrainPlan, workers: u64) -> AccessPattern {
     let null = plan.is_null();
     let data = &plan.data;
     match &plan.reads {
-        ReadPattern::Records { transfer_size } if null => Pattern::NullRecords {
+        ReadPattern::Records { transfer_size } if null => AccessPattern::NullRecords {
             record_bytes: (data.mean_file_bytes() / data.samples_per_file.max(1) as f64)
                 .max(RECORD_FRAMING_BYTES) as u64,
             transfer_bytes: *transfer_size,
         },
         ReadPattern::Records { transfer_size } => {
-            Pattern::Records { transfer_bytes: *transfer_size }
+            AccessPattern::Records { transfer_bytes: *transfer_size }
         }
-        ReadPattern::RowGroups if null => Pattern::NullGroups {
+        ReadPattern::RowGroups if null => AccessPattern::NullGroups {
             group_bytes: (data.read_sample_bytes * data.row_group_rows as f64) as u64,
         },
         ReadPattern::RowGroups => {
             let read: Vec<_> = data.columns.iter().filter(|column| column.read).collect();
             let all = read.len() == data.columns.len();
-            Pattern::RowGroups {
+            AccessPattern::RowGroups {
                 columns: if all {
                     Vec::new()
                 } else {
@@ -342,14 +342,14 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
             }
         }
         ReadPattern::IndexedSample | ReadPattern::H5py if null => {
-            Pattern::NullSamples { sample_bytes: data.sample_bytes as u64 }
+            AccessPattern::NullSamples { sample_bytes: data.sample_bytes as u64 }
         }
         ReadPattern::IndexedSample if data.format == DataFormat::Hdf5 => {
-            Pattern::Hdf5 { samples: data.samples_per_file, as_h5py: false }
+            AccessPattern::Hdf5 { samples: data.samples_per_file, as_h5py: false }
         }
-        ReadPattern::H5py => Pattern::Hdf5 { samples: data.samples_per_file, as_h5py: true },
-        ReadPattern::IndexedSample => Pattern::Indexed,
-        pattern => Pattern::File {
+        ReadPattern::H5py => AccessPattern::Hdf5 { samples: data.samples_per_file, as_h5py: true },
+        ReadPattern::IndexedSample => AccessPattern::Indexed,
+        pattern => AccessPattern::File {
             requests: if null { Requests::WHOLE } else { requests(pattern) },
             framing: framing(data.format).filter(|_| !null),
         },

@@ -11,14 +11,14 @@ use super::error::TrainError;
 use super::source::DataFile;
 
 /// See the [module's description](self).
-pub(super) enum Records {
+pub(super) enum RecordTracker {
     /// Follows headers as they pass; payloads are not examined.
     Scanned(Box<RecordScanner>),
     /// Offsets are known; `whole` records are complete in the data read so far.
     Known { layout: FileLayout, whole: u64 },
 }
 
-impl Records {
+impl RecordTracker {
     /// Starts a file whose data passes through the host.
     pub(super) fn scan(file: &DataFile) -> Self {
         let name = file.path.display().to_string();

@@ -61,7 +61,7 @@ pub(super) struct Sleeper {
     pub(super) waker: Arc<Waker>,
 }
 
-struct State {
+struct SharedState {
     machine: Machine,
     source: Option<Arc<dyn Source>>,
     /// The sleeping I/O threads, and where they sleep.
@@ -77,7 +77,7 @@ struct State {
 pub(super) struct Shared {
     /// Counters of the I/O threads, and their final slots.
     pub(super) drivers: DriverSet,
-    state: Mutex<State>,
+    state: Mutex<SharedState>,
     moved: Condvar,
     clock: StampClock,
     epoch: Stamp,
@@ -115,7 +115,7 @@ impl Shared {
         Arc::new_cyclic(|this| Self {
             others: group.map(|group| (group, Weak::clone(this))),
             drivers,
-            state: Mutex::new(State {
+            state: Mutex::new(SharedState {
                 machine,
                 source: None,
                 asleep: Vec::with_capacity(io_threads),
@@ -142,7 +142,7 @@ impl Shared {
         self.clock.now().nanos_since(self.epoch)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SharedState> {
         // A panicking thread ends the run with an error; the tallies are still valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -317,7 +317,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl SharedState {
     /// Takes up to `want` reads; `None` if there are none.
     fn take(
         &mut self,

@@ -140,10 +140,10 @@ pub fn run_on_hosts(
 }
 
 /// An accelerator, and cuFile if required.
-type Held = (Arc<dyn Accelerator>, Option<Arc<Driver>>);
+type HeldDevices = (Arc<dyn Accelerator>, Option<Arc<Driver>>);
 
 /// Resources held for the duration of the runs of `plan`.
-fn devices(plan: &TrainPlan) -> Result<Held, TrainError> {
+fn devices(plan: &TrainPlan) -> Result<HeldDevices, TrainError> {
     let device = plan.transport.device.and_then(DeviceId::cuda_index);
     // Threads started later, and their buffers, inherit this thread's placement.
     thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;

@@ -13,7 +13,7 @@ use super::{find_max, hosts};
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
-use stormlp_show::series::{Distribution, Series};
+use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, storage};
 
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
@@ -93,7 +93,7 @@ fn of_run(report: &TrainReport) -> Document {
     section.series = rates.collect();
     let known = waits.into_iter().filter_map(|(name, us)| {
         let name = format!("{name}{}", scope(report, "scored runs"));
-        Some(Distribution::of(name, us.as_ref()?))
+        Some(TimeSummary::of(name, us.as_ref()?))
     });
     section.distributions = known.collect();
     let all = report.results.epochs.iter();

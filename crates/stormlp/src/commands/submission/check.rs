@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stormlp_mlperf::show as submission;
-use stormlp_mlperf::submission::{Edition, Submission, Verdict, check, read};
+use stormlp_mlperf::submission::{Edition, Submission, TreeVerdict, check, read};
 
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -54,17 +54,17 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         output::show(&submission::check(&report, &root.display().to_string(), args.all))?;
     }
     match report.verdict {
-        Verdict::Invalid => Err(Failure::missed_target(format!(
+        TreeVerdict::Invalid => Err(Failure::missed_target(format!(
             "{} breaks rules of MLPerf Storage v{}",
             root.display(),
             report.edition
         ))),
-        Verdict::Incomplete => Err(Failure::missed_target(format!(
+        TreeVerdict::Incomplete => Err(Failure::missed_target(format!(
             "cannot determine whether {} meets the rules of MLPerf Storage v{}: {}",
             root.display(),
             report.edition,
             report.held_up_by.join(", ")
         ))),
-        Verdict::Open | Verdict::Closed | Verdict::Rehearsal => Ok(()),
+        TreeVerdict::Open | TreeVerdict::Closed | TreeVerdict::Rehearsal => Ok(()),
     }
 }

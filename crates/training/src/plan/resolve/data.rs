@@ -1,7 +1,7 @@
 //! Selects the files of a run: those found, or imagined ones with null storage.
 
 use super::Resolver;
-use crate::plan::steps::{Split, steps};
+use crate::plan::steps::{StepInputs, steps};
 use crate::plan::train_plan::DataPlan;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::shell_word;
@@ -19,7 +19,7 @@ impl Resolver<'_> {
     }
 
     /// Resolves the dataset; `split` is complete except for the number of files.
-    pub(super) fn data(&mut self, path: PathKind, split: &Split) -> DataPlan {
+    pub(super) fn data(&mut self, path: PathKind, split: &StepInputs) -> DataPlan {
         let spec = &self.workload.dataset;
         let samples_per_file = split.samples_per_file;
         if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
@@ -60,7 +60,7 @@ impl Resolver<'_> {
     }
 
     /// Number of files for a run without a dataset, from `--steps`.
-    fn imagined_files(&self, split: &Split) -> u64 {
+    fn imagined_files(&self, split: &StepInputs) -> u64 {
         if let Some(files) = self.request.files {
             return files;
         }
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         }
         // Workers of some loaders drop samples that do not fill a batch.
         let too_few =
-            |files| steps(&Split { files, ..*split }) < self.request.length.steps.unwrap_or(1);
+            |files| steps(&StepInputs { files, ..*split }) < self.request.length.steps.unwrap_or(1);
         while too_few(files) && files < u64::MAX {
             files = files.saturating_mul(2);
         }

@@ -2,12 +2,12 @@
 
 use super::{Resolver, steps_needed};
 use crate::plan::barrier::StepBarrier;
-use crate::plan::steps::{Split, steps};
+use crate::plan::steps::{StepInputs, steps};
 use stormlp_core::profile::Profile;
 use stormlp_core::units::counted;
 
 impl Resolver<'_> {
-    pub(super) fn steps(&mut self, split: &Split) -> u64 {
+    pub(super) fn steps(&mut self, split: &StepInputs) -> u64 {
         let most = steps(split);
         let samples = split.files.saturating_mul(split.samples_per_file);
         let step = u64::from(split.batch_size) * u64::from(split.accelerators);

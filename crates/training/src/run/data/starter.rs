@@ -12,7 +12,7 @@ use stormlp_dataset::spec::{self, Making};
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::Disk;
 
-use super::{Data, Kind, datagen_command, dataset, direct_support, place, scan, to_make};
+use super::{Data, NewDataKind, datagen_command, dataset, direct_support, place, scan, to_make};
 
 /// Maximum size of a starter set.
 const MOST_BYTES: u64 = 10 << 30;
@@ -169,7 +169,7 @@ pub fn larger(
     }
     shape(workload, files);
     let direct = direct_support(workload, request, &place.folder, None);
-    let mut data = to_make(workload, files, profile, Kind::Larger, place.folder, session)?;
+    let mut data = to_make(workload, files, profile, NewDataKind::Larger, place.folder, session)?;
     data.inventory.direct = direct;
     Ok(Some(data))
 }

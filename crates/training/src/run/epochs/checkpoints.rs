@@ -19,10 +19,10 @@ pub(super) fn writer<'a>(
     plan: &'a TrainPlan,
     hosts: Option<&Hosts>,
     storage: &'a dyn Storage,
-) -> Result<Option<Writer<'a>>, TrainError> {
+) -> Result<Option<CheckpointWriter<'a>>, TrainError> {
     let writes = hosts.is_none_or(|hosts| hosts.group.leads());
     let rules = plan.checkpoint.as_ref().filter(|_| writes);
-    rules.map(|rules| Writer::new(storage, rules)).transpose()
+    rules.map(|rules| CheckpointWriter::new(storage, rules)).transpose()
 }
 
 impl Runner<'_> {
@@ -91,13 +91,13 @@ impl Runner<'_> {
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes checkpoints of one size into one folder.
-pub(super) struct Writer<'a> {
+pub(super) struct CheckpointWriter<'a> {
     storage: &'a dyn Storage,
     plan: &'a CheckpointPlan,
     buffer: Vec<u8>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> CheckpointWriter<'a> {
     /// Creates the folder and incompressible content.
     pub(super) fn new(
         storage: &'a dyn Storage,
@@ -173,7 +173,7 @@ mod tests {
             epochs_between: 1,
             steps_between: None,
         };
-        let mut writer = Writer::new(&Disk, &plan).unwrap();
+        let mut writer = CheckpointWriter::new(&Disk, &plan).unwrap();
         let stop = StopToken::default();
         assert_eq!(writer.write(5, 24, &stop).unwrap(), Some(2_500_000));
         let path = plan.folder.join("model-5-24-0.pt");

@@ -13,7 +13,7 @@ use super::super::error::TrainError;
 use super::super::machine::Machine;
 use super::super::measure::PhaseMeasured;
 use super::super::together::HostsTally;
-use super::{Cut, Distributions, Kind, Runner};
+use super::{Cut, Distributions, PhaseKind, Runner};
 use crate::run::prepare::Orders;
 
 /// Interval for checking whether other hosts keep this one waiting.
@@ -53,11 +53,11 @@ impl<'a> Runner<'a> {
     /// hosts, and one host's epochs are not mixed with them.
     pub(super) fn keep_own(
         &mut self,
-        (epoch, kind, measured): (u32, Kind<'a>, PhaseMeasured),
+        (epoch, kind, measured): (u32, PhaseKind<'a>, PhaseMeasured),
         cut: bool,
     ) {
         if let Some(hosts) = self.hosts.filter(|_| self.plan.runs == 1) {
-            if matches!(kind, Kind::Training) {
+            if matches!(kind, PhaseKind::Training) {
                 let tally = &mut self.distributions.hosts;
                 tally.add_own(hosts, self.plan, &measured);
             }
@@ -74,22 +74,22 @@ impl<'a> Runner<'a> {
     }
 
     /// Whether a barrier over all hosts ends each step of a phase.
-    fn has_step_barrier(&self, kind: Kind<'_>) -> bool {
-        matches!(kind, Kind::Training) && self.plan.request.barrier.is_at_every_step()
+    fn has_step_barrier(&self, kind: PhaseKind<'_>) -> bool {
+        matches!(kind, PhaseKind::Training) && self.plan.request.barrier.is_at_every_step()
     }
 
     /// Merges this host's measurements with those of all hosts.
     pub(super) fn put_together(
         &mut self,
-        kind: Kind<'_>,
+        kind: PhaseKind<'_>,
         measured: &mut PhaseMeasured,
     ) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());
         };
         let tally = match kind {
-            Kind::Training => Some(&mut self.distributions.hosts),
-            Kind::Evaluation(_) => None,
+            PhaseKind::Training => Some(&mut self.distributions.hosts),
+            PhaseKind::Evaluation(_) => None,
         };
         let stop = self.surroundings.stop;
         if put_together(hosts, self.plan, measured, tally, stop)? {
@@ -125,7 +125,7 @@ impl<'a> Runner<'a> {
         let mut pending = std::mem::take(&mut self.pending);
         let phases = pending
             .iter_mut()
-            .map(|(_, kind, measured)| (matches!(kind, Kind::Training), measured));
+            .map(|(_, kind, measured)| (matches!(kind, PhaseKind::Training), measured));
         let mut checkpoints = self.measured.report.checkpoints.clone();
         let mut tally = match self.plan.runs {
             1 => HostsTally::default(),
@@ -155,7 +155,7 @@ impl<'a> Runner<'a> {
     /// Waits for the other hosts before a phase, if all begin it together. Hosts send no
     /// heartbeats between the barriers of consecutive steps, but they do before the first step and
     /// after a checkpoint.
-    pub(super) fn meet_before_phase(&self, kind: Kind<'_>) -> Result<(), Cut> {
+    pub(super) fn meet_before_phase(&self, kind: PhaseKind<'_>) -> Result<(), Cut> {
         if self.is_on_its_own() {
             return Ok(());
         }
@@ -180,7 +180,7 @@ impl<'a> Runner<'a> {
     pub(super) fn watch_with_others(
         &mut self,
         epoch: u32,
-        kind: Kind<'_>,
+        kind: PhaseKind<'_>,
         first: Reading,
     ) -> (Reading, WaitingSeconds, Result<(), Cut>) {
         let apart = !self.has_step_barrier(kind) && !self.is_on_its_own();
@@ -203,7 +203,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Keeps meeting the other hosts at the ends of steps for which this host has no data left.
-    pub(super) fn catch_up(&self, kind: Kind<'_>, steps: u64) -> Result<(), Cut> {
+    pub(super) fn catch_up(&self, kind: PhaseKind<'_>, steps: u64) -> Result<(), Cut> {
         let Some(hosts) = self.hosts.filter(|_| self.has_step_barrier(kind)) else {
             return Ok(());
         };

@@ -24,7 +24,7 @@ use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
 use stormlp_transfer::{Accelerator, Backing, DriverSet};
 
-use self::checkpoints::Writer;
+use self::checkpoints::CheckpointWriter;
 use super::attribution::{self, Reading};
 use super::cache::{self, Cached};
 use super::crew::{Crew, CrewSpec};
@@ -59,7 +59,7 @@ impl<E: Into<TrainError>> From<E> for Cut {
 }
 
 #[derive(Clone, Copy)]
-enum Kind<'a> {
+enum PhaseKind<'a> {
     Training,
     Evaluation(&'a EvaluationPlan),
 }
@@ -229,11 +229,11 @@ struct Runner<'a> {
     sampler: Sampler<'a>,
     measured: RunMeasured,
     /// Writes checkpoints, if this host does.
-    writer: Option<Writer<'a>>,
+    writer: Option<CheckpointWriter<'a>>,
     /// Checkpoints of the current phase.
     written: Vec<WrittenCheckpoint>,
     /// Phases of this host to be merged with those of others at the end of the run.
-    pending: Vec<(u32, Kind<'a>, PhaseMeasured)>,
+    pending: Vec<(u32, PhaseKind<'a>, PhaseMeasured)>,
     storage: &'a dyn Storage,
     /// Whether storage is deliberately throttled.
     held_back: bool,
@@ -279,7 +279,7 @@ impl<'a> Runner<'a> {
             writes_checkpoints: self.writer.is_some(),
             ..prepare::training(plan, epoch, order.shares)
         };
-        self.phase(epoch, Kind::Training, &label, phase, order.source)
+        self.phase(epoch, PhaseKind::Training, &label, phase, order.source)
     }
 
     fn evaluation(
@@ -293,7 +293,7 @@ impl<'a> Runner<'a> {
         let training = self.exchange_loaders(loaders);
         let label = format!("evaluation after epoch {epoch}");
         let phase = prepare::evaluation(self.plan, evaluation, epoch, order.shares);
-        let kind = Kind::Evaluation(evaluation);
+        let kind = PhaseKind::Evaluation(evaluation);
         self.phase(epoch, kind, &label, phase, order.source)?;
         self.drain()?;
         self.exchange_loaders(training);
@@ -340,7 +340,7 @@ impl<'a> Runner<'a> {
     fn phase(
         &mut self,
         epoch: u32,
-        kind: Kind<'a>,
+        kind: PhaseKind<'a>,
         label: &str,
         phase: PhaseSpec,
         source: Arc<dyn Source>,
@@ -435,11 +435,11 @@ impl<'a> Runner<'a> {
     }
 
     /// Records the result of a phase and reports it.
-    fn book(&mut self, epoch: u32, kind: Kind<'_>, phase: &PhaseMeasured) {
+    fn book(&mut self, epoch: u32, kind: PhaseKind<'_>, phase: &PhaseMeasured) {
         let plan = &self.distributions.hosts.plan_of(self.plan);
         let measured = &mut self.measured;
         match kind {
-            Kind::Training => {
+            PhaseKind::Training => {
                 let report = measure::epoch(plan, epoch, phase);
                 self.surroundings.note(measure::epoch_line(plan, &report));
                 measured.report.epochs.push(report);
@@ -453,7 +453,7 @@ impl<'a> Runner<'a> {
                     });
                 }
             }
-            Kind::Evaluation(evaluation) => {
+            PhaseKind::Evaluation(evaluation) => {
                 if let Some(last) = measured.report.epochs.last_mut() {
                     last.evaluation = Some(measure::evaluation(evaluation, phase));
                 }

@@ -1,12 +1,12 @@
 //! One emulated accelerator: its state within a step, and its tallies.
 
-use super::Nanos;
 use super::loader::Loader;
+use super::queue::Nanos;
 use super::tally::{BlockTally, StepTimes, Waits};
 
 /// The state of an accelerator within a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum AcceleratorState {
     /// Outside a phase.
     Idle,
     /// Waiting for its next batch.
@@ -32,7 +32,7 @@ pub(super) struct Window {
 #[derive(Debug)]
 pub(super) struct Accelerator {
     pub(super) loader: Loader,
-    pub(super) state: State,
+    pub(super) state: AcceleratorState,
     /// Reads that I/O threads currently hold.
     pub(super) reads_in_flight: u32,
     /// Steps computed in this phase.
@@ -57,7 +57,7 @@ impl Accelerator {
     pub(super) fn new(loader: Loader, keep_times: bool) -> Self {
         Self {
             loader,
-            state: State::Idle,
+            state: AcceleratorState::Idle,
             reads_in_flight: 0,
             step: 0,
             block: BlockTally::default(),
@@ -77,13 +77,13 @@ impl Accelerator {
     }
 
     pub(super) fn begin_fetch(&mut self, now: Nanos) {
-        self.state = State::Fetching { since: now };
+        self.state = AcceleratorState::Fetching { since: now };
         self.booked_to = now;
     }
 
     /// Attributes the fetch wait up to now; call before the cause changes.
     pub(super) fn book(&mut self, now: Nanos) {
-        if let State::Fetching { .. } = self.state {
+        if let AcceleratorState::Fetching { .. } = self.state {
             let waited = now.saturating_sub(self.booked_to);
             // A late host may handle a read before an earlier deadline.
             self.booked_to = self.booked_to.max(now);

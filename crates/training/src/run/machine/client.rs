@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Nanos;
+use super::queue::Nanos;
 
 /// The client's work on samples and steps of a phase. Workers share a host's CPUs: a sample waits
 /// for the first free CPU.

@@ -4,9 +4,9 @@
 //! seconds. No clock, file or thread is involved: the same machine, device and seed give the same
 //! result.
 
-use super::Nanos;
 use super::loader::Landed;
 use super::phase::{Pace, PhaseSpec};
+use super::queue::Nanos;
 use super::queue::Queue;
 use super::{Halt, Machine, ReadRequest};
 

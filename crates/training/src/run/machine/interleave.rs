@@ -15,8 +15,8 @@
 
 use std::collections::VecDeque;
 
-use super::Nanos;
 use super::loader::{Came, Cursor, Fetch, LaneRead, Share, Unit};
+use super::queue::Nanos;
 
 /// Records that a file of the cycle keeps ready ahead of its turn.
 const RECORDS_AHEAD: u64 = 3;
@@ -43,7 +43,7 @@ pub struct InterleaveConfig {
 
 /// A file being read record by record.
 #[derive(Debug, Clone, Copy)]
-struct Stream {
+struct RecordStream {
     lane: u64,
     file: u64,
     cursor: Cursor,
@@ -62,8 +62,8 @@ pub struct Interleave {
     /// The next file to open in this pass.
     next_file: u64,
     next_lane: u64,
-    cycle: Vec<Option<Stream>>,
-    ahead: VecDeque<Stream>,
+    cycle: Vec<Option<RecordStream>>,
+    ahead: VecDeque<RecordStream>,
     turn: usize,
     /// Records taken in this pass, for `keep_every`.
     taken: u64,
@@ -118,14 +118,14 @@ impl Interleave {
         }
     }
 
-    fn open_next(&mut self) -> Option<Stream> {
+    fn open_next(&mut self) -> Option<RecordStream> {
         if self.next_file == self.files {
             return None;
         }
         let file = self.next_file;
         self.next_file += 1;
         self.next_lane += 1;
-        Some(Stream {
+        Some(RecordStream {
             lane: self.next_lane,
             file,
             cursor: Cursor::default(),
@@ -149,9 +149,9 @@ impl Interleave {
     /// Advances by one record; `false` when the next one has not arrived.
     fn pull(&mut self) -> bool {
         let input_over = match self.next_record() {
-            Next::Pending => return false,
-            Next::Over => true,
-            Next::Record => {
+            NextRead::Pending => return false,
+            NextRead::Over => true,
+            NextRead::Record => {
                 let keep = self.config.keep_every.max(1);
                 self.in_shuffle += 1;
                 self.taken += 1;
@@ -184,16 +184,16 @@ impl Interleave {
     }
 
     /// Takes the next record in turn.
-    fn next_record(&mut self) -> Next {
+    fn next_record(&mut self) -> NextRead {
         for _ in 0..self.cycle.len() {
             match &mut self.cycle[self.turn] {
                 Some(stream) if stream.buffered > 0 => {
                     stream.buffered -= 1;
                     self.taken_at = self.taken_at.max(stream.landed);
                     self.turn = (self.turn + 1) % self.cycle.len();
-                    return Next::Record;
+                    return NextRead::Record;
                 }
-                Some(stream) if !stream.ended => return Next::Pending,
+                Some(stream) if !stream.ended => return NextRead::Pending,
                 Some(_) => {
                     // The file is exhausted: its thread opens another, which waits behind the files
                     // opened ahead. The oldest of those takes its place in the cycle, with its turn
@@ -210,7 +210,7 @@ impl Interleave {
             }
             self.turn = (self.turn + 1) % self.cycle.len();
         }
-        Next::Over
+        NextRead::Over
     }
 
     fn start_reads(&mut self, out: &mut Vec<LaneRead>) {
@@ -267,13 +267,13 @@ impl Interleave {
     }
 }
 
-enum Next {
+enum NextRead {
     Record,
     Pending,
     Over,
 }
 
-impl Stream {
+impl RecordStream {
     /// Starts the next read of this file, if it may run further ahead.
     fn start(&mut self, out: &mut Vec<LaneRead>) {
         if self.reading || self.ended || self.buffered >= RECORDS_AHEAD {

@@ -10,17 +10,17 @@
 use stormlp_hosts::Next;
 
 use super::Machine;
-use super::Nanos;
+use super::queue::Nanos;
 
 /// See the [module's description](self).
 #[derive(Debug, Default)]
 pub struct Joint {
-    state: State,
+    state: BarrierState,
     waits_us: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum BarrierState {
     /// Accelerators of this host are computing or waiting for data.
     #[default]
     Apart,
@@ -32,31 +32,31 @@ enum State {
 
 impl Joint {
     pub(super) fn begin(&mut self) {
-        self.state = State::Apart;
+        self.state = BarrierState::Apart;
         self.waits_us.clear();
     }
 
     fn come(&mut self, for_the_last: bool, at: Nanos) {
-        self.state = State::Came { for_the_last, at };
+        self.state = BarrierState::Came { for_the_last, at };
     }
 
     /// Ends the wait, of which the others took `waited`. Returns whether it was for the accelerator
     /// that arrived last, and when that was.
     fn pass(&mut self, waited: Nanos) -> Option<(bool, Nanos)> {
-        let State::Waiting { for_the_last, at } = self.state else {
+        let BarrierState::Waiting { for_the_last, at } = self.state else {
             return None;
         };
-        self.state = State::Apart;
+        self.state = BarrierState::Apart;
         self.waits_us.push(u32::try_from(waited / 1000).unwrap_or(u32::MAX));
         Some((for_the_last, at))
     }
 
     /// The step at whose end to wait for the other hosts; returned once per step.
     pub fn take_wish(&mut self) -> Option<u64> {
-        let State::Came { for_the_last, at } = self.state else {
+        let BarrierState::Came { for_the_last, at } = self.state else {
             return None;
         };
-        self.state = State::Waiting { for_the_last, at };
+        self.state = BarrierState::Waiting { for_the_last, at };
         Some(self.waits_us.len() as u64 + 1)
     }
 

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use super::Nanos;
 use super::interleave::Interleave;
+use super::queue::Nanos;
 use super::workers::Workers;
 
 /// Position of a sequential reader in a record file.

@@ -36,7 +36,7 @@ mod workers;
 use std::collections::VecDeque;
 
 use crate::plan::probe::StepMark;
-use accelerator::{Accelerator, State, Window};
+use accelerator::{Accelerator, AcceleratorState, Window};
 use queue::Queue;
 
 pub use client::ClientWork;
@@ -44,11 +44,9 @@ pub use interleave::{Interleave, InterleaveConfig};
 pub use joint::Joint;
 pub use loader::{Came, Cursor, Fetch, Landed, LaneRead, Loader, RowGroups, Share, Unit};
 pub use phase::{Pace, PhaseSpec};
+pub use queue::Nanos;
 pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
 pub use workers::{Leftover, Workers, WorkersConfig};
-
-/// Nanoseconds on the driver's clock.
-pub type Nanos = u64;
 
 /// A read for an I/O thread; it is returned in [`Machine::on_read_complete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -206,7 +204,7 @@ impl Machine {
         }
         self.halt = None;
         for index in 0..self.accelerators.len() {
-            if self.accelerators[index].state == State::Idle {
+            if self.accelerators[index].state == AcceleratorState::Idle {
                 self.accelerators[index].begin_block(now);
                 self.next_step(index as u32, now);
             }
@@ -220,10 +218,10 @@ impl Machine {
     pub fn abort(&mut self, now: Nanos) {
         for accelerator in &mut self.accelerators {
             accelerator.book(now);
-            if !matches!(accelerator.state, State::Ended) {
+            if !matches!(accelerator.state, AcceleratorState::Ended) {
                 accelerator.end_block(now, false);
             }
-            accelerator.state = State::Ended;
+            accelerator.state = AcceleratorState::Ended;
         }
         self.deadlines.clear();
         self.preprocessing.clear();
@@ -336,7 +334,8 @@ impl Machine {
         let accelerator = &mut self.accelerators[index as usize];
         let loader = &mut accelerator.loader;
         accelerator.landed += loader.landed(request.read, came, &mut self.scratch);
-        if matches!(accelerator.state, State::Fetching { .. }) && loader.may_have_batch() {
+        if matches!(accelerator.state, AcceleratorState::Fetching { .. }) && loader.may_have_batch()
+        {
             self.work.push(index);
         }
         self.queue_reads(index);
@@ -355,7 +354,8 @@ impl Machine {
     /// computations at once, until nothing changes.
     fn settle(&mut self, at: Nanos) {
         while let Some(index) = self.work.pop() {
-            let State::Fetching { since } = self.accelerators[index as usize].state else {
+            let AcceleratorState::Fetching { since } = self.accelerators[index as usize].state
+            else {
                 continue;
             };
             let accelerator = &mut self.accelerators[index as usize];
@@ -390,7 +390,7 @@ impl Machine {
         if accelerator.step > 0 {
             self.histograms.fetch.record_ns(now - fetch_since);
         }
-        accelerator.state = State::Computing { since };
+        accelerator.state = AcceleratorState::Computing { since };
         if deadline == now {
             self.end_compute(index, now);
         } else {
@@ -405,7 +405,7 @@ impl Machine {
             end: steps.saturating_sub(spec.exclude_end_steps),
         };
         let accelerator = &mut self.accelerators[index as usize];
-        let State::Computing { since } = accelerator.state else {
+        let AcceleratorState::Computing { since } = accelerator.state else {
             return;
         };
         let fetch = accelerator.fetch_ns;
@@ -416,7 +416,7 @@ impl Machine {
         if !self.spec.barrier {
             return self.next_step(index, now);
         }
-        accelerator.state = State::AtBarrier { since: now };
+        accelerator.state = AcceleratorState::AtBarrier { since: now };
         self.arrived += 1;
         self.last_arrival = self.last_arrival.max((now, index));
         if self.arrived == self.live {
@@ -444,7 +444,7 @@ impl Machine {
         let mut waited_ns = 0;
         let mut step = 0;
         for accelerator in &mut self.accelerators {
-            if let State::AtBarrier { since } = accelerator.state {
+            if let AcceleratorState::AtBarrier { since } = accelerator.state {
                 let wait = now - since;
                 accelerator.waits.barrier_ns += wait;
                 accelerator.block.barrier_ns += wait;
@@ -463,13 +463,13 @@ impl Machine {
         let checkpoint = step == self.next_checkpoint;
         for index in 0..self.accelerators.len() {
             let accelerator = &mut self.accelerators[index];
-            if !matches!(accelerator.state, State::AtBarrier { .. }) {
+            if !matches!(accelerator.state, AcceleratorState::AtBarrier { .. }) {
                 continue;
             }
             if checkpoint {
                 accelerator.end_block(now, true);
                 if index == 0 && self.spec.writes_checkpoints {
-                    accelerator.state = State::Idle;
+                    accelerator.state = AcceleratorState::Idle;
                     continue;
                 }
                 accelerator.begin_block(now);
@@ -498,7 +498,7 @@ impl Machine {
     fn end_phase_of(&mut self, index: u32, now: Nanos, complete: bool) {
         let accelerator = &mut self.accelerators[index as usize];
         accelerator.end_block(now, complete);
-        accelerator.state = State::Ended;
+        accelerator.state = AcceleratorState::Ended;
         self.live -= 1;
         if self.live > 0 && self.arrived == self.live {
             // The others wait for an accelerator with nothing left to compute.

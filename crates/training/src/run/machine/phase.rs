@@ -1,8 +1,8 @@
 //! The specification of one epoch's training or one evaluation.
 
-use super::Nanos;
 use super::client::ClientWork;
 use super::loader::Share;
+use super::queue::Nanos;
 
 /// A duration: constant, or drawn at each step.
 pub enum Pace {

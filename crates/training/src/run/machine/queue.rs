@@ -6,7 +6,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::Nanos;
+/// Nanoseconds on the driver's clock.
+pub type Nanos = u64;
 
 /// Future events; events at the same time are returned in insertion order.
 #[derive(Debug)]

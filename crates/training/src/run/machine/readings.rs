@@ -3,7 +3,7 @@
 use crate::plan::probe::StepMark;
 
 use super::Machine;
-use super::Nanos;
+use super::queue::Nanos;
 use super::tally::{BlockTally, StepHistograms, StepTimes, Waits};
 
 impl Machine {

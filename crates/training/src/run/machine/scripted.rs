@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::Nanos;
 use super::ReadRequest;
 use super::drive::Device;
 use super::drive_tests::{MS, one_sample, records};
 use super::loader::{Landed, Unit};
+use super::queue::Nanos;
 
 /// A device with scripted read times that records all requests.
 pub(super) struct Scripted {

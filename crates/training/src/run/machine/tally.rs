@@ -4,7 +4,7 @@ use derive_more::{AddAssign, Sub};
 use serde::{Deserialize, Serialize};
 use stormlp_core::histogram::LatencyHistogram;
 
-use super::Nanos;
+use super::queue::Nanos;
 
 /// One accelerator's times for one block of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

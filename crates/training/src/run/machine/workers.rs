@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use super::Nanos;
 use super::loader::{Came, Fetch, LaneRead, RowGroups, Share, Unit};
+use super::queue::Nanos;
 
 /// Handling of dealt batches that were not fetched before the epoch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
