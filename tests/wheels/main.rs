@@ -152,7 +152,7 @@ impl Tally {
     }
 
     fn skip(&mut self, name: &str, why: &str) {
-        stormlp_core::skipped::named(name, why, "it takes pip, its index, and a C compiler");
+        stormlp_core::skipped_tests::named(name, why, "it takes pip, its index, and a C compiler");
         self.failed |= std::env::var_os("STORMLP_REQUIRE_CUFILE").is_some_and(|v| v == "1");
     }
 

@@ -37,7 +37,7 @@ pub mod profile;
 pub mod report;
 pub mod shell;
 #[cfg(any(test, feature = "fixtures"))]
-pub mod skipped;
+pub mod skipped_tests;
 pub mod stats;
 pub mod stop;
 pub mod tag;

@@ -48,7 +48,7 @@ const PARTS: [Part; 8] = [
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
     if !words.iter().any(|word| word == "--accept") {
-        stormlp_core::skipped::named(
+        stormlp_core::skipped_tests::named(
             "accept",
             "it is for a machine with a GPU",
             "tests/gpu/accept/run runs it",

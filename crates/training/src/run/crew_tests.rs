@@ -160,7 +160,7 @@ fn engines() -> Vec<EngineKind> {
     let mut engines = vec![EngineKind::Psync];
     match engine::uring::probe() {
         Ok(_) => engines.extend([EngineKind::Uring, EngineKind::TokioUring]),
-        Err(error) => stormlp_core::skipped::skipped(error, "permit io_uring"),
+        Err(error) => stormlp_core::skipped_tests::skipped(error, "permit io_uring"),
     }
     engines
 }
