@@ -4,11 +4,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::difference;
-
-/// Version of the protocol between processes. Processes with different versions cannot work
-/// together.
-pub const PROTOCOL: u32 = 2;
 /// Clock differences above this are reported: timestamps in reports and logs would not match.
 pub const CLOCK_SECONDS: f64 = 1.0;
 
@@ -129,34 +124,6 @@ pub struct ClockOffset {
     pub error_us: f64,
 }
 
-/// A process's clock readings on arriving at a barrier and on leaving it, in microseconds since
-/// 1970.
-pub type AtBarrier = (i64, i64);
-
-/// Clock offset of each process relative to the first, by rank, from the readings at the same
-/// barriers. Nobody leaves a barrier before all have arrived, which bounds each offset from both
-/// sides.
-pub fn clock_offsets(readings: &[Vec<AtBarrier>]) -> Vec<ClockOffset> {
-    let Some(first) = readings.first() else {
-        return Vec::new();
-    };
-    let of = |other: &Vec<AtBarrier>| {
-        let pairs = || first.iter().zip(other);
-        let least = pairs().map(|((_, left), (came, _))| came - left).max()?;
-        let most = pairs().map(|((came, _), (_, left))| left - came).min()?;
-        Some(ClockOffset {
-            offset_us: (least + most) as f64 / 2.0,
-            error_us: (most - least) as f64 / 2.0,
-        })
-    };
-    let mut offsets: Vec<ClockOffset> = readings.iter().filter_map(of).collect();
-    if let Some(own) = offsets.first_mut() {
-        // A clock has no offset from itself.
-        (own.offset_us, own.error_us) = (0.0, 0.0);
-    }
-    offsets
-}
-
 /// What one process of a group contributed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -269,52 +236,6 @@ impl Member {
     }
 }
 
-/// A property of a process, in words.
-type Told = fn(&Member) -> String;
-
-/// Why the processes cannot work together, in one line that names two of them; `None` if they can.
-pub fn disagreement(members: &[Member]) -> Option<String> {
-    let first = members.first()?;
-    let compare: [(&str, Told); 3] = [
-        ("version of stormlp", |member| member.version.clone()),
-        ("protocol", |member| member.protocol.to_string()),
-        ("command", |member| member.command.clone()),
-    ];
-    members.iter().find_map(|other| {
-        let (what, get) = compare.iter().find(|(_, get)| get(first) != get(other))?;
-        Some(differ(what, (first, &get(first)), (other, &get(other)), members))
-    })
-}
-
-/// Describes two hosts that differ, in one line.
-pub fn differ(
-    what: &str,
-    (one, of_one): (&Member, &str),
-    (other, of_other): (&Member, &str),
-    all: &[Member],
-) -> String {
-    let (one, other) = (one.name(all), other.name(all));
-    difference::in_words(what, (&one, of_one), (&other, of_other))
-}
-
-/// Total memory of all hosts, each counted once.
-pub fn memory_bytes(members: &[Member]) -> u64 {
-    let hosts = members.iter().filter(|member| member.leads_host(members));
-    hosts.map(|member| member.memory_bytes).sum()
-}
-
-/// A process of the first host with more processes than CPUs, and their number. If each may use
-/// only one CPU, it is unknown whether they share it.
-pub fn crowded(members: &[Member]) -> Option<(&Member, usize)> {
-    let counted = members.iter().map(|member| {
-        let here = members.iter().filter(|other| other.shares_host_with(member));
-        (member, here.count())
-    });
-    let mut crowded =
-        counted.filter(|(member, here)| member.cpus > 1 && *here > member.cpus as usize);
-    crowded.next()
-}
-
 /// The two clocks that are furthest apart and their difference in seconds, if large enough to
 /// report.
 pub fn clocks_apart(members: &[Member]) -> Option<(&Member, &Member, f64)> {
@@ -336,7 +257,7 @@ impl Member {
             hostname: hostname.to_string(),
             boot_id: format!("boot of {hostname}"),
             version: "1.0".to_string(),
-            protocol: PROTOCOL,
+            protocol: 1,
             command: "gds".to_string(),
             cpus: 4,
             cpu_model: "a CPU".to_string(),
@@ -374,37 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_more_processes_than_cpus_is_crowded() {
-        let mut members: Vec<Member> = (0..4).map(|rank| Member::fixture(rank, "h1")).collect();
-        members.push(Member::fixture(4, "h2"));
-        assert_eq!(crowded(&members), None, "four on four CPUs");
-        members.push(Member::fixture(5, "h1"));
-        assert_eq!(crowded(&members).map(|(member, here)| (member.rank, here)), Some((0, 5)));
-        // Each is bound to one CPU, so they need not share one.
-        members.iter_mut().for_each(|member| member.cpus = 1);
-        assert_eq!(crowded(&members), None);
-    }
-
-    #[test]
-    fn a_difference_names_both_hosts() {
-        let mut members = two_hosts();
-        assert_eq!(disagreement(&members), None);
-        members[2].version = "1.1".to_string();
-        let told = disagreement(&members).unwrap();
-        assert_eq!(
-            told,
-            "the hosts differ in the version of stormlp: h1 (rank 0) has 1.0, h2 has 1.1"
-        );
-        let mut members = two_hosts();
-        members[1].command = "doctor".to_string();
-        let told = disagreement(&members).unwrap();
-        assert!(told.contains("differ in the command: h1 (rank 0) has gds"), "{told}");
-    }
-
-    #[test]
     fn resources_of_a_host_are_counted_once() {
         let members = two_hosts();
-        assert_eq!(memory_bytes(&members), 128 << 30);
         let leads: Vec<bool> = members.iter().map(|m| m.leads_host(&members)).collect();
         assert_eq!(leads, [true, false, true]);
         // The same host name with a different boot id is another host.
@@ -429,17 +321,6 @@ mod tests {
         let (behind, ahead, apart) = clocks_apart(&members).unwrap();
         assert_eq!((behind.rank, ahead.rank), (2, 1));
         assert!((apart - 90.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn a_clock_is_bounded_by_what_was_read_at_barriers() {
-        // The second clock is 500 ahead; barriers take 10 to 30.
-        let first = vec![(0, 30), (100, 110)];
-        let second = vec![(500 + 20, 500 + 31), (500 + 90, 500 + 112)];
-        let offsets = clock_offsets(&[first, second]);
-        assert_eq!((offsets[0].offset_us, offsets[0].error_us), (0.0, 0.0));
-        assert_eq!((offsets[1].offset_us, offsets[1].error_us), (501.0, 11.0));
-        assert!(clock_offsets(&[]).is_empty());
     }
 
     #[test]

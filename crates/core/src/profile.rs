@@ -29,17 +29,6 @@ impl Named for Profile {
     const WHAT: &'static str = "a profile";
 }
 
-/// When a block of steps ends, and with it the time in AU's denominator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum BlockEnd {
-    /// Right after the barrier of the last step.
-    AfterLastBarrier,
-    /// After one more fetch returned (or the loader reported the end of the data).
-    AfterNextFetch,
-}
-
 impl Profile {
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -63,16 +52,6 @@ impl Profile {
             "a100" | "h100" => Some(Self::V2),
             "b200" | "mi355" => Some(Self::V3),
             _ => None,
-        }
-    }
-
-    /// When this edition's block of steps ends.
-    pub fn block_end(self) -> BlockEnd {
-        match self {
-            // v2.0's tool pins a commit that checks for the last step before it fetches again; the
-            // release after it, and v3.0, check after the fetch.
-            Self::V1 | Self::V2 | Self::Native => BlockEnd::AfterLastBarrier,
-            Self::V3 => BlockEnd::AfterNextFetch,
         }
     }
 

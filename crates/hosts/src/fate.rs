@@ -26,9 +26,11 @@ pub fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>, stop: &StopTok
 /// Marks a failure as common to all if the run completed on all `hosts`, or if all of them were
 /// told to end.
 pub fn shared_fate(failure: Failure, ending: &Ending, hosts: Option<&Hosts>) -> Failure {
-    let alike = match ending {
-        Ending::Complete | Ending::Stopped => hosts.is_some_and(|hosts| !hosts.are_apart()),
+    let together = hosts.filter(|hosts| !hosts.are_apart());
+    let alike = together.is_some_and(|hosts| match ending {
+        Ending::Complete => true,
+        Ending::Stopped => hosts.were_told_to_end(),
         Ending::Failed(_) | Ending::Unfinished => false,
-    };
+    });
     if alike { failure.of_all() } else { failure }
 }

@@ -22,6 +22,7 @@ mod error;
 pub mod fate;
 mod group;
 pub mod journal;
+pub mod members;
 mod mpi;
 pub mod parts;
 pub mod party;
@@ -32,6 +33,7 @@ mod rounds;
 pub mod saver;
 pub mod savers;
 pub mod session;
+pub mod start_at;
 
 pub use choice::{Choice, give_up, join};
 pub use engine::Patience;

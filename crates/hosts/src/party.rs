@@ -13,8 +13,7 @@ use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::group::{
-    self, AtBarrier, BarrierUs, ClockOffset, GroupFacts, Machine, Member, PROTOCOL, SharedFolder,
-    clock_offsets, clocks_apart, differ,
+    BarrierUs, ClockOffset, GroupFacts, Machine, Member, SharedFolder, clocks_apart,
 };
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::report::PartOf;
@@ -23,6 +22,7 @@ use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use crate::company::Hosts;
 use crate::group::Group;
+use crate::members::{self, AtBarrier, PROTOCOL, clock_offsets, differ};
 use crate::rounds::{AroundBarrier, Moment};
 
 /// Number of empty barriers to time.
@@ -307,6 +307,15 @@ impl Party {
         warning.into_iter().collect()
     }
 
+    /// The warning that each host has data of its own, if so, and `did` something with it.
+    pub fn local_warning(&self, did: &str) -> Option<Warning> {
+        self.local_data.then(|| {
+            let fact =
+                format!("every host {did} (--local-data): results do not describe shared storage");
+            Warning::new(WarningKind::Hosts, fact, "")
+        })
+    }
+
     /// How the processes found each other, and the cost of a barrier.
     ///
     /// # Errors
@@ -378,7 +387,7 @@ fn met(group: &Group, command: &str, host: &HostFacts) -> Result<Vec<Member>, Fa
     };
     let members: Vec<Member> = exchange(group, &own)?;
     group.call_them(Member::names(&members));
-    match group::disagreement(&members) {
+    match members::disagreement(&members) {
         None => Ok(members),
         Some(difference) => Err(Failure::saying(Cause::Plan, difference)
             .with_help("run the same stormlp and the same command on every host")

@@ -98,6 +98,21 @@ impl Session {
         }
     }
 
+    /// The facts that a run needs whose files are at `places`. GPU libraries are tried, in
+    /// `directory` if given, only if it `uses_gpu`.
+    ///
+    /// # Errors
+    /// As [`Self::host_facts`].
+    pub fn facts_of_run<'a>(
+        &self,
+        (uses_gpu, directory): (bool, Option<&Path>),
+        places: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<HostFacts, Failure> {
+        let mut facts = if uses_gpu { self.host_facts(directory)? } else { probe::host_facts() };
+        facts.storage = probe::storage_of_run(places);
+        Ok(facts)
+    }
+
     /// The processes of this run; with `local_data`, each host has its data in a folder of its own.
     ///
     /// # Errors

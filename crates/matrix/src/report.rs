@@ -517,3 +517,4 @@ mod tests {
     }
 }
 pub mod contradictions;
+pub mod verdict;

@@ -216,6 +216,11 @@ fn path(text: &str) -> Result<PathKind, String> {
 }
 
 impl CheckpointRequest {
+    /// Whether the scale follows from free space and speed.
+    pub fn has_open_scale(&self) -> bool {
+        self.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
+    }
+
     /// The profile, which sets read order and arithmetic.
     pub fn profile(&self) -> CheckpointProfile {
         self.profile.unwrap_or_default()

@@ -90,10 +90,7 @@ pub(super) fn run_over(
     accelerator: Arc<dyn Accelerator>,
 ) -> Result<CheckpointReport, CheckpointError> {
     let &Surroundings { storage, observer, stop } = surroundings;
-    let hosts = match company {
-        Company::Hosts(hosts) => Some(hosts),
-        Company::Alone | Company::From(_) => None,
-    };
+    let hosts = company.hosts();
     // One process locks the folders for all processes that see them.
     let leads = together::leads(plan, hosts);
     let _locks = if leads {

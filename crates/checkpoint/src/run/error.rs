@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
+use stormlp_hosts::company::Company;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
@@ -128,12 +129,22 @@ impl CheckpointError {
 
     /// The failure of a run that could not start.
     pub fn not_started(self) -> Failure {
-        let remedy = self.remedy(false);
+        self.not_started_in(Company::Alone, false)
+    }
+
+    /// Likewise in `company`, or of a `closed` run.
+    pub fn not_started_in(self, company: Company<'_>, closed: bool) -> Failure {
+        let remedy = match (&self, company) {
+            (Self::Lock(LockError::Held { .. }), Company::From(_)) => {
+                "give every host a --dir of its own: hosts started by their clocks share nothing"
+            }
+            _ => self.remedy(closed),
+        };
         Failure::machine(self).with_help(remedy)
     }
 
     /// What the user can do now; in a closed run only what the rules permit.
-    pub fn remedy(&self, closed: bool) -> &'static str {
+    pub(super) fn remedy(&self, closed: bool) -> &'static str {
         match self {
             Self::Hosts(error) => error.remedy(),
             Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",

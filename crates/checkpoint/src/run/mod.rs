@@ -5,6 +5,7 @@
 //! by clerks. Every checkpoint has a marker that says "incomplete" until its last file is durable,
 //! so a partly written checkpoint is never taken for a complete one.
 
+pub mod agreement;
 pub mod checkpoint;
 mod clerk;
 mod content;
@@ -23,7 +24,6 @@ pub use content::CheckpointContent;
 pub use error::CheckpointError;
 pub use folders::{CleanedFolder, Look, clean, scan};
 pub use merge::merged;
-pub use trial::write_rate;
 
 #[cfg(test)]
 mod tests;

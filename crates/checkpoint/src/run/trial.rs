@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_rate(storage: &dyn Storage, folder: &Path) -> Result<f64, TransferError> {
+pub(super) fn write_rate(storage: &dyn Storage, folder: &Path) -> Result<f64, TransferError> {
     let path = folder.join(format!(".stormlp-trial-{}", std::process::id()));
     let mut content = vec![0; CHUNK_BYTES];
     Pattern::new(0, 0).fill(0, &mut content);

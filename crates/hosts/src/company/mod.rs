@@ -22,7 +22,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::group::{GroupFacts, Member};
 use stormlp_core::stop::StopToken;
-
 use stormlp_transfer::surroundings::unix_seconds;
 
 use roll_call::RollCall;
@@ -51,7 +50,15 @@ pub enum Company<'a> {
     From(f64),
 }
 
-impl Company<'_> {
+impl<'a> Company<'a> {
+    /// The hosts that wait for each other, if there are several.
+    pub fn hosts(self) -> Option<&'a Hosts> {
+        match self {
+            Self::Hosts(hosts) => Some(hosts),
+            Self::Alone | Self::From(_) => None,
+        }
+    }
+
     /// The rank of this host under its launcher.
     pub fn rank(self) -> u32 {
         match self {

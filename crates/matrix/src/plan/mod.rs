@@ -43,4 +43,4 @@ pub use reach::Reach;
 pub use request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
 pub use resolve::resolve;
 pub use result_warnings::result_warnings;
-pub use resume::{NotTaken, take_measured};
+pub use resume::{Saved, Taken, take_measured};

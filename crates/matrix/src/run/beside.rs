@@ -38,10 +38,7 @@ impl<'a> Side<'a> {
     }
 
     fn hosts(&self) -> Option<&'a Hosts> {
-        match self.company {
-            Company::Hosts(hosts) => Some(hosts),
-            Company::Alone | Company::From(_) => None,
-        }
+        self.company.hosts()
     }
 
     /// Whether other hosts wait for this one.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use crate::plan::DataManifestError;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
@@ -45,4 +47,60 @@ pub enum MatrixError {
         /// The reason.
         source: DataManifestError,
     },
+}
+
+/// The failure for a matrix that could not run at all, classified by cause.
+impl From<MatrixError> for Failure {
+    fn from(error: MatrixError) -> Self {
+        let cause = match &error {
+            MatrixError::Transfer(error) => cause_of(error),
+            MatrixError::Hosts(_) => Cause::Storage,
+            MatrixError::Crew(CrewError::Panicked(_)) => Cause::Internal,
+            _ => Cause::Machine,
+        };
+        let remedy = match &error {
+            MatrixError::Transfer(TransferError::Unavailable { remedy, .. }) => remedy,
+            MatrixError::Transfer(error) => match error.errno() {
+                Some(ENOSPC) => "free some space, or use a smaller --file-size",
+                Some(EFBIG) => {
+                    "raise the limit on the size of files (ulimit -f), or use a smaller --file-size"
+                }
+                _ => "",
+            },
+            MatrixError::Replaced { .. } => {
+                "move it away, and keep others out of the folder while a run uses it"
+            }
+            MatrixError::Hosts(error) => error.remedy(),
+            MatrixError::Late { .. } => {
+                "the test files exist now: run again on every host with a later --start-at"
+            }
+            MatrixError::Crew(CrewError::Start(_)) => {
+                "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
+            }
+            MatrixError::Lock(_) | MatrixError::Manifest { .. } | MatrixError::Crew(_) => "",
+        };
+        let remedy = remedy.to_string();
+        Self::new(cause, error).with_help(remedy)
+    }
+}
+
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+const EEXIST: i32 = 17;
+const EFBIG: i32 = 27;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+const ENAMETOOLONG: i32 = 36;
+const ELOOP: i32 = 40;
+const EDQUOT: i32 = 122;
+
+fn cause_of(error: &TransferError) -> Cause {
+    match (error.inner(), error.errno()) {
+        (TransferError::Unavailable { .. } | TransferError::Memory { .. }, _)
+        | (_, Some(EPERM | ENOENT | EACCES | EEXIST | EFBIG | ENOSPC | EROFS | ELOOP | ENAMETOOLONG | EDQUOT))
+        // Rejected before any system call: a link, a pipe or a device instead of a file.
+        | (TransferError::File { .. }, None) => Cause::Machine,
+        _ => Cause::Storage,
+    }
 }

@@ -5,6 +5,7 @@
 //! and buffers. They start together, share only counters during the measurement, and hand over
 //! their recorders at the end.
 
+pub mod agreement;
 mod beside;
 mod cell;
 mod error;
@@ -18,7 +19,7 @@ mod panic_tests;
 mod prepare;
 mod recorder;
 mod regions;
-pub mod scan;
+mod scan;
 mod warnings;
 mod worker;
 

@@ -22,7 +22,7 @@ const PLACE_BYTES: usize = 4096;
 
 /// Examines every folder and file of a request once. A missing folder can be created if at most
 /// `makes` trailing path components are missing.
-pub fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
+pub(super) fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
     let mut inventory = TargetInventory::default();
     for target in request.jobs.iter().map(|job| &job.target) {
         match target {

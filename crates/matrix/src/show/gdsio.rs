@@ -3,7 +3,11 @@
 //! The label names the path that ran. gdsio prints `GPUD` even if its library fell back; this
 //! program avoids attributing a figure to a path that did not run.
 
-use crate::plan::{CellReport, JobReport, MatrixReport, Measurement};
+use super::reach::reached;
+use super::warnings::of_cells;
+use crate::plan::gdsio::in_gdsios_words;
+use crate::plan::{CellReport, CellStatus, JobReport, MatrixReport, Measurement};
+use crate::report::verdict::not_measured;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::printable::printable;
@@ -35,6 +39,22 @@ pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
         }
     }
     text
+}
+
+/// What the table's footnotes say, each as a line: gdsio's line has no room for it.
+pub fn footnotes(report: &MatrixReport) -> Vec<String> {
+    let without = report.results.cells.iter().filter(|cell| cell.status != CellStatus::Ok);
+    let all = (report.warnings.iter().map(|warning| format!("warning: {warning}")))
+        .chain(reached(report).into_iter().map(|line| format!("note: {line}")))
+        .chain(of_cells(report).into_iter().map(|warning| format!("warning: {warning}")))
+        .chain(without.map(|cell| format!("note: {}", not_measured(cell))));
+    let mut lines: Vec<String> = Vec::new();
+    for line in all {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.iter().map(|line| in_gdsios_words(line)).collect()
 }
 
 fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> String {

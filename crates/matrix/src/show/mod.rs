@@ -18,9 +18,7 @@ mod tests;
 mod warnings;
 
 pub(crate) use charts::charts;
-pub use gdsio::result_lines as gdsio_lines;
+pub use gdsio::{footnotes as gdsio_footnotes, result_lines as gdsio_lines};
 pub use plan::plan;
-pub use progress::{cell_row, cell_row_head};
-pub use reach::reached;
+pub use progress::{beginning, cell_row, cell_row_head};
 pub use run::{Columns, RECORDS, document};
-pub use warnings::of_cells as cell_warnings;

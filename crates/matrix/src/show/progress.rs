@@ -1,9 +1,38 @@
-//! Progress output: one row with fixed columns for each cell.
+//! Progress output: what a run is about to do, and one row with fixed columns for each cell.
 
-use crate::plan::{CellReport, CellStatus};
-use stormlp_core::units::{GIB, short_size};
+use crate::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
+use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
 
 use stormlp_show::numbers::{short, thousands};
+
+/// The data written first and the estimated duration, each as a line.
+pub fn beginning(report: &MatrixReport) -> Vec<String> {
+    let plan = &report.plan;
+    let (count, seconds) = likely_left(plan, &report.results, &[]);
+    if count == 0 {
+        return vec!["no cell is left to measure".to_string()];
+    }
+    let mut lines = Vec::new();
+    if plan.layout_bytes > 0 {
+        let fate = if plan.request.remove { "removed afterwards" } else { "kept for the next run" };
+        let bytes = ByteSize(plan.layout_bytes);
+        lines.push(format!("writing test files first: {bytes} to {} ({fate})", places(plan)));
+    }
+    let cells = if plan.request.find_knee {
+        format!("some {count} of {} cells", plan.runnable_cells())
+    } else {
+        counted(count, "cell")
+    };
+    lines.push(format!("{cells} to measure, about {}", format_duration(seconds)));
+    lines
+}
+
+fn places(plan: &MatrixPlan) -> String {
+    let folders = plan.folders.iter().map(|folder| folder.path.folder());
+    let files = plan.files.iter().filter(|f| f.folder.is_none()).map(|f| f.path.as_path());
+    let places: Vec<String> = folders.chain(files).map(|p| p.display().to_string()).collect();
+    places.join(", ")
+}
 
 /// The header of the rows of [`cell_row`].
 pub fn cell_row_head() -> String {

@@ -87,7 +87,7 @@ fn is_synced(plan: &MatrixPlan, cell: &crate::plan::CellPlan) -> bool {
 
 /// How much of the data written through the page cache had reached storage when each cell ended,
 /// for a format without a column for it.
-pub fn reached(report: &MatrixReport) -> Vec<String> {
+pub(super) fn reached(report: &MatrixReport) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &groups(report) {
         for (cell, numbers, reach) in reaches(&report.plan, group) {

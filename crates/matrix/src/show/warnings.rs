@@ -16,7 +16,7 @@ struct Alike<'a> {
 
 /// The warnings of all cells in order of appearance, similar ones merged: `in 10 of 12 cells, the
 /// first cpu read of 1 MiB, 8 threads: …`.
-pub fn of_cells(report: &MatrixReport) -> Vec<String> {
+pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for cell in &report.results.cells {
         for warning in &cell.warnings {

@@ -10,6 +10,7 @@ use stormlp_matrix::plan::MatrixRequest;
 use stormlp_matrix::plan::gdsio::{
     GdsioArgs, GdsioRun, emulate, in_gdsios_words, parse_args, parse_job_file,
 };
+use stormlp_matrix::run::agreement;
 
 use super::deliver::Delivery;
 use super::gds;
@@ -104,12 +105,12 @@ fn measure(
     per_job: bool,
     session: &Session,
 ) -> Result<(), Failure> {
-    let facts = gds::host_facts(&request, session)?;
+    let facts = agreement::host_facts(&request, session)?;
     let lacks_gpu = lacks_gpu(&request, &facts);
     if emulated && let Some(note) = emulate(&mut request, &facts) {
         output::say(format!("note: {note}"));
     }
-    let plan = gds::plan(&request, &facts).map_err(|failure| match lacks_gpu {
+    let plan = agreement::plan(&request, &facts).map_err(|failure| match lacks_gpu {
         true if !emulated => offer_emulation(failure),
         _ => failure,
     })?;

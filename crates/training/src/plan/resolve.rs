@@ -13,7 +13,8 @@ use super::transport;
 use super::warnings;
 use super::workload::{MetricSpec, Shuffle, Workload};
 use crate::plan::train_plan::{
-    CheckpointPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan, TrainPlan,
+    BlockEnd, CheckpointPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan,
+    TrainPlan,
 };
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
@@ -197,7 +198,7 @@ impl Resolver<'_> {
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
             client: request.client_cost().map(|client| client.on(self.own_cpus())),
-            block_end: profile.block_end(),
+            block_end: BlockEnd::of(profile),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
             metric: self.metric(),
             shuffle: self.shuffle(),

@@ -7,9 +7,9 @@ use crate::plan::barrier::StepBarrier;
 use crate::plan::catalog;
 use crate::plan::client::Client;
 use crate::plan::request::{Readers, RequestedHosts, RunLength};
+use crate::plan::train_plan::BlockEnd;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::note::Cause;
-use stormlp_core::profile::BlockEnd;
 use stormlp_core::units::GIB;
 
 fn host(memory_bytes: u64) -> HostFacts {
@@ -119,7 +119,7 @@ fn hdf5_and_tables_are_read_as_each_editions_libraries_read_them() {
 
 #[test]
 fn only_v3s_block_waits_for_one_more_fetch() {
-    let ends = Profile::VARIANTS.iter().map(|profile| profile.block_end());
+    let ends = Profile::VARIANTS.iter().map(|profile| BlockEnd::of(*profile));
     let barrier = BlockEnd::AfterLastBarrier;
     let expected = [barrier, barrier, BlockEnd::AfterNextFetch, barrier];
     assert_eq!(ends.collect::<Vec<_>>(), expected);

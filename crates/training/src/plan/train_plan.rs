@@ -10,7 +10,7 @@ use super::request::TrainRequest;
 use super::workload::Shuffle;
 use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
-use stormlp_core::profile::{BlockEnd, Profile};
+use stormlp_core::profile::Profile;
 use stormlp_core::transport::Transport;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::{DataFormat, ParquetColumn};
@@ -69,6 +69,29 @@ pub struct TrainPlan {
     pub transport: Transport,
     /// Estimated memory of the run in bytes.
     pub memory_bytes: u64,
+}
+
+/// When a block of steps ends, and with it the time in AU's denominator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BlockEnd {
+    /// Right after the barrier of the last step.
+    AfterLastBarrier,
+    /// After one more fetch returned (or the loader reported the end of the data).
+    AfterNextFetch,
+}
+
+impl BlockEnd {
+    /// When the block of steps of this edition ends.
+    pub fn of(profile: Profile) -> Self {
+        match profile {
+            // v2.0's tool pins a commit that checks for the last step before it fetches again; the
+            // release after it, and v3.0, check after the fetch.
+            Profile::V1 | Profile::V2 | Profile::Native => Self::AfterLastBarrier,
+            Profile::V3 => Self::AfterNextFetch,
+        }
+    }
 }
 
 impl TrainPlan {

@@ -6,15 +6,13 @@ use std::hash::{Hash as _, Hasher as _};
 
 use crate::plan::request::{RequestedHosts, TrainRequest};
 use crate::plan::train_plan::TrainPlan;
-use crate::report::TrainReport;
 use serde::{Deserialize, Serialize};
 use stormlp_core::difference::Promise;
-use stormlp_core::group::{self, memory_bytes};
-use stormlp_core::report::Ending;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::company::Hosts;
+use stormlp_hosts::members;
 
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
@@ -60,7 +58,7 @@ pub fn ask(party: &Party, request: &mut TrainRequest, session: &Session) -> Resu
         accelerators,
         rank: group.rank(),
         hosts: hosts.count() as u32,
-        memory_bytes: memory_bytes(all),
+        memory_bytes: members::memory_bytes(all),
     });
     Ok(())
 }
@@ -76,21 +74,14 @@ pub fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
             "give every host the same --accelerators",
         ));
     }
-    if party.has_local_data() {
-        warnings.push(Warning::new(
-            WarningKind::Hosts,
-            "every host read its own dataset (--local-data): results do not describe shared \
-             storage",
-            "",
-        ));
-    }
+    warnings.extend(party.local_warning("read its own dataset"));
     warnings
 }
 
 /// Warns if processes share too few CPUs, with the cost of a barrier there.
 pub fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> {
     let barrier = others?.facts.empty_barrier_us?;
-    let (member, here) = group::crowded(party.members())?;
+    let (member, here) = members::crowded(party.members())?;
     Some(Warning::new(
         WarningKind::Hosts,
         format!(
@@ -177,19 +168,6 @@ pub fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> {
     let mut promises = promises::of(plan, &APART, &NAMES);
     promises.push(("dataset".to_string(), dataset));
     promises
-}
-
-/// Marks a failure as common to all if the run completed on all `hosts`, or if all know that one
-/// was told to end.
-pub fn shared_fate(failure: Failure, report: &TrainReport, hosts: Option<&Hosts>) -> Failure {
-    let alike = match report.ending {
-        Ending::Complete => !report.results.hosts.is_empty(),
-        Ending::Stopped => {
-            hosts.is_some_and(|hosts| hosts.were_told_to_end() && !hosts.are_apart())
-        }
-        Ending::Failed(_) | Ending::Unfinished => false,
-    };
-    if alike { failure.of_all() } else { failure }
 }
 
 /// The share of each of `processes`.

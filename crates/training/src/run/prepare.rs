@@ -4,12 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::plan::distribution::Distribution;
-use crate::plan::train_plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
+use crate::plan::train_plan::{BlockEnd, EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
 use crate::plan::workload::Shuffle;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
-use stormlp_core::profile::BlockEnd;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::DataFormat;
 use stormlp_transfer::storage::Storage;

@@ -11,7 +11,6 @@ use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::Warning;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
 use super::agreement;
@@ -100,16 +99,10 @@ fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
         || matches!(request.device, Some(DeviceId::Cuda(_)));
     let folder = request.data_dir.as_ref().map(Location::folder);
-    let mut facts = if uses_gpu {
-        session.host_facts(folder.filter(|folder| folder.is_dir()))?
-    } else {
-        probe::host_facts()
-    };
     // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
     // current folder.
     let reads = (!request.is_null()).then_some(folder.unwrap_or(Path::new(".")));
-    facts.storage = probe::storage_of_run(reads);
-    Ok(facts)
+    session.facts_of_run((uses_gpu, folder.filter(|folder| folder.is_dir())), reads)
 }
 
 /// A missing dataset, and the closed rules that the run would break with any dataset.

@@ -1,8 +1,7 @@
 //! The plan of a training run, as `--dry-run` prints it.
 
-use crate::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
+use crate::plan::train_plan::{BlockEnd, LoaderPlan, ReadPattern, TrainPlan};
 use crate::plan::workload::Shuffle;
-use stormlp_core::profile::BlockEnd;
 use stormlp_core::units::{ByteSize, format_duration};
 
 use super::run::setting;

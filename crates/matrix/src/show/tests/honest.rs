@@ -3,6 +3,8 @@
 use crate::plan::{Fsync, IoSize};
 
 use super::*;
+use crate::show::reach::reached;
+use crate::show::warnings::of_cells;
 
 /// A report of writes through the page cache at 20 GiB and bypassing it at 10 GiB, synced as given.
 fn writes(fsync: Fsync) -> MatrixReport {
@@ -111,7 +113,7 @@ fn warned(facts: &[(usize, &str)]) -> Vec<String> {
         let warning = Warning::new(WarningKind::TooShort, *fact, "wait longer");
         report.results.cells[*index].warnings.push(warning);
     }
-    cell_warnings(&report)
+    of_cells(&report)
 }
 
 #[test]

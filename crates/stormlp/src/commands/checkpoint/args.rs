@@ -100,6 +100,33 @@ impl Args {
         Ok(())
     }
 
+    /// Rejects what independent hosts cannot do together.
+    ///
+    /// # Errors
+    /// With exit code 2.
+    pub(super) fn check_detached(
+        &self,
+        request: &CheckpointRequest,
+        session: &Session,
+    ) -> Result<(), Failure> {
+        self.detached.check(session)?;
+        if self.detached.company().is_alone() {
+            return Ok(());
+        }
+        let of_one_run =
+            [("--closed", request.closed), ("--mlperf-output", self.mlperf_output.is_some())];
+        match of_one_run.into_iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::usage(format!(
+                "{option} needs one checkpoint of all hosts: with --start-at each host has its own"
+            ))
+            .with_help(
+                "leave out --start-at and --run-id, and start the hosts with a launcher (mpirun, \
+                 srun)",
+            )),
+        }
+    }
+
     /// Whether this is a dry run.
     pub(crate) fn is_dry(&self) -> bool {
         self.request.dry_run

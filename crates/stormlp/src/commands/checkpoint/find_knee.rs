@@ -8,8 +8,10 @@ use stormlp_checkpoint::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, FindStreams, KNEE_STREAMS, ScaleChoice,
     StreamKnee,
 };
+use stormlp_checkpoint::report::verdict::verdict;
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults, tried_streams};
 use stormlp_checkpoint::run::CheckpointError;
+use stormlp_checkpoint::run::agreement::{self, planned};
 use stormlp_checkpoint::run::{Look, run_in_company, scan};
 use stormlp_checkpoint::show::{mark, opening};
 use stormlp_core::event::Silent;
@@ -25,7 +27,6 @@ use stormlp_transfer::storage::Disk;
 use stormlp_transfer::surroundings::Surroundings;
 
 use super::args::Args;
-use super::{ending, hosts, planned};
 use crate::commands::deliver::Delivery;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -80,10 +81,10 @@ pub(super) fn run(
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = party.agree(delivery)?;
     if !party.is_alone() {
-        hosts::look(&request, &host, party, session)?;
+        agreement::look(&request, &host, party, session)?;
     }
-    let facts = hosts::tried(&request, party, session)?;
-    let first = hosts::plan(&request, &host, &facts, (party, session))?;
+    let facts = agreement::tried(&request, party, session)?;
+    let first = agreement::plan(&request, &host, &facts, (party, session))?;
     request.scale = Some(ScaleChoice::Factor(first.scaling.factor));
     let streams = possible(&request, &host, &facts, (party, session), &first)?;
     let mut savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
@@ -219,10 +220,10 @@ impl StreamFinder<'_> {
         let look = || scan(&Disk, folders, Look::Only).map_err(Failure::machine);
         let facts = CheckpointFacts {
             trial_bytes_per_second: self.trial_bytes_per_second,
-            ..hosts::seen_by_all(look, self.party)?
+            ..agreement::seen_by_all(look, self.party)?
         };
         let how = (self.party, self.session);
-        let mut plan = hosts::plan(&self.request, &self.host, &facts, how)?;
+        let mut plan = agreement::plan(&self.request, &self.host, &facts, how)?;
         if !self.find.tried.is_empty() {
             // These are from this search.
             plan.warnings.retain(|warning| warning.kind != WarningKind::EarlierCheckpoints);
@@ -247,7 +248,7 @@ impl StreamFinder<'_> {
 
     fn deliver(self, ended: Ending, savers: Savers) -> Result<(), Failure> {
         let report = self.report(ended);
-        let how = |saved: Option<&Path>| ending(&report, saved);
+        let how = |saved: Option<&Path>| verdict(&report, saved);
         let own = |of| copy_of(&report, of);
         let delivered = self.delivery.finish(savers, (&report, own), self.session, how);
         let others = self.others.as_ref();

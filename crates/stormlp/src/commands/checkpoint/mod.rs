@@ -1,33 +1,28 @@
 //! `stormlp checkpoint`: makes a plan from a model and its parallelism, and prints or runs it.
 
 mod args;
-mod detached;
 mod find_knee;
-mod hosts;
 
 use std::path::Path;
 
-use stormlp_checkpoint::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, ScaleChoice, resolve,
-};
+use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, resolve};
+use stormlp_checkpoint::report::verdict::verdict;
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
 use stormlp_checkpoint::run::CheckpointError;
-use stormlp_checkpoint::run::{CleanedFolder, Look, clean, run_in_company, scan, write_rate};
+use stormlp_checkpoint::run::{CleanedFolder, Look, agreement, clean, run_in_company, scan};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::note::Cause;
 use stormlp_core::printable::printable;
-use stormlp_core::report::{Ending, Head, ReportKind};
-use stormlp_core::transport::DeviceId;
+use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Company;
 use stormlp_matrix::show::Columns;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_show::text;
-use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
 use stormlp_transfer::surroundings::Surroundings;
 
@@ -53,10 +48,10 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         request.results_beside_data = args.output.beside(folders, other);
     }
     // If there are other processes, they are told the result.
-    let begins = detached::check(&args, &request, session);
+    let begins = args.check_detached(&request, session);
     let party = session.party(request.local_data)?;
-    let asked = |_: &HostFacts| hosts::asked(&request);
-    let host = begins.and_then(|()| host_facts(&request, session));
+    let asked = |_: &HostFacts| agreement::asked(&request);
+    let host = begins.and_then(|()| agreement::host_facts(&request, session));
     let host = party.agree_on(host, asked)?;
     if request.dry_run {
         if request.find_knee {
@@ -77,14 +72,14 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = party.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
-    let looked = hosts::look(&request, &host, &party, session)?;
-    detached::check_size(&args.detached, &request, &looked)?;
+    let looked = agreement::look(&request, &host, &party, session)?;
+    agreement::check_size(args.detached.company(), &request, &looked)?;
     let savers = delivery.savers(&request.workload.name, &party, session)?;
     // One process writes the output files.
     let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
     deliver::make_mlperf_folder(mlperf_output)?;
-    let facts = hosts::tried(&request, &party, session)?;
-    let plan = hosts::plan(&request, &host, &facts, (&party, session))?;
+    let facts = agreement::tried(&request, &party, session)?;
+    let plan = agreement::plan(&request, &host, &facts, (&party, session))?;
     if let Some(tree) = &mut args.rehearsal {
         tree.set_aside()?;
     }
@@ -99,7 +94,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         Some(tree) => tree.add_checkpointing(&report),
         None => deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken)),
     };
-    let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
+    let ended = |saved: Option<&Path>| verdict(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
     let went = delivery
         .finish(savers, (&report, own), session, ended)
@@ -109,31 +104,6 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         Some(mark) => failure.marked(&mark),
         None => failure,
     })
-}
-
-/// The plan of a valid request.
-fn planned(
-    request: &CheckpointRequest,
-    host: &HostFacts,
-    facts: &CheckpointFacts,
-) -> Result<CheckpointPlan, Failure> {
-    let Resolution { plan, problems } = resolve(request, host, facts);
-    match plan.filter(|_| problems.is_empty()) {
-        Some(plan) => Ok(plan),
-        None => Err(problems.into()),
-    }
-}
-
-/// The storage facts without a trial, assuming maximum speed: what is too large then is too large.
-fn looked_at(request: &CheckpointRequest) -> Result<CheckpointFacts, Failure> {
-    let facts = scan(&Disk, &request.folders, Look::Only).map_err(Failure::machine)?;
-    Ok(CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts })
-}
-
-/// The storage facts, with the write rate measured in a trial.
-fn tried(request: &CheckpointRequest, session: &Session) -> Result<CheckpointFacts, Failure> {
-    let facts = scan(&Disk, &request.folders, Look::AndTry).map_err(Failure::machine)?;
-    Ok(CheckpointFacts { trial_bytes_per_second: trial(request, &facts, session)?, ..facts })
 }
 
 /// Prints the plan and the old data it will remove, runs it and returns the report.
@@ -155,46 +125,6 @@ fn carry_out(
     }
     let report = emulate(head, plan, &mut savers, company, session)?;
     Ok((report, savers))
-}
-
-/// The facts needed by a request; GPU libraries are probed only for paths that use them.
-fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFacts, Failure> {
-    let wants_gpu = match request.device {
-        Some(device) => device != DeviceId::Host || request.path.needs_cufile(),
-        None => request.path.ends_in_accelerator(),
-    };
-    let mut facts = if wants_gpu { session.host_facts(None)? } else { probe::host_facts() };
-    facts.storage = probe::storage_of_run(request.folders.iter().map(Location::folder));
-    Ok(facts)
-}
-
-/// The write rate of storage, if the scale depends on it.
-fn trial(
-    request: &CheckpointRequest,
-    facts: &CheckpointFacts,
-    session: &Session,
-) -> Result<Option<f64>, Failure> {
-    let auto = request.scale.is_none_or(|scale| scale == ScaleChoice::Auto);
-    if !auto || request.closed || request.writes == Some(0) {
-        return Ok(None);
-    }
-    // An unwritable folder is rejected with the reason.
-    let first = facts.folders.first();
-    let Some(folder) = first.filter(|folder| folder.writable.is_available()) else {
-        return Ok(None);
-    };
-    let nearest = session.trial_storage.nearest(folder.path.folder());
-    match write_rate(&*session.trial_storage, &nearest) {
-        Ok(rate) => Ok(Some(rate)),
-        Err(error) => {
-            let what = format!("the trial write to {} failed", folder.path);
-            let error = anyhow::Error::new(error).context(what);
-            Err(Failure::machine(error).with_help(
-                "check the kernel log for the device, quotas and limits (ulimit -f), or \
-                 use another --dir",
-            ))
-        }
-    }
 }
 
 /// Only the first run of a search can be shown.
@@ -250,25 +180,8 @@ fn emulate(
     let mut on_unit = |report: &CheckpointReport| {
         savers.unit(|| report.clone());
     };
-    run_in_company(head, plan, company, &surroundings, &mut on_unit).map_err(|error| {
-        let remedy = detached::remedy(&error, company, plan.request.closed);
-        Failure::machine(error).with_help(remedy)
-    })
-}
-
-/// The exit code of a run.
-fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure> {
-    match &report.ending {
-        Ending::Complete => Ok(()),
-        Ending::Stopped | Ending::Unfinished => Err(Failure::stopped(format!(
-            "stopped; what was measured {}",
-            saved.map_or("could not be saved".to_string(), |path| format!(
-                "is in {}",
-                path.display()
-            ))
-        ))),
-        Ending::Failed(note) => Err(Failure::of_run(note, "")),
-    }
+    run_in_company(head, plan, company, &surroundings, &mut on_unit)
+        .map_err(|error| error.not_started_in(company, plan.request.closed))
 }
 
 /// Removes what stormlp created in the directories.

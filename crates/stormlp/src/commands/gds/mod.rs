@@ -1,7 +1,6 @@
 //! `stormlp gds`: makes a plan from arguments, facts and files, and prints or runs it.
 
 mod finish;
-mod hosts;
 mod resume;
 
 use std::path::PathBuf;
@@ -11,9 +10,9 @@ use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::transport::EngineChoice;
 use stormlp_hosts::company::Company;
-use stormlp_matrix::plan::{MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, resolve};
+use stormlp_matrix::plan::{MatrixPlan, MatrixReport, MatrixRequest, MatrixResults};
+use stormlp_matrix::run::agreement;
 use stormlp_matrix::show as matrix;
-use stormlp_transfer::probe;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs};
 use super::detached::DetachedArgs;
@@ -22,8 +21,6 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
 use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
-
-use resume::Saved;
 
 pub(crate) use finish::{Run, execute};
 
@@ -78,12 +75,6 @@ impl Args {
     }
 }
 
-/// A matrix ready to run.
-struct Prepared {
-    plan: MatrixPlan,
-    facts: HostFacts,
-}
-
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
@@ -93,8 +84,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let request = complete(args.matrix);
     let request = begins.and(request);
     let resume = args.resume.as_deref();
-    let saved =
-        resume.filter(|_| session.group.leads()).map(|path| Saved::read(path, &party)).transpose();
+    let saved = resume.filter(|_| session.group.leads());
+    let saved = saved.map(|path| resume::read(path, &party)).transpose();
     let (saved, request) = match saved {
         Ok(saved) => (saved, request),
         Err(failure) => (None, Err(failure)),
@@ -102,11 +93,11 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let telemetry = args.output.telemetry();
     let request =
         request.map(|request| MatrixRequest { resumes: resume.is_some(), telemetry, ..request });
-    let prepared = hosts::prepare(request, (args.dry_run, resume), &party, session)?;
+    let (plan, facts) = agreement::prepare(request, (args.dry_run, resume), &party, session)?;
     if args.dry_run {
-        let layouts = party.exchange(&prepared.plan.layout())?;
+        let layouts = party.exchange(&plan.layout())?;
         return if session.group.leads() {
-            (args.output).print_plan(&prepared.plan, false, |plan| matrix::plan(plan, &layouts))
+            (args.output).print_plan(&plan, false, |plan| matrix::plan(plan, &layouts))
         } else {
             Ok(())
         };
@@ -114,10 +105,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let delivery = args.output.open(ReportKind::Gds, columns);
     let delivery = party.agree(delivery)?;
     let mut run = match resume {
-        Some(path) => resume::go_on(path, saved, prepared, &party, &delivery, session)?,
+        Some(path) => resume::go_on((path, saved), (plan, facts), &party, &delivery, session)?,
         None => {
-            let savers = delivery.savers(&prepared.plan.request.name, &party, session)?;
-            start(prepared.plan, prepared.facts, savers, &delivery, session)
+            let savers = delivery.savers(&plan.request.name, &party, session)?;
+            start(plan, facts, savers, &delivery, session)
         }
     };
     if args.detached.company().is_alone() {
@@ -126,7 +117,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     args.detached.mark(&mut run.report.head);
     args.detached.announce(session);
     let others = party.hosts(run.savers.parts_folder())?;
-    for warning in hosts::warnings(&party) {
+    for warning in agreement::warnings(&party) {
         run.report.warn(warning);
     }
     run.report.results.group = others.as_ref().map(|hosts| hosts.facts.clone());
@@ -173,34 +164,6 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
         ));
     }
     Ok(request)
-}
-
-/// The facts needed by a request; GPU libraries are probed only for paths that use them.
-pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
-    let asks_libraries = |path: &PathKind| path.ends_in_accelerator();
-    let directory = session.storage.nearest(request.jobs[0].target.path());
-    let directory = if directory.is_dir() {
-        directory.as_path()
-    } else {
-        directory.parent().unwrap_or(directory.as_path())
-    };
-    let mut facts = if request.paths().iter().any(asks_libraries) {
-        session.host_facts(Some(directory))?
-    } else {
-        probe::host_facts()
-    };
-    let targets = request.jobs.iter().map(|job| job.target.path().as_path());
-    facts.storage = probe::storage_of_run(targets);
-    Ok(facts)
-}
-
-/// Plans a request on this machine.
-///
-/// # Errors
-/// With exit code 3 or 4 and all problems.
-pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
-    let inventory = stormlp_matrix::run::scan::inventory(request, 1);
-    Ok(resolve(request, facts, &inventory)?)
 }
 
 /// Starts a run of a new plan, saved by `savers`.

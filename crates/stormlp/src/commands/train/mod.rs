@@ -30,7 +30,7 @@ use super::submission::rehearsed;
 use super::submission::rehearsed::RehearsedTree;
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
-use stormlp_hosts::fate::blame_launcher;
+use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
@@ -174,7 +174,7 @@ fn run_prepared(
     let outcome = |saved: Option<&Path>| ended(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
     let went = delivery.finish(kept.savers, (&report, own), session, outcome);
-    went.map_err(|failure| agreement::shared_fate(failure, &report, others.as_ref()))
+    went.map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
 }
 
 /// Runs the plan, alone or with the other processes.

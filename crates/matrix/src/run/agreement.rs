@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::operation::Direction;
-use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_matrix::plan::{JobTarget, MatrixRequest, TargetInventory, asked, decided, resolve};
-use stormlp_transfer::storage::{Disk, Storage as _};
-
-use super::{Prepared, host_facts};
 use stormlp_core::failure::Failure;
+use stormlp_core::operation::{Direction, Operation};
+use stormlp_core::path::PathKind;
+use stormlp_core::warning::Warning;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::session::Session;
-use stormlp_matrix::run::scan;
+use stormlp_transfer::storage::{Disk, Storage as _};
+
+use super::scan;
+use crate::plan::{JobTarget, MatrixPlan, MatrixRequest, TargetInventory, asked, decided, resolve};
 
 /// What a process determines before planning.
 struct Looked {
@@ -32,12 +32,12 @@ struct Looked {
 ///
 /// # Errors
 /// With exit code 3 or 4 and all problems.
-pub(super) fn prepare(
+pub fn prepare(
     request: Result<MatrixRequest, Failure>,
     (dry_run, resume): (bool, Option<&Path>),
     party: &Party,
     session: &Session,
-) -> Result<Prepared, Failure> {
+) -> Result<(MatrixPlan, HostFacts), Failure> {
     let looked = request.and_then(|request| look(request, (dry_run, resume), party, session));
     let looked = party.agree_on(looked, |looked| looked.promises.clone())?;
     let Looked { request, facts, mut inventory, shared, .. } = looked;
@@ -47,7 +47,7 @@ pub(super) fn prepare(
     if !dry_run {
         make_shared(&shared, party, session)?;
     }
-    Ok(Prepared { plan, facts })
+    Ok((plan, facts))
 }
 
 fn look(
@@ -81,7 +81,7 @@ fn share(
     if party.is_alone() || party.has_local_data() {
         return Ok(shared);
     }
-    let writes = |op: &stormlp_core::operation::Operation| op.direction() == Direction::Write;
+    let writes = |op: &Operation| op.direction() == Direction::Write;
     let writes = request.ops.iter().any(writes) || request.read_percent.is_some();
     for job in &mut request.jobs {
         match &mut job.target {
@@ -143,14 +143,26 @@ fn make_shared(folders: &[PathBuf], party: &Party, session: &Session) -> Result<
 }
 
 /// Warnings about these hosts for the report.
-pub(super) fn warnings(party: &Party) -> Vec<Warning> {
-    let mut warnings = party.warnings();
-    if party.has_local_data() {
-        warnings.push(Warning::new(
-            WarningKind::Hosts,
-            "every host used its own files (--local-data): results do not describe shared storage",
-            "",
-        ));
-    }
-    warnings
+pub fn warnings(party: &Party) -> impl Iterator<Item = Warning> {
+    party.warnings().into_iter().chain(party.local_warning("used its own files"))
+}
+
+/// The facts needed by a request; GPU libraries are probed only for paths that use them.
+///
+/// # Errors
+/// As [`Session::host_facts`].
+pub fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
+    let uses_gpu = request.paths().into_iter().any(PathKind::ends_in_accelerator);
+    let nearest = session.storage.nearest(request.jobs[0].target.path());
+    let directory = if nearest.is_dir() { &*nearest } else { nearest.parent().unwrap_or(&nearest) };
+    let targets = request.jobs.iter().map(|job| job.target.path().as_path());
+    session.facts_of_run((uses_gpu, Some(directory)), targets)
+}
+
+/// Plans a request on this machine alone.
+///
+/// # Errors
+/// With exit code 3 or 4 and all problems.
+pub fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
+    Ok(resolve(request, facts, &scan::inventory(request, 1))?)
 }

@@ -1,47 +1,134 @@
-//! A checkpoint shared by several hosts: one of them plans for all.
+//! A checkpoint before its first byte: the facts of host and storage, and on several hosts one plan
+//! for all of them.
 
 use serde::{Deserialize, Serialize};
-use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest};
 use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::warning::{Warning, WarningKind};
-
-use super::{looked_at, planned};
 use stormlp_core::failure::Failure;
+use stormlp_core::location::Location;
+use stormlp_core::note::Cause;
+use stormlp_core::transport::DeviceId;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_hosts::company::Company;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::storage::Disk;
+
+use super::trial::write_rate;
+use super::{Look, scan};
+use crate::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, resolve};
+
+/// The facts needed by a request; GPU libraries are probed only for paths that use them.
+///
+/// # Errors
+/// As [`Session::host_facts`].
+pub fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFacts, Failure> {
+    let uses_gpu = match request.device {
+        Some(device) => device != DeviceId::Host || request.path.needs_cufile(),
+        None => request.path.ends_in_accelerator(),
+    };
+    session.facts_of_run((uses_gpu, None), request.folders.iter().map(Location::folder))
+}
+
+/// The plan of a valid request.
+///
+/// # Errors
+/// With exit code 3 or 4 and all problems.
+pub fn planned(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    facts: &CheckpointFacts,
+) -> Result<CheckpointPlan, Failure> {
+    let Resolution { plan, problems } = resolve(request, host, facts);
+    match plan.filter(|_| problems.is_empty()) {
+        Some(plan) => Ok(plan),
+        None => Err(problems.into()),
+    }
+}
 
 /// Checks, without writing, that the run is possible and that all hosts see the same folders. A
 /// rejected run writes nothing. The plan assumes the fastest possible storage.
 ///
 /// # Errors
 /// Those of a plan; all hosts fail alike.
-pub(super) fn look(
+pub fn look(
     request: &CheckpointRequest,
     host: &HostFacts,
     party: &Party,
     session: &Session,
 ) -> Result<CheckpointPlan, Failure> {
-    let looked = looked_at(request).and_then(|facts| {
-        let facts = of_all(facts, party);
-        planned(request, host, &facts)
+    let looked = scan(&Disk, &request.folders, Look::Only).map_err(Failure::machine);
+    let looked = looked.and_then(|facts| {
+        // What is too large then is too large.
+        let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
+        planned(request, host, &of_all(facts, party))
     });
     let looked = party.agree(looked)?;
-    check(&looked, party, session)?;
+    for folder in &looked.request.folders {
+        party.check_shared(&session.storage.nearest(folder.folder()))?;
+    }
     Ok(looked)
+}
+
+/// Rejects a size that each host of a `company` without a launcher would choose from its own free
+/// space and speed.
+///
+/// # Errors
+/// With exit code 3.
+pub fn check_size(
+    company: Company<'_>,
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+) -> Result<(), Failure> {
+    if company.is_alone() || !request.has_open_scale() || !plan.is_scaled() || plan.writes == 0 {
+        return Ok(());
+    }
+    let what = "the whole checkpoint does not fit here, and each host would choose for itself how \
+                much of it to save: with --start-at all must save the same";
+    Err(Failure::saying(Cause::Plan, what)
+        .with_help("give every host the same --scale FACTOR, or fewer --ranks"))
 }
 
 /// The storage facts, with the write rate measured in a trial.
 ///
 /// # Errors
 /// If storage cannot be examined; all hosts fail alike.
-pub(super) fn tried(
+pub fn tried(
     request: &CheckpointRequest,
     party: &Party,
     session: &Session,
 ) -> Result<CheckpointFacts, Failure> {
-    seen_by_all(|| super::tried(request, session), party)
+    let tried = || {
+        let facts = scan(&Disk, &request.folders, Look::AndTry).map_err(Failure::machine)?;
+        Ok(CheckpointFacts { trial_bytes_per_second: trial(request, &facts, session)?, ..facts })
+    };
+    seen_by_all(tried, party)
+}
+
+/// The write rate of storage, if the scale depends on it.
+fn trial(
+    request: &CheckpointRequest,
+    facts: &CheckpointFacts,
+    session: &Session,
+) -> Result<Option<f64>, Failure> {
+    if !request.has_open_scale() || request.closed || request.writes == Some(0) {
+        return Ok(None);
+    }
+    // An unwritable folder is rejected with the reason.
+    let first = facts.folders.first();
+    let Some(folder) = first.filter(|folder| folder.writable.is_available()) else {
+        return Ok(None);
+    };
+    let nearest = session.trial_storage.nearest(folder.path.folder());
+    write_rate(&*session.trial_storage, &nearest).map(Some).map_err(|error| {
+        let why = Failure::machine(error).note.fact;
+        let what = format!("the trial write to {} failed: {why}", folder.path);
+        Failure::saying(Cause::Machine, what).with_help(
+            "check the kernel log for the device, quotas and limits (ulimit -f), or use another \
+             --dir",
+        )
+    })
 }
 
 /// Storage as `look` finds it: on one host if all see the same, else the worst of all hosts. Of
@@ -49,7 +136,7 @@ pub(super) fn tried(
 ///
 /// # Errors
 /// If storage cannot be examined; all hosts fail alike.
-pub(super) fn seen_by_all(
+pub fn seen_by_all(
     look: impl FnOnce() -> Result<CheckpointFacts, Failure>,
     party: &Party,
 ) -> Result<CheckpointFacts, Failure> {
@@ -119,7 +206,7 @@ fn scaled(mut facts: CheckpointFacts, here: usize, processes: usize) -> Checkpoi
 ///
 /// # Errors
 /// Those of a plan; all hosts fail alike.
-pub(super) fn plan(
+pub fn plan(
     request: &CheckpointRequest,
     host: &HostFacts,
     facts: &CheckpointFacts,
@@ -138,12 +225,12 @@ pub(super) fn plan(
 fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Failure> {
     let (ranks, count) = (plan.ranks.len(), party.members().len());
     if count > ranks {
-        let error = anyhow::anyhow!("{count} hosts for only {ranks} ranks");
-        return Err(Failure::no_plan(error).with_help("start fewer processes, or use more --ranks"));
+        let what = format!("{count} hosts for only {ranks} ranks");
+        let help = "start fewer processes, or use more --ranks";
+        return Err(Failure::saying(Cause::Plan, what).with_help(help));
     }
     let further = ranks.div_ceil(count);
-    let shared = !party.has_local_data();
-    if shared
+    if !party.has_local_data()
         && plan.request.rank_shift.is_none()
         && !plan.request.closed
         && !plan.restores.is_empty()
@@ -171,14 +258,7 @@ fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Fail
             "use a number of hosts that divides the ranks",
         ));
     }
-    if !shared {
-        plan.warnings.push(Warning::new(
-            WarningKind::Hosts,
-            "every host saves to and restores from its own folders (--local-data): results do not \
-             describe shared storage",
-            "",
-        ));
-    }
+    plan.warnings.extend(party.local_warning("saves to and restores from its own folders"));
     plan.warnings.extend(party.warnings());
     Ok(plan)
 }
@@ -197,31 +277,18 @@ const NAMES: [(&str, &str); 6] = [
 
 /// The part of `request` that must be equal on all hosts. It is taken before a seed is drawn: each
 /// host draws its own, and that of the first one counts.
-pub(super) fn asked(request: &CheckpointRequest) -> Vec<Promise> {
+pub fn asked(request: &CheckpointRequest) -> Vec<Promise> {
     let mut promises = promises::asked(request, &APART, &NAMES);
     let workload = serde_json::json!({ "workload": request.workload });
     promises.extend(promises::of(&workload, &[], &[]));
     promises
 }
 
-/// Checks that all hosts see the same folders.
-///
-/// # Errors
-/// All hosts fail alike if one does not.
-fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), Failure> {
-    for folder in &plan.request.folders {
-        let nearest = session.storage.nearest(folder.folder());
-        party.check_shared(&nearest)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use stormlp_checkpoint::plan::FolderFacts;
-    use stormlp_core::facts::Availability;
-
     use super::*;
+    use crate::plan::FolderFacts;
+    use stormlp_core::facts::Availability;
 
     /// Storage with this free space and write rate.
     fn facts(free_bytes: u64, rate: Option<f64>) -> CheckpointFacts {
