@@ -151,6 +151,7 @@ pub(super) fn closed_problems(
     if !request.closed {
         return;
     }
+    let named = (plan.workload.as_str(), plan.accelerator.as_str());
     let edition = match plan.profile {
         Profile::V2 => &V2,
         Profile::V3 => &V3,
@@ -159,18 +160,17 @@ pub(super) fn closed_problems(
                 format!("--closed follows the rules of v2.0 or v3.0, not profile {other}"),
                 "use --profile v2 or v3, or run without --closed",
             );
-            return;
+            // The edition that has the workload shows what else is wrong.
+            if V2.workloads.contains(&named) { &V2 } else { &V3 }
         }
     };
     let mut broken: Vec<(&str, String)> = Vec::new();
-    let named = (plan.workload.as_str(), plan.accelerator.as_str());
-    if edition.workloads.contains(&named) {
-        broken.extend(parameters(workload, plan, edition));
-    } else {
+    if !edition.workloads.contains(&named) {
         let (model, accelerator) = named;
         let what = format!("{model} on {accelerator} is not one of its closed workloads");
         broken.push((edition.of_workloads, what));
     }
+    broken.extend(parameters(workload, plan, edition));
     broken.extend(transfers(request, plan, edition));
     broken.extend(data(plan, host, request.hosts.as_ref(), edition));
     broken.extend(results(request, edition));
@@ -245,11 +245,13 @@ fn transfers(
     edition: &EditionRules,
 ) -> Vec<(&'static str, String)> {
     let path = plan.transport.path;
+    // Other profiles have other defaults, which nobody asked for.
+    let is_chosen = matches!(plan.profile, Profile::V2 | Profile::V3) || request.path.is_some();
     let direct = path == PathKind::Cpu && (plan.workload == "unet3d" || edition.name == V3.name);
     let rules = [
         (plan.is_null(), "--storage null reads no dataset".to_string()),
         (
-            !plan.is_null() && path != PathKind::Buffered && !direct,
+            !plan.is_null() && is_chosen && path != PathKind::Buffered && !direct,
             format!(
                 "--path {path}; it must be buffered{}",
                 if edition.name == V3.name {

@@ -100,4 +100,17 @@ fn only_the_editions_own_workloads_are_closed() {
     assert!(found[0].starts_with("rule 3.6.2 of v3.0: unet3d on h100 is not"), "{found:?}");
     let native = |request: &mut TrainRequest| request.profile = Some(Profile::Native);
     assert!(broken(&[], 3500, native)[0].contains("not profile native"));
+    // Whatever the first breach is, the others are listed too.
+    for (profile, first) in
+        [(Profile::Native, "not profile native"), (Profile::V3, "unet3d on h100")]
+    {
+        let found = broken(&["train.epochs=2"], 3500, |request| {
+            request.profile = Some(profile);
+            request.engine = EngineChoice::Psync;
+            request.runs = Some(2);
+        });
+        for part in [first, "train.epochs is 2", "--engine may not be set", "2 runs requested"] {
+            assert!(found.iter().any(|what| what.contains(part)), "{part}: {found:?}");
+        }
+    }
 }

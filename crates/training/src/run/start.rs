@@ -78,8 +78,9 @@ impl Asked {
         let folder = &data.inventory.folder;
         if data.to_make.is_some() && !party.is_alone() {
             let fact = format!("{folder} has no dataset, and several hosts do not make one");
-            return Err(Failure::saying(Cause::Machine, fact)
-                .with_help("make it first, without the launcher: `stormlp datagen`"));
+            let failure = Failure::saying(Cause::Machine, fact)
+                .with_help("make it first, without the launcher: `stormlp datagen`");
+            return Err(with_broken_rules(failure, &workload, &request, &facts));
         }
         if request.closed && !request.is_null() {
             request.results_beside_data = beside(folder.folder());
