@@ -1,40 +1,37 @@
-//! A draft of a system description: the client's part from this machine, the rest blank.
+//! A draft of a system description: every field of the schema, the client's from this machine.
 
 use std::fmt::Write as _;
 
+use serde_json::{Value, json};
 use stormlp_core::machine::{Drive, Link, SystemFacts};
 
-use super::schema::BLANK;
+use super::schema::{BLANK, FieldKind, ROOT, SchemaField};
 
-/// The draft, line by line, each with its depth.
-struct YamlLines(String);
-
-impl YamlLines {
-    fn line(&mut self, depth: usize, text: &str) {
-        let _ = writeln!(self.0, "{:width$}{text}", "", width = depth * 2);
-    }
-
-    fn text(&mut self, depth: usize, key: &str, value: Option<&str>, note: &str) {
-        let value = match value.map(str::trim).filter(|value| !value.is_empty()) {
-            // JSON strings are YAML strings.
-            Some(value) => serde_json::Value::from(value).to_string(),
-            None => BLANK.to_string(),
-        };
-        self.pair(depth, key, &value, note);
-    }
-
-    fn count(&mut self, depth: usize, key: &str, value: Option<u64>, note: &str) {
-        let value = value.map_or_else(|| BLANK.to_string(), |value| value.to_string());
-        self.pair(depth, key, &value, note);
-    }
-
-    fn pair(&mut self, depth: usize, key: &str, value: &str, note: &str) {
-        match note {
-            "" => self.line(depth, &format!("{key}: {value}")),
-            note => self.line(depth, &format!("{key}: {value}  # {note}")),
-        }
-    }
-}
+/// Comments at fields whose name does not explain them, by the end of their path.
+const NOTES: &[(&str, &str)] = &[
+    ("solution.submission_name", "the name of the system's folder and files"),
+    ("usable_capacity_tib", "TiB, fractions are allowed"),
+    ("int_client_store_tib", "TiB; leave out without storage in the clients"),
+    ("simultaneous_write", "true, false: by several hosts"),
+    ("simultaneous_read", "true, false: by several hosts"),
+    ("remap_time_in_seconds", "0 exactly where both are true"),
+    ("product_nodes", "storage nodes; leave out with local storage"),
+    ("product_switches", "inside the product; leave out without any, and in a cloud"),
+    ("total_rack_units", "of product nodes and switches; leave out in a cloud"),
+    ("rack_power_supplies", "leave out unless racks have their own, and in a cloud"),
+    ("clients.quantity", "this machine; the number of such clients"),
+    ("chassis.rack_units", "leave out in a cloud"),
+    ("chassis.power", "leave out in a cloud"),
+    ("product_switches.power", "leave out in a cloud"),
+    ("cpu_cores", "of all processors"),
+    ("memory_capacity", "GiB"),
+    ("networking", "leave out with local storage"),
+    ("speed", "Gbit/s"),
+    ("drives", "without boot drives; leave out without any"),
+    ("capacity_in_GB", "GB of 10^9 bytes"),
+    ("performance", "of the data sheet; leave out if unknown"),
+    ("configuration", "settings that are not the default"),
+];
 
 /// The draft, with comments at fields to fill in.
 pub fn draft(facts: &SystemFacts, notice: &str) -> String {
@@ -43,119 +40,176 @@ pub fn draft(facts: &SystemFacts, notice: &str) -> String {
     lines.line(0, &format!("# {notice}"));
     lines.line(
         0,
-        &format!(
-            "# {BLANK} marks what only you know. `stormlp submission system-yaml --check FILE` lists"
-        ),
+        &format!("# {BLANK} marks what only you know; fields that do not apply are left out."),
     );
-    lines.line(0, "# what is still wrong, by field and line.");
-    lines.line(0, "system_under_test:");
-    solution(&mut lines);
-    lines.pair(1, "deployment", BLANK, "onprem, cloud");
-    lines.line(1, "# Storage nodes of the product; local storage belongs to the clients.");
-    lines.line(1, "product_nodes: []");
-    lines.pair(1, "total_rack_units", "0", "of product nodes and switches; leave out in a cloud");
-    lines.line(1, "clients:");
-    client(&mut lines, facts);
+    lines.line(
+        0,
+        "# `stormlp submission system-yaml --check FILE` lists what is still wrong, by field",
+    );
+    lines.line(0, "# and line.");
+    let known = json!({"system_under_test": {"clients": [client(facts)]}});
+    lines.section(0, "", ROOT, &known);
     lines.0
 }
 
-fn solution(lines: &mut YamlLines) {
-    lines.line(1, "solution:");
-    lines.pair(2, "submission_name", BLANK, "the name of the system's folder and files");
-    lines.pair(2, "friendly_description", BLANK, "");
-    lines.line(2, "architecture:");
-    for (key, note) in [
-        ("storage_location", "remote, local, remote_and_local"),
-        ("benchmark_API", "file, object"),
-        ("product_API", "file, object, block"),
-        ("client_footprint", "open_source, closed_source, n/a"),
-        ("client_installation", "in_box, installable, n/a (both n/a or neither)"),
-    ] {
-        lines.pair(3, key, BLANK, note);
-    }
-    lines.line(2, "capabilities:");
-    for (key, note) in [
-        ("multi_host", "true, false"),
-        ("simultaneous_write", "true, false: by several hosts"),
-        ("simultaneous_read", "true, false: by several hosts"),
-        ("remap_time_in_seconds", "0 exactly where both are true"),
-    ] {
-        lines.pair(3, key, BLANK, note);
-    }
-}
-
-fn client(lines: &mut YamlLines, facts: &SystemFacts) {
-    lines.pair(2, "- friendly_description", BLANK, "");
-    lines.pair(3, "quantity", "1", "this machine; the number of such clients");
-    lines.line(3, "chassis:");
-    lines.text(4, "model_name", facts.model.as_deref(), "");
-    lines.pair(4, "rack_units", BLANK, "leave out in a cloud");
-    lines.text(4, "cpu_model", facts.cpu_model.as_deref(), "");
-    lines.count(4, "cpu_qty", facts.sockets.map(u64::from), "");
-    lines.count(4, "cpu_cores", facts.cores.map(u64::from), "of all processors");
-    lines.count(4, "memory_capacity", facts.memory_gib, "GiB");
-    lines.line(4, "power:  # leave out in a cloud");
-    lines.pair(5, "min_psus_active", BLANK, "");
-    lines.line(5, "psus_configured:");
-    lines.pair(6, "- unit_count", BLANK, "");
-    lines.pair(7, "inlet_voltage", BLANK, "");
-    lines.pair(7, "nameplate_power_watts", BLANK, "");
-    lines.pair(
-        7,
-        "efficiency",
-        BLANK,
-        "Standard, Bronze, Silver, Gold, Platinum, Titanium, Ruby, Unrated",
-    );
-    networking(lines, &facts.links);
-    drives(lines, &facts.drives);
-    lines.line(3, "operating_system:");
-    lines.text(4, "name", facts.os_name.as_deref(), "");
-    lines.text(4, "version", facts.os_version.as_deref(), "");
-    pairs(lines, "environment", &facts.environment);
-    pairs(lines, "sysctl", &facts.sysctl);
-}
-
-fn networking(lines: &mut YamlLines, links: &[Link]) {
-    if links.is_empty() {
-        return;
-    }
-    lines.line(3, "networking:");
-    for link in links {
-        lines.pair(4, "- unit_count", &link.count.to_string(), "");
-        lines.pair(5, "type", link.kind, "");
-        lines.pair(5, "state", if link.is_up { "up" } else { "down" }, "");
-        if link.is_up {
-            lines.count(5, "speed", link.gbit_per_second.map(u64::from), "Gbit/s");
-            lines.pair(5, "traffic", &format!("[{BLANK}]"), "management, data, metadata, backend");
+/// What this machine shows of a client. `null` fields are left out of the draft.
+fn client(facts: &SystemFacts) -> Value {
+    let mut client = json!({
+        "quantity": 1,
+        "chassis": {},
+        "operating_system": {},
+        "environment": pairs(&facts.environment),
+        "sysctl": pairs(&facts.sysctl),
+    });
+    let texts = [
+        ("chassis", "model_name", &facts.model),
+        ("chassis", "cpu_model", &facts.cpu_model),
+        ("operating_system", "name", &facts.os_name),
+        ("operating_system", "version", &facts.os_version),
+    ];
+    for (section, field, text) in texts {
+        if let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+            client[section][field] = text.into();
         }
     }
+    let counts = [
+        ("cpu_qty", facts.sockets.map(u64::from)),
+        ("cpu_cores", facts.cores.map(u64::from)),
+        ("memory_capacity", facts.memory_gib),
+    ];
+    for (field, count) in counts {
+        if let Some(count) = count {
+            client["chassis"][field] = count.into();
+        }
+    }
+    if !facts.links.is_empty() {
+        client["networking"] = facts.links.iter().map(link).collect();
+    }
+    if !facts.drives.is_empty() {
+        client["drives"] = facts.drives.iter().map(drive).collect();
+    }
+    client
 }
 
-fn drives(lines: &mut YamlLines, drives: &[Drive]) {
-    if drives.is_empty() {
-        return;
+fn pairs(pairs: &[(String, String)]) -> Value {
+    pairs.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+}
+
+fn link(link: &Link) -> Value {
+    let mut port = json!({"unit_count": link.count, "type": link.kind, "state": "up"});
+    if !link.is_up {
+        port["state"] = "down".into();
+        port["speed"] = Value::Null;
+        port["traffic"] = Value::Null;
+    } else if let Some(speed) = link.gbit_per_second {
+        port["speed"] = speed.into();
     }
-    lines.line(3, "drives:");
-    for drive in drives {
-        lines.pair(4, "- unit_count", &drive.count.to_string(), "");
-        lines.text(5, "vendor_name", drive.vendor.as_deref(), "");
-        lines.text(5, "model_name", drive.model.as_deref(), "");
-        lines.pair(5, "interface", drive.interface, "");
-        // A virtual machine's drive may claim to be rotational.
-        let turns = drive.rotational && drive.interface != "other";
-        let media = if turns { "HDD" } else { BLANK };
-        lines.pair(5, "media_type", media, "HDD, TLC, QLC, other");
-        lines.count(5, "capacity_in_GB", Some(drive.capacity_gb.max(1)), "GB of 10^9 bytes");
+    port
+}
+
+fn drive(drive: &Drive) -> Value {
+    let mut entry = json!({
+        "unit_count": drive.count,
+        "interface": drive.interface,
+        "capacity_in_GB": drive.capacity_gb.max(1),
+    });
+    for (field, text) in [("vendor_name", &drive.vendor), ("model_name", &drive.model)] {
+        if let Some(text) = text {
+            entry[field] = text.as_str().into();
+        }
+    }
+    // A virtual machine's drive may claim to be rotational.
+    if drive.rotational && drive.interface != "other" {
+        entry["media_type"] = "HDD".into();
+    }
+    entry
+}
+
+/// The draft, line by line.
+struct YamlLines(String);
+
+impl YamlLines {
+    fn line(&mut self, depth: usize, text: &str) {
+        let _ = writeln!(self.0, "{:width$}{text}", "", width = depth * 2);
+    }
+
+    fn pair(&mut self, depth: usize, key: &str, value: &str, note: &str) {
+        let value = if value.is_empty() { String::new() } else { format!(" {value}") };
+        match note {
+            "" => self.line(depth, &format!("{key}:{value}")),
+            note => self.line(depth, &format!("{key}:{value}  # {note}")),
+        }
+    }
+
+    /// The fields of a section with what is `known` of them.
+    fn section(&mut self, depth: usize, path: &str, fields: &[SchemaField], known: &Value) {
+        for field in fields {
+            self.field(depth, field.name, &format!("{path}.{}", field.name), field, known);
+        }
+    }
+
+    /// A field under `key`, which is its name, after a dash where it is the first of a list's entry.
+    fn field(&mut self, depth: usize, key: &str, path: &str, field: &SchemaField, known: &Value) {
+        let known = known.get(field.name);
+        if known.is_some_and(Value::is_null) {
+            return;
+        }
+        let note = NOTES.iter().find(|(end, _)| path.ends_with(&format!(".{end}")));
+        let note = note.map_or("", |(_, note)| note);
+        match &field.kind {
+            FieldKind::Section(fields) | FieldKind::Loose(fields) => {
+                self.pair(depth, key, "", note);
+                self.section(depth + 1, path, fields, known.unwrap_or(&Value::Null));
+            }
+            FieldKind::List {
+                of: FieldKind::Section(fields) | FieldKind::Loose(fields), ..
+            } => {
+                let blank = [Value::Null];
+                let entries = known.and_then(Value::as_array).map_or(&blank[..], Vec::as_slice);
+                if entries.is_empty() {
+                    return self.pair(depth, key, "[]", note);
+                }
+                self.pair(depth, key, "", note);
+                for entry in entries {
+                    self.entry(depth + 1, path, fields, entry);
+                }
+            }
+            FieldKind::List { of, .. } => {
+                let note = if note.is_empty() { words(of) } else { note.to_string() };
+                self.pair(depth, key, &format!("[{BLANK}]"), &note);
+            }
+            kind => match known {
+                Some(value) => self.pair(depth, key, &shown(kind, value), note),
+                None => {
+                    let note = if note.is_empty() { words(kind) } else { note.to_string() };
+                    self.pair(depth, key, BLANK, &note);
+                }
+            },
+        }
+    }
+
+    /// An entry of a list: its first field follows the dash.
+    fn entry(&mut self, depth: usize, path: &str, fields: &[SchemaField], known: &Value) {
+        let Some((first, others)) = fields.split_first() else { return };
+        let place = format!("{path}.{}", first.name);
+        self.field(depth, &format!("- {}", first.name), &place, first, known);
+        self.section(depth + 1, path, others, known);
     }
 }
 
-fn pairs(lines: &mut YamlLines, name: &str, pairs: &[(String, String)]) {
-    if pairs.is_empty() {
-        return;
+/// The words that a field may have.
+fn words(kind: &FieldKind) -> String {
+    match kind {
+        FieldKind::Bool => "true, false".to_string(),
+        FieldKind::Choice(names) => names.join(", "),
+        _ => String::new(),
     }
-    lines.line(3, &format!("{name}:"));
-    for (key, value) in pairs {
-        lines.text(4, "- name", Some(key), "");
-        lines.text(5, "value", Some(value), "");
+}
+
+/// A known value: JSON is YAML, and the words of a choice need no quotes.
+fn shown(kind: &FieldKind, value: &Value) -> String {
+    match (kind, value.as_str()) {
+        (FieldKind::Choice(_), Some(word)) => word.to_string(),
+        _ => value.to_string(),
     }
 }

@@ -133,6 +133,10 @@ impl Checker<'_> {
                 Some(count) if count >= *least => return,
                 _ => format!("a whole number, {least} or more"),
             },
+            FieldKind::Capacity if value.as_f64().is_some_and(|tib| (1.0..1e15).contains(&tib)) => {
+                return;
+            }
+            FieldKind::Capacity => "a number of TiB, 1 or more; fractions are allowed".to_string(),
             FieldKind::Choice(names) => match value.as_str() {
                 Some(text) if names.contains(&text) => return,
                 Some(text) if !blank => {
@@ -391,6 +395,12 @@ fn networking(system: &Value, walk: &mut Checker<'_>) {
             walk.say("product_switches", "local storage must not have it");
         }
         return;
+    }
+    let is_onprem = system["deployment"].as_str() == Some("onprem");
+    if is_onprem && entries(&system["product_nodes"]).next().is_none() {
+        let message =
+            "onprem, storage outside the clients must be listed: the report sums its power";
+        walk.say("product_nodes", message);
     }
     for (path, node) in nodes(system) {
         if entries(&node["networking"]).next().is_none() {

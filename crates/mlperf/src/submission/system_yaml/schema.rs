@@ -19,6 +19,8 @@ pub(super) enum FieldKind {
     Count {
         least: i64,
     },
+    /// A size in TiB, of 1 or more; fractions are allowed.
+    Capacity,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A section of these fields alone.
@@ -62,9 +64,10 @@ const SOLUTION: &[SchemaField] = &[
     must("friendly_description", FieldKind::Text),
     must("architecture", FieldKind::Section(ARCHITECTURE)),
     must("capabilities", FieldKind::Section(CAPABILITIES)),
-    // Columns of the report; later files have them, earlier ones do not.
-    may("usable_capacity_tib", AMOUNT),
-    may("availability", FieldKind::Text),
+    // Columns of the report.
+    must("usable_capacity_tib", FieldKind::Capacity),
+    may("int_client_store_tib", FieldKind::Capacity),
+    must("availability", FieldKind::Choice(&["available", "preview", "RDI"])),
 ];
 
 const ARCHITECTURE: &[SchemaField] = &[

@@ -21,6 +21,8 @@ system_under_test:
       simultaneous_write: true
       simultaneous_read: true
       remap_time_in_seconds: 0
+    usable_capacity_tib: 55.9
+    availability: available
   deployment: onprem
   product_nodes:
   - friendly_description: node
@@ -145,67 +147,79 @@ const BROKEN: &[(&str, &str, &str, usize)] = &[
         "solution.capabilities.remap_time_in_seconds",
         15,
     ),
-    ("deployment: onprem", "deployment: moon", "deployment", 16),
-    ("deployment: onprem", "deployment: cloud", "product_nodes[0].chassis.rack_units", 22),
-    ("quantity: 2", "quantity: 0", "product_nodes[0].quantity", 19),
-    ("quantity: 2", "quantity: 3", "total_rack_units", 73),
-    ("cpu_qty: 2", "cpu_qty: two", "product_nodes[0].chassis.cpu_qty", 24),
-    ("cpu_cores: 64", "cpu_cores: 6.5", "product_nodes[0].chassis.cpu_cores", 25),
-    ("memory_capacity: 512", "memory_capacity: 0", "product_nodes[0].chassis.memory_capacity", 26),
+    ("usable_capacity_tib: 55.9", "usable_capacity_tib: 0", "solution.usable_capacity_tib", 16),
+    ("usable_capacity_tib: 55.9", "usable_capacity_tib: 0.4", "solution.usable_capacity_tib", 16),
+    ("usable_capacity_tib: 55.9", "usable_capacity_tib: big", "solution.usable_capacity_tib", 16),
+    ("    usable_capacity_tib: 55.9\n", "", "solution.usable_capacity_tib", 2),
+    ("    availability: available\n", "", "solution.availability", 2),
+    ("availability: available", "availability: soon", "solution.availability", 17),
+    (
+        "availability: available",
+        "int_client_store_tib: 0\n    availability: RDI",
+        "solution.int_client_store_tib",
+        17,
+    ),
+    ("deployment: onprem", "deployment: moon", "deployment", 18),
+    ("deployment: onprem", "deployment: cloud", "product_nodes[0].chassis.rack_units", 24),
+    ("quantity: 2", "quantity: 0", "product_nodes[0].quantity", 21),
+    ("quantity: 2", "quantity: 3", "total_rack_units", 75),
+    ("cpu_qty: 2", "cpu_qty: two", "product_nodes[0].chassis.cpu_qty", 26),
+    ("cpu_cores: 64", "cpu_cores: 6.5", "product_nodes[0].chassis.cpu_cores", 27),
+    ("memory_capacity: 512", "memory_capacity: 0", "product_nodes[0].chassis.memory_capacity", 28),
     (
         "min_psus_active: 1\n        psus_configured:\n        - unit_count: 2",
         "min_psus_active: 3\n        psus_configured:\n        - unit_count: 2",
         "product_nodes[0].chassis.power.min_psus_active",
-        28,
+        30,
     ),
     (
         "inlet_voltage: 230",
         "inlet_voltage: high",
         "product_nodes[0].chassis.power.psus_configured[0].inlet_voltage",
-        31,
+        33,
     ),
     (
         "nameplate_power_watts: 1200",
         "nameplate_power_watts: 0",
         "product_nodes[0].chassis.power.psus_configured[0].nameplate_power_watts",
-        32,
+        34,
     ),
     (
         "efficiency: Titanium",
         "efficiency: Tin",
         "product_nodes[0].chassis.power.psus_configured[0].efficiency",
-        33,
+        35,
     ),
     (
         "type: ethernet\n      state: up",
         "type: token\n      state: up",
         "product_nodes[0].networking[0].type",
-        36,
+        38,
     ),
-    ("speed: 100", "#", "product_nodes[0].networking[0]", 35),
-    ("traffic: [data]", "traffic: []", "product_nodes[0].networking[0]", 35),
-    ("traffic: [data]", "traffic: [gossip]", "product_nodes[0].networking[0].traffic[0]", 39),
-    ("interface: nvme", "interface: ide", "product_nodes[0].drives[0].interface", 44),
-    ("media_type: TLC", "media_type: SLC", "product_nodes[0].drives[0].media_type", 45),
-    ("capacity_in_GB: 7680", "#", "product_nodes[0].drives[0].capacity_in_GB", 41),
-    ("seq_read_MBps: 7000", "#", "product_nodes[0].drives[0].performance.seq_read_MBps", 48),
+    ("speed: 100", "#", "product_nodes[0].networking[0]", 37),
+    ("traffic: [data]", "traffic: []", "product_nodes[0].networking[0]", 37),
+    ("traffic: [data]", "traffic: [gossip]", "product_nodes[0].networking[0].traffic[0]", 41),
+    ("interface: nvme", "interface: ide", "product_nodes[0].drives[0].interface", 46),
+    ("media_type: TLC", "media_type: SLC", "product_nodes[0].drives[0].media_type", 47),
+    ("capacity_in_GB: 7680", "#", "product_nodes[0].drives[0].capacity_in_GB", 43),
+    ("seq_read_MBps: 7000", "#", "product_nodes[0].drives[0].performance.seq_read_MBps", 50),
     (
         "form_factor: U.2",
         "form_factor: U.9",
         "product_nodes[0].drives[0].performance.form_factor",
-        53,
+        55,
     ),
     (
         "version: '6'\n  product_switches",
         "#\n  product_switches",
         "product_nodes[0].operating_system.version",
-        54,
+        56,
     ),
-    ("storage_location: remote", "storage_location: local", "product_switches", 57),
-    ("    rack_units: 1\n    power", "    #\n    power", "product_switches[0].rack_units", 58),
+    ("storage_location: remote", "storage_location: local", "product_switches", 59),
+    ("    rack_units: 1\n    power", "    #\n    power", "product_switches[0].rack_units", 60),
     ("total_rack_units: 5", "#", "total_rack_units", 1),
-    ("- name: vm.dirty_ratio", "- name: ''", "clients[0].sysctl[0].name", 101),
-    ("  clients:", "  others:", "others", 74),
+    ("- name: vm.dirty_ratio", "- name: ''", "clients[0].sysctl[0].name", 103),
+    ("  clients:", "  others:", "others", 76),
 ];
 
 #[test]
@@ -220,6 +234,17 @@ fn every_broken_rule_is_reported_with_field_and_line() {
         assert!(first.is_some(), "{wrong}: {field}: {found:?}");
         assert_eq!(first.and_then(|fault| fault.line), Some(line), "{wrong}: {first:?}");
     }
+}
+
+#[test]
+fn capacities_may_be_fractions_and_remote_storage_is_listed() {
+    let more = "int_client_store_tib: 3.5\n    availability: preview";
+    assert_eq!(faults(&VALID.replace("availability: available", more)), []);
+    let (start, end) = (VALID.find("  product_nodes:").unwrap(), VALID.find("  clients:").unwrap());
+    let without = format!("{}  total_rack_units: 0\n{}", &VALID[..start], &VALID[end..]);
+    let found = faults(&without);
+    assert_eq!(found[0].field, "system_under_test.product_nodes", "{found:?}");
+    assert_eq!(faults(&without.replace("location: remote", "location: local")), []);
 }
 
 #[test]
@@ -269,6 +294,18 @@ fn a_draft_has_only_blanks_to_fill_in() {
     assert!(found.iter().all(|fault| fault.is_blank && fault.line.is_some()), "{found:?}");
     let fields: Vec<&str> = found.iter().map(|fault| fault.field.as_str()).collect();
     assert!(fields.contains(&"system_under_test.clients[0].operating_system.version"));
-    assert!(!fields.iter().any(|field| field.ends_with("model_name") || field.contains("sysctl")));
+    let is_known = |field: &&str| {
+        let field = field.strip_prefix("system_under_test.clients[0].").unwrap_or("");
+        field == "chassis.model_name" || field.starts_with("sysctl")
+    };
+    assert!(!fields.iter().any(is_known), "{fields:?}");
+    // Every field of the schema is there, if only to be left out.
+    let value: Value = serde_yaml::from_str(&text).unwrap();
+    let system = &value["system_under_test"];
+    assert!(system["solution"]["int_client_store_tib"].is_string());
+    assert!(system["product_nodes"][0]["drives"][0]["performance"]["form_factor"].is_string());
+    assert!(system["product_switches"][0]["ports"][0]["traffic"].is_sequence());
+    assert!(system["rack_power_supplies"][0]["psus_configured"][0]["efficiency"].is_string());
+    assert_eq!(system["clients"][0]["environment"], Value::Sequence(vec![]));
     insta::assert_snapshot!(text);
 }
