@@ -7,6 +7,7 @@ pub mod dlio;
 pub mod official;
 pub mod python_json;
 pub mod rehearsed;
+mod sha256;
 pub mod show;
 pub mod submission;
 pub mod training;

@@ -1,6 +1,6 @@
 //! What a check of a tree found, failures first.
 
-use crate::submission::FindingKind::{Advice, Failed, Passed, PassedOpen, Unknown};
+use crate::submission::FindingKind::{Advice, Failed, Passed, PassedOpen, Unknown, Warned};
 use crate::submission::{CheckReport, FindingKind, NOTICE, Official, RuleFinding};
 use crate::submission::{TreeShape, TreeVerdict};
 use stormlp_core::units::counted;
@@ -8,9 +8,10 @@ use stormlp_core::units::counted;
 use stormlp_show::document::Document;
 
 /// The sections: fact, title and kinds of findings.
-const SECTIONS: [(&str, &str, [FindingKind; 2]); 3] = [
+const SECTIONS: [(&str, &str, [FindingKind; 2]); 4] = [
     ("passed", "Passed", [Passed, PassedOpen]),
     ("failed", "Failed", [Failed, Failed]),
+    ("warnings", "Warnings: the verdict does not depend on them", [Warned, Warned]),
     ("cannot be checked", "Cannot be checked", [Unknown, Advice]),
 ];
 
@@ -38,8 +39,8 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
     for (name, _, kinds) in SECTIONS {
         facts.add(name, counted(of(kinds).len() as u64, "place"));
     }
-    let [passed, failed, unknown] = SECTIONS;
-    let listed = [failed, unknown].into_iter().chain(all.then_some(passed));
+    let [passed, failed, warned, unknown] = SECTIONS;
+    let listed = [failed, unknown, warned].into_iter().chain(all.then_some(passed));
     for (_, title, kinds) in listed.filter(|(_, _, kinds)| !of(*kinds).is_empty()) {
         let section = document.section(title, None);
         for alike in grouped(&of(kinds)) {
@@ -103,9 +104,9 @@ fn lines(rule: &RuleFinding, others: usize) -> Vec<String> {
         (path, others) => format!("{path} and {}", counted(others as u64, "more place")),
     };
     let official = match rule.official {
-        Official::Same => "official checker: same",
+        Official::Fails => "official checker: fails",
+        Official::Warns => "official checker: warns",
         Official::Silent => "official checker: silent",
-        Official::Stricter => "official checker: stricter",
     };
     let first = format!("[{} {}] {path}: {}", rule.id, rule.name, finding.fact);
     let second = match (finding.kind, finding.remedy.as_str()) {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::figures::{number, shown};
 use super::leaf::{Leaf, LeafKind, plain};
-use super::rule::{COPY_METADATA, Finding, ONE_RUN, or_passed, unlike_the_first};
-use super::rule::{failed, passed_open, unknown};
+use super::rule::{COPY_METADATA, Finding, ONE_RUN, Official, or_passed, unlike_the_first};
+use super::rule::{failed, passed_open, unknown, wish};
 use super::strays;
 use super::survey::{Category, RunGroup, Submission, is_elsewhere};
 use super::tree::{CODE_HASH, last};
@@ -72,12 +72,14 @@ pub(super) fn agree(_: &Submission, group: &RunGroup) -> Vec<Finding> {
             model(group, leaf),
             accelerator(group, leaf),
             host(leaf),
-            memory(leaf),
             data_folder(leaf),
             overrides(leaf),
-            metadata_files(leaf),
         ];
         faults.extend(facts.into_iter().flatten().map(|fact| failed(leaf, fact, ONE_RUN)));
+        // The rules take the memory that was found.
+        faults.extend(memory(leaf).map(|fact| wish(leaf, fact, ONE_RUN)));
+        let metadata = metadata_files(leaf).map(|fact| failed(leaf, fact, ONE_RUN));
+        faults.extend(metadata.map(|fault| fault.officially(Official::Warns)));
     }
     // Checkpoints may be read on another host than they were written on.
     let is_training = group.category == Category::Training;

@@ -5,11 +5,11 @@ use serde::Serialize;
 use super::edition::Edition;
 use super::rule::Check::{Any, Checkpointing, Training, Tree};
 use super::rule::{Check, Finding, FindingKind, NONE, RuleFinding, RuleRow};
-use super::rule::{own, rule, same, silent, stricter};
+use super::rule::{fails, own, rule, silent, warns};
 use super::survey::{Category, Submission, TreeShape};
 use super::{
-    agreement, checkpointing, files, paths, provenance, report_file, scored, strays, structure,
-    sums, systems, training,
+    agreement, checkpointing, files, kv_cache, paths, provenance, report_file, scored, stamped,
+    strays, structure, sums, systems, tables, training, vector_database,
 };
 
 /// The verdict on a tree.
@@ -49,64 +49,83 @@ pub struct CheckReport {
     pub rules: Vec<RuleFinding>,
 }
 
-/// The rules: name, number in v2.0 and v3.0 with what the official checker does, and the check.
-/// v2.0's numbers are those of its submission guidelines, which have fewer rules.
+/// The rules: name, number in v2.0 and v3.0 with what the official checker does about a breach, and
+/// the check. v2.0's numbers are those of its submission guidelines, which have fewer rules.
 #[rustfmt::skip]
 const RULES: &[RuleRow] = &[
     rule("mlpstorageGeneratesHierarchy", silent("5"), silent("1.1"), Tree(structure::made_by_the_tool)),
-    rule("submitterRootDirectory", NONE, same("2.1.1"), Tree(structure::submitter)),
-    rule("topLevelSubdirectories", silent("11.3"), same("2.1.2"), Tree(structure::top_level)),
-    rule("requiredSubdirectories", silent("11.1"), same("2.1.5"), Tree(structure::subdirectories)),
-    rule("codeDirectoryContents", silent("11.1"), same("2.1.6"), Tree(structure::code)),
-    rule("systemsDirectoryFiles", silent("11.4"), same("2.1.7"), Tree(systems::systems)),
-    rule("resultsDirectorySystems", silent("11.3"), same("2.1.8"), Tree(structure::results)),
-    rule("identicalSystemConfig", NONE, same("2.1.9"), Tree(structure::identical)),
-    rule("workloadCategories", NONE, same("2.1.10"), Tree(structure::categories)),
-    rule("trainingWorkloads", silent("2.1"), same("2.1.11"), Training(structure::workloads)),
-    rule("trainingPhases", NONE, same("2.1.12"), Training(structure::phases)),
-    rule("datagenTimestamp", NONE, same("2.1.13"), Training(files::one_datagen)),
-    rule("datagenFiles", silent("11.1"), stricter("2.1.14"), Training(files::datagen_files)),
-    rule("datagenDlioConfig", NONE, same("2.1.15"), Training(files::datagen_config)),
-    rule("runResultsJson", silent("11.1"), same("2.1.16"), Training(files::results_json)),
-    rule("runTimestamps", silent("6.6"), same("2.1.17"), Training(files::run_count)),
-    rule("runTimestampGap", silent("6.6"), same("2.1.18"), Training(files::gaps)),
-    rule("runFiles", silent("11.1"), same("2.1.19"), Training(files::run_files)),
-    rule("runDlioConfig", NONE, same("2.1.20"), Training(files::run_config)),
-    rule("checkpointingWorkloads", silent("2.2.1"), same("2.1.21"), Checkpointing(structure::workloads)),
-    rule("checkpointingResultsJson", silent("11.1"), same("2.1.22"), Checkpointing(files::results_json)),
-    rule("checkpointingTimestamps", NONE, same("2.1.23"), Checkpointing(files::checkpoint_count)),
-    rule("checkpointingTimestampGap", NONE, same("2.1.24"), Checkpointing(checkpointing::gap)),
-    rule("checkpointingFiles", silent("11.1"), same("2.1.25"), Checkpointing(files::run_files)),
-    rule("checkpointingDlioConfig", NONE, same("2.1.26"), Checkpointing(files::run_config)),
-    rule("trainingVerifyDatasizeUsage", silent("7"), same("3.1.1"), Training(training::sized)),
-    rule("trainingRecalculateDatasetSize", same("6.6"), same("3.1.2"), Training(training::large_enough)),
-    rule("trainingDatagenMinimumSize", silent("7"), same("3.2.1"), Training(training::generated)),
-    rule("trainingRunDataMatchesDatasize", silent("7"), same("3.3.1"), Training(training::used)),
-    rule("trainingAcceleratorUtilizationCheck", silent("2.1"), same("3.3.2"), Training(training::utilisation)),
-    rule("trainingSingleHostSimulatedAccelerators", silent("8"), same("3.3.3"), Training(training::single_host_load)),
-    rule("trainingSingleHostClientLimit", silent("8"), same("3.3.4"), Training(training::hosts)),
-    rule("trainingIdenticalAcceleratorsPerNode", silent("9"), same("3.3.6"), Training(training::even)),
+    rule("submitterRootDirectory", NONE, fails("2.1.1"), Tree(structure::submitter)),
+    rule("topLevelSubdirectories", silent("11.3"), fails("2.1.2"), Tree(structure::top_level)),
+    rule("requiredSubdirectories", silent("11.1"), fails("2.1.5"), Tree(structure::subdirectories)),
+    rule("codeDirectoryContents", silent("11.1"), fails("2.1.6"), Tree(structure::code)),
+    rule("systemsDirectoryFiles", silent("11.4"), fails("2.1.7"), Tree(systems::systems)),
+    rule("resultsDirectorySystems", silent("11.3"), fails("2.1.8"), Tree(structure::results)),
+    rule("identicalSystemConfig", NONE, fails("2.1.9"), Tree(structure::identical)),
+    rule("workloadCategories", NONE, fails("2.1.10"), Tree(structure::categories)),
+    rule("trainingWorkloads", silent("2.1"), fails("2.1.11"), Training(structure::workloads)),
+    rule("trainingPhases", NONE, fails("2.1.12"), Training(structure::phases)),
+    rule("datagenTimestamp", NONE, fails("2.1.13"), Training(files::one_datagen)),
+    rule("datagenFiles", silent("11.1"), fails("2.1.14"), Training(files::datagen_files)),
+    rule("datagenDlioConfig", NONE, fails("2.1.15"), Training(files::datagen_config)),
+    rule("runResultsJson", NONE, fails("2.1.16"), Training(files::results_json)),
+    rule("runTimestamps", silent("6.6"), fails("2.1.17"), Training(files::run_count)),
+    rule("runTimestampGap", silent("6.6"), fails("2.1.18"), Training(files::gaps)),
+    rule("runFiles", silent("11.1"), fails("2.1.19"), Training(files::run_files)),
+    rule("runDlioConfig", NONE, fails("2.1.20"), Training(files::run_config)),
+    rule("checkpointingWorkloads", silent("2.2.1"), fails("2.1.21"), Checkpointing(structure::workloads)),
+    rule("checkpointingResultsJson", NONE, fails("2.1.22"), Checkpointing(files::results_json)),
+    rule("checkpointingTimestamps", NONE, fails("2.1.23"), Checkpointing(files::checkpoint_count)),
+    rule("checkpointingTimestampGap", NONE, warns("2.1.24"), Checkpointing(checkpointing::gap)),
+    rule("checkpointingFiles", silent("11.1"), fails("2.1.25"), Checkpointing(files::run_files)),
+    rule("checkpointingDlioConfig", NONE, fails("2.1.26"), Checkpointing(files::run_config)),
+    rule("trainingVerifyDatasizeUsage", silent("7"), fails("3.1.1"), Training(training::sized)),
+    rule("trainingRecalculateDatasetSize", fails("6.6"), fails("3.1.2"), Training(training::large_enough)),
+    rule("trainingDatagenMinimumSize", silent("7"), fails("3.2.1"), Training(training::generated)),
+    rule("trainingRunDataMatchesDatasize", silent("7"), warns("3.3.1"), Training(training::used)),
+    rule("trainingAcceleratorUtilizationCheck", silent("2.1"), fails("3.3.2"), Training(training::utilisation)),
+    rule("trainingSingleHostSimulatedAccelerators", silent("8"), warns("3.3.3"), Training(training::single_host_load)),
+    rule("trainingSingleHostClientLimit", silent("8"), fails("3.3.4"), Training(training::hosts)),
+    rule("trainingIdenticalAcceleratorsPerNode", silent("9"), fails("3.3.6"), Training(training::even)),
     rule("trainingNodeCapabilityConsistency", NONE, silent("3.3.7"), Training(training::alike)),
-    rule("trainingMlpstoragePathArgs", NONE, same("3.4.1"), Training(paths::paths)),
-    rule("trainingMlpstorageFilesystemCheck", NONE, same("3.4.2"), Training(paths::file_systems)),
-    rule("trainingClosedSubmissionParameters", same("10.1"), silent("3.6.2"), Training(training::parameters)),
-    rule("trainingCheckpointInRun", same("2.1"), NONE, Training(training::checkpoint_in_run)),
-    rule("checkpointDataSizeRatio", silent("2.2.2"), stricter("4.3.1"), Checkpointing(checkpointing::beyond_memory)),
-    rule("checkpointFsyncVerification", silent("2.2.2"), same("4.3.2"), Checkpointing(checkpointing::synced)),
-    rule("checkpointModelConfigurationReq", silent("2.2.1"), same("4.3.3"), Checkpointing(checkpointing::known_model)),
-    rule("checkpointAggregateAcceleratorMemory", NONE, stricter("4.3.4"), Checkpointing(checkpointing::fits_accelerators)),
-    rule("checkpointSubsetRunValidation", silent("2.2.2"), same("4.3.5"), Checkpointing(checkpointing::subset)),
-    rule("checkpointPathArgs", NONE, same("4.4.1"), Checkpointing(paths::paths)),
-    rule("checkpointFilesystemCheck", NONE, same("4.4.2"), Checkpointing(paths::file_systems)),
-    rule("checkpointClosedMpiProcesses", silent("2.2.5"), same("4.6.1"), Checkpointing(checkpointing::rank_count)),
+    rule("trainingResultAggregation", NONE, fails("3.3.8"), Training(report_file::aggregated)),
+    rule("trainingMlpstoragePathArgs", NONE, fails("3.4.1"), Training(paths::paths)),
+    rule("trainingMlpstorageFilesystemCheck", NONE, fails("3.4.2"), Training(paths::file_systems)),
+    rule("trainingClosedSubmissionParameters", fails("10.1"), silent("3.6.2"), Training(training::parameters)),
+    rule("trainingCheckpointInRun", fails("2.1"), NONE, Training(training::checkpoint_in_run)),
+    rule("checkpointDataSizeRatio", silent("2.2.2"), warns("4.3.1"), Checkpointing(checkpointing::beyond_memory)),
+    rule("checkpointFsyncVerification", silent("2.2.2"), fails("4.3.2"), Checkpointing(checkpointing::synced)),
+    rule("checkpointModelConfigurationReq", silent("2.2.1"), fails("4.3.3"), Checkpointing(checkpointing::known_model)),
+    rule("checkpointAggregateAcceleratorMemory", NONE, fails("4.3.4"), Checkpointing(checkpointing::fits_accelerators)),
+    rule("checkpointResultAggregation", NONE, fails("4.3.6"), Checkpointing(report_file::aggregated)),
+    rule("checkpointSubsetRunValidation", silent("2.2.2"), fails("4.3.5"), Checkpointing(checkpointing::subset)),
+    rule("checkpointPathArgs", NONE, fails("4.4.1"), Checkpointing(paths::paths)),
+    rule("checkpointFilesystemCheck", NONE, fails("4.4.2"), Checkpointing(paths::file_systems)),
+    rule("checkpointClosedMpiProcesses", silent("2.2.5"), fails("4.6.1"), Checkpointing(checkpointing::rank_count)),
     rule("checkpointClosedAcceleratorsPerHost", silent("2.2.5"), silent("4.6.2"), Checkpointing(checkpointing::ranks_of_host)),
     rule("checkpointClosedCheckpointParameters", silent("2.2.5"), silent("4.6.3"), Checkpointing(checkpointing::parameters)),
     rule("checkpointOpenSubmissionScaling", silent("2.2.5"), silent("4.6.4"), Checkpointing(checkpointing::open_rank_count)),
-    rule("checkpointCacheFlushValidation", silent("2.2.5"), same("4.7.1"), Checkpointing(checkpointing::order)),
-    rule("checkpointTotalTestDuration", NONE, same("4.7.2"), Checkpointing(checkpointing::duration)),
-    rule("otherBenchmarks", NONE, stricter("5-6"), Tree(structure::others)),
-    rule("leafProvenance", NONE, same("PROV-01"), Any(provenance::stamps)),
-    rule("submissionManifest", NONE, same("PROV-02"), Tree(provenance::manifest)),
+    rule("checkpointCacheFlushValidation", silent("2.2.5"), fails("4.7.1"), Checkpointing(checkpointing::order)),
+    rule("checkpointTotalTestDuration", NONE, fails("4.7.2"), Checkpointing(checkpointing::duration)),
+    rule("vdbMetricsReported", NONE, fails("5.3.4"), Tree(vector_database::metrics)),
+    rule("vdbDimensionConsistency", NONE, fails("5.1.2"), Tree(vector_database::loaded)),
+    rule("vdbCollectionPopulated", NONE, fails("5.2.1"), Tree(vector_database::populated)),
+    rule("vdbRunCount", NONE, fails("5.3.1"), Tree(vector_database::run_count)),
+    rule("vdbRecallReported", NONE, fails("5.3.2"), Tree(vector_database::recall)),
+    rule("vdbPathArgs", NONE, fails("5.4.1"), Tree(vector_database::folders)),
+    rule("vdbClosedDatabaseBackend", NONE, fails("5.6.2"), Tree(vector_database::backend)),
+    rule("kvcacheFixedWorkloadPerOption", NONE, silent("6.3.1.1"), Tree(kv_cache::options)),
+    rule("kvcacheClosedSequenceLocks", NONE, silent("6.3.2.1"), Tree(kv_cache::sequence)),
+    rule("kvcachePerClientIsolation", NONE, silent("6.3.3.3"), Tree(kv_cache::ranks)),
+    rule("kvcacheAggregateBandwidth", NONE, silent("6.3.4.1"), Tree(kv_cache::aggregates)),
+    rule("kvcachePosixCacheDir", NONE, silent("6.4.1"), Tree(kv_cache::folders)),
+    rule("leafProvenance", NONE, fails("PROV-01"), Any(provenance::stamps)),
+    rule("submissionManifest", NONE, fails("PROV-02"), Tree(provenance::manifest)),
+    rule("rulesEdition", NONE, fails("EDN-01"), Tree(stamped::known_edition)),
+    rule("comparabilityClass", NONE, fails("EDN-02"), Tree(stamped::comparable)),
+    rule("dlioRevision", NONE, warns("EDN-03"), Tree(stamped::dlio_revision)),
+    rule("rulesEditionChecked", NONE, fails("EDN-04"), Tree(stamped::checked_edition)),
+    rule("runLeafMetadata", NONE, fails("LEAF-01"), Tree(tables::identified)),
+    rule("rollupTableAgreement", NONE, fails("RPT-01"), Tree(tables::rollup)),
     own("scoredFiguresAreThere", "stormlp.scored", Any(scored::complete)),
     own("filesCanBeRead", "stormlp.files", Tree(agreement::readable)),
     own("foldersBelongToResults", "stormlp.folders", Tree(agreement::placed)),
@@ -119,13 +138,18 @@ const RULES: &[RuleRow] = &[
     own("noOtherFiles", "stormlp.strays", Tree(strays::strays)),
 ];
 
+/// The only finding on a tree of an edition without rules here.
+const UNSUPPORTED: &[RuleRow] =
+    &[own("editionIsSupported", "stormlp.edition", Tree(stamped::unsupported))];
+
 /// Checks a tree by the rules of its edition.
 pub fn check(submission: &Submission) -> CheckReport {
     let mut rules = Vec::new();
-    for row in RULES {
+    let rows = if submission.unsupported.is_some() { UNSUPPORTED } else { RULES };
+    for row in rows {
         let Some((id, official)) = row.number(submission.edition) else { continue };
         rules.extend(findings(row.check, submission).into_iter().map(|finding| {
-            let official = finding.official.unwrap_or(official);
+            let (finding, official) = finding.judged(official);
             RuleFinding { id, name: row.name, finding, official }
         }));
     }
@@ -138,7 +162,9 @@ pub fn check(submission: &Submission) -> CheckReport {
         }
     }
     let rehearsal = submission.rehearsal();
-    let in_open = submission.groups.iter().any(|group| group.division.as_deref() == Some("open"));
+    let divisions = submission.groups.iter().map(|group| group.division.as_deref());
+    let mut divisions = divisions.chain(submission.other_runs.iter().map(|run| run.division));
+    let in_open = divisions.any(|division| division == Some("open"));
     let verdict = if of(FindingKind::Failed).next().is_some() {
         TreeVerdict::Invalid
     } else if rehearsal.is_some() {
@@ -151,6 +177,14 @@ pub fn check(submission: &Submission) -> CheckReport {
         TreeVerdict::Closed
     };
     let groups = submission.groups.iter();
+    let mut results: Vec<String> =
+        groups.map(|group| format!("{} {}", group.category.name(), group.model)).collect();
+    for run in submission.other_runs.iter().filter(|run| run.command == "run") {
+        let result = format!("{} {}", run.benchmark, run.model);
+        if !results.contains(&result) {
+            results.push(result);
+        }
+    }
     CheckReport {
         verdict,
         edition: submission.edition,
@@ -158,7 +192,7 @@ pub fn check(submission: &Submission) -> CheckReport {
         shape: submission.shape,
         rehearsal,
         held_up_by,
-        results: groups.map(|group| format!("{} {}", group.category.name(), group.model)).collect(),
+        results,
         rules,
     }
 }

@@ -8,12 +8,41 @@ use crate::python_json;
 use stormlp_core::stats::mean;
 
 /// AU and throughput of an epoch of a rank; `None` where the file has none.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct EpochFigures {
     /// AU in percent, the mean of its blocks.
     pub au_percent: Option<f64>,
     /// Samples a second, the mean of its blocks.
     pub samples_per_second: Option<f64>,
+    /// The steps of its blocks by name; empty where the file does not have their times.
+    pub blocks: Vec<(String, StepSums)>,
+}
+
+/// What AU takes from the times of a block's steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StepSums {
+    /// Steps.
+    pub steps: usize,
+    /// Seconds of compute of all steps but the first.
+    pub compute_seconds: f64,
+    /// Seconds of the first step, which does not count.
+    pub first_seconds: f64,
+}
+
+impl EpochFigures {
+    /// AU in percent by the times of the steps, where the blocks took as long as `times` has; by the
+    /// formula of v2.0 and v3.0.
+    pub(super) fn au_of_steps(&self, times: &EpochTimes) -> Option<f64> {
+        let (mut weighted, mut steps) = (0.0, 0.0);
+        for (name, sums) in &self.blocks {
+            let (_, seconds) = times.blocks.iter().find(|(other, _)| other == name)?;
+            let counted = seconds - sums.first_seconds;
+            let au = (counted > 0.0).then(|| 100.0 * sums.compute_seconds / counted)?;
+            weighted += au * sums.steps as f64;
+            steps += sums.steps as f64;
+        }
+        (steps > 0.0).then(|| weighted / steps)
+    }
 }
 
 /// Reads `N_output.json`.
@@ -25,8 +54,25 @@ pub(super) fn epoch_figures(text: &str) -> Result<Vec<EpochFigures>, String> {
     let epochs = epochs_of(&file)?.into_iter().map(|epoch| EpochFigures {
         au_percent: of_blocks(&epoch["au"]),
         samples_per_second: of_blocks(&epoch["throughput"]),
+        blocks: step_sums(epoch).unwrap_or_default(),
     });
     Ok(epochs.collect())
+}
+
+/// The steps of each block; `None` where one has no times.
+fn step_sums(epoch: &Value) -> Option<Vec<(String, StepSums)>> {
+    let blocks = epoch["compute"].as_object()?.iter();
+    let blocks = blocks.filter(|(name, _)| name.starts_with("block"));
+    let sums = blocks.map(|(name, compute)| {
+        let compute: Vec<f64> = compute.as_array()?.iter().map(number).collect::<Option<_>>()?;
+        let sums = StepSums {
+            steps: compute.len(),
+            compute_seconds: compute.iter().skip(1).sum(),
+            first_seconds: number(epoch["proc"][name].get(0)?)?,
+        };
+        (compute.len() > 1).then(|| (name.clone(), sums))
+    });
+    sums.collect()
 }
 
 /// Times of an epoch of a rank, and of its checkpoints.
@@ -38,6 +84,8 @@ pub struct EpochTimes {
     pub seconds: Option<f64>,
     /// The duration of all its blocks of steps; `None` where one has none.
     pub block_seconds: Option<f64>,
+    /// The time of each block by name, from its start to its end.
+    pub blocks: Vec<(String, f64)>,
     /// Checkpoints written.
     pub saves: Vec<CheckpointTime>,
     /// Checkpoints read.
@@ -87,7 +135,12 @@ impl EpochTimes {
         };
         let blocks: Option<Vec<f64>> =
             named("block").map(|(_, block)| number(&block["duration"])).collect();
+        let spans = named("block").filter_map(|(name, block)| {
+            let (start, end) = span_of(block)?;
+            Some((name.clone(), end - start))
+        });
         Ok(Self {
+            blocks: spans.collect(),
             span: span_of(epoch),
             seconds: number(&epoch["duration"]),
             block_seconds: blocks.filter(|all| !all.is_empty()).map(|all| all.iter().sum()),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::edition::Edition;
 use super::leaf::Leaf;
-use super::rule::{Finding, Official, advice, failed, or_passed, passed, unknown};
+use super::rule::{Finding, Official, advice, failed, or_passed, passed, unknown, wish};
 use super::survey::{Category, RunGroup, Submission, TreeShape};
 use super::timestamp;
 use super::tree::{Entry, join, last, parent, rank_of};
@@ -95,7 +95,7 @@ fn files_of(
         }
         if leaf.metadata_names.is_empty() {
             let fault = missing_file(&files, &leaf.path, "metadata.json");
-            faults.push(fault.officially(Official::Silent));
+            faults.push(fault.officially(Official::Warns));
         }
     }
     or_passed(faults, group, counted(leaves.len() as u64, "folder"))
@@ -119,20 +119,19 @@ fn files_of_ranks(leaf: &Leaf, files: &[&str]) -> Vec<Finding> {
             faults.push(missing_file(files, &leaf.path, &format!("0{end}")));
             continue;
         }
-        let mut silent = |rank: u64, fact: String, remedy: &str| {
-            let place = join(&leaf.path, &format!("{rank}{end}"));
-            faults.push(failed(place, fact, remedy).officially(Official::Silent));
+        let mut wished = |rank: u64, fact: String, remedy: &str| {
+            faults.push(wish(join(&leaf.path, &format!("{rank}{end}")), fact, remedy));
         };
         let missing: Vec<u64> = (0..ranks).filter(|rank| !known.contains(rank)).collect();
         if let Some(rank) = missing.first() {
             let fact =
                 format!("{} of {ranks} ranks have no such file, rank {rank} first", missing.len());
-            silent(*rank, fact, "add the files of every rank, from the host that it ran on");
+            wished(*rank, fact, "add the files of every rank, from the host that it ran on");
         }
         let beyond = known.iter().find(|rank| **rank >= ranks);
         if let Some(rank) = beyond.filter(|_| leaf.figure("num_accelerators").is_some()) {
             let fact = format!("the run had {}", counted(ranks, "rank"));
-            silent(*rank, fact, "copy all files of the run again, from one run");
+            wished(*rank, fact, "copy all files of the run again, from one run");
         }
     }
     faults
@@ -300,8 +299,7 @@ fn gap_fault(before: &Leaf, after: &Leaf, gap: f64, shortest: f64) -> Option<Fin
         return None;
     };
     let remedy = "repeat all six runs without a pause, or keep six consecutive runs";
-    let official = if official { Official::Same } else { Official::Silent };
-    Some(failed(after, fact, remedy).officially(official))
+    Some(if official { failed(after, fact, remedy) } else { wish(after, fact, remedy) })
 }
 
 /// 2.1.23: one run, or one that writes and one that reads.

@@ -6,21 +6,24 @@ use std::path::Path;
 
 use md5::{Digest, Md5};
 
-use super::tree::{CODE_HASH, Entry, Tree, last, parent};
+use super::tree::{CODE_HASH, Entry, Tree, join, last, parent};
 
-/// Folders at the top of an image whose files are excluded from the digest.
+/// Folders that `md5-tree-v1` excludes at the top of an image, and `md5-tree-v2` at any depth.
 const EXCLUDED_FOLDERS: [&str; 10] = [
-    ".git/",
-    "__pycache__/",
-    ".pytest_cache/",
-    ".venv/",
-    "node_modules/",
-    "build/",
-    "dist/",
-    ".tox/",
-    "test/",
-    "tests/",
+    ".git",
+    "__pycache__",
+    ".pytest_cache",
+    ".venv",
+    "node_modules",
+    "build",
+    "dist",
+    ".tox",
+    "test",
+    "tests",
 ];
+/// Folders of editors and assistants, which only `md5-tree-v2` excludes.
+const EXCLUDED_IN_V2: [&str; 8] =
+    [".idea", ".vscode", ".claude", ".agent", ".agents", ".roo", ".planning", ".gsd-tmp"];
 /// Names of excluded files.
 const EXCLUDED_FILES: [&str; 3] = [CODE_HASH, ".DS_Store", "Thumbs.db"];
 /// Compiler output.
@@ -40,8 +43,20 @@ pub(super) fn add_digests(root: &Path, tree: &mut Tree) {
     }
 }
 
+/// The files that an algorithm counts; an image's record names it.
+#[derive(Clone, Copy)]
+enum Algorithm {
+    V1,
+    V2,
+}
+
 /// MD5 over path and content of each file, in byte order of the paths.
 fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
+    let record = tree.json(&join(image, CODE_HASH));
+    let algorithm = match record.value()["algorithm"].as_str() {
+        Some("md5-tree-v1") => Algorithm::V1,
+        _ => Algorithm::V2,
+    };
     let folder = root.join(image);
     let mut md5 = Md5::new();
     let mut total = 0;
@@ -54,7 +69,7 @@ fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
         let (Some(inside), Entry::File { bytes, .. }) = (inside, entry) else {
             continue;
         };
-        if !counts(inside) {
+        if !algorithm.counts(inside) {
             continue;
         }
         total += bytes;
@@ -68,14 +83,20 @@ fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
     Ok(Some(digits.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// Whether the file at `path`, relative to its image, is included.
-fn counts(path: &str) -> bool {
-    let name = last(path);
-    let is_excluded = EXCLUDED_FOLDERS.iter().any(|folder| path.starts_with(folder))
-        || parent(path).split('/').any(|folder| folder.ends_with(".egg-info"))
-        || EXCLUDED_FILES.contains(&name)
-        || EXCLUDED_ENDS.iter().any(|end| name.ends_with(end));
-    !is_excluded
+impl Algorithm {
+    /// Whether the file at `path`, relative to its image, is included.
+    fn counts(self, path: &str) -> bool {
+        let (name, folder) = (last(path), parent(path));
+        let mut folders = folder.split('/').enumerate();
+        let is_excluded = folders.any(|(depth, folder)| match self {
+            _ if folder.ends_with(".egg-info") => true,
+            Self::V1 => depth == 0 && EXCLUDED_FOLDERS.contains(&folder),
+            Self::V2 => EXCLUDED_FOLDERS.contains(&folder) || EXCLUDED_IN_V2.contains(&folder),
+        });
+        !is_excluded
+            && !EXCLUDED_FILES.contains(&name)
+            && !EXCLUDED_ENDS.iter().any(|end| name.ends_with(end))
+    }
 }
 
 #[cfg(test)]
@@ -86,28 +107,33 @@ mod tests {
 
     #[test]
     fn the_digest_is_of_paths_and_contents_in_order() {
-        let folder = tempfile::tempdir().unwrap();
-        let image = folder.path().join("code-images/code-01234567");
-        for (name, text) in [
-            ("b.py", "two"),
-            ("a/c.py", "one"),
-            ("a/tests/d.py", "three"),
-            (".code-hash.json", "{}"),
-            ("tests/e.py", "no"),
-            ("a/x.egg-info/f", "no"),
-            ("a/g.pyc", "no"),
+        // md5sum of `a/c.pyonea/tests/d.pythreeb.pytwo`, with `a/.idea/h.xmlfour` first in v1, and
+        // without folders of that name at any depth in v2.
+        for (algorithm, wanted) in [
+            ("md5-tree-v1", "2c18ef9a2bc342adac4cc6fcfa4bf178"),
+            ("md5-tree-v2", "2afc957b72b3d562796cadb888a30eb6"),
         ] {
-            let place = image.join(name);
-            fs::create_dir_all(place.parent().unwrap()).unwrap();
-            fs::write(place, text).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let image = folder.path().join("code-images/code-01234567");
+            let record = format!("{{\"algorithm\": \"{algorithm}\"}}");
+            for (name, text) in [
+                ("b.py", "two"),
+                ("a/c.py", "one"),
+                ("a/tests/d.py", "three"),
+                ("a/.idea/h.xml", "four"),
+                (".code-hash.json", record.as_str()),
+                ("tests/e.py", "no"),
+                ("a/x.egg-info/f", "no"),
+                ("a/g.pyc", "no"),
+            ] {
+                let place = image.join(name);
+                fs::create_dir_all(place.parent().unwrap()).unwrap();
+                fs::write(place, text).unwrap();
+            }
+            std::os::unix::fs::symlink("b.py", image.join("link.py")).unwrap();
+            let tree = read::tree(folder.path()).unwrap();
+            assert_eq!(tree.digest("code-images/code-01234567"), Some(wanted), "{algorithm}");
+            assert_eq!(tree.digest("code-images"), None);
         }
-        std::os::unix::fs::symlink("b.py", image.join("link.py")).unwrap();
-        let tree = read::tree(folder.path()).unwrap();
-        // md5sum of `a/c.pyonea/tests/d.pythreeb.pytwo`.
-        assert_eq!(
-            tree.digest("code-images/code-01234567"),
-            Some("37e1a2bfcc60fbff723986425f8c050c")
-        );
-        assert_eq!(tree.digest("code-images"), None);
     }
 }

@@ -288,8 +288,14 @@ impl Leaf {
 
     /// The emulated accelerator.
     pub(super) fn accelerator(&self) -> Option<String> {
-        let argument = self.argument("accelerator_type").as_str().map(str::to_ascii_lowercase);
-        argument.or_else(|| self.accelerator_of_choice())
+        self.named_accelerator().or_else(|| self.accelerator_of_choice())
+    }
+
+    /// The emulated accelerator that the metadata names.
+    pub(super) fn named_accelerator(&self) -> Option<String> {
+        let named = &self.metadata.value()["accelerator"];
+        let named = self.argument("accelerator_type").as_str().or_else(|| named.as_str());
+        named.map(str::to_ascii_lowercase)
     }
 
     /// The accelerator in Hydra's choice of workload: `h100` of `unet3d_h100`.

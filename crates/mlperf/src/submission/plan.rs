@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::checkpointing::least_ranks_of_host;
 use super::edition::Edition;
 use stormlp_checkpoint::plan::CheckpointWorkload;
-use stormlp_checkpoint::plan::rules::{COUNT, PAUSE_SECONDS};
+use stormlp_checkpoint::plan::rules::{COUNT, PAUSE_SECONDS, outgrows_memory};
 use stormlp_core::failure::Problems;
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::GIB;
@@ -231,8 +231,12 @@ fn opening(request: &PlanRequest) -> Vec<PlannedStep> {
 fn closing(request: &PlanRequest) -> Vec<PlannedStep> {
     let report = line(&["mlpstorage", "reports", "reportgen", "--results-dir", &request.results]);
     // The report has columns from the description.
+    let folder = match request.edition {
+        Edition::V2 => "systems".to_string(),
+        Edition::V3 => format!("closed/{}/systems", request.organisation),
+    };
     let describe = format!(
-        "describe the system: systems/{0}.yaml (`stormlp submission system-yaml`) and systems/{0}.pdf",
+        "describe the system: {folder}/{0}.yaml (`stormlp submission system-yaml`) and {0}.pdf",
         request.system
     );
     let mut steps = vec![step(describe, String::new()), step("make the report", report)];
@@ -428,15 +432,25 @@ fn checkpointing(
     };
     let place = (hosts, ranks);
     let command = |writes, reads| checkpoint_command(name, place, request, [writes, reads]);
-    let clear = match request.edition {
-        Edition::V2 => "clear the page cache of every client",
-        Edition::V3 => "clear the page cache of every client, and start to read within 30 s",
-    };
-    campaign.steps.extend([
-        step(format!("{name}: write {COUNT} checkpoints{few}"), command(ten.as_str(), "0")),
-        step(clear, String::new()),
-        step(format!("{name}: read {COUNT} checkpoints"), command("0", ten.as_str())),
-    ]);
+    let memory = request.host_memory_bytes.saturating_mul(hosts.len() as u64);
+    // v2.0 always clears caches.
+    if request.edition == Edition::V3 && outgrows_memory(bytes, memory) {
+        let what = format!("{name}: write and read {COUNT} checkpoints{few}");
+        return campaign.steps.push(step(what, command(ten.as_str(), ten.as_str())));
+    }
+    let what = format!(
+        "{name}: write {COUNT} checkpoints, clear the page cache of every client, and read them at \
+         once{few}"
+    );
+    let (write, read) = (command(ten.as_str(), "0"), command("0", ten.as_str()));
+    campaign.steps.push(step(what, format!("{write} && {} && {read}", clear_caches(hosts))));
+}
+
+/// The command that clears the page cache of `hosts`.
+fn clear_caches(hosts: &[String]) -> String {
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let clear = "'sync; echo 3 | sudo tee /proc/sys/vm/drop_caches'";
+    format!("for host in {}; do ssh \"$host\" {clear}; done", line(&hosts))
 }
 
 fn checkpoint_command(
@@ -470,4 +484,4 @@ fn checkpoint_command(
 #[cfg(test)]
 #[path = "plan_tests.rs"]
 #[allow(clippy::unwrap_used)]
-mod tests;
+pub(super) mod tests;

@@ -4,7 +4,7 @@ use super::*;
 use stormlp_checkpoint::plan::builtin;
 use stormlp_training::plan::catalog;
 
-fn request(edition: Edition) -> PlanRequest {
+pub(in crate::submission) fn request(edition: Edition) -> PlanRequest {
     PlanRequest {
         edition,
         accelerators: 8,
@@ -41,6 +41,27 @@ fn a_campaign_has_the_sizes_of_datasize_and_all_commands_in_order() {
             .collect::<Vec<String>>()
             .join("\n");
         insta::assert_snapshot!(format!("steps_of_{edition}"), steps);
+    }
+}
+
+#[test]
+fn checkpoints_larger_than_memory_are_written_and_read_in_one_run() {
+    let model = Planned::Checkpointing(Box::new(builtin::load("llama3-8b").unwrap()));
+    let commands = |edition, gib: u64| -> Vec<String> {
+        let mut request = request(edition);
+        request.host_memory_bytes = gib * GIB;
+        let steps = plan(std::slice::from_ref(&model), &request).unwrap().steps.into_iter();
+        steps.map(|step| step.command).filter(|command| command.contains("checkpointing")).collect()
+    };
+    let counts = |command: &str| command.matches("--num-checkpoints-write").count();
+    // Ten checkpoints of 104.7 GiB against three times the memory of the one host that they need.
+    let one = commands(Edition::V3, 64);
+    assert_eq!((one.len(), counts(&one[0])), (1, 1));
+    assert!(one[0].ends_with("--num-checkpoints-write 10 --num-checkpoints-read 10"), "{}", one[0]);
+    for (edition, gib) in [(Edition::V3, 512), (Edition::V2, 64)] {
+        let two = commands(edition, gib);
+        assert_eq!((two.len(), counts(&two[0])), (1, 2));
+        assert!(two[0].contains("drop_caches"), "{}", two[0]);
     }
 }
 

@@ -25,9 +25,13 @@ pub(super) fn reported(submission: &Submission, group: &RunGroup) -> Vec<Finding
             None => vec!["it is not a list of results".to_string()],
             _ if group.runs.is_empty() => return Vec::new(),
             Some([]) => vec!["it lists no result".to_string()],
-            Some(entries) if entries.iter().any(|entry| entry["Benchmark Type"].is_string()) => {
-                of_table(group, entries)
-            }
+            Some(entries) if is_table(entries) => match row_of(group, entries) {
+                Some(_) => Vec::new(),
+                None => {
+                    let (kind, label) = (group.category.name(), label(&group.model));
+                    vec![format!("none of its {} rows is {kind} of model {label}", entries.len())]
+                }
+            },
             Some(entries) => of_list(group, entries),
         },
     };
@@ -75,17 +79,35 @@ fn differs(what: &str, stands: f64, follows: f64) -> Option<String> {
     (!is_same).then(|| format!("{what} is {stands}; by the summary it is {follows}"))
 }
 
-/// What is wrong with results under the columns of the official table.
-fn of_table(group: &RunGroup, entries: &[Value]) -> Vec<String> {
+/// 3.3.8 and 4.3.6: the figures of the table are the means over the runs. Only v3.0 has a table.
+pub(super) fn aggregated(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+    let path = join(&group.run_folder(), "results.json");
+    let file = submission.tree.json(&path);
+    let entries = file.value().as_array().map_or(&[][..], Vec::as_slice);
+    let Some(row) = row_of(group, entries).filter(|_| !group.runs.is_empty()) else {
+        return Vec::new();
+    };
+    let remedy = "run `mlpstorage reports reportgen` again on the whole tree";
+    let faults = of_row(group, row).into_iter().map(|fact| failed(&path, fact, remedy));
+    or_passed(faults, &path, "its figures are the means over the runs")
+}
+
+fn is_table(entries: &[Value]) -> bool {
+    entries.iter().any(|entry| entry["Benchmark Type"].is_string())
+}
+
+/// The row of a result in the official table.
+fn row_of<'a>(group: &RunGroup, entries: &'a [Value]) -> Option<&'a Value> {
     let (kind, label) = (group.category.name(), label(&group.model));
-    let is_mine = |entry: &&Value| {
+    entries.iter().find(|entry| {
         [("Benchmark Type", kind), ("Model", label)].iter().all(|(column, wanted)| {
             entry[*column].as_str().unwrap_or_default().eq_ignore_ascii_case(wanted)
         })
-    };
-    let Some(row) = entries.iter().find(is_mine) else {
-        return vec![format!("none of its {} rows is {kind} of model {label}", entries.len())];
-    };
+    })
+}
+
+/// What is wrong with a result under the columns of the official table.
+fn of_row(group: &RunGroup, row: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     for (column, follows) in columns(group) {
         let Some(follows) = follows else { continue };
@@ -96,6 +118,12 @@ fn of_table(group: &RunGroup, entries: &[Value]) -> Vec<String> {
             }
         });
     }
+    for (column, value) in row.as_object().into_iter().flatten() {
+        let Some(name) = column.strip_prefix("train_mean_of_") else { continue };
+        if let (Some(stands), Some(follows)) = (number(value), mean_of_epochs(group, name)) {
+            faults.extend(differs(column, stands, follows));
+        }
+    }
     let column = "Training - Accelerator Type";
     let accelerator = group.runs.first().and_then(Leaf::accelerator);
     let shown = row[column].as_str().filter(|shown| !shown.is_empty());
@@ -105,6 +133,22 @@ fn of_table(group: &RunGroup, entries: &[Value]) -> Vec<String> {
         faults.push(format!("{column} is {shown}; the runs have {follows}"));
     }
     faults
+}
+
+/// The mean over the scored runs of a metric's mean over epochs.
+fn mean_of_epochs(group: &RunGroup, name: &str) -> Option<f64> {
+    let means = scored(group).map(|leaf| {
+        let list = leaf.summary.value()["metric"][format!("train_{name}")].as_array()?;
+        let figures: Vec<f64> = list.iter().map(number).collect::<Option<_>>()?;
+        (!figures.is_empty()).then(|| mean(&figures))
+    });
+    let means: Vec<f64> = means.collect::<Option<_>>()?;
+    (!means.is_empty()).then(|| mean(&means))
+}
+
+/// The runs that count: all but the warm-up.
+fn scored(group: &RunGroup) -> impl Iterator<Item = &Leaf> {
+    group.runs.iter().skip(usize::from(group.runs.len() > 1))
 }
 
 /// A model's name in the official table.
@@ -123,7 +167,11 @@ pub(crate) fn label(model: &str) -> &str {
 /// The figures that the official table's columns must have.
 fn columns(group: &RunGroup) -> Vec<(&'static str, Option<f64>)> {
     if group.category == Category::Checkpointing {
-        let of_runs = |key: &str| group.runs.iter().find_map(|leaf| leaf.metric(key));
+        // Over the runs that have the phase; one run has both.
+        let of_runs = |key: &str| {
+            let figures: Vec<f64> = group.runs.iter().filter_map(|leaf| leaf.metric(key)).collect();
+            (!figures.is_empty()).then(|| mean(&figures))
+        };
         let columns = [
             ("Checkpointing - Write B/W (GiB/s)", "save_checkpoint_io_mean_GB_per_second"),
             ("Checkpointing - Write Duration (secs)", "save_checkpoint_duration_mean_seconds"),
@@ -132,9 +180,8 @@ fn columns(group: &RunGroup) -> Vec<(&'static str, Option<f64>)> {
         ];
         return columns.map(|(column, key)| (column, of_runs(key))).to_vec();
     }
-    let scored = group.runs.iter().skip(usize::from(group.runs.len() > 1));
     let rates: Option<Vec<f64>> =
-        scored.map(|leaf| leaf.metric("train_io_mean_MB_per_second")).collect();
+        scored(group).map(|leaf| leaf.metric("train_io_mean_MB_per_second")).collect();
     let rate = rates.filter(|rates| !rates.is_empty()).map(|rates| mean(&rates) / MIB_OF_GIB);
     let accelerators = group.runs.first().and_then(|leaf| leaf.figure("num_accelerators"));
     vec![

@@ -15,16 +15,16 @@ pub(super) const COPY_FILES: &str =
 pub(super) const COPY_METADATA: &str = "copy the metadata again as mlpstorage wrote it";
 pub(super) const COPY_FROM_RESULTS: &str = "copy it from the results folder that mlpstorage wrote";
 
-/// What the official checker does about a rule.
+/// What MLCommons' checker does about a broken rule, by its code and by what was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Official {
-    /// It reports the same.
-    Same,
+    /// It reports an error.
+    Fails,
+    /// It reports a warning; results with such warnings were published.
+    Warns,
     /// It does not check, or only logs.
     Silent,
-    /// It checks more than is checked here.
-    Stricter,
 }
 
 /// How a finding counts.
@@ -39,6 +39,10 @@ pub enum FindingKind {
     /// The rule is broken.
     #[serde(rename = "failed")]
     Failed,
+    /// It is broken where MLCommons only warns, or where stormlp asks for more than the rules do;
+    /// the verdict does not depend on it.
+    #[serde(rename = "warned")]
+    Warned,
     /// The tree does not show it, and there is no verdict without it.
     #[serde(rename = "not_checkable")]
     Unknown,
@@ -94,6 +98,14 @@ impl Finding {
     pub(super) fn officially(self, official: Official) -> Self {
         Self { official: Some(official), ..self }
     }
+
+    /// The same by what MLCommons does about it: where it warns, nothing has failed.
+    pub(super) fn judged(self, row: Official) -> (Self, Official) {
+        let official = self.official.unwrap_or(row);
+        let only_warns = self.kind == FindingKind::Failed && official == Official::Warns;
+        let kind = if only_warns { FindingKind::Warned } else { self.kind };
+        (Self { kind, ..self }, official)
+    }
 }
 
 /// The rule holds.
@@ -113,6 +125,15 @@ pub(super) fn failed(
     remedy: impl Into<String>,
 ) -> Finding {
     Finding::new(FindingKind::Failed, at, fact, remedy)
+}
+
+/// What stormlp wishes beyond the rules as MLCommons applies them.
+pub(super) fn wish(
+    at: impl AsRef<str>,
+    fact: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Finding {
+    Finding::new(FindingKind::Warned, at, fact, remedy).officially(Official::Silent)
 }
 
 /// The tree does not show it, and there is no verdict without it.
@@ -222,16 +243,16 @@ impl RuleRow {
 
 pub(super) const NONE: RuleNumber = None;
 
-pub(super) const fn same(number: &'static str) -> RuleNumber {
-    Some((number, Official::Same))
+pub(super) const fn fails(number: &'static str) -> RuleNumber {
+    Some((number, Official::Fails))
+}
+
+pub(super) const fn warns(number: &'static str) -> RuleNumber {
+    Some((number, Official::Warns))
 }
 
 pub(super) const fn silent(number: &'static str) -> RuleNumber {
     Some((number, Official::Silent))
-}
-
-pub(super) const fn stricter(number: &'static str) -> RuleNumber {
-    Some((number, Official::Stricter))
 }
 
 pub(super) const fn rule(

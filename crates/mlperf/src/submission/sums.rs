@@ -12,8 +12,12 @@ use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
 use stormlp_training::plan::metrics::mib_of_samples;
 
-/// Figures were rounded when they were written.
-const ROUNDING: f64 = 0.005;
+/// Tools round to two decimal places at most.
+const ROUNDING: f64 = 0.01;
+/// And otherwise compute with 64 bits.
+const PRECISION: f64 = 1e-6;
+/// Times are in files to a microsecond, or to 10 ms.
+const AU_OF_STEPS: f64 = 0.05;
 /// Times in files are taken one after the other.
 const CLOCK_SECONDS: f64 = 2.0;
 /// A mean of rates differs from the rate of the mean time, the more the times vary.
@@ -22,7 +26,7 @@ const MEAN_OF_RATES: f64 = 0.1;
 const MOST_LEFT_OUT: f64 = 1.5;
 
 pub(super) fn same(a: f64, b: f64) -> bool {
-    (a - b).abs() <= ROUNDING * a.abs().max(b.abs()) + 0.005
+    (a - b).abs() <= ROUNDING + PRECISION * a.abs().max(b.abs())
 }
 
 /// A summary's figures agree with its ranks' and with each other.
@@ -31,6 +35,7 @@ pub(super) fn sums(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     for leaf in &group.runs {
         means(leaf, &mut faults);
         of_ranks(leaf, &mut faults);
+        of_steps(leaf, &mut faults);
         throughput(group, leaf, &mut faults);
         rates(leaf, &mut faults);
         checkpoints_of_ranks(leaf, &mut faults);
@@ -98,6 +103,28 @@ fn of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
                 let what = format!("{key} of epoch {}", epoch + 1);
                 faults.push(disagree(leaf, &what, stands, follows, "the ranks' files"));
             }
+        }
+    }
+}
+
+/// AU of the ranks against the times of their steps.
+fn of_steps(leaf: &Leaf, faults: &mut Vec<Finding>) {
+    // The editions' formulas give meaningless figures for very short runs.
+    if leaf.kind != LeafKind::Run || leaf.is_of_stormlp() {
+        return;
+    }
+    for (path, epochs) in &leaf.ranks {
+        let stats = path.replace("_output.json", "_per_epoch_stats.json");
+        let Some((_, times)) = leaf.stats.iter().find(|(path, _)| *path == stats) else { continue };
+        let wrong = (1..).zip(epochs.iter().zip(times)).find_map(|(number, (epoch, times))| {
+            let (stands, follows) = (epoch.au_percent?, epoch.au_of_steps(times)?);
+            let differs = (stands - follows).abs() > AU_OF_STEPS;
+            differs.then(|| (format!("AU of epoch {number}"), stands, follows))
+        });
+        if let Some((what, stands, follows)) = wrong {
+            let (stands, follows) = (rounded(stands), rounded(follows));
+            let fact = format!("{what} is {stands}; by the times of its steps it is {follows}");
+            faults.push(failed(path, fact, ONE_RUN));
         }
     }
 }
@@ -210,10 +237,11 @@ fn checkpoints_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
                 Some(failed(path, format!("{phase}_ckpt…: {why}"), ONE_RUN))
             }));
         }
-        let seconds = range(&ranks, |checkpoint| Some(checkpoint.seconds));
-        let rate = range(&ranks, |checkpoint| checkpoint.gib_per_second);
-        for (what, range) in [("duration_mean_seconds", seconds), ("io_mean_GB_per_second", rate)] {
-            let what = format!("{phase}_checkpoint_{what}");
+        let seconds: Measure = |checkpoint| Some(checkpoint.seconds);
+        let rate: Measure = |checkpoint| checkpoint.gib_per_second;
+        for (what, measure) in [("duration_mean_seconds", seconds), ("io_mean_GB_per_second", rate)]
+        {
+            let (what, range) = (format!("{phase}_checkpoint_{what}"), range(&ranks, measure));
             let Some(stands) = leaf.metric(&what) else {
                 continue;
             };
@@ -224,6 +252,15 @@ fn checkpoints_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
                 }
                 continue;
             };
+            // DLIO's figures are the means of rank 0.
+            let first = ranks.iter().find(|(path, _)| last(path).starts_with("0_"));
+            let first = first.filter(|_| !leaf.is_of_stormlp());
+            if let Some(follows) = first.and_then(|(_, list)| mean_of(list, measure))
+                && !same(stands, follows)
+            {
+                faults.push(disagree(leaf, &what, stands, follows, "the file of rank 0"));
+                continue;
+            }
             let within = (least..=most).contains(&stands);
             if !within && !same(stands, least) && !same(stands, most) {
                 let follows = if stands < least { least } else { most };
@@ -243,14 +280,14 @@ fn fault_of_times(leaf: &Leaf, path: &str, list: &[CheckpointTime]) -> Option<St
             return Some(format!("number {number} took {seconds} s at {rate} GiB/s"));
         }
         if let Some((start, end)) = one.span
-            && !near(end - start, seconds)
+            && is_longer(seconds, end - start)
         {
             return Some(format!("number {number} {}", lasted(end - start, seconds)));
         }
     }
     let (start, end) = leaf.span()?;
     let together: f64 = list.iter().map(|one| one.seconds).sum();
-    if together > end - start && !near(together, end - start) {
+    if is_longer(together, end - start) {
         let (together, run) = (shown(together), shown(end - start));
         return Some(format!("together they took {together} s, the whole run {run} s"));
     }
@@ -272,18 +309,25 @@ fn is_outside(leaf: &Leaf, path: &str, mut spans: impl Iterator<Item = (f64, f64
     spans.any(|(from, to)| from < start - CLOCK_SECONDS || to > end + CLOCK_SECONDS)
 }
 
-/// Whether two lengths of the same time agree, by different clocks.
-fn near(span: f64, duration: f64) -> bool {
-    (span - duration).abs() <= 0.01 * duration.abs() + CLOCK_SECONDS
+/// Whether something took longer than from its start to its end, by different clocks. It may be
+/// shorter: v3.0's DLIO notes the end later, once its loader has stopped.
+fn is_longer(duration: f64, span: f64) -> bool {
+    duration > span + 0.01 * duration.abs() + CLOCK_SECONDS
+}
+
+/// A figure of a checkpoint.
+type Measure = fn(&CheckpointTime) -> Option<f64>;
+
+/// The mean over checkpoints that all have the figure.
+fn mean_of(list: &[CheckpointTime], measure: Measure) -> Option<f64> {
+    let all: Option<Vec<f64>> = list.iter().map(measure).collect();
+    all.filter(|all| !all.is_empty()).map(|all| mean(&all))
 }
 
 /// The least and the most of any rank: editions differ in which rank's time they take, and over how
 /// many checkpoints.
-fn range(
-    ranks: &[(&str, Vec<CheckpointTime>)],
-    measure: impl Fn(&CheckpointTime) -> Option<f64>,
-) -> Option<(f64, f64)> {
-    let measured = || ranks.iter().flat_map(|(_, list)| list).filter_map(&measure);
+fn range(ranks: &[(&str, Vec<CheckpointTime>)], measure: Measure) -> Option<(f64, f64)> {
+    let measured = || ranks.iter().flat_map(|(_, list)| list).filter_map(measure);
     Some((measured().reduce(f64::min)?, measured().reduce(f64::max)?))
 }
 
@@ -309,8 +353,8 @@ fn epochs_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
         }
         let uneven = (1..).zip(epochs).find_map(|(number, epoch)| {
             let ((start, end), seconds) = (epoch.span?, epoch.seconds?);
-            let differs = !near(end - start, seconds);
-            differs.then(|| format!("epoch {number} {}", lasted(end - start, seconds)))
+            is_longer(seconds, end - start)
+                .then(|| format!("epoch {number} {}", lasted(end - start, seconds)))
         });
         if let Some(fact) = uneven {
             fault(fact);

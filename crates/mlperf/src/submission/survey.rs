@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::edition::Edition;
 use super::leaf::{Leaf, LeafKind, is_metadata};
-use super::tree::{Tree, is_in_image, join, last, parent};
+use super::other_runs::{self, OtherRun};
+use super::tree::{Entry, Tree, is_in_image, join, last, parent};
 use super::{marks, timestamp};
 
 /// How a tree is laid out.
@@ -75,6 +76,10 @@ pub struct Submission {
     pub(super) groups: Vec<RunGroup>,
     /// Run folders that belong to no result.
     pub(super) others: Vec<Leaf>,
+    /// Runs of vector databases and KV caches.
+    pub(super) other_runs: Vec<OtherRun>,
+    /// What shows that the runs are of an edition without rules here.
+    pub(super) unsupported: Option<String>,
 }
 
 impl AsRef<str> for RunGroup {
@@ -96,12 +101,22 @@ impl Submission {
             divisions.clone().any(|name| DIVISIONS.contains(&name.to_ascii_lowercase().as_str()));
         let shape = if is_package { TreeShape::Package } else { TreeShape::Results };
         let leaves = leaves(&tree, shape);
+        let other_runs = other_runs::find(&tree, shape);
+        let unsupported = of_v1(&tree).filter(|_| edition.is_none());
         let (edition, edition_from) = match edition {
             Some(asked) => (asked, "--edition".to_string()),
             None => edition_of(&leaves),
         };
-        let mut submission =
-            Self { tree, edition, edition_from, shape, groups: Vec::new(), others: Vec::new() };
+        let mut submission = Self {
+            tree,
+            edition,
+            edition_from,
+            shape,
+            groups: Vec::new(),
+            others: Vec::new(),
+            other_runs,
+            unsupported,
+        };
         submission.group(leaves);
         submission
     }
@@ -199,7 +214,18 @@ fn began(leaf: &Leaf) -> f64 {
     timestamp::of_folder(leaf.name()).or_else(by_summary).unwrap_or(f64::MAX)
 }
 
-/// Benchmarks whose results are not checked.
+/// A file that only trees of v1.0 have: the report of `benchmark.sh`, or Hydra's files in `configs/`.
+fn of_v1(tree: &Tree) -> Option<String> {
+    let files = tree.iter().filter(|(_, entry)| !matches!(entry, Entry::Folder));
+    let mut paths = files.map(|(path, _)| path).filter(|path| !is_in_image(path));
+    let is_its = |path: &&str| {
+        let is_config = last(path) == "overrides.yaml" && last(parent(path)) == "configs";
+        is_config || last(path) == "mlperf_storage_report.json"
+    };
+    paths.find(is_its).map(str::to_string)
+}
+
+/// Benchmarks that are not DLIO's.
 pub(super) const OTHER_BENCHMARKS: [&str; 2] = ["vector_database", "kv_cache"];
 
 /// Whether `path` belongs to another benchmark or to source code.

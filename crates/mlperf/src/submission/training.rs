@@ -8,7 +8,7 @@ use super::figures::{number, shown};
 use super::files::whole_ranks;
 use super::leaf::{Leaf, LeafKind};
 use super::rule::{COPY_FILES, COPY_METADATA, Finding, Official, each_run, or_passed};
-use super::rule::{advice, failed, holds, passed, passed_open, unknown};
+use super::rule::{advice, failed, holds, passed, passed_open, unknown, wish};
 use super::survey::{RunGroup, Submission};
 use stormlp_core::units::{GIB, counted};
 use stormlp_training::plan::catalog;
@@ -149,7 +149,7 @@ pub(super) fn used(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     or_passed(faults, group, "datasize ≤ run ≤ datagen")
 }
 
-/// 3.3.2: AU reaches its threshold in every run.
+/// 3.3.2: AU reaches its threshold in every scored run.
 pub(super) fn utilisation(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let warm_up = usize::from(group.runs.len() > 1);
     let findings = group.runs.iter().enumerate().map(|(index, leaf)| {
@@ -162,10 +162,8 @@ pub(super) fn utilisation(_: &Submission, group: &RunGroup) -> Vec<Finding> {
         let of = threshold.map_or(String::new(), |percent| format!(", threshold {percent:.0} %"));
         let fact = format!("AU {au:.2} %{of}: {flag}");
         if index < warm_up {
-            // It is not scored, but the official checker applies the rule to every run.
-            let remedy = "the warm-up is not scored, but the official checker applies the rule to \
-                          all six runs: use fewer accelerators";
-            return holds(met, leaf, format!("warm-up: {fact}"), remedy);
+            let (fact, remedy) = (format!("warm-up: {fact}"), "it is not scored");
+            return if met { passed(leaf, fact) } else { wish(leaf, fact, remedy) };
         }
         if threshold.is_some_and(|threshold| met != (au >= threshold)) {
             let fact = format!("AU and flag contradict each other: {fact}");

@@ -47,6 +47,8 @@ pub enum Content {
     Rank(Vec<EpochFigures>),
     /// The times of `N_per_epoch_stats.json`.
     Stats(Vec<EpochTimes>),
+    /// Nothing: MLCommons' staff removed its content before publishing, because of its size.
+    Pruned,
     /// It could not be read, or its content does not match its name: why.
     Unreadable(String),
 }
@@ -85,6 +87,8 @@ pub enum Wanted {
     Figures,
 }
 
+/// All that is left of a file that MLCommons' staff pruned.
+const PRUNED: &str = "PRUNED BY STAFF";
 /// Ends of the names of per-rank files.
 const OUTPUT: &str = "_output.json";
 const STATS: &str = "per_epoch_stats.json";
@@ -101,7 +105,7 @@ pub fn wanted(path: &str) -> Wanted {
         return Wanted::Nothing;
     }
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-    if rank_of(name, OUTPUT).is_some() || name.ends_with(STATS) {
+    if rank_of(name, OUTPUT).is_some() || name.ends_with(STATS) || is_cache_rank(name) {
         Wanted::Figures
     } else if ends(&["_run.stdout.log", ".csv"]) {
         Wanted::Head(LOG_BYTES)
@@ -112,6 +116,17 @@ pub fn wanted(path: &str) -> Wanted {
     } else {
         Wanted::All
     }
+}
+
+/// Whether this is the name of a rank's results of a KV cache.
+fn is_cache_rank(name: &str) -> bool {
+    name.starts_with("kvcache_results_") && name.ends_with(".json")
+}
+
+/// The summary of a rank of a KV cache, without the latencies of its requests.
+fn cache_summary(text: &str) -> Result<String, String> {
+    let file = python_json::parse(text).map_err(|error| error.to_string())?;
+    Ok(serde_json::json!({"summary": file["summary"]}).to_string())
 }
 
 /// The rank in a name such as `3_output.json`.
@@ -137,10 +152,14 @@ pub(super) fn is_in_image(path: &str) -> bool {
 impl Content {
     /// What to keep of `text`, the content of the file at `path`.
     pub fn of(path: &str, text: String) -> Self {
+        if text.trim() == PRUNED {
+            return Self::Pruned;
+        }
         let kept = match wanted(path) {
             Wanted::Nothing => Ok(Self::NotRead),
             Wanted::Head(_) => Ok(Self::Head(text)),
             Wanted::All => Ok(Self::Text(text)),
+            Wanted::Figures if is_cache_rank(last(path)) => cache_summary(&text).map(Self::Text),
             Wanted::Figures if path.ends_with(STATS) => epoch_times(&text).map(Self::Stats),
             Wanted::Figures => epoch_figures(&text).map(Self::Rank),
         };
@@ -238,7 +257,7 @@ impl Tree {
             return broken(why);
         }
         let text = match self.get(path) {
-            None => return Parsed::Absent,
+            None | Some(Entry::File { content: Content::Pruned, .. }) => return Parsed::Absent,
             Some(Entry::File { content: Content::Text(text), .. }) => text,
             Some(_) => return broken("it was not read"),
         };

@@ -179,17 +179,6 @@ pub(super) const TRAINING: &[Case] = &[
     ("stormlp.scored", |b| memory(b, &json!([1, 1, 1]))),
     ("stormlp.scored", |b| memory(b, &json!(["x"]))),
     ("stormlp.scored", |b| memory(b, &json!([-64]))),
-    ("stormlp.agreement", |b| {
-        b.edit(&join(&run_name(2), "training_x_metadata.json"), |m| {
-            m["args"]["client_host_memory_in_gb"] = json!(512);
-        });
-    }),
-    ("2.1.19", |b| {
-        let text = b.files[&join(&run_name(2), "7_output.json")].clone();
-        b.remove(&join(&run_name(2), "7_output.json"));
-        b.put(&join(&run_name(2), "007_output.json"), text.clone());
-        b.put(&join(&run_name(2), "+7_output.json"), text);
-    }),
     ("2.1.17", |b| {
         let folder = format!("{SYSTEM}/training/unet3d/run/foo");
         b.lay(&folder, Entry::Folder);

@@ -17,8 +17,8 @@ Examples:
   stormlp submission check rehearsal/ --json   keys: verdict, rules[].id, result, path, evidence, …
 
 Exit code 0 if all rules relevant to the verdict are met, 6 if the verdict is invalid (a rule is
-broken) or incomplete (a rule cannot be checked). For each rule, the behaviour of the official
-checker is shown: same, silent (not checked), or stricter than this check.")]
+broken) or incomplete (a rule cannot be checked). What the official checker does about each rule is
+shown: it fails, it warns, or it is silent. Where it only warns, the verdict does not depend on it.")]
 pub(crate) struct Args {
     /// Folder that contains closed/ or open/, or a results folder
     #[arg(value_name = "TREE")]
