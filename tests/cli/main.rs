@@ -6,6 +6,7 @@
 mod checkpoint;
 mod checkpoint_trouble;
 mod compare;
+mod compare_turns;
 mod datagen;
 mod deliver;
 mod devices;

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod change_points;
 pub mod difference;
 pub mod event;
 pub mod evidence;
@@ -35,6 +36,7 @@ pub mod placement;
 pub mod printable;
 pub mod profile;
 pub mod report;
+pub mod sequential;
 pub mod shell;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod skipped_tests;

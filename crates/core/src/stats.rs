@@ -1,6 +1,7 @@
-//! Small statistics over samples: means, how many independent samples a series is worth, and
-//! Welch's test, whether two means differ by more than chance explains.
+//! Small statistics over samples: means, how many independent samples a series is worth, and how
+//! uncertain a difference of means is.
 
+use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::erf::erfc;
 
@@ -121,29 +122,101 @@ impl UncertainMean {
             degrees_of_freedom: samples - 1.0,
         })
     }
+
+    /// The mean of samples in the order they were taken, whose neighbours may be alike: the
+    /// variance is that of the moving-block bootstrap (Künsch 1989) in closed form, with blocks of
+    /// ∛n samples. `None` for fewer than two blocks.
+    pub fn of_blocks(samples: &[f64]) -> Option<Self> {
+        let length = (samples.len() as f64).cbrt().ceil() as usize;
+        let blocks = samples.len().checked_div(length).unwrap_or(0);
+        if blocks < 2 {
+            return None;
+        }
+        let means: Vec<f64> = samples.windows(length).map(mean).collect();
+        Some(Self {
+            value: mean(samples),
+            variance: population_deviation(&means).powi(2) / (blocks - 1) as f64,
+            degrees_of_freedom: (blocks - 1) as f64,
+        })
+    }
 }
 
-/// The p-value of the difference between `a` and `b` (Welch's test, two-sided). `known_variance` is
-/// an additional known variance of the difference.
-pub fn welch(a: UncertainMean, b: UncertainMean, known_variance: f64) -> f64 {
-    let difference = b.value - a.value;
-    let variance = a.variance + b.variance + known_variance;
-    // Infinite values are not evidence of a difference.
-    if difference == 0.0 || !(difference.is_finite() && variance.is_finite()) {
-        return 1.0;
+/// The correlation of neighbouring samples; 0 if they do not vary.
+pub fn correlation_of_neighbours(samples: &[f64]) -> f64 {
+    let mean = mean(samples);
+    let together: f64 = samples.windows(2).map(|two| (two[0] - mean) * (two[1] - mean)).sum();
+    let squares = squares(samples);
+    if squares > 0.0 { together / squares } else { 0.0 }
+}
+
+/// A difference with its uncertainty, which follows Student's t distribution.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shift {
+    /// The difference.
+    pub value: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// Degrees of freedom of the error.
+    pub degrees_of_freedom: f64,
+}
+
+impl Shift {
+    /// The mean of the differences within pairs; `None` for fewer than two.
+    pub fn of_pairs(differences: &[f64]) -> Option<Self> {
+        let mean = UncertainMean::of_independent(differences)?;
+        Some(Self {
+            value: mean.value,
+            error: mean.variance.sqrt(),
+            degrees_of_freedom: mean.degrees_of_freedom,
+        })
     }
-    if variance <= 0.0 {
-        return 0.0;
+
+    /// How much `b` exceeds `a` (Welch).
+    pub fn between(a: UncertainMean, b: UncertainMean) -> Self {
+        let variance = a.variance + b.variance;
+        let share = |one: UncertainMean| {
+            if one.variance > 0.0 {
+                (one.variance / variance).powi(2) / one.degrees_of_freedom
+            } else {
+                0.0
+            }
+        };
+        let degrees_of_freedom = (share(a) + share(b)).recip().min(NORMAL);
+        Self { value: b.value - a.value, error: variance.sqrt(), degrees_of_freedom }
     }
-    let share = |one: UncertainMean| {
-        if one.variance > 0.0 {
-            (one.variance / variance).powi(2) / one.degrees_of_freedom
-        } else {
-            0.0
+
+    /// The interval that misses the true difference with probability `level`. It is everything
+    /// where the numbers do not determine one.
+    pub fn interval(&self, level: f64) -> [f64; 2] {
+        let everything = [f64::NEG_INFINITY, f64::INFINITY];
+        if !(self.value.is_finite() && self.error.is_finite()) {
+            return everything;
         }
-    };
-    let degrees_of_freedom = (share(a) + share(b)).recip();
-    two_sided(difference.powi(2) / variance, degrees_of_freedom)
+        let width = match self.error {
+            0.0 => 0.0,
+            error => error * beyond(level, self.degrees_of_freedom),
+        };
+        if width.is_finite() { [self.value - width, self.value + width] } else { everything }
+    }
+
+    /// The probability of such a difference by chance, two-sided.
+    pub fn probability(&self) -> f64 {
+        // Infinite values are not evidence of a difference.
+        if self.value == 0.0 || !(self.value.is_finite() && self.error.is_finite()) {
+            return 1.0;
+        }
+        if self.error <= 0.0 {
+            return 0.0;
+        }
+        two_sided((self.value / self.error).powi(2), self.degrees_of_freedom)
+    }
+}
+
+/// The value that the size of a Student's t exceeds with probability `level`.
+fn beyond(level: f64, degrees_of_freedom: f64) -> f64 {
+    let student = StudentsT::new(0.0, 1.0, degrees_of_freedom.min(NORMAL));
+    // Outside the distribution's domain nothing is known.
+    student.map_or(f64::INFINITY, |student| -student.inverse_cdf(level / 2.0))
 }
 
 /// The two-sided tail probability of a squared Student's t beyond `squared`.
@@ -154,21 +227,6 @@ fn two_sided(squared: f64, degrees_of_freedom: f64) -> f64 {
     let place = degrees_of_freedom / (degrees_of_freedom + squared);
     // Outside the function's domain nothing is known: that is not evidence of a difference.
     checked_beta_reg(degrees_of_freedom / 2.0, 0.5, place).unwrap_or(1.0)
-}
-
-/// Adjusts the p-values of several tests by Holm's method: the family-wise error rate stays below
-/// the level, however the tests are correlated.
-pub fn holm(probabilities: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..probabilities.len()).collect();
-    order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
-    let mut adjusted = vec![1.0; probabilities.len()];
-    let mut largest: f64 = 0.0;
-    for (rank, index) in order.into_iter().enumerate() {
-        let left = (probabilities.len() - rank) as f64;
-        largest = largest.max((probabilities[index] * left).min(1.0));
-        adjusted[index] = largest;
-    }
-    adjusted
 }
 
 #[cfg(test)]
@@ -239,57 +297,90 @@ mod tests {
         }
     }
 
-    fn p(a: &[f64], b: &[f64]) -> f64 {
+    fn shift(a: &[f64], b: &[f64]) -> Shift {
         let mean = |samples| UncertainMean::of_independent(samples).unwrap();
-        welch(mean(a), mean(b), 0.0)
+        Shift::between(mean(a), mean(b))
+    }
+
+    /// The lengths that ten people slept longer with one of two drugs: Student (1908), R's `sleep`.
+    const SLEEP: [[f64; 10]; 2] = [
+        [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0],
+        [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4],
+    ];
+
+    fn assert_close(found: [f64; 2], expected: [f64; 2]) {
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn intervals_and_probabilities_are_those_of_students_paper() {
+        // R: t.test(extra ~ group, data = sleep), and with paired = TRUE; signs are turned.
+        let welch = shift(&SLEEP[0], &SLEEP[1]);
+        assert!((welch.degrees_of_freedom - 17.776_474).abs() < 1e-5);
+        assert!((welch.probability() - 0.079_394_14).abs() < 1e-7);
+        assert_close(welch.interval(0.05), [-0.205_483_2, 3.365_483_2]);
+        let within: Vec<f64> = SLEEP[0].iter().zip(SLEEP[1]).map(|(a, b)| b - a).collect();
+        let paired = Shift::of_pairs(&within).unwrap();
+        assert!((paired.probability() - 0.002_832_89).abs() < 1e-7);
+        assert_close(paired.interval(0.05), [0.700_114_2, 2.459_885_8]);
     }
 
     #[test]
     fn the_probabilities_match_other_programs() {
         let a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6];
         let b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2];
-        assert!((p(&a, &b) - 0.059_253_737_007_7).abs() < 1e-9);
+        assert!((shift(&a, &b).probability() - 0.059_253_737_007_7).abs() < 1e-9);
         // The normal distribution: 1.959964 standard errors.
         assert!((two_sided(1.959_963_985f64.powi(2), 1e9) - 0.05).abs() < 1e-8);
         // Student's t with 4 degrees of freedom: 2.776445.
         assert!((two_sided(2.776_445_105f64.powi(2), 4.0) - 0.05).abs() < 1e-8);
+        for (level, degrees, t) in
+            [(0.05, 4.0, 2.776_445), (0.001, 4.0, 8.610_302), (0.01, 14.0, 2.976_843)]
+        {
+            assert!((beyond(level, degrees) - t).abs() < 1e-5, "{degrees}");
+        }
     }
 
     #[test]
     fn constant_samples_are_equal_or_different() {
-        assert_eq!(p(&[1.0, 1.0], &[1.0, 1.0]), 1.0);
-        assert_eq!(p(&[1.0, 1.0], &[2.0, 2.0]), 0.0);
+        assert_eq!(shift(&[1.0, 1.0], &[1.0, 1.0]).probability(), 1.0);
+        let other = shift(&[1.0, 1.0], &[2.0, 2.0]);
+        assert_eq!((other.probability(), other.interval(0.05)), (0.0, [1.0, 1.0]));
         assert_eq!(UncertainMean::of_independent(&[1.0]), None);
+        assert_eq!(UncertainMean::of_blocks(&[1.0]), None);
         assert_eq!(UncertainMean::of_series(1.0, &[1.0, 2.0], 3.0), None);
     }
 
     #[test]
-    fn holms_method_is_that_of_its_paper() {
-        // R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
-        let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
-        for (found, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
-            assert!((found - expected).abs() < 1e-12, "{adjusted:?}");
-        }
-        assert_eq!(holm(&[]), Vec::<f64>::new());
+    fn blocks_show_the_variance_that_memory_adds() {
+        let variance = |memory: f64| {
+            let of = |seed| UncertainMean::of_blocks(&series(seed, memory, 1000)).unwrap();
+            (0..50).map(|seed| of(seed).variance).sum::<f64>() / 50.0 * 1000.0
+        };
+        assert!((0.8..1.2).contains(&variance(0.0)), "{}", variance(0.0));
+        // In theory 3 times as much; blocks of ten miss a part.
+        assert!((2.2..3.2).contains(&variance(0.5)), "{}", variance(0.5));
+        let alike = correlation_of_neighbours(&series(1, 0.9, 2000));
+        assert!((0.85..0.95).contains(&alike), "{alike}");
     }
 
     proptest! {
         #[test]
-        fn a_probability_is_one_whatever_the_samples(
+        fn an_interval_excludes_zero_where_the_probability_is_below_its_level(
             a in prop::collection::vec(prop::num::f64::NORMAL, 2..10),
             b in prop::collection::vec(prop::num::f64::NORMAL, 2..10),
+            level in 0.0001..0.2,
         ) {
-            let p = p(&a, &b);
+            let shift = shift(&a, &b);
+            let p = shift.probability();
             prop_assert!((0.0..=1.0).contains(&p), "{}", p);
-        }
-
-        #[test]
-        fn adjusting_never_makes_a_difference_likelier(
-            probabilities in prop::collection::vec(0.0..=1.0, 1..20)
-        ) {
-            for (alone, together) in probabilities.iter().zip(holm(&probabilities)) {
-                prop_assert!((*alone..=1.0).contains(&together));
-            }
+            let [low, high] = shift.interval(level);
+            prop_assert!(low <= high);
+            let excludes = low > 0.0 || high < 0.0;
+            // At the very edge both may round.
+            prop_assert!((p - level).abs() < 1e-6 || excludes == (p < level), "{} {} {}", p, low, high);
         }
     }
 }

@@ -26,6 +26,9 @@ pub struct Document {
     pub sections: Vec<Section>,
     /// Warnings about the reliability of the numbers.
     pub warnings: Vec<String>,
+    /// The answer once more, below everything on a terminal, where the first line may be out of
+    /// sight.
+    pub closing: Option<String>,
     /// The data for programs: one row for each measured unit.
     pub records: Records,
 }

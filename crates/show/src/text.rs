@@ -47,6 +47,10 @@ pub fn render(document: &Document, width: Option<usize>) -> String {
     for warning in &document.warnings {
         page.prose("warning: ", 2, warning);
     }
+    if let Some(closing) = document.closing.as_ref().filter(|_| width.is_some()) {
+        page.line("");
+        page.prose("", 2, closing);
+    }
     page.text
 }
 

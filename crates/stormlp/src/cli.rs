@@ -133,7 +133,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Show saved reports in any format, as a page with charts, or as a list.
     Report(report::Args),
-    /// Test whether runs of the same work differ significantly.
+    /// Compare saved reports, or run two commands in turns and compare those.
     Compare(compare::Args),
     /// Plan, rehearse and check an MLPerf Storage submission; only mlpstorage makes one.
     Submission(submission::Args),
@@ -204,12 +204,12 @@ impl Command {
             Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
             Self::Checkpoint(args) => !args.clean,
             Self::Submission(args) => args.keeps_what_it_has(),
+            Self::Compare(args) => args.keeps_what_it_has(),
             Self::Plan(_)
             | Self::Datasize(_)
             | Self::Workloads(_)
             | Self::Doctor(_)
             | Self::Report(_)
-            | Self::Compare(_)
             | Self::Clean(_)
             | Self::Completions(_)
             | Self::Man(_) => false,

@@ -8,7 +8,6 @@ use crate::report::{
     CheckpointReport, CheckpointResult, CheckpointResults, PhaseSummary, contradictions,
     headline_arithmetic,
 };
-use stormlp_core::units::GIB;
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::{Document, Quantity};
@@ -85,8 +84,7 @@ fn outcome(report: &CheckpointReport, status: String) -> Outcome {
     Outcome { what, figure, verdict: status }
 }
 
-/// Figures of saves and of restores, by the profile's own arithmetic. The individual saves and
-/// restores give the variation.
+/// Figures of saves and of restores, by the profile's own arithmetic.
 fn figures(report: &CheckpointReport) -> Vec<Figure> {
     let results = &report.results;
     let saves = (&results.saves, &results.summary.save);
@@ -103,24 +101,18 @@ fn of_phase(
     results: &[CheckpointResult],
     summary: &PhaseSummary,
 ) -> Vec<Figure> {
-    let own = headline_arithmetic(report);
-    let mean = figure(summary, own);
+    let mean = figure(summary, headline_arithmetic(report));
     let (rate, seconds) = (mean.gib_per_second.mean, mean.duration_seconds.mean);
-    let series = report.series.iter().filter(|one| one.name.starts_with(phase));
     let mut figures = vec![
-        Figure::new(phase, "throughput", Quantity::higher(rate, "GiB/s"))
-            .parts(results.iter().map(|result| rate_of(result, own)))
-            .or_rates(series.map(|one| &one.series)),
-        Figure::new(phase, "duration", Quantity::lower(seconds, "s"))
-            .parts(results.iter().map(|result| seconds_of(result, own))),
+        Figure::throughput(phase, Quantity::higher(rate, "GiB/s")),
+        Figure::new(phase, "duration", Quantity::lower(seconds, "s")),
     ];
     if phase == "save" {
-        let each = || results.iter().map(|result| result.mean_parts.fsync_seconds);
-        let seconds = each().sum::<f64>() / results.len().max(1) as f64;
-        figures.push(Figure::new(phase, "fsync", Quantity::lower(seconds, "s")).parts(each()));
+        let each = results.iter().map(|result| result.mean_parts.fsync_seconds);
+        let seconds = each.sum::<f64>() / results.len().max(1) as f64;
+        figures.push(Figure::new(phase, "fsync", Quantity::lower(seconds, "s")));
     }
-    let cpu = Figure::cpu(phase, summary.cpu_seconds_per_gib);
-    figures.push(cpu.parts(results.iter().map(cpu_of)));
+    figures.push(Figure::cpu(phase, summary.cpu_seconds_per_gib));
     let timed = report
         .histograms
         .iter()
@@ -128,27 +120,6 @@ fn of_phase(
         .filter_map(|one| one.summary_us.p99);
     figures.extend(timed.map(|us| Figure::percentile(phase, "p99 transfer", us)));
     figures
-}
-
-fn rate_of(result: &CheckpointResult, arithmetic: Arithmetic) -> f64 {
-    match arithmetic {
-        Arithmetic::MlperfRules => result.gib_per_second.min_rank,
-        Arithmetic::Dlio => result.gib_per_second.rank0,
-        Arithmetic::AllRanks => result.gib_per_second.total,
-    }
-}
-
-fn seconds_of(result: &CheckpointResult, arithmetic: Arithmetic) -> f64 {
-    match arithmetic {
-        Arithmetic::MlperfRules | Arithmetic::AllRanks => result.duration_seconds.max,
-        Arithmetic::Dlio => result.duration_seconds.rank0,
-    }
-}
-
-/// CPU seconds per GiB.
-fn cpu_of(result: &CheckpointResult) -> f64 {
-    let gib = result.bytes.max(1) as f64 / GIB as f64;
-    (result.cpu_user_seconds + result.cpu_system_seconds) / gib
 }
 
 /// Plan fields that do not affect whether two checkpoint runs are the same work. What ranks write

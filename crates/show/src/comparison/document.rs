@@ -1,16 +1,18 @@
 //! A comparison as a separate document, or at the end of a report with a baseline.
 
-use crate::comparison::judge::{Basis, SIGNIFICANCE, Verdict};
+use crate::comparison::judge::{Basis, Design, ERROR, Verdict};
 use serde_json::Value;
+use stormlp_core::sequential::MOST_PAIRS;
 use stormlp_core::units::counted;
 
-use super::figure::{RUN_TO_RUN, RUN_TO_RUN_OF_COSTS};
 use super::{Compared, Comparison, Source};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table};
 use crate::records::Records;
 
 /// Maximum number of files listed by name.
 const MOST_NAMES: usize = 4;
+/// Above this many percent, the end of an interval says nothing.
+const MOST_PERCENT: f64 = 1000.0;
 /// Maximum number of differing figures listed together; more are counted and shown with their
 /// subjects.
 const MOST_DIFFERENT: usize = 20;
@@ -18,7 +20,7 @@ const MOST_DIFFERENT: usize = 20;
 const MOST_UNMATCHED: usize = 8;
 
 /// Source of each record column in a figure.
-const RECORDS: [(&str, &str); 16] = [
+const RECORDS: [(&str, &str); 19] = [
     ("name", "/name"),
     ("subject", "/subject"),
     ("figure", "/figure"),
@@ -35,6 +37,9 @@ const RECORDS: [(&str, &str); 16] = [
     ("p_value_alone", "/p_value_alone"),
     ("basis", "/basis"),
     ("verdict", "/verdict"),
+    ("interval_low", "/interval/0"),
+    ("interval_high", "/interval/1"),
+    ("effect_percent", "/effect_percent"),
 ];
 
 impl Comparison {
@@ -47,7 +52,12 @@ impl Comparison {
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
         document.mark.clone_from(&self.mark);
+        document.closing = Some(self.sentence.clone());
         document.caveat = self.difference_words().map(|words| format!("{words}; compared anyway"));
+        let side = |sources: &[Source]| match self.pairs {
+            None => side(sources),
+            Some(_) => command_of(sources),
+        };
         document.facts.add("baseline", side(&self.baseline));
         document.facts.add("now", side(&self.value));
         self.add_test(&mut document.facts);
@@ -84,8 +94,8 @@ impl Comparison {
     }
 
     /// The verdict in a sentence, with its number and everything that no figure covers.
-    pub(super) fn told(&self) -> String {
-        let told = self.told_of_figures();
+    pub(super) fn in_a_sentence(&self) -> String {
+        let told = self.of_figures();
         match self.broken.len() {
             0 => told,
             broken => {
@@ -95,7 +105,7 @@ impl Comparison {
         }
     }
 
-    fn told_of_figures(&self) -> String {
+    fn of_figures(&self) -> String {
         let command =
             |side: &[Source]| side.first().map_or(String::new(), |one| one.command.clone());
         if self.figures.is_empty() {
@@ -108,60 +118,107 @@ impl Comparison {
         if self.identical {
             return "identical: both sides are the same report".to_string();
         }
-        let with = |verdict| {
-            let figures = self.figures.iter().filter(move |one| one.verdict == verdict);
-            let largest = figures.clone().max_by(|a, b| a.change().total_cmp(&b.change()));
-            (figures.count(), largest)
-        };
-        let tested = self.figures.iter().filter(|one| one.p_value.is_some());
-        let tested = counted(tested.count() as u64, "figure");
-        match (with(Verdict::Regressed), with(Verdict::Improved)) {
-            ((worse, Some(worst)), (better, _)) => {
+        let with = |verdict| self.figures.iter().filter(move |one| one.verdict == verdict);
+        let largest = |verdict| with(verdict).max_by(|a, b| a.change().total_cmp(&b.change()));
+        let all = counted(self.figures.len() as u64, "figure");
+        let better = with(Verdict::Improved).count();
+        match (self.verdict, largest(Verdict::Regressed), largest(Verdict::Improved)) {
+            (Verdict::Regressed, Some(worst), _) => {
+                let worse = with(Verdict::Regressed).count();
                 let besides = match better {
                     0 => String::new(),
                     better => format!("; {better} got better"),
                 };
-                let by = by(worst);
-                format!("regressed: {worse} of {tested} got worse, {by}{besides}")
+                format!("regressed: {worse} of {all} got worse, {}{besides}", by(worst))
             }
-            (_, (better, Some(best))) => {
-                format!("improved: {better} of {tested} got better, {}", by(best))
+            (Verdict::Improved, _, Some(best)) => {
+                format!("improved: {better} of {all} got better, {}", by(best))
             }
-            _ if self.verdict == Verdict::TooFewSamples => {
-                "too few samples to tell: compare several runs per side, or longer ones".to_string()
-            }
-            _ => format!("within noise: no difference in {tested} beyond chance"),
+            (Verdict::Same, ..) => self.same(with(Verdict::CannotTell).count()),
+            _ => self.cannot_tell(),
         }
+    }
+
+    /// Every headline figure is the same; of `open` others, nobody can tell.
+    fn same(&self, open: usize) -> String {
+        let told = self.widest().map_or(String::new(), |one| {
+            let effect = one.effect_percent;
+            format!("{}, less than {effect} % either way", moved(one))
+        });
+        match open {
+            0 => format!("same: {told}"),
+            open => format!("same: {told}; cannot tell for {open} of {}", self.figures.len()),
+        }
+    }
+
+    fn cannot_tell(&self) -> String {
+        let Some(one) = self.widest().or(self.figures.first()) else {
+            return "cannot tell".to_string();
+        };
+        match (&one.interval, self.why_not()) {
+            (None, Some(why)) => format!("cannot tell: {}, but {why}", moved(one)),
+            _ => format!("cannot tell: {}", moved(one)),
+        }
+    }
+
+    /// What is known so far, in a few words.
+    pub fn progress(&self) -> String {
+        let one_of_many = self.figures.iter().filter(|one| one.headline).count() > 1;
+        let told = self.widest().cloned().map(|mut widest| {
+            if !one_of_many {
+                widest.subject.clear();
+            }
+            moved(&widest)
+        });
+        told.unwrap_or_else(|| self.sentence.clone())
+    }
+
+    /// Why figures have no interval.
+    fn why_not(&self) -> Option<&'static str> {
+        let open = self.figures.iter().any(|one| one.interval.is_none());
+        let why = match self.design {
+            Design::OneRun => "one run does not show how runs vary",
+            Design::Blocks => {
+                "one side was measured after the other, and the machine may have drifted"
+            }
+            Design::Pairs | Design::Turns => "these runs do not show how they vary",
+        };
+        open.then_some(why)
     }
 
     /// Adds the basis of the verdicts.
     fn add_test(&self, facts: &mut Facts) {
         let has = |basis| self.figures.iter().any(|one| one.basis == Some(basis));
         let runs = format!("{} and {}", self.baseline.len(), self.value.len());
-        if has(Basis::Runs) {
-            facts.add("test", format!("Welch's, over {runs} independent runs"));
-        }
-        if has(Basis::RunAgainstRuns) {
-            let words = format!("one run against the spread of the others, of {runs} runs");
-            facts.add("test", words);
-        }
-        if has(Basis::WithinRuns) {
+        if let Some(pairs) = self.pairs {
             facts.add(
                 "test",
-                format!(
-                    "Welch's, within one run per side: effective samples by autocorrelation, \
-                     and {:.0} % assumed from run to run ({:.0} % of CPU time and \
-                     percentiles); several runs per side are more certain",
-                    100.0 * RUN_TO_RUN,
-                    100.0 * RUN_TO_RUN_OF_COSTS
-                ),
+                format!("{pairs} of at most {MOST_PAIRS} pairs of runs, in random turns"),
             );
         }
-        let tested = self.figures.iter().filter(|one| one.p_value.is_some());
-        if tested.count() > 1 {
-            let percent = 100.0 * SIGNIFICANCE;
-            let words = format!("Holm's, {percent:.0} % for all figures together");
-            facts.add("p-values", words);
+        if has(Basis::Runs) {
+            facts.add("test", format!("Welch's, over {runs} independent runs in turns"));
+        }
+        if has(Basis::Blocks) {
+            let words = "one side after the other, without a drift that shows";
+            facts.add("test", format!("Welch's, over moving blocks of {runs} runs; {words}"));
+        }
+        if has(Basis::Earlier) {
+            let words = counted(self.earlier as u64, "earlier report");
+            facts.add("test", format!("against the spread of {words} of this work on this host"));
+        }
+        if self.figures.iter().any(|one| one.basis.is_some()) {
+            let percent = 100.0 * (1.0 - ERROR);
+            let looks = if self.pairs.is_some() { " and looks" } else { "" };
+            facts.add("intervals", format!("{percent:.0} %, for all figures{looks} together"));
+        }
+        let helps = matches!(self.design, Design::OneRun | Design::Blocks);
+        if helps && !self.identical && self.why_not().is_some() {
+            facts.add(
+                "help",
+                "stormlp compare --run 'A' --against 'B' runs both in turns; --history DIR takes the \
+                 noise from earlier reports",
+            );
         }
     }
 
@@ -237,21 +294,20 @@ fn table(figures: &[Compared]) -> Table {
         Column::numbers("baseline", 0),
         Column::numbers("now", 0),
         Column::numbers("change", 0),
-        Column::numbers("p", 2),
-        Column::words("samples", 3),
+        Column::words("between", 0),
+        Column::words("runs", 2),
         Column::words("verdict", 0),
     ]);
     for figure in figures {
-        let number =
-            |value, deviation| Cell::from(Quantity::neutral(value, figure.unit).spread(deviation));
+        let number = |value| Cell::from(Quantity::neutral(value, figure.unit));
         let row = vec![
             figure.figure.into(),
             figure.unit.into(),
-            number(figure.baseline, figure.baseline_deviation),
-            number(figure.value, figure.value_deviation),
+            number(figure.baseline),
+            number(figure.value),
             figure.change_percent.map_or("-".to_string(), signed).into(),
-            figure.p_value.map_or(String::new(), probability).into(),
-            samples(figure).into(),
+            figure.interval.map_or("-".to_string(), between).into(),
+            format!("{}, {}", figure.baseline_samples, figure.value_samples).into(),
             figure.verdict.words().into(),
         ];
         table.row(figure.name.clone(), row);
@@ -259,35 +315,53 @@ fn table(figures: &[Compared]) -> Table {
     table
 }
 
-/// The number and kind of independent samples of both sides.
-fn samples(figure: &Compared) -> String {
-    let (before, now) = (figure.baseline_samples, figure.value_samples);
-    match figure.basis {
-        Some(Basis::Runs | Basis::RunAgainstRuns) => format!("{before:.0}, {now:.0} runs"),
-        Some(Basis::WithinRuns) => format!("{before:.0}, {now:.0} in a run"),
-        None => String::new(),
-    }
-}
-
-fn signed(percent: f64) -> String {
+pub(super) fn signed(percent: f64) -> String {
     format!("{percent:+.1} %")
 }
 
-fn probability(p: f64) -> String {
-    if p < 0.001 { "< 0.001".to_string() } else { format!("{p:.3}") }
+/// Both ends of an interval in percent.
+pub(super) fn between([low, high]: [f64; 2]) -> String {
+    if high < MOST_PERCENT {
+        format!("{low:+.1} and {high:+.1} %")
+    } else {
+        format!("{low:+.1} % and any more")
+    }
 }
 
-/// A figure with its change and its subject.
+/// By how much a figure differs, and where.
 fn by(figure: &Compared) -> String {
-    let change = match figure.change_percent {
-        Some(percent) => format!("{} by {:.1} %", figure.figure, percent.abs()),
-        None => format!("{} from zero", figure.figure),
-    };
-    if figure.subject.is_empty() { change } else { format!("{change} ({})", figure.subject) }
+    let change = figure
+        .change_percent
+        .map_or(String::new(), |percent| format!(" by {:.1} %", percent.abs()));
+    format!("{}{change}{}", figure.figure, place(figure))
 }
 
-/// The reports of a side as text.
-fn side(sources: &[Source]) -> String {
+/// How far a figure moved, whether that means anything or not.
+fn moved(figure: &Compared) -> String {
+    let change = match figure.change_percent {
+        None => "has no change in percent".to_string(),
+        Some(percent) if percent < 0.0 => format!("is {:.1} % lower", -percent),
+        Some(percent) => format!("is {percent:.1} % higher"),
+    };
+    format!("{} {change}{}", figure.figure, place(figure))
+}
+
+/// The interval of a figure and its subject, in parentheses.
+fn place(figure: &Compared) -> String {
+    let interval = figure.interval.map(|ends| format!("between {}", between(ends)));
+    let subject = Some(figure.subject.clone()).filter(|subject| !subject.is_empty());
+    let parts: Vec<String> = interval.into_iter().chain(subject).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+}
+
+/// The command of a side, whose runs are all alike.
+fn command_of(sources: &[Source]) -> String {
+    let command = sources.first().map_or("", |one| &*one.command);
+    format!("{command}, on {}", machines(sources))
+}
+
+/// The machines of a side as text.
+fn machines(sources: &[Source]) -> String {
     let mut machines: Vec<String> = Vec::new();
     for source in sources {
         let machine = format!("{} (Linux {})", source.hostname, source.kernel);
@@ -295,7 +369,12 @@ fn side(sources: &[Source]) -> String {
             machines.push(machine);
         }
     }
-    let machines = machines.join(", ");
+    machines.join(", ")
+}
+
+/// The reports of a side as text.
+fn side(sources: &[Source]) -> String {
+    let machines = machines(sources);
     let names: Vec<&str> = sources.iter().map(|source| &*source.file).collect();
     match (names.as_slice(), sources.first()) {
         ([name], Some(only)) => format!("{name}, {} on {machines}", only.started_at),

@@ -1,95 +1,115 @@
-//! Whether two measurements of the same work differ: tests each figure with the runs of both sides.
+//! Whether two sides of the same work differ: an interval for the change of each figure.
+//!
+//! The unit is the process. Repetitions, epochs and intervals within one vary far less than runs do,
+//! so they say nothing about the next run.
 
 #[cfg(test)]
 mod simulation_tests;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use stormlp_core::stats::{UncertainMean, effective_samples, holm, mean, sample_deviation, welch};
+use stormlp_core::sequential;
+use stormlp_core::stats::{
+    Shift, UncertainMean, correlation_of_neighbours, effective_samples, mean, population_deviation,
+    sample_deviation,
+};
 
-/// Significance level for all figures of a comparison together.
-pub const SIGNIFICANCE: f64 = 0.05;
-/// A series with fewer effective samples does not show the uncertainty of its mean.
-pub const FEWEST_SAMPLES: f64 = 3.0;
-/// Minimum number of runs compared with a single one: two do not show how runs vary.
-const FEWEST_RUNS: usize = 3;
+/// Probability that any figure of a comparison is called different although nothing changed.
+pub const ERROR: f64 = 0.05;
+/// Runs of a side that was measured in one go show how the machine drifts from this many on.
+const FEWEST_IN_BLOCKS: usize = 10;
+/// Neighbours are called alike beyond this many standard errors: false alarms only cost an answer.
+const ALIKE: f64 = 0.5;
+/// Earlier reports show the noise from this many independent ones on.
+const FEWEST_EARLIER: f64 = 3.0;
 
-/// One run's data of a figure.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FigureRun {
-    /// The value of the figure.
-    pub value: f64,
-    /// Its values within the run, in any unit: repetitions, epochs, intervals. Empty if the run
-    /// only has the one number.
-    pub within: Vec<f64>,
+/// The order in which the runs of both sides were measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Design {
+    /// In pairs of neighbours; run *n* of one side belongs to run *n* of the other.
+    Pairs,
+    /// Both sides in turns.
+    Turns,
+    /// One side after the other, so that a drift of the machine looks like a difference.
+    Blocks,
+    /// A side has a single run.
+    OneRun,
 }
 
 /// A figure on both sides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pair {
+pub struct Sides {
     /// Whether higher values are better.
     pub higher_is_better: bool,
-    /// Smaller changes as a share of the baseline are ignored: they are below the resolution of the
-    /// figure, or irrelevant in practice.
-    pub smallest_change: f64,
-    /// Assumed run-to-run variation without changes, as a share of the figure. A single run cannot
-    /// show it, so this is assumed if there is one run per side.
-    pub run_to_run: f64,
-    /// The baseline runs.
-    pub baseline: Vec<FigureRun>,
-    /// The current runs.
-    pub now: Vec<FigureRun>,
+    /// Whether it answers the question of its subject. These figures share one half of the
+    /// permitted error, all others the other half.
+    pub headline: bool,
+    /// The least change that matters, as a share.
+    pub effect: f64,
+    /// Its value in each baseline run, in the order of measurement.
+    pub baseline: Vec<f64>,
+    /// Its value in each current run, likewise.
+    pub now: Vec<f64>,
+    /// Its value in earlier runs of the same work on the same host, likewise.
+    pub earlier: Vec<f64>,
 }
 
 /// The verdict on a figure, or on all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Significantly better.
+    /// The change is certainly smaller than what matters.
+    Same,
+    /// Certainly better.
     Improved,
-    /// Significantly worse.
+    /// Certainly worse.
     Regressed,
-    /// No significant difference.
-    WithinNoise,
-    /// The noise is unknown.
-    TooFewSamples,
+    /// There may be no change, or one that matters.
+    CannotTell,
 }
 
 impl Verdict {
     /// The verdict as text.
     pub fn words(self) -> &'static str {
         match self {
+            Self::Same => "same",
             Self::Improved => "improved",
             Self::Regressed => "regressed",
-            Self::WithinNoise => "within noise",
-            Self::TooFewSamples => "too few samples to tell",
+            Self::CannotTell => "cannot tell",
         }
     }
 
-    /// The overall verdict: a regression outweighs improvements, and a single testable figure is
-    /// enough for a verdict.
-    pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
-        let weight = |verdict: &Self| match verdict {
-            Self::Regressed => 3,
-            Self::Improved => 2,
-            Self::WithinNoise => 1,
-            Self::TooFewSamples => 0,
-        };
-        let heaviest = verdicts.into_iter().max_by_key(weight);
-        heaviest.unwrap_or(Self::TooFewSamples)
+    /// The verdict for an `interval` of the change, as shares, where `effect` is the least that
+    /// matters.
+    pub fn of(interval: [f64; 2], effect: f64, higher_is_better: bool) -> Self {
+        let [low, high] = interval;
+        if low >= -effect && high <= effect {
+            Self::Same
+        } else if low <= 0.0 && high >= 0.0 {
+            Self::CannotTell
+        } else if (low > 0.0) == higher_is_better {
+            Self::Improved
+        } else {
+            Self::Regressed
+        }
     }
 }
 
-/// The source of the uncertainty estimate.
+/// The source of the uncertainty of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Several independent runs on both sides.
+    /// The differences within pairs.
+    Pairs,
+    /// The spread of the runs of each side.
     Runs,
-    /// A single run, compared with the variation of the other side's runs.
-    RunAgainstRuns,
-    /// One run on both sides, with the variation within each.
-    WithinRuns,
+    /// The spread of blocks of neighbouring runs of each side.
+    Blocks,
+    /// The spread of earlier reports.
+    Earlier,
 }
 
 /// A figure of one side.
@@ -97,10 +117,10 @@ pub enum Basis {
 pub struct Level {
     /// The mean over the runs.
     pub value: f64,
-    /// Standard deviation of the runs; with one run per side, of the values within it.
+    /// Standard deviation of the runs; `None` for a single one.
     pub deviation: Option<f64>,
-    /// Independent samples: runs, or with one run per side the effective samples within it.
-    pub samples: f64,
+    /// The number of runs.
+    pub runs: usize,
 }
 
 /// The result for a figure.
@@ -110,229 +130,187 @@ pub struct Judged {
     pub baseline: Level,
     /// The current value.
     pub now: Level,
-    /// Change as a share of the baseline; `None` if that is zero.
+    /// Change as a share of the baseline, of geometric means; `None` if the baseline is zero.
     pub change: Option<f64>,
-    /// The basis of the test; `None` without a test.
+    /// The interval of the change, which is right for all figures of a comparison together with
+    /// probability 1 − [`ERROR`]; `None` if the runs do not show how they vary.
+    pub interval: Option<[f64; 2]>,
+    /// The basis of the interval.
     pub basis: Option<Basis>,
     /// The probability of such a difference by chance, for this figure alone.
     pub probability: Option<f64>,
-    /// Likewise, adjusted for all tested figures of the comparison.
+    /// Likewise, adjusted for all figures and looks: below [`ERROR`] where the interval excludes 0.
     pub adjusted: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Judges the figures of a comparison. They form one family: in at most [`SIGNIFICANCE`] of all
-/// comparisons, any of them is called different although nothing changed.
-pub fn judge(pairs: &[Pair]) -> Vec<Judged> {
-    let tested: Vec<Option<(Basis, f64)>> = pairs.iter().map(test).collect();
-    let alone: Vec<f64> = tested.iter().flatten().map(|(_, p)| *p).collect();
-    let mut adjusted = holm(&alone).into_iter();
-    let outcomes = pairs.iter().zip(tested).map(|(pair, tested)| {
-        let (baseline, now) = match (&pair.baseline[..], &pair.now[..]) {
-            ([before], [now]) => (level_within(before), level_within(now)),
-            (before, now) => (level(before), level(now)),
+impl Judged {
+    /// Whether more runs would not change much: the interval is narrower than the `effect`, or all
+    /// of it is within or beyond the effect.
+    pub fn is_settled(interval: [f64; 2], effect: f64) -> bool {
+        let [low, high] = interval;
+        let within = low >= -effect && high <= effect;
+        within || high < -effect || low > effect || high - low < effect
+    }
+}
+
+/// Judges the figures of a comparison.
+pub fn judge(figures: &[Sides], design: Design) -> Vec<Judged> {
+    let headlines: Vec<bool> = figures.iter().map(|one| one.headline).collect();
+    let levels = levels(&headlines);
+    figures.iter().zip(levels).map(|(sides, level)| sides.judge(design, level)).collect()
+}
+
+/// The permitted error of each figure: headline figures share one half, all others the other.
+pub(super) fn levels(headlines: &[bool]) -> Vec<f64> {
+    let share = |headline: &bool| {
+        let alike = headlines.iter().filter(|one| *one == headline).count();
+        let halves = if alike == headlines.len() { 1.0 } else { 2.0 };
+        ERROR / (halves * alike as f64)
+    };
+    headlines.iter().map(share).collect()
+}
+
+/// How values become shares: a change of 1 % is 0.01 in both.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scale {
+    /// Their logarithm, so that halving and doubling are alike.
+    Log,
+    /// Their share of this level, where some are 0.
+    Of(f64),
+}
+
+impl Scale {
+    /// The scale for `values`, where a change is a share of `level` unless all are positive; `None`
+    /// if that is zero.
+    pub(super) fn of<'a>(mut values: impl Iterator<Item = &'a f64>, level: f64) -> Option<Self> {
+        if values.all(|value| *value > 0.0 && value.is_finite()) {
+            return Some(Self::Log);
+        }
+        let level = level.abs();
+        (level > 0.0 && level.is_finite()).then_some(Self::Of(level))
+    }
+
+    pub(super) fn shares(self, values: &[f64]) -> Vec<f64> {
+        values
+            .iter()
+            .map(|value| match self {
+                Self::Log => value.ln(),
+                Self::Of(level) => value / level,
+            })
+            .collect()
+    }
+
+    pub(super) fn change(self, share: f64) -> f64 {
+        match self {
+            Self::Log => share.exp_m1(),
+            Self::Of(_) => share,
+        }
+    }
+}
+
+impl Sides {
+    fn judge(&self, design: Design, level: f64) -> Judged {
+        let (baseline, now) = (level_of(&self.baseline), level_of(&self.now));
+        let level = match design {
+            Design::Pairs => level * sequential::spent(self.baseline.len()),
+            Design::Turns | Design::Blocks | Design::OneRun => level,
         };
-        let adjusted = tested.and_then(|_| adjusted.next());
-        let change = (now.value - baseline.value) / baseline.value.abs();
-        let change = change.is_finite().then_some(change);
+        let scale = self.scale();
+        let found = scale.and_then(|scale| self.shift(scale, design));
+        let interval = scale
+            .zip(found)
+            .map(|(scale, (_, shift))| shift.interval(level).map(|share| scale.change(share)));
+        let interval = interval.filter(|ends| ends.iter().all(|end| end.is_finite()));
+        let found = found.filter(|_| interval.is_some());
+        let probability = found.map(|(_, shift)| shift.probability());
         Judged {
             baseline,
             now,
-            change,
-            basis: tested.map(|(basis, _)| basis),
-            probability: tested.map(|(_, probability)| probability),
-            adjusted,
-            verdict: match adjusted {
-                None => Verdict::TooFewSamples,
-                Some(p) if p >= SIGNIFICANCE => Verdict::WithinNoise,
-                _ if change.is_some_and(|share| share.abs() < pair.smallest_change) => {
-                    Verdict::WithinNoise
-                }
-                _ if (now.value > baseline.value) == pair.higher_is_better => Verdict::Improved,
-                _ => Verdict::Regressed,
-            },
+            change: scale.and_then(|scale| self.change(scale)),
+            interval,
+            basis: found.map(|(basis, _)| basis),
+            probability,
+            adjusted: probability.map(|p| (p * ERROR / level).min(1.0)),
+            verdict: interval.map_or(Verdict::CannotTell, |interval| {
+                Verdict::of(interval, self.effect, self.higher_is_better)
+            }),
         }
-    });
-    outcomes.collect()
-}
+    }
 
-/// The probability of the difference between both sides, and its basis.
-fn test(pair: &Pair) -> Option<(Basis, f64)> {
-    let (before, now) = (&pair.baseline[..], &pair.now[..]);
-    match (before, now) {
-        ([], _) | (_, []) => None,
-        ([before], [now]) => {
-            let of =
-                |run: &FigureRun| UncertainMean::of_series(run.value, &run.within, FEWEST_SAMPLES);
-            let (before, now) = (of(before)?, of(now)?);
-            let runs = before.value.powi(2) + now.value.powi(2);
-            let probability = welch(before, now, pair.run_to_run.powi(2) * runs);
-            Some((Basis::WithinRuns, probability))
+    fn scale(&self) -> Option<Scale> {
+        let all = self.baseline.iter().chain(&self.now).chain(&self.earlier);
+        Scale::of(all, mean(&self.baseline))
+    }
+
+    fn change(&self, scale: Scale) -> Option<f64> {
+        let of = |values| mean(&scale.shares(values));
+        let change = scale.change(of(&self.now) - of(&self.baseline));
+        (!self.baseline.is_empty() && !self.now.is_empty() && change.is_finite()).then_some(change)
+    }
+
+    /// How far the current side is from the baseline, and what shows it; `None` if the runs do not
+    /// show how they vary.
+    fn shift(&self, scale: Scale, design: Design) -> Option<(Basis, Shift)> {
+        let (before, now) = (scale.shares(&self.baseline), scale.shares(&self.now));
+        match design {
+            Design::Pairs => {
+                let differences: Vec<f64> =
+                    before.iter().zip(&now).map(|(before, now)| now - before).collect();
+                Some((Basis::Pairs, Shift::of_pairs(&differences)?))
+            }
+            Design::Turns => {
+                let of = UncertainMean::of_independent;
+                Some((Basis::Runs, Shift::between(of(&before)?, of(&now)?)))
+            }
+            Design::Blocks => {
+                let earlier = self.against_earlier(scale).map(|shift| (Basis::Earlier, shift));
+                earlier.or_else(|| Some((Basis::Blocks, of_blocks(&before, &now)?)))
+            }
+            Design::OneRun => Some((Basis::Earlier, self.against_earlier(scale)?)),
         }
-        ([one], many) | (many, [one]) => {
-            let values = values(many);
-            let runs = UncertainMean::of_independent(&values)?;
-            let one = UncertainMean {
-                value: one.value,
-                variance: 0.0,
-                degrees_of_freedom: runs.degrees_of_freedom,
-            };
-            // The single run is assumed to vary as the others do, so there is one variance with its
-            // degrees of freedom, not two.
-            let several =
-                UncertainMean { variance: runs.variance * (values.len() + 1) as f64, ..runs };
-            let enough = values.len() >= FEWEST_RUNS;
-            enough.then(|| (Basis::RunAgainstRuns, welch(several, one, 0.0)))
+    }
+
+    /// The difference with the noise of earlier reports. A side measured in one go counts as one
+    /// draw from them, however many runs it has: its runs share the state of the machine.
+    fn against_earlier(&self, scale: Scale) -> Option<Shift> {
+        let earlier = scale.shares(&self.earlier);
+        let samples = effective_samples(&earlier);
+        if samples < FEWEST_EARLIER {
+            return None;
         }
-        (before, now) => {
-            let of = |runs| UncertainMean::of_independent(&values(runs));
-            Some((Basis::Runs, welch(of(before)?, of(now)?, 0.0)))
-        }
+        let variance = population_deviation(&earlier).powi(2) * samples / (samples - 1.0);
+        Some(Shift {
+            value: mean(&scale.shares(&self.now)) - mean(&scale.shares(&self.baseline)),
+            error: (2.0 * variance).sqrt(),
+            degrees_of_freedom: samples - 1.0,
+        })
     }
 }
 
-fn values(runs: &[FigureRun]) -> Vec<f64> {
-    runs.iter().map(|run| run.value).collect()
+/// The difference of two sides that were measured one after the other; `None` if they are too short
+/// to show a drift, or if neighbours are alike: the machine drifted then, and may have between the
+/// sides.
+fn of_blocks(before: &[f64], now: &[f64]) -> Option<Shift> {
+    let fewest = before.len().min(now.len());
+    if fewest < FEWEST_IN_BLOCKS {
+        return None;
+    }
+    // The mean of a series is closer to it than the true one, which hides this much.
+    let hidden = (fewest as f64).recip();
+    let alike = f64::midpoint(correlation_of_neighbours(before), correlation_of_neighbours(now));
+    if alike + hidden > ALIKE / ((before.len() + now.len()) as f64).sqrt() {
+        return None;
+    }
+    Some(Shift::between(UncertainMean::of_blocks(before)?, UncertainMean::of_blocks(now)?))
 }
 
 /// The mean level of several runs.
-fn level(runs: &[FigureRun]) -> Level {
-    let values = values(runs);
+fn level_of(values: &[f64]) -> Level {
     Level {
-        value: mean(&values),
-        deviation: (values.len() > 1).then(|| sample_deviation(&values)),
-        samples: values.len() as f64,
-    }
-}
-
-/// The level of a single run compared with a single run.
-fn level_within(run: &FigureRun) -> Level {
-    if run.within.len() < 2 {
-        return level(std::slice::from_ref(run));
-    }
-    // Converted to the unit of the figure, whatever that of the series is.
-    let scale = run.value / mean(&run.within);
-    let deviation = sample_deviation(&run.within) * scale.abs();
-    Level {
-        value: run.value,
-        deviation: deviation.is_finite().then_some(deviation),
-        samples: effective_samples(&run.within),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn runs(values: &[f64]) -> Vec<FigureRun> {
-        let run = |value: &f64| FigureRun { value: *value, within: Vec::new() };
-        values.iter().map(run).collect()
-    }
-
-    fn pair(baseline: &[f64], now: &[f64]) -> Pair {
-        Pair {
-            higher_is_better: true,
-            smallest_change: 0.005,
-            run_to_run: 0.02,
-            baseline: runs(baseline),
-            now: runs(now),
-        }
-    }
-
-    fn only(pair: Pair) -> Judged {
-        judge(&[pair])[0]
-    }
-
-    #[test]
-    fn the_direction_decides_the_name_of_a_difference() {
-        let (before, now) = ([10.0, 10.1, 9.9], [9.0, 9.1, 8.9]);
-        let slower = only(pair(&before, &now));
-        assert_eq!(slower.verdict, Verdict::Regressed);
-        assert_eq!(slower.basis, Some(Basis::Runs));
-        assert!((slower.change.unwrap_or_default() + 0.1).abs() < 1e-9);
-        assert_eq!(only(pair(&now, &before)).verdict, Verdict::Improved);
-        let mut latency = pair(&before, &now);
-        latency.higher_is_better = false;
-        assert_eq!(only(latency).verdict, Verdict::Improved);
-    }
-
-    #[test]
-    fn unknown_noise_is_left_open() {
-        for (before, now) in [(&[10.0][..], &[5.0][..]), (&[10.0, 10.1], &[5.0]), (&[], &[5.0])] {
-            let outcome = only(pair(before, now));
-            assert_eq!(outcome.verdict, Verdict::TooFewSamples, "{outcome:?}");
-            assert_eq!((outcome.basis, outcome.adjusted), (None, None));
-        }
-        let one = only(pair(&[10.0, 10.1, 9.9], &[5.0]));
-        assert_eq!(one.basis, Some(Basis::RunAgainstRuns));
-        assert_eq!(one.verdict, Verdict::Regressed);
-    }
-
-    #[test]
-    fn a_negligible_change_is_ignored_however_certain() {
-        let certain = pair(&[10.0, 10.0, 10.0], &[10.01, 10.01, 10.01]);
-        let outcome = only(certain);
-        assert_eq!(outcome.adjusted, Some(0.0));
-        assert_eq!(outcome.verdict, Verdict::WithinNoise);
-    }
-
-    #[test]
-    fn figures_are_judged_together() {
-        let doubtful = pair(&[10.0, 10.2, 9.8], &[9.5, 9.7, 9.3]);
-        assert_eq!(only(doubtful.clone()).verdict, Verdict::Regressed);
-        let alike = pair(&[10.0, 10.2, 9.8], &[10.0, 10.2, 9.8]);
-        let family = [doubtful, alike.clone(), alike.clone(), alike];
-        let outcomes = judge(&family);
-        assert_eq!(outcomes[0].verdict, Verdict::WithinNoise);
-        assert!(outcomes[0].adjusted > outcomes[0].probability);
-    }
-
-    #[test]
-    fn within_one_run_the_series_decides_in_any_unit() {
-        let course = |value: f64, unit: f64| FigureRun {
-            value,
-            within: (0..60).map(|n| unit * (1.0 + 0.02 * f64::from(n % 3))).collect(),
-        };
-        let mut pair = pair(&[], &[]);
-        (pair.baseline, pair.now) = (vec![course(10.0, 1.0)], vec![course(9.0, 1e9)]);
-        let outcome = only(pair);
-        assert_eq!(outcome.basis, Some(Basis::WithinRuns));
-        assert_eq!(outcome.verdict, Verdict::Regressed);
-        let deviation = outcome.now.deviation.unwrap_or_default();
-        assert!((0.1..0.2).contains(&deviation), "{deviation}");
-    }
-
-    #[test]
-    fn a_regression_outweighs_improvements() {
-        use Verdict::{Improved, Regressed, TooFewSamples, WithinNoise};
-        for (verdicts, expected) in [
-            (&[][..], TooFewSamples),
-            (&[TooFewSamples, WithinNoise], WithinNoise),
-            (&[Improved, WithinNoise], Improved),
-            (&[Improved, Regressed, WithinNoise], Regressed),
-        ] {
-            assert_eq!(Verdict::of_all(verdicts.iter().copied()), expected);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_numbers_break_a_comparison(
-            before in prop::collection::vec(prop_oneof![Just(0.0), -1e20..1e20], 0..5),
-            now in prop::collection::vec(prop_oneof![Just(0.0), -1e20..1e20], 0..5),
-            within in prop::collection::vec(prop_oneof![Just(0.0), 0.0..1e20], 0..30),
-        ) {
-            let mut pair = pair(&before, &now);
-            for run in pair.baseline.iter_mut().chain(&mut pair.now) {
-                run.within.clone_from(&within);
-            }
-            let outcome = only(pair);
-            let told = [outcome.probability, outcome.adjusted];
-            prop_assert!(told.iter().flatten().all(|p| (0.0..=1.0).contains(p)));
-            prop_assert!(outcome.change.is_none_or(f64::is_finite));
-        }
+        value: mean(values),
+        deviation: (values.len() > 1).then(|| sample_deviation(values)),
+        runs: values.len(),
     }
 }

@@ -2,11 +2,13 @@
 //! more than chance explains.
 
 mod broken;
+mod design;
 mod document;
 pub(crate) mod figure;
+pub mod history;
 pub mod judge;
 
-use crate::comparison::judge::{Basis, FigureRun, Judged, Level, Pair, Verdict, judge};
+use crate::comparison::judge::{Basis, Design, Judged, Sides, Verdict, judge};
 use serde::Serialize;
 use stormlp_core::report::ReportKind;
 
@@ -16,6 +18,9 @@ use crate::shown::{Shown, contradictions, status};
 pub use figure::Figure;
 pub use settings::Difference;
 
+/// Maximum number of warnings about single reports; more are counted.
+const MOST_DOUBTS: usize = 8;
+
 /// A report and its file name.
 #[derive(Clone, Copy)]
 pub struct Named<'a> {
@@ -23,6 +28,21 @@ pub struct Named<'a> {
     pub name: &'a str,
     /// The report.
     pub report: &'a dyn Shown,
+}
+
+/// How two sides are compared.
+#[derive(Clone, Copy, Default)]
+pub struct Terms<'a> {
+    /// Whether the only combination of one matrix is compared with the only one of the other,
+    /// whatever they are.
+    pub force: bool,
+    /// Whether the n-th reports of both sides were measured as neighbours.
+    pub pairs: bool,
+    /// The least change that matters, as a share; `None` for that of each figure.
+    pub effect: Option<f64>,
+    /// Earlier reports, whose spread is the noise of sides that do not show their own. Those of
+    /// other work or another host do not count.
+    pub earlier: &'a [Named<'a>],
 }
 
 /// The comparison of two sets of reports. `--format json` prints it serialised.
@@ -34,6 +54,12 @@ pub struct Comparison {
     pub sentence: String,
     /// Whether both sides are the same report.
     pub identical: bool,
+    /// The order in which both sides were measured.
+    pub design: Design,
+    /// The number of pairs, if runs of both sides were measured as such.
+    pub pairs: Option<usize>,
+    /// The number of earlier reports that show the noise.
+    pub earlier: usize,
     /// The differences between the work of both sides; empty unless that was allowed.
     pub differences: Vec<Difference>,
     /// The baseline reports.
@@ -88,53 +114,66 @@ pub struct Compared {
     pub baseline_deviation: Option<f64>,
     /// Likewise for the current runs.
     pub value_deviation: Option<f64>,
-    /// Number of independent samples of the baseline.
-    pub baseline_samples: f64,
+    /// Number of baseline runs.
+    pub baseline_samples: usize,
     /// Likewise for the current side.
-    pub value_samples: f64,
-    /// Change in percent of the baseline; `None` if that is zero.
+    pub value_samples: usize,
+    /// Change in percent of the baseline, of geometric means; `None` if that is zero.
     pub change_percent: Option<f64>,
+    /// The interval of the change in percent, 95 % for all figures together; `None` if the runs do
+    /// not show how they vary.
+    pub interval: Option<[f64; 2]>,
+    /// The least change that matters, in percent.
+    pub effect_percent: f64,
     /// Whether higher values are better.
     pub higher_is_better: bool,
-    /// The probability of such a difference by chance, adjusted for all figures.
+    /// The probability of such a difference by chance, adjusted for all figures and looks.
     pub p_value: Option<f64>,
     /// Likewise for this figure alone.
     pub p_value_alone: Option<f64>,
-    /// The basis of the test.
+    /// The basis of the interval.
     pub basis: Option<Basis>,
     /// The verdict.
     pub verdict: Verdict,
+    /// Whether it answers the question of its subject.
+    #[serde(skip)]
+    headline: bool,
 }
 
 impl Comparison {
     /// Compares the figures present on both sides even if the work differs: that is in
-    /// `differences`. With `force`, a matrix's only combination is also compared with the other's
-    /// only one.
-    pub fn of(baseline: &[Named<'_>], now: &[Named<'_>], force: bool) -> Self {
+    /// `differences`.
+    pub fn of(baseline: &[Named<'_>], now: &[Named<'_>], terms: Terms<'_>) -> Self {
         let mut warnings = Vec::new();
-        let identical = is_same(baseline, now);
-        let (baseline, now) = (once(baseline, &mut warnings), once(now, &mut warnings));
-        if !identical {
+        let identical = !terms.pairs && is_same(baseline, now);
+        let (mut baseline, mut now) = (baseline.to_vec(), now.to_vec());
+        if !terms.pairs {
+            baseline = design::by_start(&once(&baseline, &mut warnings));
+            now = design::by_start(&once(&now, &mut warnings));
+        }
+        if !identical && !terms.pairs {
             warnings.extend(on_both(&baseline, &now));
         }
         let broken = if identical { Vec::new() } else { broken::broken(&baseline, &now) };
         warnings.extend(broken.iter().cloned());
         warnings.extend(doubts(&baseline, &now));
-        let figures = |side: &[Named<'_>]| -> Vec<Vec<Figure>> {
-            side.iter().map(|named| named.report.figures()).collect()
-        };
-        let (figures, unmatched) =
-            matched(&figures(&baseline), &figures(&now), force && of_matrices(&now));
-        let verdict = if identical {
-            Verdict::WithinNoise
-        } else {
-            Verdict::of_all(figures.iter().map(|figure| figure.verdict))
-        };
+        let earlier = earlier(&baseline, &now, terms.earlier, &mut warnings);
+        let design = if terms.pairs { Design::Pairs } else { design::design(&baseline, &now) };
+        let renames = terms.force && of_matrices(&now);
+        let (mut sides, unmatched) =
+            matched([&baseline, &now, &earlier].map(|side| figures_of(side)), renames);
+        if let Some(effect) = terms.effect {
+            sides.iter_mut().for_each(|(_, sides)| sides.effect = effect);
+        }
+        let figures = compared(&sides, design, identical);
         let sources = |side: &[Named<'_>]| side.iter().map(Source::of).collect();
         let mut comparison = Self {
-            verdict,
+            verdict: overall(&figures),
             sentence: String::new(),
             identical,
+            design,
+            pairs: terms.pairs.then_some(baseline.len()),
+            earlier: earlier.len(),
             differences: differences(&baseline, &now),
             baseline: sources(&baseline),
             value: sources(&now),
@@ -144,8 +183,21 @@ impl Comparison {
             warnings,
             mark: mark(&now),
         };
-        comparison.sentence = comparison.told();
+        comparison.sentence = comparison.in_a_sentence();
         comparison
+    }
+
+    /// Whether more pairs would not change much: the answer of every subject is settled.
+    pub fn is_settled(&self) -> bool {
+        let headlines = self.figures.iter().filter(|one| one.headline);
+        headlines.clone().count() > 0 && headlines.into_iter().all(Compared::is_settled)
+    }
+
+    /// The headline figure with the widest interval: what a comparison still waits for.
+    pub fn widest(&self) -> Option<&Compared> {
+        let width = |one: &&Compared| one.interval.map_or(f64::INFINITY, |ends| ends[1] - ends[0]);
+        let headlines = self.figures.iter().filter(|one| one.headline);
+        headlines.max_by(|a, b| width(a).total_cmp(&width(b)))
     }
 
     /// Describes the differences between the work of both sides.
@@ -170,26 +222,34 @@ impl Compared {
         self.change_percent.map_or(f64::INFINITY, f64::abs)
     }
 
-    fn new(then: &Figure, pair: &Pair, outcome: &Judged) -> Self {
-        let (subject, figure) = (then.subject.clone(), then.name);
-        let Level { value, deviation, samples } = outcome.now;
+    /// Whether more runs would not change its answer much.
+    fn is_settled(&self) -> bool {
+        let shares = self.interval.map(|ends| ends.map(|end| end / 100.0));
+        shares.is_some_and(|interval| Judged::is_settled(interval, self.effect_percent / 100.0))
+    }
+
+    fn new(figure: &Figure, sides: &Sides, outcome: &Judged) -> Self {
+        let (subject, name) = (figure.subject.clone(), figure.name);
         Self {
-            name: full_name(&subject, figure),
+            name: full_name(&subject, name),
             subject,
-            figure,
-            unit: then.quantity.unit,
+            figure: name,
+            unit: figure.quantity.unit,
             baseline: outcome.baseline.value,
-            value,
+            value: outcome.now.value,
             baseline_deviation: outcome.baseline.deviation,
-            value_deviation: deviation,
-            baseline_samples: outcome.baseline.samples,
-            value_samples: samples,
+            value_deviation: outcome.now.deviation,
+            baseline_samples: outcome.baseline.runs,
+            value_samples: outcome.now.runs,
             change_percent: outcome.change.map(|share| 100.0 * share),
-            higher_is_better: pair.higher_is_better,
+            interval: outcome.interval.map(|ends| ends.map(|share| 100.0 * share)),
+            effect_percent: 100.0 * sides.effect,
+            higher_is_better: sides.higher_is_better,
             p_value: outcome.adjusted,
             p_value_alone: outcome.probability,
             basis: outcome.basis,
             verdict: outcome.verdict,
+            headline: sides.headline,
         }
     }
 }
@@ -205,6 +265,58 @@ impl Source {
             command: head.command.clone(),
         }
     }
+}
+
+/// The figures with their verdicts; those of the same report on both sides are the same.
+fn compared(sides: &[(Figure, Sides)], design: Design, identical: bool) -> Vec<Compared> {
+    let judged: Vec<Sides> = sides.iter().map(|(_, sides)| sides.clone()).collect();
+    let outcomes = judge(&judged, design);
+    let figures = sides.iter().zip(&outcomes).map(|((figure, sides), outcome)| {
+        let mut compared = Compared::new(figure, sides, outcome);
+        if identical {
+            (compared.verdict, compared.interval) = (Verdict::Same, Some([0.0, 0.0]));
+        }
+        compared
+    });
+    figures.collect()
+}
+
+/// The verdict of all figures: a regression outweighs improvements, and the same work is the same
+/// if the headline figure of every subject is.
+fn overall(figures: &[Compared]) -> Verdict {
+    let has = |verdict| figures.iter().any(|one| one.verdict == verdict);
+    let mut headlines = figures.iter().filter(|one| one.headline).peekable();
+    if let Some(found) = [Verdict::Regressed, Verdict::Improved].into_iter().find(|one| has(*one)) {
+        found
+    } else if headlines.peek().is_some() && headlines.all(|one| one.verdict == Verdict::Same) {
+        Verdict::Same
+    } else {
+        Verdict::CannotTell
+    }
+}
+
+/// The reports of the same work on the same host among `all`, from the first to the last, other than
+/// the current ones.
+fn earlier<'a>(
+    baseline: &[Named<'_>],
+    now: &[Named<'_>],
+    all: &[Named<'a>],
+    warnings: &mut Vec<String>,
+) -> Vec<Named<'a>> {
+    let Some(first) = baseline.first() else {
+        return Vec::new();
+    };
+    let is_now = |named: &Named<'_>| now.iter().any(|one| is_same_report(one, named));
+    let fits: Vec<Named<'_>> = all.iter().filter(|one| !is_now(one)).copied().collect();
+    let counts: Vec<Named<'_>> =
+        fits.iter().filter(|one| history::continues(first, one)).copied().collect();
+    if counts.len() < fits.len() {
+        let (left, of) = (fits.len() - counts.len(), fits.len());
+        warnings.push(format!(
+            "{left} of {of} earlier reports do not count: other work, another host, or incomplete"
+        ));
+    }
+    design::by_start(&once(&counts, &mut Vec::new()))
 }
 
 fn is_same(baseline: &[Named<'_>], now: &[Named<'_>]) -> bool {
@@ -247,16 +359,6 @@ fn on_both(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
 /// Factors other than the work that may have caused a difference.
 fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     let mut doubts = Vec::new();
-    for named in baseline.iter().chain(now) {
-        let status = status(named.report.ending());
-        if status != "complete" {
-            let name = &named.name;
-            doubts
-                .push(format!("{name} is {status}: it contains only what was measured until then"));
-        }
-        let contradictions = contradictions(named.report).into_iter();
-        doubts.extend(contradictions.map(|told| format!("{}: {told}", named.name)));
-    }
     if let (Some(then), Some(now)) = (baseline.first(), now.first()) {
         let host = |named: &Named<'_>| named.report.head().host.clone();
         let (then, now) = (host(then), host(now));
@@ -272,6 +374,22 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
                 then.hostname, then.kernel, now.hostname, now.kernel
             ));
         }
+    }
+    let mut of_reports = Vec::new();
+    for named in baseline.iter().chain(now) {
+        let status = status(named.report.ending());
+        if status != "complete" {
+            let name = &named.name;
+            of_reports
+                .push(format!("{name} is {status}: it contains only what was measured until then"));
+        }
+        let contradictions = contradictions(named.report).into_iter();
+        of_reports.extend(contradictions.map(|words| format!("{}: {words}", named.name)));
+    }
+    let left = of_reports.len().saturating_sub(MOST_DOUBTS);
+    doubts.extend(of_reports.into_iter().take(MOST_DOUBTS));
+    if left > 0 {
+        doubts.push(format!("{left} more warnings of this kind about the reports"));
     }
     doubts
 }
@@ -305,68 +423,67 @@ fn differences(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<Difference> {
 
 type SideFigures = [Vec<Figure>];
 
-/// The figures that every report of both sides has, judged; and those missing from some.
+fn figures_of(side: &[Named<'_>]) -> Vec<Vec<Figure>> {
+    side.iter().map(|named| named.report.figures()).collect()
+}
+
+/// The figures that every report of both sides has, with those of earlier reports; and what some
+/// reports lack.
 ///
 /// With `only_ones`, the only subject of one side matches that of the other whatever their names:
 /// in a comparison of two paths, different names are expected.
 fn matched(
-    baseline: &SideFigures,
-    now: &SideFigures,
+    [baseline, now, earlier]: [Vec<Vec<Figure>>; 3],
     only_ones: bool,
-) -> (Vec<Compared>, Vec<String>) {
-    let (before, after) = (subjects(baseline), subjects(now));
+) -> (Vec<(Figure, Sides)>, Vec<String>) {
+    let (before, after) = (subjects(&baseline), subjects(&now));
     let renamed = match (before.as_slice(), after.as_slice()) {
         ([before], [after]) if only_ones && before != after => {
             Some((before.clone(), after.clone()))
         }
         _ => None,
     };
-    let of = |side: &SideFigures, subject: &str, name: &str| -> Option<Vec<Figure>> {
-        let each =
-            |figures: &Vec<Figure>| figures.iter().find(|one| one.is(subject, name)).cloned();
-        side.iter().map(each).collect()
+    let value = |figures: &Vec<Figure>, subject: &str, name: &str| {
+        let found = figures.iter().find(|one| one.is(subject, name));
+        found.map(|one| one.quantity.estimate.value)
     };
-    let mut pairs = Vec::new();
+    let all_of = |side: &SideFigures, subject: &str, name: &str| -> Option<Vec<f64>> {
+        side.iter().map(|figures| value(figures, subject, name)).collect()
+    };
+    let mut found = Vec::new();
     let mut nothing = Vec::new();
     for figure in baseline.first().into_iter().flatten() {
-        let subject = renamed.as_ref().map_or(&figure.subject, |(_, after)| after);
-        let then = of(baseline, &figure.subject, figure.name);
-        let Some((then, now)) = then.zip(of(now, subject, figure.name)) else {
+        let (then, name) = (&figure.subject, figure.name);
+        let subject = renamed.as_ref().map_or(then, |(_, after)| after);
+        let both = all_of(&baseline, then, name).zip(all_of(&now, subject, name));
+        let Some((before, after)) = both else {
             continue;
         };
-        let pair = Pair {
+        let sides = Sides {
             higher_is_better: figure.higher_is_better(),
-            smallest_change: figure.smallest_change,
-            run_to_run: figure.run_to_run,
-            baseline: then.iter().map(Figure::run).collect(),
-            now: now.iter().map(Figure::run).collect(),
+            headline: figure.headline,
+            effect: figure.effect,
+            baseline: before,
+            now: after,
+            earlier: earlier.iter().filter_map(|one| value(one, then, name)).collect(),
         };
-        let is_nothing = |run: &FigureRun| run.value == 0.0;
         // Any rate is more than a baseline of zero, but not an improvement.
-        if pair.higher_is_better && pair.baseline.iter().any(is_nothing) {
-            let name = full_name(&figure.subject, figure.name);
-            nothing.push(format!("{name} (0 in the baseline)"));
+        if sides.higher_is_better && sides.baseline.contains(&0.0) {
+            nothing.push(format!("{} (0 in the baseline)", full_name(then, name)));
             continue;
         }
         // A figure that was and is zero has no information.
-        let mut runs = pair.baseline.iter().chain(&pair.now);
-        if !runs.all(is_nothing) {
+        if sides.baseline.iter().chain(&sides.now).any(|value| *value != 0.0) {
             let mut figure = figure.clone();
             if let Some((before, after)) = &renamed {
                 figure.subject = format!("{after} against {before}");
             }
-            pairs.push((figure, pair));
+            found.push((figure, sides));
         }
     }
-    let judged: Vec<Pair> = pairs.iter().map(|(_, pair)| pair.clone()).collect();
-    let outcomes = judge(&judged);
-    let compared = pairs
-        .iter()
-        .zip(&outcomes)
-        .map(|((figure, pair), outcome)| Compared::new(figure, pair, outcome));
-    let mut unmatched = unmatched(baseline, now, renamed.as_ref());
+    let mut unmatched = unmatched(&baseline, &now, renamed.as_ref());
     unmatched.extend(nothing);
-    (compared.collect(), unmatched)
+    (found, unmatched)
 }
 
 /// Subjects missing from one side, and figures of common subjects missing from some reports.

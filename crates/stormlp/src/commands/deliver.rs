@@ -18,7 +18,7 @@ use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_matrix::show::{Columns, gdsio_lines};
 use stormlp_mlperf::official::OutputFile;
-use stormlp_show::comparison::{Comparison, Named};
+use stormlp_show::comparison::{Comparison, Named, Terms};
 use stormlp_show::document::Document;
 use stormlp_show::html::{self, Sheet};
 use stormlp_show::{csv, markdown, openmetrics, text};
@@ -419,7 +419,7 @@ impl Delivery {
         let (name, baseline) = self.baseline.as_ref()?;
         let [then, now] = [(name.as_str(), baseline), ("this run", report)]
             .map(|(name, report)| [Named { name, report: &**report }]);
-        Some(Comparison::of(&then, &now, false))
+        Some(Comparison::of(&then, &now, Terms::default()))
     }
 
     /// The report as saved; with a baseline, the comparison is added.

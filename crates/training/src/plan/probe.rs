@@ -12,7 +12,7 @@
 //! with probability α / (i (i + 1)), so that all tests together err with probability at most α.
 
 use crate::plan::train_plan::TrainPlan;
-use stormlp_core::stats::{UncertainMean, mean, population_deviation, welch};
+use stormlp_core::stats::{Shift, UncertainMean, mean, population_deviation};
 
 /// Probability in percent that a certain verdict is correct.
 pub const CONFIDENCE_PERCENT: f64 = 99.0;
@@ -106,7 +106,7 @@ impl ObservedPace {
     fn doubt(&self) -> f64 {
         let limit =
             UncertainMean { value: self.limit, variance: 0.0, degrees_of_freedom: f64::INFINITY };
-        welch(self.seen, limit, 0.0) / 2.0
+        Shift::between(self.seen, limit).probability() / 2.0
     }
 }
 

@@ -1,7 +1,7 @@
 //! How reports of this lane are shown.
 
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{Cost, EpochReport, Measures, TrainReport, TrainResults, contradictions};
+use crate::report::{Measures, TrainReport, TrainResults, contradictions};
 use stormlp_core::report::Ending;
 use stormlp_core::units::GIB;
 use stormlp_show::chart::Group;
@@ -131,33 +131,25 @@ fn outcome(report: &TrainReport, status: String) -> Outcome {
     }
 }
 
-/// Reads a number from the measures of a report or an epoch.
-type Number = fn(&Measures) -> f64;
-
-/// The figures of a run; its epochs show their variation.
+/// The figures of a run.
 fn figures(report: &TrainReport) -> Vec<Figure> {
     let results = &report.results;
-    let mut epochs = results.scored_epochs();
-    epochs.retain(|epoch| epoch.is_whole(&report.plan));
-    let figure = |name, make: fn(f64, &'static str) -> Quantity, unit, number: Number| {
-        let figure = Figure::new("", name, make(number(&results.mean), unit));
-        figure.parts(epochs.iter().map(|epoch| number(&epoch.measures)))
-    };
+    let mean: &Measures = &results.mean;
     let (higher, lower) = (Quantity::higher, Quantity::lower);
     let mut figures = vec![
-        figure("AU", higher, "%", |m| m.au_percent.profile),
-        figure("throughput", higher, "samples/s", |m| m.samples_per_second),
+        Figure::new("", "AU", higher(mean.au_percent.profile, "%")),
+        Figure::throughput("", higher(mean.samples_per_second, "samples/s")),
     ];
     if report.plan.data.folder.is_some() {
-        let read = figure("reading", higher, "MiB/s", |m| m.read_mib_per_second);
-        figures.push(read.or_rates(report.series.iter().map(|named| &named.series)));
+        figures.push(Figure::new("", "reading", higher(mean.read_mib_per_second, "MiB/s")));
     }
+    let waiting = &mean.waiting_seconds;
     figures.extend([
-        figure("storage wait", lower, "s", |m| m.waiting_seconds.storage),
-        figure("CPU wait", lower, "s", |m| m.waiting_seconds.cpu),
-        figure("start-up wait", lower, "s", |m| m.waiting_seconds.startup),
+        Figure::new("", "storage wait", lower(waiting.storage, "s")),
+        Figure::new("", "CPU wait", lower(waiting.cpu, "s")),
+        Figure::new("", "start-up wait", lower(waiting.startup, "s")),
     ]);
-    figures.extend(cpu(report, &epochs));
+    figures.extend(cpu(report));
     let latency = &results.latency;
     let percentiles = [("p99 fetch wait", latency.fetch_wait_us), ("p99 read", latency.read_us)]
         .into_iter()
@@ -170,14 +162,11 @@ fn figures(report: &TrainReport) -> Vec<Figure> {
 }
 
 /// CPU time per GiB read.
-fn cpu(report: &TrainReport, epochs: &[&EpochReport]) -> Option<Figure> {
-    let each = |cost: &Cost| {
-        let gib = cost.bytes_read as f64 / GIB as f64;
-        (gib > 0.0).then(|| (cost.cpu_user_seconds + cost.cpu_system_seconds) / gib)
-    };
-    let value = each(&report.results.cost)?;
-    let figure = Figure::cpu("", value);
-    Some(figure.parts(epochs.iter().filter_map(|epoch| each(&epoch.cost))))
+fn cpu(report: &TrainReport) -> Option<Figure> {
+    let cost = &report.results.cost;
+    let gib = cost.bytes_read as f64 / GIB as f64;
+    let seconds = cost.cpu_user_seconds + cost.cpu_system_seconds;
+    (gib > 0.0).then(|| Figure::cpu("", seconds / gib))
 }
 
 #[cfg(test)]

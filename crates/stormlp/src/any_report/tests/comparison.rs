@@ -4,27 +4,40 @@ use proptest::prelude::*;
 use serde_json::json;
 use stormlp_core::report::Ending;
 use stormlp_matrix::plan::{CellStatus, MatrixReport};
-use stormlp_show::comparison::judge::{Basis, Verdict};
+use stormlp_show::comparison::history::History;
+use stormlp_show::comparison::judge::{Basis, Design, Verdict};
 
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_matrix::show::fixtures::run_of;
-use stormlp_show::comparison::{Compared, Comparison, Named};
+use stormlp_show::comparison::{Compared, Comparison, Named, Terms};
 use stormlp_show::document::Document;
+use stormlp_show::html::{self, Sheet};
 use stormlp_show::text;
 use stormlp_training::show::fixtures;
 
 use crate::any_report::AnyReport;
 
-/// Report names, in the order of the sides.
-const NAMES: [&str; 8] = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"];
-
 fn named(reports: &[AnyReport]) -> Vec<Named<'_>> {
-    let named = reports.iter().zip(NAMES);
-    named.map(|(report, name)| Named { name, report: &**report }).collect()
+    const NAMES: [&str; 8] = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"];
+    let names = NAMES.iter().chain(std::iter::repeat(&"later"));
+    reports.iter().zip(names).map(|(report, name)| Named { name, report: &**report }).collect()
 }
 
 fn compare(baseline: &[AnyReport], now: &[AnyReport]) -> Comparison {
-    Comparison::of(&named(baseline), &named(now), true)
+    let terms = Terms { force: true, ..Terms::default() };
+    Comparison::of(&named(baseline), &named(now), terms)
+}
+
+/// The same reports, started `step` minutes apart from minute `first` on.
+fn started(reports: Vec<AnyReport>, first: usize, step: usize) -> Vec<AnyReport> {
+    let at = |(nth, report): (usize, AnyReport)| {
+        let mut json = serde_json::to_value(&report).unwrap();
+        let minutes = first + nth * step;
+        let (hours, minutes) = (minutes / 60, minutes % 60);
+        json["started_at"] = json!(format!("2026-11-21T{hours:02}:{minutes:02}:00Z"));
+        AnyReport::from_json(&json.to_string()).unwrap()
+    };
+    reports.into_iter().enumerate().map(at).collect()
 }
 
 /// One run per value in GiB.
@@ -61,25 +74,108 @@ fn sets_of_runs_are_distinguished_by_their_variation() {
     assert_eq!(slower.regressions(50.0), Vec::<&Compared>::new());
     let text = shown(&slower);
     assert!(text.contains("over 3 and 3 independent runs"), "{text}");
-    assert!(text.contains("Holm's, 5 %"), "{text}");
+    assert!(text.contains("95 %, for all figures together"), "{text}");
     let faster = compare(&runs(&[18.0, 18.2, 17.8]), &runs(&[20.0, 20.2, 19.8]));
     assert_eq!(faster.verdict, Verdict::Improved);
     let noisy = compare(&runs(&[20.0, 15.0, 25.0]), &runs(&[18.0, 14.0, 22.0]));
-    assert_eq!(noisy.verdict, Verdict::WithinNoise);
-    let few = compare(&runs(&[20.0]), &runs(&[10.0]));
-    assert_eq!(few.verdict, Verdict::TooFewSamples);
+    assert_eq!(noisy.verdict, Verdict::CannotTell);
+    let steady = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[20.1, 20.0, 19.9]));
+    assert_eq!(steady.verdict, Verdict::Same);
+    assert!(steady.sentence.contains("less than 5 % either way"), "{}", steady.sentence);
 }
 
 #[test]
-fn single_runs_are_distinguished_by_variation_within_the_run() {
+fn sides_measured_one_after_the_other_are_recognised() {
+    let rates = [[20.0, 20.2, 19.8], [18.0, 18.2, 17.8]];
+    let [before, now] = rates.map(|rates| runs(&rates));
+    let turns = compare(&started(before.clone(), 0, 10), &started(now.clone(), 5, 10));
+    assert_eq!((turns.design, turns.verdict), (Design::Turns, Verdict::Regressed));
+    let blocks = compare(&started(before, 0, 10), &started(now, 60, 10));
+    assert_eq!((blocks.design, blocks.verdict), (Design::Blocks, Verdict::CannotTell));
+    assert!(blocks.sentence.contains("one side was measured after the other"));
+    assert!(blocks.figures.iter().all(|one| one.interval.is_none()), "{blocks:?}");
+}
+
+#[test]
+fn earlier_reports_of_the_same_work_are_the_noise() {
+    let rates: Vec<f64> = (0..12).map(|n| 20.0 + 0.1 * f64::from(n * 5 % 7)).collect();
+    let mut earlier = started(runs(&rates), 0, 10);
+    let mut elsewhere = run_of(99.0);
+    elsewhere.head.host.hostname = "other".to_string();
+    earlier.push(elsewhere.into());
+    let (then, now) = (runs(&[20.3]), runs(&[17.0]));
+    let named_earlier = named(&earlier);
+    let terms = Terms { earlier: &named_earlier, ..Terms::default() };
+    let comparison = Comparison::of(&named(&then), &named(&now), terms);
+    assert_eq!(comparison.verdict, Verdict::Regressed, "{comparison:?}");
+    assert_eq!((comparison.earlier, comparison.figures[0].basis), (12, Some(Basis::Earlier)));
+    let text = shown(&comparison);
+    assert!(text.contains("the spread of 12 earlier reports"), "{text}");
+    assert!(text.contains("1 of 13 earlier reports do not count"), "{text}");
+}
+
+#[test]
+fn pairs_are_judged_in_their_order_with_their_number() {
+    let rates: Vec<f64> = (0..5).map(|n| 20.0 + 2.0 * f64::from(n)).collect();
+    let slower: Vec<f64> =
+        rates.iter().zip(0..).map(|(x, n)| x * (0.9 + 0.002 * f64::from(n % 2))).collect();
+    let (then, now) = (runs(&rates), runs(&slower));
+    let terms = Terms { pairs: true, ..Terms::default() };
+    let comparison = Comparison::of(&named(&then), &named(&now), terms);
+    assert_eq!(comparison.verdict, Verdict::Regressed, "{comparison:?}");
+    assert_eq!((comparison.pairs, comparison.design), (Some(5), Design::Pairs));
+    assert!(comparison.is_settled());
+    let json = serde_json::to_value(&comparison).unwrap();
+    assert_eq!((&json["pairs"], &json["verdict"]), (&json!(5), &json!("regressed")));
+    for figure in json["figures"].as_array().unwrap() {
+        let ends = figure["interval"].as_array().unwrap();
+        assert!(ends.len() == 2 && ends.iter().all(serde_json::Value::is_number), "{figure}");
+    }
+    // The same reports as sets: the runs of a side differ by more than the sides.
+    assert_eq!(compare(&then, &now).verdict, Verdict::CannotTell);
+    let one = Comparison::of(&named(&then[..1]), &named(&now[..1]), terms);
+    assert_eq!((one.verdict, one.is_settled()), (Verdict::CannotTell, false));
+}
+
+#[test]
+fn a_series_of_reports_shows_since_when_it_is_slower() {
+    let rate = |n: u32| if n < 20 { 20.0 } else { 17.0 } + 0.1 * f64::from(n * 7 % 5);
+    let reports = started(runs(&(0..30).map(rate).collect::<Vec<f64>>()), 0, 30);
+    let history = History::of(&named(&reports), None);
+    let throughput = &history.figures[0];
+    assert_eq!(throughput.changes.len(), 1, "{history:?}");
+    let change = &throughput.changes[0];
+    assert_eq!((change.report, change.verdict), (20, Verdict::Regressed));
+    assert_eq!(change.started_at, "2026-11-21T10:00:00Z");
+    assert!(
+        change.interval[0] < change.change_percent && change.change_percent < change.interval[1]
+    );
+    assert!(history.sentence.starts_with("regressed on 2026-11-21: throughput by 14."));
+    assert_eq!(history.regressions(5.0).len(), 2, "throughput and mean latency");
+    assert!(history.regressions(50.0).is_empty());
+    let page = html::page(vec![Sheet::of_answer(history.document(), history.charts())]);
+    assert!(page.contains("<svg") && page.contains("level"), "{page}");
+    let text = text::render(&history.document(), Some(80));
+    assert!(text.contains('█') && text.contains('▁'), "{text}");
+    assert!(text.lines().count() <= 24 && text.lines().all(|line| line.chars().count() <= 80));
+    let steady = History::of(&named(&reports[..20]), None);
+    assert!(steady.sentence.starts_with("no change in 20 reports"), "{}", steady.sentence);
+    let few = History::of(&named(&reports[..3]), None);
+    assert!(few.warnings[0].contains("it takes 6 or more"), "{few:?}");
+}
+
+#[test]
+fn one_run_a_side_has_a_change_and_no_verdict() {
     let [then, now] = [20.0, 18.0].map(|rate| [course(rate).into()]);
     let slower = compare(&then, &now);
-    assert_eq!(slower.verdict, Verdict::Regressed);
-    assert_eq!(slower.figures[0].basis, Some(Basis::WithinRuns));
-    // A figure with a single value per run has no verdict.
-    assert_eq!(slower.figures[1].verdict, Verdict::TooFewSamples);
+    assert_eq!((slower.verdict, slower.design), (Verdict::CannotTell, Design::OneRun));
+    let change = slower.figures[0].change_percent.unwrap();
+    assert!((change + 10.0).abs() < 0.1, "{change}");
+    assert!(slower.figures.iter().all(|one| one.interval.is_none()));
     let text = shown(&slower);
-    assert!(text.contains("autocorrelation"), "{text}");
+    assert!(text.starts_with("cannot tell: throughput is 10.0 % lower"), "{text}");
+    assert!(text.contains("one run does not show how runs vary"), "{text}");
+    assert!(text.contains("--run 'A' --against 'B'"), "{text}");
 }
 
 #[test]
@@ -125,7 +221,7 @@ fn the_keys_that_scripts_rely_on_are_there() {
     }
     assert!(figure["name"].is_string() && figure["unit"].is_string());
     assert_eq!(figure["higher_is_better"], true);
-    let words = ["improved", "regressed", "within_noise", "too_few_samples"];
+    let words = ["improved", "regressed", "same", "cannot_tell"];
     let verdict = figure["verdict"].as_str().unwrap();
     assert!(words.contains(&verdict), "{verdict}");
     assert!(json.get("mark").is_none());
@@ -139,7 +235,8 @@ fn every_command_has_figures_and_the_same_report_twice_is_identical() {
         let side = [report];
         let same = compare(&side, &side);
         assert!(same.identical && same.sentence.starts_with("identical"));
-        assert_eq!(same.verdict, Verdict::WithinNoise);
+        assert_eq!(same.verdict, Verdict::Same);
+        assert!(same.figures.iter().all(|one| one.interval == Some([0.0, 0.0])));
         assert!(same.figures.len() > 3, "{same:?}");
         assert!(same.differences.is_empty() && same.warnings.is_empty());
         let unchanged = |figure: &Compared| figure.change_percent.is_none_or(|p| p == 0.0);
@@ -174,10 +271,12 @@ fn what_differs_comes_first_where_there_are_many_combinations() {
         report.results.cells.push(other);
         report
     };
-    let text = shown(&compare(&[of(20.0).into()], &[of(18.0).into()]));
+    let side = |rates: [f64; 3]| rates.map(|rate| of(rate).into());
+    let (then, now) = (side([20.0, 20.2, 19.8]), side([18.0, 18.2, 17.8]));
+    let text = shown(&compare(&then, &now));
     let (first, _) = text.split_once("8 threads, depth 1\n").unwrap();
     assert!(first.contains("what differs") && first.contains("16 threads"), "{text}");
-    let alone = shown(&compare(&[course(20.0).into()], &[course(18.0).into()]));
+    let alone = shown(&compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8])));
     assert!(!alone.contains("what differs"), "{alone}");
 }
 
@@ -212,7 +311,7 @@ fn figures_of_nothing_have_no_change_and_break_nothing() {
     assert!(left_out.contains("throughput (0 in the baseline)"), "{left_out}");
     assert!(shown(&comparison).contains("0 in the baseline"));
     let comparison = compare(&[course(20.0).into()], &[nothing.clone().into()]);
-    assert_eq!(comparison.figures[0].verdict, Verdict::Regressed);
+    assert_eq!(comparison.figures[0].change_percent, Some(-100.0));
     numbers_of(&mut nothing).cpu_seconds_per_gib = 0.0;
     let mut other = nothing.clone();
     numbers_of(&mut other).throughput_bytes_per_second = 1.0;

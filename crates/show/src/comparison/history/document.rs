@@ -1,0 +1,222 @@
+//! A series of reports as a document and as charts.
+
+use chrono::DateTime;
+use stormlp_core::stats::mean;
+use stormlp_core::units::counted;
+
+use super::super::document::{between, signed};
+use super::{Change, History, Tracked};
+use crate::chart::{Axis, Chart, Group, Line, Scale};
+use crate::document::{Cell, Column, Document, Quantity, Section, Table};
+use crate::numbers::short;
+use crate::records::Records;
+
+/// Maximum number of changes in a table; the JSON has all.
+const MOST_CHANGES: usize = 12;
+/// Maximum number of combinations drawn on a terminal; a page draws all.
+const MOST_DRAWN: usize = 6;
+/// Width of a drawn series on a terminal.
+const DRAWN_WIDTH: usize = 48;
+/// Heights of a drawn value.
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const SECONDS_A_DAY: f64 = 86_400.0;
+
+/// Source of each record column in a change.
+const RECORDS: [(&str, &str); 9] = [
+    ("name", "/name"),
+    ("unit", "/unit"),
+    ("started_at", "/change/started_at"),
+    ("file", "/change/file"),
+    ("before", "/change/before"),
+    ("after", "/change/after"),
+    ("change_percent", "/change/change_percent"),
+    ("interval_low", "/change/interval/0"),
+    ("interval_high", "/change/interval/1"),
+];
+
+impl History {
+    /// The columns of its records.
+    pub fn record_columns() -> Vec<&'static str> {
+        RECORDS.iter().map(|(name, _)| *name).collect()
+    }
+
+    pub(super) fn in_a_sentence(&self) -> String {
+        let reports = counted(self.reports.len() as u64, "report");
+        match self.last_change() {
+            None => format!("no change in {reports}{}", self.span()),
+            Some((figure, change)) => {
+                let all: usize = self.figures.iter().map(|one| one.changes.len()).sum();
+                format!(
+                    "{} on {}: {} by {:.1} % (between {}{}); {} in {reports}",
+                    change.verdict.words(),
+                    day(&change.started_at),
+                    figure.figure,
+                    change.change_percent.abs(),
+                    between(change.interval),
+                    subject(figure),
+                    counted(all as u64, "change"),
+                )
+            }
+        }
+    }
+
+    /// The last change; of several at one report the largest, preferably of a headline figure.
+    fn last_change(&self) -> Option<(&Tracked, &Change)> {
+        let last = self.figures.iter().filter_map(|one| Some((one, one.changes.last()?)));
+        last.max_by(|(one, a), (other, b)| {
+            let key = |figure: &Tracked, change: &Change| (change.report, figure.headline);
+            let size = |change: &Change| change.change_percent.abs();
+            key(one, a).cmp(&key(other, b)).then(size(a).total_cmp(&size(b)))
+        })
+    }
+
+    /// From when to when the reports are.
+    fn span(&self) -> String {
+        match (self.reports.first(), self.reports.last()) {
+            (Some(first), Some(last)) if self.reports.len() > 1 => {
+                format!(" from {} to {}", day(&first.started_at), day(&last.started_at))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The series for a reader: every change, and how the headline figures went.
+    pub fn document(&self) -> Document {
+        let mut document = Document::new(&self.sentence);
+        document.closing = Some(self.sentence.clone());
+        if let Some(last) = self.reports.last() {
+            document.facts.add("work", &last.command);
+            document.facts.add("host", format!("{} (Linux {})", last.hostname, last.kernel));
+        }
+        let rows: Vec<(&Tracked, &Change)> = self.newest_first();
+        if !rows.is_empty() {
+            document.sections.push(changes(&rows));
+        }
+        let headlines: Vec<&Tracked> = self.figures.iter().filter(|one| one.headline).collect();
+        let drawn = headlines.iter().take(MOST_DRAWN).filter(|one| one.values.len() > 1);
+        let mut lines: Vec<String> = drawn.map(|one| drawn_line(one)).collect();
+        if headlines.len() > MOST_DRAWN {
+            let left = headlines.len() - MOST_DRAWN;
+            lines.push(format!("and {left} more, which --format html draws"));
+        }
+        document.section("", None).lines = lines;
+        document.warnings.clone_from(&self.warnings);
+        let units = self.newest_first().into_iter().map(|(figure, change)| {
+            serde_json::json!({"name": figure.name, "unit": figure.unit, "change": change})
+        });
+        document.records = Records::new(&(), units, &RECORDS);
+        document
+    }
+
+    fn newest_first(&self) -> Vec<(&Tracked, &Change)> {
+        let of = |one| move |change| (one, change);
+        let mut rows: Vec<(&Tracked, &Change)> =
+            self.figures.iter().flat_map(|one| one.changes.iter().map(of(one))).collect();
+        rows.sort_by_key(|(_, change)| std::cmp::Reverse(change.report));
+        rows
+    }
+
+    /// The figures over time, with their levels.
+    pub fn charts(&self) -> Vec<Group> {
+        let days = days(&self.reports.iter().map(|one| &*one.started_at).collect::<Vec<_>>());
+        let mut group = Group::new("Over all reports");
+        for figure in self.figures.iter().filter(|one| one.headline || !one.changes.is_empty()) {
+            group.add(&figure.name, chart(figure, &days), "it takes two reports or more");
+        }
+        vec![group]
+    }
+}
+
+fn changes(rows: &[(&Tracked, &Change)]) -> Section {
+    let mut table = Table::new([
+        Column::words("since", 0),
+        Column::words("figure", 0),
+        Column::words("unit", 1),
+        Column::numbers("before", 1),
+        Column::numbers("after", 1),
+        Column::numbers("change", 0),
+        Column::words("between", 0),
+        Column::words("verdict", 0),
+    ]);
+    for (figure, change) in rows.iter().take(MOST_CHANGES) {
+        let number = |value| Cell::from(Quantity::neutral(value, figure.unit));
+        let row = vec![
+            day(&change.started_at).into(),
+            figure.name.as_str().into(),
+            figure.unit.into(),
+            number(change.before),
+            number(change.after),
+            signed(change.change_percent).into(),
+            between(change.interval).into(),
+            change.verdict.words().into(),
+        ];
+        table.row(format!("{} {}", change.report, figure.name), row);
+    }
+    let left = rows.len().saturating_sub(MOST_CHANGES);
+    Section {
+        table: Some(table),
+        lines: (left > 0).then(|| format!("and {left} earlier ones")).into_iter().collect(),
+        ..Section::default()
+    }
+}
+
+/// A series in one line: `throughput ▅▆▅▁▁ 0.26 to 0.31 GiB/s`.
+fn drawn_line(figure: &Tracked) -> String {
+    let (values, unit) = (&figure.values, figure.unit);
+    let width = values.len().min(DRAWN_WIDTH);
+    let means: Vec<f64> = (0..width)
+        .map(|nth| {
+            let place = |nth: usize| nth * values.len() / width;
+            mean(&values[place(nth)..place(nth + 1)])
+        })
+        .collect();
+    let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let height = |value: &f64| {
+        let share = if most > least { (value - least) / (most - least) } else { 0.5 };
+        HEIGHTS[((share * HEIGHTS.len() as f64) as usize).min(HEIGHTS.len() - 1)]
+    };
+    let drawn: String = means.iter().map(height).collect();
+    format!("{} {drawn} {} to {} {unit}", figure.name, short(least), short(most))
+}
+
+fn chart(figure: &Tracked, days: &[f64]) -> Option<Chart> {
+    let points = days.iter().copied().zip(figure.values.iter().copied());
+    let last = days.last().copied()?;
+    let at = |report: usize| days.get(report).copied().unwrap_or(last);
+    let mut bounds: Vec<usize> = vec![0];
+    bounds.extend(figure.changes.iter().map(|change| change.report));
+    let ends = bounds.iter().skip(1).copied().chain([figure.values.len()]);
+    let levels = bounds.iter().zip(ends).map(|(from, to)| {
+        let level = mean(&figure.values[*from..to]);
+        ((at(*from), at(to)), level)
+    });
+    let lines = vec![Line::new(figure.figure, points), Line::steps("level", levels)];
+    let (x, y) = (Axis::new("days", Scale::Linear), Axis::new(figure.unit, Scale::Linear));
+    let marks =
+        figure.changes.iter().map(|change| (at(change.report), signed(change.change_percent)));
+    let chart = Chart::lines(&figure.name, x, y, lines)?;
+    Some(chart.marks(marks.collect()))
+}
+
+/// Days of each start since the first; the places in the series if a time cannot be read.
+fn days(starts: &[&str]) -> Vec<f64> {
+    let read = |start: &&str| Some(DateTime::parse_from_rfc3339(start).ok()?.timestamp() as f64);
+    let seconds: Option<Vec<f64>> = starts.iter().map(read).collect();
+    match seconds.as_deref() {
+        Some([first, rest @ ..]) => {
+            let since = |second: &f64| (second - first) / SECONDS_A_DAY;
+            [0.0].into_iter().chain(rest.iter().map(since)).collect()
+        }
+        _ => (0..starts.len()).map(|nth| nth as f64).collect(),
+    }
+}
+
+/// The day of a time in RFC 3339.
+fn day(time: &str) -> &str {
+    time.split('T').next().unwrap_or(time)
+}
+
+fn subject(figure: &Tracked) -> String {
+    if figure.subject.is_empty() { String::new() } else { format!("; {}", figure.subject) }
+}

@@ -1,0 +1,308 @@
+//! The folder of a comparison of two commands: its request, and the runs of every pair.
+//!
+//! ```text
+//! compare-20261121-072500/request.json      what is compared
+//!                         comparison.json   the answer so far
+//!                         pair-01/run/      output and report of the baseline's run
+//!                         pair-01/against/  of the other's
+//! ```
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use stormlp_core::failure::Failure;
+use stormlp_core::mt19937::Mt19937;
+use stormlp_core::sequential::MOST_PAIRS;
+use stormlp_core::units::counted;
+use stormlp_hosts::session::Session;
+use stormlp_show::comparison::Comparison;
+use stormlp_transfer::storage;
+
+use super::Saved;
+use crate::commands::saved;
+use stormlp_hosts::saver::results_folder;
+
+/// The version of the request's format.
+const FORMAT_VERSION: u32 = 1;
+
+/// What is compared.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Request {
+    pub(super) format_version: u32,
+    /// The command of the baseline.
+    pub(super) run: String,
+    /// The command that is compared with it.
+    pub(super) against: String,
+    /// The commands before every run.
+    pub(super) setup: Vec<String>,
+    /// The least change that matters; `None` for that of each figure.
+    pub(super) effect_percent: Option<f64>,
+    /// Whether the work may differ.
+    pub(super) force: bool,
+    /// The seed of the random order.
+    pub(super) seed: u32,
+    /// When the comparison started, RFC 3339 in UTC.
+    pub(super) started_at: String,
+}
+
+/// A side of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The baseline: `--run`.
+    Run,
+    /// The other: `--against`.
+    Against,
+}
+
+impl Side {
+    /// Its option and folder.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Against => "against",
+        }
+    }
+}
+
+impl Request {
+    /// A request that starts now, without commands.
+    pub(super) fn new(session: &Session) -> Self {
+        let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self {
+            format_version: FORMAT_VERSION,
+            run: String::new(),
+            against: String::new(),
+            setup: Vec::new(),
+            effect_percent: None,
+            force: false,
+            seed: clock.map_or(0, |since| since.subsec_nanos()),
+            started_at: session.started_at(),
+        }
+    }
+
+    /// The command of a side.
+    pub(super) fn command(&self, side: Side) -> &str {
+        match side {
+            Side::Run => &self.run,
+            Side::Against => &self.against,
+        }
+    }
+
+    /// The order within a pair, the first of which is 0. Two pairs are a block, in the order ABBA or
+    /// BAAB at random: a steady drift of the machine cancels out in it.
+    pub(super) fn order(&self, pair: usize) -> [Side; 2] {
+        let mut random = Mt19937::new(self.seed);
+        let mut draws = (0..=pair / 2).map(|_| random.next_u32().is_multiple_of(2));
+        let baseline_first = draws.next_back().unwrap_or(true) == pair.is_multiple_of(2);
+        if baseline_first { [Side::Run, Side::Against] } else { [Side::Against, Side::Run] }
+    }
+
+    /// Rejects commands whose report would not be found.
+    fn check(&self) -> Result<(), Failure> {
+        for side in [Side::Run, Side::Against] {
+            let command = self.command(side);
+            let given =
+                |option: &&str| command.split_whitespace().any(|word| word.starts_with(*option));
+            if let Some(option) = ["--results-dir", "--dry-run"].iter().find(|option| given(option))
+            {
+                let name = side.name();
+                let message = format!("--{name} has {option}, and its report is kept by compare");
+                let help = format!("leave out {option} there; compare has --results-dir, too");
+                return Err(Failure::usage(message).with_help(help));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a comparison.
+#[derive(Debug)]
+pub(super) struct Folder {
+    place: PathBuf,
+    pub(super) request: Request,
+}
+
+impl Folder {
+    /// Creates the folder of a new comparison in `results`.
+    ///
+    /// # Errors
+    /// With exit code 2 if a command leaves its report elsewhere, and 4 if the folder cannot be
+    /// created.
+    pub(super) fn create(
+        results: Option<&Path>,
+        request: Request,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        request.check()?;
+        let results = results.map_or_else(results_folder, Path::to_path_buf);
+        let stem = format!("compare-{}", session.file_stamp());
+        let place = new_folder(&results, &stem)
+            .with_context(|| format!("cannot make a folder in {}", results.display()))
+            .map_err(|error| {
+                let help = "name a folder that you may write to: --results-dir DIR";
+                Failure::machine(error).with_help(help)
+            })?;
+        let folder = Self { place, request };
+        folder.write("request.json", &folder.request)?;
+        Ok(folder)
+    }
+
+    /// The folder of an earlier comparison.
+    ///
+    /// # Errors
+    /// With exit code 4 if it is not one, and 3 if a newer stormlp made it.
+    pub(super) fn resume(place: &Path) -> Result<Self, Failure> {
+        let file = place.join("request.json");
+        let help = "name the folder that `stormlp compare --run` printed";
+        let request: Request = fs::read(&file)
+            .map_err(anyhow::Error::new)
+            .and_then(|json| Ok(serde_json::from_slice(&json)?))
+            .with_context(|| format!("cannot read {}", file.display()))
+            .map_err(|error| Failure::machine(error).with_help(help))?;
+        if request.format_version > FORMAT_VERSION {
+            let message = format!("{} was made by a newer stormlp", file.display());
+            return Err(Failure::no_plan(anyhow::anyhow!(message)).with_help("use that version"));
+        }
+        request.check()?;
+        let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_path_buf());
+        Ok(Self { place, request })
+    }
+
+    /// Where it is.
+    pub(super) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// The folder of a side's run in a pair, the first of which is 0.
+    pub(super) fn of_run(&self, pair: usize, side: Side) -> PathBuf {
+        self.of_pair(pair).join(side.name())
+    }
+
+    fn of_pair(&self, pair: usize) -> PathBuf {
+        self.place.join(format!("pair-{:02}", pair + 1))
+    }
+
+    /// The complete pairs from the first on. A pair that was cut off is kept under another name and
+    /// measured again: only neighbours are a pair.
+    ///
+    /// # Errors
+    /// If a report cannot be read, or a folder not be renamed.
+    pub(super) fn pairs(&self) -> Result<Vec<[Saved; 2]>, Failure> {
+        let mut pairs = Vec::new();
+        while pairs.len() < MOST_PAIRS {
+            let nth = pairs.len();
+            let pair = self.of_pair(nth);
+            if !pair.is_dir() {
+                break;
+            }
+            let read = |side| self.report(nth, side);
+            if let (Ok(run), Ok(against)) = (read(Side::Run), read(Side::Against)) {
+                pairs.push([run, against]);
+                continue;
+            }
+            self.set_aside(&pair)?;
+            break;
+        }
+        Ok(pairs)
+    }
+
+    fn set_aside(&self, pair: &Path) -> Result<(), Failure> {
+        let name = |nth: u32| {
+            let mut name = pair.as_os_str().to_os_string();
+            name.push(format!("-cut-{nth}"));
+            PathBuf::from(name)
+        };
+        let free = (1..).map(name).find(|place| !place.exists());
+        free.map_or(Ok(()), |free| fs::rename(pair, free))
+            .with_context(|| format!("cannot rename {}", pair.display()))
+            .map_err(Failure::machine)
+    }
+
+    /// The complete report of a run.
+    ///
+    /// # Errors
+    /// With exit code 3 if the command left none, several, or one that is not complete.
+    pub(super) fn report(&self, pair: usize, side: Side) -> Result<Saved, Failure> {
+        let folder = self.of_run(pair, side);
+        let command = self.request.command(side);
+        let wrong = |what: &str| {
+            let message =
+                format!("--{} left {what} in {}: {command}", side.name(), folder.display());
+            let help = "a command runs `stormlp gds`, `train` or `checkpoint` once, and leaves its \
+                        report where STORMLP_RESULTS_DIR says";
+            Failure::no_plan(anyhow::anyhow!(message)).with_help(help)
+        };
+        let files = saved::files(&folder).map_err(|_| wrong("no report"))?;
+        let [file] = files.as_slice() else {
+            return Err(wrong(&counted(files.len() as u64, "report")));
+        };
+        let report = saved::any(file)?;
+        if *report.ending() != stormlp_core::report::Ending::Complete {
+            return Err(wrong("an incomplete report"));
+        }
+        let name = file.strip_prefix(&self.place).unwrap_or(file).display().to_string();
+        Ok((name, report))
+    }
+
+    /// Keeps the answer so far.
+    ///
+    /// # Errors
+    /// With exit code 4 if it cannot be written.
+    pub(super) fn keep(&self, comparison: &Comparison) -> Result<(), Failure> {
+        self.write("comparison.json", comparison)
+    }
+
+    fn write(&self, name: &str, value: &impl Serialize) -> Result<(), Failure> {
+        let path = self.place.join(name);
+        let json = serde_json::to_vec_pretty(value).context("a comparison is plain data")?;
+        storage::write_atomically(&path, &json)
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(Failure::machine)
+    }
+}
+
+/// Creates a folder called `stem` in `results`, or with a number appended, and returns its full path.
+fn new_folder(results: &Path, stem: &str) -> std::io::Result<PathBuf> {
+    fs::create_dir_all(results)?;
+    let results = fs::canonicalize(results)?;
+    let mut attempt = 1;
+    loop {
+        let name = if attempt == 1 { stem.to_string() } else { format!("{stem}-{attempt}") };
+        match fs::create_dir(results.join(&name)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => attempt += 1,
+            made => return made.map(|()| results.join(&name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_two_pairs_are_balanced_and_begin_at_random() {
+        let request = |seed| Request {
+            format_version: 1,
+            run: String::new(),
+            against: String::new(),
+            setup: Vec::new(),
+            effect_percent: None,
+            force: false,
+            seed,
+            started_at: String::new(),
+        };
+        let mut first = 0;
+        for seed in 0..100 {
+            let request = request(seed);
+            for block in 0..7 {
+                assert_ne!(request.order(2 * block), request.order(2 * block + 1));
+                assert_eq!(request.order(block), request.order(block));
+                first += usize::from(request.order(2 * block)[0] == Side::Run);
+            }
+        }
+        assert!((280..420).contains(&first), "{first} of 700 blocks");
+    }
+}

@@ -1,0 +1,306 @@
+//! `stormlp compare`: whether saved reports, or the runs of two commands, differ.
+
+mod kept;
+mod process;
+mod turns;
+
+use std::path::PathBuf;
+
+use crate::any_report::AnyReport;
+use stormlp_core::units::counted;
+use stormlp_show::comparison::history::History;
+use stormlp_show::comparison::judge::Verdict;
+use stormlp_show::comparison::{Comparison, Named, Terms};
+use stormlp_show::html::Sheet;
+
+use self::kept::{Folder, Request};
+use super::deliver::{Answer, AnswerArgs};
+use super::saved;
+use crate::output;
+use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
+
+/// Arguments of `stormlp compare`.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "stormlp compare [OPTIONS] --run CMD --against CMD\n       \
+        stormlp compare [OPTIONS] --resume DIR\n       \
+        stormlp compare [OPTIONS] BASELINE NOW\n       \
+        stormlp compare [OPTIONS] BASELINE... -- NOW...\n       \
+        stormlp compare [OPTIONS] --history DIR",
+    after_help = "\
+Examples:
+  stormlp compare --run './old gds --path cpu' --against './new gds --path cpu'
+                                            runs both commands in turns until the answer is clear
+  stormlp compare a1 a2 a3 -- b1 b2 b3      runs of the same work that were taken in turns: a b a b
+  stormlp compare --history nightly/        since when a series of reports is faster or slower
+  stormlp compare --fail-on-regression 5 nightly/ today/ --history nightly/
+                                            exit code 7 if a figure is 5 % worse
+
+A figure improved or regressed if the 95 % interval of its change excludes 0, and is the same if the
+interval is within the least change that matters. One run does not show how runs vary: nobody can
+tell then. See docs/compare.md."
+)]
+pub(crate) struct Args {
+    /// Baseline reports, their folders, or folders of such folders; two places without -- are
+    /// baseline and current
+    #[arg(value_name = "BASELINE", required_unless_present_any = ["run", "resume", "history"])]
+    baseline: Vec<PathBuf>,
+
+    /// Current reports
+    #[arg(value_name = "NOW", last = true)]
+    now: Vec<PathBuf>,
+
+    /// Command to measure as the baseline, for the shell; `stormlp` in it is this executable
+    #[arg(long, value_name = "CMD", requires = "against", conflicts_with_all = ["baseline", "now"])]
+    run: Option<String>,
+
+    /// Command to compare it with, run in turns with it
+    #[arg(long, value_name = "CMD", requires = "run")]
+    against: Option<String>,
+
+    /// Command before every run, with STORMLP_SIDE set to run or against; repeatable
+    #[arg(long, value_name = "CMD", requires = "run")]
+    setup: Vec<String>,
+
+    /// Continue the comparison of --run and --against that was kept in this folder
+    #[arg(long, value_name = "DIR",
+          conflicts_with_all = ["baseline", "now", "run", "against", "setup", "effect", "force"])]
+    resume: Option<PathBuf>,
+
+    /// Folder for the reports of --run and --against [default: $STORMLP_RESULTS_DIR, else
+    /// stormlp-results]
+    #[arg(long, value_name = "DIR", requires = "run")]
+    results_dir: Option<PathBuf>,
+
+    /// Folder of earlier reports: their noise for two sides, or alone, since when they changed
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["run", "resume"])]
+    history: Option<PathBuf>,
+
+    /// Least change that matters, in percent, for every figure [default: 5; 10 for percentiles and
+    /// CPU time]
+    #[arg(long, value_name = "PCT", value_parser = percent, allow_negative_numbers = true)]
+    effect: Option<f64>,
+
+    /// Compare even if the work differs, with a warning
+    #[arg(long)]
+    force: bool,
+
+    /// Exit with code 7 if a figure is certainly worse, by at least this percentage, or if
+    /// something measured in the baseline failed or is incomplete
+    #[arg(long, value_name = "PCT", value_parser = percent, allow_negative_numbers = true)]
+    fail_on_regression: Option<f64>,
+
+    #[command(flatten)]
+    answer: AnswerArgs,
+}
+
+impl Args {
+    /// Whether it runs commands, whose results a signal must not lose.
+    pub(crate) fn keeps_what_it_has(&self) -> bool {
+        self.run.is_some() || self.resume.is_some()
+    }
+}
+
+/// Compares reports or commands.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let gate = args.fail_on_regression;
+    match (&args.run, &args.against, &args.resume, &args.history) {
+        (Some(run), Some(against), ..) => {
+            let answer = args.answer.open(&Comparison::record_columns())?;
+            let request = Request {
+                run: run.clone(),
+                against: against.clone(),
+                setup: args.setup.clone(),
+                effect_percent: args.effect,
+                force: args.force,
+                ..Request::new(session)
+            };
+            let folder = Folder::create(args.results_dir.as_deref(), request, session)?;
+            in_turns(&folder, &answer, gate, session)
+        }
+        (_, _, Some(place), _) => {
+            let answer = args.answer.open(&Comparison::record_columns())?;
+            in_turns(&Folder::resume(place)?, &answer, gate, session)
+        }
+        (_, _, _, Some(place)) if args.baseline.is_empty() && args.now.is_empty() => {
+            let answer = args.answer.open(&History::record_columns())?;
+            over_time(place.clone(), args.effect, &answer, gate)
+        }
+        _ => saved_reports(args),
+    }
+}
+
+/// Compares the runs of two commands. The answer so far is printed however it ends.
+fn in_turns(
+    folder: &Folder,
+    answer: &Answer,
+    gate: Option<f64>,
+    session: &Session,
+) -> Result<(), Failure> {
+    let (comparison, ended) = turns::compare(folder, session);
+    let printed = comparison
+        .as_ref()
+        .map_or(Ok(()), |comparison| answer.write(comparison, &comparison.document()));
+    if !session.quiet {
+        output::say(format!("reports: {}", folder.place().display()));
+    }
+    ended?;
+    printed?;
+    match (gate, &comparison) {
+        (Some(percent), Some(comparison)) => fail_beyond(percent, comparison),
+        _ => Ok(()),
+    }
+}
+
+/// Finds the changes in a series of reports.
+fn over_time(
+    place: PathBuf,
+    effect: Option<f64>,
+    answer: &Answer,
+    gate: Option<f64>,
+) -> Result<(), Failure> {
+    let reports = read(&[place])?;
+    let history = History::of(&named(&reports), effect.map(|percent| percent / 100.0));
+    let document = history.document();
+    answer
+        .write_with(&history, &document, || Sheet::of_answer(document.clone(), history.charts()))?;
+    let Some(percent) = gate else {
+        return Ok(());
+    };
+    match history.regressions(percent).first() {
+        None => Ok(()),
+        Some((figure, change)) => Err(Failure::regressed(format!(
+            "{} got worse by {:.1} % and has not recovered, since {}",
+            figure.name,
+            change.change_percent.abs(),
+            change.started_at
+        ))),
+    }
+}
+
+/// Compares saved reports.
+fn saved_reports(args: Args) -> Result<(), Failure> {
+    let (baseline, now) = sides(args.baseline, args.now)?;
+    let answer = args.answer.open(&Comparison::record_columns())?;
+    let (baseline, now) = (read(&baseline)?, read(&now)?);
+    let earlier = read(args.history.as_slice())?;
+    check_kinds(&baseline, &now)?;
+    let terms = Terms {
+        force: args.force,
+        effect: args.effect.map(|percent| percent / 100.0),
+        earlier: &named(&earlier),
+        pairs: false,
+    };
+    let comparison = Comparison::of(&named(&baseline), &named(&now), terms);
+    if let Some(words) = comparison.difference_words().filter(|_| !args.force) {
+        let help = "compare runs of the same options, or add --force to compare them anyway";
+        return Err(Failure::no_plan(anyhow::anyhow!("{words}")).with_help(help));
+    }
+    if comparison.figures.is_empty() {
+        let help = "name reports that measured the same";
+        let sentence = &comparison.sentence;
+        return Err(Failure::no_plan(anyhow::anyhow!("{sentence}")).with_help(help));
+    }
+    answer.write(&comparison, &comparison.document())?;
+    args.fail_on_regression.map_or(Ok(()), |percent| fail_beyond(percent, &comparison))
+}
+
+/// The paths of both sides: without `--`, two paths are one for each side.
+fn sides(
+    mut baseline: Vec<PathBuf>,
+    now: Vec<PathBuf>,
+) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
+    // After `--`, everything is a path.
+    let mut places = now.iter().map(|place| place.to_string_lossy());
+    if let Some(option) = places.find(|place| place.starts_with("--")) {
+        let message = format!("{option} comes after --, where only paths are allowed");
+        return Err(Failure::usage(message).with_help("give options before the paths"));
+    }
+    match (now.is_empty(), baseline.len()) {
+        (false, _) => Ok((baseline, now)),
+        (true, 2) => {
+            let now = baseline.split_off(1);
+            Ok((baseline, now))
+        }
+        (true, count) => Err(Failure::usage(format!(
+            "a comparison has two sides, and {} without -- could be either",
+            counted(count as u64, "place")
+        ))
+        .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW...")),
+    }
+}
+
+/// A report and its file.
+type Saved = (String, AnyReport);
+
+/// Reads every report in `places`.
+fn read(places: &[PathBuf]) -> Result<Vec<Saved>, Failure> {
+    let mut reports = Vec::new();
+    for place in places {
+        for file in saved::files(place)? {
+            let report = saved::any(&file)?;
+            reports.push((file.display().to_string(), report));
+        }
+    }
+    Ok(reports)
+}
+
+fn named(side: &[Saved]) -> Vec<Named<'_>> {
+    let named = side.iter().map(|(name, report)| Named { name, report: &**report });
+    named.collect()
+}
+
+/// Rejects reports of different commands, which have no metric in common.
+fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
+    let mut all = baseline.iter().chain(now);
+    let Some((first, report)) = all.next() else {
+        return Ok(());
+    };
+    let kind = report.head().kind;
+    match all.find(|(_, report)| report.head().kind != kind) {
+        None => Ok(()),
+        Some((other, report)) => Err(Failure::no_plan(anyhow::anyhow!(
+            "nothing to compare: {first} is the report of `stormlp {}`, and {other} of `stormlp {}`",
+            kind.name(),
+            report.head().kind.name()
+        ))
+        .with_help("compare reports of the same command; `stormlp report DIR` lists the reports \
+                    in a folder")),
+    }
+}
+
+/// Exit code 7 if a metric regressed by `percent` or more, or if something measured in the baseline
+/// failed.
+fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
+    if let Some((first, others)) = comparison.broken.split_first() {
+        let besides = match others.len() {
+            0 => String::new(),
+            others => format!("; see the warnings for {others} more"),
+        };
+        return Err(Failure::regressed(format!("{first}{besides}")));
+    }
+    if comparison.verdict == Verdict::CannotTell {
+        output::say("warning: --fail-on-regression has no effect: nobody can tell from these runs");
+    }
+    let worse = comparison.regressions(percent);
+    match worse.first() {
+        None => Ok(()),
+        Some(worst) => Err(Failure::regressed(format!(
+            "{} of {} figures got worse by {percent} % or more; the worst: {}{}",
+            worse.len(),
+            comparison.figures.len(),
+            worst.name,
+            worst
+                .change_percent
+                .map_or(String::new(), |change| format!(" by {:.1} %", change.abs()))
+        ))),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim_end_matches('%').trim_end().parse().ok();
+    number
+        .filter(|number| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| format!("`{text}` is not a percentage: use a number such as 5"))
+}

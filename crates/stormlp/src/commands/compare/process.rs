@@ -1,0 +1,62 @@
+//! Runs a command of a comparison in a shell, until it ends or the user stops it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use stormlp_core::stop::StopToken;
+
+/// Interval between looks whether the command ended: rare enough not to disturb it.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a stopped command may take to save its results.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs `command` with additional `variables`; its output goes to `stdout` and `stderr` in `folder`.
+///
+/// It has a process group of its own, so that Ctrl-C on a terminal reaches it from here, once, with
+/// all that it started.
+///
+/// # Errors
+/// If a file cannot be written or the shell cannot be started.
+pub(super) fn run(
+    command: &str,
+    variables: &[(&str, OsString)],
+    folder: &Path,
+    stop: &StopToken,
+) -> io::Result<ExitStatus> {
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(File::create(folder.join("stdout"))?)
+        .stderr(File::create(folder.join("stderr"))?)
+        .process_group(0)
+        .spawn()?;
+    let mut stopped: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        match stopped {
+            None if stop.is_stopped() => {
+                signal(&child, Signal::INT);
+                stopped = Some(Instant::now());
+            }
+            Some(since) if since.elapsed() > PATIENCE => signal(&child, Signal::KILL),
+            _ => {}
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Sends a signal to a command and all it started. One that has just ended needs none.
+fn signal(child: &Child, signal: Signal) {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let _ = id.map(|id| kill_process_group(id, signal));
+}
