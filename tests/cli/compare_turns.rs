@@ -34,6 +34,8 @@ fn scripts(folder: &Path) -> Value {
     cell["throughput_bytes_per_second"] = json!("@RATE@");
     // Otherwise it would have to fit the rate.
     cell["duration_seconds"] = json!(0);
+    cell["first_done_seconds"] = json!(0);
+    cell["last_done_seconds"] = json!(0);
     fs::write(folder.join("template"), report.to_string()).unwrap();
     fs::write(folder.join("fake"), FAKE).unwrap();
     report

@@ -54,12 +54,12 @@ impl Comparison {
         document.mark.clone_from(&self.mark);
         document.closing = Some(self.sentence.clone());
         document.caveat = self.difference_words().map(|words| format!("{words}; compared anyway"));
-        let side = |sources: &[Source]| match self.pairs {
-            None => side(sources),
-            Some(_) => command_of(sources),
+        let [baseline, now] = match self.pairs {
+            None => [side(&self.baseline), side(&self.value)],
+            Some(_) => commands(&self.baseline, &self.value),
         };
-        document.facts.add("baseline", side(&self.baseline));
-        document.facts.add("now", side(&self.value));
+        document.facts.add("baseline", baseline);
+        document.facts.add("now", now);
         self.add_test(&mut document.facts);
         document.sections = self.sections("");
         document.warnings.clone_from(&self.warnings);
@@ -290,23 +290,21 @@ fn title_of(parts: [&str; 2]) -> String {
 fn table(figures: &[Compared]) -> Table {
     let mut table = Table::new([
         Column::words("figure", 0),
-        Column::words("unit", 0),
         Column::numbers("baseline", 0),
         Column::numbers("now", 0),
         Column::numbers("change", 0),
-        Column::words("between", 0),
+        Column::words("interval, %", 0),
         Column::words("runs", 2),
         Column::words("verdict", 0),
     ]);
     for figure in figures {
         let number = |value| Cell::from(Quantity::neutral(value, figure.unit));
         let row = vec![
-            figure.figure.into(),
-            figure.unit.into(),
+            format!("{}, {}", figure.figure, figure.unit).into(),
             number(figure.baseline),
             number(figure.value),
             figure.change_percent.map_or("-".to_string(), signed).into(),
-            figure.interval.map_or("-".to_string(), between).into(),
+            figure.interval.map_or("-".to_string(), |ends| ends_of(ends, "to", "")).into(),
             format!("{}, {}", figure.baseline_samples, figure.value_samples).into(),
             figure.verdict.words().into(),
         ];
@@ -316,15 +314,26 @@ fn table(figures: &[Compared]) -> Table {
 }
 
 pub(super) fn signed(percent: f64) -> String {
-    format!("{percent:+.1} %")
+    format!("{:+.1} %", tenths(percent))
+}
+
+/// Rounded to a tenth, without a negative zero.
+fn tenths(percent: f64) -> f64 {
+    (percent * 10.0).round() / 10.0 + 0.0
 }
 
 /// Both ends of an interval in percent.
-pub(super) fn between([low, high]: [f64; 2]) -> String {
+pub(super) fn between(ends: [f64; 2]) -> String {
+    ends_of(ends, "and", " %")
+}
+
+/// Both ends of an interval, with a word between them and the unit after them.
+fn ends_of([low, high]: [f64; 2], word: &str, unit: &str) -> String {
+    let low = tenths(low);
     if high < MOST_PERCENT {
-        format!("{low:+.1} and {high:+.1} %")
+        format!("{low:+.1} {word} {:+.1}{unit}", tenths(high))
     } else {
-        format!("{low:+.1} % and any more")
+        format!("{low:+.1}{unit} and any more")
     }
 }
 
@@ -354,10 +363,24 @@ fn place(figure: &Compared) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
-/// The command of a side, whose runs are all alike.
-fn command_of(sources: &[Source]) -> String {
-    let command = sources.first().map_or("", |one| &*one.command);
-    format!("{command}, on {}", machines(sources))
+/// The commands of both sides, whose runs are all alike. The program's folder and the machine are named
+/// where they differ.
+fn commands(baseline: &[Source], now: &[Source]) -> [String; 2] {
+    let words = |side: &[Source]| {
+        let command = side.first().map_or("", |one| &*one.command);
+        let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
+        (program.to_string(), rest.to_string())
+    };
+    let ((program, before), (other, after)) = (words(baseline), words(now));
+    let (machine, second) = (machines(baseline), machines(now));
+    let [name, other] = if program == other {
+        let name = program.rsplit('/').next().unwrap_or_default().to_string();
+        [name.clone(), name]
+    } else {
+        [program, other]
+    };
+    let place = if second == machine { String::new() } else { format!(", on {second}") };
+    [format!("{name} {before}, on {machine}"), format!("{other} {after}{place}")]
 }
 
 /// The machines of a side as text.
