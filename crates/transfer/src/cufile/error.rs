@@ -73,7 +73,7 @@ pub enum CuFileError {
         moved: usize,
     },
     /// A call failed.
-    #[error("{call} failed with {}", describe(*code, *cuda_code))]
+    #[error("{call} failed with {}", describe_at(call, *code, *cuda_code))]
     Call {
         /// The function.
         call: &'static str,
@@ -123,7 +123,7 @@ impl From<CuFileError> for TransferError {
         let remedy = error.remedy();
         match error {
             CuFileError::Call { call, code, cuda_code } if !is_set_up(call) => {
-                let text = describe(code, cuda_code);
+                let text = describe_at(call, code, cuda_code);
                 Self::CuFile { call, code, cuda_code, explanation: format!("{text}; {remedy}") }
             }
             CuFileError::NoProgress { call, .. } => Self::CuFile {
@@ -195,11 +195,39 @@ pub fn describe(code: i32, cuda_code: i32) -> String {
     text
 }
 
+/// The code of `call` as text. Registering a file has codes of its own meaning: which of the two
+/// it is depends on the library's version.
+fn describe_at(call: &str, code: i32, cuda_code: i32) -> String {
+    match (call, name_and_text(code)) {
+        (REGISTER, Some((name, _))) if is_unknown_file_system(code) => {
+            format!("{code} {name}: libcufile does not recognise the file system of the file")
+        }
+        _ => describe(code, cuda_code),
+    }
+}
+
+/// The call that registers a file.
+pub(super) const REGISTER: &str = "cuFileHandleRegister";
+
+/// Whether [`REGISTER`] uses the code for files whose file system the library cannot determine:
+/// 5030 up to 1.14, 5027 since.
+fn is_unknown_file_system(code: i32) -> bool {
+    matches!(code, 5027 | 5030)
+}
+
+/// The remedy for what only the log explains.
+pub(super) const SEE_LOG: &str = "see cufile.log in the folder of the run";
+
 /// The remedy for a failed call.
 fn remedy(call: &str, code: i32) -> &'static str {
     match code {
         -22 | 5002 if call == "cuFileDriverOpen" => {
             "check the syntax of cufile.json (CUFILE_ENV_PATH_JSON, else /etc/cufile.json)"
+        }
+        5027 | 5030 if call == REGISTER => {
+            "libcufile looks up the file system in udev's data: in a container, mount /run/udev \
+             read-only from the host (`-v /run/udev:/run/udev:ro`); it takes local files on ext4 \
+             and xfs in every version, on tmpfs and overlay from 1.16 on"
         }
         5001 | 5010 | 5033 | 5048 => {
             "load the nvidia-fs driver (`modprobe nvidia-fs`) or enable PCI P2PDMA; without \
@@ -208,7 +236,7 @@ fn remedy(call: &str, code: i32) -> &'static str {
         5007 | 5009 | 5029 => "check the GPU with `nvidia-smi` and `stormlp doctor`",
         5008 | 5018 | 5027 => {
             "use a file system that GPUDirect Storage supports (ext4 mounted data=ordered or xfs \
-             on NVMe, with /run/udev readable); see cufile.log for the reason"
+             on NVMe, with /run/udev readable)"
         }
         5011 => "check that the NVIDIA driver is loaded: `nvidia-smi`",
         5012..=5015 | 5047 => "this is a bug in stormlp unless cufile.log says otherwise",
@@ -221,7 +249,7 @@ fn remedy(call: &str, code: i32) -> &'static str {
         5037 => "use a lower --queue-depth",
         5038 => "set execution.parallel_io in cufile.json, or use --path gds",
         5049 => "the batch interface has no direct route here; allow compatibility mode",
-        _ => "see cufile.log in the folder of the run",
+        _ => SEE_LOG,
     }
 }
 
@@ -315,6 +343,17 @@ mod tests {
         assert!(describe(7777, 0).contains("does not know"));
         assert!(describe(i32::MIN, 0).contains("does not know"));
         assert!(describe(5011, 3).ends_with("(CUDA driver code 3)"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_registered_is_explained_by_its_file_system() {
+        for code in [5027, 5030] {
+            let error = CuFileError::Call { call: REGISTER, code, cuda_code: 0 };
+            assert!(error.to_string().ends_with("does not recognise the file system of the file"));
+            assert!(error.remedy().contains("-v /run/udev:/run/udev:ro"), "{}", error.remedy());
+        }
+        let elsewhere = CuFileError::Call { call: "cuFileDriverOpen", code: 5030, cuda_code: 0 };
+        assert!(elsewhere.to_string().contains("an internal error"), "{elsewhere}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stormlp_core::operation::Direction;
 
 use super::driver::Driver;
-use super::error::{CuFileError, check, check_transfer};
+use super::error::{CuFileError, REGISTER, check, check_transfer};
 use super::sys;
 
 /// A registered file; deregistered, then closed, when dropped.
@@ -41,7 +41,7 @@ impl FileHandle {
         // SAFETY: both arguments are places for the call; the descriptor is open and stays so
         // until the handle is deregistered, since `file` lives as long as `self`.
         let status = unsafe { (driver.api().handle_register)(&mut raw, &mut description) };
-        check("cuFileHandleRegister", status)?;
+        check(REGISTER, status)?;
         Ok(Self { raw, driver, file })
     }
 

@@ -10,11 +10,12 @@ use libloading::Library;
 use stormlp_core::facts::Availability;
 use stormlp_core::operation::Direction;
 
+use super::log::LogMark;
 use super::message::{CuFileProbe, CudaProbe, MARK, Message, ProbeStep};
 use crate::cuda;
 use crate::cufile::buffer::Registration;
 use crate::cufile::driver::{Driver, Settings};
-use crate::cufile::error::CuFileError;
+use crate::cufile::error::{CuFileError, SEE_LOG};
 use crate::cufile::handle::FileHandle;
 use crate::cufile::loader::{Api, located};
 use crate::signals;
@@ -27,10 +28,21 @@ pub fn child_main(folder: Option<&Path>) {
     let _ = signals::mask(libc::SIG_BLOCK, &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
     end_with_parent(true);
     let mut probe = CuFileProbe::unavailable("the probe gave no result", "");
+    let mark = LogMark::now();
     if let Err(error) = find_out(&mut probe, folder) {
-        probe.driver = Availability::unavailable(error.to_string(), error.remedy());
+        probe.driver = unavailable(&error.to_string(), &error, mark);
     }
     tell(&Message::Found(Box::new(probe)));
+}
+
+/// The failure in words, with what the library logged since `mark`.
+fn unavailable(fact: &str, error: &CuFileError, mark: LogMark) -> Availability {
+    // The log is removed with the probe; its lines are quoted.
+    let remedy = match error.remedy() {
+        text if text == SEE_LOG => "use the paths that do not need cuFile".to_string(),
+        text => text,
+    };
+    Availability::unavailable(mark.quote(fact), remedy)
 }
 
 /// Sets whether this process is killed when its parent ends: nothing else would stop a spinning
@@ -104,13 +116,14 @@ fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
     // The file is removed whatever happens to the parent.
     let parent = rustix::process::getppid();
     end_with_parent(false);
+    let mark = LogMark::now();
     let verdict = match make_file(&path) {
         Ok(file) => match read_back(driver, file) {
             Ok(()) => Availability::Available,
-            Err(error) => Availability::unavailable(
-                format!("cuFile rejects a file in {}: {error}", folder.display()),
-                error.remedy(),
-            ),
+            Err(error) => {
+                let fact = format!("cuFile rejects a file in {}: {error}", folder.display());
+                unavailable(&fact, &error, mark)
+            }
         },
         Err(error) => Availability::unavailable(
             format!("cannot create a file in {}: {error}", folder.display()),

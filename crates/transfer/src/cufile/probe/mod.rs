@@ -7,6 +7,7 @@
 //! proves nothing.
 
 mod child;
+mod log;
 mod message;
 
 use std::fs::File;
@@ -20,6 +21,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use stormlp_core::facts::Availability;
 
 use super::log::LOG_VARIABLE;
+use log::{ProbeLog, with_errors};
 
 pub use child::child_main;
 pub use message::{CuFileProbe, CudaProbe, ProbeStep};
@@ -50,10 +52,10 @@ pub fn run(
     let mut command = Command::new(exe);
     command.arg(ARGUMENT).args(folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if std::env::var_os(LOG_VARIABLE).is_none() {
-        // The probe's log is not needed, and would end up in the current directory.
-        command.env(LOG_VARIABLE, "/dev/null");
-    }
+    // Without a log of its own the probe's would end up in the current directory.
+    let log = ProbeLog::new().ok();
+    let log_path = log.as_ref().map_or_else(|| "/dev/null".into(), ProbeLog::path);
+    command.env(LOG_VARIABLE, &log_path);
     let patience = ChildPatience { limit: time_limit, goes_on };
     let attended = command.spawn().and_then(|child| {
         let pid = child.id();
@@ -65,7 +67,7 @@ pub fn run(
             if let Some(folder) = folder.filter(|_| !ended.status.is_some_and(|s| s.success())) {
                 let _ = std::fs::remove_file(probe_file(folder, pid));
             }
-            judge(&ended, time_limit)
+            judge(&ended, time_limit, &log_path)
         }
         Err(error) => CuFileProbe::unavailable(
             format!("the probe of cuFile, {} {ARGUMENT}, could not run: {error}", exe.display()),
@@ -142,8 +144,8 @@ fn ended_within(
     }
 }
 
-/// The result from the child's output and exit.
-fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
+/// The result from the child's output and exit; what it could not quote itself is in `log`.
+fn judge(ended: &Ended, time_limit: Duration, log: &Path) -> CuFileProbe {
     let mut step = ProbeStep::Start;
     let mut found = None;
     let messages = ended.stdout.lines().filter_map(|line| line.split_once(MARK));
@@ -174,7 +176,7 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
     };
     let remedy = "repair or remove the NVIDIA driver stack, or name another library with \
                   STORMLP_LIBCUFILE; the other paths do not need cuFile";
-    let verdict = Availability::unavailable(trouble, remedy);
+    let verdict = Availability::unavailable(with_errors(&trouble, log, 0), remedy);
     if step == ProbeStep::UseFolder {
         probe.folder = Some(verdict);
     } else {
@@ -265,6 +267,8 @@ mod tests {
         }
     }
 
+    const NO_LOG: &str = "/dev/null";
+
     fn reason(availability: &Availability) -> &str {
         match availability {
             Availability::Unavailable { fact, .. } => fact,
@@ -279,7 +283,7 @@ mod tests {
     #[test]
     fn a_child_that_hangs_is_killed_and_the_step_named() {
         let said = line(&Message::Begins(ProbeStep::OpenDriver));
-        let probe = judge(&ended(None, &said, ""), Duration::from_millis(1500));
+        let probe = judge(&ended(None, &said, ""), Duration::from_millis(1500), Path::new(NO_LOG));
         assert!(reason(&probe.driver).starts_with("cuFileDriverOpen did not return within 1.5 s"));
     }
 
@@ -289,7 +293,7 @@ mod tests {
         found.driver = Availability::Available;
         let said =
             line(&Message::Found(Box::new(found))) + &line(&Message::Begins(ProbeStep::UseFolder));
-        let probe = judge(&ended(Some(libc::SIGSEGV), &said, ""), TIME_LIMIT);
+        let probe = judge(&ended(Some(libc::SIGSEGV), &said, ""), TIME_LIMIT, Path::new(NO_LOG));
         assert!(probe.driver.is_available());
         assert!(reason(&probe.availability()).contains("signal: 11"));
     }
@@ -298,14 +302,18 @@ mod tests {
     fn library_output_is_passed_on() {
         let found = CuFileProbe::unavailable("cuFileDriverOpen failed", "");
         let said = line(&Message::Found(Box::new(found)));
-        let probe = judge(&ended(Some(0), &said, " parsing error\n\n"), TIME_LIMIT);
+        let probe =
+            judge(&ended(Some(0), &said, " parsing error\n\n"), TIME_LIMIT, Path::new(NO_LOG));
         assert!(reason(&probe.driver).ends_with("libcufile said: parsing error"));
     }
 
     #[test]
     fn noise_is_not_a_message() {
-        let probe =
-            judge(&ended(Some(0), "\u{fffd}{}\nstormlp-cufile-probe {\"x\":1}\n", ""), TIME_LIMIT);
+        let probe = judge(
+            &ended(Some(0), "\u{fffd}{}\nstormlp-cufile-probe {\"x\":1}\n", ""),
+            TIME_LIMIT,
+            Path::new(NO_LOG),
+        );
         assert!(reason(&probe.driver).starts_with("the probe gave no result"));
     }
 
@@ -341,7 +349,7 @@ mod tests {
         let patience = ChildPatience { limit: Duration::from_millis(10), ..PATIENT };
         // As in the kernel's uninterruptible sleep, the signal has no effect.
         let ended = attend(child, patience, |_| Ok(())).unwrap();
-        let probe = judge(&ended, patience.limit);
+        let probe = judge(&ended, patience.limit, Path::new(NO_LOG));
         let pid = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         assert_eq!(ended.left_behind, Some(process));
