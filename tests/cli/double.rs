@@ -103,6 +103,25 @@ fn a_checkpoint_that_must_not_fall_back_fails_at_its_first_save() {
     assert!(!kinds(&report).contains(&"path_fell_back"), "{:?}", kinds(&report));
 }
 
+#[test]
+fn a_call_that_does_not_return_ends_the_run_with_a_saved_report() {
+    for path in ["gds", "gds-batch"] {
+        let folder = gds::folder();
+        let words = format!("--path cpu,{path} --device cuda:0 --io-size 64K --queue-depth 2");
+        let mut command = gds::gds(folder.path(), &words);
+        let Some(()) = with_double(&mut command, "transfer-hangs") else {
+            return;
+        };
+        command.env("STORMLP_CUFILE_TIMEOUT", "0.5");
+        let said = stderr(command.assert().code(5));
+        assert!(said.contains("a cuFile call has not returned for 0.5 s"), "{said}");
+        let (report, _) = left(folder.path());
+        assert_eq!(report["ending"]["status"], "failed", "{path}");
+        assert_eq!(report["ending"]["kind"], "device", "{path}");
+        assert_eq!(report["cells"][0]["status"], "ok", "the cell before it is kept");
+    }
+}
+
 fn train_by_gds(folder: &Path, more: &str) -> Command {
     let small = train::SMALL;
     let words = "unet3d --files 28 --epochs 1 --compute-time 1ms --path gds --device cuda:0";

@@ -125,8 +125,65 @@ pub struct AcceleratorFacts {
     pub numa_node: Option<u32>,
     /// Memory of the device in bytes.
     pub memory_bytes: Option<u64>,
-    /// Size of BAR1 in bytes: the memory that can be mapped for peer-to-peer transfers.
+    /// Size of BAR1 in bytes: the memory that can be mapped for peer-to-peer transfers; `None` for
+    /// a part of a GPU, which shares it.
     pub bar1_bytes: Option<u64>,
+    /// Memory that was free when it was probed, in bytes.
+    #[serde(default)]
+    pub free_memory_bytes: Option<u64>,
+    /// The kind of share if it is only part of a GPU.
+    #[serde(default)]
+    pub part: Option<GpuPart>,
+}
+
+/// Part of a GPU that CUDA shows as a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum GpuPart {
+    /// A slice of a partitioned GPU (MIG).
+    MigSlice,
+    /// A virtual GPU of a hypervisor (vGPU).
+    Virtual,
+}
+
+impl GpuPart {
+    /// The part in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::MigSlice => "a MIG slice of a GPU",
+            Self::Virtual => "a virtual GPU",
+        }
+    }
+}
+
+/// Limits of libcufile that a plan has to keep, as the library reports them or else its documented
+/// defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CuFileLimits {
+    /// Stream transfers in flight in a process (`execution.max_io_queue_depth`).
+    pub stream_transfers: u64,
+    /// Bytes of GPU memory that may be registered (`properties.max_device_pinned_mem_size_kb`).
+    pub registered_bytes: u64,
+    /// The buffers of compatibility mode: their size in bytes and their number
+    /// (`properties.posix_pool_slab_size_kb`, `posix_pool_slab_count`), smallest first.
+    pub posix_pool: Vec<(u64, u64)>,
+    /// Whether the library reports any direct route; without one all transfers use compatibility
+    /// mode.
+    pub has_direct_route: bool,
+}
+
+impl CuFileLimits {
+    /// The documented defaults.
+    pub fn defaults(has_direct_route: bool) -> Self {
+        Self {
+            stream_transfers: 128,
+            registered_bytes: 32 << 30,
+            posix_pool: vec![(4 << 10, 128), (1 << 20, 64), (16 << 20, 64)],
+            has_direct_route,
+        }
+    }
 }
 
 /// CUDA's default when `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
@@ -284,6 +341,9 @@ pub struct HostFacts {
     /// of a batch.
     #[serde(default)]
     pub cufile_buffer_bytes: Option<u64>,
+    /// Limits of libcufile; `None` if its driver does not open.
+    #[serde(default)]
+    pub cufile_limits: Option<CuFileLimits>,
     /// Whether libcufile keeps per-route statistics (from 1.15 on); `None` if it was not queried.
     #[serde(default)]
     pub cufile_statistics: Option<bool>,
@@ -328,6 +388,7 @@ impl HostFacts {
             accelerators: Vec::new(),
             cuda_connections: DEFAULT_CUDA_CONNECTIONS,
             cufile_buffer_bytes: None,
+            cufile_limits: None,
             cufile_statistics: None,
             hidden_gpus: None,
             cuda_problem: None,

@@ -292,6 +292,8 @@ mod tests {
             numa_node: Some(0),
             memory_bytes: None,
             bar1_bytes: None,
+            free_memory_bytes: None,
+            part: None,
         };
         HostFacts {
             accelerators: vec![gpu],

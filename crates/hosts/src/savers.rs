@@ -117,8 +117,8 @@ impl Savers {
     }
 
     /// Sets the environment variables that cuFile reads when it is opened: its log goes next to the
-    /// report, and a fallback is disabled if it is an error. Must be called before the first thread
-    /// starts. An error is ignored: the log then goes where the user chose, or to the current
+    /// report, and a fallback is disabled if it is an error. Then has cuFile's calls watched: one
+    /// that hangs ends the run. Must be called before the first thread starts. An error is ignored: the log then goes where the user chose, or to the current
     /// directory.
     pub fn prepare_cufile(&self, require_gds: bool) {
         // cuFile's log is per process, next to the part of that process.
@@ -129,6 +129,8 @@ impl Savers {
         if require_gds {
             cufile::forbid_compat_mode();
         }
+        // Without another thread the run goes on unwatched.
+        let _ = cufile::watch_calls(saver.path());
     }
 
     /// Saves a completed cell of a matrix.

@@ -10,7 +10,7 @@ use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_checkpoint::show as checkpoint;
 #[cfg(test)]
 use stormlp_core::report::FORMAT_VERSION;
-use stormlp_core::report::{ReportError, ReportKind, current_form};
+use stormlp_core::report::{Ending, ReportError, ReportKind, current_form};
 use stormlp_matrix::plan::MatrixReport;
 use stormlp_matrix::show as matrix;
 use stormlp_matrix::show::Columns;
@@ -56,6 +56,17 @@ impl AnyReport {
             ReportKind::Checkpoint => serde_json::from_value(value).map(Self::Checkpoint),
         };
         report.map_err(|source| ReportError::Damaged { kind, source })
+    }
+
+    /// Sets how and when the run ended.
+    pub(crate) fn end(&mut self, ending: Ending, at: String) {
+        let (its_ending, head) = match self {
+            Self::Gds(report) => (&mut report.ending, &mut report.head),
+            Self::Train(report) => (&mut report.ending, &mut report.head),
+            Self::Checkpoint(report) => (&mut report.ending, &mut report.head),
+        };
+        *its_ending = ending;
+        head.ended_at = Some(at);
     }
 
     /// The report as a document; `columns` applies to a matrix.

@@ -80,6 +80,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage_error(error),
     };
+    commands::hang::arm();
     let needs = cli.command.needs();
     let armed = cli
         .check()

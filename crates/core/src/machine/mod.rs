@@ -123,6 +123,9 @@ pub struct GpuFacts {
     pub cuda: LibraryFacts,
     /// The GPUDirect Storage library.
     pub cufile: LibraryFacts,
+    /// Every libcufile that was found, the one that is used first.
+    #[serde(default)]
+    pub cufile_candidates: Vec<LibraryCandidate>,
     /// Information from cuFile's driver: properties, routes and the settings that affect them.
     pub cufile_says: Vec<String>,
     /// The nvidia-fs kernel module.
@@ -165,6 +168,23 @@ pub struct LibraryFacts {
     pub version: Fact<String>,
     /// The file that was opened.
     pub found_at: Fact<PathBuf>,
+}
+
+/// One of the files that could be opened as a library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryCandidate {
+    /// The file.
+    pub path: PathBuf,
+    /// Where it was found: `a CUDA toolkit`, `$VIRTUAL_ENV`.
+    pub origin: String,
+    /// Its version as recorded beside it or reported by the library; `None` if unknown.
+    pub version: Option<String>,
+    /// The CUDA major version that it belongs to; `None` if unknown.
+    pub cuda_major: Option<u32>,
+    /// Whether it is the one that is used.
+    pub taken: bool,
+    /// Why it is used or not.
+    pub why: String,
 }
 
 /// The nvidia-fs kernel module.

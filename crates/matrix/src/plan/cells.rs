@@ -4,6 +4,7 @@
 //! of the machine affects all of them.
 
 use super::choice::{CellSpan, Fsync, IoSize};
+use super::cufile_limits;
 use super::files::PlannedFiles;
 use super::inventory::TargetInventory;
 use super::knee;
@@ -88,15 +89,15 @@ impl CellPlanner<'_> {
             path.wants_direct() && self.request.open_direct && self.refuses_direct(crew).is_none();
         CellPlan {
             estimated_seconds: self.estimated_seconds(&transport, requested_bytes),
-            transport,
             op: shape.op,
             io_size: shape.io_size,
             repeat: shape.repeat,
             crew: shape.crew,
-            availability: self.availability(path, crew),
+            availability: self.availability(path, crew, &transport),
             direct,
             fsync: self.syncs(path, shape.op, direct),
             requested_bytes,
+            transport,
         }
     }
 
@@ -155,8 +156,8 @@ impl CellPlanner<'_> {
         }
     }
 
-    /// Whether a path can run here with the selected memory.
-    fn availability(&self, path: PathKind, crew: &CrewPlan) -> Availability {
+    /// Whether a path can run here with the selected memory and this many buffers.
+    fn availability(&self, path: PathKind, crew: &CrewPlan, transport: &Transport) -> Availability {
         let support = self.facts.support(path);
         let kind = self.request.memory;
         let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
@@ -175,7 +176,8 @@ impl CellPlanner<'_> {
                 "leave --memory out, or use --device host",
             )
         } else {
-            Availability::Available
+            let devices: Vec<_> = crew.workers.iter().map(|worker| worker.device).collect();
+            cufile_limits::kept(transport, &devices, self.facts)
         }
     }
 

@@ -50,6 +50,8 @@ fn gpu_server() -> HostFacts {
         numa_node: Some(0),
         memory_bytes: None,
         bar1_bytes: None,
+        free_memory_bytes: None,
+        part: None,
     }];
     for support in &mut facts.paths {
         support.availability = Availability::Available;

@@ -1,7 +1,7 @@
 //! GPUs, their drivers and libraries, and the platform between GPU and storage.
 
 use stormlp_core::facts::Availability;
-use stormlp_core::machine::{Fact, GpuFacts, LibraryFacts, Machine, PciGpu};
+use stormlp_core::machine::{Fact, GpuFacts, LibraryCandidate, LibraryFacts, Machine, PciGpu};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::ByteSize;
 
@@ -16,8 +16,13 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
             .memory_bytes
             .map_or_else(|| "memory unknown".to_string(), |b| ByteSize(b).to_string());
         let address = device.pci_address.as_deref().unwrap_or("PCI address unknown");
-        facts
-            .add(format!("cuda:{}", device.index), format!("{}, {memory}, {address}", device.name));
+        let part = device.part.map_or_else(String::new, |part| {
+            format!(", {}: BAR1 and telemetry below are not its own", part.words())
+        });
+        facts.add(
+            format!("cuda:{}", device.index),
+            format!("{}, {memory}, {address}{part}", device.name),
+        );
     }
     match &gpu.devices {
         Fact::Known(devices) if devices.is_empty() => facts.add("PCI", "no NVIDIA GPU on the bus"),
@@ -40,6 +45,9 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
             facts.add("libcufile", "none that works: see the path gds");
         }
         _ => library("libcufile", &gpu.cufile, facts),
+    }
+    for candidate in &gpu.cufile_candidates {
+        facts.add("", self::candidate(candidate));
     }
     for said in &gpu.cufile_says {
         facts.add("", said);
@@ -94,6 +102,19 @@ fn library(name: &str, library: &LibraryFacts, facts: &mut Facts) {
         (Fact::Unknown(reason), Fact::Unknown(_)) => format!("none: {reason}"),
     };
     facts.add(name, value);
+}
+
+/// A libcufile with its version, and why it is taken or not.
+fn candidate(candidate: &LibraryCandidate) -> String {
+    let version = candidate.version.as_deref().unwrap_or("of unknown version");
+    let cuda = candidate.cuda_major.map_or_else(String::new, |major| format!(" (CUDA {major})"));
+    format!(
+        "{}: {version}{cuda}, {}, from {}: {}",
+        if candidate.taken { "taken" } else { "not taken" },
+        candidate.path.display(),
+        candidate.origin,
+        candidate.why
+    )
 }
 
 fn platform(gpu: &GpuFacts, facts: &mut Facts) {

@@ -12,6 +12,7 @@ mod detached;
 pub(crate) mod doctor;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
+pub(crate) mod hang;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod report;

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::path::Path;
 
 use cudarc::driver::{result, sys};
-use stormlp_core::facts::AcceleratorFacts;
+use stormlp_core::facts::{AcceleratorFacts, GpuPart};
 
 use super::calls::{absent, failed, present};
 use crate::error::TransferError;
@@ -47,11 +47,16 @@ fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
     let pci_address = pci_address(device);
     let folder =
         pci_address.as_ref().map(|address| Path::new("/sys/bus/pci/devices").join(address));
+    let part = name.contains(SLICE).then_some(GpuPart::MigSlice);
     Ok(AcceleratorFacts {
         index: ordinal.unsigned_abs(),
         name,
         numa_node: folder.as_deref().and_then(numa_node),
-        bar1_bytes: folder.as_deref().and_then(bar1_bytes),
+        // What belongs to the whole GPU is not the part's.
+        bar1_bytes: folder.as_deref().filter(|_| part.is_none()).and_then(bar1_bytes),
+        // CUDA needs a context to say; NVML does not.
+        free_memory_bytes: None,
+        part,
         memory_bytes: memory_bytes.map(|bytes| bytes as u64),
         pci_address,
     })
@@ -64,6 +69,18 @@ pub(crate) fn pci_address_of(index: u32) -> Option<String> {
     }
     pci_address(result::device::get(i32::try_from(index).ok()?).ok()?)
 }
+
+/// Whether the device with the number `index` is a MIG slice.
+pub(crate) fn is_slice(index: u32) -> bool {
+    let device = i32::try_from(index).ok().filter(|_| present() && result::init().is_ok());
+    let device = device.and_then(|index| result::device::get(index).ok());
+    device
+        .and_then(|device| result::device::get_name(device).ok())
+        .is_some_and(|name| name.contains(SLICE))
+}
+
+/// What CUDA's name of a MIG slice contains before its profile: `H100 80GB HBM3 MIG 1g.10gb`.
+const SLICE: &str = " MIG ";
 
 /// The device's PCI address in sysfs notation.
 fn pci_address(device: sys::CUdevice) -> Option<String> {

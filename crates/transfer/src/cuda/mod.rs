@@ -19,8 +19,8 @@ use crate::environment;
 pub use calls::present;
 pub(crate) use calls::{NO_FABRIC, SYSTEM_NOT_READY};
 pub use device::CudaDevice;
-pub(crate) use facts::pci_address_of;
 pub use facts::{devices, driver_version};
+pub(crate) use facts::{is_slice, pci_address_of};
 pub use pins::Pins;
 pub use stream::Stream;
 

@@ -7,6 +7,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use stormlp_core::facts::CuFileLimits;
+
 use super::count::{Statistics, Switch, Tallies};
 use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
@@ -45,6 +47,7 @@ struct Said {
     properties: Result<Properties, CuFileError>,
     routes: Vec<String>,
     parameters: Parameters,
+    posix_pool: Vec<(u64, u64)>,
 }
 
 impl Said {
@@ -54,6 +57,7 @@ impl Said {
             properties: ask_properties(api),
             routes: ask_routes(api),
             parameters: Parameters::ask(api),
+            posix_pool: ask_posix_pool(api),
         }
     }
 }
@@ -65,6 +69,7 @@ struct Parameters {
     force_compat_mode: Option<bool>,
     use_pci_p2pdma: Option<bool>,
     parallel_io: Option<bool>,
+    max_io_queue_depth: Option<usize>,
     max_io_threads: Option<usize>,
     io_batchsize: Option<usize>,
 }
@@ -88,6 +93,7 @@ impl Parameters {
             force_compat_mode: flag(bool_parameter::FORCE_COMPAT_MODE),
             use_pci_p2pdma: flag(bool_parameter::USE_PCI_P2PDMA),
             parallel_io: flag(bool_parameter::PARALLEL_IO),
+            max_io_queue_depth: size(size_parameter::MAX_IO_QUEUE_DEPTH),
             max_io_threads: size(size_parameter::MAX_IO_THREADS),
             io_batchsize: size(size_parameter::IO_BATCH_SIZE),
         }
@@ -102,6 +108,7 @@ impl Parameters {
             flag("force_compat_mode", self.force_compat_mode),
             flag("use_pci_p2pdma", self.use_pci_p2pdma),
             flag("parallel_io", self.parallel_io),
+            size("max_io_queue_depth", self.max_io_queue_depth),
             size("max_io_threads", self.max_io_threads),
             size("io_batchsize", self.io_batchsize),
         ]
@@ -116,6 +123,26 @@ fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
     // SAFETY: `raw` is a place for the structure.
     check("cuFileDriverGetProperties", unsafe { (api.get_properties)(&mut raw) })?;
     Ok(Properties { raw })
+}
+
+/// Size in bytes and number of compatibility mode's buffers, smallest first; empty if the library
+/// is too old (before 1.15) to report them.
+fn ask_posix_pool(api: &Api) -> Vec<(u64, u64)> {
+    const MOST: usize = 16;
+    let Some(get) = api.get_posix_pool else {
+        return Vec::new();
+    };
+    // The library demands the exact length of its lists.
+    for length in 1..=MOST {
+        let (mut kib, mut counts) = ([0usize; MOST], [0usize; MOST]);
+        // SAFETY: both arrays have room for `length` numbers.
+        let status = unsafe { get(kib.as_mut_ptr(), counts.as_mut_ptr(), length as i32) };
+        if status.err == 0 {
+            let pairs = kib.iter().zip(&counts).take(length);
+            return pairs.map(|(kib, count)| ((*kib as u64) << 10, *count as u64)).collect();
+        }
+    }
+    Vec::new()
 }
 
 /// Empty if the library is too old (before 1.16) or has no direct route.
@@ -263,6 +290,28 @@ impl Driver {
     /// is too old (before 1.16) to report them.
     pub fn routes(&self) -> &[String] {
         &self.said.routes
+    }
+
+    /// The limits that a plan has to keep.
+    pub(crate) fn limits(&self) -> CuFileLimits {
+        let properties = self.properties().ok();
+        let has_direct_route = !self.routes().is_empty()
+            || properties
+                .is_none_or(|known| known.has_direct_targets() || known.nvfs_version().is_some())
+            || self.no_p2pdma().is_none();
+        let defaults = CuFileLimits::defaults(has_direct_route);
+        let positive = |number: Option<u64>| number.filter(|number| *number > 0);
+        let depth = self.said.parameters.max_io_queue_depth.map(|depth| depth as u64);
+        let registered = properties.map(|known| u64::from(known.raw.max_pinned_kib) << 10);
+        CuFileLimits {
+            stream_transfers: positive(depth).unwrap_or(defaults.stream_transfers),
+            registered_bytes: positive(registered).unwrap_or(defaults.registered_bytes),
+            posix_pool: match self.said.posix_pool.is_empty() {
+                true => defaults.posix_pool,
+                false => self.said.posix_pool.clone(),
+            },
+            has_direct_route,
+        }
     }
 
     /// Settings that affect the route and the speed, as text.

@@ -89,7 +89,8 @@ impl CuFileError {
     pub fn remedy(&self) -> String {
         match self {
             Self::NotFound { .. } => "install the GPUDirect Storage library (libcufile, part of \
-                 the CUDA toolkit) or name it with STORMLP_LIBCUFILE=/path/to/libcufile.so.0"
+                 the CUDA toolkit and of the Python packages nvidia-cufile and \
+                 nvidia-cufile-cu12) or name it with STORMLP_LIBCUFILE=/path/to/libcufile.so.0"
                 .to_string(),
             Self::TooOld { .. } | Self::Missing { .. } => "install a newer CUDA toolkit, or name \
                  a newer library with STORMLP_LIBCUFILE"

@@ -1,7 +1,7 @@
 //! Opens libcufile at run time and looks up its functions.
 //!
 //! The runtime package installs only `libcufile.so.0`, so that name comes first; the plain
-//! `libcufile.so` and the toolkit's folders follow. Functions that only newer libraries have are
+//! `libcufile.so` and the files of [`candidates`](super::candidates) follow. Functions that only newer libraries have are
 //! optional here, and are checked by the code that needs them. The library is never closed: it
 //! starts threads and exit handlers of its own.
 
@@ -10,10 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libloading::Library;
+use stormlp_core::machine::LibraryCandidate;
 
+use super::candidates::{Candidate, Places, ranked, reason, reason_against};
 use super::error::{CuFileError, check};
 use super::sys;
 use super::version::LibraryVersion;
+use crate::cuda;
 
 /// Names the library to use; no other is tried.
 pub const LIBRARY_VARIABLE: &str = "STORMLP_LIBCUFILE";
@@ -42,6 +45,8 @@ pub struct Api {
     pub(super) read_async: sys::FnAsync,
     pub(super) write_async: sys::FnAsync,
     pub(super) parameters: Option<ParameterApi>,
+    /// From 1.15.
+    pub(super) get_posix_pool: Option<sys::FnGetSlabs>,
     pub(super) stats: Option<StatsApi>,
     pub(super) get_p2p_flags: Option<sys::FnGetP2pFlags>,
 }
@@ -69,13 +74,12 @@ impl Api {
     /// When none can be opened or the one found is unusable; the result stays the same for the
     /// life of the process.
     pub fn get() -> Result<&'static Self, CuFileError> {
-        static API: OnceLock<Result<Api, CuFileError>> = OnceLock::new();
-        API.get_or_init(|| {
-            let chosen = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
-            Self::open(&candidates(chosen.map(PathBuf::from)))
-        })
-        .as_ref()
-        .map_err(Clone::clone)
+        opened().api.as_ref().map_err(Clone::clone)
+    }
+
+    /// Every libcufile that was found, the one that was opened first.
+    pub fn candidates() -> &'static [LibraryCandidate] {
+        &opened().candidates
     }
 
     /// Where the library was found.
@@ -91,20 +95,6 @@ impl Api {
     /// Whether the library can count transfers by route.
     pub fn counts_routes(&self) -> bool {
         self.stats.is_some()
-    }
-
-    /// Opens the first of `candidates` that loads.
-    fn open(candidates: &[PathBuf]) -> Result<Self, CuFileError> {
-        let mut tried = Vec::new();
-        for name in candidates {
-            // SAFETY: opening runs the library's constructors. The names are libcufile's own, or
-            // what the user chose to run; NVIDIA's library has no preconditions for being opened.
-            match unsafe { Library::new(name) } {
-                Ok(library) => return Self::look_up(library, name),
-                Err(error) => tried.push(format!("{} ({})", name.display(), cause(&error))),
-            }
-        }
-        Err(CuFileError::NotFound { tried })
     }
 
     /// Looks up the functions; those that every version has are required.
@@ -146,6 +136,7 @@ impl Api {
                 read_async: symbols.required("cuFileReadAsync")?,
                 write_async: symbols.required("cuFileWriteAsync")?,
                 parameters: symbols.parameters(),
+                get_posix_pool: symbols.optional("cuFileGetParameterPosixPoolSlabArray"),
                 stats: symbols.stats(),
                 get_p2p_flags: symbols.optional("cuFileDriverGetP2PFlags"),
                 version,
@@ -153,6 +144,121 @@ impl Api {
             })
         }
     }
+}
+
+/// The library of this process, and those it was chosen from.
+struct Opened {
+    api: Result<Api, CuFileError>,
+    candidates: Vec<LibraryCandidate>,
+}
+
+/// Opens the library on the first call.
+fn opened() -> &'static Opened {
+    static OPENED: OnceLock<Opened> = OnceLock::new();
+    OPENED.get_or_init(|| {
+        let chosen = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
+        let driver = cuda::driver_version().ok();
+        let major = driver.and_then(|version| version.split('.').next()?.parse().ok());
+        match chosen {
+            Some(chosen) => Opened::chosen(Path::new(&chosen)),
+            None => Opened::best(&Places::here(), major),
+        }
+    })
+}
+
+impl Opened {
+    /// The library that the user has chosen; no other is tried.
+    fn chosen(path: &Path) -> Self {
+        let origin = LIBRARY_VARIABLE.to_string();
+        let candidate = Candidate { path: path.to_path_buf(), origin, version: None };
+        match load(path).map_err(|tried| CuFileError::NotFound { tried: vec![tried] }) {
+            Ok(library) => {
+                let why = format!("{LIBRARY_VARIABLE} names it");
+                let api = Api::look_up(library, path);
+                let candidate = candidate.fact(api.is_ok(), why);
+                Self { candidates: vec![told_by(&api, candidate)], api }
+            }
+            Err(error) => {
+                Self { candidates: vec![candidate.fact(false, error.to_string())], api: Err(error) }
+            }
+        }
+    }
+
+    /// The one that fits a driver of CUDA `driver` best; of several the loader's first, then those
+    /// of `places` in their order.
+    fn best(places: &Places, driver: Option<u32>) -> Self {
+        let mut tried = Vec::new();
+        let mut found: Vec<Candidate> = of_loader(&mut tried).into_iter().collect();
+        found.extend(places.candidates());
+        let found = ranked(found, driver);
+        let mut candidates = Vec::with_capacity(found.len());
+        let mut api: Option<Api> = None;
+        let mut refused = None;
+        for candidate in &found {
+            if api.is_some() {
+                candidates.push(candidate.fact(false, reason_against(candidate, driver)));
+                continue;
+            }
+            let path = &candidate.path;
+            match load(path).map(|library| Api::look_up(library, path)) {
+                Ok(Ok(usable)) => {
+                    candidates.push(candidate.fact(true, reason(candidate, &found, driver)));
+                    api = Some(usable);
+                }
+                Ok(Err(error)) => {
+                    candidates.push(candidate.fact(false, error.to_string()));
+                    refused.get_or_insert(error);
+                }
+                Err(error) => {
+                    candidates.push(candidate.fact(false, format!("it does not load: {error}")));
+                    tried.push(error);
+                }
+            }
+        }
+        candidates.sort_by_key(|candidate| !candidate.taken);
+        let none = refused.unwrap_or(CuFileError::NotFound { tried });
+        Self { api: api.ok_or(none), candidates }
+    }
+}
+
+/// `candidate` with what the library itself reports.
+fn told_by(api: &Result<Api, CuFileError>, candidate: LibraryCandidate) -> LibraryCandidate {
+    match api {
+        Ok(api) => LibraryCandidate {
+            version: Some(api.version.to_string()),
+            cuda_major: Some(api.version.cuda_major()),
+            ..candidate
+        },
+        Err(error) => LibraryCandidate { why: error.to_string(), ..candidate },
+    }
+}
+
+/// The library that the loader finds by its name; where it does not, `tried` gets the reasons.
+fn of_loader(tried: &mut Vec<String>) -> Option<Candidate> {
+    for name in ["libcufile.so.0", "libcufile.so"] {
+        match load(Path::new(name)) {
+            Ok(library) => {
+                // Never closed: see the module's documentation.
+                let library: &'static Library = Box::leak(Box::new(library));
+                let path = located(library, "cuFileDriverOpen").unwrap_or_else(|| name.into());
+                let symbols = Symbols { library, path: path.clone() };
+                let version = symbols.version().ok().map(|version| version.to_string());
+                return Some(Candidate { path, origin: "the loader".to_string(), version });
+            }
+            Err(error) => tried.push(error),
+        }
+    }
+    None
+}
+
+/// Opens a library.
+///
+/// # Errors
+/// When it does not load: its name with the loader's message.
+fn load(name: &Path) -> Result<Library, String> {
+    // SAFETY: opening runs the library's constructors. The names are libcufile's own, or what the
+    // user chose to run; NVIDIA's library has no preconditions for being opened.
+    unsafe { Library::new(name) }.map_err(|error| format!("{} ({})", name.display(), cause(&error)))
 }
 
 struct Symbols {
@@ -217,45 +323,6 @@ impl Symbols {
     }
 }
 
-/// The candidates, in order; a library chosen by the user is the only one.
-fn candidates(chosen: Option<PathBuf>) -> Vec<PathBuf> {
-    if let Some(chosen) = chosen {
-        return vec![chosen];
-    }
-    let mut candidates = vec!["libcufile.so.0".into(), "libcufile.so".into()];
-    candidates.extend(toolkit_libraries(Path::new("/usr/local")));
-    candidates
-}
-
-/// Libraries in the toolkits under `root`: `cuda` first, then the newest `cuda-X.Y`.
-fn toolkit_libraries(root: &Path) -> Vec<PathBuf> {
-    let mut toolkits: Vec<(Vec<u32>, PathBuf)> = std::fs::read_dir(root)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let version = match name.strip_prefix("cuda")? {
-                "" => vec![u32::MAX],
-                rest => rest.strip_prefix('-')?.split('.').map_while(|n| n.parse().ok()).collect(),
-            };
-            Some((version, entry.path()))
-        })
-        .collect();
-    toolkits.sort_by(|left, right| right.cmp(left));
-    let target = format!("targets/{}-linux/lib/libcufile.so.0", toolkit_architecture());
-    toolkits
-        .into_iter()
-        .flat_map(|(_, toolkit)| [toolkit.join(&target), toolkit.join("lib64/libcufile.so.0")])
-        .filter(|path| path.exists())
-        .collect()
-}
-
-/// The architecture in NVIDIA's folder names.
-fn toolkit_architecture() -> &'static str {
-    if cfg!(target_arch = "aarch64") { "sbsa" } else { "x86_64" }
-}
-
 /// Where the loader found a library, determined from one of its functions.
 pub(super) fn located(library: &Library, function: &str) -> Option<PathBuf> {
     // SAFETY: the symbol is only inspected as an address, never called with this type.
@@ -284,39 +351,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chosen_library_stands_alone() {
-        assert_eq!(candidates(Some("/x/lib.so".into())), [PathBuf::from("/x/lib.so")]);
-        assert_eq!(candidates(None)[0], PathBuf::from("libcufile.so.0"));
-    }
-
-    #[test]
-    fn toolkits_are_searched_newest_first() {
-        let root = tempfile::tempdir().unwrap();
-        for toolkit in ["cuda-12.9", "cuda-12.10", "cuda-13.0", "cudnn", "other"] {
-            let lib = root.path().join(toolkit).join("lib64");
-            std::fs::create_dir_all(&lib).unwrap();
-            std::fs::write(lib.join("libcufile.so.0"), "").unwrap();
-        }
-        let found: Vec<String> = toolkit_libraries(root.path())
-            .iter()
-            .map(|path| path.strip_prefix(root.path()).unwrap().display().to_string())
-            .collect();
-        let expected = ["cuda-13.0", "cuda-12.10", "cuda-12.9"];
-        assert_eq!(found, expected.map(|name| format!("{name}/lib64/libcufile.so.0")));
-    }
-
-    #[test]
     fn a_missing_library_is_reported_with_the_loaders_message() {
-        let error = Api::open(&["/nowhere/libcufile.so.0".into()]).unwrap_err();
+        let opened = Opened::chosen(Path::new("/nowhere/libcufile.so.0"));
+        let error = opened.api.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("/nowhere/libcufile.so.0"), "{text}");
         assert!(text.contains("cannot open shared object file"), "{text}");
         assert!(error.remedy().contains(LIBRARY_VARIABLE));
+        assert!(!opened.candidates[0].taken);
     }
 
     #[test]
     fn a_wrong_library_is_refused() {
-        let error = Api::open(&["libc.so.6".into()]).unwrap_err();
+        let error = Opened::chosen(Path::new("libc.so.6")).api.unwrap_err();
         assert!(matches!(error, CuFileError::NotCuFile { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_does_not_load_is_listed_with_the_reason() {
+        let root = tempfile::tempdir().unwrap();
+        let lib = root.path().join("cuda-12.8/lib64");
+        std::fs::create_dir_all(&lib).unwrap();
+        std::fs::write(lib.join("libcufile.so.0"), "not a library").unwrap();
+        let places = Places { toolkits: root.path().into(), ..Places::default() };
+        let opened = Opened::best(&places, Some(12));
+        let listed = opened.candidates.iter().find(|one| one.path.starts_with(root.path()));
+        let listed = listed.unwrap();
+        assert!(!listed.taken && listed.why.contains("does not load"), "{listed:?}");
     }
 }

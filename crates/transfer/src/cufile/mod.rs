@@ -7,6 +7,7 @@
 
 mod batch;
 mod buffer;
+mod candidates;
 mod count;
 mod driver;
 mod error;
@@ -20,6 +21,7 @@ mod stream;
 mod sys;
 mod tally;
 mod version;
+mod watchdog;
 
 pub(crate) use batch::{Batch, BatchEntry};
 pub(crate) use buffer::Registration;
@@ -35,3 +37,5 @@ pub use stats::RouteCounters;
 pub(crate) use stream::FileStream;
 pub(crate) use tally::{RouteCounting, Tally};
 pub use version::LibraryVersion;
+pub(crate) use watchdog::WatchedCalls;
+pub use watchdog::{HangHandler, end_process, on_hang, watch_calls};

@@ -108,6 +108,8 @@ pub(crate) mod bool_parameter {
 pub(crate) mod size_parameter {
     use std::ffi::c_int;
 
+    /// `execution.max_io_queue_depth`.
+    pub(crate) const MAX_IO_QUEUE_DEPTH: c_int = 1;
     /// `execution.max_io_threads`.
     pub(crate) const MAX_IO_THREADS: c_int = 2;
     /// `properties.io_batchsize`.
@@ -157,6 +159,7 @@ pub(crate) type FnAsync = unsafe extern "C" fn(
 pub(crate) type FnSetBool = unsafe extern "C" fn(c_int, bool) -> CUfileError_t;
 pub(crate) type FnGetBool = unsafe extern "C" fn(c_int, *mut u8) -> CUfileError_t;
 pub(crate) type FnGetSize = unsafe extern "C" fn(c_int, *mut usize) -> CUfileError_t;
+pub(crate) type FnGetSlabs = unsafe extern "C" fn(*mut usize, *mut usize, c_int) -> CUfileError_t;
 pub(crate) type FnSetStatsLevel = unsafe extern "C" fn(c_int) -> CUfileError_t;
 pub(crate) type FnGetStats = unsafe extern "C" fn(*mut c_void) -> CUfileError_t;
 pub(crate) type FnGetP2pFlags = unsafe extern "C" fn(c_int, *mut c_uint) -> CUfileError_t;

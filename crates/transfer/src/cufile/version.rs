@@ -15,6 +15,8 @@ impl LibraryVersion {
     /// From this version the statistics have fields for vectored calls, which shifts what follows.
     const VECTORED_STATISTICS: Self = Self(1190);
 
+    /// The first version of CUDA 13.
+    const CUDA_13: Self = Self(1150);
     /// The first version with PCI peer-to-peer DMA.
     const P2PDMA: Self = Self(1130);
     /// The first version that counts transfers by route.
@@ -30,6 +32,11 @@ impl LibraryVersion {
     /// The number, 1160 for 1.16.
     pub fn number(self) -> i32 {
         self.0
+    }
+
+    /// The major version of CUDA that it is released with.
+    pub(crate) fn cuda_major(self) -> u32 {
+        if self >= Self::CUDA_13 { 13 } else { 12 }
     }
 
     /// Whether it can use PCI peer-to-peer DMA.

@@ -31,6 +31,7 @@ impl GdsPath {
 
     /// Executes one transfer synchronously.
     fn run(&mut self, transfer: Transfer) -> Completion {
+        let _call = self.common.calls.enter();
         let Transfer { place, slot } = &transfer;
         let handle = self.common.attached(place);
         // SAFETY: the slot owns its memory and is here, so nobody else touches it during the

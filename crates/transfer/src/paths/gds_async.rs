@@ -158,6 +158,7 @@ impl TransferPath for GdsStreamPath {
             return Err(rejected(transfer, reason));
         }
         let index = self.flying.put(transfer)?;
+        let _call = self.common.calls.enter();
         if let Err(error) = self.start(index)
             && let Some(Transfer { slot, .. }) = self.flying.take(index)
         {
@@ -169,6 +170,7 @@ impl TransferPath for GdsStreamPath {
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let before = done.len();
+        let _call = self.common.calls.enter();
         let mut idle = Idle::waiting(self.wait);
         loop {
             let found = self.look(done)?;

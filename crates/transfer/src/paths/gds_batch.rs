@@ -110,6 +110,7 @@ impl TransferPath for GdsBatchPath {
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let before = done.len();
+        let _call = self.common.calls.enter();
         loop {
             if !self.whole || self.batch.in_flight() == 0 {
                 self.hand_in(done);

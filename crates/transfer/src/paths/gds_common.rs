@@ -12,7 +12,7 @@ use super::{DirectWatch, PathSpec};
 use crate::accelerator::device::Accelerator;
 use crate::cufile::{
     CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters, RouteCounting,
-    Settings, Statistics, Tally,
+    Settings, Statistics, Tally, WatchedCalls,
 };
 use crate::error::TransferError;
 use crate::transfer::AcceleratorBuffer;
@@ -33,6 +33,8 @@ pub(super) struct GdsCommon {
     /// Whether the slots are host memory, which cuFile moves only by POSIX calls.
     on_host: bool,
     direct: DirectWatch,
+    /// The calls that may hang.
+    pub(super) calls: WatchedCalls,
     tally: Tally,
     /// The longest transfer that is bound to a direct route when compatibility mode is forbidden.
     longest_bound: usize,
@@ -49,6 +51,8 @@ impl GdsCommon {
     /// When there is no usable cuFile, or it rejects the memory.
     pub(super) fn new(spec: PathSpec) -> Result<Self, TransferError> {
         spec.accelerator.bind_thread()?;
+        let calls = WatchedCalls::new();
+        let setting_up = calls.enter();
         let driver = match Driver::current() {
             Some(driver) => driver,
             None => Driver::open(&Settings::default())?,
@@ -65,6 +69,7 @@ impl GdsCommon {
                 buffer
             }));
         }
+        drop(setting_up);
         let count = RouteCounting::new(Arc::clone(&driver));
         let longest_bound = longest_bound(spec.kind, &driver);
         Ok(Self {
@@ -74,6 +79,7 @@ impl GdsCommon {
             registered: spec.register_buffers,
             on_host,
             direct: DirectWatch::default(),
+            calls,
             counted_beforehand: false,
             count: Some(count),
             longest_bound,
@@ -85,7 +91,9 @@ impl GdsCommon {
     /// Registers a file under the first free number.
     pub(super) fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
         self.direct.see(&file);
+        let registering = self.calls.enter();
         let handle = FileHandle::register(Arc::clone(&self.driver), file)?;
+        drop(registering);
         let free = self.files.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
             self.files.push(None);

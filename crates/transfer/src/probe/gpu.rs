@@ -26,6 +26,19 @@ pub(crate) fn devices(root: &Root) -> Fact<Vec<PciGpu>> {
     })
 }
 
+/// Files of NVIDIA's drivers, which also serve GPUs that are not on the PCI bus: those of a Jetson,
+/// and of Windows below a Linux that it runs.
+const DRIVER_FILES: [&str; 4] =
+    ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/dxg"];
+
+/// That this machine has no NVIDIA GPU, in words; `None` if it may have one.
+pub(crate) fn no_device(root: &Root) -> Option<String> {
+    let none_on_bus = devices(root).known().is_some_and(Vec::is_empty);
+    let has_driver = DRIVER_FILES.iter().any(|path| root.exists(path));
+    (none_on_bus && !has_driver)
+        .then(|| "this machine has no NVIDIA GPU: none on the PCI bus, and no driver".to_string())
+}
+
 fn is_gpu(root: &Root, address: &str) -> bool {
     let has = |name: &str, start: &str| {
         let text = root.text(pci_folder(address).join(name));
@@ -189,6 +202,16 @@ mod tests {
         assert_eq!(driver_open(&root), Fact::Known(true));
         assert!(driver_registry(&root).known().unwrap().starts_with("RMForceStaticBar1"));
         assert_eq!(nvidia_fs(&root).known().unwrap().version, "2.17.5");
+    }
+
+    #[test]
+    fn a_machine_without_any_device_is_recognised() {
+        let bus = || Tree::new().file("sys/bus/pci/devices/0000:01:00.0/vendor", "0x8086\n");
+        assert!(no_device(&bus().root()).is_some());
+        assert_eq!(no_device(&bus().file("dev/dxg", "").root()), None);
+        assert_eq!(no_device(&server().root()), None);
+        // The bus is not visible.
+        assert_eq!(no_device(&Tree::new().root()), None);
     }
 
     proptest! {

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stormlp_core::facts::{AcceleratorFacts, Availability, HiddenGpus, PathSupport};
-use stormlp_core::machine::{Fact, LibraryFacts, PciGpu};
+use stormlp_core::facts::{AcceleratorFacts, Availability, CuFileLimits, HiddenGpus, PathSupport};
+use stormlp_core::machine::{Fact, LibraryCandidate, LibraryFacts, PciGpu};
 use stormlp_core::path::PathKind;
 
 use crate::cufile::LibraryVersion;
@@ -52,6 +52,34 @@ impl Libraries {
             }
             Self::CannotOpen(why) => why.clone(),
             Self::Asked(probe) => probe.availability(),
+        }
+    }
+
+    /// The same where `no_gpu` says that there is no NVIDIA GPU: that comes first, since no library
+    /// would help.
+    fn cufile_with(&self, no_gpu: Option<&str>) -> Availability {
+        let (Self::Asked(probe), Some(no_gpu)) = (self, no_gpu) else {
+            return self.cufile();
+        };
+        let remedy = "measure GPUDirect Storage on a machine with a GPU; the other paths compare \
+                      storage here";
+        match probe.availability() {
+            Availability::Unavailable { fact, .. } if probe.cuda.devices.is_empty() => {
+                let fact = match probe.library_path {
+                    Some(_) => format!("{no_gpu}; {fact}"),
+                    None => no_gpu.to_string(),
+                };
+                Availability::unavailable(fact, remedy)
+            }
+            other => other,
+        }
+    }
+
+    /// Every libcufile that was found.
+    pub(crate) fn cufile_candidates(&self) -> Vec<LibraryCandidate> {
+        match self {
+            Self::NotAsked | Self::CannotOpen(_) => Vec::new(),
+            Self::Asked(probe) => probe.candidates.clone(),
         }
     }
 
@@ -137,6 +165,14 @@ impl Libraries {
         }
     }
 
+    /// Limits of libcufile that a plan has to keep.
+    pub(crate) fn cufile_limits(&self) -> Option<CuFileLimits> {
+        match self {
+            Self::NotAsked | Self::CannotOpen(_) => None,
+            Self::Asked(probe) => probe.limits.clone(),
+        }
+    }
+
     /// Whether libcufile has statistics by route.
     pub(crate) fn cufile_statistics(&self) -> Option<bool> {
         match self {
@@ -163,8 +199,13 @@ impl Libraries {
 
 /// For each path whether it can run. CPU-driven paths run everywhere, cuFile's if the library
 /// works, and those on streams need CUDA as well.
-pub(crate) fn paths(libraries: &Libraries, gpus: &[AcceleratorFacts]) -> Vec<PathSupport> {
-    let cufile = libraries.cufile();
+/// `no_gpu` says that there is no NVIDIA GPU, if that is certain.
+pub(crate) fn paths(
+    libraries: &Libraries,
+    gpus: &[AcceleratorFacts],
+    no_gpu: Option<&str>,
+) -> Vec<PathSupport> {
+    let cufile = libraries.cufile_with(no_gpu);
     let support = |path: PathKind| {
         let availability = if !path.needs_cufile() {
             Availability::Available
@@ -207,14 +248,35 @@ mod tests {
 
     #[test]
     fn without_libraries_the_cpu_still_drives_its_paths() {
-        let paths = paths(&Libraries::NotAsked, &[]);
+        let paths = paths(&Libraries::NotAsked, &[], Some(NO_GPU));
         let expected = ["cpu", "buffered", "cpu-gpu", "cpu-async-gpu", "page-cache", "null"];
         assert_eq!(runs(&paths), expected);
     }
 
+    const NO_GPU: &str = "this machine has no NVIDIA GPU";
+
+    #[test]
+    fn without_a_gpu_that_is_the_reason_and_no_library_is_recommended() {
+        let Libraries::Asked(mut probe) = working() else { unreachable!("it has been asked") };
+        probe.driver = Availability::unavailable("libcufile was not found", "install libcufile");
+        let gds = |probe: &CuFileProbe, no_gpu| {
+            let asked = Libraries::Asked(Box::new(probe.clone()));
+            let paths = paths(&asked, &probe.cuda.devices, no_gpu);
+            paths.into_iter().find(|path| path.path == PathKind::Gds).unwrap().availability
+        };
+        let Availability::Unavailable { fact, remedy } = gds(&probe, Some(NO_GPU)) else {
+            unreachable!("no library")
+        };
+        assert_eq!(fact, format!("{NO_GPU}; libcufile was not found"));
+        assert!(!remedy.contains("install"), "{remedy}");
+        probe.library_path = None;
+        assert_eq!(gds(&probe, Some(NO_GPU)).reason(), Some(NO_GPU));
+        assert_eq!(gds(&probe, None).reason(), Some("libcufile was not found"));
+    }
+
     #[test]
     fn streams_need_a_gpu_and_batches_do_not() {
-        let paths = paths(&working(), &[]);
+        let paths = paths(&working(), &[], Some(NO_GPU));
         assert!(runs(&paths).contains(&"gds") && runs(&paths).contains(&"gds-batch"));
         assert!(!runs(&paths).contains(&"gds-async"));
         assert!(runs(&paths).contains(&"gds-batch-stream"));

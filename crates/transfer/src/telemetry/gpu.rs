@@ -27,6 +27,21 @@ const ALL_LINKS: u32 = u32::MAX;
 /// Values read per GPU: its utilisation, then the counters.
 pub(super) const VALUES: usize = 1 + COUNTS.len();
 
+/// The memory of a GPU now, and whether a hypervisor provides it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GpuState {
+    /// Free memory in bytes.
+    pub(crate) free_bytes: u64,
+    /// Whether it is a virtual GPU.
+    pub(crate) is_virtual: bool,
+}
+
+/// The state of the GPU at a PCI address; `None` if NVML does not report it.
+pub(crate) fn gpu_state(address: &str) -> Option<GpuState> {
+    let known = [(String::new(), address.to_string())];
+    Gpus::through(Path::new(LIBRARY), &known)?.state()
+}
+
 /// GPUs monitored through one opened library.
 pub(super) struct Gpus {
     library: nvml::NvmlLib,
@@ -57,6 +72,8 @@ impl Gpus {
     pub(super) fn open(indices: impl IntoIterator<Item = u32>) -> Option<Self> {
         let known: Vec<(String, String)> = indices
             .into_iter()
+            // The address of a slice is that of its GPU, whose counters are not the slice's.
+            .filter(|index| !cuda::is_slice(*index))
             .filter_map(|index| Some((format!("cuda:{index}"), cuda::pci_address_of(index)?)))
             .collect();
         (!known.is_empty()).then(|| Self::through(Path::new(LIBRARY), &known))?
@@ -95,6 +112,25 @@ impl Gpus {
             self.library.nvmlDeviceGetHandleByPciBusId_v2(address.as_ptr(), &raw mut handle)
         };
         succeeded(returned).then_some(handle)
+    }
+
+    /// The state of the first GPU.
+    fn state(&self) -> Option<GpuState> {
+        let handle = self.devices.first()?.handle;
+        let mut memory = nvml::nvmlMemory_t { total: 0, free: 0, used: 0 };
+        let ask = self.library.nvmlDeviceGetMemoryInfo.as_ref().ok()?;
+        // SAFETY: the function exists, the handle came from this library, which writes the three
+        // numbers.
+        if !succeeded(unsafe { ask(handle, &raw mut memory) }) {
+            return None;
+        }
+        let mut mode = nvml::nvmlGpuVirtualizationMode_NVML_GPU_VIRTUALIZATION_MODE_NONE;
+        if let Ok(ask) = self.library.nvmlDeviceGetVirtualizationMode.as_ref() {
+            // SAFETY: as above; an older library lacks the function, and a failure changes nothing.
+            unsafe { ask(handle, &raw mut mode) };
+        }
+        let is_virtual = mode == nvml::nvmlGpuVirtualizationMode_NVML_GPU_VIRTUALIZATION_MODE_VGPU;
+        Some(GpuState { free_bytes: memory.free, is_virtual })
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {

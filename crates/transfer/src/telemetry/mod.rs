@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 pub use devices::{BlockDevice, BlockDevices, DeviceCounters};
+pub(crate) use gpu::gpu_state;
 pub use instruments::Instruments;
 
 /// CPU time, in seconds.

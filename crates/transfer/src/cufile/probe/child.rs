@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use libloading::Library;
-use stormlp_core::facts::Availability;
+use stormlp_core::facts::{AcceleratorFacts, Availability, GpuPart};
 use stormlp_core::operation::Direction;
 
 use super::log::LogMark;
@@ -19,6 +19,7 @@ use crate::cufile::error::{CuFileError, SEE_LOG};
 use crate::cufile::handle::FileHandle;
 use crate::cufile::loader::{Api, located};
 use crate::signals;
+use crate::telemetry;
 
 /// The child's side: runs the checks and reports on standard output. Never returns an error;
 /// failures are part of the report.
@@ -66,6 +67,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     probe.cuda = ask_cuda();
     tell(&Message::Found(Box::new(probe.clone())));
     tell(&Message::Begins(ProbeStep::Load));
+    probe.candidates = Api::candidates().to_vec();
     let api = Api::get()?;
     probe.library_version = Some(api.version().to_string());
     probe.library_path = Some(api.path().to_path_buf());
@@ -80,6 +82,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
             properties.nvfs_version().map(|(major, minor)| format!("{major}.{minor}"));
     }
     probe.compat_mode_allowed = driver.compat_mode_allowed();
+    probe.limits = Some(driver.limits());
     probe.routes = driver.routes().to_vec();
     probe.parameters = driver.parameters();
     tell(&Message::Found(Box::new(probe.clone())));
@@ -97,7 +100,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
 fn ask_cuda() -> CudaProbe {
     let mut found = CudaProbe { version: cuda::driver_version().ok(), ..CudaProbe::default() };
     match cuda::devices() {
-        Ok(devices) => found.devices = devices,
+        Ok(devices) => found.devices = devices.into_iter().map(with_state).collect(),
         Err(error) => found.problem = Some(error.to_string()),
     }
     if cuda::present() {
@@ -108,6 +111,21 @@ fn ask_cuda() -> CudaProbe {
             .and_then(|library| located(&library, "cuInit"));
     }
     found
+}
+
+/// A GPU with its free memory, and whether it is virtual, as far as NVML reports them: what belongs
+/// to the GPU of a slice is not the slice's.
+fn with_state(gpu: AcceleratorFacts) -> AcceleratorFacts {
+    let address = gpu.pci_address.as_deref().filter(|_| gpu.part.is_none());
+    match address.and_then(telemetry::gpu_state) {
+        None => gpu,
+        Some(state) => AcceleratorFacts {
+            free_memory_bytes: Some(state.free_bytes),
+            part: state.is_virtual.then_some(GpuPart::Virtual),
+            bar1_bytes: gpu.bar1_bytes.filter(|_| !state.is_virtual),
+            ..gpu
+        },
+    }
 }
 
 /// Whether cuFile can read a file in `folder` into host memory.

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use stormlp_core::facts::{AcceleratorFacts, Availability};
+use stormlp_core::facts::{AcceleratorFacts, Availability, CuFileLimits};
+use stormlp_core::machine::LibraryCandidate;
 
 /// Distinguishes the child's lines from library output.
 pub(super) const MARK: &str = "stormlp-cufile-probe ";
@@ -52,6 +53,9 @@ pub struct CuFileProbe {
     pub library_version: Option<String>,
     /// Where the library was found.
     pub library_path: Option<PathBuf>,
+    /// Every libcufile that was found.
+    #[serde(default)]
+    pub candidates: Vec<LibraryCandidate>,
     /// Version of nvidia-fs, `2.24`; `None` when it is not loaded.
     pub nvfs_version: Option<String>,
     /// Whether cuFile may fall back to POSIX calls.
@@ -59,6 +63,9 @@ pub struct CuFileProbe {
     /// Size in bytes of the buffer for transfers without a direct route.
     #[serde(default)]
     pub per_buffer_cache_bytes: Option<u64>,
+    /// Limits that a plan has to keep; `None` if the driver does not open.
+    #[serde(default)]
+    pub limits: Option<CuFileLimits>,
     /// The driver's properties, one each.
     pub properties: Vec<String>,
     /// Direct routes for each kind of target, `nvme: p2pdma, nvfs`.
@@ -90,9 +97,11 @@ impl CuFileProbe {
             folder: None,
             library_version: None,
             library_path: None,
+            candidates: Vec::new(),
             nvfs_version: None,
             compat_mode_allowed: None,
             per_buffer_cache_bytes: None,
+            limits: None,
             properties: Vec::new(),
             routes: Vec::new(),
             parameters: Vec::new(),

@@ -111,6 +111,8 @@ static void count_in_kernel(int write, ssize_t moved) {
 }
 
 ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset) {
+    /* Not the block that the probe reads. */
+    if (fault("transfer-hangs") && size > 4096) for (;;) sleep(1);
     if (fault("errno")) { errno = EIO; return -1; }
     if (fault("code")) return -5044;
     if (fault("unknown-code")) return -7777;
@@ -191,7 +193,11 @@ status_t cuFileGetParameterBool(int parameter, bool *value) {
     return OK;
 }
 status_t cuFileSetParameterSizeT(int parameter, size_t value) { CALL(); (void)parameter, (void)value; return OK; }
-status_t cuFileGetParameterSizeT(int parameter, size_t *value) { CALL(); (void)parameter; *value = 1; return OK; }
+status_t cuFileGetParameterSizeT(int parameter, size_t *value) { CALL();
+    /* max_io_queue_depth, max_device_pinned_mem_size_kb, io_batchsize */
+    *value = parameter == 1 ? 128 : parameter == 8 ? 33554432 : parameter == 9 ? 128 : 1;
+    return OK;
+}
 #endif
 
 status_t cuFileHandleRegister(handle_t **handle, descr_t *descr) { CALL();

@@ -1,0 +1,181 @@
+//! Limits of libcufile and of GPU memory: cells beyond them would fail, or hang inside the library,
+//! so they are not run.
+
+use stormlp_core::facts::{AcceleratorFacts, Availability, CuFileLimits, HostFacts};
+use stormlp_core::path::{MemoryKind, PathKind, buffers_needed};
+use stormlp_core::transport::{DeviceId, Transport};
+use stormlp_core::units::ByteSize;
+
+/// Whether a cell with `transport`, whose threads end in `devices`, keeps the limits of `facts`.
+pub(super) fn kept(transport: &Transport, devices: &[DeviceId], facts: &HostFacts) -> Availability {
+    let limits = facts.cufile_limits.as_ref().filter(|_| transport.path.needs_cufile());
+    let by_library = limits.and_then(|limits| {
+        streams(transport, devices, limits).or_else(|| batch(transport, devices, limits))
+    });
+    let by_memory = || {
+        let gpus = facts.accelerators.iter();
+        gpus.filter_map(|gpu| memory(transport, devices, gpu, limits)).next()
+    };
+    by_library.or_else(by_memory).unwrap_or(Availability::Available)
+}
+
+/// More stream transfers than cuFile's queue takes: it fails the rest with EIO.
+fn streams(
+    transport: &Transport,
+    devices: &[DeviceId],
+    limits: &CuFileLimits,
+) -> Option<Availability> {
+    let in_flight = devices.len() as u64 * transport.queue_depth as u64;
+    let beyond = transport.path == PathKind::GdsAsync && in_flight > limits.stream_transfers;
+    beyond.then(|| {
+        Availability::unavailable(
+            format!(
+                "{in_flight} stream transfers in flight are more than cuFile's queue takes, {} \
+                 (execution.max_io_queue_depth)",
+                limits.stream_transfers
+            ),
+            "use fewer --threads or a lower --queue-depth, or raise max_io_queue_depth in \
+             cufile.json",
+        )
+    })
+}
+
+/// A batch in compatibility mode that needs more buffers at once than there are:
+/// `cuFileBatchIOSubmit` waits for one that only its own completion would free.
+fn batch(
+    transport: &Transport,
+    devices: &[DeviceId],
+    limits: &CuFileLimits,
+) -> Option<Availability> {
+    let batches = matches!(transport.path, PathKind::GdsBatch | PathKind::GdsBatchStream);
+    let on_gpu = devices.iter().any(|device| *device != DeviceId::Host);
+    if !batches || !on_gpu || limits.has_direct_route {
+        return None;
+    }
+    let entry = transport.chunk_bytes;
+    // An entry takes a buffer of the smallest size that holds it; larger ones are split.
+    let fitting = limits.posix_pool.iter().find(|(bytes, _)| *bytes >= entry);
+    let (bytes, count) = fitting.or(limits.posix_pool.last())?;
+    (transport.queue_depth as u64 > *count).then(|| {
+        Availability::unavailable(
+            format!(
+                "a batch of {} entries can hang in compatibility mode, the only route here: \
+                 cuFile has {count} buffers of {} for them (properties.posix_pool_slab_count)",
+                transport.queue_depth,
+                ByteSize(*bytes)
+            ),
+            format!("use --queue-depth {count} or less, or raise the count in cufile.json"),
+        )
+    })
+}
+
+/// Buffers on `gpu` that exceed its free memory or, registered with cuFile, what can be mapped.
+fn memory(
+    transport: &Transport,
+    devices: &[DeviceId],
+    gpu: &AcceleratorFacts,
+    cufile: Option<&CuFileLimits>,
+) -> Option<Availability> {
+    let on_it = devices.iter().filter(|device| **device == DeviceId::Cuda(gpu.index)).count();
+    if on_it == 0 || transport.memory != MemoryKind::Device {
+        return None;
+    }
+    let (_, buffers) = buffers_needed(transport.path, transport.queue_depth);
+    let needed = (on_it as u64 * buffers as u64).saturating_mul(transport.chunk_bytes);
+    let registered = cufile.filter(|_| transport.register_buffers);
+    // Only a direct route maps the memory.
+    let mapped = registered.filter(|limits| limits.has_direct_route);
+    let limits = [
+        (gpu.free_memory_bytes, "of free memory"),
+        (mapped.and(gpu.bar1_bytes), "of BAR1, through which registered memory is mapped"),
+        (
+            registered.map(|limits| limits.registered_bytes),
+            "that cuFile registers (properties.max_device_pinned_mem_size_kb)",
+        ),
+    ];
+    let beyond = limits.into_iter().find(|(most, _)| most.is_some_and(|most| needed > most));
+    beyond.map(|(most, what)| {
+        let fact = format!(
+            "{on_it} threads × {buffers} buffers × {} need {} of cuda:{}, which has {} {what}",
+            ByteSize(transport.chunk_bytes),
+            ByteSize(needed),
+            gpu.index,
+            ByteSize(most.unwrap_or_default())
+        );
+        Availability::unavailable(
+            fact,
+            "use a smaller --io-size, fewer --threads or a lower --queue-depth",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlp_core::path::EngineKind;
+
+    use super::*;
+
+    const GPU: DeviceId = DeviceId::Cuda(0);
+
+    fn transport(path: PathKind, queue_depth: usize, chunk_bytes: u64) -> Transport {
+        Transport {
+            queue_depth,
+            chunk_bytes,
+            device: Some(GPU),
+            memory: MemoryKind::Device,
+            ..Transport::fixture(path, EngineKind::Psync)
+        }
+    }
+
+    fn facts(has_direct_route: bool) -> HostFacts {
+        HostFacts {
+            cufile_limits: Some(CuFileLimits::defaults(has_direct_route)),
+            accelerators: vec![AcceleratorFacts {
+                index: 0,
+                name: "GPU".to_string(),
+                pci_address: None,
+                numa_node: None,
+                memory_bytes: Some(16 << 30),
+                bar1_bytes: Some(256 << 20),
+                free_memory_bytes: Some(8 << 30),
+                part: None,
+            }],
+            ..HostFacts::fixture()
+        }
+    }
+
+    fn reason(transport: &Transport, threads: usize, facts: &HostFacts) -> String {
+        let verdict = kept(transport, &vec![GPU; threads], facts);
+        verdict.reason().unwrap_or("runs").to_string()
+    }
+
+    #[test]
+    fn stream_transfers_beyond_the_queue_are_refused() {
+        let streams = transport(PathKind::GdsAsync, 32, 4096);
+        assert_eq!(reason(&streams, 4, &facts(true)), "runs");
+        assert!(reason(&streams, 5, &facts(true)).contains("160 stream transfers"));
+        assert_eq!(reason(&transport(PathKind::Gds, 32, 4096), 5, &facts(true)), "runs");
+    }
+
+    #[test]
+    fn a_batch_that_may_hang_is_refused_where_only_compatibility_mode_is_left() {
+        let batch = transport(PathKind::GdsBatch, 65, 64 << 10);
+        assert_eq!(reason(&batch, 1, &facts(true)), "runs");
+        assert!(reason(&batch, 1, &facts(false)).contains("64 buffers of 1 MiB"));
+        // A buffer of another size.
+        assert_eq!(reason(&transport(PathKind::GdsBatch, 65, 4096), 1, &facts(false)), "runs");
+    }
+
+    #[test]
+    fn buffers_have_to_fit_the_gpu_and_what_can_be_mapped() {
+        let large = transport(PathKind::Gds, 1, 128 << 20);
+        assert_eq!(reason(&large, 2, &facts(true)), "runs");
+        assert!(reason(&large, 3, &facts(true)).contains("256 MiB of BAR1"));
+        // Without a direct route nothing is mapped.
+        assert_eq!(reason(&large, 3, &facts(false)), "runs");
+        assert!(reason(&large, 65, &facts(false)).contains("8 GiB of free memory"));
+        let copies = transport(PathKind::CpuGpu, 1, 128 << 20);
+        assert_eq!(reason(&copies, 3, &facts(true)), "runs");
+        assert!(reason(&copies, 65, &facts(true)).contains("free memory"));
+    }
+}

@@ -1,0 +1,53 @@
+//! Ends a run whose cuFile call does not return, after saving how it ended.
+
+use std::path::Path;
+use std::time::Duration;
+
+use stormlp_core::failure::Failure;
+use stormlp_core::note::{Cause, Note};
+use stormlp_core::report::Ending;
+use stormlp_transfer::cufile;
+use stormlp_transfer::storage::write_atomically;
+use stormlp_transfer::surroundings::now;
+
+use crate::commands::saved;
+use crate::output;
+
+/// Seconds after which a call counts as hanging; whatever takes longer is not worth measuring.
+const LIMIT_VARIABLE: &str = "STORMLP_CUFILE_TIMEOUT";
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Has runs end whose cuFile calls hang.
+pub(crate) fn arm() {
+    let chosen = std::env::var(LIMIT_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let limit = chosen.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    cufile::on_hang(limit.unwrap_or(LIMIT), end);
+}
+
+/// Ends the process: the thread that hangs cannot be joined, and its memory not be freed.
+fn end(report: &Path, after: Duration) {
+    let fact = format!(
+        "a cuFile call has not returned for {} s; its buffers were left alone, and the run was \
+         ended",
+        after.as_secs_f64()
+    );
+    let remedy = format!(
+        "see cufile.log beside the report; for batches in compatibility mode use a lower \
+         --queue-depth; {LIMIT_VARIABLE}=SECONDS waits longer"
+    );
+    let note = Note::new(Cause::Device, fact, remedy);
+    if save(report, &note).is_some() {
+        output::say(format!("report: {}", report.display()));
+    }
+    let failure = Failure::of_run(&note, "");
+    output::report(&failure);
+    cufile::end_process(failure.cause().exit_code());
+}
+
+/// Saves the ending in the report at `path`, with the cells of its journal; `None` if there is no
+/// report yet.
+fn save(path: &Path, note: &Note<Cause>) -> Option<()> {
+    let mut report = saved::any(path).ok()?;
+    report.end(Ending::Failed(note.clone()), now());
+    write_atomically(path, &serde_json::to_vec_pretty(&report).ok()?).ok()
+}
