@@ -27,11 +27,12 @@ pub fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), F
             return Err(Failure::saying(Cause::Machine, not_measured(first)).with_help(remedy));
         }
         let (failed, of) = (with(CellStatus::Failed).count(), cells.len());
+        let help = first.remedy.as_deref().unwrap_or(
+            "the report has the reason for each; `stormlp doctor DIR` examines the storage",
+        );
         let first = not_measured(first);
         let fact = format!("{failed} of {of} cells failed; the first: {first}");
-        return Err(Failure::saying(Cause::Storage, fact).with_help(
-            "the report has the reason for each; `stormlp doctor DIR` examines the storage",
-        ));
+        return Err(Failure::saying(Cause::Storage, fact).with_help(help));
     }
     match with(CellStatus::Unavailable).next() {
         Some(cell) if report.plan.request.names_paths() => {

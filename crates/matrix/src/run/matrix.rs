@@ -369,6 +369,7 @@ impl Matrix<'_> {
         if let Some(reason) = failure.or_else(broken) {
             entry.status = CellStatus::Failed;
             entry.errno = reason.errno;
+            entry.remedy = reason.remedy;
             entry.reason = Some(reason.text);
         }
         entry.evidence = evidence;
@@ -389,6 +390,14 @@ fn method(method: Method) -> String {
 struct Reason {
     text: String,
     errno: Option<i32>,
+    remedy: Option<String>,
+}
+
+impl Reason {
+    /// A reason that says what to do itself.
+    fn saying(text: String) -> Self {
+        Self { text, errno: None, remedy: None }
+    }
 }
 
 /// The entry of a cell whose setup failed.
@@ -418,11 +427,11 @@ fn broken_demand(
 ) -> Option<Reason> {
     if plan.request.require_direct && evidence.direct_io == DirectIo::Refused {
         let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
-        return Some(Reason { text, errno: None });
+        return Some(Reason::saying(text));
     }
     let path = cell.transport.path;
     let text = fallback::broken_demand(plan.request.require_gds, path, evidence, transfers)?;
-    Some(Reason { text, errno: None })
+    Some(Reason::saying(text))
 }
 
 /// The first worker's failure, with file and position.
@@ -443,23 +452,22 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
                 error.inner()
             ),
             errno: error.errno(),
+            remedy: fallback::remedy(plan.request.require_gds, error).map(str::to_string),
         },
         WorkerFailure::Short { visit, moved } => {
-            Reason { text: short(plan, worker, cell, *visit, *moved), errno: None }
+            Reason::saying(short(plan, worker, cell, *visit, *moved))
         }
-        WorkerFailure::Mismatch { visit, mismatch } => Reason {
-            text: format!(
-                "{file} has {:#04x} at offset {}, {:#04x} was expected; lay it out again with \
-                 the same --seed, or look for corruption",
-                mismatch.found,
-                visit.offset + mismatch.at as u64,
-                mismatch.expected
-            ),
-            errno: None,
-        },
+        WorkerFailure::Mismatch { visit, mismatch } => Reason::saying(format!(
+            "{file} has {:#04x} at offset {}, {:#04x} was expected; lay it out again with the \
+             same --seed, or look for corruption",
+            mismatch.found,
+            visit.offset + mismatch.at as u64,
+            mismatch.expected
+        )),
         WorkerFailure::Sync { error } => Reason {
             text: format!("fsync of {file} failed, its data may be lost: {error}"),
             errno: error.raw_os_error(),
+            remedy: None,
         },
     })
 }

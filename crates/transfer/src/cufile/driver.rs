@@ -66,6 +66,7 @@ impl Said {
 #[derive(Debug)]
 struct Parameters {
     allow_compat_mode: Option<bool>,
+    gds_fallback_io: Option<bool>,
     force_compat_mode: Option<bool>,
     use_pci_p2pdma: Option<bool>,
     parallel_io: Option<bool>,
@@ -90,6 +91,9 @@ impl Parameters {
         };
         Self {
             allow_compat_mode: flag(bool_parameter::ALLOW_COMPAT_MODE),
+            gds_fallback_io: (api.version().has_fallback_io())
+                .then(|| flag(bool_parameter::GDS_FALLBACK_IO))
+                .flatten(),
             force_compat_mode: flag(bool_parameter::FORCE_COMPAT_MODE),
             use_pci_p2pdma: flag(bool_parameter::USE_PCI_P2PDMA),
             parallel_io: flag(bool_parameter::PARALLEL_IO),
@@ -105,6 +109,7 @@ impl Parameters {
         let size = |name, value: Option<usize>| value.map(|value| format!("{name} {value}"));
         [
             flag("allow_compat_mode", self.allow_compat_mode),
+            flag("gds_fallback_io", self.gds_fallback_io),
             flag("force_compat_mode", self.force_compat_mode),
             flag("use_pci_p2pdma", self.use_pci_p2pdma),
             flag("parallel_io", self.parallel_io),
@@ -215,6 +220,11 @@ impl Driver {
             // SAFETY: a call with plain values; the driver is closed, as it must be.
             let status = unsafe { (parameters.set_bool)(bool_parameter::ALLOW_COMPAT_MODE, allow) };
             check("cuFileSetParameterBool", status)?;
+            if !allow && api.version().has_fallback_io() {
+                // SAFETY: as above.
+                let status = unsafe { (parameters.set_bool)(bool_parameter::GDS_FALLBACK_IO, false) };
+                check("cuFileSetParameterBool", status)?;
+            }
         }
         let switch = Switch::before_opening(api, settings.statistics);
         // SAFETY: no arguments; the registry's lock keeps others from opening or closing.
@@ -280,10 +290,12 @@ impl Driver {
         self.said.properties.as_ref()
     }
 
-    /// Whether compatibility mode is allowed, according to the library.
+    /// Whether the library may fall back to POSIX calls, as it reports: by compatibility mode or,
+    /// from 1.19, by `gds_fallback_io`.
     pub fn compat_mode_allowed(&self) -> Option<bool> {
-        (self.said.parameters.allow_compat_mode)
-            .or_else(|| Some(self.properties().ok()?.allows_compat_mode()))
+        let allowed = (self.said.parameters.allow_compat_mode)
+            .or_else(|| Some(self.properties().ok()?.allows_compat_mode()))?;
+        Some(allowed || self.said.parameters.gds_fallback_io == Some(true))
     }
 
     /// The library's routes for each kind of target, `nvme: p2pdma, nvfs`; empty if it has none or

@@ -4,7 +4,7 @@
 use stormlp_core::machine::Fact;
 
 use super::version::LibraryVersion;
-use crate::probe::platform;
+use crate::probe::{gpu, platform};
 use crate::probe::root::Root;
 
 /// The statistics file of nvidia-fs.
@@ -120,10 +120,14 @@ fn no_p2pdma_below(
     if !version.counts_routes() && switched_on == Some(false) {
         return Some("use_pci_p2pdma is off".to_string());
     }
-    match platform::kernel_p2pdma(root) {
-        Fact::Known(false) => Some("the kernel has no p2pdma_pgmap_ops".to_string()),
-        Fact::Known(true) | Fact::Unknown(_) => None,
+    if platform::kernel_p2pdma(root) == Fact::Known(false) {
+        return Some("the kernel has no p2pdma_pgmap_ops".to_string());
     }
+    let gpus = gpu::devices(root);
+    let none_offers = gpus.known().is_some_and(|gpus| {
+        !gpus.is_empty() && gpus.iter().all(|gpu| !gpu::may_offer_memory(root, gpu))
+    });
+    none_offers.then(|| "no GPU offers memory for it (p2pmem/size)".to_string())
 }
 
 #[cfg(test)]
@@ -194,5 +198,20 @@ mod tests {
         assert!(!certain(&with, 1200, Some(false)));
         assert!(certain(&without, 1200, Some(true)));
         assert!(!certain(&unknown, 1200, None));
+        let gpus = |offered: &[Option<&str>]| {
+            let mut files = vec![("/proc/kallsyms".to_string(), "0 d p2pdma_pgmap_ops\n")];
+            for (slot, size) in offered.iter().enumerate() {
+                let folder = format!("/sys/bus/pci/devices/0000:0{slot}:00.0");
+                files.push((format!("{folder}/vendor"), "0x10de\n"));
+                files.push((format!("{folder}/class"), "0x030200\n"));
+                files.extend(size.map(|size| (format!("{folder}/p2pmem/size"), size)));
+            }
+            let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+            machine(&files)
+        };
+        let (_none, none) = gpus(&[None, Some("0\n")]);
+        let (_one, one) = gpus(&[Some("0\n"), Some("1073741824\n")]);
+        assert!(certain(&none, 1130, None) && certain(&none, 1200, Some(true)));
+        assert!(!certain(&one, 1130, None));
     }
 }

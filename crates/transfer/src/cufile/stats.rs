@@ -75,8 +75,11 @@ pub struct RouteCounters {
     pub batch_p2p: u64,
     /// Batch entries through the nvidia-fs driver.
     pub batch_nvfs: u64,
-    /// Batch entries through POSIX calls, Linux AIO or io_uring.
+    /// Batch entries through POSIX calls or Linux AIO, which the documentation calls compatibility
+    /// mode.
     pub batch_posix: u64,
+    /// Batch entries through io_uring, which may move either way: the documentation does not say.
+    pub batch_uring: u64,
 }
 
 impl RouteCounters {
@@ -96,7 +99,7 @@ impl RouteCounters {
                 .map(|read| words[read].saturating_add(words[read + gpu::WRITES_AFTER_READS]))
                 .fold(0, u64::saturating_add)
         };
-        let batch_posix = [level_1::BATCH_POSIX_ENQUEUED, level_1::BATCH_AIO, level_1::BATCH_URING];
+        let batch_posix = [level_1::BATCH_POSIX_ENQUEUED, level_1::BATCH_AIO];
         Some(Self {
             reads: words[level_1::READS],
             writes: words[level_1::WRITES],
@@ -108,6 +111,7 @@ impl RouteCounters {
             batch_p2p: words[level_1::BATCH_P2P],
             batch_nvfs: words[level_1::BATCH_NVFS],
             batch_posix: batch_posix.iter().map(|word| words[*word]).fold(0, u64::saturating_add),
+            batch_uring: words[level_1::BATCH_URING],
         })
     }
 
@@ -125,6 +129,7 @@ impl RouteCounters {
             batch_p2p: self.batch_p2p.saturating_sub(earlier.batch_p2p),
             batch_nvfs: self.batch_nvfs.saturating_sub(earlier.batch_nvfs),
             batch_posix: self.batch_posix.saturating_sub(earlier.batch_posix),
+            batch_uring: self.batch_uring.saturating_sub(earlier.batch_uring),
         }
     }
 }
@@ -138,7 +143,7 @@ mod tests {
         let mut raw = RawStatistics::new();
         raw.0[0] = 5;
         raw.0[2] = 3;
-        raw.0[44] = 8;
+        (raw.0[44], raw.0[46]) = (8, 5);
         let gpus_at = level_1_words + 64;
         raw.0[gpus_at] = 0xdead_beef_0000_0002;
         for (gpu, word, value) in [(0, 7, 1), (1, 8, 2), (1, 9, 3), (1, 20, 10), (15, 22, 40)] {
@@ -161,7 +166,7 @@ mod tests {
             let counters = statistics(LibraryVersion::from_number(number));
             assert_eq!((counters.reads, counters.writes), (5, 3));
             assert_eq!((counters.p2p, counters.nvfs, counters.posix), (11, 2, 43));
-            assert_eq!(counters.batch_posix, 8);
+            assert_eq!((counters.batch_posix, counters.batch_uring), (8, 5));
         }
     }
 

@@ -102,6 +102,8 @@ pub(crate) mod bool_parameter {
     pub(crate) const PARALLEL_IO: c_int = 4;
     /// `properties.use_pci_p2pdma`.
     pub(crate) const USE_PCI_P2PDMA: c_int = 7;
+    /// `properties.gds_fallback_io`, from 1.19.
+    pub(crate) const GDS_FALLBACK_IO: c_int = 13;
 }
 
 /// Numbers of `cuFile{Get,Set}ParameterSizeT`.

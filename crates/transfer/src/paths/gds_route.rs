@@ -17,17 +17,19 @@ pub(super) struct Operations {
     pub(super) p2p: u64,
     pub(super) nvfs: u64,
     pub(super) posix: u64,
+    /// Those that went by io_uring and are in none of the above: their route is not documented.
+    pub(super) unassigned: u64,
 }
 
 impl Operations {
     /// The counts relevant to `kind`: batches have separate counters.
     pub(super) fn of(kind: PathKind, on_host: bool, counters: &RouteCounters) -> Self {
         if matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream) {
-            return Self {
-                p2p: counters.batch_p2p,
-                nvfs: counters.batch_nvfs,
-                posix: counters.batch_posix,
-            };
+            let (p2p, nvfs, posix) =
+                (counters.batch_p2p, counters.batch_nvfs, counters.batch_posix);
+            let assigned = p2p.saturating_add(nvfs).saturating_add(posix);
+            let unassigned = counters.batch_uring.saturating_sub(assigned);
+            return Self { p2p, nvfs, posix, unassigned };
         }
         let (p2p, nvfs) = (counters.p2p, counters.nvfs);
         let posix = if on_host {
@@ -37,7 +39,7 @@ impl Operations {
         } else {
             counters.posix
         };
-        Self { p2p, nvfs, posix }
+        Self { p2p, nvfs, posix, unassigned: 0 }
     }
 }
 
@@ -131,16 +133,21 @@ pub(super) fn judge(seen: &RouteCounts<'_>) -> RouteVerdict {
 
 /// Judges by cuFile's own counters.
 fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
-    let Operations { p2p, nvfs, posix } = seen.operations?;
+    let Operations { p2p, nvfs, posix, unassigned } = seen.operations?;
     let route = match (p2p.saturating_add(nvfs), posix) {
         (0, 0) => return None,
+        (_, 0) if unassigned > 0 => return None,
         (_, 0) => Route::Direct,
+        (0, _) if unassigned > 0 => Route::NotAllDirect,
         (0, _) => Route::Posix,
         _ => Route::Mixed,
     };
     let memory = if seen.on_host { " of host memory" } else { "" };
     let when = match seen.counted {
-        Counted::Beforehand => ", in similar transfers just before the measured part",
+        Counted::Beforehand => {
+            ", in similar transfers just before the measured part, of two blocks per thread, which \
+             a drive may keep in its cache"
+        }
         Counted::AtFirst => ", in its first transfers",
         Counted::Never | Counted::Throughout => "",
     };
@@ -263,6 +270,9 @@ fn by_elimination(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
 /// There is no evidence.
 fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
     let counters = match (seen.operations, seen.can_count) {
+        (Some(Operations { unassigned: 1.., .. }), _) => {
+            "cuFile counted transfers by io_uring, which its documentation assigns to no route"
+        }
         (Some(_), _) => "cuFile's route counters stayed at zero",
         (None, true) => "cuFile's route counters are off",
         (None, false) => "this libcufile does not count routes (1.15 or later does)",

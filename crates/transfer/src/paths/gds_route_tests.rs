@@ -25,7 +25,7 @@ fn nothing() -> RouteCounts<'static> {
 
 fn counted(p2p: u64, nvfs: u64, posix: u64) -> RouteCounts<'static> {
     RouteCounts {
-        operations: Some(Operations { p2p, nvfs, posix }),
+        operations: Some(Operations { p2p, nvfs, posix, unassigned: 0 }),
         counted: Counted::Throughout,
         ..nothing()
     }
@@ -48,6 +48,28 @@ fn a_fallback_is_never_named_after_the_requested_path() {
     assert_eq!(effective(route(0, 3, 0)), Some(PathKind::Gds));
     assert_eq!(effective(route(0, 0, 3)), Some(PathKind::GdsCompat));
     assert_eq!(effective(route(1, 0, 1)), None);
+}
+
+#[test]
+fn io_uring_alone_proves_no_route() {
+    let of = |p2p, posix, uring| {
+        let counters = RouteCounters {
+            batch_p2p: p2p,
+            batch_posix: posix,
+            batch_uring: uring,
+            ..RouteCounters::default()
+        };
+        let operations = Operations::of(PathKind::GdsBatch, false, &counters);
+        judge(&RouteCounts { operations: Some(operations), ..counted(0, 0, 0) })
+    };
+    // Entries that another counter assigns to a route.
+    assert_eq!(of(8, 0, 8).route, Route::Direct);
+    assert_eq!(of(0, 8, 8).route, Route::Posix);
+    assert_eq!(of(0, 4, 8).route, Route::NotAllDirect);
+    for unproven in [of(0, 0, 8), of(4, 0, 8)] {
+        assert_eq!(unproven.route, Route::Unknown);
+        assert!(unproven.summary.contains("assigns to no route"), "{}", unproven.summary);
+    }
 }
 
 #[test]

@@ -70,6 +70,14 @@ fn device(root: &Root, address: &str) -> PciGpu {
     }
 }
 
+/// Whether a GPU may offer memory for peer-to-peer DMA: not if the kernel shows none.
+pub(crate) fn may_offer_memory(root: &Root, gpu: &PciGpu) -> bool {
+    match gpu.p2p_memory_bytes {
+        Fact::Known(bytes) => bytes > 0,
+        Fact::Unknown(_) => root.exists(pci_folder(&gpu.pci_address).join("p2pmem/size")),
+    }
+}
+
 /// The product name, which only the driver knows.
 fn name(root: &Root, address: &str) -> Fact<String> {
     let path = format!("/proc/driver/nvidia/gpus/{address}/information");

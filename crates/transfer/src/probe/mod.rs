@@ -7,7 +7,7 @@ mod cgroup;
 mod claims;
 mod cpu;
 mod direct;
-mod gpu;
+pub(crate) mod gpu;
 mod libraries;
 mod memory;
 mod mounts;
