@@ -22,9 +22,6 @@ pub(crate) fn facts(scene: &Scene, report: &mut Report) {
     for key in ["kernel", "cpu_model", "cpus", "memory_bytes", "numa_nodes", "stormlp_version"] {
         report.note(key, host[key].to_string());
     }
-    for key in ["driver_version", "driver_open", "cuda", "cufile", "nvidia_fs", "kernel_p2pdma"] {
-        report.note(key, machine["gpu"][key].to_string());
-    }
     for said in machine["gpu"]["cufile_says"].as_array().into_iter().flatten() {
         report.note("cuFile says", said.to_string());
     }
@@ -50,7 +47,7 @@ pub(crate) fn facts(scene: &Scene, report: &mut Report) {
             report.fail(&format!("path {}", path["path"]), words)
         }
     }
-    scene.direct().tell(report);
+    scene.direct().tell(scene.preflight().should_be_direct.as_deref(), report);
 }
 
 /// Which libraries take part.
@@ -266,7 +263,12 @@ pub(crate) fn in_memory(bytes: u64) -> Result<tempfile::TempDir, String> {
 
 /// Whether each cell of a matrix is right: every byte moved and checked, by the route that it must
 /// have taken.
-fn cells(what: &str, matrix: &Result<Value, String>, expected: Expected, report: &mut Report) {
+pub(crate) fn cells(
+    what: &str,
+    matrix: &Result<Value, String>,
+    expected: Expected,
+    report: &mut Report,
+) {
     let matrix = match matrix {
         Ok(matrix) => matrix,
         Err(why) => return report.fail(what, why),

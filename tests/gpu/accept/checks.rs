@@ -19,6 +19,9 @@ mod library;
 #[path = "options.rs"]
 mod options;
 #[allow(dead_code, reason = "the acceptance run uses more of it")]
+#[path = "preflight.rs"]
+mod preflight;
+#[allow(dead_code, reason = "the acceptance run uses more of it")]
 #[path = "process.rs"]
 mod process;
 #[allow(dead_code, reason = "the acceptance run uses more of it")]
@@ -38,7 +41,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use library::Sources;
+use library::{Sources, carried};
+use preflight::Preflight;
 use process::{Running, run};
 use route::{Claim, Expected, Finding, Route, Tally, judge_cell};
 
@@ -192,6 +196,53 @@ fn the_machines_own_library_comes_before_the_bundled_one() {
     // The loader finds it by its name.
     let by_name = chosen(sources(Some(Path::new("libcufile.so.0")), None));
     assert_eq!(by_name.path, Path::new("libcufile.so.0"));
+}
+
+#[test]
+fn of_the_carried_libraries_the_one_for_the_driver_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |cuda| {
+        let path = carried(folder.path(), cuda);
+        path.strip_prefix(folder.path()).unwrap().display().to_string()
+    };
+    assert_eq!(of(Some(12)), "libcufile.so.0");
+    for major in [12, 13] {
+        let library = folder.path().join(format!("libcufile-{major}/libcufile.so.0"));
+        fs::create_dir_all(library.parent().unwrap()).unwrap();
+        fs::write(library, "").unwrap();
+    }
+    assert_eq!(of(Some(12)), "libcufile-12/libcufile.so.0");
+    assert_eq!(of(Some(14)), "libcufile-13/libcufile.so.0");
+    assert_eq!(of(None), "libcufile-13/libcufile.so.0");
+}
+
+#[test]
+fn one_cause_stands_for_all_that_cannot_be_checked() {
+    let machine = |gpus: Value, version: Value, gds: Value| {
+        json!({
+            "host": {"accelerators": gpus, "cuda_problem": "no driver",
+                     "paths": [{"path": "gds", "availability": gds}]},
+            "gpu": {"cufile": {"version": version}, "nvidia_fs": {"known": {"version": "2.26"}},
+                    "devices": {"known": [{"p2p_memory_bytes": {"known": 0}}]}},
+            "storage": {"filesystem": {"known": {"kind": "ext4"}},
+                        "devices": {"known": [{"name": "nvme0n1p1"}]}},
+        })
+    };
+    let (there, none) = (json!({"known": "1.14"}), json!({"unknown": "not found"}));
+    let works = json!({"status": "available"});
+    let fails = json!({"status": "unavailable", "fact": "rejected", "remedy": "mount /run/udev"});
+    let of = |gpus, version: &Value, gds: &Value| {
+        Preflight::of(&machine(gpus, version.clone(), gds.clone()))
+    };
+    let found = of(json!([]), &there, &works);
+    assert_eq!(found.blocked.unwrap(), "CUDA shows no GPU: no driver");
+    let found = of(json!([{}]), &none, &fails);
+    assert!(found.blocked.unwrap().contains("no usable libcufile") && found.refused.is_none());
+    let found = of(json!([{}]), &there, &fails);
+    assert_eq!(found.refused.unwrap(), "rejected; mount /run/udev");
+    let found = of(json!([{}]), &there, &works);
+    assert!(found.should_be_direct.unwrap().contains("nvidia-fs") && !found.has_p2pdma);
+    assert_eq!((found.blocked, found.refused), (None, None));
 }
 
 #[test]

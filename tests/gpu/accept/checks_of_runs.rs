@@ -157,7 +157,7 @@ fn a_route_unproven_by_require_gds_is_not_an_error() {
     assert_eq!(direct.option_of("gds"), "");
     let folder = tempfile::tempdir().unwrap();
     let (mut report, text) = report(folder.path());
-    direct.tell(&mut report);
+    direct.tell(None, &mut report);
     let _ = report.finish(0);
     assert!(text().contains("**NOT PROVEN** the direct route to this folder"));
     assert!(text().contains(" 0 do not"));

@@ -120,8 +120,8 @@ impl Direct {
         self.told_by.as_deref() == Some("counters")
     }
 
-    /// Reports the findings.
-    pub(crate) fn tell(&self, report: &mut Report) {
+    /// Reports the findings; `due` says why there should be a direct route, if so.
+    pub(crate) fn tell(&self, due: Option<&str>, report: &mut Report) {
         let what = "the direct route to this folder";
         match (&self.there, &self.targets) {
             (There::Proven(proof), _) => report.pass(what, format!("proven by {proof}")),
@@ -132,6 +132,13 @@ impl Direct {
                 format!(
                     "cuFile names direct targets ({targets}), but it was not used: {why}. Is the \
                      folder of --dir on such storage?"
+                ),
+            ),
+            (There::No(why), Ok(None)) if due.is_some() => report.fail(
+                what,
+                format!(
+                    "cells should be direct ({}), but were not: {why}",
+                    due.unwrap_or_default()
                 ),
             ),
             (There::No(why), Ok(None)) => report

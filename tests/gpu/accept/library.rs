@@ -27,7 +27,7 @@ impl Sources {
         Self {
             named: std::env::var_os("STORMLP_LIBCUFILE").filter(|path| !path.is_empty()),
             own: on_this_machine(),
-            carried: programs.join("libcufile.so.0"),
+            carried: carried(programs, cuda_major()),
         }
     }
 
@@ -45,6 +45,22 @@ impl Sources {
         let carried = carried.map(|path| (path, "it was brought along: this machine has none"));
         Ok(own.or(carried).map(|(path, why)| Library { path: path.clone(), why }))
     }
+}
+
+/// The library among the programs: the one for this CUDA version, where there are several.
+pub(crate) fn carried(programs: &Path, cuda: Option<u32>) -> PathBuf {
+    let of = |major: u32| programs.join(format!("libcufile-{major}/libcufile.so.0"));
+    let wanted = cuda.map(|major| major.clamp(12, 13));
+    let found = wanted.into_iter().chain([13, 12]).map(of).find(|path| path.exists());
+    found.unwrap_or_else(|| programs.join("libcufile.so.0"))
+}
+
+/// The CUDA major version of the driver, `CUDA Version: 12.8` in what `nvidia-smi` prints.
+fn cuda_major() -> Option<u32> {
+    let told = Command::new("nvidia-smi").stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    let (_, version) = text.split_once("CUDA Version:")?;
+    version.trim().split('.').next()?.parse().ok()
 }
 
 /// The library that was named. Programs run in folders of their own, so a path is made absolute; a

@@ -18,6 +18,8 @@ mod leaks;
 mod library;
 mod options;
 mod overhead;
+mod p2pdma;
+mod preflight;
 mod process;
 mod report;
 mod route;
@@ -30,19 +32,21 @@ use options::Options;
 use report::Report;
 use scene::Scene;
 
-/// A part of the run: its name and what it does.
-type Part = (&'static str, fn(&Scene, &mut Report));
+/// A part of the run: its name, what it does, and whether cuFile has to take files of the folder.
+type Part = (&'static str, fn(&Scene, &mut Report), bool);
 
-/// In this order: what is proved first is worth most where the time runs out.
-const PARTS: [Part; 8] = [
-    ("facts", bytes::facts),
-    ("bytes of every path, memory and registration", bytes::by_transfers),
-    ("bytes of every path, engine, size and number of threads", bytes::by_cells),
-    ("training and checkpoints", lanes::all),
-    ("trouble", trouble::all),
-    ("leaks", leaks::all),
-    ("overhead over bare loops", overhead::cufile),
-    ("cpu-gpu against a bare copy", overhead::copies),
+/// In this order: what comes first is worth most where the time runs out, and no other program
+/// gives the overhead.
+const PARTS: [Part; 9] = [
+    ("overhead over bare loops", overhead::cufile, true),
+    ("cpu-gpu against a bare copy", overhead::copies, false),
+    ("facts", bytes::facts, true),
+    ("bytes of every path, memory and registration", bytes::by_transfers, true),
+    ("bytes of every path, engine, size and number of threads", bytes::by_cells, true),
+    ("peer-to-peer DMA", p2pdma::all, true),
+    ("training and checkpoints", lanes::all, true),
+    ("trouble", trouble::all, true),
+    ("leaks", leaks::all, true),
 ];
 
 fn main() -> ExitCode {
@@ -55,7 +59,7 @@ fn main() -> ExitCode {
         );
         return ExitCode::SUCCESS;
     }
-    let options = match Options::of(&words, &PARTS.map(|(name, _)| name)) {
+    let options = match Options::of(&words, &PARTS.map(|(name, ..)| name)) {
         Ok(options) => options,
         Err(why) => {
             let _ = why.print();
@@ -73,15 +77,19 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    for (name, part) in PARTS {
-        if !options.takes(name) {
-            continue;
-        }
+    report.part("preflight");
+    let found = scene.look_before(&mut report);
+    let parts = PARTS.into_iter().filter(|_| found.blocked.is_none());
+    for (name, part, needs_folder) in parts.filter(|(name, ..)| options.takes(name)) {
         report.part(name);
-        match scene.clock.check() {
-            Ok(()) => part(&scene, &mut report),
-            Err(why) => report.fail("time", why),
+        match (scene.clock.check(), found.refused.as_ref().filter(|_| needs_folder)) {
+            (Err(why), _) => report.fail("time", why),
+            (Ok(()), Some(why)) => report.skip(name, why),
+            (Ok(()), None) => part(&scene, &mut report),
         }
+    }
+    if let Some(raw) = scene.keep_results() {
+        report.note("raw reports, logs and nvidia-smi -q", raw.display().to_string());
     }
     report.finish(scene.started())
 }

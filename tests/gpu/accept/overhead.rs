@@ -21,17 +21,20 @@ struct Group {
     threads: &'static [u32],
     depths: &'static [u32],
     statistics: u32,
+    /// Whether stormlp waits and counts as it does unless told otherwise.
+    defaults: bool,
 }
 
 const K4: u64 = 4 << 10;
 const M1: u64 = 1 << 20;
 
 /// cuFile's calls: blocking, on streams, in batches.
-const CUFILE: [Group; 5] = [
+const CUFILE: [Group; 6] = [
     group("sync", "gds", &[K4, M1], &[1, 8], &[1]),
+    Group { defaults: true, ..group("sync", "gds", &[K4, M1], &[8], &[1]) },
     Group { statistics: 3, ..group("sync", "gds", &[K4, M1], &[8], &[1]) },
     group("async", "gds-async", &[M1], &[1], &[1, 8, 32]),
-    group("async", "gds-async", &[K4], &[1], &[256]),
+    group("async", "gds-async", &[K4], &[1], &[128]),
     group("batch", "gds-batch", &[K4, M1], &[1], &[32]),
 ];
 
@@ -45,7 +48,7 @@ const fn group(
     threads: &'static [u32],
     depths: &'static [u32],
 ) -> Group {
-    Group { mode, path, sizes, threads, depths, statistics: 0 }
+    Group { mode, path, sizes, threads, depths, statistics: 0, defaults: false }
 }
 
 /// One comparison.
@@ -57,6 +60,7 @@ struct Case {
     threads: u32,
     depth: u32,
     statistics: u32,
+    defaults: bool,
 }
 
 impl Group {
@@ -71,6 +75,7 @@ impl Group {
                 threads,
                 depth: *depth,
                 statistics: self.statistics,
+                defaults: self.defaults,
             })
         })
     }
@@ -119,15 +124,18 @@ impl Measure<'_> {
 /// Over cuFile.
 pub(crate) fn cufile(scene: &Scene, report: &mut Report) {
     for group in &CUFILE {
-        let statistics = format!("--cufile-stats {}", group.statistics);
-        compare(scene, group, &statistics, report);
+        let settings = match group.defaults {
+            true => String::new(),
+            false => format!("--wait spin --cufile-stats {}", group.statistics),
+        };
+        compare(scene, group, &settings, report);
     }
     on_host_memory(scene, report);
 }
 
 /// Over a bare copy.
 pub(crate) fn copies(scene: &Scene, report: &mut Report) {
-    compare(scene, &COPIES, "", report);
+    compare(scene, &COPIES, "--wait spin", report);
 }
 
 /// Both in turn.
@@ -139,12 +147,15 @@ fn compare(scene: &Scene, group: &Group, more: &str, report: &mut Report) {
         file_bytes: 256 << 20,
         device: 0,
     };
-    let words = format!("{} --device cuda:0 --wait spin {more}", group.words(&measure));
+    let words = format!("{} --device cuda:0 {more}", group.words(&measure));
     let stormlp = || scene.stormlp(&words);
     let bare = |case| {
         let words = measure.bare_words(case);
         let mut command = scene.program("bare", "direct");
-        scene.run(command.args(words.split_whitespace()))
+        let ended = scene.run(command.args(words.split_whitespace()));
+        let name = in_words(case).replace([' ', ','], "-");
+        scene.keep(&format!("bare-{name}.json"), &ended.stdout);
+        ended
     };
     for (case, measured) in pairs(group, stormlp, bare) {
         judge(scene, case, report, measured);
@@ -167,7 +178,7 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
         Some(mut command) => scene.run(command.args(words.split_whitespace())),
         None => Ended::never("there is no libcufile"),
     };
-    for group in [&CUFILE[0], &CUFILE[4]] {
+    for group in [&CUFILE[0], &CUFILE[5]] {
         let words = format!("{} --device host --memory host", group.words(&measure));
         let stormlp = || program("stormlp", &words);
         let bare = |case| program("bare", &measure.bare_words(case));
@@ -230,12 +241,15 @@ fn list<T: ToString>(values: &[T]) -> String {
 
 fn in_words(case: Case) -> String {
     format!(
-        "{} {} KiB, {} threads, depth {}, statistics {}",
+        "{} {} KiB, {} threads, depth {}, {}",
         case.path,
         case.size >> 10,
         case.threads,
         case.depth,
-        case.statistics
+        match case.defaults {
+            true => "default settings".to_string(),
+            false => format!("statistics {}", case.statistics),
+        }
     )
 }
 

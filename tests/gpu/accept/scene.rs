@@ -13,7 +13,9 @@ use crate::direct::Direct;
 use crate::gpu::{OpenGpu, free_bytes_of, is_exclusive};
 use crate::library::{Library, Sources};
 use crate::options::{Double, Options};
+use crate::preflight::{Preflight, nvidia_smi};
 use crate::process::{Ended, LIMIT, Running, run};
+use crate::report::Report;
 
 /// All of it is to be over by then.
 const TIME: Duration = Duration::from_secs(590);
@@ -36,6 +38,9 @@ pub(crate) struct Scene {
     gpu: RefCell<Option<OpenGpu>>,
     opened_in: OnceCell<Duration>,
     direct: OnceCell<Direct>,
+    preflight: OnceCell<Preflight>,
+    /// Where raw reports, logs and the driver's facts are kept.
+    raw: PathBuf,
 }
 
 impl Scene {
@@ -79,6 +84,9 @@ impl Scene {
             gpu: RefCell::new(None),
             opened_in: OnceCell::new(),
             direct: OnceCell::new(),
+            preflight: OnceCell::new(),
+            raw: std::path::absolute(options.report.with_extension("raw"))
+                .map_err(|error| error.to_string())?,
         })
     }
 
@@ -177,6 +185,41 @@ impl Scene {
     pub(crate) fn direct(&self) -> &Direct {
         self.direct
             .get_or_init(|| Direct::find(&self.folder("direct"), |words| self.report_of(words)))
+    }
+
+    /// What the machine offers, looked at and reported once.
+    pub(crate) fn look_before(&self, report: &mut Report) -> &Preflight {
+        self.preflight.get_or_init(|| {
+            let doctor = self.stormlp("doctor . --format json");
+            self.keep("doctor.json", &doctor.stdout);
+            self.keep("nvidia-smi.txt", &nvidia_smi());
+            Preflight::look(doctor.json(), report)
+        })
+    }
+
+    /// What the look before the parts has found.
+    pub(crate) fn preflight(&self) -> Preflight {
+        self.preflight.get().cloned().unwrap_or_default()
+    }
+
+    /// Keeps a text beside the report; what cannot be written is missing there.
+    pub(crate) fn keep(&self, name: &str, text: &str) {
+        let _ = fs::create_dir_all(&self.raw).and_then(|()| fs::write(self.raw.join(name), text));
+    }
+
+    /// Keeps the saved reports and logs of all runs; the folder that has them, if any.
+    pub(crate) fn keep_results(&self) -> Option<PathBuf> {
+        let results = self.work().join("stormlp-results");
+        for run in fs::read_dir(results).into_iter().flatten().flatten() {
+            let folder = self.raw.join(run.file_name());
+            for name in ["report.json", "cufile.log"] {
+                let from = run.path().join(name);
+                if from.is_file() && fs::create_dir_all(&folder).is_ok() {
+                    let _ = fs::copy(from, folder.join(name));
+                }
+            }
+        }
+        self.raw.is_dir().then(|| self.raw.clone())
     }
 
     /// Free memory of the GPU in bytes, as CUDA says. The first question opens the GPU, which stays

@@ -33,10 +33,15 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
          --passes 1 --file-size 16M --cache as-is",
         folder.display()
     );
-    let mut command = scene.program("stormlp", "out-of-memory");
-    let ended = scene.run(command.args(words.split_whitespace()));
-    let words = if scene.emulated() { "CUDA_ERROR" } else { "CUDA_ERROR_OUT_OF_MEMORY" };
-    report.check("out of GPU memory", told(&ended, &[4, 5], words));
+    let run = |more: &str| {
+        let mut command = scene.program("stormlp", "out-of-memory");
+        scene.run(command.args(words.split_whitespace()).args(more.split_whitespace()))
+    };
+    report
+        .check("more buffers than may be registered", told(&run(""), &[4], "of cuda:0, which has"));
+    // Where free memory is unknown, CUDA refuses it.
+    let words = if scene.emulated() { "CUDA_ERROR" } else { "of free memory" };
+    report.check("out of GPU memory", told(&run("--no-register"), &[4, 5], words));
 }
 
 /// A GPU hidden from CUDA.

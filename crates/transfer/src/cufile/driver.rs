@@ -222,7 +222,8 @@ impl Driver {
             check("cuFileSetParameterBool", status)?;
             if !allow && api.version().has_fallback_io() {
                 // SAFETY: as above.
-                let status = unsafe { (parameters.set_bool)(bool_parameter::GDS_FALLBACK_IO, false) };
+                let status =
+                    unsafe { (parameters.set_bool)(bool_parameter::GDS_FALLBACK_IO, false) };
                 check("cuFileSetParameterBool", status)?;
             }
         }

@@ -4,8 +4,8 @@
 use stormlp_core::machine::Fact;
 
 use super::version::LibraryVersion;
-use crate::probe::{gpu, platform};
 use crate::probe::root::Root;
+use crate::probe::{gpu, platform};
 
 /// The statistics file of nvidia-fs.
 const STATISTICS: &str = "/proc/driver/nvidia-fs/stats";
