@@ -141,6 +141,12 @@ impl Tally {
                 }
             }
         }
+        if scene.lacks_udev() {
+            played += 1;
+            if let Verdict::Failed(why) = runs::refused(scene, library, folder.path()) {
+                complaints.push(format!("a folder that is refused: {why}"));
+            }
+        }
         if complaints.is_empty() {
             println!("test wheel {version} ... ok, {played} runs");
         } else {

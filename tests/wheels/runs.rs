@@ -22,6 +22,40 @@ pub(crate) struct Run {
     is_whole: fn(&Value) -> bool,
 }
 
+/// The command line of a folder whose files cuFile rejects.
+const REFUSED: &str = "gds --path gds,cpu-gpu --device cuda:0 --threads 2 --io-size 64K \
+                       --file-size 256K --passes 1";
+
+/// Runs both paths without udev's entry for the device: cuFile's is not available, with the
+/// library's own reason, and the other one is measured.
+pub(crate) fn refused(scene: &Scene, library: &Path, folder: &Path) -> Verdict {
+    let results = folder.join("stormlp-results");
+    let _ = fs::remove_dir_all(&results);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+    command.current_dir(folder).args(REFUSED.split_whitespace()).timeout(TIME_LIMIT);
+    scene.enter(&mut command, library, true);
+    let output = command.env_remove("DOUBLE_UDEV").output().unwrap();
+    let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let said = said.concat();
+    let cells = (fs::read_dir(&results).ok().and_then(|mut runs| runs.next()))
+        .and_then(|run| fs::read_to_string(run.ok()?.path().join("report.json")).ok())
+        .and_then(|text| serde_json::from_str::<Value>(&text).ok())
+        .map_or(Value::Null, |report| report["cells"].clone());
+    for words in [
+        "libcufile does not recognise the file system of the file",
+        "libcufile's log says: udev property not found: ID_FS_USAGE",
+        "-v /run/udev:/run/udev:ro",
+    ] {
+        if !said.contains(words) {
+            return Verdict::Failed(format!("`{words}` is not in\n{said}"));
+        }
+    }
+    match (cells[0]["status"].as_str(), cells[1]["status"].as_str()) {
+        (Some("unavailable"), Some("ok")) => Verdict::Whole,
+        _ => Verdict::Failed(format!("the cells are {cells}\n{said}")),
+    }
+}
+
 pub(crate) const RUNS: [Run; 5] = [
     Run {
         name: "gds",

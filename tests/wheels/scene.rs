@@ -60,6 +60,11 @@ impl Scene {
         }
     }
 
+    /// Whether the library finds its device in udev's data only by the entry that was written.
+    pub(crate) fn lacks_udev(&self) -> bool {
+        self.hurdle().is_none() && !Path::new("/run/udev/data").exists()
+    }
+
     /// Why the library may refuse the folder's files; `None` where it takes them in every version.
     pub(crate) fn hurdle(&self) -> Option<String> {
         let name = self.file_system.as_deref().unwrap_or("a file system without a device");
