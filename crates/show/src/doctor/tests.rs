@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use stormlp_core::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
 use stormlp_core::machine::{
     AcsBridge, BlockDevice, BlockKind, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts,
-    IoUringFacts, LibraryCandidate, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu,
-    PcieLink, ProcessorFacts, QueueFacts, RingFlag, StorageFacts, TargetFacts,
+    IoUringFacts, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, PcieLink,
+    ProcessorFacts, QueueFacts, RingFlag, StorageFacts, TargetFacts,
 };
 use stormlp_core::path::PathKind;
 use stormlp_core::units::{GIB, TIB};
@@ -75,14 +75,7 @@ fn gpu() -> GpuFacts {
             version: Fact::unknown("libcufile.so.0 was not found"),
             found_at: Fact::unknown("libcufile.so.0 was not found"),
         },
-        cufile_candidates: vec![LibraryCandidate {
-            path: "/venv/nvidia/cufile/lib/libcufile.so.0".into(),
-            origin: "$VIRTUAL_ENV".into(),
-            version: Some("1.13.1.3".into()),
-            cuda_major: Some(12),
-            taken: false,
-            why: "it does not load".into(),
-        }],
+        cufile_candidates: Vec::new(),
         cufile_says: Vec::new(),
         nvidia_fs: Fact::<NvidiaFs>::unknown("/proc/driver/nvidia-fs/version: no such file"),
         kernel_p2pdma: Fact::Known(true),

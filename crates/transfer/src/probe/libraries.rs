@@ -65,9 +65,10 @@ impl Libraries {
                       storage here";
         match probe.availability() {
             Availability::Unavailable { fact, .. } if probe.cuda.devices.is_empty() => {
-                let fact = match probe.library_path {
-                    Some(_) => format!("{no_gpu}; {fact}"),
-                    None => no_gpu.to_string(),
+                let has_library = probe.library_path.is_some() || !probe.candidates.is_empty();
+                let fact = match has_library {
+                    true => format!("{no_gpu}; {fact}"),
+                    false => no_gpu.to_string(),
                 };
                 Availability::unavailable(fact, remedy)
             }
