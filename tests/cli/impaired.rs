@@ -120,3 +120,82 @@ fn impairments_are_read_strictly_and_refused_where_nothing_runs() {
         assert!(!help.contains("--throttle") && !help.contains("--inject-fault"));
     }
 }
+
+/// What is there cannot be looked at: that is neither "nothing is there" nor "nothing is free".
+#[test]
+fn what_cannot_be_looked_at_is_not_taken_for_missing() {
+    let place = folder();
+    fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
+    let gds_words = format!("{QUICK} --path buffered --op read");
+    gds(place.path(), &gds_words).assert().success();
+    let once = ["--writes", "1", "--reads", "1"];
+    tiny(place.path(), &once).assert().success();
+    let calls = ["stat", "list", "statfs", "open", "read"];
+    for (error, code, words) in [
+        ("EIO", 5, "Input/output error (os error 5)"),
+        ("EACCES", 4, "Permission denied (os error 13)"),
+    ] {
+        for call in calls {
+            let fault = format!("{call}:1:{error}");
+            let gds = gds(place.path(), &format!("{gds_words} --inject-fault {fault}"));
+            let again = [&once[..], &["--inject-fault", &fault]].concat();
+            for mut command in [gds, tiny(place.path(), &again)] {
+                let said = stderr(command.assert().code(code));
+                assert!(said.contains(words), "{fault}: {said}");
+                let verb = match call {
+                    "stat" => "inspect",
+                    "list" => "read the folder",
+                    "statfs" => "query the free space of",
+                    call => call,
+                };
+                assert!(said.contains(&format!("{verb} ")), "{fault}: {said}");
+                for wrong in ["manifest says", "in the way", "0 B are free", "is not a folder"] {
+                    assert!(!said.contains(wrong), "{fault}: {said}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_rest_of_a_short_write_is_written_or_its_error_is_shown() {
+    // One transfer at a time: the third write is the rest of the second.
+    let one = "--threads 1 --queue-depth 1 --io-size 1M --file-size 8M --passes 1";
+    let words = format!("{one} --path buffered --op write --inject-fault write:2:short");
+    gds(folder().path(), &words).assert().success();
+    let words = format!("{words} --inject-fault write:3:EIO");
+    let said = stderr(gds(folder().path(), &words).assert().code(5));
+    assert!(said.contains("Input/output error") && said.contains(", at byte "), "{said}");
+    assert!(!said.contains("no storage space"), "{said}");
+    // The same where files are laid out to be read.
+    let words = format!("{one} --path buffered --op read --inject-fault write:2:short");
+    gds(folder().path(), &words).assert().success();
+    let words = format!("{words} --inject-fault write:3:EIO");
+    let said = stderr(gds(folder().path(), &words).assert().code(5));
+    assert!(said.contains("Input/output error") && said.contains("at byte "), "{said}");
+}
+
+/// NFS and FUSE keep a file that is removed while open under another name in its folder.
+#[test]
+fn what_is_left_of_an_open_file_is_in_nobodys_way() {
+    let place = folder();
+    fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
+    let once = ["--writes", "1", "--reads", "0"];
+    tiny(place.path(), &once).assert().success();
+    let step = place.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    fs::write(step.join(".nfs0000000000a1b2c300000001"), "x").unwrap();
+    fs::write(step.join(".fuse_hidden0000000300000001"), "x").unwrap();
+    tiny(place.path(), &once).assert().success();
+    tiny(place.path(), &["--writes", "0", "--reads", "1", "--verify"]).assert().success();
+}
+
+#[test]
+fn a_device_that_fails_is_5_whatever_the_call() {
+    let place = folder();
+    fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
+    for call in ["rename", "mkdir", "sync", "create"] {
+        let fault = format!("{call}:1:EIO");
+        let said = stderr(tiny(place.path(), &["--inject-fault", &fault]).assert().code(5));
+        assert!(said.contains("Input/output error"), "{fault}: {said}");
+    }
+}

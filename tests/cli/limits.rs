@@ -176,6 +176,8 @@ fn refused_io_uring_is_reported_before_anything_is_created() {
             assert_eq!(output.status.code(), Some(4), "{words}: {told}");
             assert!(told.contains("--engine psync"), "{words}: {told}");
             assert_eq!(told.matches("--engine psync").count(), 1, "{words}: {told}");
+            assert!(told.contains("io_uring"), "{words}: {told}");
+            assert!(told.contains("seccomp"), "what refuses it: {words}: {told}");
             let made = fs::read_dir(folder.path()).unwrap().count();
             assert_eq!(made, 1, "{words}");
         }

@@ -47,6 +47,16 @@ pub enum StorageOperation {
     Remove,
     /// Setting up a transfer path.
     Build,
+    /// Reading the metadata of a name.
+    Stat,
+    /// Reading the entries of a folder.
+    List,
+    /// Querying the free space of a file system.
+    Statfs,
+    /// Creating a folder.
+    Mkdir,
+    /// Allocating the space of a file.
+    Allocate,
 }
 
 impl Named for StorageOperation {

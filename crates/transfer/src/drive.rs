@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use derive_more::{Add, Sum};
 use stormlp_core::evidence::Evidence;
+use stormlp_core::operation::Direction;
 use stormlp_core::telemetry as model;
 
 pub use self::load::Flown;
@@ -130,7 +131,7 @@ pub struct Landed<T> {
     pub slot: Slot,
     /// The submission time.
     pub submitted: Stamp,
-    /// Bytes transferred, possibly fewer than requested, or the error.
+    /// Bytes transferred, or the error. A read may be shorter than requested; a write is not.
     pub result: Result<usize, TransferError>,
 }
 
@@ -139,8 +140,8 @@ pub struct Driver<'a, T> {
     path: Box<dyn TransferPath>,
     clock: StampClock,
     idle: Vec<Slot>,
-    /// By slot number: tag, submission time and file offset of the transfer in flight.
-    flying: Vec<Option<(T, Stamp, u64)>>,
+    /// By slot number: tag, submission time and place of the transfer in flight.
+    flying: Vec<Option<(T, Stamp, Place)>>,
     done: Vec<Completion>,
     counted: Counted,
     /// The counters before rehearsal; rehearsal transfers are not shown.
@@ -258,7 +259,8 @@ impl<'a, T> Driver<'a, T> {
         self.counted.in_flight as usize
     }
 
-    /// Starts a transfer between `slot` and `place`.
+    /// Starts a transfer between `slot` and `place`. Should the kernel write less than it is
+    /// given, the rest is written too: it fails with the kernel's own error, if there is one.
     ///
     /// # Errors
     /// When it could not be started; the slot is idle again.
@@ -266,7 +268,7 @@ impl<'a, T> Driver<'a, T> {
     pub fn submit(&mut self, slot: Slot, place: Place, tag: T) -> Result<(), TransferError> {
         let index = slot.index();
         let now = self.clock.now();
-        self.flying[index] = Some((tag, now, place.offset));
+        self.flying[index] = Some((tag, now, place));
         let bytes = place.len;
         match self.path.submit(Transfer { place, slot }) {
             Ok(()) => {
@@ -302,12 +304,23 @@ impl<'a, T> Driver<'a, T> {
     #[inline(always)]
     #[expect(clippy::inline_always)]
     pub fn next_landed(&mut self) -> Option<Landed<T>> {
-        let Some(Completion { slot, result }) = self.done.pop() else {
-            self.show();
-            return None;
+        let (slot, result) = loop {
+            let Some(Completion { slot, result }) = self.done.pop() else {
+                self.show();
+                return None;
+            };
+            let flying = self.flying[slot.index()].as_ref();
+            let place = flying.expect("a path hands back what it was given").2;
+            match result {
+                Ok(moved) if moved == place.len => break (slot, Ok(moved)),
+                result => {
+                    if let Some(over) = self.go_on(Completion { slot, result }, place) {
+                        break (over.slot, over.result);
+                    }
+                }
+            }
         };
-        let (tag, submitted, offset) =
-            self.flying[slot.index()].take().expect("a path hands back what it was given");
+        let (tag, submitted, _) = self.flying[slot.index()].take().expect("looked up above");
         self.counted.in_flight_sum += self.counted.in_flight;
         self.counted.in_flight -= 1;
         if self.counting.is_some() {
@@ -315,7 +328,36 @@ impl<'a, T> Driver<'a, T> {
         }
         self.counted.operations += 1;
         self.counted.bytes += *result.as_ref().unwrap_or(&0) as u64;
-        Some(Landed { tag, slot, submitted, result: result.map_err(|error| error.at(offset)) })
+        Some(Landed { tag, slot, submitted, result })
+    }
+
+    /// A transfer that failed or ended early; `None` if the rest of a short write is on its way.
+    #[cold]
+    fn go_on(&mut self, over: Completion, place: Place) -> Option<Completion> {
+        let Completion { mut slot, result } = over;
+        let before = slot.written();
+        slot.set_written(0);
+        let failed = |error: TransferError, at: usize| Err(error.at(place.offset + at as u64));
+        let result = match result {
+            Err(error) => failed(error, before),
+            Ok(moved) if place.direction == Direction::Read => Ok(moved),
+            Ok(moved) if before + moved >= place.len => Ok(place.len),
+            Ok(0) => failed(no_progress(place.len - before), before),
+            Ok(moved) => {
+                let written = before + moved;
+                slot.set_written(written);
+                let (offset, len) = (place.offset + written as u64, place.len - written);
+                match self.path.submit(Transfer { place: Place { offset, len, ..place }, slot }) {
+                    Ok(()) => return None,
+                    Err(rejected) => {
+                        slot = rejected.slot;
+                        slot.set_written(0);
+                        failed(rejected.error, written)
+                    }
+                }
+            }
+        };
+        Some(Completion { slot, result })
     }
 
     /// Records a completion across all drivers. Not inlined into the loop of drivers that do not
@@ -359,6 +401,13 @@ impl<T> Drop for Driver<'_, T> {
         parked.extend(self.done.drain(..).map(|completion| completion.slot));
         self.show();
     }
+}
+
+/// The error for a write of which the kernel wrote nothing, without a reason.
+fn no_progress(bytes: usize) -> TransferError {
+    let reason = format!("the kernel wrote 0 of {bytes} bytes and gave no reason");
+    let source = std::io::Error::new(std::io::ErrorKind::WriteZero, reason);
+    TransferError::Io { action: "the write", source }
 }
 
 #[cfg(test)]

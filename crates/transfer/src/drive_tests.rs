@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
+use stormlp_core::impairment::Fault;
 use stormlp_core::operation::Direction;
-use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 
 use super::*;
+use crate::accelerator::Accelerator;
 use crate::accelerator::stand_in::HostStandIn;
-use crate::paths::{PathSpec, build_path};
+use crate::paths::{PathBuffers, PathSpec, build_path};
 use crate::region::Region;
+use crate::storage::{Disk, Failing, Gated, Storage as _};
 use crate::transfer::Rejected;
 
 const SLOT_BYTES: usize = 4096;
@@ -54,6 +57,80 @@ impl TransferPath for Broken {
     }
     fn evidence(&self) -> Evidence {
         self.inner.evidence()
+    }
+}
+
+/// Storage in which the first write is cut short, and the operations of `faults` fail.
+fn cut_short(faults: &[&str]) -> Gated<Failing> {
+    let faults: Vec<Fault> =
+        [&["write:1:short"], faults].concat().iter().map(|fault| fault.parse().unwrap()).collect();
+    Gated::new(Arc::new(Disk), Failing::new(&faults))
+}
+
+/// A write of `SLOT_BYTES` by each kind of path, of which the kernel takes half at first.
+fn write_cut_short(
+    kind: PathKind,
+    engine: EngineKind,
+    faults: &[&str],
+) -> Option<(Result<usize, TransferError>, Vec<u8>)> {
+    let mut region = Region::new(1 << 20).unwrap();
+    let memory = (&HostStandIn as &dyn Accelerator, MemoryKind::Host);
+    let buffers = PathBuffers::allocate(kind, 1, SLOT_BYTES, memory, &mut region).unwrap();
+    let path = cut_short(faults).path(PathSpec {
+        kind,
+        engine,
+        host: buffers.host,
+        accelerator_buffers: buffers.accelerator,
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 1,
+        max_files: 1,
+        register_buffers: false,
+        page_aligned: false,
+    });
+    let path = path.map_err(|error| eprintln!("skipped {engine}: {error}")).ok()?;
+    let set = DriverSet::new(1);
+    let mut driver = Driver::new(path, &set, 0);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let id = driver.attach(file.reopen().unwrap()).unwrap();
+    let mut slot = driver.take_slot().unwrap();
+    let content: Vec<u8> = (0..SLOT_BYTES).map(|at| (at % 251) as u8).collect();
+    slot.copy_in(&content).unwrap();
+    let place = Place { direction: Direction::Write, ..place(id, 100) };
+    driver.submit(slot, place, ()).unwrap();
+    let landed = loop {
+        driver.wait(1).unwrap();
+        if let Some(landed) = driver.next_landed() {
+            break landed;
+        }
+    };
+    assert_eq!(landed.slot.written(), 0, "the next transfer begins at the start of the slot");
+    Some((landed.result, std::fs::read(file.path()).unwrap()))
+}
+
+const PATHS: [(PathKind, EngineKind); 4] = [
+    (PathKind::Buffered, EngineKind::Psync),
+    (PathKind::Buffered, EngineKind::Uring),
+    (PathKind::Buffered, EngineKind::TokioUring),
+    (PathKind::PageCache, EngineKind::Psync),
+];
+
+#[test]
+fn the_rest_of_a_short_write_is_written_too() {
+    for (kind, engine) in PATHS {
+        let Some((result, found)) = write_cut_short(kind, engine, &[]) else { continue };
+        assert_eq!(result.unwrap(), SLOT_BYTES, "{kind} {engine}");
+        let wrong = found[100..].iter().enumerate().find(|(at, byte)| **byte != (at % 251) as u8);
+        assert_eq!((found.len(), wrong), (100 + SLOT_BYTES, None), "{kind} {engine}");
+    }
+}
+
+#[test]
+fn the_rest_of_a_short_write_fails_with_its_own_error_and_offset() {
+    for (kind, engine) in PATHS {
+        let Some((result, _)) = write_cut_short(kind, engine, &["write:2:EIO"]) else { continue };
+        let error = result.unwrap_err();
+        let half = 100 + SLOT_BYTES as u64 / 2;
+        assert_eq!((error.errno(), error.offset()), (Some(libc::EIO), Some(half)), "{kind}");
     }
 }
 

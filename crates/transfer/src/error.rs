@@ -3,6 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
+
 /// A transfer, a file or a device failed. Messages state what was attempted and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
@@ -75,6 +78,40 @@ pub enum TransferError {
     },
 }
 
+/// Errors with which the kernel reports that a device, its connection or its file system failed.
+const DEVICE_FAILURES: [i32; 11] = [
+    libc::EIO,
+    libc::ENODEV,
+    libc::ESTALE,
+    libc::EREMOTEIO,
+    libc::ETIMEDOUT,
+    libc::EUCLEAN,
+    libc::EBADMSG,
+    libc::ENODATA,
+    libc::ENOLINK,
+    libc::ENOTCONN,
+    libc::EHOSTDOWN,
+];
+
+/// What to do when a device failed.
+pub const DEVICE_HELP: &str =
+    "check the kernel log for the device, then run again; `stormlp doctor` shows the storage";
+
+/// A failure while files are looked at, before anything runs.
+impl From<TransferError> for Failure {
+    fn from(error: TransferError) -> Self {
+        let remedy = match &error {
+            TransferError::Unavailable { remedy, .. } => remedy.clone(),
+            error if error.is_device_failure() => DEVICE_HELP.to_string(),
+            error if error.is_permission_denied() => {
+                "change its permissions, or run as a user who may read it".to_string()
+            }
+            _ => String::new(),
+        };
+        Self::new(error.cause(), error).with_help(remedy)
+    }
+}
+
 /// A symbolic link where none is followed, or one that does not lead to a folder: retrying does
 /// not help.
 #[derive(Debug, thiserror::Error)]
@@ -124,9 +161,20 @@ impl TransferError {
         self.errno() == Some(libc::ENOSPC)
     }
 
-    /// Whether the file was not found.
+    /// Whether there is nothing of that name. Every other error leaves open what is there.
     pub fn is_not_found(&self) -> bool {
-        matches!(self.inner(), Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(self.inner(), Self::File { source, .. }
+            if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
+    }
+
+    /// Whether the device, or the connection to it, failed, as opposed to a call that it refused.
+    pub fn is_device_failure(&self) -> bool {
+        self.errno().is_some_and(|errno| DEVICE_FAILURES.contains(&errno))
+    }
+
+    /// The cause of a failure while files are looked at, before anything runs.
+    pub fn cause(&self) -> Cause {
+        if self.is_device_failure() { Cause::Storage } else { Cause::Machine }
     }
 
     /// The same error for the file or folder at `path`: its final name instead of a temporary one.
@@ -157,6 +205,14 @@ impl TransferError {
             }
             Self::At { offset, source } => source.named(path).at(offset),
             other => other,
+        }
+    }
+
+    /// The file offset at which a transfer failed.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            Self::At { offset, .. } => Some(*offset),
+            _ => None,
         }
     }
 

@@ -38,7 +38,7 @@ mod transfer;
 
 pub use accelerator::{Accelerator, HostStandIn};
 pub use drive::{Counted, Counters, Driver, DriverSet, Flown, Landed};
-pub use error::TransferError;
+pub use error::{DEVICE_HELP, TransferError};
 pub use paths::{PathBuffers, PathSpec, buffers_needed, build_path};
 pub use region::{Backing, HostBuffer, Region};
 pub use stamp::{Stamp, StampClock};

@@ -16,6 +16,8 @@ const PAGE_BYTES: u64 = 4096;
 /// so a buffer in flight cannot be accessed or reused.
 pub struct Slot {
     index: u32,
+    /// Bytes at its start that the transfer leaves alone: those that a short write has written.
+    written: usize,
     pub(crate) memory: SlotMemory,
 }
 
@@ -31,12 +33,30 @@ impl Slot {
     /// One slot per piece of memory, numbered from 0.
     pub(crate) fn all(memory: impl IntoIterator<Item = SlotMemory>) -> Vec<Self> {
         let numbered = (0..).zip(memory);
-        numbered.map(|(index, memory)| Self { index, memory }).collect()
+        numbered.map(|(index, memory)| Self { index, written: 0, memory }).collect()
     }
 
     /// The slot's number in its path: 0, 1, 2, …
     pub fn index(&self) -> usize {
         self.index as usize
+    }
+
+    /// Where in the slot the memory of its transfer begins: past what a short write has written.
+    #[inline]
+    pub(crate) fn written(&self) -> usize {
+        self.written
+    }
+
+    /// Lets the next transfer begin `written` bytes after the start of the slot.
+    #[inline]
+    pub(crate) fn set_written(&mut self, written: usize) {
+        self.written = written;
+    }
+
+    /// The memory of a transfer of `len` bytes, if the host can access it.
+    pub(crate) fn part_mut(&mut self, len: usize) -> Option<&mut [u8]> {
+        let written = self.written;
+        Some(&mut self.host_mut()?[written..written + len])
     }
 
     /// The start address, for the kernel, CUDA and cuFile.

@@ -6,14 +6,13 @@ use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
-use stormlp_core::note::Cause;
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Company;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::storage::Disk;
 
 use super::trial::write_rate;
 use super::{Look, scan};
@@ -58,7 +57,7 @@ pub fn look(
     party: &Party,
     session: &Session,
 ) -> Result<CheckpointPlan, Failure> {
-    let looked = scan(&Disk, &request.folders, Look::Only).map_err(Failure::machine);
+    let looked = scan(&*session.storage, &request.folders, Look::Only).map_err(Failure::from);
     let looked = looked.and_then(|facts| {
         // What is too large then is too large.
         let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
@@ -66,7 +65,7 @@ pub fn look(
     });
     let looked = party.agree(looked)?;
     for folder in &looked.request.folders {
-        party.check_shared(&session.storage.nearest(folder.folder()))?;
+        party.check_shared(&session.storage.nearest(folder.folder())?)?;
     }
     Ok(looked)
 }
@@ -100,7 +99,7 @@ pub fn tried(
     session: &Session,
 ) -> Result<CheckpointFacts, Failure> {
     let tried = || {
-        let facts = scan(&Disk, &request.folders, Look::AndTry).map_err(Failure::machine)?;
+        let facts = scan(&*session.storage, &request.folders, Look::AndTry)?;
         Ok(CheckpointFacts { trial_bytes_per_second: trial(request, &facts, session)?, ..facts })
     };
     seen_by_all(tried, party)
@@ -120,11 +119,11 @@ fn trial(
     let Some(folder) = first.filter(|folder| folder.writable.is_available()) else {
         return Ok(None);
     };
-    let nearest = session.trial_storage.nearest(folder.path.folder());
+    let nearest = session.trial_storage.nearest(folder.path.folder())?;
     write_rate(&*session.trial_storage, &nearest).map(Some).map_err(|error| {
-        let why = Failure::machine(error).note.fact;
+        let Note { kind: cause, fact: why, .. } = Failure::from(error).note;
         let what = format!("the trial write to {} failed: {why}", folder.path);
-        Failure::saying(Cause::Machine, what).with_help(
+        Failure::saying(cause, what).with_help(
             "check the kernel log for the device, quotas and limits (ulimit -f), or use another \
              --dir",
         )

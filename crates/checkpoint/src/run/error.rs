@@ -6,9 +6,9 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
 use stormlp_hosts::company::Company;
-use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
+use stormlp_transfer::{DEVICE_HELP, TransferError};
 
 use stormlp_transfer::fallback;
 
@@ -140,7 +140,18 @@ impl CheckpointError {
             }
             _ => self.remedy(closed),
         };
-        Failure::machine(self).with_help(remedy)
+        Failure::new(self.cause_before(), self).with_help(remedy)
+    }
+
+    /// The cause of a failure before anything was saved or restored.
+    fn cause_before(&self) -> Cause {
+        match self {
+            Self::Transfer(error)
+            | Self::NoSpace { source: error, .. }
+            | Self::DataLoss { source: error, .. }
+            | Self::Lock(LockError::File(error)) => error.cause(),
+            _ => Cause::Machine,
+        }
     }
 
     /// What the user can do now; in a closed run only what the rules permit.
@@ -153,10 +164,7 @@ impl CheckpointError {
                 "something removed it during the run: keep others out of the directory, or use \
                  another --dir"
             }
-            Self::Transfer(_) => {
-                "check the kernel log for the device, then run again; `stormlp doctor` shows \
-                 the storage"
-            }
+            Self::Transfer(_) => DEVICE_HELP,
             Self::NoSpace { .. } if closed => {
                 "free some space or use another --dir; the checkpoint is marked incomplete, \
                  earlier ones are untouched"

@@ -41,7 +41,7 @@ pub fn scan(
     for (index, location) in folders.iter().enumerate() {
         storage.hold(location.folder());
         facts.folders.push(folder_facts(storage, location, look)?);
-        if storage.is_folder(location.folder()) {
+        if storage.is_folder(location.folder())? {
             facts.saved.extend(saved_parts(storage, index, location.folder())?);
         }
     }
@@ -53,7 +53,7 @@ fn folder_facts(
     location: &Location,
     look: Look,
 ) -> Result<FolderFacts, TransferError> {
-    let nearest = storage.nearest(location.folder());
+    let nearest = storage.nearest(location.folder())?;
     let found = storage.found(&nearest)?;
     let writable = if let Some(link) = dead_link(location.folder()) {
         Availability::unavailable(
@@ -68,6 +68,9 @@ fn folder_facts(
     } else if look == Look::Only {
         Availability::Available
     } else if let Err(error) = try_file(storage, &nearest, false) {
+        if error.is_device_failure() {
+            return Err(error);
+        }
         Availability::unavailable(error.reason(), "change its permissions, or use another --dir")
     } else {
         Availability::Available
@@ -122,6 +125,7 @@ fn saved_parts(
                 if file.facts.allocated_bytes < bytes
                     && let Ok(name) = &name
                 {
+                    // Unknown ranges count as data.
                     let holes = storage.hole_bytes(&folder.join(name), bytes);
                     hole_bytes += holes.unwrap_or(0);
                 }
@@ -155,7 +159,7 @@ fn marker_in(
     storage: &dyn Storage,
     folder: &Path,
 ) -> Result<Option<Result<Marker, MarkerError>>, TransferError> {
-    if !storage.is_folder(folder) {
+    if !storage.is_folder(folder)? {
         return Ok(None);
     }
     match storage.read_text(&folder.join(MARKER_NAME)) {
@@ -266,7 +270,11 @@ fn remove_unfinished(storage: &dyn Storage, folder: &Path) -> Result<(), Checkpo
     let marker = folder.join(MARKER_NAME);
     storage.remove(&temporary_name(&marker))?;
     storage.remove(&marker)?;
-    if !storage.remove_folder(folder)? && storage.is_folder(folder) {
+    // What is not listed vanishes by itself.
+    if !storage.remove_folder(folder)?
+        && storage.is_folder(folder)?
+        && !storage.list(folder)?.is_empty()
+    {
         let path = folder.to_path_buf();
         return Err(CheckpointError::InTheWay { path });
     }
@@ -521,7 +529,7 @@ pub struct CleanedFolder {
 pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<CleanedFolder, CheckpointError> {
     let mut cleaned = CleanedFolder::default();
     storage.hold(directory);
-    if !storage.is_folder(directory) {
+    if !storage.is_folder(directory)? {
         return Ok(cleaned);
     }
     let lock = storage.lock(directory)?;

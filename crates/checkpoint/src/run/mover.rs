@@ -25,7 +25,7 @@ use stormlp_core::stop::Ends;
 
 /// Direct transfers are multiples of this block size.
 const BLOCK_BYTES: u64 = 4096;
-/// How often a short transfer is retried.
+/// How often a short read is tried.
 const MOST_ATTEMPTS: u32 = 3;
 
 /// Transfer settings for the ranks of a checkpoint.
@@ -403,7 +403,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Retries a short transfer, and fails once retries are exhausted.
+    /// Retries a short read, and fails once retries are exhausted.
     fn again(
         &mut self,
         slot: Slot,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_core::path::EngineKind;
 use stormlp_core::units::ByteSize;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
@@ -93,6 +94,16 @@ pub enum GenerateError {
         /// The limit in bytes.
         limit_bytes: u64,
     },
+    /// The kernel refuses what the requested engine needs.
+    #[error("io_uring, which --engine {engine} needs, is not available: {reason}")]
+    Engine {
+        /// The engine.
+        engine: EngineKind,
+        /// What refuses it.
+        reason: String,
+        /// The remedy.
+        remedy: String,
+    },
     /// The threads' buffers do not fit in memory.
     #[error(
         "{threads} threads need about {}, but this process may use only {}",
@@ -150,7 +161,11 @@ fn and_others(more: usize) -> String {
 
 impl GenerateError {
     pub(super) fn setup(error: TransferError) -> Self {
-        if error.is_link() { Self::File(error) } else { Self::Setup(error.to_string()) }
+        if error.is_link() || error.is_device_failure() {
+            Self::File(error)
+        } else {
+            Self::Setup(error.to_string())
+        }
     }
 
     /// Whether a link was in the way, inside the dataset folder or in place of it.
@@ -197,11 +212,13 @@ impl GenerateError {
     fn cause(&self) -> Cause {
         match self {
             error if error.is_link() || error.is_too_large() => Cause::Machine,
+            Self::Locked(LockError::File(error)) => error.cause(),
             Self::FileLimit { .. }
             | Self::Occupied { .. }
             | Self::Changed { .. }
             | Self::Locked(_)
             | Self::Setup(_)
+            | Self::Engine { .. }
             | Self::Memory { .. }
             | Self::Crew(CrewError::Start(_))
             | Self::Space { .. }
@@ -236,6 +253,7 @@ impl GenerateError {
             Self::Another { .. } => {
                 "give the options it was made with, or --overwrite to recreate it".to_string()
             }
+            Self::Engine { remedy, .. } => remedy.clone(),
             Self::Memory { .. } => {
                 "use fewer --threads, or give the control group more memory".to_string()
             }

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use stormlp_core::facts::Availability;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::engine::uring;
 use stormlp_transfer::storage::{Access, Storage, is_direct_refused, temporary_name};
 use stormlp_transfer::{
-    Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath,
+    Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath, probe,
 };
 
 use super::error::GenerateError;
@@ -54,9 +55,11 @@ pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<
 /// Rejects a requested engine that the kernel does not support, before anything is made.
 pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateError> {
     match engine {
-        Some(EngineKind::Uring | EngineKind::TokioUring) => match uring::probe() {
-            Ok(_) => Ok(()),
-            Err(error) => Err(GenerateError::Setup(format!("{error}; use --engine psync"))),
+        Some(engine @ (EngineKind::Uring | EngineKind::TokioUring)) => match probe::io_uring() {
+            Availability::Available => Ok(()),
+            Availability::Unavailable { fact: reason, remedy } => {
+                Err(GenerateError::Engine { engine, reason, remedy })
+            }
         },
         Some(EngineKind::Psync) | None => Ok(()),
     }

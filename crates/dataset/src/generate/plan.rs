@@ -166,7 +166,7 @@ pub fn check_room(
 /// # Errors
 /// If its file system cannot be queried.
 pub fn room(storage: &dyn Storage, folder: &Path) -> Result<Space, GenerateError> {
-    let space = storage.space(&storage.nearest(folder));
+    let space = storage.nearest(folder).and_then(|nearest| storage.space(&nearest));
     space.map_err(GenerateError::setup)
 }
 

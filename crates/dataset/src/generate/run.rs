@@ -99,7 +99,7 @@ impl<'a> Generation<'a> {
             let journal = Journal::beside(storage, &plan.folder, &head, share.rank)?;
             return Self::of(plan, share, head, (survey, journal, None));
         }
-        if !storage.is_folder(&plan.folder) {
+        if !storage.is_folder(&plan.folder).map_err(GenerateError::setup)? {
             // A dataset that cannot fit leaves nothing behind, not even its folder.
             survey::check_space(plan, &Survey::of_nothing(plan))?;
         }

@@ -11,7 +11,7 @@ use crc_fast::{CrcAlgorithm, Digest, checksum, checksum_combine};
 use stormlp_core::operation::Direction;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::{Driver, FileId, Place, Slot, TransferError};
+use stormlp_transfer::{Driver, FileId, Place, Slot};
 
 use crate::content::BLOCK_BYTES;
 use crate::format::{ChunkSink, Patch, SinkError};
@@ -19,8 +19,8 @@ use crate::format::{ChunkSink, Patch, SinkError};
 /// The checksum used in manifests.
 pub(super) const CHECKSUM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
 
-/// A thread's path to storage and its buffers; the tag of a write is the number of bytes expected.
-pub(super) type Writer<'a> = Driver<'a, usize>;
+/// A thread's path to storage and its buffers.
+pub(super) type Writer<'a> = Driver<'a, ()>;
 
 /// A free slot; waits for one if necessary.
 fn slot(driver: &mut Writer<'_>) -> Result<Slot, SinkError> {
@@ -32,20 +32,12 @@ fn slot(driver: &mut Writer<'_>) -> Result<Slot, SinkError> {
     }
 }
 
-/// Waits for `min` transfers and reclaims their slots. A short write is an error, since it should
-/// not happen on a preallocated file.
+/// Waits for `min` transfers and reclaims their slots.
 fn reap(driver: &mut Writer<'_>, min: usize) -> Result<(), SinkError> {
     let mut outcome = driver.wait(min);
     while let Some(landed) = driver.next_landed() {
-        match landed.result {
-            Ok(moved) if moved == landed.tag => {}
-            Ok(moved) => {
-                let message = format!("wrote {moved} of {} bytes", landed.tag);
-                let source = io::Error::new(io::ErrorKind::WriteZero, message);
-                let action = "the write";
-                outcome = Err(TransferError::Io { action, source });
-            }
-            Err(error) => outcome = Err(error),
+        if let Err(error) = landed.result {
+            outcome = Err(error);
         }
         driver.put_back(landed.slot);
     }
@@ -162,7 +154,7 @@ impl<'a, 'd> FileSink<'a, 'd> {
                 let len = padded(bytes);
                 host(&mut slot)[bytes..len].fill(0);
                 let place = Place { direction: Direction::Write, file: *file, offset, len };
-                self.driver.submit(slot, place, len)
+                self.driver.submit(slot, place, ())
             }
             FileTarget::File(PlainFile { storage, file, path }) => {
                 let data = &host(&mut slot)[..bytes];

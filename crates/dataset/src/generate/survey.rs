@@ -105,7 +105,7 @@ fn refuse_occupied(
 /// Files without a manifest are never taken for a dataset of stormlp's.
 fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
     for split in [Split::Train, Split::Valid] {
-        if let Some(name) = first_file(&*plan.storage, &plan.folder.join(split.folder())) {
+        if let Some(name) = first_file(&*plan.storage, &plan.folder.join(split.folder()))? {
             return Err(GenerateError::Occupied {
                 folder: plan.folder.clone(),
                 what: format!("files without a manifest, such as {}/{name}", split.folder()),
@@ -117,19 +117,26 @@ fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
 }
 
 /// The name of any file in a folder or its subfolders.
-fn first_file(storage: &dyn Storage, folder: &Path) -> Option<String> {
+fn first_file(storage: &dyn Storage, folder: &Path) -> Result<Option<String>, TransferError> {
     let mut subfolders = Vec::new();
-    for entry in storage.list(folder).ok()? {
+    let entries = match storage.list(folder) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
         let name = entry.name.to_string_lossy().into_owned();
         if entry.is_folder() {
             subfolders.push(name);
         } else if !name.starts_with('.') {
-            return Some(name);
+            return Ok(Some(name));
         }
     }
-    subfolders.into_iter().find_map(|subfolder| {
-        first_file(storage, &folder.join(&subfolder)).map(|file| format!("{subfolder}/{file}"))
-    })
+    for subfolder in subfolders {
+        if let Some(file) = first_file(storage, &folder.join(&subfolder))? {
+            return Ok(Some(format!("{subfolder}/{file}")));
+        }
+    }
+    Ok(None)
 }
 
 /// Removes what the manifest or journal lists, and temporary files that a killed run left. If any
@@ -349,12 +356,11 @@ fn state_of_index(
 /// Fails if the files to be made do not fit next to those that are kept.
 pub(super) fn check_space(plan: &GeneratePlan, survey: &Survey) -> Result<(), GenerateError> {
     let space = room(&*plan.storage, &plan.folder)?;
-    let replaced: u64 = survey
-        .damaged
-        .iter()
-        .filter_map(|name| plan.storage.look(&plan.folder.join(name)).ok()?)
-        .map(|found| found.bytes)
-        .sum();
+    let mut replaced = 0;
+    for name in &survey.damaged {
+        let found = plan.storage.look(&plan.folder.join(name))?;
+        replaced += found.map_or(0, |found| found.bytes);
+    }
     let needed: u64 = survey
         .to_make
         .iter()

@@ -36,7 +36,7 @@ pub fn verify(
     stop: &StopToken,
 ) -> Result<Verification, GenerateError> {
     plan.storage.hold(&plan.folder);
-    if !plan.storage.is_folder(&plan.folder) {
+    if !plan.storage.is_folder(&plan.folder).map_err(GenerateError::setup)? {
         let message = format!("{} does not exist", plan.folder.display());
         return Err(GenerateError::Setup(message));
     }
@@ -218,7 +218,11 @@ pub fn state_of(
         Left::Nothing => return Ok(FileState::Gone),
         Left::Same(found) => found,
         Left::Other(what) => {
-            let found = storage.look(&path).ok().flatten();
+            let found = match storage.look(&path) {
+                // Behind a link, which is not followed.
+                Err(error) if error.errno().is_none() => None,
+                found => found?,
+            };
             return Ok(if found.is_some_and(|found| is_the_file(file, &found)) {
                 FileState::Damaged(what)
             } else {

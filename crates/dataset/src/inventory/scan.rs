@@ -98,7 +98,7 @@ impl FoundDataset {
 /// # Errors
 /// If the folder is missing, or a part of it cannot be read.
 pub fn scan(storage: &dyn Storage, folder: &Path, suffix: &str) -> Result<FoundDataset, ScanError> {
-    if !storage.is_folder(folder) {
+    if !storage.is_folder(folder)? {
         return Err(ScanError::Missing(folder.to_path_buf()));
     }
     Ok(FoundDataset {

@@ -63,7 +63,8 @@ fn look(
     promises.push(("option --dry-run".to_string(), dry_run.to_string()));
     let shared = share(&mut request, party, session)?;
     let facts = host_facts(&request, session)?;
-    let inventory = scan::inventory(&request, 1 + usize::from(!shared.is_empty()));
+    let inventory =
+        scan::inventory(&*session.storage, &request, 1 + usize::from(!shared.is_empty()))?;
     Ok(Looked { promises, request, facts, inventory, shared })
 }
 
@@ -153,7 +154,7 @@ pub fn warnings(party: &Party) -> impl Iterator<Item = Warning> {
 /// As [`Session::host_facts`].
 pub fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.paths().into_iter().any(PathKind::ends_in_accelerator);
-    let nearest = session.storage.nearest(request.jobs[0].target.path());
+    let nearest = session.storage.nearest(request.jobs[0].target.path())?;
     let directory = if nearest.is_dir() { &*nearest } else { nearest.parent().unwrap_or(&nearest) };
     let targets = request.jobs.iter().map(|job| job.target.path().as_path());
     session.facts_of_run((uses_gpu, Some(directory)), targets)
@@ -163,6 +164,11 @@ pub fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFact
 ///
 /// # Errors
 /// With exit code 3 or 4 and all problems.
-pub fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
-    Ok(resolve(request, facts, &scan::inventory(request, 1))?)
+pub fn plan(
+    request: &MatrixRequest,
+    facts: &HostFacts,
+    session: &Session,
+) -> Result<MatrixPlan, Failure> {
+    let inventory = scan::inventory(&*session.storage, request, 1)?;
+    Ok(resolve(request, facts, &inventory)?)
 }

@@ -54,6 +54,7 @@ impl From<MatrixError> for Failure {
     fn from(error: MatrixError) -> Self {
         let cause = match &error {
             MatrixError::Transfer(error) => cause_of(error),
+            MatrixError::Lock(LockError::File(error)) => error.cause(),
             MatrixError::Hosts(_) => Cause::Storage,
             MatrixError::Crew(CrewError::Panicked(_)) => Cause::Internal,
             _ => Cause::Machine,

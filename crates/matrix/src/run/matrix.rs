@@ -445,17 +445,22 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
     Some(match failure {
         WorkerFailure::Transfer { visit, error } => Reason {
             text: format!(
-                "{} of {} bytes at offset {} of {file}: {}",
+                "{} of {} bytes at offset {} of {file}: {}{}",
                 cell.op,
                 visit.len,
                 visit.offset,
-                error.inner()
+                error.inner(),
+                // The rest of a short write fails further on.
+                match error.offset() {
+                    Some(at) if at != visit.offset => format!(", at byte {at}"),
+                    _ => String::new(),
+                }
             ),
             errno: error.errno(),
             remedy: fallback::remedy(plan.request.require_gds, error).map(str::to_string),
         },
         WorkerFailure::Short { visit, moved } => {
-            Reason::saying(short(plan, worker, cell, *visit, *moved))
+            Reason::saying(short(plan, worker, *visit, *moved))
         }
         WorkerFailure::Mismatch { visit, mismatch } => Reason::saying(format!(
             "{file} has {:#04x} at offset {}, {:#04x} was expected; lay it out again with the \
@@ -472,14 +477,8 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
     })
 }
 
-/// Explains a short transfer and how to fix it.
-fn short(
-    plan: &MatrixPlan,
-    worker: &WorkerPlan,
-    cell: &CellPlan,
-    visit: Visit,
-    moved: usize,
-) -> String {
+/// Explains a short read and how to fix it.
+fn short(plan: &MatrixPlan, worker: &WorkerPlan, visit: Visit, moved: usize) -> String {
     let file = &plan.files[worker.file];
     let what = format!(
         "{moved} of {} bytes at offset {} of {}",
@@ -487,14 +486,10 @@ fn short(
         visit.offset,
         file.path.display()
     );
-    match cell.op.direction() {
-        Direction::Write => format!("only {what} were written; the file system may be full"),
-        Direction::Read if file.made_here => {
-            format!("{what}: the file was truncated; run again to recreate it")
-        }
-        Direction::Read => {
-            format!("{what}: the file is too small; use a smaller --file-size or another file")
-        }
+    if file.made_here {
+        format!("{what}: the file was truncated; run again to recreate it")
+    } else {
+        format!("{what}: the file is too small; use a smaller --file-size or another file")
     }
 }
 

@@ -10,8 +10,8 @@ use crate::plan::{
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::machine::{DirectSupport, Fact};
 use stormlp_core::pattern::{Pattern, stream_of};
-use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _, dead_link};
+use stormlp_transfer::storage::{Access, Entry, Kind, Storage, dead_link};
+use stormlp_transfer::{TransferError, probe};
 
 /// Default `O_DIRECT` alignment if the file system does not report it: a sector.
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
@@ -22,24 +22,31 @@ const PLACE_BYTES: usize = 4096;
 
 /// Examines every folder and file of a request once. A missing folder can be created if at most
 /// `makes` trailing path components are missing.
-pub(super) fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
+///
+/// # Errors
+/// If one of them, or what a folder of stormlp's holds, cannot be looked at.
+pub(super) fn inventory(
+    storage: &dyn Storage,
+    request: &MatrixRequest,
+    makes: usize,
+) -> Result<TargetInventory, TransferError> {
     let mut inventory = TargetInventory::default();
     for target in request.jobs.iter().map(|job| &job.target) {
         match target {
             JobTarget::Folder(path) if inventory.folder(path).is_none() => {
-                inventory.folders.push(folder(path, makes));
+                inventory.folders.push(folder(storage, path, makes)?);
             }
             JobTarget::File(path) if inventory.file(path).is_none() => {
-                let mut facts = file(path);
+                let mut facts = file(storage, path)?;
                 if request.compares_what_was_there() && facts.readable.is_available() {
-                    facts.holds_pattern = holds_pattern(request, path, facts.bytes);
+                    facts.holds_pattern = holds_pattern(storage, request, path, facts.bytes)?;
                 }
                 inventory.files.push(facts);
             }
             JobTarget::Folder(_) | JobTarget::File(_) => {}
         }
     }
-    inventory
+    Ok(inventory)
 }
 
 /// Whether the parent of the last `makes` components of `path` exists; the default folders are
@@ -50,14 +57,17 @@ fn has_parent(path: &Path, makes: usize) -> bool {
     path.starts_with("stormlp-data") || above.is_some_and(Path::exists)
 }
 
-fn folder(path: &Path, makes: usize) -> TargetFolder {
+fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFolder, TransferError> {
     // Files in it will be written, so no component may be a link to another place.
-    Disk.hold(path);
-    let there = Disk.nearest(path);
-    let exists = path.exists();
+    storage.hold(path);
+    let there = storage.nearest(path)?;
+    let found = storage.found(&there)?;
+    let exists = std::path::absolute(path).is_ok_and(|path| path == there);
+    let is_folder = found.kind == Kind::Folder;
     let direct = probe::direct_io(&there);
-    let (manifest, manifest_problem) = if exists { manifest(path) } else { (None, None) };
-    let writable = match (dead_link(path), there.is_dir(), &direct) {
+    let (manifest, manifest_problem) =
+        if exists && is_folder { manifest(storage, path)? } else { (None, None) };
+    let writable = match (dead_link(path), is_folder, &direct) {
         (Some(link), ..) => Availability::unavailable(
             format!("{} is a link that does not lead to a folder", link.display()),
             "remove the link, or use another --dir",
@@ -77,13 +87,15 @@ fn folder(path: &Path, makes: usize) -> TargetFolder {
         (None, true, Fact::Known(_)) => Availability::Available,
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
-    let Entries { files, hole_bytes, copies, others } = entries(path, manifest.as_ref());
-    TargetFolder {
+    let listed = if exists && is_folder { storage.list(path)? } else { Vec::new() };
+    let Entries { files, hole_bytes, copies, others } =
+        entries(storage, path, listed, manifest.as_ref());
+    Ok(TargetFolder {
         path: path.to_path_buf(),
         exists,
         writable,
-        free_bytes: Disk.space(&there).map_or(0, |space| space.free_bytes),
-        file_system_id: Disk.found(&there).map_or(0, |found| found.file_system_id),
+        free_bytes: storage.space(&there)?.free_bytes,
+        file_system_id: found.file_system_id,
         file_system: file_system(&there),
         direct,
         direct_alignment_bytes,
@@ -93,7 +105,7 @@ fn folder(path: &Path, makes: usize) -> TargetFolder {
         hole_bytes,
         copies,
         others,
-    }
+    })
 }
 
 fn file_system(folder: &Path) -> Option<String> {
@@ -101,21 +113,27 @@ fn file_system(folder: &Path) -> Option<String> {
 }
 
 /// The manifest of a folder, or why it is unusable.
-fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
-    let Ok(Some(text)) = Disk.read_text(&folder.join(MANIFEST_NAME)) else {
-        return (None, None);
+fn manifest(
+    storage: &dyn Storage,
+    folder: &Path,
+) -> Result<(Option<DataManifest>, Option<String>), TransferError> {
+    let text = match storage.read_text(&folder.join(MANIFEST_NAME)) {
+        Ok(None) => return Ok((None, None)),
+        // It could be read but is not text, or not a file.
+        Err(error) if error.errno().is_none() => return Ok((None, Some(error.to_string()))),
+        text => text?.unwrap_or_default(),
     };
     let made_by = serde_json::from_str::<serde_json::Value>(&text)
         .ok()
         .and_then(|value| value["made_by"].as_str().map(str::to_string));
-    match (made_by.as_deref(), DataManifest::parse(&text)) {
+    Ok(match (made_by.as_deref(), DataManifest::parse(&text)) {
         (Some("gds"), Ok(manifest)) => (Some(manifest), None),
         (Some(other), _) if other != "gds" => {
             (None, Some(format!("it contains files created by `stormlp {other}`")))
         }
         (_, Err(error)) => (None, Some(error.to_string())),
         (_, Ok(_)) => (None, Some("its manifest does not name its creator".to_string())),
-    }
+    })
 }
 
 /// The entries of a folder, as in [`TargetFolder`].
@@ -128,9 +146,14 @@ struct Entries {
 }
 
 /// The regular files and other entries of a folder.
-fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
+fn entries(
+    storage: &dyn Storage,
+    folder: &Path,
+    listed: Vec<Entry>,
+    made: Option<&DataManifest>,
+) -> Entries {
     let mut all = Entries::default();
-    for entry in Disk.list(folder).unwrap_or_default() {
+    for entry in listed {
         let (regular, facts) = (entry.is_file(), entry.facts);
         // Files of a matrix have valid UTF-8 names.
         let Ok(name) = entry.name.into_string() else {
@@ -156,7 +179,7 @@ fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
         }
         // Other files are never read. Unknown ranges count as data.
         if listed.is_some() {
-            let holes = Disk.hole_bytes(&folder.join(&name), bytes);
+            let holes = storage.hole_bytes(&folder.join(&name), bytes);
             all.hole_bytes.insert(name.clone(), holes.unwrap_or(0));
         }
         all.files.push(FoundFile { name, bytes });
@@ -164,10 +187,10 @@ fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
     all
 }
 
-fn file(path: &Path) -> FileFacts {
-    let found = Disk.look(path).ok().flatten();
+fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> {
+    let found = storage.look(path)?;
     let kind = found.map_or(FileKind::Missing, |found| kind(found.kind));
-    let parent = Disk.nearest(path.parent().unwrap_or(Path::new(".")));
+    let parent = storage.nearest(path.parent().unwrap_or(Path::new(".")))?;
     let (direct, readable, writable) = match kind {
         FileKind::Missing => {
             let direct = probe::direct_io(&parent);
@@ -179,23 +202,26 @@ fn file(path: &Path) -> FileFacts {
             };
             (direct, usable.clone(), usable)
         }
-        _ => (probe::direct_io(path), opens(path, Access::Read), writable(path, kind)),
+        _ => {
+            let readable = opens(storage, path, Access::Read)?;
+            (probe::direct_io(path), readable, writable(storage, path, kind)?)
+        }
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
     let bytes = found.map_or(0, |found| found.bytes);
-    FileFacts {
+    Ok(FileFacts {
         path: path.to_path_buf(),
         kind,
         bytes,
         hole_bytes: match kind {
             // Unknown ranges count as data.
-            FileKind::Regular => Disk.hole_bytes(path, bytes).unwrap_or(0),
+            FileKind::Regular => storage.hole_bytes(path, bytes).unwrap_or(0),
             FileKind::Missing | FileKind::BlockDevice | FileKind::Other => 0,
         },
         readable,
         writable,
-        free_bytes: Disk.space(&parent).map_or(0, |space| space.free_bytes),
-        file_system_id: Disk.found(&parent).map_or(0, |found| found.file_system_id),
+        free_bytes: storage.space(&parent)?.free_bytes,
+        file_system_id: storage.found(&parent)?.file_system_id,
         file_system: match kind {
             FileKind::Regular | FileKind::Missing => file_system(&parent),
             FileKind::BlockDevice | FileKind::Other => None,
@@ -208,14 +234,19 @@ fn file(path: &Path) -> FileFacts {
             FileKind::Regular => Some(probe::file_claims(path)),
             FileKind::Missing | FileKind::Other => None,
         },
-    }
+    })
 }
 
 /// Whether at least half of the sampled places hold the pattern of the request; `None` if the file
-/// is empty or unreadable. A corrupt file written for verification holds it in most places, whereas
+/// is empty. A corrupt file written for verification holds it in most places, whereas
 /// a write of other data may have left it in the first.
-fn holds_pattern(request: &MatrixRequest, path: &Path, bytes: u64) -> Option<bool> {
-    let file = Disk.open(path, Access::Read, false).ok()?;
+fn holds_pattern(
+    storage: &dyn Storage,
+    request: &MatrixRequest,
+    path: &Path,
+    bytes: u64,
+) -> Result<Option<bool>, TransferError> {
+    let file = storage.open(path, Access::Read, false)?;
     let pattern = Pattern::new(request.seed, stream_of(path));
     let start = request.offset_bytes.min(bytes);
     let end = start + (request.file_size_bytes.unwrap_or(bytes)).min(bytes - start);
@@ -223,14 +254,14 @@ fn holds_pattern(request: &MatrixRequest, path: &Path, bytes: u64) -> Option<boo
     let mut piece = vec![0; PLACE_BYTES];
     let (mut places, mut holding) = (0, 0);
     for offset in (start..end).step_by(step as usize) {
-        let read = Disk.read_at(&file, path, offset, &mut piece).ok()?;
+        let read = storage.read_at(&file, path, offset, &mut piece)?;
         if read == 0 {
             break;
         }
         places += 1;
         holding += u64::from(pattern.check(offset, &piece[..read]).is_ok());
     }
-    (places > 0).then_some(2 * holding >= places)
+    Ok((places > 0).then_some(2 * holding >= places))
 }
 
 fn kind(kind: Kind) -> FileKind {
@@ -259,26 +290,35 @@ fn parent_exists(path: &Path) -> Availability {
 }
 
 /// Whether it can be written: opening a read-only device for writing may succeed nevertheless.
-fn writable(path: &Path, kind: FileKind) -> Availability {
+fn writable(
+    storage: &dyn Storage,
+    path: &Path,
+    kind: FileKind,
+) -> Result<Availability, TransferError> {
     if kind == FileKind::BlockDevice && probe::device_is_read_only(path) {
-        return Availability::unavailable(
+        return Ok(Availability::unavailable(
             "it is read-only",
             format!(
                 "lift that with `blockdev --setrw {}` if the device allows it, or name another",
                 path.display()
             ),
-        );
+        ));
     }
-    opens(path, Access::ReadWrite)
+    opens(storage, path, Access::ReadWrite)
 }
 
-fn opens(path: &Path, access: Access) -> Availability {
-    match Disk.open(path, access, false) {
-        Ok(_) => Availability::Available,
-        Err(error) => Availability::unavailable(
+fn opens(
+    storage: &dyn Storage,
+    path: &Path,
+    access: Access,
+) -> Result<Availability, TransferError> {
+    match storage.open(path, access, false) {
+        Ok(_) => Ok(Availability::Available),
+        Err(error) if error.is_device_failure() => Err(error),
+        Err(error) => Ok(Availability::unavailable(
             error.reason(),
             "change its permissions, or run as a user who may open it",
-        ),
+        )),
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct WorkerTask {
 pub(crate) enum WorkerFailure {
     /// The path or a transfer failed.
     Transfer { visit: Visit, error: TransferError },
-    /// A short transfer although the file should hold the data.
+    /// A short read although the file should hold the data.
     Short { visit: Visit, moved: usize },
     /// The data read differs from the data written.
     Mismatch { visit: Visit, mismatch: Mismatch },

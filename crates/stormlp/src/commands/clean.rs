@@ -9,10 +9,14 @@ use stormlp_core::facts::Identity;
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_dataset::generate::{FileState, state_of};
-use stormlp_dataset::manifest::{JOURNAL_NAME, ManifestFile, Record, journals_beside};
+use stormlp_dataset::manifest::{
+    JOURNAL_NAME, ManifestError, ManifestFile, Record, journals_beside,
+};
 use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Disk, FolderLock, LOCK_NAME, Left, Storage as _, temporary_name};
+use stormlp_transfer::storage::{
+    Disk, FolderLock, Kind, LOCK_NAME, Left, Storage as _, temporary_name,
+};
 
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -43,11 +47,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     Disk.hold(&args.folder);
     let mut folders = Vec::new();
-    data_folders(&args.folder, 0, &mut folders);
+    data_folders(&args.folder, 0, &mut folders)?;
     if folders.is_empty() {
         return Err(Failure::machine(anyhow::anyhow!(
             "{}, so stormlp did not create any data there",
-            without_list(&args.folder)
+            without_list(&args.folder)?
         ))
         .with_help("name a data folder: stormlp clean DIR"));
     }
@@ -78,33 +82,44 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
 }
 
 /// Folders with a manifest or a journal, a few levels deep; links are not followed.
-fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
-    let has = |name: &str| is_file(&folder.join(name));
-    if LISTS.into_iter().any(has) || has(JOURNAL_NAME) {
-        found.push(folder.to_path_buf());
-        return;
+fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    for name in LISTS.into_iter().chain([JOURNAL_NAME]) {
+        if is_file(&folder.join(name))? {
+            found.push(folder.to_path_buf());
+            return Ok(());
+        }
     }
     if depth == 3 {
-        return;
+        return Ok(());
     }
-    let below = Disk.list(folder).unwrap_or_default();
+    let below = match Disk.list(folder) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        // A link in a held folder, which is not followed.
+        Err(error) if error.errno().is_none() => return Ok(()),
+        below => below?,
+    };
     for entry in below.iter().filter(|e| e.is_folder() && !e.facts.link) {
-        data_folders(&folder.join(&entry.name), depth + 1, found);
+        data_folders(&folder.join(&entry.name), depth + 1, found)?;
     }
+    Ok(())
 }
 
 /// Why a folder has no list: it is missing, or the name is taken by something else.
-fn without_list(folder: &Path) -> String {
-    let lists = LISTS.into_iter().map(|name| folder.join(name));
-    let mut there = lists.filter_map(|path| Some((Disk.look(&path).ok()??, path)));
-    match there.next() {
-        Some((found, path)) => format!("{} is {}, not a manifest", path.display(), found.what()),
-        None => format!("{} contains no manifest", folder.display()),
+fn without_list(folder: &Path) -> Result<String, Failure> {
+    for path in LISTS.map(|name| folder.join(name)) {
+        if let Some(found) = Disk.look(&path)? {
+            return Ok(format!("{} is {}, not a manifest", path.display(), found.what()));
+        }
     }
+    Ok(format!("{} contains no manifest", folder.display()))
 }
 
-fn is_file(path: &Path) -> bool {
-    Disk.regular_file(path).is_ok()
+fn is_file(path: &Path) -> Result<bool, Failure> {
+    match Disk.look(path) {
+        // Behind a link, which is not followed.
+        Err(error) if error.errno().is_none() => Ok(false),
+        found => Ok(found?.is_some_and(|found| found.kind == Kind::File)),
+    }
 }
 
 /// What was removed from a folder, and what was kept because stormlp did not create it.
@@ -122,7 +137,7 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
     let mut cleaned = Cleaned::default();
     let mut parents = BTreeSet::new();
     for (path, listed) in listed(folder)? {
-        match listed.left(folder, &path).map_err(Failure::machine)? {
+        match listed.left(folder, &path)? {
             Left::Nothing => continue,
             Left::Other(what) => {
                 cleaned.left.push(format!("{}: it is {what}", path.display()));
@@ -130,7 +145,7 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
             }
             Left::Same(found) => {
                 if !dry_run {
-                    Disk.remove(&path).map_err(Failure::machine)?;
+                    Disk.remove(&path)?;
                 }
                 cleaned.files += 1;
                 cleaned.bytes += found.bytes;
@@ -147,11 +162,11 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
         // The manifest goes last, so that an interrupted clean can be run again. It stays if files
         // it lists remain, and keeps other runs from them.
         if cleaned.left.is_empty() {
-            for name in journals_beside(&Disk, folder).map_err(Failure::machine)? {
-                Disk.remove(&folder.join(name)).map_err(Failure::machine)?;
+            for name in journals_beside(&Disk, folder)? {
+                Disk.remove(&folder.join(name))?;
             }
             for name in LISTS.into_iter().chain([JOURNAL_NAME, LOCK_NAME]) {
-                Disk.remove(&folder.join(name)).map_err(Failure::machine)?;
+                Disk.remove(&folder.join(name))?;
             }
             remove_if_empty(folder)?;
         }
@@ -163,7 +178,10 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
 /// Locks a folder while it is cleaned, and its parent, where a run over several checkpoints has its
 /// lock.
 fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
-    let above = folder.parent().filter(|above| is_file(&above.join(LOCK_NAME)));
+    let above = match folder.parent() {
+        Some(above) if is_file(&above.join(LOCK_NAME))? => Some(above),
+        _ => None,
+    };
     (std::iter::once(folder).chain(above))
         .map(FolderLock::take)
         .collect::<Result<_, _>>()
@@ -209,7 +227,11 @@ impl Listed {
 fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
     let mut all: Vec<(String, Listed)> = Vec::new();
     for path in LISTS.map(|name| folder.join(name)) {
-        let text = Disk.read_text(&path).map_err(Failure::no_plan)?;
+        let text = Disk.read_text(&path).map_err(|error| match error.errno() {
+            Some(_) => error.into(),
+            // It could be read but is not text.
+            None => Failure::no_plan(error),
+        })?;
         let Some(text) = text else { continue };
         let list: Value = serde_json::from_str(&text)
             .with_context(|| format!("cannot read the manifest {}", path.display()))
@@ -224,9 +246,11 @@ fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
             }
         }
     }
-    if is_file(&folder.join(JOURNAL_NAME)) {
-        let record =
-            Record::load(&Disk, folder).map_err(|e| Failure::no_plan(anyhow::Error::new(e)))?;
+    if is_file(&folder.join(JOURNAL_NAME))? {
+        let record = Record::load(&Disk, folder).map_err(|error| match error {
+            ManifestError::File(error) if error.errno().is_some() => error.into(),
+            error => Failure::no_plan(error),
+        })?;
         let files = record.into_iter().flat_map(|r| r.files.into_values());
         all.extend(files.flat_map(of_dataset));
     }
@@ -274,7 +298,7 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
 /// Removes a folder if empty; otherwise it contains files of others.
 fn remove_if_empty(path: &Path) -> Result<(), Failure> {
     match Disk.remove_folder(path) {
-        Err(error) if !error.is_permission_denied() => Err(Failure::machine(error)),
+        Err(error) if !error.is_permission_denied() => Err(error.into()),
         _ => Ok(()),
     }
 }

@@ -109,7 +109,7 @@ fn together(
     party: &Party,
     session: &Session,
 ) -> Result<Option<GenerateReport>, Failure> {
-    let nearest = plan.storage.nearest(&plan.folder);
+    let nearest = plan.storage.nearest(&plan.folder)?;
     party
         .check_shared(&nearest)
         .map_err(|failure| failure.with_help("use a --data-dir on shared storage"))?;

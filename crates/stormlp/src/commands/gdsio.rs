@@ -110,7 +110,7 @@ fn measure(
     if emulated && let Some(note) = emulate(&mut request, &facts) {
         output::say(format!("note: {note}"));
     }
-    let plan = agreement::plan(&request, &facts).map_err(|failure| match lacks_gpu {
+    let plan = agreement::plan(&request, &facts, session).map_err(|failure| match lacks_gpu {
         true if !emulated => offer_emulation(failure),
         _ => failure,
     })?;

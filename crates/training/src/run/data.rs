@@ -25,7 +25,7 @@ use stormlp_dataset::section::DatasetSpec;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Disk, Storage as _};
+use stormlp_transfer::storage::{Disk, Storage};
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
@@ -117,7 +117,7 @@ pub fn find(
     }
     let workload = &mut workload;
     let datagen = datagen_command(name, &place);
-    let found = scan(&place.folder, workload, &datagen)?;
+    let found = scan(&*session.storage, &place.folder, workload, &datagen)?;
     let may_generate = place.is_default || request.generate || request.full;
     let begun =
         found.as_ref().and_then(|found| found.record.as_ref()).map(|record| record.head.clone());
@@ -354,7 +354,8 @@ fn direct_support(
     let first = found.and_then(|found| found.train.files.first());
     let tried = match first {
         Some(first) => folder.join(&first.name),
-        None => Disk.nearest(folder),
+        // The run says why a folder cannot be looked at.
+        None => Disk.nearest(folder).unwrap_or_else(|_| folder.to_path_buf()),
     };
     match probe::direct_io(&tried) {
         Fact::Known(support) if !support.honoured => {
@@ -377,16 +378,22 @@ fn place(workload: &Workload, request: &TrainRequest) -> DataPlace {
 }
 
 fn scan(
+    storage: &dyn Storage,
     folder: &Path,
     workload: &Workload,
     datagen: &str,
 ) -> Result<Option<FoundDataset>, Failure> {
-    match inventory::scan(&Disk, folder, workload.dataset.format.name()) {
+    match inventory::scan(storage, folder, workload.dataset.format.name()) {
         Ok(found) => Ok(Some(found)),
         Err(ScanError::Missing(_)) => Ok(None),
         Err(ScanError::Manifest(error @ ManifestError::Malformed { .. })) => {
             Err(Failure::machine(error)
                 .with_help(format!("`{datagen} --overwrite` recreates the dataset")))
+        }
+        Err(ScanError::Unreadable(error) | ScanError::Manifest(ManifestError::File(error)))
+            if error.is_device_failure() =>
+        {
+            Err(error.into())
         }
         Err(error) => Err(Failure::machine(error)
             .with_help("give a dataset folder that you may read: --data-dir DIR")),

@@ -101,7 +101,8 @@ impl TrainError {
     /// The failure of a run of `plan` that could not start.
     pub fn not_started(self, plan: &TrainPlan) -> Failure {
         let remedy = self.note(plan).remedy;
-        Failure::machine(self).with_help(remedy)
+        let cause = self.transfer().map_or(Cause::Machine, TransferError::cause);
+        Failure::new(cause, self).with_help(remedy)
     }
 
     /// The underlying transfer or path error.

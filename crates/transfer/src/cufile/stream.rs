@@ -67,13 +67,13 @@ impl FileStream {
     ///
     /// # Safety
     /// The stream must be idle. `base` must be the start of memory that cuFile can reach, of at
-    /// least `len` bytes, that stays allocated and untouched until the stream is idle again, as
+    /// least `base_offset + len` bytes, that stays allocated and untouched until the stream is idle again, as
     /// must `file`; its CUDA context must be current on this thread.
     pub(crate) unsafe fn start(
         &mut self,
         direction: Direction,
         file: &FileHandle,
-        base: *mut c_void,
+        (base, base_offset): (*mut c_void, usize),
         len: usize,
         file_offset: u64,
     ) -> Result<(), CuFileError> {
@@ -88,7 +88,7 @@ impl FileStream {
             arguments.write(Arguments {
                 len,
                 file_offset: signed(file_offset),
-                base_offset: 0,
+                base_offset: signed(base_offset as u64),
                 moved: AtomicIsize::new(0),
             });
             transfer(

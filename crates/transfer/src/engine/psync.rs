@@ -36,8 +36,7 @@ impl PsyncEngine {
     fn perform(&self, transfer: Transfer) -> Completion {
         let Transfer { place, mut slot } = transfer;
         let file = self.files.get(place.file);
-        let bytes = slot.host_mut().expect("engines move host memory");
-        let bytes = &mut bytes[..place.len];
+        let bytes = slot.part_mut(place.len).expect("engines move host memory");
         let result = loop {
             let result = match place.direction {
                 Direction::Read => file.read_at(bytes, place.offset),

@@ -119,7 +119,7 @@ async fn perform(
 ) {
     let Transfer { place, slot } = transfer;
     let alias = registry.check_out(slot.index()).expect("one operation for each slot");
-    let slice = alias.slice(..place.len);
+    let slice = alias.slice(slot.written()..slot.written() + place.len);
     let (result, slice) = match place.direction {
         Direction::Read => file.read_fixed_at(slice, place.offset).await,
         Direction::Write => file.write_fixed_at(slice, place.offset).await,

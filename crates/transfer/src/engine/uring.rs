@@ -146,7 +146,7 @@ impl UringEngine {
 
     /// The submission entry for an operation.
     fn entry(&self, place: &Place, slot: &Slot) -> squeue::Entry {
-        let address = slot.start().cast();
+        let address = slot.start().cast::<u8>().wrapping_add(slot.written());
         let len = place.len as u32;
         let index = slot.index() as u16;
         macro_rules! entry_for {

@@ -98,7 +98,8 @@ impl BouncePath {
     /// fails.
     fn start_io(&mut self, index: usize) {
         let place = self.place(index);
-        let slot = self.take_bounce(index);
+        let mut slot = self.take_bounce(index);
+        slot.set_written(self.pairs[index].memory.as_ref().map_or(0, Slot::written));
         match self.engine.submit(Transfer { place, slot }) {
             Ok(()) => self.reading += 1,
             Err(Rejected { slot, error }) => {
@@ -210,12 +211,13 @@ impl TransferPath for BouncePath {
 
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
         let Transfer { place, slot } = transfer;
-        let index = slot.index();
+        let (index, written) = (slot.index(), slot.written());
         let pair = &mut self.pairs[index];
         (pair.place, pair.memory) = (Some(place), Some(slot));
         match place.direction {
             Direction::Read => self.start_io(index),
-            Direction::Write => self.start_copy(index, place.len),
+            // Of a short write no more than was asked for has been copied: the rest is copied too.
+            Direction::Write => self.start_copy(index, written + place.len),
         }
         Ok(())
     }

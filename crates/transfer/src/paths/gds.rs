@@ -28,19 +28,6 @@ impl GdsPath {
         let line = VecDeque::with_capacity(common.slot_count());
         Ok(Self { common, line })
     }
-
-    /// Executes one transfer synchronously.
-    fn run(&mut self, transfer: Transfer) -> Completion {
-        let _call = self.common.calls.enter();
-        let Transfer { place, slot } = &transfer;
-        let handle = self.common.attached(place);
-        // SAFETY: the slot owns its memory and is here, so nobody else touches it during the
-        // call; `accept` has checked that it holds `len` bytes; the device's context was made
-        // current on this thread when the path was built.
-        let result =
-            unsafe { handle.transfer(place.direction, slot.start(), 0, place.len, place.offset) };
-        self.common.finish(transfer, result)
-    }
 }
 
 impl TransferPath for GdsPath {
@@ -67,7 +54,7 @@ impl TransferPath for GdsPath {
             let Some(transfer) = self.line.pop_front() else {
                 break;
             };
-            done.push(self.run(transfer));
+            done.push(self.common.perform(transfer));
         }
         Ok(())
     }

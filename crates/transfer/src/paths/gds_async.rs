@@ -89,7 +89,7 @@ impl GdsStreamPath {
             self.lanes[index].file_stream.start(
                 place.direction,
                 file,
-                slot.start(),
+                (slot.start(), slot.written()),
                 place.len,
                 place.offset,
             )?;

@@ -141,13 +141,13 @@ impl GdsCommon {
 
     /// Validates a transfer: its file is attached and its slot holds `len` bytes.
     pub(super) fn accept(&self, transfer: Transfer) -> Result<Transfer, Rejected> {
-        if transfer.place.len > transfer.slot.len() {
+        if transfer.slot.written() + transfer.place.len > transfer.slot.len() {
             Err(rejected(transfer, "it is longer than its slot"))
         } else if self.file(transfer.place.file).is_none() {
             Err(rejected(transfer, "its file is not attached"))
         } else {
             let Transfer { place, slot } = &transfer;
-            self.begin(slot.start().addr(), place.offset, place.len);
+            self.begin(slot.start().addr() + slot.written(), place.offset, place.len);
             Ok(transfer)
         }
     }
@@ -191,6 +191,22 @@ impl GdsCommon {
         Completion { slot: transfer.slot, result: result.map_err(TransferError::from) }
     }
 
+    /// Executes a transfer that [`Self::accept`] has accepted, with blocking calls.
+    pub(super) fn perform(&mut self, transfer: Transfer) -> Completion {
+        let call = self.calls.enter();
+        let Transfer { place, slot } = &transfer;
+        let handle = self.attached(place);
+        // SAFETY: the slot owns its memory and is here, so nobody else touches it during the
+        // call; `accept` has checked that it holds `len` bytes there; the device's context was
+        // made current on this thread when the path was built.
+        let result = unsafe {
+            let (base, written) = (slot.start(), slot.written());
+            handle.transfer(place.direction, base, written, place.len, place.offset)
+        };
+        drop(call);
+        self.finish(transfer, result)
+    }
+
     /// Moves the rest of a transfer of which `moved` bytes are done, with blocking calls.
     fn go_on(&self, transfer: &Transfer, mut moved: usize) -> Result<usize, CuFileError> {
         let Transfer { place, slot } = transfer;
@@ -201,12 +217,14 @@ impl GdsCommon {
                 break;
             }
             let left = place.len - moved;
-            self.begin(slot.start().addr() + moved, offset, left);
+            let at = slot.written() + moved;
+            self.begin(slot.start().addr() + at, offset, left);
+            let call = self.calls.enter();
             // SAFETY: the slot owns its memory and its transfer is over, so nobody else touches
             // it; `accept` has checked that it holds `len` bytes from the start on; the device's
             // context is current on this thread.
-            let more =
-                unsafe { file.transfer(place.direction, slot.start(), moved, left, offset) }?;
+            let more = unsafe { file.transfer(place.direction, slot.start(), at, left, offset) }?;
+            drop(call);
             if more == 0 {
                 return Err(no_progress(place, moved));
             }

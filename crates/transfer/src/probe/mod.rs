@@ -23,7 +23,7 @@ mod uring;
 use std::path::Path;
 use std::time::Duration;
 
-use stormlp_core::facts::{HostFacts, StorageOfRun};
+use stormlp_core::facts::{Availability, HostFacts, StorageOfRun};
 use stormlp_core::machine::FORMAT_VERSION;
 use stormlp_core::machine::{
     BlockDevice, BuildFacts, DeviceClaims, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
@@ -52,6 +52,11 @@ pub fn host_facts_with_libraries(
 ) -> HostFacts {
     let libraries = Libraries::ask(executable, directory, goes_on);
     gather(&Root::system(), &libraries)
+}
+
+/// Whether the kernel allows this process to use io_uring, and what refuses it.
+pub fn io_uring() -> Availability {
+    uring::availability(&Root::system())
 }
 
 fn gather(root: &Root, libraries: &Libraries) -> HostFacts {

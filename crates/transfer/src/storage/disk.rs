@@ -1,6 +1,6 @@
 //! Storage backed by the kernel: files in folders.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,25 +42,31 @@ impl Storage for Disk {
     fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
         let read = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let (opened, held) = reach::open(folder, flags)?;
+            let itself = |errno| (errno, None);
+            let (opened, held) = reach::open(folder, flags).map_err(itself)?;
             // The held folder itself is not beneath one, but its contents are.
             let follow = !held && !reach::is_held(folder);
             let mut entries = Vec::new();
-            for entry in Dir::read_from(&opened)? {
-                let name = entry?.file_name().to_owned();
+            for entry in Dir::read_from(&opened).map_err(itself)? {
+                let name = entry.map_err(itself)?.file_name().to_owned();
                 let name = OsString::from_vec(name.into_bytes());
-                if name == "." || name == ".." {
+                if name == "." || name == ".." || is_removed_while_open(&name) {
                     continue;
                 }
-                // Entries removed meanwhile are skipped.
-                if let Ok(facts) = facts(opened.as_fd(), Path::new(&name), follow) {
-                    entries.push(Entry { name, facts });
+                match facts(opened.as_fd(), Path::new(&name), follow) {
+                    Ok(facts) => entries.push(Entry { name, facts }),
+                    // Removed meanwhile.
+                    Err(Errno::NOENT) => {}
+                    Err(errno) => return Err((errno, Some(name))),
                 }
             }
             entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             Ok(entries)
         };
-        read().map_err(|errno| TransferError::file("read the folder", folder, reach::told(errno)))
+        read().map_err(|(errno, entry): (Errno, Option<OsString>)| match entry {
+            None => TransferError::file("read the folder", folder, reach::told(errno)),
+            Some(name) => TransferError::file("inspect", folder.join(name), reach::told(errno)),
+        })
     }
 
     fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
@@ -123,8 +129,22 @@ impl Storage for Disk {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), TransferError> {
-        file.write_all_at(bytes, offset)
-            .map_err(|source| TransferError::file("write", path, source).at(offset))
+        let mut written = 0;
+        while written < bytes.len() {
+            let at = offset + written as u64;
+            match file.write_at(&bytes[written..], at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) => {
+                    let nothing = io::ErrorKind::WriteZero.into();
+                    return Err(TransferError::file("write", path, nothing).at(at));
+                }
+                more => {
+                    written +=
+                        more.map_err(|source| TransferError::file("write", path, source).at(at))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
@@ -217,8 +237,9 @@ fn facts(folder: BorrowedFd<'_>, name: &Path, follow: bool) -> Result<Facts, Err
     if of != FileType::Symlink || !follow {
         return Ok(known(folder, name, of, &stat));
     }
-    let Ok(stat) = statx(folder, name, AtFlags::empty(), wanted) else {
-        return Ok(NOWHERE);
+    let stat = match statx(folder, name, AtFlags::empty(), wanted) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(NOWHERE),
+        stat => stat?,
     };
     let of = FileType::from_raw_mode(stat.stx_mode.into());
     Ok(Facts { link: true, ..known(folder, name, of, &stat) })
@@ -249,6 +270,16 @@ fn known(folder: BorrowedFd<'_>, name: &Path, of: FileType, stat: &Statx) -> Fac
 
 fn nanoseconds(seconds: i64, nanoseconds: u32) -> u64 {
     seconds.max(0).unsigned_abs() * 1_000_000_000 + u64::from(nanoseconds)
+}
+
+/// Whether a name is one under which NFS (`.nfs…`) and FUSE (`.fuse_hidden…`) keep a file that was
+/// removed while it was open, until it is closed.
+fn is_removed_while_open(name: &OsStr) -> bool {
+    let hidden = |name: &str| {
+        let number = name.strip_prefix(".nfs").or_else(|| name.strip_prefix(".fuse_hidden"))?;
+        Some(number.len() >= 16 && number.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    };
+    name.to_str().and_then(hidden).unwrap_or(false)
 }
 
 /// The capacity of a block device, found by seeking to its end; 0 if it cannot be opened.
@@ -384,6 +415,17 @@ mod tests {
         assert_eq!(Disk.look(&folder.path().join("c")).unwrap(), None);
         assert_eq!(Disk.look(&folder.path().join("d")).unwrap(), None);
         assert!(!Disk.remove_folder(folder.path()).unwrap());
+    }
+
+    #[test]
+    fn files_that_were_removed_while_open_are_not_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [".nfs0000000000a1b2c300000001", ".fuse_hidden0000000300000001", ".nfs-notes"] {
+            fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let entries = Disk.list(folder.path()).unwrap();
+        let names: Vec<_> = entries.iter().map(|entry| entry.text().unwrap()).collect();
+        assert_eq!(names, [".nfs-notes"]);
     }
 
     #[test]

@@ -79,6 +79,17 @@ mod tests {
         assert_eq!(storage.read_at(&file, &path, 0, &mut buffer).unwrap(), 4);
         let refused = storage.open(&path, Access::Read, false).unwrap_err();
         assert!(refused.is_permission_denied());
+        for (fault, verb) in [("stat", "inspect"), ("list", "read the folder")] {
+            let fault = format!("{fault}:1:EIO").parse().unwrap();
+            let storage = Gated::new(Arc::new(Disk), Failing::new(&[fault]));
+            let looked = match verb {
+                "inspect" => storage.nearest(&path).map(drop),
+                _ => storage.list(folder.path()).map(drop),
+            };
+            let error = looked.unwrap_err();
+            assert!(error.to_string().starts_with(verb), "{error}");
+            assert_eq!(error.cause(), stormlp_core::note::Cause::Storage);
+        }
         let told = &storage.warnings()[0].fact;
         assert!(told.contains("asked that open 2 fails with EACCES, read 1"), "{told}");
     }

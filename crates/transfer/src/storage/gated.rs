@@ -165,15 +165,22 @@ fn verb(operation: StorageOperation) -> &'static str {
         StorageOperation::Rename => "rename",
         StorageOperation::Remove => "remove",
         StorageOperation::Build => "set up a transfer path to",
+        StorageOperation::Stat => "inspect",
+        StorageOperation::List => "read the folder",
+        StorageOperation::Statfs => "query the free space of",
+        StorageOperation::Mkdir => "make the folder",
+        StorageOperation::Allocate => "preallocate",
     }
 }
 
 impl<G: Gate + 'static> Storage for Gated<G> {
     fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
+        self.pass(StorageOperation::Stat, path, 0)?;
         self.inner.look(path)
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
+        self.pass(StorageOperation::List, folder, 0)?;
         self.inner.list(folder)
     }
 
@@ -187,6 +194,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
     }
 
     fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError> {
+        self.pass(StorageOperation::Allocate, path, 0)?;
         self.inner.preallocate(file, path, bytes)
     }
 
@@ -221,6 +229,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
     }
 
     fn make_folder(&self, folder: &Path) -> Result<(), TransferError> {
+        self.pass(StorageOperation::Mkdir, folder, 0)?;
         self.inner.make_folder(folder)
     }
 
@@ -254,6 +263,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
     }
 
     fn space(&self, path: &Path) -> Result<Space, TransferError> {
+        self.pass(StorageOperation::Statfs, path, 0)?;
         self.inner.space(path)
     }
 

@@ -144,7 +144,8 @@ pub enum Durability {
     Unsynced,
 }
 
-/// Access to files. Every error names the file and the action.
+/// Access to files. Every error names the file and the action. A file or folder is absent only if
+/// the kernel says so (`ENOENT`, `ENOTDIR`); one that cannot be looked at is an error.
 pub trait Storage: Send + Sync {
     /// From now on, in the whole process, everything beneath `folder` is opened relative to the
     /// folder itself and without following links; call this before writing to a folder. The folder
@@ -161,7 +162,8 @@ pub trait Storage: Send + Sync {
     /// When the metadata cannot be read.
     fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError>;
 
-    /// The entries of a folder, sorted by name.
+    /// The entries of a folder, sorted by name. Files that NFS or FUSE keep under another name,
+    /// because they were removed while open, are left out: they vanish once they are closed.
     ///
     /// # Errors
     /// When it cannot be read or does not exist.
@@ -241,7 +243,8 @@ pub trait Storage: Send + Sync {
     /// The kernel's error.
     fn remove(&self, path: &Path) -> Result<bool, TransferError>;
 
-    /// Removes a folder; `false` if it does not exist or is not empty.
+    /// Removes a folder; `false` if it does not exist or is not empty, be it of a file that was
+    /// removed while open.
     ///
     /// # Errors
     /// The kernel's error.
@@ -321,8 +324,15 @@ pub trait Storage: Send + Sync {
     }
 
     /// Whether the folder exists.
-    fn is_folder(&self, path: &Path) -> bool {
-        matches!(self.look(path), Ok(Some(facts)) if facts.kind == Kind::Folder)
+    ///
+    /// # Errors
+    /// When the metadata cannot be read.
+    fn is_folder(&self, path: &Path) -> Result<bool, TransferError> {
+        match self.look(path) {
+            // Whoever goes on names the link.
+            Err(error) if error.is_link() => Ok(false),
+            found => Ok(found?.is_some_and(|facts| facts.kind == Kind::Folder)),
+        }
     }
 
     /// Metadata of an existing name.
@@ -456,11 +466,23 @@ pub trait Storage: Send + Sync {
     }
 
     /// The path itself, or its nearest existing parent.
-    fn nearest(&self, path: &Path) -> PathBuf {
+    ///
+    /// # Errors
+    /// When the metadata of one of them cannot be read.
+    fn nearest(&self, path: &Path) -> Result<PathBuf, TransferError> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-        let there = |path: &&Path| self.look(path).is_ok_and(|found| found.is_some());
-        let found = absolute.ancestors().find(there);
-        found.map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
+        for path in absolute.ancestors() {
+            match self.look(path) {
+                // Whoever goes on names the link.
+                Err(error) if error.is_link() => {}
+                found => {
+                    if found?.is_some() {
+                        return Ok(path.to_path_buf());
+                    }
+                }
+            }
+        }
+        Ok(PathBuf::from("/"))
     }
 
     /// The total page cache residency of several files; `None` if the kernel does not report it to

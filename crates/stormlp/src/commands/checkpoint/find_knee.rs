@@ -23,7 +23,6 @@ use stormlp_core::warning::WarningKind;
 use stormlp_hosts::company::{Company, Hosts};
 use stormlp_matrix::show::Columns;
 use stormlp_show::text;
-use stormlp_transfer::storage::Disk;
 use stormlp_transfer::surroundings::Surroundings;
 
 use super::args::Args;
@@ -217,7 +216,7 @@ impl StreamFinder<'_> {
     fn plan(&mut self, streams: u32) -> Result<CheckpointPlan, Failure> {
         self.request.streams = Some(streams);
         let folders = &self.request.folders;
-        let look = || scan(&Disk, folders, Look::Only).map_err(Failure::machine);
+        let look = || scan(&*self.session.storage, folders, Look::Only).map_err(Failure::from);
         let facts = CheckpointFacts {
             trial_bytes_per_second: self.trial_bytes_per_second,
             ..agreement::seen_by_all(look, self.party)?

@@ -145,6 +145,7 @@ fn dry_run(
     // Sizes can be shown without access to storage; the error of a run is shown too.
     let (facts, unseen) = match scan(&Disk, &request.folders, Look::Only) {
         Ok(facts) => (facts, None),
+        Err(error) if error.is_device_failure() => return Err(error.into()),
         Err(error) => (CheckpointFacts::default(), Some(error)),
     };
     let mut resolution = resolve(request, host, &facts);

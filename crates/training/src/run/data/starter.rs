@@ -155,7 +155,8 @@ pub fn larger(
         workload.dataset.num_samples_per_file = samples;
     }
     let workload = &mut workload;
-    let found = scan(&place.folder, workload, &datagen_command(&request.workload, &place))?;
+    let datagen = datagen_command(&request.workload, &place);
+    let found = scan(&*session.storage, &place.folder, workload, &datagen)?;
     let Some(record) = found.and_then(|found| found.record) else {
         return Ok(None);
     };
