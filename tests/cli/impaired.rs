@@ -159,11 +159,12 @@ fn what_cannot_be_looked_at_is_not_taken_for_missing() {
 
 #[test]
 fn the_rest_of_a_short_write_is_written_or_its_error_is_shown() {
-    // One transfer at a time: the third write is the rest of the second.
+    // One transfer at a time, after two writes of the manifest: the fourth write is the rest of the
+    // third.
     let one = "--threads 1 --queue-depth 1 --io-size 1M --file-size 8M --passes 1";
-    let words = format!("{one} --path buffered --op write --inject-fault write:2:short");
+    let words = format!("{one} --path buffered --op write --inject-fault write:3:short");
     gds(folder().path(), &words).assert().success();
-    let words = format!("{words} --inject-fault write:3:EIO");
+    let words = format!("{words} --inject-fault write:4:EIO");
     let said = stderr(gds(folder().path(), &words).assert().code(5));
     assert!(said.contains("Input/output error") && said.contains(", at byte "), "{said}");
     assert!(!said.contains("no storage space"), "{said}");

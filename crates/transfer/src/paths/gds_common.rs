@@ -193,7 +193,7 @@ impl GdsCommon {
 
     /// Executes a transfer that [`Self::accept`] has accepted, with blocking calls.
     pub(super) fn perform(&mut self, transfer: Transfer) -> Completion {
-        let call = self.calls.enter();
+        let _call = self.calls.enter();
         let Transfer { place, slot } = &transfer;
         let handle = self.attached(place);
         // SAFETY: the slot owns its memory and is here, so nobody else touches it during the
@@ -203,7 +203,6 @@ impl GdsCommon {
             let (base, written) = (slot.start(), slot.written());
             handle.transfer(place.direction, base, written, place.len, place.offset)
         };
-        drop(call);
         self.finish(transfer, result)
     }
 
@@ -219,12 +218,10 @@ impl GdsCommon {
             let left = place.len - moved;
             let at = slot.written() + moved;
             self.begin(slot.start().addr() + at, offset, left);
-            let call = self.calls.enter();
             // SAFETY: the slot owns its memory and its transfer is over, so nobody else touches
             // it; `accept` has checked that it holds `len` bytes from the start on; the device's
             // context is current on this thread.
             let more = unsafe { file.transfer(place.direction, slot.start(), at, left, offset) }?;
-            drop(call);
             if more == 0 {
                 return Err(no_progress(place, moved));
             }
