@@ -173,6 +173,7 @@ impl Places {
         // An environment of its own does not use the packages of others.
         if !prefixes.iter().any(|prefix| prefix.join("pyvenv.cfg").exists()) {
             prefixes.extend(fs::canonicalize(&python).ok().and_then(|real| prefix(&real)));
+            prefixes.dedup();
             // Debian's Python below /usr has packages in /usr/local, too.
             let local: Vec<_> = prefixes.iter().map(|prefix| prefix.join("local")).collect();
             prefixes.extend(local);
