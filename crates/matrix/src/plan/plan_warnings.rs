@@ -181,27 +181,10 @@ fn of_cufile(request: &MatrixRequest, facts: &HostFacts, runnable: &[&CellPlan])
     let uses = |cell: &&CellPlan| cell.transport.path.needs_cufile();
     let checks = [
         statistics_warning(request.cufile_stats, runnable.iter().any(uses), facts),
-        queued(runnable),
         streams(request, facts, runnable),
         entries(facts, runnable),
     ];
     checks.into_iter().flatten().collect()
-}
-
-/// Blocking calls that wait for each other.
-fn queued(runnable: &[&CellPlan]) -> Option<Warning> {
-    let blocking = runnable.iter().filter(|cell| cell.transport.path == PathKind::Gds);
-    let deepest = blocking.map(|cell| cell.transport.queue_depth).max()?;
-    (deepest > 1).then(|| {
-        Warning::new(
-            WarningKind::NoEffect,
-            format!(
-                "path gds makes blocking calls: of {deepest} transfers in flight per thread one \
-                 runs and the others wait, which their latency includes"
-            ),
-            "use more --threads, or the paths gds-async and gds-batch, for transfers in parallel",
-        )
-    })
 }
 
 /// More stream transfers than a GPU has queues.
@@ -281,12 +264,6 @@ mod tests {
         facts.cuda_connections = 32;
         assert!(said(PathKind::GdsAsync, None, &facts).is_empty());
         assert!(said(PathKind::CpuGpu, None, &HostFacts::fixture()).is_empty());
-    }
-
-    #[test]
-    fn blocking_calls_that_only_queue_are_reported() {
-        let told = said(PathKind::Gds, None, &HostFacts::fixture());
-        assert!(told[0].contains("of 8 transfers in flight per thread one runs"), "{told:?}");
     }
 
     #[test]
