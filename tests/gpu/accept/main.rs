@@ -82,10 +82,12 @@ fn main() -> ExitCode {
     let parts = PARTS.into_iter().filter(|_| found.blocked.is_none());
     for (name, part, needs_folder) in parts.filter(|(name, ..)| options.takes(name)) {
         report.part(name);
-        match (scene.clock.check(), found.refused.as_ref().filter(|_| needs_folder)) {
-            (Err(why), _) => report.fail("time", why),
-            (Ok(()), Some(why)) => report.skip(name, why),
-            (Ok(()), None) => part(&scene, &mut report),
+        match scene.clock.check() {
+            Err(why) => report.fail("time", why),
+            Ok(()) if needs_folder && found.refused.is_some() => {
+                report.skip(name, "cuFile rejects the folder's files, as preflight says");
+            }
+            Ok(()) => part(&scene, &mut report),
         }
     }
     if let Some(raw) = scene.keep_results() {
