@@ -93,3 +93,11 @@ fn launchers_are_given_the_hosts_of_a_hostfile() {
     let missing = folder.path().join("missing");
     stormlp().args(["doctor", "--launch"]).arg(&missing).assert().code(4);
 }
+
+#[test]
+fn launch_counts_each_host_once_and_wants_one() {
+    let text = stdout(stormlp().args(["doctor", "--launch", "a,a,b"]).assert().success());
+    assert!(text.contains("-n 2 ") && text.contains("--host a,b"), "{text}");
+    let text = stderr(stormlp().args(["doctor", "--launch", ""]).assert().code(2));
+    assert!(text.contains("names no host"), "{text}");
+}

@@ -100,10 +100,17 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// Shows how to start a process on each of the `hosts`: their names, or a hostfile (a path, or the name
 /// of a file that is there).
 fn launch(hosts: &[String]) -> Result<(), Failure> {
-    let [file] = hosts else { return output::show(&doctor::launch(hosts, None)) };
-    if !file.contains('/') && !Path::new(file).is_file() {
-        return output::show(&doctor::launch(hosts, None));
-    }
+    let file = match hosts {
+        [file] if file.contains('/') || Path::new(file).is_file() => file,
+        names => {
+            let named = doctor::hosts_of(&names.join("\n"));
+            if named.is_empty() {
+                return Err(Failure::usage("--launch names no host")
+                    .with_help("name hosts, as in --launch h1,h2, or a hostfile"));
+            }
+            return output::show(&doctor::launch(&named, None));
+        }
+    };
     let text = read_bounded(Path::new(file), "the hostfile", MOST_HOSTFILE_BYTES)?;
     match doctor::hosts_of(&text) {
         named if named.is_empty() => Err(Failure::no_plan(anyhow!("{file} names no host"))

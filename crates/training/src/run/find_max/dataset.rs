@@ -136,16 +136,19 @@ impl AcceleratorFinder<'_> {
         let ahead = self.resolve(1).map_or(0, |resolved| resolved.plan.batches_ahead());
         // Then read-ahead covers a tenth, so that it no longer determines AU.
         let steps = self.enough_steps().max(10 * ahead);
+        let files = self.files_for(count, steps);
+        let have = match count {
+            1 => "1 accelerator has".to_string(),
+            count => format!("{count} accelerators have"),
+        };
+        if self.request.is_null() {
+            return format!("; {have} {steps} steps with `--files {files}`");
+        }
         format!(
-            "; {} {steps} steps with `stormlp datagen {} --data-dir {} --files {} --overwrite{}`, which \
-             replaces the existing dataset",
-            match count {
-                1 => "1 accelerator has".to_string(),
-                count => format!("{count} accelerators have"),
-            },
+            "; {have} {steps} steps with `stormlp datagen {} --data-dir {} --files {files} \
+             --overwrite{}`, which replaces the existing dataset",
             shell_word(&self.request.workload),
             shell_word(&folder.to_string()),
-            self.files_for(count, steps),
             datagen_options(&self.request)
         )
     }
