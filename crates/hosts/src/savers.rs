@@ -118,8 +118,8 @@ impl Savers {
 
     /// Sets the environment variables that cuFile reads when it is opened: its log goes next to the
     /// report, and a fallback is disabled if it is an error. Then has cuFile's calls watched: one
-    /// that hangs ends the run. Must be called before the first thread starts. An error is ignored: the log then goes where the user chose, or to the current
-    /// directory.
+    /// that hangs ends the run. Must be called before the first thread starts. An error is ignored:
+    /// the log then goes where the user chose, or to the current directory.
     pub fn prepare_cufile(&self, require_gds: bool) {
         // cuFile's log is per process, next to the part of that process.
         let Some(saver) = self.each().last() else {

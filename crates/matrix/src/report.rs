@@ -1,5 +1,8 @@
 //! The saved report of a matrix. `docs/results.md` describes every field.
 
+pub mod contradictions;
+pub mod outcome;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -516,5 +519,3 @@ mod tests {
         assert!(serde_json::from_value::<CellReport>(json).is_err());
     }
 }
-pub mod contradictions;
-pub mod verdict;

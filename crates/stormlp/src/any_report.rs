@@ -13,7 +13,7 @@ use stormlp_core::report::FORMAT_VERSION;
 use stormlp_core::report::{Ending, ReportError, ReportKind, current_form};
 use stormlp_matrix::plan::MatrixReport;
 use stormlp_matrix::show as matrix;
-use stormlp_matrix::show::Columns;
+use stormlp_show::document::Columns;
 use stormlp_show::document::Document;
 use stormlp_show::{Shown, contradictions};
 use stormlp_training::report::TrainReport;

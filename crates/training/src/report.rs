@@ -1,5 +1,8 @@
 //! Results of a training run. Scripts rely on these keys.
 
+pub mod contradictions;
+pub mod outcome;
+
 use derive_more::{Add, AddAssign, Div, Mul};
 use serde::{Deserialize, Serialize};
 
@@ -499,4 +502,3 @@ pub struct StepLists {
     /// Likewise for the evaluation that followed; empty if there was none.
     pub evaluation: Vec<Vec<(f32, f32)>>,
 }
-pub mod contradictions;

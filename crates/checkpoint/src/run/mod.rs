@@ -10,6 +10,7 @@ pub mod checkpoint;
 mod clerk;
 mod content;
 mod error;
+pub mod find_knee;
 mod folders;
 mod merge;
 mod mover;

@@ -53,21 +53,21 @@ pub enum MatrixError {
 impl From<MatrixError> for Failure {
     fn from(error: MatrixError) -> Self {
         let cause = match &error {
-            MatrixError::Transfer(error) => cause_of(error),
-            MatrixError::Lock(LockError::File(error)) => error.cause(),
+            MatrixError::Transfer(error) | MatrixError::Lock(LockError::File(error)) => {
+                error.cause()
+            }
             MatrixError::Hosts(_) => Cause::Storage,
             MatrixError::Crew(CrewError::Panicked(_)) => Cause::Internal,
             _ => Cause::Machine,
         };
         let remedy = match &error {
             MatrixError::Transfer(TransferError::Unavailable { remedy, .. }) => remedy,
-            MatrixError::Transfer(error) => match error.errno() {
-                Some(ENOSPC) => "free some space, or use a smaller --file-size",
-                Some(EFBIG) => {
-                    "raise the limit on the size of files (ulimit -f), or use a smaller --file-size"
-                }
-                _ => "",
-            },
+            MatrixError::Transfer(error) if error.is_full() => {
+                "free some space, or use a smaller --file-size"
+            }
+            MatrixError::Transfer(error) if error.is_too_large() => {
+                "raise the limit on the size of files (ulimit -f), or use a smaller --file-size"
+            }
             MatrixError::Replaced { .. } => {
                 "move it away, and keep others out of the folder while a run uses it"
             }
@@ -78,30 +78,12 @@ impl From<MatrixError> for Failure {
             MatrixError::Crew(CrewError::Start(_)) => {
                 "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
             }
-            MatrixError::Lock(_) | MatrixError::Manifest { .. } | MatrixError::Crew(_) => "",
+            MatrixError::Transfer(_)
+            | MatrixError::Lock(_)
+            | MatrixError::Manifest { .. }
+            | MatrixError::Crew(_) => "",
         };
         let remedy = remedy.to_string();
         Self::new(cause, error).with_help(remedy)
-    }
-}
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const EACCES: i32 = 13;
-const EEXIST: i32 = 17;
-const EFBIG: i32 = 27;
-const ENOSPC: i32 = 28;
-const EROFS: i32 = 30;
-const ENAMETOOLONG: i32 = 36;
-const ELOOP: i32 = 40;
-const EDQUOT: i32 = 122;
-
-fn cause_of(error: &TransferError) -> Cause {
-    match (error.inner(), error.errno()) {
-        (TransferError::Unavailable { .. } | TransferError::Memory { .. }, _)
-        | (_, Some(EPERM | ENOENT | EACCES | EEXIST | EFBIG | ENOSPC | EROFS | ELOOP | ENAMETOOLONG | EDQUOT))
-        // Rejected before any system call: a link, a pipe or a device instead of a file.
-        | (TransferError::File { .. }, None) => Cause::Machine,
-        _ => Cause::Storage,
     }
 }

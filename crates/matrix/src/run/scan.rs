@@ -81,9 +81,10 @@ fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFold
             format!("{} is not a folder", there.display()),
             "use another --dir",
         ),
-        (None, true, Fact::Unknown(reason)) => {
-            Availability::unavailable(reason.as_str(), "use a folder that you may write to")
-        }
+        (None, true, Fact::Unknown(reason)) => Availability::unavailable(
+            reason.as_str(),
+            "use another --dir, on a file system where you may create files",
+        ),
         (None, true, Fact::Known(_)) => Availability::Available,
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);

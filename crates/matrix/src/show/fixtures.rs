@@ -16,8 +16,8 @@ use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::report::{Head, ReportKind, Series};
 use stormlp_core::units::GIB;
 
-use super::run::{Columns, document};
-use stormlp_show::document::Document;
+use super::run::document;
+use stormlp_show::document::{Columns, Document};
 
 /// The machine of the reports.
 pub fn host() -> HostFacts {

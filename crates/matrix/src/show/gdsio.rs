@@ -7,7 +7,7 @@ use super::reach::reached;
 use super::warnings::of_cells;
 use crate::plan::gdsio::in_gdsios_words;
 use crate::plan::{CellReport, CellStatus, JobReport, MatrixReport, Measurement};
-use crate::report::verdict::not_measured;
+use crate::report::outcome::not_measured;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::printable::printable;

@@ -30,7 +30,7 @@ impl Lane for MatrixResults {
     }
 
     fn document(report: &MatrixReport) -> Document {
-        super::run::document(report, super::run::Columns::Standard)
+        super::run::document(report, stormlp_show::document::Columns::Standard)
     }
 
     fn charts(report: &MatrixReport) -> Vec<Group> {

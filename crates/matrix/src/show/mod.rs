@@ -21,4 +21,4 @@ pub(crate) use charts::charts;
 pub use gdsio::{footnotes as gdsio_footnotes, result_lines as gdsio_lines};
 pub use plan::plan;
 pub use progress::{beginning, cell_row, cell_row_head};
-pub use run::{Columns, RECORDS, document};
+pub use run::{RECORDS, document};

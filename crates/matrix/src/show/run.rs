@@ -11,7 +11,7 @@ use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 use super::compare;
 use super::group::{CellGroup, Combination, cut_short, groups, key_of, not_measured};
 use super::{knee, reach, study, warnings};
-use stormlp_show::document::{Cell, Column, Document, Estimate, Quantity, Table, ended};
+use stormlp_show::document::{Cell, Column, Columns, Document, Estimate, Quantity, Table, ended};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::Series;
@@ -19,18 +19,6 @@ use stormlp_show::{around, hosts, storage};
 
 /// Maximum number of cells shown over time.
 const AT_A_GLANCE: usize = 8;
-
-/// The columns of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Columns {
-    /// stormlp's default columns.
-    #[default]
-    Standard,
-    /// The study's table for each kind of I/O: sizes, throughput, mean latency, operations.
-    StudyA,
-    /// The study's table sorted by throughput.
-    StudyB,
-}
 
 /// Source of each record column: in the cell if it starts with `/`, else in the report.
 pub const RECORDS: [(&str, &str); 42] = [

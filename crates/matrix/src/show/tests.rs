@@ -15,6 +15,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 
 use super::fixtures::*;
 use super::*;
+use stormlp_show::document::Columns;
 use stormlp_show::{csv, markdown, text};
 
 fn table(report: &MatrixReport) -> String {

@@ -290,7 +290,7 @@ fn too_few_steps_name_what_decided_them() {
     assert_eq!(few(null.clone()), "set --steps");
     assert_eq!(
         few(TrainRequest { length: RunLength { steps, ..RunLength::default() }, ..null }),
-        "set more --steps"
+        "raise --steps"
     );
 }
 

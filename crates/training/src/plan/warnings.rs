@@ -106,7 +106,7 @@ fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
 
 fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
     let advice = match request.length.steps {
-        Some(_) => "set more --steps",
+        Some(_) => "raise --steps",
         None if plan.is_null() => "set --steps",
         None => "use more files",
     };

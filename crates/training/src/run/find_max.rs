@@ -22,7 +22,6 @@ use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::surroundings::Surroundings;
 
 use super::data::ToMake;
-use super::ending::kept;
 use super::start::{Prepared, lock};
 use super::training::{self, Course};
 use crate::plan::distribution::Distribution;
@@ -35,6 +34,7 @@ use crate::plan::search::{RunKind, Search};
 use crate::plan::train_plan::TrainPlan;
 use crate::plan::workload::Workload;
 use crate::report::TrainReport;
+use crate::report::outcome::kept;
 
 pub use resume::SavedSearch;
 
@@ -272,9 +272,8 @@ impl AcceleratorFinder<'_> {
             client: None,
             ..plan
         };
-        self.say(format_args!(
-            "reading for {READ_SECONDS} s without compute, to see what storage delivers"
-        ));
+        let what = if plan.is_null() { "loaders deliver" } else { "storage delivers" };
+        self.say(format_args!("loading for {READ_SECONDS} s without compute, to see what {what}"));
         let (loaders, batch) = (plan.accelerators, f64::from(plan.batch_size));
         let begun = Instant::now();
         let mut judge = Judge::of(&plan, Enough::Seconds(READ_SECONDS));

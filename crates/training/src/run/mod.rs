@@ -7,7 +7,6 @@ mod calibrate;
 pub mod crew;
 pub mod data;
 pub mod dataset;
-pub mod ending;
 mod epochs;
 pub mod error;
 pub mod find_max;

@@ -411,7 +411,8 @@ fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_matrix::plan::Measureme
 pub(crate) fn samples() -> Vec<(&'static str, Document)> {
     let sets = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
     let now = course(18.0);
-    let mut closed = stormlp_matrix::show::document(&now, stormlp_matrix::show::Columns::Standard);
+    let mut closed =
+        stormlp_matrix::show::document(&now, stormlp_show::document::Columns::Standard);
     compare(&[course(20.0).into()], &[now.into()]).close(&mut closed);
     vec![("comparison", sets.document()), ("gds_baseline", closed)]
 }

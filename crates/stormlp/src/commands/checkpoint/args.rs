@@ -8,6 +8,7 @@ use stormlp_checkpoint::plan::{
 };
 use stormlp_core::location::Location;
 use stormlp_core::names::file_name;
+use stormlp_core::note::Cause;
 use stormlp_mlperf::submission::Edition;
 
 use crate::commands::deliver::OutputArgs;
@@ -225,7 +226,7 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     let path = Path::new(model);
     if path.extension().is_none() && !path.exists() {
         let names: Vec<&str> = builtin::names().collect();
-        return Err(Failure::usage(format!("unknown model `{model}`"))
+        return Err(Failure::saying(Cause::Plan, format_args!("unknown model `{model}`"))
             .with_help(format!("use one of {}, or a workload file", names.join(", "))));
     }
     let text = read_text(path, "workload file")?;

@@ -6,9 +6,10 @@ mod find_knee;
 use std::path::Path;
 
 use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, resolve};
-use stormlp_checkpoint::report::verdict::verdict;
+use stormlp_checkpoint::report::outcome::outcome;
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
 use stormlp_checkpoint::run::CheckpointError;
+use stormlp_checkpoint::run::find_knee::first_run;
 use stormlp_checkpoint::run::{CleanedFolder, Look, agreement, clean, run_in_company, scan};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
@@ -20,8 +21,8 @@ use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Company;
-use stormlp_matrix::show::Columns;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
+use stormlp_show::document::Columns;
 use stormlp_show::text;
 use stormlp_transfer::storage::Disk;
 use stormlp_transfer::surroundings::Surroundings;
@@ -94,7 +95,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         Some(tree) => tree.add_checkpointing(&report),
         None => deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken)),
     };
-    let ended = |saved: Option<&Path>| verdict(&report, saved).and(for_mlperf);
+    let ended = |saved: Option<&Path>| outcome(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
     let went = delivery
         .finish(savers, (&report, own), session, ended)
@@ -129,7 +130,7 @@ fn carry_out(
 
 /// Only the first run of a search can be shown.
 fn show_first_run(request: &mut CheckpointRequest) {
-    find_knee::first_run(request);
+    first_run(request);
     output::say(
         "--find-knee: this is its first run, with 1 stream per rank; its result decides which \
          numbers of streams are tried next",

@@ -223,9 +223,13 @@ fn sides(
             let now = baseline.split_off(1);
             Ok((baseline, now))
         }
+        (true, 1) => {
+            Err(Failure::usage("a comparison has two sides, and only one report is given")
+                .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW..."))
+        }
         (true, count) => Err(Failure::usage(format!(
-            "a comparison has two sides, and {} without -- could be either",
-            counted(count as u64, "place")
+            "a comparison has two sides; {} without -- does not say which belongs to which",
+            counted(count as u64, "report")
         ))
         .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW...")),
     }

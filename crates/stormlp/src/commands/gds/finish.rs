@@ -8,7 +8,7 @@ use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 use stormlp_matrix::plan::{CellReport, MatrixReport};
-use stormlp_matrix::report::verdict::verdict;
+use stormlp_matrix::report::outcome::outcome;
 use stormlp_matrix::run as matrix;
 use stormlp_matrix::run::FinishedCell;
 use stormlp_matrix::show::{beginning, gdsio_footnotes};
@@ -90,7 +90,7 @@ pub(crate) fn execute(
         if delivery.format() == Format::Gdsio && session.group.leads() {
             gdsio_footnotes(&report).iter().for_each(output::say);
         }
-        verdict(&report, resume_with)
+        outcome(&report, resume_with)
     });
     went.map_err(|failure| shared_fate(failure, &report.ending, hosts))
 }

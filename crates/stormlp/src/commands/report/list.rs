@@ -7,8 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use stormlp_core::tag::{self, Tags};
 use stormlp_core::units::counted;
-use stormlp_matrix::show::Columns;
-use stormlp_show::document::{Cell, Column, Document, Table};
+use stormlp_show::document::{Cell, Column, Columns, Document, Table};
 use stormlp_show::records::Records;
 use stormlp_show::{html, markdown};
 

@@ -10,9 +10,9 @@ use crate::any_report::AnyReport;
 use clap::ValueEnum;
 use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
-use stormlp_matrix::show::Columns;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
+use stormlp_show::document::Columns;
 use stormlp_show::html;
 use stormlp_show::markdown;
 

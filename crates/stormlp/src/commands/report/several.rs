@@ -5,8 +5,8 @@ use stormlp_show::Shown;
 
 use crate::any_report::AnyReport;
 use stormlp_core::report::ReportKind;
-use stormlp_matrix::show::{Columns, gdsio_lines};
-use stormlp_show::document::Document;
+use stormlp_matrix::show::gdsio_lines;
+use stormlp_show::document::{Columns, Document};
 use stormlp_show::html::{self, Sheet};
 use stormlp_show::{markdown, openmetrics};
 

@@ -7,7 +7,7 @@ use stormlp_core::report::ReportKind;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
-use stormlp_matrix::show::Columns;
+use stormlp_show::document::Columns;
 use stormlp_training::run::find_max::{AcceleratorFinder, SavedSearch};
 use stormlp_training::run::start::Asked;
 

@@ -22,7 +22,7 @@ use stormlp_training::run::{Course, SoFar, Unit};
 use stormlp_transfer::probe;
 use stormlp_transfer::surroundings::Surroundings;
 
-use stormlp_matrix::show::Columns;
+use stormlp_show::document::Columns;
 
 use self::kept::Kept;
 use super::deliver::{self, Delivery, OutputArgs};
@@ -34,8 +34,8 @@ use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
+use stormlp_training::report::outcome::outcome;
 use stormlp_training::run::agreement;
-use stormlp_training::run::ending::ended;
 use stormlp_training::run::start::{Asked, Prepared, lock};
 
 /// Arguments of `stormlp train`.
@@ -171,9 +171,9 @@ fn run_prepared(
     let mut on_unit = |unit: Unit, so_far: SoFar<'_>| kept.unit(unit, so_far);
     let report = run_course(&course, &mut on_unit, (party, others.as_ref()), session)?;
     let for_mlperf = kept.for_mlperf(&report, mlperf_output);
-    let outcome = |saved: Option<&Path>| ended(&report, saved).and(for_mlperf);
+    let ended = |saved: Option<&Path>| outcome(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
-    let went = delivery.finish(kept.savers, (&report, own), session, outcome);
+    let went = delivery.finish(kept.savers, (&report, own), session, ended);
     went.map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
 }
 

@@ -63,7 +63,7 @@ impl Resolver<'_> {
             self.problems.plan(
                 format!("an epoch has {}, {excluded}", counted(steps, "step")),
                 match self.wanted_steps() {
-                    Some(_) => "set more --steps (train.total_training_steps)",
+                    Some(_) => "raise --steps (train.total_training_steps)",
                     None => {
                         "use more files (--files), fewer accelerators or a smaller --batch-size"
                     }

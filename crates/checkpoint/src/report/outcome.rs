@@ -10,7 +10,7 @@ use stormlp_core::report::Ending;
 ///
 /// # Errors
 /// Why the run ended early.
-pub fn verdict(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure> {
+pub fn outcome(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure> {
     match &report.ending {
         Ending::Complete => Ok(()),
         Ending::Stopped | Ending::Unfinished => {

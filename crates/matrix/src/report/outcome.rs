@@ -11,7 +11,7 @@ const EAGAIN: i32 = 11;
 ///
 /// # Errors
 /// Why the run ended early, or the first cell that failed, or could not run on a named path.
-pub fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failure> {
+pub fn outcome(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failure> {
     let cells = &report.results.cells;
     match &report.ending {
         Ending::Failed(note) => return Err(Failure::of_run(note, "")),

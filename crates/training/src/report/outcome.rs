@@ -1,17 +1,17 @@
-//! The exit code of a run.
+//! How a run went, as the end of its command.
 
 use std::path::Path;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::report::Ending;
 
-use crate::report::TrainReport;
+use super::TrainReport;
 
 /// The exit code for a finished report.
 ///
 /// # Errors
 /// With exit code 6 if AU missed its threshold, 5 if storage failed, 130 if the user stopped it.
-pub fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
+pub fn outcome(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
     let saved = kept(path);
     match &report.ending {
         Ending::Stopped | Ending::Unfinished => {
@@ -29,7 +29,7 @@ pub fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// Where the results are saved.
-pub(super) fn kept(path: Option<&Path>) -> String {
+pub(crate) fn kept(path: Option<&Path>) -> String {
     match path {
         Some(path) => format!("what was measured is saved in {}", path.display()),
         None => "what was measured could not be saved".to_string(),
