@@ -174,7 +174,7 @@ fn invalid_models_are_refused_with_all_their_faults() {
         }
     }
     let mut command = stormlp();
-    let message = stderr(command.args(["checkpoint", "llama4"]).assert().code(2));
+    let message = stderr(command.args(["checkpoint", "llama4"]).assert().code(3));
     assert!(message.contains("llama3-8b"), "{message}");
     let mut command = stormlp();
     let arguments = ["checkpoint", "llama3-70b", "--ranks", "12", "--dry-run"];
