@@ -29,6 +29,10 @@ fn an_answer_has_the_keys_that_scripts_rely_on() {
     assert_eq!(answer["accelerators"], 2);
     assert_eq!(answer["limited_by"], "storage");
     assert!(answer["au_percent"].as_f64().unwrap() > 95.0);
+    let range = |key: &str| answer[key].as_array().unwrap().iter().map(|end| end.as_f64().unwrap());
+    assert!(range("largest_accelerators_range").eq([2.0, 2.0]), "{answer}");
+    let [low, high] = range("au_percent_range").collect::<Vec<f64>>()[..] else { panic!() };
+    assert!(89.0 < low && low < 92.0 && high > 99.0, "{low} {high}");
     for key in ["samples_per_second", "mib_per_second", "run_seconds"] {
         assert!(answer[key].as_f64().unwrap() > 0.0, "{key}");
     }
@@ -72,6 +76,11 @@ fn storage_that_cannot_feed_one_accelerator_is_reported_with_its_au() {
 /// Invalid requests: arguments, exit code, and part of the message.
 const REFUSED: &[(&str, i32, &str)] = &[
     ("unet3d --storage read=0", 3, "character 1: read=0: must be above 0"),
+    ("unet3d --storage read=14", 3, "read=14: missing unit: 14GB/s or 14MB/s"),
+    ("unet3d -n 3 --storage read=1KB/s", 3, "would last more than 30 years"),
+    ("unet3d --storage 2x/host:read=1GB/s,link=10GB/s", 3, "remove link"),
+    ("unet3d --storage read=1GB/s --host-rate 5", 2, "missing unit"),
+    ("unet3d --storage read=1GB/s --host-rate 5GB/s --path cpu", 2, "--host-rate has no effect"),
     ("unet3d --storage read=1GB/s,iops=10M", 3, "contradict each other"),
     ("unet3d --storage read=1GB/s,latency=-1us", 3, "latency=-1us"),
     ("unet3d --storage pm9a3", 3, "did you mean `samsung-pm9a3`?"),
@@ -170,7 +179,8 @@ fn the_cost_of_a_host_comes_from_a_run_without_storage() {
     let words = format!(
         "unet3d -n 2 --compute-time 50ms --storage read=100GB/s --brief {SHORT} --format json"
     );
-    let free: Value = serde_json::from_str(&stdout(plan(&words).success())).unwrap();
+    let free = format!("{words} --client none");
+    let free: Value = serde_json::from_str(&stdout(plan(&free).success())).unwrap();
     let costly = format!("{words} --host-cost {}", report.display());
     let costly: Value = serde_json::from_str(&stdout(plan(&costly).success())).unwrap();
     let au = |answer: &Value| answer["au_percent"].as_f64().unwrap();
@@ -206,6 +216,38 @@ fn a_link_that_limits_is_named() {
     for row in answer["over_devices"].as_array().unwrap() {
         assert_eq!(row["storage_part"], "link", "{row}");
     }
+}
+
+#[test]
+fn a_parallel_file_system_is_not_judged_by_the_read_ahead_of_local_drives() {
+    let words = "unet3d --accelerator h100 --brief --storage read=40GB/s,latency=500us,link=40GB/s";
+    let answer = json(words);
+    assert!(answer["largest_accelerators"].as_u64().unwrap() >= 10, "{answer}");
+    assert_eq!(answer["largest_accelerators_range"][0], 0);
+    let causes = answer["range_causes"].as_array().unwrap();
+    let ahead = causes.iter().find(|one| one["cause"] == "read_ahead").unwrap();
+    assert!(ahead["assumption"].as_str().unwrap().contains("readahead=128K"), "{ahead}");
+    // Told how far it reads ahead, nothing is left to guess.
+    let told = json(&format!("{words},readahead=4M"));
+    assert_eq!(told["largest_accelerators"], answer["largest_accelerators"]);
+    assert!(told["largest_accelerators_range"][0].as_u64().unwrap() >= 10, "{told}");
+}
+
+#[test]
+fn given_figures_are_not_credited_to_the_maker() {
+    let answer = json("unet3d --brief --storage solidigm-d5-p5336,latency=90us,write=2GB/s");
+    let source = answer["storage_source"].as_str().unwrap();
+    assert!(source.starts_with("latency, write as given; the rest: Solidigm"), "{source}");
+}
+
+#[test]
+fn an_answer_does_not_depend_on_the_cpus_of_this_machine() {
+    let answer = json("cosmoflow --brief --storage read=14GB/s --client dlio");
+    let notes = answer["assumptions"].to_string();
+    assert!(notes.contains("if hosts have fewer, set --host-cpus"), "{notes}");
+    let few = json("cosmoflow --brief --storage read=14GB/s --client dlio --host-cpus 2");
+    let most = |answer: &Value| answer["largest_accelerators"].as_u64().unwrap();
+    assert!(most(&few) < most(&answer) / 2, "{} {}", most(&few), most(&answer));
 }
 
 #[test]

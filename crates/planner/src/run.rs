@@ -1,5 +1,7 @@
 //! Determines how many accelerators storage can feed by simulating runs: those needed to find the
-//! largest number, and those shown in tables.
+//! largest number, those of its [`range`], and those shown in tables.
+
+mod range;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -75,6 +77,8 @@ pub enum Stage {
     Largest,
     /// To find the hosts and devices that a number of accelerators needs.
     Needs,
+    /// To find how far the answer may be off.
+    Range,
     /// A row of the table over accelerators: its number from 1, and the number of rows.
     Accelerators(usize, usize),
     /// A row of the table over devices: its number from 1, and the number of rows.
@@ -98,6 +102,7 @@ pub fn answer(
         sizing,
         stop,
         look,
+        trial: TRIAL,
         done: Cell::new(0),
         stage: Cell::default(),
         known: BTreeMap::new(),
@@ -107,16 +112,22 @@ pub fn answer(
     let accelerators = sizing.asked.accelerators.unwrap_or(largest.max(1));
     let whole = study.whole(accelerators, devices)?;
     let (search_limited_by, search_part) = study.limit_above(largest, devices)?;
+    let range = study.range(largest, &whole, (search_limited_by, search_part))?;
     let need = match (depth, sizing.asked.accelerators) {
         (Depth::Tables, Some(asked)) => study.needed(asked)?,
         _ => Need::default(),
     };
+    study.trial = Extent::Rough;
     let (over_accelerators, over_devices) = match depth {
         Depth::Brief => (Vec::new(), Vec::new()),
         Depth::Tables => (study.over_accelerators(largest, accelerators)?, study.over_devices()?),
     };
     Ok(SizingAnswer {
         largest_accelerators: largest,
+        largest_accelerators_range: range.accelerators,
+        au_percent_range: range.au_percent,
+        range_causes: range.others,
+        storage_alone_accelerators: range.storage_alone,
         // If memory is the limit, storage could not feed more either.
         is_lower_bound: !matches!(search_limited_by, LimitedBy::Storage | LimitedBy::Memory),
         limited_by: match sizing.asked.accelerators {
@@ -127,7 +138,7 @@ pub fn answer(
             Some(_) => whole.prediction.storage_part(),
             None => search_part,
         },
-        model_error: assumptions::model_error(sizing, &whole.case.whole, search_part),
+        model_error: assumptions::model_error(sizing, &whole.case.whole),
         search_limited_by,
         needed_devices: need.devices,
         needed_hosts: need.hosts,
@@ -140,7 +151,7 @@ pub fn answer(
 
 /// Explains throughput above the storage bandwidth.
 fn above_storage(sizing: &Sizing, plan: &TrainPlan, prediction: &Prediction) -> Option<String> {
-    let storage = &sizing.storage.model;
+    let storage = sizing.storage.model.of_hosts(sizing.hosts_of(plan.accelerators));
     let rate = prediction.samples_per_second * plan.data.read_sample_bytes * plan.passes();
     let more = 100.0 * (rate / storage.read_bytes_per_second() - 1.0);
     let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
@@ -155,7 +166,7 @@ fn above_storage(sizing: &Sizing, plan: &TrainPlan, prediction: &Prediction) -> 
 /// Checkpoint times of the job on this many hosts.
 fn checkpoint(sizing: &Sizing, hosts: u32) -> Option<CheckpointTimes> {
     let (what, bytes) = sizing.checkpoint()?;
-    let storage = &sizing.storage.model;
+    let storage = sizing.storage.model.of_hosts(hosts);
     let links = storage.link.map_or(f64::INFINITY, |link| link.bytes_per_second * f64::from(hosts));
     Some(CheckpointTimes::new(
         what,
@@ -176,6 +187,8 @@ struct Study<'a> {
     sizing: &'a Sizing,
     stop: &'a StopToken,
     look: Look<'a>,
+    /// The part of a run that is simulated.
+    trial: Extent,
     /// Number of completed simulations.
     done: Cell<u64>,
     stage: Cell<Stage>,
@@ -239,6 +252,10 @@ impl Whole {
             mib_per_second: prediction.mib_per_second,
             read_mib_per_second: prediction.read_mib_per_second,
             largest_accelerators: 0,
+            largest_accelerators_range: [0; 2],
+            au_percent_range: [prediction.au_percent; 2],
+            range_causes: Vec::new(),
+            storage_alone_accelerators: 0,
             is_lower_bound: false,
             limited_by: prediction.limited_by,
             storage_part: prediction.storage_part(),
@@ -288,7 +305,7 @@ impl Study<'_> {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.prediction.clone());
         }
-        let case = self.case(key, TRIAL)?;
+        let case = self.case(key, self.trial)?;
         let prediction = self.simulate(&case)?;
         let known = Known { prediction: prediction.clone(), is_full: false };
         self.known.insert(key, known);
@@ -369,10 +386,11 @@ impl Study<'_> {
 
     /// Number of accelerators that bandwidth alone would feed.
     fn guess(&self, devices: u32) -> Result<u32, SizingError> {
-        let storage = &self.sizing.storage.model;
-        let one = self.sizing.case(1, self.sizing.hosts_of(1), storage, TRIAL)?.whole;
+        let storage = self.sizing.storage.model.of_hosts(self.sizing.hosts().unwrap_or(1));
+        let one = self.sizing.case(1, self.sizing.hosts_of(1), &storage, TRIAL)?.whole;
         let demand = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
-        let rate = storage.device.read_bytes_per_second * f64::from(devices);
+        let of_one = storage.read_bytes_per_second() / f64::from(self.sizing.storage.model.devices);
+        let rate = of_one * f64::from(devices);
         Ok((rate / demand).clamp(1.0, f64::from(MAX_ACCELERATORS)) as u32)
     }
 
@@ -389,6 +407,11 @@ impl Study<'_> {
         let hosts = self.sizing.hosts_of(largest + 1);
         if self.rests_on_read_ahead(largest + 1, hosts, devices)? {
             return Ok((LimitedBy::Storage, Some(StoragePart::Devices)));
+        }
+        let more = self.case((largest + 1, hosts, devices), TRIAL)?.whole;
+        if more.data.samples_per_file > 1 && u64::from(largest) == more.data.files {
+            // Beyond that, every accelerator reads all files.
+            return Ok((LimitedBy::Dataset, None));
         }
         let prediction = self.at(largest + 1, hosts, devices)?;
         Ok((prediction.limited_by, prediction.storage_part()))
@@ -408,7 +431,11 @@ impl Study<'_> {
         let hosts = match (sizing.hosts(), sizing.asked.accelerators_per_host) {
             (_, Some(_)) => fixed,
             (Some(_), None) => fixed,
-            (None, None) if sizing.storage.model.link.is_some() || sizing.client().is_some() => {
+            (None, None)
+                if sizing.storage.model.link.is_some()
+                    || sizing.client().is_some()
+                    || sizing.host_rate().is_some() =>
+            {
                 match self.fewest_hosts(accelerators, enough)? {
                     Some(hosts) => hosts,
                     None => return Ok(Need::more_than(enough)),
@@ -435,7 +462,7 @@ impl Study<'_> {
         let one = self.sizing.storage.model.devices;
         let whole = self.case((accelerators, hosts, one), TRIAL)?.whole;
         let demand = demand(&whole) * whole.metric.threshold_percent;
-        let of_one = 100.0 * self.sizing.storage.model.device.read_bytes_per_second;
+        let of_one = 100.0 * self.of_one_number(hosts);
         // Without a page cache the bandwidth is needed, however far a part of a run reads ahead.
         let mut devices = match self.sizing.storage.model.cache_bytes {
             None => devices.max((demand / of_one).ceil() as u32),
@@ -465,11 +492,17 @@ impl Study<'_> {
         let sizing = self.sizing;
         let hosts = sizing.hosts_of(accelerators);
         let plan = sizing.case(accelerators, hosts, &sizing.storage.model, TRIAL)?.whole;
-        let of_one = sizing.storage.model.device.read_bytes_per_second;
+        let of_one = self.of_one_number(hosts);
         let devices = (demand(&plan) / of_one).ceil();
         let most = |count: f64| count.clamp(1.0, f64::from(MAX_DEVICES)) as u32;
         let fewest = devices * plan.metric.threshold_percent / 100.0 - 1.0;
         Ok((most(devices * 4.0 + 4.0), most(fewest)))
+    }
+
+    /// Bandwidth that one more of the number of devices adds.
+    fn of_one_number(&self, hosts: u32) -> f64 {
+        let one = StorageModel { devices: 1, ..self.sizing.storage.model.clone() };
+        one.of_hosts(hosts).read_bytes_per_second()
     }
 
     fn fewest_hosts(

@@ -36,6 +36,7 @@ fn study<'a>(sizing: &'a Sizing, stop: &'a StopToken) -> Study<'a> {
         sizing,
         stop,
         look: &|_| {},
+        trial: TRIAL,
         done: Cell::new(0),
         stage: Cell::default(),
         known: BTreeMap::new(),
@@ -59,6 +60,70 @@ fn published_results_limited_by_drives_are_predicted() {
         let error = prediction.mib_per_second / mib_per_second - 1.0;
         assert!(error.abs() < 0.05, "{drive}: {error}");
     }
+}
+
+#[test]
+fn the_range_holds_published_results() {
+    // Drive, drives, the most accelerators as published, and what ends the search.
+    let rows = [
+        ("unet3d", "solidigm-d7-ps1010", 8, 8, LimitedBy::Client),
+        ("unet3d", "solidigm-d7-ps1010", 1, 4, LimitedBy::Storage),
+        ("unet3d", "solidigm-d5-p5336", 4, 8, LimitedBy::Client),
+        ("resnet50", "solidigm-d3-s4520", 2, 6, LimitedBy::Storage),
+        ("cosmoflow", "solidigm-d5-p5336", 1, 14, LimitedBy::Storage),
+    ];
+    for (workload, drive, devices, published, limit) in rows {
+        let storage = StorageModel { devices, ..presets::find(drive).unwrap().storage };
+        let sizing = sizing(workload, storage);
+        let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        let [low, high] = found.largest_accelerators_range;
+        let likely = found.largest_accelerators;
+        assert!(low <= published && published <= high, "{drive} × {devices}: {low} {high}");
+        assert!(f64::from(high - low) <= f64::from(likely) / 2.0 + 2.0, "{drive}: {low} {high}");
+        assert!((low..=high).contains(&likely), "{drive}: {likely}");
+        assert_eq!(found.search_limited_by, limit, "{workload} {drive} × {devices}");
+        let [low, high] = found.au_percent_range;
+        assert!(low <= found.au_percent && found.au_percent <= high, "{drive}: {low} {high}");
+        let alone = found.storage_alone_accelerators;
+        assert_eq!(alone > likely, limit == LimitedBy::Client, "{drive}: {alone}");
+    }
+}
+
+#[test]
+fn what_a_request_states_is_not_a_cause_of_its_range() {
+    let causes = |change: fn(&mut Sizing)| {
+        let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
+        sizing.asked.length.steps = Some(100);
+        change(&mut sizing);
+        let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        found.range_causes.iter().map(|other| other.cause).collect::<Vec<_>>()
+    };
+    use crate::plan::variants::RangeCause::{Client, Drives, Latency, PageCache, ReadAhead};
+    assert_eq!(causes(|_| ()), [Client, PageCache, Latency, Drives]);
+    let stated = causes(|sizing| {
+        sizing.asked.client = Some(stormlp_training::plan::client::Client::None);
+        sizing.storage.model.device.latency_seconds = 100e-6;
+        sizing.asked.path = Some(PathKind::Cpu);
+    });
+    assert_eq!(stated, [Drives]);
+    let over_network = causes(|sizing| {
+        let link = crate::plan::Link { bytes_per_second: 25e9, round_trip_seconds: 5e-4 };
+        sizing.storage.model.link = Some(link);
+    });
+    assert!(over_network.contains(&ReadAhead), "{over_network:?}");
+}
+
+#[test]
+fn drives_in_each_host_add_up() {
+    let mut storage = StorageModel::of_bandwidth(7e9);
+    storage.is_per_host = true;
+    let mut sizing = sizing("unet3d", storage);
+    sizing.asked.hosts = Some(3);
+    sizing.asked.length.steps = Some(100);
+    let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+    // 21 GB/s are 90 % of the demand of 7.3.
+    assert_eq!(found.largest_accelerators, 7);
+    assert_eq!(found.storage, "1x/host:read=7GB/s");
 }
 
 #[test]
@@ -225,7 +290,8 @@ fn with_fewer_files_than_accelerators_each_reads_all_files() {
     let files = u32::try_from(found.dataset.files).unwrap();
     // With more accelerators than files, each reads the whole dataset.
     assert_eq!(found.largest_accelerators, files);
-    assert_eq!(found.limited_by, LimitedBy::Storage);
+    assert_eq!(found.limited_by, LimitedBy::Dataset);
+    assert!(found.is_lower_bound);
 }
 
 #[test]

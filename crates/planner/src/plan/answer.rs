@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::CheckpointTimes;
 use super::prediction::{LimitedBy, Prediction, StoragePart};
 use super::storage::StorageModel;
+use super::variants::RangeCause;
 use stormlp_core::profile::Profile;
 use stormlp_training::plan::datasize::DataSize;
 
@@ -40,6 +41,15 @@ pub struct SizingAnswer {
     pub read_mib_per_second: f64,
     /// Largest number of accelerators that meets the threshold; 0 if not even one does.
     pub largest_accelerators: u32,
+    /// The least and the most that `range_causes` leave possible. `largest_accelerators` is the
+    /// likely number.
+    pub largest_accelerators_range: [u32; 2],
+    /// The same of `au_percent`, at `accelerators`.
+    pub au_percent_range: [f64; 2],
+    /// What is not known, and the answer with each of it changed.
+    pub range_causes: Vec<OtherAnswer>,
+    /// The number that storage alone feeds, if hosts cost nothing.
+    pub storage_alone_accelerators: u32,
     /// Whether storage could feed more: something else limited the search first.
     pub is_lower_bound: bool,
     /// What limits the requested number or, if none was requested, one accelerator more.
@@ -79,6 +89,19 @@ pub struct SizingAnswer {
     pub assumptions: Vec<String>,
     /// Known error of the model compared with measurements.
     pub model_error: String,
+}
+
+/// The answer with one assumption changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OtherAnswer {
+    /// What is not known.
+    pub cause: RangeCause,
+    /// The changed assumption, to follow "if".
+    pub assumption: String,
+    /// Largest number of accelerators that meets the threshold.
+    pub largest_accelerators: u32,
+    /// AU of the accelerators that the answer's AU is of.
+    pub au_percent: f64,
 }
 
 /// The prediction for one number of accelerators.

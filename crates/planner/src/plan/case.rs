@@ -1,14 +1,15 @@
 //! The runs that a prediction simulates: each a number of accelerators on hosts and storage.
 
 use super::known::KnownStorage;
-use super::part::{self, Part};
+use super::part::{self, Fewest, Part};
 use super::prediction::Prediction;
-use super::request::{MAX_ACCELERATORS, SizingRequest};
+use super::request::{HostRate, MAX_ACCELERATORS, SizingRequest};
 use super::scenario::Scenario;
-use super::storage::{DEFAULT_READ_AHEAD_BYTES, StorageModel};
+use super::storage::StorageModel;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::{Failure, Problems};
 use stormlp_core::path::PathKind;
+use stormlp_core::units::GIB;
 use stormlp_core::workload_file::sets;
 use stormlp_training::plan::client::{Client, ClientCost};
 use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
@@ -16,6 +17,10 @@ use stormlp_training::plan::request::{RunLength, TrainRequest};
 use stormlp_training::plan::resolve::imagined;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
+
+/// Bytes per second that a host reads through its page cache: the middle of what hosts with the
+/// official client and drives to spare read in published runs (docs/validation.md).
+pub const PUBLISHED_HOST_RATE: f64 = 20.0 * GIB as f64;
 
 /// The input of a prediction: the request, with everything it names.
 #[derive(Debug, Clone)]
@@ -106,11 +111,16 @@ impl Case {
     }
 }
 
+/// Reads of a rough part.
+const ROUGH_READS: u64 = 100_000;
+
 /// The part of a run that is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// About this many reads by all accelerators together.
     Reads(u64),
+    /// As few reads as show roughly the same.
+    Rough,
     /// The whole run.
     Whole,
 }
@@ -122,8 +132,7 @@ impl Sizing {
     /// If an option is invalid or has no effect.
     pub fn check(&self) -> Result<(), Failure> {
         let (asked, path, storage) = (&self.asked, self.path(), &self.storage.model);
-        let read_ahead = storage.read_ahead_bytes != DEFAULT_READ_AHEAD_BYTES;
-        let uses_cache = storage.cache_bytes.is_some() || read_ahead;
+        let uses_cache = storage.cache_bytes.is_some() || storage.read_ahead_bytes.is_some();
         let room = asked.room().unwrap_or(u32::MAX);
         let wanted = asked.accelerators.unwrap_or(0);
         let wrong = if path == PathKind::Null {
@@ -133,6 +142,8 @@ impl Sizing {
                 "--storage: cache= and readahead= have no effect with path {path}, which bypasses \
                  the page cache: remove them, or use --path buffered"
             )
+        } else if asked.host_rate.is_some() && path.wants_direct() {
+            format!("--host-rate has no effect with path {path}, which bypasses the page cache")
         } else if wanted > room {
             format!(
                 "--hosts and --accelerators-per-host have room for {room} accelerators, but -n is \
@@ -172,17 +183,36 @@ impl Sizing {
         self.asked.host_memory_bytes.unwrap_or_else(|| self.host.usable_memory_bytes())
     }
 
-    /// CPUs per host, which share the client's work.
-    pub fn host_cpus(&self) -> u32 {
-        self.asked.host_cpus.unwrap_or(self.host.cpus)
+    /// Most bytes per second that a host reads: as given, else [`PUBLISHED_HOST_RATE`] of local drives,
+    /// unless the host is described otherwise.
+    pub fn host_rate(&self) -> Option<f64> {
+        match self.asked.host_rate {
+            Some(HostRate::Most(rate)) => Some(rate),
+            Some(HostRate::Unlimited) => None,
+            None => {
+                let storage = &self.storage.model;
+                // What was published is of local drives behind the page cache.
+                let is_other = storage.link.is_some() || storage.surface.is_some();
+                (!self.knows_client() && !self.path().wants_direct() && !is_other)
+                    .then_some(PUBLISHED_HOST_RATE)
+            }
+        }
+    }
+
+    /// Whether the cost of the hosts is given, rather than that of the official client on a host
+    /// like those of publications.
+    pub fn knows_client(&self) -> bool {
+        let asked = &self.asked;
+        let given = asked.host_cost_per_step_seconds.or(asked.host_cost_per_gib_seconds);
+        self.host_cost.is_some() || given.is_some() || asked.client == Some(Client::None)
     }
 
     /// CPU cost of the client, if it has any.
     pub fn client(&self) -> Option<ClientCost> {
         let usual = match (self.host_cost, self.asked.client) {
             (Some(measured), _) => measured,
-            (None, Client::None) => ClientCost::NONE,
-            (None, Client::Dlio) => ClientCost::DLIO,
+            (None, None | Some(Client::None)) => ClientCost::NONE,
+            (None, Some(Client::Dlio)) => ClientCost::DLIO,
         };
         let step = self.asked.host_cost_per_step_seconds;
         let gib = self.asked.host_cost_per_gib_seconds;
@@ -246,23 +276,22 @@ impl Sizing {
         }
         let mut scenario = Scenario {
             hosts,
+            host_bytes_per_second: self.host_rate(),
             barrier_seconds: self.asked.barrier_seconds.unwrap_or(0.0),
             sample_stdev_bytes: self.workload.dataset.record_length_bytes_stdev,
             direct: self.path().wants_direct(),
-            ..Scenario::of(storage.clone())
+            ..Scenario::of(storage.of_hosts(hosts))
         };
-        if let Extent::Reads(room) = extent {
-            scenario.events = scenario.events.min(room);
+        let (room, least) = match extent {
+            Extent::Reads(room) => (room, Fewest::FINE),
+            Extent::Rough => (ROUGH_READS, Fewest::ROUGH),
+            Extent::Whole => (u64::MAX, Fewest::FINE),
+        };
+        scenario.events = scenario.events.min(room);
+        if whole.reads_of_epoch() * f64::from(whole.epochs) <= room as f64 {
+            return Ok(Case { plan: whole.clone(), whole, scenario, hosts, size });
         }
-        let in_all = whole.reads_of_epoch() * f64::from(whole.epochs);
-        match extent {
-            Extent::Reads(room) if (room as f64) < in_all => {
-                self.part(whole, scenario, size, room as f64)
-            }
-            Extent::Reads(_) | Extent::Whole => {
-                Ok(Case { plan: whole.clone(), whole, scenario, hosts, size })
-            }
-        }
+        self.part(whole, scenario, size, (room as f64, least))
     }
 
     /// A part of the run. Prefetched samples matter little in a whole epoch, so AU excludes the steps
@@ -272,9 +301,9 @@ impl Sizing {
         whole: TrainPlan,
         mut scenario: Scenario,
         size: DataSize,
-        room: f64,
+        extent: (f64, Fewest),
     ) -> Result<Case, Problems> {
-        let part = Part::of(&whole, &scenario, size.files, room);
+        let part = Part::of(&whole, &scenario, size.files, extent);
         let made = |files| self.plan(part.accelerators, part.hosts, files, Some(part.steps));
         // If these files are too few for such an epoch, use all of them.
         let mut plan = made(part.files).or_else(|_| made(size.files))?;
@@ -283,6 +312,7 @@ impl Sizing {
         let cache = scenario.storage.cache_bytes;
         scenario.storage.cache_bytes = cache.map(|bytes| (bytes as f64 * of_data).ceil() as u64);
         scenario.shares = part.shares(&whole, &scenario);
+        scenario.more_like_last = whole.epochs - part.epochs;
         let hosts = std::mem::replace(&mut scenario.hosts, part.hosts);
         Ok(Case { whole, plan, scenario, hosts, size })
     }
@@ -327,7 +357,12 @@ impl Sizing {
         let mut workload = self.workload.clone();
         workload.train.total_training_steps = None;
         let mut plan = imagined(&workload, &request, &self.host, self.path())?;
-        let cpus = self.host_cpus().saturating_mul(hosts);
+        let readers = plan.loader.concurrent_reads().max(1) as u64 * u64::from(accelerators);
+        let cpus = match self.asked.host_cpus {
+            Some(cpus) => cpus.saturating_mul(hosts),
+            // No reader waits for a CPU.
+            None => u32::try_from(readers).unwrap_or(u32::MAX),
+        };
         plan.client = self.client().map(|client| client.on(cpus));
         Ok(plan)
     }

@@ -1,5 +1,6 @@
 //! `--storage`: figures, a preset, or what a saved report of `stormlp gds` measured.
 
+use super::parse::counted_devices;
 use super::presets;
 use super::storage::StorageModel;
 use stormlp_core::failure::Failure;
@@ -22,8 +23,10 @@ impl KnownStorage {
     /// # Errors
     /// If figures are invalid, a preset does not exist, or a report is combined with figures.
     pub fn described(text: &str, exists: bool) -> Result<Option<Self>, Failure> {
-        let (count, rest) = text.split_once("x:").unzip();
-        let named = rest.unwrap_or(text).split(',').next().unwrap_or_default();
+        let counted = counted_devices(text);
+        let (count, rest) = (counted.map(|(count, ..)| count), counted.map_or(text, |all| all.2));
+        let mut items = rest.split(',');
+        let named = items.next().unwrap_or_default();
         let is_figures = text.contains('=') || text.contains(',');
         let is_counted = count.is_some_and(|count| count.parse::<u32>().is_ok()) && !exists;
         let is_report = text.ends_with(".json") || text.contains('/') || exists;
@@ -40,7 +43,15 @@ impl KnownStorage {
         let model = text.parse()?;
         let source = match named.trim() {
             figures if figures.contains('=') => "as given".to_string(),
-            preset => presets::find(preset)?.source,
+            preset => {
+                let source = presets::find(preset)?.source;
+                let given: Vec<&str> =
+                    items.filter_map(|item| Some(item.split_once('=')?.0.trim())).collect();
+                match given.as_slice() {
+                    [] => source,
+                    given => format!("{} as given; the rest: {source}", given.join(", ")),
+                }
+            }
         };
         Ok(Some(Self { model, source, hosts: None }))
     }

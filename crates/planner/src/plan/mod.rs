@@ -19,8 +19,9 @@ pub mod scenario;
 pub mod search;
 pub mod storage;
 mod surface;
+pub mod variants;
 
-pub use answer::{AtCount, AtDevices, SizingAnswer};
+pub use answer::{AtCount, AtDevices, OtherAnswer, SizingAnswer};
 pub use case::{Case, Extent, Sizing};
 pub use checkpoint::{CheckpointTimes, Optimum};
 pub use known::KnownStorage;

@@ -1,6 +1,6 @@
 //! The syntax of `--storage`: `4x:read=550MB/s,latency=100us,stripe=128K`.
 //!
-//! An optional number of devices, an optional preset name, then KEY=VALUE pairs:
+//! An optional number of devices (`4x:` in all, `4x/host:` in each host), an optional preset name, then KEY=VALUE pairs:
 //!
 //! | key | value | per |
 //! |---|---|---|
@@ -18,7 +18,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::presets;
-use super::storage::{DEFAULT_READ_AHEAD_BYTES, Link, MAX_DEVICES, StorageModel};
+use super::storage::{Link, MAX_DEVICES, StorageModel};
 use stormlp_core::failure::Problems;
 use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
@@ -49,7 +49,7 @@ impl FromStr for StorageModel {
 
     fn from_str(text: &str) -> Result<Self, Problems> {
         let mut reader = Reader { text, seen: Vec::new(), problems: Problems::default() };
-        let (devices, rest) = reader.devices();
+        let (devices, is_per_host, rest) = reader.devices();
         let mut parts = rest.split(',').map(str::trim).peekable();
         let preset = parts.next_if(|first| !first.is_empty() && !first.contains('='));
         let mut storage = match preset.map(presets::find) {
@@ -61,12 +61,18 @@ impl FromStr for StorageModel {
         for part in parts {
             reader.part(part, target);
         }
-        target.devices = devices;
+        (target.devices, target.is_per_host) = (devices, is_per_host);
         reader.check(preset.is_some(), target);
         let storage = storage.unwrap_or_else(|| StorageModel::of_bandwidth(0.0));
         reader.problems.or(())?;
         storage.problems().or(storage)
     }
+}
+
+/// The number before `x:` or `x/host:`, whether it is of each host, and the text after it.
+pub(super) fn counted_devices(text: &str) -> Option<(&str, bool, &str)> {
+    let of_all = text.split_once("x:").map(|(count, rest)| (count, false, rest));
+    of_all.or_else(|| text.split_once("x/host:").map(|(count, rest)| (count, true, rest)))
 }
 
 struct Reader<'a> {
@@ -77,20 +83,20 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The number of devices, and the rest of the text.
-    fn devices(&mut self) -> (u32, &'a str) {
-        let Some((count, rest)) = self.text.split_once("x:") else {
-            return (1, self.text);
+    /// The number of devices, whether each host has as many, and the rest of the text.
+    fn devices(&mut self) -> (u32, bool, &'a str) {
+        let Some((count, is_per_host, rest)) = counted_devices(self.text) else {
+            return (1, false, self.text);
         };
         let count = count.trim();
         match count.parse() {
-            Ok(devices) if (1..=MAX_DEVICES).contains(&devices) => (devices, rest),
+            Ok(devices) if (1..=MAX_DEVICES).contains(&devices) => (devices, is_per_host, rest),
             _ => {
                 let at = self.place(count);
                 let message = format!("{at}: `{}` is not a number of devices", printable(count));
                 let help = format!("put a number from 1 to {MAX_DEVICES} before `x:`, as in 4x:");
                 self.problems.plan(message, help);
-                (1, rest)
+                (1, is_per_host, rest)
             }
         }
     }
@@ -178,7 +184,7 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
             bytes if bytes < LEAST_STRIPE_BYTES => return Err("must be at least 4K".to_string()),
             bytes => storage.stripe_bytes = Some(bytes),
         },
-        "readahead" => storage.read_ahead_bytes = size_or_none(value)?,
+        "readahead" => storage.read_ahead_bytes = Some(size_or_none(value)?),
         "link" => {
             storage.link = Some(Link { bytes_per_second: rate(value)?, ..link(&mut storage.link) });
         }
@@ -207,9 +213,12 @@ fn size_or_none(value: &str) -> Result<u64, String> {
     }
 }
 
-/// Bytes per second, with or without `/s`.
-fn rate(value: &str) -> Result<f64, String> {
+/// Bytes per second, with a unit, with or without `/s`.
+pub(super) fn rate(value: &str) -> Result<f64, String> {
     let plain = value.strip_suffix("/s").unwrap_or(value);
+    if plain.ends_with(|c: char| c.is_ascii_digit()) && plain.parse() != Ok(0.0) {
+        return Err(format!("missing unit: {plain}GB/s or {plain}MB/s"));
+    }
     let is_bits = plain.ends_with('b') || plain.ends_with("bit");
     match size(plain) {
         Err(_) if is_bits => {
@@ -259,8 +268,6 @@ impl fmt::Display for StorageModel {
             return write!(f, "measured, reads up to {rate}");
         }
         let latency = Some(device.latency_seconds).filter(|seconds| *seconds > 0.0);
-        let read_ahead =
-            Some(self.read_ahead_bytes).filter(|bytes| *bytes != DEFAULT_READ_AHEAD_BYTES);
         let round_trip = self.link.map(|link| link.round_trip_seconds);
         let parts = [
             ("read", Some(typed_rate(device.read_bytes_per_second))),
@@ -270,12 +277,14 @@ impl fmt::Display for StorageModel {
             ("latency", latency.map(typed_time)),
             ("queue", device.queue_depth.map(|depth| depth.to_string())),
             ("stripe", self.stripe_bytes.map(typed_size)),
-            ("readahead", read_ahead.map(typed_size)),
+            ("readahead", self.read_ahead_bytes.map(typed_size)),
             ("link", self.link.map(|link| typed_rate(link.bytes_per_second))),
             ("round-trip", round_trip.filter(|seconds| *seconds > 0.0).map(typed_time)),
             ("cache", self.cache_bytes.map(typed_size)),
         ];
-        if self.devices != 1 {
+        if self.is_per_host {
+            write!(f, "{}x/host:", self.devices)?;
+        } else if self.devices != 1 {
             write!(f, "{}x:", self.devices)?;
         }
         let parts = parts.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
@@ -300,7 +309,7 @@ fn typed(value: u64, units: &[(u64, &str)], last: &str) -> String {
 
 pub(super) fn typed_rate(bytes: f64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB/s"), (1_000_000, "MB/s"), (1_000, "kB/s")];
-    typed(bytes as u64, &UNITS, "/s")
+    typed(bytes as u64, &UNITS, "B/s")
 }
 
 pub(super) fn typed_count(count: f64) -> String {

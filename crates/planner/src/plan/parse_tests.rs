@@ -65,6 +65,8 @@ fn invalid_storage_is_rejected() {
         ("", "read bandwidth is missing"),
         ("latency=80us", "read bandwidth is missing"),
         ("read=0", "character 1: read=0: must be above 0"),
+        ("read=14", "character 1: read=14: missing unit: 14GB/s or 14MB/s"),
+        ("read=14GB/s,link=25/s", "link=25/s: missing unit"),
         ("read=-5GB/s", "is not a size"),
         ("read=1GB/s,latency=-1us", "is not a duration"),
         ("read=1GB/s,latency=80", "missing unit"),
@@ -118,6 +120,7 @@ proptest! {
     ) {
         let storage = StorageModel {
             devices,
+            is_per_host: false,
             device,
             stripe_bytes: stripe.filter(|_| devices > 1),
             link: link.map(|(rate, ns)| Link {
@@ -125,7 +128,7 @@ proptest! {
                 round_trip_seconds: std::time::Duration::from_nanos(ns).as_secs_f64(),
             }),
             cache_bytes,
-            read_ahead_bytes: read_ahead_bytes.unwrap_or(DEFAULT_READ_AHEAD_BYTES),
+            read_ahead_bytes,
             surface: None,
         };
         let text = storage.to_string();

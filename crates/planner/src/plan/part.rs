@@ -11,10 +11,22 @@ use stormlp_training::plan::client::ClientCost;
 use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
 
-/// Fewest steps of a simulated epoch, in addition to those in which loaders fill up.
-const FEWEST_STEPS: u64 = 64;
-/// Fewest accelerators that represent all of them.
-const FEWEST_ACCELERATORS: u32 = 64;
+/// What a part has at least.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fewest {
+    /// Steps of a simulated epoch, in addition to those in which loaders fill up.
+    steps: u64,
+    /// Accelerators that represent all of them.
+    accelerators: u32,
+}
+
+impl Fewest {
+    /// For the number itself.
+    pub(super) const FINE: Self = Self { steps: 64, accelerators: 64 };
+    /// For its range, and for tables.
+    pub(super) const ROUGH: Self = Self { steps: 32, accelerators: 16 };
+}
+
 /// If an accelerator keeps one in more records than this, fewer but larger records are simulated.
 const MOST_KEPT_APART: u32 = 64;
 
@@ -33,19 +45,27 @@ pub(super) struct Part {
 
 impl Part {
     /// About `room` reads of `whole`, whose dataset has `files` files.
-    pub(super) fn of(whole: &TrainPlan, scenario: &Scenario, files: u64, room: f64) -> Self {
-        // Without a page cache to warm up, all epochs are alike.
+    pub(super) fn of(
+        whole: &TrainPlan,
+        scenario: &Scenario,
+        files: u64,
+        (room, least): (f64, Fewest),
+    ) -> Self {
+        // Without a page cache to warm up, all epochs are alike; with one, all but the first, unless
+        // hosts read other files in each.
         let epochs = match scenario.storage.cache_bytes {
-            Some(_) => whole.epochs,
+            Some(_) if scenario.hosts > 1 && whole.profile.reshuffles() => whole.epochs,
+            Some(_) => whole.epochs.min(2),
             None => 1,
         };
         let most = whole.steps_per_epoch;
         let filling = filling(whole);
-        let fewest = (filling + FEWEST_STEPS).min(most);
+        let fewest = (filling + least.steps).min(most);
         let of_step = whole.reads_of_epoch() / most as f64 / f64::from(whole.accelerators);
         let of_step = of_step / coarser(whole) * f64::from(epochs);
         let (accelerators, hosts) = if may_stand_for_others(whole, scenario) {
-            standing(whole, scenario, (room / of_step / fewest as f64) as u32)
+            let wanted = (room / of_step / fewest as f64) as u32;
+            standing(whole, scenario, wanted.max(least.accelerators))
         } else {
             (whole.accelerators, scenario.hosts)
         };
@@ -145,7 +165,7 @@ fn may_stand_for_others(whole: &TrainPlan, scenario: &Scenario) -> bool {
 /// About `wanted` accelerators, with as many per host as in `whole`: accelerators and hosts.
 fn standing(whole: &TrainPlan, scenario: &Scenario, wanted: u32) -> (u32, u32) {
     let all = whole.accelerators;
-    let wanted = wanted.clamp(FEWEST_ACCELERATORS.min(all), all);
+    let wanted = wanted.min(all);
     let of_host = scenario.accelerators_per_host(all);
     if of_host > wanted {
         return (wanted, 1);

@@ -16,6 +16,8 @@ pub enum LimitedBy {
     Client,
     /// Host memory: most data comes from the page cache, not from storage.
     Memory,
+    /// The dataset: more accelerators than it has files each read all of them.
+    Dataset,
     /// Waiting for other accelerators.
     Barrier,
     /// Nothing: they are always computing.
@@ -35,7 +37,7 @@ pub enum StoragePart {
 }
 
 /// A part of storage that is busy for less of the time is not the limit.
-const BUSY_PERCENT: f64 = 50.0;
+pub(crate) const BUSY_PERCENT: f64 = 50.0;
 
 /// The outcome of a simulated run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +59,8 @@ pub struct Prediction {
     pub storage_busy_percent: f64,
     /// Utilisation of the hosts' network links; 0 without a network.
     pub link_busy_percent: f64,
+    /// Utilisation of the hosts' rate of reading; 0 without a limit.
+    pub host_busy_percent: f64,
     /// Share of bytes read from the page cache.
     pub cached_percent: f64,
     /// What the accelerators waited for, broken down as in a report.

@@ -8,12 +8,14 @@ use stormlp_core::failure::Problems;
 use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
 
-const PRESETS: [(&str, &str); 6] = [
+const PRESETS: [(&str, &str); 8] = [
     ("solidigm-d7-ps1010", include_str!("../../../../configs/storage/solidigm-d7-ps1010.yaml")),
     ("solidigm-d7-p5810", include_str!("../../../../configs/storage/solidigm-d7-p5810.yaml")),
     ("solidigm-d5-p5336", include_str!("../../../../configs/storage/solidigm-d5-p5336.yaml")),
     ("solidigm-d3-s4520", include_str!("../../../../configs/storage/solidigm-d3-s4520.yaml")),
     ("samsung-pm9a3", include_str!("../../../../configs/storage/samsung-pm9a3.yaml")),
+    ("micron-9400", include_str!("../../../../configs/storage/micron-9400.yaml")),
+    ("kioxia-cm7-r", include_str!("../../../../configs/storage/kioxia-cm7-r.yaml")),
     ("kingston-dc600m", include_str!("../../../../configs/storage/kingston-dc600m.yaml")),
 ];
 

@@ -88,7 +88,14 @@ pub struct SizingRequest {
         value_parser = parse_some_bytes, help_heading = "Hosts"))]
     pub host_memory_bytes: Option<u64>,
 
-    /// CPUs per host, which share the CPU cost of reading [default: this host's]
+    /// Most bytes per second that a host reads through its page cache, such as 30GB/s, or none
+    /// [default: 20GiB/s, about what published hosts with local drives and the official client
+    /// read; none with link=, --client none, a host cost, or a path that bypasses the page cache]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", value_parser = parse_host_rate,
+        help_heading = "Hosts"))]
+    pub host_rate: Option<HostRate>,
+
+    /// CPUs per host, which share the CPU cost of reading [default: one for each reader]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..=65_536),
         help_heading = "Hosts"))]
     pub host_cpus: Option<u32>,
@@ -117,12 +124,10 @@ pub struct SizingRequest {
         value_parser = parse_seconds, help_heading = "Hosts"))]
     pub host_cost_per_gib_seconds: Option<f64>,
 
-    /// Add the cost of the official client, unless set by the two options above: dlio or none
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "dlio|none", default_value = "none", help_heading = "Hosts")
-    )]
-    pub client: Client,
+    /// Add the cost of the official client, unless set by the two options above: dlio, or none for
+    /// hosts that cost nothing [default: none, with the official client's cost in the range]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "dlio|none", help_heading = "Hosts"))]
+    pub client: Option<Client>,
 
     /// Checkpoint size, or a model such as llama3-70b [default: the workload's checkpoint, if any]
     #[cfg_attr(
@@ -135,6 +140,25 @@ pub struct SizingRequest {
     #[cfg_attr(feature = "cli", arg(long = "mtbf", value_name = "TIME",
         value_parser = parse_seconds, help_heading = "Checkpoints"))]
     pub mtbf_seconds: Option<f64>,
+}
+
+/// `--host-rate`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HostRate {
+    /// Bytes per second of one host.
+    Most(f64),
+    /// Hosts do not limit what they read.
+    Unlimited,
+}
+
+/// Parses `--host-rate`.
+#[cfg(feature = "cli")]
+fn parse_host_rate(text: &str) -> Result<HostRate, String> {
+    if text == "none" {
+        Ok(HostRate::Unlimited)
+    } else {
+        super::parse::rate(text).map(HostRate::Most)
+    }
 }
 
 impl SizingRequest {

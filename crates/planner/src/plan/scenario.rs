@@ -9,6 +9,8 @@ use super::storage::StorageModel;
 pub struct Scenario {
     /// Number of hosts, at least 1.
     pub hosts: u32,
+    /// Most bytes per second that a host reads, from storage and page cache together.
+    pub host_bytes_per_second: Option<f64>,
     /// Duration of each step's barrier once the last accelerator has arrived.
     pub barrier_seconds: f64,
     /// Standard deviation of sample sizes in bytes; 0 if all are alike.
@@ -19,6 +21,8 @@ pub struct Scenario {
     pub storage: StorageModel,
     /// The simulated accelerators' share of it, if they represent more accelerators.
     pub shares: Shares,
+    /// Epochs that are not simulated, since they are like the last.
+    pub more_like_last: u32,
     /// Target number of events: reads are split into parts until there are about as many.
     pub events: u64,
 }
@@ -28,7 +32,7 @@ pub struct Scenario {
 pub struct Shares {
     /// Share of bandwidth, IOPS and queue of all devices.
     pub storage: f64,
-    /// Share of each host's network.
+    /// Share of each host and its network.
     pub link: f64,
 }
 
@@ -40,11 +44,13 @@ impl Scenario {
     pub fn of(storage: StorageModel) -> Self {
         Self {
             hosts: 1,
+            host_bytes_per_second: None,
             barrier_seconds: 0.0,
             sample_stdev_bytes: 0.0,
             direct: false,
             storage,
             shares: Shares { storage: 1.0, link: 1.0 },
+            more_like_last: 0,
             events: EVENTS,
         }
     }

@@ -9,8 +9,10 @@ use stormlp_core::units::{ByteSize, KIB, MIB};
 
 /// Default stripe size, that of `mdadm`.
 pub const DEFAULT_STRIPE_BYTES: u64 = 512 * KIB;
-/// Default kernel read-ahead: Linux's default `read_ahead_kb`.
-pub const DEFAULT_READ_AHEAD_BYTES: u64 = 128 * KIB;
+/// Default kernel read-ahead of local drives: Linux's default `read_ahead_kb`.
+pub const LOCAL_READ_AHEAD_BYTES: u64 = 128 * KIB;
+/// Default read-ahead over a network, where clients of parallel file systems read further ahead.
+pub const NETWORK_READ_AHEAD_BYTES: u64 = 4 * MIB;
 /// Largest number of devices.
 pub const MAX_DEVICES: u32 = 65_536;
 /// Operation size of data sheets' IOPS.
@@ -25,12 +27,16 @@ const LARGEST_OPERATION_BYTES: f64 = (16 * MIB) as f64;
 pub struct StorageModel {
     /// Number of identical devices, over which all files are striped.
     pub devices: u32,
+    /// Whether each host has so many devices of its own, with the files that it reads. Otherwise
+    /// all hosts share them.
+    pub is_per_host: bool,
     /// Figures of one device.
     pub device: DeviceFigures,
     /// Stripe size; [`DEFAULT_STRIPE_BYTES`] if `None`.
     pub stripe_bytes: Option<u64>,
-    /// Kernel read-ahead for reads through the page cache; 0 if requests reach devices unchanged.
-    pub read_ahead_bytes: u64,
+    /// Kernel read-ahead for reads through the page cache; 0 if requests reach devices unchanged,
+    /// [`Self::read_ahead_bytes_or_default`] if `None`.
+    pub read_ahead_bytes: Option<u64>,
     /// Network of each host; `None` if storage is local.
     pub link: Option<Link>,
     /// Page cache of each host for the dataset, if any.
@@ -70,6 +76,7 @@ impl StorageModel {
     pub fn of_bandwidth(read_bytes_per_second: f64) -> Self {
         Self {
             devices: 1,
+            is_per_host: false,
             device: DeviceFigures {
                 read_bytes_per_second,
                 write_bytes_per_second: None,
@@ -79,7 +86,7 @@ impl StorageModel {
                 queue_depth: None,
             },
             stripe_bytes: None,
-            read_ahead_bytes: DEFAULT_READ_AHEAD_BYTES,
+            read_ahead_bytes: None,
             link: None,
             cache_bytes: None,
             surface: None,
@@ -97,9 +104,36 @@ impl StorageModel {
         Some(of_one * f64::from(self.devices))
     }
 
+    /// Makes drives and network `times` as fast.
+    pub fn speed_up(&mut self, times: f64) {
+        let device = &mut self.device;
+        device.read_bytes_per_second *= times;
+        device.reads_per_second = device.reads_per_second.map(|rate| rate * times);
+        device.latency_seconds /= times;
+        if let Some(link) = &mut self.link {
+            link.bytes_per_second *= times;
+            link.round_trip_seconds /= times;
+        }
+    }
+
+    /// All drives that `hosts` read from.
+    pub fn of_hosts(&self, hosts: u32) -> Self {
+        let times = if self.is_per_host { hosts.max(1) } else { 1 };
+        Self { devices: self.devices.saturating_mul(times), ..self.clone() }
+    }
+
     /// The stripe size or its default.
     pub fn stripe_bytes_or_default(&self) -> u64 {
         self.stripe_bytes.unwrap_or(DEFAULT_STRIPE_BYTES)
+    }
+
+    /// The read-ahead, or its default: [`NETWORK_READ_AHEAD_BYTES`] behind a link, else
+    /// [`LOCAL_READ_AHEAD_BYTES`].
+    pub fn read_ahead_bytes_or_default(&self) -> u64 {
+        self.read_ahead_bytes.unwrap_or(match self.link {
+            Some(_) => NETWORK_READ_AHEAD_BYTES,
+            None => LOCAL_READ_AHEAD_BYTES,
+        })
     }
 
     /// Invalid figures, and figures that contradict each other.
@@ -139,6 +173,13 @@ impl StorageModel {
             if value.is_some_and(|value| !(value.is_finite() && value >= 0.0)) {
                 problems.plan(format!("storage: {key} is not a valid time"), "");
             }
+        }
+        if self.is_per_host && link.is_some() {
+            problems.plan(
+                "storage: link= is the network to drives that all hosts share, and Nx/host: are drives \
+                 inside each host",
+                "remove link, or put Nx: before the drive",
+            );
         }
         if problems.is_empty() {
             device.contradictions(&mut problems);

@@ -45,6 +45,9 @@ pub fn record_columns() -> Vec<&'static str> {
 pub fn document(answer: &SizingAnswer) -> Document {
     let mut document = Document::new(headline(answer));
     document.facts = facts(answer);
+    if !answer.range_causes.is_empty() {
+        document.section("Range", Some(range(answer)));
+    }
     if !answer.over_accelerators.is_empty() {
         let threshold = percent(answer.threshold_percent);
         document
@@ -108,10 +111,10 @@ fn headline(answer: &SizingAnswer) -> String {
         answer;
     let au = percent(answer.au_percent);
     let threshold = percent(answer.threshold_percent);
+    let [low, high] = answer.largest_accelerators_range;
     let most = match largest {
-        0 => "not even 1 reaches it".to_string(),
-        1 => "the maximum is 1".to_string(),
-        largest => format!("the maximum is {largest}"),
+        0 => format!("not even 1 reaches it (range {low} to {high})"),
+        largest => format!("the maximum is {largest} (range {low} to {high})"),
     };
     let by_read_ahead = answer.meets_threshold && answer.accelerators > *largest;
     let verdict = match (answer.asked, answer.meets_threshold) {
@@ -121,8 +124,12 @@ fn headline(answer: &SizingAnswer) -> String {
         ),
         (true, true) => format!("AU {au}, which reaches {threshold}; {most}"),
         (true, false) => format!("AU {au}, which misses {threshold}; {most}"),
-        (false, true) => format!("AU {au}, the most accelerators that reach {threshold}"),
-        (false, false) => format!("AU {au}, so not even 1 reaches {threshold}"),
+        (false, true) => {
+            format!("AU {au}, the most accelerators that reach {threshold}; range {low} to {high}")
+        }
+        (false, false) => {
+            format!("AU {au}, so not even 1 reaches {threshold}; range {low} to {high}")
+        }
     };
     format!("{workload} on {accelerators} {accelerator}: {verdict} (predicted, not measured)")
 }
@@ -162,6 +169,25 @@ fn facts(answer: &SizingAnswer) -> Facts {
     facts
 }
 
+/// How many accelerators reach the threshold, and their AU, with one assumption changed at a time.
+fn range(answer: &SizingAnswer) -> Table {
+    let au = format!("AU % of {}", answer.accelerators);
+    let mut table = Table::new([
+        Column::numbers("most accelerators", 0),
+        Column::numbers(&au, 0),
+        Column::words("assumption", 0),
+    ]);
+    let mut add = |most: u32, au: f64, what: &str| {
+        let cells = [most.to_string().into(), Quantity::higher(au, "%").into(), what.into()];
+        table.row(what, cells.into());
+    };
+    add(answer.largest_accelerators, answer.au_percent, "likely: all assumptions listed below");
+    for other in &answer.range_causes {
+        add(other.largest_accelerators, other.au_percent, &other.assumption);
+    }
+    table
+}
+
 /// The limit, and whether storage could feed more.
 fn limits(answer: &SizingAnswer) -> String {
     let limit = limit(answer.limited_by, answer.storage_part);
@@ -182,14 +208,19 @@ fn limits(answer: &SizingAnswer) -> String {
         return format!("{now}; storage could feed more");
     }
     if answer.is_lower_bound {
+        let alone = match answer.storage_alone_accelerators {
+            alone if alone > answer.largest_accelerators => format!(" ({alone} alone)"),
+            _ => String::new(),
+        };
         let what = match answer.search_limited_by {
             LimitedBy::Client => "the hosts'",
+            LimitedBy::Dataset => "the dataset's",
             LimitedBy::Barrier => "the barrier's",
             LimitedBy::Memory => "memory's",
             LimitedBy::Storage | LimitedBy::Nothing => "the search's",
         };
         return format!(
-            "{now}; storage could feed more: {what} limit comes first, so {} is a lower bound for what storage feeds",
+            "{now}; storage could feed more{alone}: {what} limit comes first, so {} is a lower bound for what storage feeds",
             answer.largest_accelerators
         );
     }
@@ -218,8 +249,9 @@ fn hosts(answer: &SizingAnswer) -> String {
 fn needs(answer: &SizingAnswer) -> String {
     match (answer.needed_hosts, answer.needed_devices) {
         (Some(hosts), Some(devices)) => format!(
-            "{} like this on {} for {} at {}",
+            "{} like this {} {} for {} at {}",
             counted(u64::from(devices), "drive"),
+            if answer.storage_model.is_per_host { "in each of" } else { "on" },
             counted(u64::from(hosts), "host"),
             counted(u64::from(answer.accelerators), "accelerator"),
             percent(answer.threshold_percent)

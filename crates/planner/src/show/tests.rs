@@ -1,6 +1,7 @@
 //! Rendered answers.
 
-use crate::plan::{Prediction, StorageModel};
+use crate::plan::variants::RangeCause;
+use crate::plan::{OtherAnswer, Prediction, StorageModel};
 use stormlp_core::profile::Profile;
 use stormlp_training::plan::datasize::DataSize;
 use stormlp_training::report::WaitingSeconds;
@@ -18,6 +19,7 @@ fn prediction() -> Prediction {
         limited_by: LimitedBy::Nothing,
         storage_busy_percent: 99.8,
         link_busy_percent: 0.0,
+        host_busy_percent: 0.0,
         cached_percent: 0.0,
         waiting_seconds: WaitingSeconds::default(),
         epoch_au_percent: vec![91.5],
@@ -47,6 +49,15 @@ fn answer() -> SizingAnswer {
         mib_per_second: 13_849.0,
         read_mib_per_second: 13_800.0,
         largest_accelerators: 5,
+        largest_accelerators_range: [4, 6],
+        au_percent_range: [83.2, 100.0],
+        range_causes: vec![OtherAnswer {
+            cause: RangeCause::PageCache,
+            assumption: "if page caches keep 20 %".to_string(),
+            largest_accelerators: 6,
+            au_percent: 100.0,
+        }],
+        storage_alone_accelerators: 5,
         is_lower_bound: false,
         limited_by: LimitedBy::Storage,
         storage_part: Some(StoragePart::Devices),
@@ -92,11 +103,11 @@ fn answer() -> SizingAnswer {
 
 #[test]
 fn the_headline_has_the_number_and_that_it_is_predicted() {
-    let page = text::render(&document(&answer()), Some(100));
+    let page = text::render(&document(&answer()), Some(120));
     let first = page.lines().next().unwrap();
     assert_eq!(
         first,
-        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 % (predicted, not measured)"
+        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 %; range 4 to 6 (predicted, not measured)"
     );
     for part in [
         "limited by   storage, with one accelerator more",
@@ -121,7 +132,10 @@ fn a_requested_number_is_shown_with_its_needs() {
         ..answer()
     };
     let page = text::render(&document(&asked), Some(120));
-    assert!(page.contains("AU 28.6 %, which misses 90 %; the maximum is 5"), "{page}");
+    assert!(
+        page.contains("AU 28.6 %, which misses 90 %; the maximum is 5 (range 4 to 6)"),
+        "{page}"
+    );
     assert!(page.contains("4 drives like this on 2 hosts for 16 accelerators at 90 %"), "{page}");
     let none = SizingAnswer { needed_devices: None, tried_devices: Some(24), ..asked };
     let page = text::render(&document(&none), Some(120));

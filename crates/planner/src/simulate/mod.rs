@@ -11,6 +11,9 @@ mod tests;
 
 use std::sync::Arc;
 
+use derive_more::{Add, Mul, Sub};
+
+use crate::plan::prediction::BUSY_PERCENT;
 use crate::plan::{LimitedBy, Prediction, Scenario};
 use cache::Cache;
 use reads::{Calls, Reads, Sizes};
@@ -45,6 +48,9 @@ pub enum SimulateError {
         /// Number of accelerators.
         accelerators: u32,
     },
+    /// Storage is so slow that a run would last for decades.
+    #[error("a run on this storage would last more than 30 years")]
+    Endless,
     /// The simulation stalled.
     #[error(transparent)]
     Drive(DriveError),
@@ -100,6 +106,18 @@ struct Simulation<'a> {
     storage: SimulatedStorage,
     clock: VirtualClock,
     flights: Flights,
+    before_last: Totals,
+}
+
+/// What a run has done so far.
+#[derive(Debug, Clone, Copy, Default, Add, Sub, Mul)]
+struct Totals {
+    ns: f64,
+    bytes: f64,
+    cached_bytes: f64,
+    device_ns: f64,
+    link_ns: f64,
+    host_ns: f64,
 }
 
 /// The reads of a phase and each accelerator's share.
@@ -130,6 +148,7 @@ impl<'a> Simulation<'a> {
             storage,
             clock: VirtualClock::default(),
             flights: Flights::default(),
+            before_last: Totals::default(),
         }
     }
 
@@ -139,6 +158,7 @@ impl<'a> Simulation<'a> {
         let mut next_evaluation = plan.evaluation.as_ref().map(|rules| rules.after_epoch);
         let mut epochs = Vec::new();
         for epoch in 1..=plan.epochs {
+            self.before_last = self.totals();
             epochs.push(self.training(epoch, stop)?);
             if next_checkpoint == Some(epoch)
                 && let Some(rules) = &plan.checkpoint
@@ -154,6 +174,8 @@ impl<'a> Simulation<'a> {
                 self.evaluation(epoch, rules, stop)?;
             }
         }
+        let last = epochs.last().cloned();
+        epochs.extend(last.iter().cycle().take(self.scenario.more_like_last as usize).cloned());
         Ok(epochs)
     }
 
@@ -211,7 +233,8 @@ impl<'a> Simulation<'a> {
             &mut self.flights,
             &|| stop.is_stopped(),
         )
-        .map_err(SimulateError::from)
+        .map_err(SimulateError::from)?;
+        if self.storage.is_endless() { Err(SimulateError::Endless) } else { Ok(()) }
     }
 
     fn drain(&mut self) -> Result<(), SimulateError> {
@@ -230,34 +253,56 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    fn totals(&self) -> Totals {
+        let served = self.storage.served();
+        let (link_ns, host_ns) = self.storage.link_and_host_ns();
+        Totals {
+            ns: self.clock.now as f64,
+            bytes: (served.bytes + served.cached_bytes) as f64,
+            cached_bytes: served.cached_bytes as f64,
+            device_ns: served.device_ns,
+            link_ns,
+            host_ns,
+        }
+    }
+
     fn prediction(&self, epochs: &[EpochReport]) -> Prediction {
         let plan = self.plan;
         let measures: Vec<Measures> = scored(plan, epochs);
         let mean = metrics::mean(&measures);
-        let all: Vec<&EpochReport> = epochs.iter().collect();
-        let cause = verdict::main_cause(plan, &all, &mean);
-        let served = self.storage.served();
-        let elapsed_ns = self.clock.now.max(1) as f64;
+        let reports: Vec<&EpochReport> = epochs.iter().collect();
+        let cause = verdict::main_cause(plan, &reports, &mean);
+        let simulated = self.totals();
+        let of_last = simulated - self.before_last;
+        let all = simulated + of_last * f64::from(self.scenario.more_like_last);
+        let of_time = |ns: f64, number: f64| (100.0 * ns / all.ns.max(1.0) / number).min(100.0);
         let devices = f64::from(storage::groups(self.scenario));
-        let links = f64::from(self.scenario.hosts.max(1));
-        let bytes = (served.bytes + served.cached_bytes).max(1) as f64;
+        let hosts = f64::from(self.scenario.hosts.max(1));
+        let storage_busy_percent = of_time(all.device_ns, devices);
+        let link_busy_percent = of_time(all.link_ns, hosts);
+        let host_busy = of_time(all.host_ns, hosts);
+        let other_busy = storage_busy_percent.max(link_busy_percent);
         let samples_per_second = samples_per_second(plan, &mean);
-        let cached_percent = 100.0 * served.cached_bytes as f64 / bytes;
+        let cached_percent = 100.0 * all.cached_bytes / all.bytes.max(1.0);
         Prediction {
-            au_percent: mean.au_percent.profile,
+            au_percent: au_percent(&mean),
             samples_per_second,
             mib_per_second: metrics::mib(&metrics::Rule::of(plan), samples_per_second),
             read_mib_per_second: mean.read_mib_per_second,
-            run_seconds: elapsed_ns / 1e9,
+            run_seconds: all.ns / 1e9,
             limited_by: match limited_by(cause, &mean.waiting_seconds) {
+                LimitedBy::Storage if host_busy >= BUSY_PERCENT && host_busy > other_busy => {
+                    LimitedBy::Client
+                }
                 LimitedBy::Storage if cached_percent > FROM_MEMORY_PERCENT => LimitedBy::Memory,
                 other => other,
             },
-            storage_busy_percent: (100.0 * served.device_ns / elapsed_ns / devices).min(100.0),
-            link_busy_percent: (100.0 * served.link_ns / elapsed_ns / links).min(100.0),
+            storage_busy_percent,
+            link_busy_percent,
+            host_busy_percent: host_busy,
             cached_percent,
             waiting_seconds: mean.waiting_seconds,
-            epoch_au_percent: measures.iter().map(|m| m.au_percent.profile).collect(),
+            epoch_au_percent: measures.iter().map(au_percent).collect(),
             events: self.clock.events,
             assumptions: assumptions_of(plan, self.scenario, &self.calls),
         }
@@ -284,6 +329,11 @@ fn checkpoint_ns(plan: &TrainPlan, scenario: &Scenario) -> Nanos {
     let bytes = plan.checkpoint.as_ref().map_or(0, |rules| rules.bytes);
     let rate = scenario.storage.write_bytes_per_second();
     rate.map_or(0, |rate| (1e9 * bytes as f64 / rate) as Nanos)
+}
+
+/// AU. A simulated step never takes less than its compute time, so more than 100 % is rounding.
+fn au_percent(measures: &Measures) -> f64 {
+    measures.au_percent.profile.min(100.0)
 }
 
 /// Throughput of a run. The formulas for whole runs include the first steps, or exclude only the very

@@ -69,7 +69,7 @@ impl Calls {
         let direct = scenario.direct || (!is_null && transport.path.wants_direct());
         let reads_at_once =
             if is_null { usize::MAX } else { transport.threads * transport.queue_depth };
-        let read_ahead = scenario.storage.read_ahead_bytes;
+        let read_ahead = scenario.storage.read_ahead_bytes_or_default();
         let read_ahead = (!direct && read_ahead > 0).then_some(read_ahead);
         let (most_bytes, window) = match (is_null, direct) {
             (false, _) => (transport.chunk_bytes, transport.window as u64),

@@ -27,6 +27,9 @@ pub(super) fn groups(scenario: &Scenario) -> u32 {
     }
 }
 
+/// No run lasts longer: 30 years. Sums of times stay below the end of their type.
+const LONGEST_NS: f64 = 30.0 * 365.25 * 86_400.0 * 1e9;
+
 /// A measured surface is assumed to be flat beyond this depth.
 const DEEPEST: usize = 4096;
 
@@ -40,8 +43,6 @@ pub(super) struct Served {
     pub(super) busy_ns: u64,
     /// Busy time of all devices.
     pub(super) device_ns: f64,
-    /// Busy time of all links.
-    pub(super) link_ns: f64,
 }
 
 /// When one device has completed all requests so far.
@@ -81,6 +82,40 @@ struct Figures {
     share_of_queue: f64,
 }
 
+/// What the bytes of each host pass one after the other: its network link, or the host itself.
+struct Passage {
+    /// Nanoseconds per byte on all of it, and on the simulated share of it; 0 without a limit.
+    byte_ns: f64,
+    work_ns: f64,
+    /// When each host's bytes so far have passed.
+    free_at: Vec<f64>,
+    busy_ns: f64,
+}
+
+impl Passage {
+    fn of(bytes_per_second: Option<f64>, scenario: &Scenario) -> Self {
+        let byte_ns = bytes_per_second.map_or(0.0, |rate| 1e9 / rate);
+        Self {
+            byte_ns,
+            work_ns: byte_ns / scenario.shares.link,
+            free_at: vec![0.0; scenario.hosts.max(1) as usize],
+            busy_ns: 0.0,
+        }
+    }
+
+    /// When `bytes` that `host` requests at `at` have passed.
+    fn pass(&mut self, host: usize, bytes: f64, at: f64) -> f64 {
+        if self.byte_ns == 0.0 {
+            return at;
+        }
+        let work = self.work_ns * bytes;
+        self.busy_ns += work;
+        let free_at = &mut self.free_at[host];
+        *free_at = free_at.max(at) + work;
+        *free_at
+    }
+}
+
 /// See the [module's description](self).
 pub(super) struct SimulatedStorage {
     reads: Reads,
@@ -91,11 +126,9 @@ pub(super) struct SimulatedStorage {
     stripe_bytes: u64,
     devices: Vec<Lines>,
     measured: Option<Measured>,
-    /// Nanoseconds per byte of the link, and of the simulated share of it.
-    link_byte_ns: f64,
-    link_work_ns: f64,
+    link: Passage,
+    hosts: Passage,
     round_trip_ns: f64,
-    links: Vec<f64>,
     per_host: u32,
     /// 1 / requests of a read in flight at a time.
     share_of_window: f64,
@@ -104,6 +137,8 @@ pub(super) struct SimulatedStorage {
     checkpoint: Nanos,
     in_flight: u64,
     busy_until: Nanos,
+    /// Whether a read would end after [`LONGEST_NS`].
+    is_endless: bool,
     served: Served,
 }
 
@@ -131,7 +166,6 @@ impl SimulatedStorage {
         let groups = groups(scenario);
         let in_group = f64::from(storage.devices.max(1)) * share / f64::from(groups);
         let link = storage.link;
-        let link_byte_ns = link.map_or(0.0, |link| 1e9 / link.bytes_per_second);
         Self {
             reads,
             cache,
@@ -146,16 +180,16 @@ impl SimulatedStorage {
                 request_bytes: grain.request_bytes,
                 by_depth: vec![0.0; DEEPEST + 1],
             }),
-            link_byte_ns,
-            link_work_ns: link_byte_ns / scenario.shares.link,
+            link: Passage::of(link.map(|link| link.bytes_per_second), scenario),
+            hosts: Passage::of(scenario.host_bytes_per_second, scenario),
             round_trip_ns: link.map_or(0.0, |link| 1e9 * link.round_trip_seconds),
-            links: vec![0.0; scenario.hosts.max(1) as usize],
             per_host: scenario.accelerators_per_host(accelerators),
             share_of_window: 1.0 / calls.window as f64,
             parts: grain.parts.max(1),
             checkpoint: grain.checkpoint,
             in_flight: 0,
             busy_until: 0,
+            is_endless: false,
             served: Served::default(),
         }
     }
@@ -168,6 +202,16 @@ impl SimulatedStorage {
     /// The statistics so far.
     pub(super) fn served(&self) -> Served {
         self.served
+    }
+
+    /// Whether the run would last for decades.
+    pub(super) fn is_endless(&self) -> bool {
+        self.is_endless
+    }
+
+    /// Busy time of all links, and of all hosts with a limit.
+    pub(super) fn link_and_host_ns(&self) -> (f64, f64) {
+        (self.link.busy_ns, self.hosts.busy_ns)
     }
 
     /// The counters as a kernel would report them.
@@ -217,10 +261,12 @@ impl SimulatedStorage {
                 (through, self.figures.latency)
             }
         };
-        let through = through.max(self.link(host, bytes as f64, at));
+        let through = through.max(self.link.pass(host, bytes as f64, at));
+        let through = through.max(self.hosts.pass(host, bytes as f64, at));
         let alone = at + self.alone_ns(requests as f64, bytes as f64);
         let over = alone.max(through + latency + self.round_trip_ns);
-        let over = rounded_up(over).max(now);
+        self.is_endless |= over > LONGEST_NS;
+        let over = rounded_up(over.min(LONGEST_NS)).max(now);
         self.served.busy_ns += over.saturating_sub(now.max(self.busy_until));
         self.busy_until = self.busy_until.max(over);
         over
@@ -242,7 +288,7 @@ impl SimulatedStorage {
                 of_one.latency + of_one.operation + moved
             }
         };
-        let one = of_device + self.round_trip_ns + of_request * self.link_byte_ns;
+        let one = of_device + self.round_trip_ns + of_request * self.link.byte_ns;
         one * (requests * self.share_of_window).max(1.0)
     }
 
@@ -290,30 +336,20 @@ impl SimulatedStorage {
         lines.bytes
     }
 
-    fn link(&mut self, host: usize, bytes: f64, at: f64) -> f64 {
-        if self.link_byte_ns == 0.0 {
-            return at;
-        }
-        let work = self.link_work_ns * bytes;
-        self.served.link_ns += work;
-        let line = &mut self.links[host];
-        *line = line.max(at) + work;
-        *line
-    }
-
     fn host(&self, request: &ReadRequest) -> usize {
-        if self.links.len() == 1 {
+        let hosts = self.link.free_at.len();
+        if hosts == 1 {
             return 0;
         }
         let host = (request.accelerator / self.per_host) as usize;
-        host.min(self.links.len() - 1)
+        host.min(hosts - 1)
     }
 }
 
 /// The first whole nanosecond at or after `at`. `f64::ceil` is a function call on baseline CPUs.
 fn rounded_up(at: f64) -> Nanos {
     let whole = at as Nanos;
-    whole + Nanos::from((whole as f64) < at)
+    whole.saturating_add(Nanos::from((whole as f64) < at))
 }
 
 impl OfOne {
@@ -365,7 +401,7 @@ impl Device for SimulatedStorage {
         let host = self.host(request);
         if self.cache.has(&asked, host as u32) {
             self.served.cached_bytes += asked.bytes;
-            return now;
+            return rounded_up(self.hosts.pass(host, asked.bytes as f64, now as f64));
         }
         self.serve(&asked, host, 0, now)
     }

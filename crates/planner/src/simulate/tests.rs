@@ -250,6 +250,38 @@ fn barrier_and_client_add_to_each_step() {
 }
 
 #[test]
+fn a_host_limits_what_it_reads_from_storage_and_cache() {
+    let plan = plan("unet3d", 4, 30, 2);
+    let demand = plan.demand_bytes_per_second();
+    let mut scenario = bandwidth(10.0 * demand);
+    scenario.storage.cache_bytes = Some(plan.data.bytes);
+    scenario.host_bytes_per_second = Some(0.5 * demand);
+    let run = predicted(&plan, &scenario);
+    assert_near(run.epoch_au_percent[0], 50.0, 7.0, "from storage");
+    assert_near(run.epoch_au_percent[1], 50.0, 7.0, "from the cache");
+    assert_eq!(run.limited_by, LimitedBy::Client);
+    assert!(run.host_busy_percent > 90.0, "{run:?}");
+    scenario.hosts = 4;
+    assert!(predicted(&plan, &scenario).au_percent > 99.0, "each host has its own rate");
+}
+
+#[test]
+fn rounding_does_not_raise_au_above_100_percent() {
+    let plan = unet3d(1, 12);
+    let mut scenario = bandwidth(1.4184352895665708 * plan.demand_bytes_per_second() / 3.0);
+    scenario.storage.devices = 3;
+    scenario.storage.device.reads_per_second = Some(40_000.0);
+    let run = predicted(&plan, &scenario);
+    assert!(run.au_percent == 100.0 && run.epoch_au_percent == [100.0], "{run:?}");
+}
+
+#[test]
+fn runs_that_would_last_for_decades_are_errors() {
+    let error = simulate(&unet3d(3, 500), &bandwidth(1e3), &StopToken::new()).unwrap_err();
+    assert_eq!(error, SimulateError::Endless);
+}
+
+#[test]
 fn empty_plans_and_stopped_simulations_are_errors() {
     let nothing = TrainPlan { steps_per_epoch: 0, ..unet3d(2, 5) };
     let scenario = bandwidth(1e9);

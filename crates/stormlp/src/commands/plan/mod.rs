@@ -91,8 +91,12 @@ fn predicted(sizing: &Sizing, depth: Depth, session: &Session) -> Result<SizingA
             SizingError::Simulation(SimulateError::Stopped) => {
                 Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
             }
-            SizingError::Simulation(error) => Failure::no_plan(error)
-                .with_help("change --steps, or remove options that shorten the run"),
+            SizingError::Simulation(error) => {
+                Failure::no_plan(error.clone()).with_help(match error {
+                    SimulateError::Endless => "check the units of --storage",
+                    _ => "change --steps, or remove options that shorten the run",
+                })
+            }
         },
     )
 }
@@ -125,6 +129,7 @@ fn with_progress<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
 fn line(at: Simulating, elapsed: Duration) -> String {
     let stage = match at.stage {
         Stage::Largest => "searching for the most accelerators".to_string(),
+        Stage::Range => "searching for the range of the answer".to_string(),
         Stage::Needs => "searching for the required drives and hosts".to_string(),
         Stage::Accelerators(nth, of) => format!("row {nth} of {of} by accelerators"),
         Stage::Devices(nth, of) => format!("row {nth} of {of} by drives"),

@@ -28,7 +28,7 @@ impl Machine {
         let mut sum = Waits::default();
         for accelerator in &mut self.accelerators {
             accelerator.book(now);
-            sum += accelerator.waits;
+            sum = sum.plus(&accelerator.waits);
         }
         sum
     }

@@ -48,6 +48,20 @@ pub struct Waits {
     pub barrier_ns: u64,
 }
 
+impl Waits {
+    /// The sum. Simulated accelerators may wait for years, so it stays at the end of its type.
+    pub fn plus(&self, other: &Self) -> Self {
+        let sum = |of: fn(&Self) -> u64| of(self).saturating_add(of(other));
+        Self {
+            startup_ns: sum(|waits| waits.startup_ns),
+            reading_ns: sum(|waits| waits.reading_ns),
+            queued_ns: sum(|waits| waits.queued_ns),
+            client_ns: sum(|waits| waits.client_ns),
+            barrier_ns: sum(|waits| waits.barrier_ns),
+        }
+    }
+}
+
 /// Times of one step of one accelerator, kept only on request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepTimes {

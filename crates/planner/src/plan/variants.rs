@@ -1,0 +1,175 @@
+//! What is not known of hosts and storage: requests with one assumption changed, which make the range
+//! of an answer.
+
+use serde::{Deserialize, Serialize};
+
+use super::case::{Case, Sizing};
+use super::prediction::{LimitedBy, StoragePart};
+use super::request::HostRate;
+use super::storage::{LOCAL_READ_AHEAD_BYTES, NETWORK_READ_AHEAD_BYTES};
+use stormlp_core::units::{ByteSize, format_duration, short_size};
+use stormlp_training::plan::client::Client;
+
+/// AU below which accelerators wait for storage.
+const UNDELAYED_AU: f64 = 0.99;
+/// Share of a data sheet's figures that file systems reach.
+const REACHED_SHARE: f64 = 0.95;
+/// Latency of a flash drive if none is given.
+const FLASH_LATENCY_SECONDS: f64 = 100e-6;
+/// The fastest published hosts read this much more than the middle of them.
+const FAST_HOST: f64 = 1.2;
+/// From this latency on, read-ahead decides how fast a single reader is.
+const LONG_LATENCY_SECONDS: f64 = 200e-6;
+/// No page cache is expected to keep more of a dataset.
+const MOST_KEPT: f64 = 0.5;
+/// A smaller part does not matter.
+const LEAST_KEPT: f64 = 0.01;
+
+/// What is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RangeCause {
+    /// Whether the page cache keeps a part of the dataset.
+    PageCache,
+    /// The time that the client adds to each step.
+    Client,
+    /// How fast a host reads.
+    Host,
+    /// How much of their data sheet drives reach.
+    Drives,
+    /// The latency of drives.
+    Latency,
+    /// How far the file system reads ahead.
+    ReadAhead,
+}
+
+/// A request with one assumption changed.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    /// What is not known.
+    pub cause: RangeCause,
+    /// The changed assumption, to follow "if".
+    pub assumption: String,
+    /// The request.
+    pub sizing: Sizing,
+    /// The share of the simulated AU that is left.
+    pub au_share: f64,
+    /// About how many times as many accelerators are fed.
+    pub expected: f64,
+}
+
+impl Variant {
+    fn of(cause: RangeCause, assumption: String, sizing: &Sizing) -> Self {
+        Self { cause, assumption, sizing: sizing.clone(), au_share: 1.0, expected: 1.0 }
+    }
+}
+
+/// The variants of `sizing`, which is limited by `limit` on the hosts and dataset of `case`.
+pub fn variants(
+    sizing: &Sizing,
+    case: &Case,
+    limit: (LimitedBy, Option<StoragePart>),
+) -> Vec<Variant> {
+    let mut all = Vec::new();
+    all.extend(client(sizing));
+    if limit.0 == LimitedBy::Client {
+        all.extend(host(sizing));
+    }
+    if sizing.storage.model.surface.is_none() {
+        all.extend(read_ahead(sizing));
+        if limit.0 == LimitedBy::Storage {
+            all.extend(page_cache(sizing, case));
+            all.extend(latency(sizing));
+            all.push(drives(sizing));
+        }
+    }
+    all
+}
+
+/// The threshold leaves a part of the time. Storage alone has all of it, and here the client.
+fn client(sizing: &Sizing) -> Option<Variant> {
+    let threshold = sizing.workload.metric.au;
+    if sizing.knows_client() || threshold >= UNDELAYED_AU {
+        return None;
+    }
+    let left = "if the client's own cost takes all the time that the threshold leaves";
+    let mut variant = Variant::of(RangeCause::Client, left.to_string(), sizing);
+    let asked = &mut variant.sizing.asked;
+    asked.host_rate = Some(sizing.host_rate().map_or(HostRate::Unlimited, HostRate::Most));
+    asked.client = Some(Client::None);
+    variant.sizing.workload.metric.au = UNDELAYED_AU;
+    variant.au_share = threshold / UNDELAYED_AU;
+    variant.expected = variant.au_share;
+    Some(variant)
+}
+
+fn host(sizing: &Sizing) -> Option<Variant> {
+    let usual = sizing.host_rate().filter(|_| sizing.asked.host_rate.is_none())?;
+    let rate = usual * FAST_HOST;
+    let what =
+        format!("if each host reads {}/s, as the fastest published one", ByteSize(rate as u64));
+    let mut variant = Variant::of(RangeCause::Host, what, sizing);
+    variant.sizing.asked.host_rate = Some(HostRate::Most(rate));
+    variant.expected = FAST_HOST;
+    Some(variant)
+}
+
+/// Runs in turn find the same part of the dataset in memory, which leaves the rest to storage.
+fn page_cache(sizing: &Sizing, case: &Case) -> Option<Variant> {
+    let storage = &sizing.storage.model;
+    if sizing.path().wants_direct() || storage.cache_bytes.is_some() {
+        return None;
+    }
+    let room = sizing.host_memory_bytes() as f64 * f64::from(case.hosts);
+    let kept = (room / case.size.bytes.max(1) as f64).min(MOST_KEPT);
+    if kept < LEAST_KEPT {
+        return None;
+    }
+    let what = format!(
+        "if page caches keep the {:.0} % of the dataset that hosts have room for",
+        100.0 * kept
+    );
+    let mut variant = Variant::of(RangeCause::PageCache, what, sizing);
+    variant.expected = 1.0 / (1.0 - kept);
+    variant.sizing.storage.model.speed_up(variant.expected);
+    Some(variant)
+}
+
+fn latency(sizing: &Sizing) -> Option<Variant> {
+    let device = &sizing.storage.model.device;
+    if device.latency_seconds > 0.0 {
+        return None;
+    }
+    let what = format!("if reads have a latency of {}", format_duration(FLASH_LATENCY_SECONDS));
+    let mut variant = Variant::of(RangeCause::Latency, what, sizing);
+    variant.sizing.storage.model.device.latency_seconds = FLASH_LATENCY_SECONDS;
+    Some(variant)
+}
+
+fn drives(sizing: &Sizing) -> Variant {
+    let what = format!("if drives reach {:.0} % of their figures", 100.0 * REACHED_SHARE);
+    let mut variant = Variant::of(RangeCause::Drives, what, sizing);
+    let device = &mut variant.sizing.storage.model.device;
+    device.read_bytes_per_second *= REACHED_SHARE;
+    device.reads_per_second = device.reads_per_second.map(|rate| rate * REACHED_SHARE);
+    variant.expected = REACHED_SHARE;
+    variant
+}
+
+fn read_ahead(sizing: &Sizing) -> Option<Variant> {
+    let storage = &sizing.storage.model;
+    let is_long = storage.device.latency_seconds >= LONG_LATENCY_SECONDS;
+    let bytes = match storage.link {
+        Some(_) => LOCAL_READ_AHEAD_BYTES,
+        None if is_long => NETWORK_READ_AHEAD_BYTES,
+        None => return None,
+    };
+    if storage.read_ahead_bytes.is_some() || sizing.path().wants_direct() {
+        return None;
+    }
+    let size = short_size(bytes);
+    let what = format!("if the file system reads {size} ahead (readahead={size})");
+    let mut variant = Variant::of(RangeCause::ReadAhead, what, sizing);
+    variant.sizing.storage.model.read_ahead_bytes = Some(bytes);
+    Some(variant)
+}
