@@ -14,7 +14,7 @@ const SMALL: &str = "--find-knee --path cpu --io-size 64K --file-size 4M --durat
     --threads 1,2,4,8 --queue-depth 1,2,4,8 --telemetry off";
 
 #[test]
-fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best() {
+fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best_or_a_tie() {
     let folder = folder();
     let run = gds(folder.path(), &format!("{SMALL} --format json")).assert().success();
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
@@ -25,7 +25,9 @@ fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best() {
     assert_eq!(knees.len(), 1);
     let knee = &knees[0];
     assert_eq!((&knee["requested_path"], &knee["op"]), (&"cpu".into(), &"read".into()));
-    assert!(knee["share_of_best_percent"].as_f64().unwrap() >= 98.0, "{knee}");
+    let share = knee["share_of_best_percent"].as_f64().unwrap();
+    let is_tie = !knee["alike"].as_array().unwrap().is_empty();
+    assert!(share >= if is_tie { 95.0 } else { 98.0 }, "{knee}");
     assert_eq!(knee["is_complete"], true);
     assert_eq!(knee["runs"], 3);
     assert!(knee["noise_percent"].as_f64().unwrap() >= 0.0);
@@ -120,7 +122,9 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     let tried = find["tried"].as_array().unwrap();
     for phase in ["save", "restore"] {
         let knee = &find[phase];
-        assert!(knee["share_of_best_percent"].as_f64().unwrap() >= 98.0, "{knee}");
+        let share = knee["share_of_best_percent"].as_f64().unwrap();
+        let is_tie = !knee["alike"].as_array().unwrap().is_empty();
+        assert!(share >= if is_tie { 95.0 } else { 98.0 }, "{knee}");
         assert!(knee["streams"].as_u64() <= knee["best_streams"].as_u64(), "{knee}");
         let at_knee = tried.iter().filter(|run| run["streams"] == knee["streams"]);
         let rates = format!("{phase}_gib_per_second");

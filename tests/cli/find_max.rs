@@ -23,6 +23,7 @@ fn the_answer_is_between_meeting_and_missing_counts() {
     let words = format!("{SMALL} {SEVEN} --format json");
     let run = train(folder.path(), &words).assert().success();
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("the search takes about "), "{said}");
     assert!(said.contains("to see what storage delivers"), "{said}");
     assert!(said.contains("probe: ") && said.contains("a full run of "), "{said}");
     let report: Value = serde_json::from_str(&stdout(run)).unwrap();
@@ -43,6 +44,18 @@ fn the_answer_is_between_meeting_and_missing_counts() {
         of_count.filter(|run| run["run"] == "full").count()
     };
     assert!(full(largest) > 0 && full(largest + 1) > 0, "{find}");
+}
+
+#[test]
+fn the_time_of_a_search_is_known_before_it_begins() {
+    let folder = folder();
+    let words = format!("{SMALL} metric.au=0.2 --dry-run");
+    let page = stdout(train(folder.path(), &words).assert().success());
+    assert!(page.contains("a read of 2.0 s, probes of "), "{page}");
+    assert!(page.contains("2 full runs of at most "), "{page}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is generated or saved");
+    let page = stdout(train(folder.path(), &format!("{words} --confirm 0")).assert().success());
+    assert!(page.contains("no full runs (--confirm 0)"), "{page}");
 }
 
 #[test]
@@ -137,7 +150,6 @@ fn options_incompatible_with_a_search_are_refused() {
     let folder = folder();
     for (words, told) in [
         ("unet3d --find-max -n 4", "--accelerators"),
-        ("unet3d --find-max --dry-run", "--dry-run"),
         ("unet3d --confirm 2", "--find-max"),
         ("unet3d --find-max --compute-time 0s --storage null", "no compute is emulated"),
     ] {

@@ -1,9 +1,11 @@
-//! The search for a knee: the least costly setting that comes within 2 % of the best.
+//! The search for a knee: the least costly setting that is not significantly more than 2 % below
+//! the best.
 //!
 //! Settings lie on lines, ascending in cost. The search walks up each line in doublings until two
-//! in a row gain nothing, then bisects between a setting that reaches the best rate and one that
-//! does not, then repeats the settings that decide the answer. Its only state is the measurements,
-//! so it continues from a saved report as if it had never stopped.
+//! in a row gain nothing, and repeats one that falls before it counts. Then it bisects between a
+//! setting that reaches the best rate and one that does not, and repeats the settings that decide
+//! the answer. Its only state is the measurements, so it continues from a saved report as if it had
+//! never stopped.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,8 @@ pub const WITHIN: f64 = 0.02;
 /// This many steps in a row that gain less than [`WITHIN`] end a walk: a single one may be bad
 /// luck.
 const PATIENCE: usize = 2;
+/// Noise explains no more than this below the best: the least difference that matters to comparisons.
+const MOST_BELOW: f64 = 0.05;
 /// Two settings differ if they lie this many standard errors apart.
 const APART: f64 = 2.0;
 
@@ -74,13 +78,14 @@ pub struct Search {
 /// The answer so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// The least costly setting within [`WITHIN`] of the best.
+    /// The least costly setting that is not significantly more than [`WITHIN`] below the best.
     pub knee: Place,
     /// The best setting.
     pub best: Place,
     /// Standard deviation of repetitions in percent of their mean; `None` if nothing was repeated.
     pub noise_percent: Option<f64>,
-    /// Cheaper settings whose rate is lower by no more than noise explains, cheapest first.
+    /// More costly settings that noise does not distinguish from it, cheapest first: up to the one
+    /// that is within [`WITHIN`] of the best by its mean.
     pub alike: Vec<Place>,
     /// Whether the best is the last setting available and the rate was still rising there.
     pub is_lower_bound: bool,
@@ -116,14 +121,16 @@ impl Search {
         settings.min(first + further + narrowing) + repeated
     }
 
-    /// Walks up the lines using only first runs, and only settings the walk itself visited, so that
-    /// neither repetitions nor later measurements change its course. `Ok` is the number of lines
+    /// Walks up the lines using only first runs (and the second of settings that fall), and only
+    /// settings the walk itself visited, so that neither repetitions nor later measurements change its
+    /// course. `Ok` is the number of lines
     /// walked.
     fn walk(&self) -> Result<usize, Place> {
         let mut walked: Vec<(u64, f64)> = Vec::new();
         let (mut best, mut idle, mut from_cost) = (0.0, 0, 0);
         for (line, settings) in self.lines.iter().enumerate() {
-            let came_by = walk_line(settings, from_cost).map_err(|index| (line, index))?;
+            let came_by =
+                walk_line(settings, from_cost, self.repeat).map_err(|index| (line, index))?;
             let top = came_by.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
             walked.extend(came_by);
             idle = if gains(top, best) { 0 } else { idle + 1 };
@@ -141,10 +148,9 @@ impl Search {
 
     /// An untried setting between one that reaches the best and a cheaper one that does not.
     fn narrow(&self, lines: usize) -> Option<Place> {
-        let found = self.knee_and_best()?;
-        let cheapest = self.at(found.0).cost;
-        let enough = self.rate(found.1) * (1.0 - WITHIN);
-        let reaches = |s: &Setting| s.mean().is_some_and(|rate| rate >= enough);
+        let (knee, best) = self.knee_and_best()?;
+        let (cheapest, noise) = (self.at(knee).cost, self.noise());
+        let reaches = |s: &Setting| !s.rates.is_empty() && self.is_enough(s, best, noise);
         (self.lines.iter().take(lines).enumerate()).find_map(|(line, settings)| {
             let high = settings.iter().position(reaches)?;
             let end = high.min(settings.partition_point(|s| s.cost < cheapest));
@@ -176,16 +182,15 @@ impl Search {
     pub fn found(&self) -> Option<Found> {
         let (knee, best) = self.knee_and_best()?;
         let noise = self.noise();
-        let enough = self.rate(best) * (1.0 - WITHIN);
+        let cost = |place: &Place| self.at(*place).cost;
+        let by_mean = self.measured().filter(|place| self.is_enough(self.at(*place), best, None));
+        let certain = by_mean.map(|place| cost(&place)).min().unwrap_or(0);
+        let tied = cost(&knee) + 1..=certain;
         let alike = |place: &Place| {
-            let setting = self.at(*place);
-            let runs = |s: &Setting| s.rates.len().max(1) as f64;
-            let error = (1.0 / runs(setting) + 1.0 / runs(self.at(best))).sqrt();
-            let explained = noise.unwrap_or(0.0) * self.rate(best) * error * APART;
-            setting.cost < self.at(knee).cost && enough - self.rate(*place) <= explained
+            tied.contains(&cost(place)) && self.is_enough(self.at(*place), best, noise)
         };
         let mut alike: Vec<Place> = self.measured().filter(alike).collect();
-        alike.sort_by_key(|place| self.at(*place).cost);
+        alike.sort_by_key(cost);
         Some(Found {
             knee,
             best,
@@ -193,6 +198,16 @@ impl Search {
             alike,
             is_lower_bound: self.still_gains_at(best),
         })
+    }
+
+    /// Whether a setting is within [`WITHIN`] of the best, or misses that by no more than `noise`
+    /// explains, up to [`MOST_BELOW`] the best.
+    fn is_enough(&self, setting: &Setting, best: Place, noise: Option<f64>) -> bool {
+        let runs = |s: &Setting| s.rates.len().max(1) as f64;
+        let error = (1.0 / runs(setting) + 1.0 / runs(self.at(best))).sqrt();
+        let explained = noise.unwrap_or(0.0) * error * APART;
+        let below = (WITHIN + explained).min(MOST_BELOW);
+        setting.mean().unwrap_or(0.0) >= self.rate(best) * (1.0 - below)
     }
 
     /// Whether `best` is the last of its line or on the last line, and gains on all before it.
@@ -231,8 +246,8 @@ impl Search {
     fn knee_and_best(&self) -> Option<(Place, Place)> {
         let by_rate = |a: &Place, b: &Place| self.rate(*a).total_cmp(&self.rate(*b));
         let best = self.measured().max_by(by_rate)?;
-        let enough = self.rate(best) * (1.0 - WITHIN);
-        let reaching = self.measured().filter(|place| self.rate(*place) >= enough);
+        let noise = self.noise();
+        let reaching = self.measured().filter(|place| self.is_enough(self.at(*place), best, noise));
         // Among settings of equal cost, the first, which is on the earliest line.
         let knee = reaching.min_by_key(|place| self.at(*place).cost)?;
         Some((knee, best))
@@ -261,14 +276,29 @@ fn gains(rate: f64, best: f64) -> bool {
     rate > best * (1.0 + WITHIN)
 }
 
-/// Walks up a line from the setting that costs `from_cost` or less. Returns the costs and first
-/// rates visited, or the setting that has to run first.
-fn walk_line(settings: &[Setting], from_cost: u64) -> Result<Vec<(u64, f64)>, usize> {
+/// Whether `rate` is below `best` by enough to count.
+fn falls(rate: f64, best: f64) -> bool {
+    rate < best * (1.0 - WITHIN)
+}
+
+/// Walks up a line from the setting that costs `from_cost` or less. Returns the costs and rates
+/// visited, or the setting that has to run first. With repetitions, a setting that falls runs twice,
+/// and its better run counts.
+fn walk_line(
+    settings: &[Setting],
+    from_cost: u64,
+    repeat: usize,
+) -> Result<Vec<(u64, f64)>, usize> {
     let first = settings.partition_point(|s| s.cost <= from_cost).max(1) - 1;
     let (mut at, mut best, mut idle) = (first, 0.0, 0);
     let mut walked = Vec::new();
     while let Some(setting) = settings.get(at) {
         let rate = match setting.rates.first() {
+            Some(rate) if falls(*rate, best) && repeat > 1 => match setting.rates.get(1) {
+                Some(second) => rate.max(*second),
+                None if setting.runs < 2 => return Err(at),
+                None => *rate,
+            },
             Some(rate) => *rate,
             None if setting.runs == 0 => return Err(at),
             None => break,

@@ -59,6 +59,45 @@ fn one_bad_measurement_does_not_end_a_search() {
 }
 
 #[test]
+fn a_setting_that_falls_is_repeated_before_it_ends_a_walk() {
+    // The first runs at 4 and 8 were disturbed.
+    let rate = |_, cost: u64, run| match (cost, run) {
+        (4 | 8, 0) => Some(1.5),
+        _ => Some(cost.min(32) as f64),
+    };
+    let (found, _) = search(&[&DEPTHS], 3, rate);
+    assert_eq!(found.at((0, 3)).runs, 2, "{found:?}");
+    assert!(found.found().unwrap().best.1 >= 9, "{found:?}");
+}
+
+#[test]
+fn noise_does_not_make_a_far_setting_enough() {
+    // A quarter of the best, and repetitions that differ by 70 %.
+    let rate = |_, cost: u64, run| Some(cost.min(16) as f64 * [0.3, 1.0, 1.7][run % 3]);
+    let (found, _) = search(&[&DEPTHS], 3, rate);
+    let answer = found.found().unwrap();
+    assert!(found.rate(answer.knee) >= 0.95 * found.rate(answer.best), "{answer:?}");
+    assert!(answer.noise_percent.unwrap() > 50.0, "{answer:?}");
+}
+
+#[test]
+fn repeated_searches_of_noisy_storage_agree() {
+    // Storage that is flat from 16 on, with noise of 1.5 %, searched 200 times.
+    let mut knees = Vec::new();
+    for seed in 0..200u64 {
+        let (found, _) = search(&[&DEPTHS], 3, |_, cost, run| {
+            let mixed = (seed << 32 | cost << 8 | run as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let drawn = (mixed >> 40) as f64 / f64::from(1u32 << 24);
+            Some(100.0 * (cost.min(16) as f64 / 16.0) * (1.0 + 0.052 * (drawn - 0.5)))
+        });
+        knees.push(knee_cost(&found));
+    }
+    let right = knees.iter().filter(|knee| **knee == 16).count();
+    assert!(right >= 190, "{knees:?}");
+}
+
+#[test]
 fn a_gain_at_the_last_setting_is_a_lower_bound() {
     let (found, _) = search(&[&DEPTHS], 1, |_, cost, _| Some(cost as f64));
     assert!(found.found().unwrap().is_lower_bound);
@@ -94,11 +133,11 @@ fn settings_within_the_noise_are_not_distinguished() {
     };
     let (found, _) = search(&[&DEPTHS], 3, rate);
     let answer = found.found().unwrap();
-    assert_eq!(knee_cost(&found), 24);
+    assert_eq!(knee_cost(&found), 16);
     assert!((1.5..2.5).contains(&answer.noise_percent.unwrap()));
     let alike: Vec<u64> = answer.alike.iter().map(|place| found.at(*place).cost).collect();
-    assert_eq!(alike, [16]);
-    for place in [answer.knee, answer.best, answer.alike[0]] {
+    assert_eq!(alike, [24]);
+    for place in [answer.knee, answer.best] {
         assert_eq!(found.at(place).runs, 3);
     }
 }

@@ -407,8 +407,8 @@ pub struct Knee {
     pub best: KneePoint,
     /// Standard deviation of repetitions in percent of their mean; `null` without repetitions.
     pub noise_percent: Option<f64>,
-    /// Settings with fewer transfers in flight that the noise cannot distinguish from one that
-    /// reaches the best.
+    /// Settings with more transfers in flight that noise does not distinguish from the knee, up to
+    /// the one that is within 2 % of the best by its mean.
     pub alike: Vec<KneePoint>,
     /// Whether bandwidth was still growing at the end of the tested range.
     pub is_lower_bound: bool,

@@ -16,9 +16,14 @@ pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String 
             let knee = knee.as_ref()?;
             let streams = counted(u64::from(knee.streams), "stream");
             let rate = knee.gib_per_second;
+            let ties: Vec<String> = knee.alike.iter().map(u32::to_string).collect();
+            let ties = match ties.as_slice() {
+                [] => String::new(),
+                ties => format!(", a tie with {}", ties.join(" and ")),
+            };
             let bound =
                 if knee.is_lower_bound { ", and more than was tried may reach more" } else { "" };
-            Some(format!("{streams} per rank for {what}, {rate:.3} GiB/s{bound}"))
+            Some(format!("{streams} per rank for {what}, {rate:.3} GiB/s{ties}{bound}"))
         })
         .collect();
     let answer = if known.is_empty() {
@@ -59,10 +64,6 @@ fn in_words(find: &FindStreams, knee: &StreamKnee) -> String {
     }
     if let Some(noise) = knee.noise_percent {
         words.push_str(&format!("; repetitions differ by {noise:.1} %"));
-    }
-    if !knee.alike.is_empty() {
-        let alike: Vec<String> = knee.alike.iter().map(u32::to_string).collect();
-        words.push_str(&format!(", so {} cannot be distinguished from it", alike.join(", ")));
     }
     if knee.is_lower_bound {
         let most = find.tried.iter().map(|run| run.streams).max();

@@ -37,10 +37,19 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
             "{what}: {most} GiB/s by {best}{so_far}, and more than was tried may reach more"
         ),
         (false, true) => format!("{what}: {at} reach the best, {rate} GiB/s{so_far}"),
-        (false, false) => format!(
+        (false, false) if knee.alike.is_empty() => format!(
             "{what}: {at} are enough for {rate} GiB/s{so_far}, within {percent} % of the best \
              ({most} GiB/s by {best})"
         ),
+        (false, false) => {
+            let ties: Vec<String> = knee.alike.iter().map(setting).collect();
+            format!(
+                "{what}: {at} are enough for {rate} GiB/s{so_far}, a tie with {} (best: {most} GiB/s by \
+                 {best}; repetitions differ by {:.1} %)",
+                ties.join(" and "),
+                knee.noise_percent.unwrap_or(0.0)
+            )
+        }
     }
 }
 
@@ -144,13 +153,6 @@ fn remarks(knee: &Knee) -> Vec<String> {
     }
     match knee.noise_percent {
         None => remarks.push("nothing was repeated, so noise is unknown".to_string()),
-        Some(noise) if !knee.alike.is_empty() => {
-            let alike: Vec<String> = knee.alike.iter().map(setting).collect();
-            remarks.push(format!(
-                "repetitions differ by {noise:.1} %: {} cannot be distinguished from the knee",
-                alike.join("; ")
-            ));
-        }
         Some(noise) => remarks.push(format!("repetitions differ by {noise:.1} %")),
     }
     remarks

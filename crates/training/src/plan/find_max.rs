@@ -2,9 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::probe::CONFIDENCE_PERCENT;
+use super::probe::{CONFIDENCE_PERCENT, LEAST_SECONDS, LEAST_STEPS, MOST_OF_A_RUN};
 use super::search::{RunKind, Search, Trial};
+use crate::plan::train_plan::TrainPlan;
 use crate::report::{Bound, Measures};
+use stormlp_core::units::{counted, format_duration};
+
+/// Full runs at each end of the answer by default.
+pub const DEFAULT_CONFIRM_RUNS: u32 = 1;
+/// Duration of the initial read that estimates the storage bandwidth.
+pub const READ_SECONDS: f64 = 2.0;
+/// A good estimate takes this many probes, and usual searches at most that many.
+const FEWEST_PROBES: f64 = 2.0;
+const USUAL_PROBES: f64 = 8.0;
 
 /// Above this AU throughput is not the limit, so it gives no estimate for larger counts.
 const UNLIMITED_PERCENT: f64 = 97.0;
@@ -140,6 +150,37 @@ impl FindMax {
             search_seconds: 0.0,
             tried: Vec::new(),
         }
+    }
+
+    /// How long a search takes, before anything is measured: `one` is the plan of one accelerator,
+    /// which has the most steps.
+    pub fn outlook(one: &TrainPlan, confirm_runs: u32) -> String {
+        let threshold = (one.metric.threshold_percent / 100.0).max(0.1);
+        let step = one.compute.mean_seconds() / threshold;
+        let of_steps = |steps: f64| (step * steps).max(LEAST_SECONDS);
+        let steps = one.steps_per_epoch as f64;
+        let short = of_steps(steps.min(LEAST_STEPS as f64));
+        let of_run = steps * f64::from(one.epochs) * f64::from(one.runs);
+        let long = of_steps(steps.min(of_run * MOST_OF_A_RUN));
+        let full = one.compute_seconds() * f64::from(one.runs) / threshold;
+        let runs = 2 * confirm_runs;
+        let least = READ_SECONDS + FEWEST_PROBES * short;
+        let most = READ_SECONDS + USUAL_PROBES * long + f64::from(runs) * full;
+        let runs = match runs {
+            0 => "no full runs (--confirm 0)".to_string(),
+            runs => format!(
+                "{} of at most {} each (--confirm 0 leaves them out)",
+                counted(u64::from(runs), "full run"),
+                format_duration(full)
+            ),
+        };
+        format!(
+            "{} to {}: a read of {}, probes of {} or more each, and {runs}",
+            format_duration(least),
+            format_duration(most),
+            format_duration(READ_SECONDS),
+            format_duration(short),
+        )
     }
 
     /// Updates the result from the state of `search`.

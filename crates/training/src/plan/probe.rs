@@ -17,9 +17,9 @@ use stormlp_core::stats::{Shift, UncertainMean, mean, population_deviation};
 /// Probability in percent that a certain verdict is correct.
 pub const CONFIDENCE_PERCENT: f64 = 99.0;
 /// Fewer steps do not show how much steps vary.
-const LEAST_STEPS: usize = 8;
+pub(super) const LEAST_STEPS: usize = 8;
 /// Minimum duration: disturbances on a host last longer than a few short steps.
-const LEAST_SECONDS: f64 = 1.0;
+pub(super) const LEAST_SECONDS: f64 = 1.0;
 /// Approximate number of batches that the steps are divided into.
 const BATCHES: usize = 32;
 /// Minimum independent samples for a verdict.
@@ -30,7 +30,7 @@ const GRAIN: f64 = 1e-6;
 /// much as storage.
 const MUCH_AHEAD: f64 = 0.1;
 /// Maximum length of a probe as a share of the steps of a full run.
-const MOST_OF_A_RUN: f64 = 0.25;
+pub(super) const MOST_OF_A_RUN: f64 = 0.25;
 
 /// The end of one step across all accelerators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -267,7 +267,7 @@ pub struct TrainRequest {
     /// Find the largest number of accelerators that meets the workload's threshold; drops files
     /// from the page cache before each run
     #[cfg_attr(feature = "cli", arg(long,
-        conflicts_with_all = ["accelerators", "closed", "mlperf_output", "dry_run"],
+        conflicts_with_all = ["accelerators", "closed", "mlperf_output"],
         help_heading = "How many accelerators"))]
     pub find_max: bool,
 

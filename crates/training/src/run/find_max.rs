@@ -25,7 +25,9 @@ use super::data::ToMake;
 use super::start::{Prepared, lock};
 use super::training::{self, Course};
 use crate::plan::distribution::Distribution;
-use crate::plan::find_max::{FindMax, Limit, StorageEstimate, Tried};
+use crate::plan::find_max::{
+    DEFAULT_CONFIRM_RUNS, FindMax, Limit, READ_SECONDS, StorageEstimate, Tried,
+};
 use crate::plan::metrics;
 use crate::plan::probe::{Enough, Judge};
 use crate::plan::request::TrainRequest;
@@ -38,8 +40,6 @@ use crate::report::outcome::kept;
 
 pub use resume::SavedSearch;
 
-/// Duration of the initial read that estimates the storage bandwidth.
-const READ_SECONDS: f64 = 2.0;
 /// Concurrent reads during it.
 const READS: usize = 16;
 /// Upper limit of the search.
@@ -76,7 +76,7 @@ impl<'a> AcceleratorFinder<'a> {
     /// there is.
     pub fn new(as_asked: Workload, one: Prepared, head: Head, session: &'a Session) -> Self {
         let Prepared { workload, facts, data, plan, .. } = one;
-        let confirm = plan.request.confirm.unwrap_or(1);
+        let confirm = plan.request.confirm.unwrap_or(DEFAULT_CONFIRM_RUNS);
         let mut warnings = data.warnings;
         warnings.extend(session.storage.warnings());
         Self {
@@ -120,6 +120,10 @@ impl AcceleratorFinder<'_> {
         }
         if self.first.transport.path.needs_cufile() {
             savers.prepare_cufile(self.request.require_gds);
+        }
+        if self.find.tried.is_empty() {
+            let outlook = FindMax::outlook(&self.first, self.find.confirm_runs);
+            self.say(format_args!("the search takes about {outlook}"));
         }
         if let Some(dataset) = &self.to_make {
             self.inventory = dataset.make(&self.inventory, self.session)?;

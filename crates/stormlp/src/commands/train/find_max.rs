@@ -8,6 +8,7 @@ use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
+use stormlp_training::plan::find_max::{DEFAULT_CONFIRM_RUNS, FindMax};
 use stormlp_training::run::find_max::{AcceleratorFinder, SavedSearch};
 use stormlp_training::run::start::Asked;
 
@@ -31,6 +32,15 @@ pub(super) fn run(
     let one = asked.prepare(|_| Vec::new(), party, session)?;
     if one.plan.compute.mean_seconds() <= 0.0 {
         return Err(Failure::usage("--find-max has no AU to search by: no compute is emulated"));
+    }
+    if args.dry_run {
+        let confirm = one.plan.request.confirm.unwrap_or(DEFAULT_CONFIRM_RUNS);
+        return super::print_plan(&args, &one, session, |document| {
+            let outlook = FindMax::outlook(&one.plan, confirm);
+            document
+                .facts
+                .add("search", format!("from 1 accelerator, as above; takes about {outlook}"));
+        });
     }
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = args.request.resume.as_deref().map(read).transpose()?;

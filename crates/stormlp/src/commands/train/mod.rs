@@ -22,7 +22,7 @@ use stormlp_training::run::{Course, SoFar, Unit};
 use stormlp_transfer::probe;
 use stormlp_transfer::surroundings::Surroundings;
 
-use stormlp_show::document::Columns;
+use stormlp_show::document::{Columns, Document};
 
 use self::kept::Kept;
 use super::deliver::{self, Delivery, OutputArgs};
@@ -101,7 +101,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return Ok(());
     };
     if args.dry_run {
-        return if session.group.leads() { print_plan(&args, &prepared, session) } else { Ok(()) };
+        let leads = session.group.leads();
+        return if leads { print_plan(&args, &prepared, session, |_| ()) } else { Ok(()) };
     }
     let folder = prepared.plan.data.folder.as_ref().map(Location::folder);
     if let Some(folder) = folder {
@@ -118,8 +119,13 @@ fn asked(args: &Args, session: &Session) -> Result<Asked, Failure> {
     Asked::of(workload, request, session)
 }
 
-/// Prints the plan instead of running it.
-fn print_plan(args: &Args, prepared: &Prepared, session: &Session) -> Result<(), Failure> {
+/// Prints the plan instead of running it, with what `more` adds.
+fn print_plan(
+    args: &Args,
+    prepared: &Prepared,
+    session: &Session,
+    more: impl FnOnce(&mut Document),
+) -> Result<(), Failure> {
     if let Some(dataset) = &prepared.data.to_make {
         dataset.announce("a run would first make", session);
     }
@@ -127,6 +133,7 @@ fn print_plan(args: &Args, prepared: &Prepared, session: &Session) -> Result<(),
     args.output.print_plan(plan, plan.request.closed, |plan| {
         let mut document = stormlp_training::show::plan(plan);
         document.warn(&prepared.warnings);
+        more(&mut document);
         document
     })
 }
