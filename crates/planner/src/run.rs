@@ -102,7 +102,7 @@ pub fn answer(
         sizing,
         stop,
         look,
-        trial: TRIAL,
+        trial: Extent::Rough,
         done: Cell::new(0),
         stage: Cell::default(),
         known: BTreeMap::new(),

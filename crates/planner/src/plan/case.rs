@@ -193,7 +193,9 @@ impl Sizing {
                 let storage = &self.storage.model;
                 // What was published is of local drives behind the page cache.
                 let is_other = storage.link.is_some() || storage.surface.is_some();
-                (!self.knows_client() && !self.path().wants_direct() && !is_other)
+                // Who states what a host carries has one in mind that does.
+                let is_stated = self.knows_client() || self.asked.accelerators_per_host.is_some();
+                (!is_stated && !self.path().wants_direct() && !is_other)
                     .then_some(PUBLISHED_HOST_RATE)
             }
         }

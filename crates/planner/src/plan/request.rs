@@ -90,7 +90,8 @@ pub struct SizingRequest {
 
     /// Most bytes per second that a host reads through its page cache, such as 30GB/s, or none
     /// [default: 20GiB/s, about what published hosts with local drives and the official client
-    /// read; none with link=, --client none, a host cost, or a path that bypasses the page cache]
+    /// read; none with link=, --accelerators-per-host, --client none, a host cost, or a path that
+    /// bypasses the page cache]
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", value_parser = parse_host_rate,
         help_heading = "Hosts"))]
     pub host_rate: Option<HostRate>,

@@ -28,6 +28,15 @@ fn prediction() -> Prediction {
     }
 }
 
+fn with_page_cache() -> OtherAnswer {
+    OtherAnswer {
+        cause: RangeCause::PageCache,
+        assumption: "if page caches keep 20 %".to_string(),
+        largest_accelerators: 6,
+        au_percent: 100.0,
+    }
+}
+
 fn answer() -> SizingAnswer {
     let at = |accelerators, au_percent| AtCount {
         accelerators,
@@ -51,12 +60,7 @@ fn answer() -> SizingAnswer {
         largest_accelerators: 5,
         largest_accelerators_range: [4, 6],
         au_percent_range: [83.2, 100.0],
-        range_causes: vec![OtherAnswer {
-            cause: RangeCause::PageCache,
-            assumption: "if page caches keep 20 %".to_string(),
-            largest_accelerators: 6,
-            au_percent: 100.0,
-        }],
+        range_causes: vec![with_page_cache()],
         storage_alone_accelerators: 5,
         is_lower_bound: false,
         limited_by: LimitedBy::Storage,
