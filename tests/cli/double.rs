@@ -81,7 +81,7 @@ fn a_checkpoint_that_fell_back_reports_it_opens_the_driver_once_and_keeps_its_lo
     assert!(said.contains("gds was requested: cuFile's POSIX compatibility mode"), "{said}");
     let (report, log) = left(folder.path());
     assert!(kinds(&report).contains(&"path_fell_back"), "{:?}", kinds(&report));
-    assert_eq!(log, "driver open\n", "opened once for two saves and two restores");
+    assert_eq!(log, "driver open, GPUs: 1\n", "opened once for two saves and two restores");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn training_that_fell_back_reports_it_and_fails_with_require_gds() {
     command.assert().success();
     let (report, log) = left(folder.path());
     assert!(kinds(&report).contains(&"path_fell_back"), "{:?}", kinds(&report));
-    assert_eq!(log, "driver open\n");
+    assert_eq!(log, "driver open, GPUs: 1\n");
     assert_eq!(report["plan"]["transport"]["wait"], "spin");
     fs::remove_dir_all(folder.path().join("stormlp-results")).unwrap();
     let mut command = train_by_gds(folder.path(), "--require-gds");

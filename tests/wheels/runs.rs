@@ -56,7 +56,7 @@ pub(crate) fn refused(scene: &Scene, library: &Path, folder: &Path) -> Verdict {
     }
 }
 
-pub(crate) const RUNS: [Run; 5] = [
+pub(crate) const RUNS: [Run; 7] = [
     Run {
         name: "gds",
         words: "gds --path gds --device cuda:0 --threads 8 --io-size 64K --file-size 256K --passes 1",
@@ -76,21 +76,29 @@ pub(crate) const RUNS: [Run; 5] = [
                 --compute-time 1ms --params dataset.record_length_bytes=150000 \
                 dataset.record_length_bytes_stdev=20000 metric.au=0.001",
         has_gpu: true,
-        is_whole: |report| {
-            report["epochs"].as_array().is_some_and(|all| all.len() == 1)
-                && report["bytes_read"].as_u64() > Some(28 * 100_000)
-        },
+        is_whole: has_trained,
+    },
+    Run {
+        name: "train by batches",
+        words: "train unet3d --path gds-batch --device cuda:0 --threads 8 --files 28 --epochs 1 \
+                --compute-time 1ms --params dataset.record_length_bytes=150000 \
+                dataset.record_length_bytes_stdev=20000 metric.au=0.001",
+        has_gpu: true,
+        is_whole: has_trained,
     },
     Run {
         name: "checkpoint",
         words: "checkpoint tiny.yaml --path gds --device cuda:0 --ranks 8 --scale 1 --writes 1 \
                 --reads 1 --pause 0",
         has_gpu: true,
-        is_whole: |report| {
-            let total = &report["plan"]["total_bytes"];
-            let moved = |phase: &str| &report[phase][0]["bytes"];
-            total.is_u64() && moved("saves") == total && moved("restores") == total
-        },
+        is_whole: has_restored,
+    },
+    Run {
+        name: "checkpoint by streams",
+        words: "checkpoint tiny.yaml --path gds-async --device cuda:0 --ranks 8 --scale 1 \
+                --writes 1 --reads 1 --pause 0",
+        has_gpu: true,
+        is_whole: has_restored,
     },
     Run {
         name: "gds in host memory",
@@ -105,6 +113,19 @@ pub(crate) const RUNS: [Run; 5] = [
 fn has_read_all(report: &Value) -> bool {
     let cell = &report["cells"][0];
     cell["status"] == "ok" && cell["bytes"] == 8 * 256 * 1024
+}
+
+/// An epoch over 28 files.
+fn has_trained(report: &Value) -> bool {
+    report["epochs"].as_array().is_some_and(|all| all.len() == 1)
+        && report["bytes_read"].as_u64() > Some(28 * 100_000)
+}
+
+/// One checkpoint, saved and restored.
+fn has_restored(report: &Value) -> bool {
+    let total = &report["plan"]["total_bytes"];
+    let moved = |phase: &str| &report[phase][0]["bytes"];
+    total.is_u64() && moved("saves") == total && moved("restores") == total
 }
 
 /// How a run ended.

@@ -227,6 +227,26 @@ pub fn engine_at(
     }
 }
 
+/// Whether transfers on `path` are blocking calls: a thread has one in flight, whatever its depth.
+pub fn blocks(path: PathKind, engine: EngineKind) -> bool {
+    path == PathKind::Gds || (path.has_engine() && engine == EngineKind::Psync)
+}
+
+/// The most transfers of a thread, out of `threads`, that cuFile takes on `path` without failing or
+/// hanging; `None` if it sets no limit.
+pub fn most_in_cufile(path: PathKind, threads: usize, host: &HostFacts) -> Option<usize> {
+    let limits = host.cufile_limits.as_ref()?;
+    let most = match path {
+        PathKind::GdsAsync => limits.stream_transfers,
+        // In compatibility mode every entry holds one of few buffers until its batch ends.
+        PathKind::GdsBatch | PathKind::GdsBatchStream if !limits.has_direct_route => {
+            limits.posix_pool.iter().map(|(_, count)| *count).min()?
+        }
+        _ => return None,
+    };
+    Some((most as usize / threads.max(1)).max(1))
+}
+
 /// The default submission batch for `depth` transfers in flight. Through the page cache the kernel
 /// works while it is handed requests, so half of them are submitted at once; a device works
 /// asynchronously and idles less with smaller batches.

@@ -334,6 +334,9 @@ pub struct StepLatency {
     pub compute_overshoot_us: Option<LatencyUs>,
     /// From the start of a read to its last byte, including evaluations and loader starts.
     pub read_us: Option<LatencyUs>,
+    /// Registration of a file with cuFile, which `read_us` does not contain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration_us: Option<LatencyUs>,
 }
 
 /// One accelerator's part of an epoch.

@@ -123,7 +123,8 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "POLICY", help_heading = "Transfers"))]
     pub fsync: Option<FsyncPolicy>,
 
-    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds
+    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch,
+    /// gds-batch-stream
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Transfers",
         default_value = "buffered", value_parser = path))]
     pub path: PathKind,
@@ -135,12 +136,11 @@ pub struct CheckpointRequest {
     )]
     pub engine: EngineChoice,
 
-    /// Accelerator for page-cache, cpu-gpu and gds: cuda:0, or host [default: the first GPU, else
-    /// host]
+    /// Accelerator for the paths to one: cuda:0, or host [default: the first GPU, else host]
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", help_heading = "Transfers"))]
     pub device: Option<DeviceId>,
 
-    /// Fail if path gds falls back to another path
+    /// Fail if a path of cuFile falls back to another path
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Transfers"))]
     pub require_gds: bool,
 
@@ -206,13 +206,19 @@ const LAST: usize = 99;
 /// Parses one of the paths that checkpoints support.
 #[cfg(feature = "cli")]
 fn path(text: &str) -> Result<PathKind, String> {
-    let known =
-        [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache, PathKind::CpuGpu, PathKind::Gds];
-    known.into_iter().find(|path| path.name() == text).ok_or_else(|| {
-        format!(
-            "`{text}` is not a path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
-        )
-    })
+    const KNOWN: [PathKind; 8] = [
+        PathKind::Buffered,
+        PathKind::Cpu,
+        PathKind::PageCache,
+        PathKind::CpuGpu,
+        PathKind::Gds,
+        PathKind::GdsAsync,
+        PathKind::GdsBatch,
+        PathKind::GdsBatchStream,
+    ];
+    let names = || KNOWN.map(PathKind::name).join(", ");
+    (KNOWN.into_iter().find(|path| path.name() == text))
+        .ok_or_else(|| format!("`{text}` is not a path for checkpoints: use {}", names()))
 }
 
 impl CheckpointRequest {

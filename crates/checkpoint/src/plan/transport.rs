@@ -14,6 +14,8 @@ use stormlp_core::units::{ByteSize, MIB};
 const MOST_IN_FLIGHT: usize = 64;
 /// The most threads that move bytes.
 const MOST_THREADS: usize = 16;
+/// The largest blocking cuFile call.
+const LARGEST_CALL_BYTES: u64 = 16 * MIB;
 /// File descriptors per rank: one for the path, one for syncing beside it.
 const FILES_PER_RANK: u64 = 2;
 /// File descriptors for everything else.
@@ -53,16 +55,19 @@ pub(super) fn decide(
     // would hand it to a kernel thread first. So `auto` picks plain system calls there.
     let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
     let engine_of_saves = if copies { EngineKind::Psync } else { bare.engine };
-    let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk_bytes(path));
     let transport = |engine: EngineKind, streams: u32| {
         let ranks = ranks.max(1) as usize;
         let window = streams as usize;
         let wanted = ranks.saturating_mul(window);
-        let threads = threads(engine, path, cpus, wanted);
-        let queue_depth = match engine {
-            EngineKind::Psync => window,
-            _ => wanted.min(MOST_IN_FLIGHT).div_ceil(threads),
-        };
+        let blocks = transport::blocks(path, engine);
+        let threads = threads(blocks, path, cpus, wanted);
+        let depth = if blocks { window } else { wanted.min(MOST_IN_FLIGHT).div_ceil(threads) };
+        let queue_depth =
+            depth.min(transport::most_in_cufile(path, threads, host).unwrap_or(usize::MAX));
+        // A rank's thread makes one blocking call at a time, for all streams of the rank.
+        let calls = if path == PathKind::Gds { u64::from(streams) } else { 1 };
+        let usual = (default_chunk_bytes(path) * calls).min(LARGEST_CALL_BYTES);
+        let chunk_bytes = request.chunk_bytes.unwrap_or(usual);
         Transport {
             engine,
             threads,
@@ -82,13 +87,12 @@ pub(super) fn decide(
 
 /// Thread count: enough to keep every CPU copying if the CPU copies or waits, and one or two if the
 /// kernel queues.
-fn threads(engine: EngineKind, path: PathKind, cpus: usize, wanted: usize) -> usize {
+fn threads(blocks: bool, path: PathKind, cpus: usize, wanted: usize) -> usize {
     let cpus = cpus.max(1);
-    let most = match engine {
-        EngineKind::Psync if path.uses_page_cache() => cpus,
-        EngineKind::Psync => MOST_THREADS,
-        _ if path.uses_page_cache() => cpus,
-        _ => cpus.div_ceil(2),
+    let most = match path.uses_page_cache() {
+        true => cpus,
+        false if blocks => MOST_THREADS,
+        false => cpus.div_ceil(2),
     };
     wanted.clamp(1, most.min(MOST_THREADS))
 }

@@ -42,13 +42,16 @@ pub(super) fn default_transfer_bytes(path: PathKind) -> u64 {
 }
 
 /// The paths a training run can take.
-const PATHS: [PathKind; 6] = [
+const PATHS: [PathKind; 9] = [
     PathKind::Buffered,
     PathKind::Cpu,
     PathKind::PageCache,
     PathKind::CpuGpu,
     PathKind::CpuAsyncGpu,
     PathKind::Gds,
+    PathKind::GdsAsync,
+    PathKind::GdsBatch,
+    PathKind::GdsBatchStream,
 ];
 
 /// A plan and its warnings.

@@ -217,7 +217,7 @@ fn all_problems_are_reported_at_once() {
     insta::assert_snapshot!(problems, @r"
     7 problems:
       - path gds-batch is not for training
-        help: use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds or null
+        help: use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds, gds-async, gds-batch, gds-batch-stream or null
       - --accelerators is 0
         help: it must be 1 or more
       - --epochs (train.epochs) is 0

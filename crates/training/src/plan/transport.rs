@@ -23,9 +23,14 @@ const NULL_CHUNK_BYTES: u64 = 1 << 20;
 /// Chunks of one file in flight under direct I/O: a reader's single large `readv` also becomes many
 /// device requests.
 const DIRECT_WINDOW: usize = 4;
+/// A blocking call moves as much as the window of a read on the other direct paths, so that all
+/// have the same bytes in flight.
+const DIRECT_CALL_BYTES: u64 = DIRECT_WINDOW as u64 * DIRECT_CHUNK_BYTES;
+/// The most that it moves where `--threads` leaves fewer calls than reads.
+const LARGEST_CALL_BYTES: u64 = 16 << 20;
 /// Total buffer memory of a run: with everything else, 512 accelerators fit in 256 MiB.
 const POOL_BYTES: u64 = 224 << 20;
-/// Blocking paths need one thread per read in flight, up to this many.
+/// Blocking reads through the page cache need one thread each, up to this many.
 const BLOCKING_THREADS: usize = 64;
 /// Open files of a thread besides its reads and streams.
 const OTHER_FILES: usize = 8;
@@ -46,8 +51,28 @@ impl Reader<'_> {
         (self.loader.concurrent_reads() * self.accelerators as usize).max(1)
     }
 
-    /// Bytes per read on `path`.
-    fn chunk_bytes(&self, path: PathKind) -> u64 {
+    /// Bytes of nearly every read: file sizes vary, and twice their mean covers nearly all.
+    fn wanted_bytes(&self) -> u64 {
+        match self.pattern {
+            ReadPattern::Records { transfer_size } => *transfer_size,
+            _ => (2.0 * self.read_bytes) as u64,
+        }
+    }
+
+    /// Bytes of a blocking call under direct I/O, with that many `threads` or one for each read.
+    fn call_bytes(&self, threads: Option<usize>) -> u64 {
+        let in_flight = (self.reads() as u64 * DIRECT_CALL_BYTES).min(POOL_BYTES / 2);
+        let share = threads.map_or(DIRECT_CALL_BYTES, |threads| in_flight / threads as u64);
+        let most = share.clamp(DIRECT_CALL_BYTES, LARGEST_CALL_BYTES);
+        let bytes = self.wanted_bytes().clamp(DIRECT_CHUNK_BYTES, most);
+        bytes / DIRECT_CHUNK_BYTES * DIRECT_CHUNK_BYTES
+    }
+
+    /// Bytes per transfer on `path`.
+    fn chunk_bytes(&self, path: PathKind, engine: EngineKind, threads: Option<usize>) -> u64 {
+        if path.wants_direct() && transport::blocks(path, engine) {
+            return self.call_bytes(threads);
+        }
         if path.wants_direct() {
             return DIRECT_CHUNK_BYTES;
         }
@@ -57,19 +82,17 @@ impl Reader<'_> {
         if !path.uses_page_cache() || !self.pattern.is_one_read() {
             return CACHED_CHUNK_BYTES;
         }
-        // File sizes vary; twice the mean covers nearly all of them.
-        let wanted = (2.0 * self.read_bytes) as u64;
         let share = POOL_BYTES / (self.reads() * buffers_of_slot(path)) as u64;
         let most = ONE_READ_BYTES.min(share).max(CACHED_CHUNK_BYTES);
-        let bytes = wanted.clamp(CACHED_CHUNK_BYTES, most);
+        let bytes = self.wanted_bytes().clamp(CACHED_CHUNK_BYTES, most);
         bytes / ONE_READ_STEP_BYTES * ONE_READ_STEP_BYTES
     }
 }
 
-/// Buffers per transfer on `path`, in host and accelerator memory together.
+/// Buffers that each transfer in flight on `path` is charged for. cuFile has no bounce buffer, but
+/// gets no more bytes in flight for that than paths that have one.
 fn buffers_of_slot(path: PathKind) -> usize {
-    let (host, accelerator) = buffers_needed(path, 1);
-    (host + accelerator).max(1)
+    if path.ends_in_accelerator() { 2 } else { 1 }
 }
 
 /// Chooses the transport of `reader` on `path`, and reports what this host cannot do.
@@ -90,8 +113,11 @@ pub(super) fn decide(
     let bare = transport::decide(asked, host, problems);
     let cpus = bare.placement.cpu_count(host);
     let threads = request.threads.map(|threads| threads.max(1) as usize);
-    let chunk_bytes = reader.chunk_bytes(path);
-    let sizes = CrewSizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, cpus);
+    let chunk_bytes = reader.chunk_bytes(path, bare.engine, threads);
+    let mut sizes = CrewSizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, cpus);
+    if let Some(most) = transport::most_in_cufile(path, sizes.threads, host) {
+        sizes.queue_depth = sizes.queue_depth.min(most);
+    }
     // A thread attaches its streams in addition to the files it reads whole.
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
     let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
@@ -139,9 +165,11 @@ impl CrewSizes {
         cpus: usize,
     ) -> Self {
         let reads = reads.max(1);
-        if path.needs_cufile() || (engine == EngineKind::Psync && path != PathKind::Null) {
+        let slots = (POOL_BYTES / (chunk_bytes * buffers_of_slot(path) as u64)) as usize;
+        if transport::blocks(path, engine) {
+            let most = if path.wants_direct() { slots } else { BLOCKING_THREADS };
             return Self {
-                threads: threads.unwrap_or(reads.min(BLOCKING_THREADS)),
+                threads: threads.unwrap_or(reads.min(most)),
                 queue_depth: 1,
                 window: 1,
                 chunk_bytes,
@@ -149,8 +177,9 @@ impl CrewSizes {
         }
         let threads = threads.unwrap_or(reads.min(cpus));
         let window = if path.wants_direct() { DIRECT_WINDOW } else { 1 };
-        let slot_bytes = chunk_bytes * buffers_of_slot(path) as u64;
-        let most = ((POOL_BYTES / slot_bytes) as usize / threads).max(2);
+        // Some paths have buffers besides those of the transfers in flight.
+        let (besides, _) = buffers_needed(path, 0);
+        let most = (slots / threads).saturating_sub(besides).max(2);
         Self {
             threads,
             queue_depth: (reads * window).div_ceil(threads).clamp(2, most),
@@ -176,7 +205,7 @@ impl CrewSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlp_core::facts::{Availability, PathSupport};
+    use stormlp_core::facts::{Availability, CuFileLimits, PathSupport};
     use stormlp_core::note::Cause;
     use stormlp_core::transport::{DeviceId, EngineChoice};
 
@@ -207,7 +236,7 @@ mod tests {
         let loader = loader(8);
         let of = |accelerators, read_bytes, pattern: &ReadPattern, path| {
             let reader = Reader { accelerators, read_bytes, ..reader(&loader, pattern) };
-            reader.chunk_bytes(path)
+            reader.chunk_bytes(path, EngineKind::Uring, None)
         };
         let (small, large) = (322_957.0, 146_600_628.0);
         let whole = &ReadPattern::WholeFile;
@@ -249,6 +278,77 @@ mod tests {
         assert!(problems.is_empty(), "{problems}");
         assert_eq!(got.engine, EngineKind::Psync);
         assert_eq!((got.threads, got.queue_depth), (4, 1));
+    }
+
+    fn with_cufile(cpus: u32, has_direct_route: bool) -> HostFacts {
+        let cufile_limits = Some(CuFileLimits::defaults(has_direct_route));
+        HostFacts { cpus, cufile_limits, ..HostFacts::fixture() }
+    }
+
+    /// Bytes in flight of a reader at its busiest, by the transport that was decided.
+    fn bytes_in_flight(transport: &Transport, reads: usize) -> u64 {
+        let (_, buffers) = buffers_needed(transport.path, transport.queue_depth);
+        let slots = transport.threads * buffers;
+        let at_most = match transport::blocks(transport.path, transport.engine) {
+            true => transport.threads,
+            false => slots.min(reads * transport.window),
+        };
+        at_most as u64 * transport.chunk_bytes
+    }
+
+    #[test]
+    fn every_path_to_the_gpu_has_the_same_bytes_in_flight() {
+        const PATHS: [PathKind; 6] = [
+            PathKind::CpuGpu,
+            PathKind::CpuAsyncGpu,
+            PathKind::Gds,
+            PathKind::GdsAsync,
+            PathKind::GdsBatch,
+            PathKind::GdsBatchStream,
+        ];
+        for (read_threads, accelerators, cpus) in [(1, 1, 2), (4, 1, 2), (4, 2, 4), (4, 8, 16)] {
+            let loader = loader(read_threads);
+            let reader =
+                Reader { accelerators, ..reader(&loader, &ReadPattern::WholeFile) };
+            let request = TrainRequest::default();
+            let of_paths = PATHS.map(|path| {
+                let mut problems = Problems::default();
+                let got = decide(&request, path, &reader, &with_cufile(cpus, true), &mut problems);
+                bytes_in_flight(&got, reader.reads())
+            });
+            let wanted = (reader.reads() as u64 * DIRECT_CALL_BYTES).min(POOL_BYTES / 2);
+            assert_eq!(of_paths, [wanted; 6], "{} reads, {cpus} CPUs", reader.reads());
+        }
+    }
+
+    #[test]
+    fn compatibility_mode_has_buffers_for_all_entries_of_batches() {
+        let loader = loader(8);
+        let reader = Reader { accelerators: 8, ..reader(&loader, &ReadPattern::WholeFile) };
+        let of = |path, has_direct_route| {
+            let (host, request) = (with_cufile(2, has_direct_route), TrainRequest::default());
+            let got = decide(&request, path, &reader, &host, &mut Problems::default());
+            got.threads * got.queue_depth
+        };
+        assert_eq!(of(PathKind::GdsBatch, true), 112);
+        assert_eq!(of(PathKind::GdsBatch, false), 64);
+        assert_eq!(of(PathKind::GdsAsync, false), 112);
+    }
+
+    #[test]
+    fn fewer_threads_make_larger_blocking_calls() {
+        let loader = loader(8);
+        let reader = Reader { accelerators: 1, ..reader(&loader, &ReadPattern::WholeFile) };
+        let of = |threads, read_bytes| {
+            Reader { read_bytes, ..reader }.chunk_bytes(PathKind::Gds, EngineKind::Uring, threads)
+        };
+        let large = reader.read_bytes;
+        assert_eq!(of(None, large), DIRECT_CALL_BYTES);
+        assert_eq!(of(Some(4), large), 8 << 20);
+        assert_eq!(of(Some(1), large), LARGEST_CALL_BYTES);
+        assert_eq!(of(Some(64), large), DIRECT_CALL_BYTES);
+        // A small file takes no large buffer.
+        assert_eq!(of(None, 150_000.0), DIRECT_CHUNK_BYTES);
     }
 
     #[test]

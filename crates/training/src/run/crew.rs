@@ -51,6 +51,7 @@ pub(super) struct CrewTally {
     pub(super) bytes: u64,
     pub(super) reads: u64,
     pub(super) latency: LatencyHistogram,
+    pub(super) registration: LatencyHistogram,
 }
 
 impl Crew {
@@ -119,8 +120,13 @@ impl Crew {
     /// Stops all threads and sums their tallies.
     pub(super) fn stop(self) -> CrewTally {
         self.shared.quit();
-        let mut sum =
-            CrewTally { evidence: None, bytes: 0, reads: 0, latency: LatencyHistogram::new() };
+        let mut sum = CrewTally {
+            evidence: None,
+            bytes: 0,
+            reads: 0,
+            latency: LatencyHistogram::new(),
+            registration: LatencyHistogram::new(),
+        };
         let mut seen = Vec::with_capacity(self.threads);
         for thread in self.io {
             // A panic was already recorded as the run's failure by its thread.
@@ -130,6 +136,7 @@ impl Crew {
             sum.bytes += tally.bytes;
             sum.reads += tally.reads;
             sum.latency.merge(&tally.latency);
+            sum.registration.merge(&tally.registration);
             seen.extend(tally.evidence);
         }
         sum.evidence = evidence::combine(self.path, &seen.iter().collect::<Vec<_>>());

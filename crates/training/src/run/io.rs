@@ -44,8 +44,11 @@ pub(super) struct IoTally {
     pub(super) evidence: Option<Evidence>,
     pub(super) bytes: u64,
     pub(super) reads: u64,
-    /// From taking a read to its last byte, including opening and closing files.
+    /// From taking a read to its last byte, including opening and closing files, but not their
+    /// registration with cuFile.
     pub(super) latency: LatencyHistogram,
+    /// Registration of files with cuFile, which a job does once and a benchmark for each read.
+    pub(super) registration: LatencyHistogram,
 }
 
 /// Settings of the I/O threads; the same for all.
@@ -167,7 +170,13 @@ fn give_up(shared: &Shared, error: TrainError) -> IoTally {
 
 impl IoTally {
     fn new() -> Self {
-        Self { evidence: None, bytes: 0, reads: 0, latency: LatencyHistogram::new() }
+        Self {
+            evidence: None,
+            bytes: 0,
+            reads: 0,
+            latency: LatencyHistogram::new(),
+            registration: LatencyHistogram::new(),
+        }
     }
 }
 
@@ -438,8 +447,7 @@ impl<'a> IoThread<'a> {
         let direct = self.rules.kind.wants_direct();
         if !job.is_stream() {
             let opened = open_checked(self.handles.storage(), file, direct)?;
-            let id = self.driver.attach(opened);
-            job.file = Some(id.map_err(named)?);
+            job.file = Some(self.attach(job, opened).map_err(named)?);
             return Ok(());
         }
         let key = stream_of(&job.request);
@@ -465,7 +473,7 @@ impl<'a> IoThread<'a> {
                 .file
                 .try_clone()
                 .map_err(|e| named(TransferError::file("duplicate", &file.path, e)))?;
-            let id = self.driver.attach(own).map_err(named)?;
+            let id = self.attach(job, own).map_err(named)?;
             job.file = Some(id);
             let busy = |id: FileId| {
                 let mut running = self.jobs.iter().flatten();
@@ -476,6 +484,20 @@ impl<'a> IoThread<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Attaches the file of a read. Where that registers it with cuFile, the time is a figure of
+    /// its own, not the read's.
+    fn attach(&mut self, job: &mut Job, file: File) -> Result<FileId, TransferError> {
+        if !self.rules.kind.needs_cufile() {
+            return self.driver.attach(file);
+        }
+        let began = self.shared.now();
+        let id = self.driver.attach(file)?;
+        let took = self.shared.now().saturating_sub(began);
+        self.tally.registration.record_ns(took);
+        job.started += took;
+        Ok(id)
     }
 
     /// Closes the file of a read, unless its stream continues.

@@ -205,6 +205,7 @@ pub(super) fn step_latency(histograms: &StepHistograms) -> StepLatency {
         barrier_wait_us: histograms.barrier.summary(),
         compute_overshoot_us: histograms.overshoot.summary(),
         read_us: None,
+        registration_us: None,
     }
 }
 

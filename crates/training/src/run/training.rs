@@ -202,7 +202,7 @@ fn mean_seconds(runs: &[&RunReport]) -> f64 {
 fn report(
     course: &Course<'_>,
     runs: &[&RunMeasured],
-    Distributions { steps, reads, hosts }: &Distributions,
+    Distributions { steps, reads, registrations, hosts }: &Distributions,
 ) -> TrainReport {
     let plan = &hosts.plan_of(&course.plan);
     let reports: Vec<RunReport> = (course.first_run..)
@@ -231,7 +231,11 @@ fn report(
         cost: Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len()),
         peak_rss_bytes: peak_rss_bytes(),
         duration_seconds: mean_seconds(&timed),
-        latency: StepLatency { read_us: reads.summary(), ..measure::step_latency(steps) },
+        latency: StepLatency {
+            read_us: reads.summary(),
+            registration_us: registrations.summary(),
+            ..measure::step_latency(steps)
+        },
         checkpoints: shown.map_or_else(Vec::new, |run| run.checkpoints.clone()),
         devices: last.map_or_else(Vec::new, |run| run.devices.clone()),
         layout: plan.transport.layout_in_words(),

@@ -86,6 +86,7 @@ fn of_run(report: &TrainReport) -> Document {
         ("barrier", &latency.barrier_wait_us),
         ("overshoot", &latency.compute_overshoot_us),
         ("reads", &latency.read_us),
+        ("registrations", &latency.registration_us),
     ];
     let section = document.section("", None);
     let series = report.series.iter();

@@ -103,6 +103,8 @@ pub(super) struct Distributions {
     pub(super) hosts: HostsTally,
     /// From taking a read to its last byte, over all reads.
     pub(super) reads: LatencyHistogram,
+    /// Registrations of files with cuFile.
+    pub(super) registrations: LatencyHistogram,
 }
 
 /// Called after each epoch, with a time on the run's clock, the run's measurements (not yet summed
@@ -180,6 +182,7 @@ pub(super) fn run(
     }
     measured.evidence = tally.evidence;
     runner.distributions.reads.merge(&tally.latency);
+    runner.distributions.registrations.merge(&tally.registration);
     let complete = measured.ending == Ending::Complete;
     measure::sum_up(&mut measured.report, plan, complete, shared.now());
     Ok(measured)

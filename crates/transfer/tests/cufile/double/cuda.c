@@ -1,4 +1,5 @@
-/* The libcuda half of the double; see double.h. One device, whose memory is the host's. */
+/* The libcuda half of the double; see double.h. As many devices as DOUBLE_GPUS says (one if it is
+ * not set), of which CUDA_VISIBLE_DEVICES may show a part; their memory is the host's. */
 #define _GNU_SOURCE
 #include "double.h"
 #include <pthread.h>
@@ -10,8 +11,33 @@
 typedef int result_t;
 enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, NOT_READY = 600, ALREADY_REGISTERED = 712, SYSTEM_NOT_READY = 802 };
 
-static int the_context;
+enum { MOST_GPUS = 8 };
+static int contexts[MOST_GPUS];
 static __thread void *current;
+
+/* The devices that the process sees, by their numbers on the bus; read once, as CUDA does. */
+static int visible[MOST_GPUS], visible_count = -1;
+static pthread_once_t looked = PTHREAD_ONCE_INIT;
+static void look(void) {
+    const char *gpus = getenv("DOUBLE_GPUS"), *shown = getenv("CUDA_VISIBLE_DEVICES");
+    int all = gpus != NULL ? atoi(gpus) : 1;
+    visible_count = 0;
+    for (int i = 0; shown == NULL && i < all && i < MOST_GPUS; i++) visible[visible_count++] = i;
+    /* The first that does not exist ends the list. */
+    for (const char *at = shown; at != NULL && *at != 0 && visible_count < MOST_GPUS;) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (end == at || number < 0 || number >= all) break;
+        visible[visible_count++] = (int)number;
+        at = *end == ',' ? end + 1 : end;
+    }
+}
+static int is_device(int ordinal) {
+    pthread_once(&looked, look);
+    return ordinal >= 0 && ordinal < visible_count;
+}
+/* The device of the thread's current context, -1 without one. */
+int current_device(void) { return current != NULL ? (int)((int *)current - contexts) : -1; }
 
 result_t cuInit(unsigned flags) {
     CALL();
@@ -20,10 +46,10 @@ result_t cuInit(unsigned flags) {
     return fault("no-device") ? NO_DEVICE : SUCCESS;
 }
 result_t cuDriverGetVersion(int *version) { CALL(); *version = 12080; return SUCCESS; }
-result_t cuDeviceGetCount(int *count) { CALL(); *count = 1; return SUCCESS; }
+result_t cuDeviceGetCount(int *count) { CALL(); is_device(0); *count = visible_count; return SUCCESS; }
 result_t cuDeviceGet(int *device, int ordinal) { CALL();
-    *device = 0;
-    return ordinal == 0 ? SUCCESS : INVALID_DEVICE;
+    *device = ordinal;
+    return is_device(ordinal) ? SUCCESS : INVALID_DEVICE;
 }
 result_t cuDeviceGetName(char *name, int length, int device) { CALL();
     (void)device;
@@ -40,8 +66,7 @@ result_t cuDeviceGetAttribute(int *value, int attribute, int device) { CALL();
     return SUCCESS;
 }
 result_t cuDeviceGetPCIBusId(char *text, int length, int device) { CALL();
-    (void)device;
-    snprintf(text, (size_t)length, "0000:FF:1F.7");
+    snprintf(text, (size_t)length, "0000:FF:1F.%d", 7 - visible[device]);
     return SUCCESS;
 }
 /* How contexts wait: 1 spins, 4 blocks. */
@@ -52,8 +77,8 @@ result_t cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) { CALL();
     return SUCCESS;
 }
 result_t cuDevicePrimaryCtxRetain(void **context, int device) { CALL();
-    (void)device;
-    *context = &the_context;
+    if (!is_device(device)) return INVALID_DEVICE;
+    *context = &contexts[device];
     ledger.contexts++;
     return SUCCESS;
 }
@@ -64,7 +89,7 @@ result_t cuGetErrorName(result_t error, const char **name) { CALL(); (void)error
 result_t cuGetErrorString(result_t error, const char **text) { CALL(); (void)error; *text = "an error of the double"; return SUCCESS; }
 
 /* Where device memory is. */
-static struct { char *base; size_t bytes; } memory[1024];
+static struct { char *base; size_t bytes; int device; } memory[1024];
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static void replace_memory(void *base, void *by, size_t bytes) {
     pthread_mutex_lock(&memory_lock);
@@ -72,16 +97,18 @@ static void replace_memory(void *base, void *by, size_t bytes) {
         if (memory[i].base == base) {
             memory[i].base = by;
             memory[i].bytes = bytes;
+            memory[i].device = current_device();
             break;
         }
     pthread_mutex_unlock(&memory_lock);
 }
-size_t device_memory(const void *at, void **base) {
+size_t device_memory(const void *at, void **base, int *device) {
     size_t bytes = 0;
     pthread_mutex_lock(&memory_lock);
     for (int i = 0; i < 1024 && bytes == 0; i++)
         if (memory[i].base != NULL && (uintptr_t)at - (uintptr_t)memory[i].base < memory[i].bytes) {
             *base = memory[i].base;
+            if (device != NULL) *device = memory[i].device;
             bytes = memory[i].bytes;
         }
     pthread_mutex_unlock(&memory_lock);

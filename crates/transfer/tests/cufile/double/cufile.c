@@ -144,6 +144,7 @@ status_t cuFileGetVersion(int *version) { CALL();
     return OK;
 }
 
+int cuDeviceGetCount(int *count);
 status_t cuFileDriverOpen(void) { CALL();
     if (fault("open-hangs")) for (;;) sleep(1);
     if (fault("open-crashes")) abort();
@@ -160,7 +161,9 @@ status_t cuFileDriverOpen(void) { CALL();
     const char *log = getenv("CUFILE_LOGFILE_PATH");
     FILE *file = fopen(log != NULL ? log : "cufile.log", "a");
     if (file != NULL) {
-        fprintf(file, "driver open\n");
+        int gpus;
+        cuDeviceGetCount(&gpus);
+        fprintf(file, "driver open, GPUs: %d\n", gpus);
         fclose(file);
     }
     return OK;

@@ -41,8 +41,12 @@ extern struct ledger ledger;
 /* Registered memory, to see a free that comes too early. */
 int is_registered(const void *base);
 
-/* Bytes of the device memory that `at` lies in, and its `base`; 0 where that is none. */
-size_t device_memory(const void *at, void **base);
+/* Bytes of the device memory that `at` lies in, its `base` and its `device` (which may be NULL); 0
+ * where that is none. */
+size_t device_memory(const void *at, void **base, int *device);
+
+/* The device whose context is current on this thread, -1 without one. */
+int current_device(void);
 
 /* Transfers that wait for their stream. */
 struct pending {

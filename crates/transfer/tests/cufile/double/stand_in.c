@@ -1,6 +1,6 @@
 /* With cuda.c a libcuda of its own, for NVIDIA's libcufile where there is no GPU: that library
  * opens only with a libcuda (up to 1.15), and looks up all of these functions. Those that it calls
- * with host memory for a GPU's answer; the others are refused as not supported. One device, whose
+ * with host memory for a GPU's answer; the others are refused as not supported. Devices whose
  * memory is the host's. Built by a test, never shipped, written from the public interfaces. */
 #define _GNU_SOURCE
 #include "double.h"
@@ -21,6 +21,7 @@ ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset) {
 
 result_t cuCtxGetCurrent(void **context);
 result_t cuCtxSetCurrent(void *context);
+result_t cuDevicePrimaryCtxRetain(void **context, int device);
 result_t cuMemHostAlloc(void **base, size_t bytes, unsigned flags);
 result_t cuStreamCreate(struct stream **stream, unsigned flags);
 
@@ -38,9 +39,9 @@ result_t cuCtxPopCurrent_v2(void **context) {
     return cuCtxSetCurrent(below[--depth]);
 }
 result_t cuCtxCreate_v2(void **context, unsigned flags, int device) {
-    static int made;
-    (void)flags, (void)device;
-    *context = &made;
+    (void)flags;
+    result_t retained = cuDevicePrimaryCtxRetain(context, device);
+    if (retained != SUCCESS) return retained;
     return cuCtxPushCurrent_v2(*context);
 }
 result_t cuCtxDestroy_v2(void *context) {
@@ -49,10 +50,8 @@ result_t cuCtxDestroy_v2(void *context) {
     return current == context ? cuCtxPopCurrent_v2(NULL) : SUCCESS;
 }
 result_t cuCtxGetDevice(int *device) {
-    void *current;
-    cuCtxGetCurrent(&current);
-    *device = 0;
-    return current != NULL ? SUCCESS : INVALID_CONTEXT;
+    *device = current_device();
+    return *device >= 0 ? SUCCESS : INVALID_CONTEXT;
 }
 result_t cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     if (least != NULL) *least = 0;
@@ -60,15 +59,15 @@ result_t cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     return SUCCESS;
 }
 result_t cuDeviceGetUuid_v2(char *uuid, int device) {
-    (void)device;
     memcpy(uuid, "stands in for 1.", 16);
+    uuid[14] += (char)device;
     return SUCCESS;
 }
 result_t cuDeviceGetUuid(char *uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
 
 result_t cuMemGetAddressRange_v2(void **base, size_t *bytes, void *at) {
     void *start;
-    size_t size = device_memory(at, &start);
+    size_t size = device_memory(at, &start, NULL);
     if (size == 0) return INVALID_VALUE;
     if (base != NULL) *base = start;
     if (bytes != NULL) *bytes = size;
@@ -76,7 +75,8 @@ result_t cuMemGetAddressRange_v2(void **base, size_t *bytes, void *at) {
 }
 result_t cuPointerGetAttribute(void *answer, int attribute, void *at) {
     void *base;
-    size_t bytes = device_memory(at, &base);
+    int device;
+    size_t bytes = device_memory(at, &base, &device);
     if (bytes == 0) return INVALID_VALUE;
     switch (attribute) {
     case 1: return cuCtxGetCurrent(answer);
@@ -85,7 +85,7 @@ result_t cuPointerGetAttribute(void *answer, int attribute, void *at) {
     case 6: *(unsigned *)answer = 1; return SUCCESS; /* calls of memory are synchronous */
     case 7: *(uint64_t *)answer = (uintptr_t)base; return SUCCESS; /* its number */
     case 8: *(unsigned *)answer = 0; return SUCCESS; /* not managed */
-    case 9: *(int *)answer = 0; return SUCCESS; /* which device */
+    case 9: *(int *)answer = device; return SUCCESS; /* which device */
     case 11: *(void **)answer = base; return SUCCESS;
     case 12: *(size_t *)answer = bytes; return SUCCESS;
     case 13: *(unsigned *)answer = 1; return SUCCESS; /* mapped */
@@ -95,7 +95,7 @@ result_t cuPointerGetAttribute(void *answer, int attribute, void *at) {
 result_t cuPointerSetAttribute(const void *value, int attribute, void *at) {
     void *base;
     (void)value, (void)attribute;
-    return device_memory(at, &base) > 0 ? SUCCESS : INVALID_VALUE;
+    return device_memory(at, &base, NULL) > 0 ? SUCCESS : INVALID_VALUE;
 }
 
 static result_t copy(void *to, const void *from, size_t bytes) {
