@@ -94,8 +94,8 @@ pub(crate) const RUNS: [Run; 7] = [
         is_whole: has_restored,
     },
     Run {
-        name: "checkpoint by streams",
-        words: "checkpoint tiny.yaml --path gds-async --device cuda:0 --ranks 8 --scale 1 \
+        name: "checkpoint by batches",
+        words: "checkpoint tiny.yaml --path gds-batch --device cuda:0 --ranks 8 --scale 1 \
                 --writes 1 --reads 1 --pause 0",
         has_gpu: true,
         is_whole: has_restored,

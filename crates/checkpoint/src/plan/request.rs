@@ -123,8 +123,7 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "POLICY", help_heading = "Transfers"))]
     pub fsync: Option<FsyncPolicy>,
 
-    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch,
-    /// gds-batch-stream
+    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Transfers",
         default_value = "buffered", value_parser = path))]
     pub path: PathKind,
@@ -206,7 +205,7 @@ const LAST: usize = 99;
 /// Parses one of the paths that checkpoints support.
 #[cfg(feature = "cli")]
 fn path(text: &str) -> Result<PathKind, String> {
-    const KNOWN: [PathKind; 8] = [
+    const KNOWN: [PathKind; 7] = [
         PathKind::Buffered,
         PathKind::Cpu,
         PathKind::PageCache,
@@ -214,7 +213,6 @@ fn path(text: &str) -> Result<PathKind, String> {
         PathKind::Gds,
         PathKind::GdsAsync,
         PathKind::GdsBatch,
-        PathKind::GdsBatchStream,
     ];
     let names = || KNOWN.map(PathKind::name).join(", ");
     (KNOWN.into_iter().find(|path| path.name() == text))

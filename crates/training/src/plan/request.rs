@@ -188,9 +188,9 @@ pub struct TrainRequest {
     pub full: bool,
 
     /// Path: buffered and cpu read to host memory; page-cache, cpu-gpu and cpu-async-gpu to GPU
-    /// memory, or host memory that emulates it; gds, gds-async, gds-batch and gds-batch-stream
-    /// require libcufile (see `stormlp doctor`); null is --storage null [default: buffered, or cpu
-    /// if the workload sets odirect]
+    /// memory, or host memory that emulates it; gds, gds-async and gds-batch require libcufile (see
+    /// `stormlp doctor`); null is --storage null [default: buffered, or cpu if the workload sets
+    /// odirect]
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Reading"))]
     pub path: Option<PathKind>,
 

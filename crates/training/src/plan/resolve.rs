@@ -42,7 +42,7 @@ pub(super) fn default_transfer_bytes(path: PathKind) -> u64 {
 }
 
 /// The paths a training run can take.
-const PATHS: [PathKind; 9] = [
+const PATHS: [PathKind; 8] = [
     PathKind::Buffered,
     PathKind::Cpu,
     PathKind::PageCache,
@@ -51,7 +51,6 @@ const PATHS: [PathKind; 9] = [
     PathKind::Gds,
     PathKind::GdsAsync,
     PathKind::GdsBatch,
-    PathKind::GdsBatchStream,
 ];
 
 /// A plan and its warnings.

@@ -205,7 +205,7 @@ fn all_problems_are_reported_at_once() {
         length: RunLength { epochs: Some(0), ..RunLength::default() },
         files: Some(12),
         samples_per_file: Some(4),
-        path: Some(PathKind::GdsBatch),
+        path: Some(PathKind::GdsCompat),
         compute: Some(Distribution::constant(-1.0)),
         memory_limit_bytes: Some(1 << 20),
         ..TrainRequest::default()
@@ -216,8 +216,8 @@ fn all_problems_are_reported_at_once() {
     assert_eq!(problems.cause(), Cause::Plan);
     insta::assert_snapshot!(problems, @r"
     7 problems:
-      - path gds-batch is not for training
-        help: use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds, gds-async, gds-batch, gds-batch-stream or null
+      - path gds-compat is not for training
+        help: use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds, gds-async, gds-batch or null
       - --accelerators is 0
         help: it must be 1 or more
       - --epochs (train.epochs) is 0
