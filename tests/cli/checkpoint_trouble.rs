@@ -42,7 +42,7 @@ fn invalid_numbers_are_refused() {
         &["--writes", "-1"],
         &["--pause", "soon"],
         &["--fsync", "perhaps"],
-        &["--path", "gds-batch"],
+        &["--path", "gds-batch-stream"],
         &["--profile", "v1"],
         &["--dir", "x", "--dir", "x"],
     ] {
