@@ -107,6 +107,13 @@ fn of_storage(sizing: &Sizing) -> Vec<String> {
                 .to_string(),
         );
     }
+    if storage.link.is_some() && storage.read_ahead_bytes.is_none() {
+        notes.push(format!(
+            "the file system reads {} ahead, as parallel ones do: set what its clients do with \
+             readahead=SIZE",
+            short_size(storage.read_ahead_bytes_or_default())
+        ));
+    }
     if storage.cache_bytes.is_none() {
         notes.push(
             "there is no page cache, so all bytes come from storage: add one with cache=SIZE"
