@@ -30,6 +30,7 @@ mod resumed;
 mod schema;
 mod signals;
 mod submission;
+mod sweep;
 mod telemetry;
 mod threads;
 mod train;

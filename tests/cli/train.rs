@@ -535,3 +535,22 @@ fn a_headline_from_the_page_cache_is_marked_and_the_verdict_appears_once() {
     assert_eq!(all.matches(verdict.unwrap().trim()).count(), 1, "{all}");
     assert!(all.starts_with("AU ") && all.contains("% (mostly read from memory): misses"), "{all}");
 }
+
+#[test]
+fn a_changed_path_contradicts_its_evidence_and_the_headline_stays() {
+    let folder = folder();
+    let words = format!("{MISSED} --export changed.json");
+    train(folder.path(), MISSED).assert().code(6);
+    let headline = stdout(train(folder.path(), &words).assert().code(6));
+    let headline = headline.lines().next().unwrap();
+    assert!(headline.contains("mostly read from memory"), "{headline}");
+    let path = folder.path().join("changed.json");
+    let mut report: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    report["plan"]["transport"]["path"] = "gds".into();
+    fs::write(&path, report.to_string()).unwrap();
+    let shown = stormlp().arg("report").arg(&path).assert().success();
+    let shown = stdout(shown).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.starts_with(headline), "{shown}");
+    let said = "plan.transport.path is gds, but the evidence shows buffered";
+    assert!(shown.contains("contradicts itself") && shown.contains(said), "{shown}");
+}

@@ -119,6 +119,16 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Whether a run of the path `asked` can leave this evidence: its own, or that of what it falls
+    /// back to.
+    pub fn may_be_of(&self, asked: PathKind) -> bool {
+        self.effective_path.is_none_or(|shown| {
+            shown == asked
+                || (shown == PathKind::GdsCompat && asked.needs_cufile())
+                || (self.direct_io == DirectIo::Refused && shown == asked.without_direct())
+        })
+    }
+
     /// The warning when path `asked` was requested but is not known to have run: either another
     /// path ran, or its route is not proven, which is not a fallback.
     pub fn of_another_path(&self, asked: PathKind) -> Option<Warning> {
@@ -160,6 +170,20 @@ mod tests {
                 ..CuFileEvidence::default()
             }),
         }
+    }
+
+    #[test]
+    fn evidence_belongs_to_a_path_or_to_what_it_falls_back_to() {
+        let of = |effective, direct_io, asked| {
+            Evidence { direct_io, ..evidence(Some(effective), RouteProof::None) }.may_be_of(asked)
+        };
+        use DirectIo::{Honoured, NotAsked, Refused};
+        assert!(of(PathKind::Cpu, Honoured, PathKind::Cpu));
+        assert!(of(PathKind::Buffered, Refused, PathKind::Cpu));
+        assert!(of(PathKind::GdsCompat, Honoured, PathKind::GdsBatch));
+        assert!(!of(PathKind::Buffered, NotAsked, PathKind::Gds));
+        assert!(!of(PathKind::Buffered, NotAsked, PathKind::Cpu));
+        assert!(!of(PathKind::GdsCompat, Honoured, PathKind::CpuGpu));
     }
 
     #[test]

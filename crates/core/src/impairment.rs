@@ -57,6 +57,16 @@ pub enum StorageOperation {
     Mkdir,
     /// Allocating the space of a file.
     Allocate,
+    /// Locking a folder.
+    Lock,
+    /// Claiming a block device.
+    Claim,
+    /// Finding the holes of a file.
+    Holes,
+    /// Querying how much of a file is in the page cache.
+    Residency,
+    /// Dropping a file from the page cache.
+    Evict,
 }
 
 impl Named for StorageOperation {
@@ -71,17 +81,22 @@ pub enum FaultKind {
     Errno(i32),
     /// Only half of the bytes are transferred.
     Short,
+    /// The process is killed (SIGKILL) before the operation.
+    Kill,
 }
 
 /// An operation that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The operations that are counted.
-    pub operation: StorageOperation,
-    /// Which of them in the run fails, starting at 1.
+    /// The operations that are counted; `None` for all.
+    pub operation: Option<StorageOperation>,
+    /// Which of them fails, starting at 1.
     pub nth: u64,
     /// The kind of failure.
     pub kind: FaultKind,
+    /// Whether the operations of the whole process count, those on reports included, or only those
+    /// of a run on its data.
+    pub everywhere: bool,
 }
 
 /// Errors that have a name on the command line, with Linux's numbers.
@@ -169,51 +184,77 @@ impl fmt::Display for Throttle {
 impl FromStr for Fault {
     type Err = String;
 
+    /// Parses `CALL:NTH:ERROR`, of the operations of a run on its data, or
+    /// `nth=N[,call=CALL][,errno=ERROR]`, of those of the whole process.
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = |why: String| {
-            format!("--inject-fault: `{text}` {why}; write OPERATION:NTH:ERROR, as in read:17:EIO")
+            format!(
+                "--inject-fault: `{text}` {why}; write OPERATION:NTH:ERROR, as in read:17:EIO, or \
+                 nth=17,call=read,errno=EIO for any call of the process"
+            )
         };
-        let [operation, nth, kind] = text.split(':').collect::<Vec<_>>()[..] else {
-            return Err(bad("does not have three parts".to_string()));
+        let parts: Vec<&str> = text.split(':').collect();
+        let (call, nth, kind, everywhere) = match parts[..] {
+            [call, nth, kind] => (Some(call), nth, kind, false),
+            [keys] if keys.contains('=') => {
+                let (mut call, mut nth, mut kind) = (None, None, "EIO");
+                for part in keys.split(',') {
+                    match part.split_once('=') {
+                        Some(("call", value)) => call = Some(value),
+                        Some(("nth", value)) => nth = Some(value),
+                        Some(("errno", value)) => kind = value,
+                        _ => return Err(bad(format!("has an unknown part, `{part}`"))),
+                    }
+                }
+                (call, nth.unwrap_or_default(), kind, true)
+            }
+            _ => return Err(bad("does not have three parts".to_string())),
         };
-        let operation =
-            operation.parse().map_err(|why| format!("--inject-fault: in `{text}`, {why}"))?;
+        let operation = call.map(str::parse).transpose();
+        let operation: Option<StorageOperation> =
+            operation.map_err(|why| format!("--inject-fault: in `{text}`, {why}"))?;
         let nth = nth
             .parse()
             .ok()
             .filter(|nth| *nth > 0)
-            .ok_or_else(|| bad("needs a number above 0 as its second part".to_string()))?;
-        let transfers = matches!(operation, StorageOperation::Read | StorageOperation::Write);
+            .ok_or_else(|| bad("needs a number above 0 that says which call".to_string()))?;
+        let transfers = [StorageOperation::Read, StorageOperation::Write];
         let kind = match kind {
-            "short" if transfers => FaultKind::Short,
+            "short" if operation.is_some_and(|operation| transfers.contains(&operation)) => {
+                FaultKind::Short
+            }
             "short" => {
                 return Err(bad("uses `short`, which is only for read and write".to_string()));
             }
-            name => {
-                let named = ERRNOS.iter().find(|(known, _)| *known == name);
-                let number = named.map(|(_, number)| *number).or(name.parse().ok());
-                let names: Vec<&str> = ERRNOS.iter().map(|(known, _)| *known).collect();
-                let number = number.filter(|number| *number > 0).ok_or_else(|| {
-                    bad(format!(
-                        "has an unknown error (use short, {}, or a number)",
-                        names.join(", ")
-                    ))
-                })?;
-                FaultKind::Errno(number)
-            }
+            "KILL" => FaultKind::Kill,
+            name => FaultKind::Errno(errno(name).map_err(bad)?),
         };
-        Ok(Self { operation, nth, kind })
+        Ok(Self { operation, nth, kind, everywhere })
     }
+}
+
+/// The number of an error, by its name or by itself.
+fn errno(name: &str) -> Result<i32, String> {
+    let named = ERRNOS.iter().find(|(known, _)| *known == name);
+    let number = named.map(|(_, number)| *number).or(name.parse().ok());
+    number.filter(|number| *number > 0).ok_or_else(|| {
+        let names: Vec<&str> = ERRNOS.iter().map(|(known, _)| *known).collect();
+        format!("has an unknown error (use short, KILL, {}, or a number)", names.join(", "))
+    })
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (nth, operation) = (self.nth, self.operation);
+        match self.operation {
+            Some(operation) => write!(f, "{operation} {} ", self.nth)?,
+            None => write!(f, "call {} ", self.nth)?,
+        }
         match self.kind {
-            FaultKind::Short => write!(f, "{operation} {nth} moves half of its bytes"),
+            FaultKind::Short => f.write_str("moves half of its bytes"),
+            FaultKind::Kill => f.write_str("kills the process"),
             FaultKind::Errno(number) => match ERRNOS.iter().find(|(_, known)| *known == number) {
-                Some((name, _)) => write!(f, "{operation} {nth} fails with {name}"),
-                None => write!(f, "{operation} {nth} fails with error {number}"),
+                Some((name, _)) => write!(f, "fails with {name}"),
+                None => write!(f, "fails with error {number}"),
             },
         }
     }
@@ -255,7 +296,13 @@ mod tests {
         assert_eq!(short.kind, FaultKind::Short);
         let numbered: Fault = "sync:2:121".parse().unwrap();
         assert_eq!(numbered.kind, FaultKind::Errno(121));
-        for text in ["read", "reed:1:EIO", "read:0:EIO", "read:1:EXY", "open:1:short"] {
+        let any: Fault = "nth=17".parse().unwrap();
+        assert_eq!((any.to_string().as_str(), any.everywhere), ("call 17 fails with EIO", true));
+        let killed: Fault = "call=rename,nth=2,errno=KILL".parse().unwrap();
+        assert_eq!(killed.to_string(), "rename 2 kills the process");
+        let invalid = ["read", "reed:1:EIO", "read:0:EIO", "read:1:EXY", "open:1:short"];
+        let keyed = ["nth=0", "call=read", "nth=1,errno=short", "nth=1,who=me", "nth=1,call=reed"];
+        for text in [invalid, keyed].concat() {
             let error = text.parse::<Fault>().unwrap_err();
             assert!(error.starts_with("--inject-fault: "), "{error}");
         }

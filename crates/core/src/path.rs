@@ -137,6 +137,15 @@ impl PathKind {
         !self.uses_page_cache() && self != Self::Null
     }
 
+    /// The path that runs where the file system refuses `O_DIRECT`.
+    pub fn without_direct(self) -> Self {
+        match self {
+            Self::Cpu => Self::Buffered,
+            Self::CpuGpu | Self::CpuAsyncGpu => Self::PageCache,
+            other => other,
+        }
+    }
+
     /// Whether the bytes end in (or start from) accelerator memory.
     pub fn ends_in_accelerator(self) -> bool {
         !matches!(self, Self::Cpu | Self::Buffered | Self::Null)
@@ -236,22 +245,6 @@ impl MemoryKind {
     }
 }
 
-/// The maker of a GPU, whose libraries transfers to it use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum GpuVendor {
-    /// NVIDIA: CUDA and cuFile.
-    Nvidia,
-}
-
-impl GpuVendor {
-    /// What stands before the number in the name of a device.
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Nvidia => "cuda",
-        }
-    }
-}
-
 /// The location of the accelerator memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -259,26 +252,16 @@ impl GpuVendor {
 pub enum DeviceId {
     /// Host memory emulates an accelerator.
     Host,
-    /// A GPU, by the number that its vendor's library gives it.
-    Gpu {
-        /// Its maker.
-        vendor: GpuVendor,
-        /// Its number.
-        index: u32,
-    },
+    /// The CUDA device with this index.
+    Cuda(u32),
 }
 
 impl DeviceId {
-    /// The GPU of NVIDIA's with this CUDA index.
-    pub const fn nvidia(index: u32) -> Self {
-        Self::Gpu { vendor: GpuVendor::Nvidia, index }
-    }
-
-    /// The number of the GPU; `None` for host memory.
-    pub fn gpu_index(self) -> Option<u32> {
+    /// The CUDA device index; `None` for host memory.
+    pub fn cuda_index(self) -> Option<u32> {
         match self {
             Self::Host => None,
-            Self::Gpu { index, .. } => Some(index),
+            Self::Cuda(index) => Some(index),
         }
     }
 }
@@ -287,7 +270,7 @@ impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host => f.pad("host"),
-            Self::Gpu { vendor, index } => f.pad(&format!("{}:{index}", vendor.prefix())),
+            Self::Cuda(index) => f.pad(&format!("cuda:{index}")),
         }
     }
 }
@@ -316,7 +299,7 @@ impl FromStr for DeviceId {
         text.strip_prefix("cuda:")
             .unwrap_or(text)
             .parse()
-            .map(Self::nvidia)
+            .map(Self::Cuda)
             .map_err(|_| format!("`{text}` is not a device: use host or cuda:0"))
     }
 }

@@ -12,6 +12,7 @@ use crate::evidence::Evidence;
 use crate::facts::HostFacts;
 use crate::histogram::NamedHistogram;
 use crate::note::{Cause, Note};
+use crate::path::PathKind;
 use crate::tag::Tags;
 use crate::telemetry::{Load, Track};
 use crate::warning::Warning;
@@ -294,6 +295,13 @@ impl<P, R> Report<P, R> {
     pub fn evidence_of(&self, name: &str) -> Option<&Evidence> {
         let named = self.evidence.iter().find(|named| named.name == name);
         named.map(|named| &named.evidence)
+    }
+
+    /// The path that moved the bytes of the part called `name`, by its evidence; without any, the
+    /// `planned` one.
+    pub fn path_of(&self, name: &str, planned: PathKind) -> PathKind {
+        let shown = self.evidence_of(name).and_then(|evidence| evidence.effective_path);
+        shown.unwrap_or(planned)
     }
 
     /// Adds a warning unless it is already present.

@@ -4,8 +4,8 @@
 //! written at the start and the end of the matrix, and this file holds the lines in between. An
 //! unfinished report is read together with them.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Access, Disk, Kind, Reader, Storage as _};
 
 /// Maximum length of a line; real cells have less than a tenth of it.
 const LONGEST_LINE: u64 = 16 << 20;
@@ -47,40 +49,33 @@ impl Journal {
     pub(crate) fn add(&mut self, cell: &impl Serialize) -> anyhow::Result<()> {
         serde_json::to_writer(&mut self.unwritten, cell).context("a cell is plain data")?;
         self.unwritten.push(b'\n');
-        self.flush().with_context(|| format!("cannot write {}", self.path.display()))
+        Ok(self.flush()?)
     }
 
-    /// Writes pending lines; an incomplete line is truncated.
-    fn flush(&mut self) -> io::Result<()> {
+    /// Writes pending lines, over what was left of an earlier attempt.
+    fn flush(&mut self) -> Result<(), TransferError> {
         let file = match &mut self.file {
             Some(file) => file,
-            // Only a new file is created: a link would lead elsewhere.
-            none => none.insert(File::options().append(true).create_new(true).open(&self.path)?),
+            none => none.insert(Disk.open(&self.path, Access::Create, false)?),
         };
-        if let Err(error) = file.write_all(&self.unwritten) {
-            file.set_len(self.whole_bytes)?;
-            return Err(error);
-        }
+        Disk.write_at(file, &self.path, self.whole_bytes, &self.unwritten)?;
         self.whole_bytes += self.unwritten.len() as u64;
         self.unwritten.clear();
         // Written data survives this process. To survive the machine it must be synced, which takes
         // at most a twentieth of the time: this may be the storage under test.
         if self.synced.is_none_or(|(since, took)| since.elapsed() >= took * 19) {
             let begun = Instant::now();
-            file.sync_data()?;
+            Disk.sync(file, &self.path)?;
             self.synced = Some((Instant::now(), begun.elapsed()));
         }
         Ok(())
     }
 
     /// Removes the journal, whose cells are in the report now.
-    pub(crate) fn remove(&mut self) -> io::Result<()> {
+    pub(crate) fn remove(&mut self) -> Result<(), TransferError> {
         (self.file, self.whole_bytes) = (None, 0);
         self.unwritten.clear();
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        Disk.remove(&self.path).map(drop)
     }
 }
 
@@ -88,21 +83,18 @@ impl Journal {
 /// left by a killed run, is ignored.
 ///
 /// # Errors
-/// With exit code 4 if the journal cannot be read, and 3 if one of its lines is not a cell.
+/// With exit code 4 if the journal cannot be read, 5 if its device failed, and 3 if one of its lines is not a cell.
 pub fn cells<T: DeserializeOwned>(report: &Path) -> Result<Vec<T>, Failure> {
     let path = beside(report);
-    let unreadable = |error: io::Error| {
-        let what = format!("cannot read {}", path.display());
-        Failure::machine(anyhow::Error::new(error).context(what))
-    };
-    match fs::symlink_metadata(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Ok(found) if !found.is_file() => {
-            return Err(unreadable(io::Error::other("not a regular file")));
+    let unreadable = |source: io::Error| TransferError::file("read", &path, source);
+    match Disk.look(&path)? {
+        None => return Ok(Vec::new()),
+        Some(found) if found.kind != Kind::File || found.link => {
+            return Err(unreadable(io::Error::other("not a regular file")).into());
         }
-        _ => {}
+        Some(_) => {}
     }
-    let mut lines = BufReader::new(File::open(&path).map_err(unreadable)?);
+    let mut lines = BufReader::new(Reader::open(&Disk, &path)?);
     let (mut line, mut cells) = (Vec::new(), Vec::new());
     for number in 1.. {
         line.clear();

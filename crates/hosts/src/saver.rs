@@ -1,13 +1,12 @@
 //! The folder of a run: created before the first byte moves; results are saved after every unit.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
 use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 use stormlp_core::report::{PartOf, ReportKind};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
@@ -66,26 +65,24 @@ impl Saver {
 
     /// Creates a new folder in `results`, called `stem` or with a number appended.
     fn below(results: &Path, stem: &str) -> Result<Self, Failure> {
-        let missing = results.ancestors().take_while(|part| !part.exists());
-        let mut made: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
-        let cannot = |folder: &Path, error| {
-            let what = format!("cannot make the folder {}", folder.display());
-            Failure::machine(anyhow::Error::new(error).context(what)).with_help(RESULTS_HELP)
-        };
-        fs::create_dir_all(results).map_err(|error| cannot(results, error))?;
+        let cannot = |error: TransferError| Failure::from(error).with_help(RESULTS_HELP);
+        let mut made = Vec::new();
+        for part in results.ancestors().take_while(|part| *part != Path::new("")) {
+            if Disk.look(part).map_err(cannot)?.is_some() {
+                break;
+            }
+            made.push(part.to_path_buf());
+        }
+        Disk.make_folder(results).map_err(cannot)?;
         for attempt in 1..1000 {
             let folder = match attempt {
                 1 => results.join(stem),
                 again => results.join(format!("{stem}-{again}")),
             };
-            match fs::create_dir(&folder) {
-                Ok(()) => {
-                    Disk.hold(&folder);
-                    made.insert(0, folder.clone());
-                    return Ok(Self::at(&folder.join("report.json"), made));
-                }
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(cannot(&folder, error)),
+            if Disk.make_new_folder(&folder).map_err(cannot)? {
+                Disk.hold(&folder);
+                made.insert(0, folder.clone());
+                return Ok(Self::at(&folder.join("report.json"), made));
             }
         }
         Err(Failure::machine(anyhow::anyhow!(
@@ -174,9 +171,11 @@ impl Saver {
     fn not_saved(&self, error: anyhow::Error) -> Failure {
         let path = self.path.display();
         let what = format!("the report could not be saved as {path}");
+        let transfer = error.chain().find_map(|cause| cause.downcast_ref::<TransferError>());
+        let cause = transfer.map_or(Cause::Machine, TransferError::cause);
         let help = room_help(&error, "a folder elsewhere: --results-dir DIR")
             .unwrap_or_else(|| RESULTS_HELP.to_string());
-        Failure::machine(error.context(what)).with_help(help)
+        Failure::new(cause, error.context(what)).with_help(help)
     }
 }
 
@@ -205,7 +204,7 @@ impl Drop for Saver {
         // Files that remain if this fails, or if the folder is used by others, do no harm.
         let _ = Disk.remove(&self.path);
         for folder in &self.made {
-            let _ = fs::remove_dir(folder);
+            let _ = Disk.remove_folder(folder);
         }
     }
 }

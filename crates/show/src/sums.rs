@@ -4,7 +4,9 @@
 //! A run writes none of these. The reader is warned of them and may still use the report: one field
 //! edited by hand does not make the rest worthless.
 
+use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::{LatencyUs, NamedHistogram, of_saved};
+use stormlp_core::path::PathKind;
 use stormlp_core::report::{Head, Series};
 
 /// Rates are computed from the numbers next to them; a larger deviation means an edit.
@@ -40,6 +42,13 @@ impl Found {
     /// Adds a contradiction.
     pub fn push(&mut self, words: String) {
         self.0.push(words);
+    }
+
+    /// Records when the evidence is that of a path which a run of the `planned` one cannot take.
+    pub fn path(&mut self, place: &str, planned: PathKind, evidence: &Evidence) {
+        if let Some(shown) = evidence.effective_path.filter(|_| !evidence.may_be_of(planned)) {
+            self.0.push(format!("{place} is {planned}, but the evidence shows {shown}"));
+        }
     }
 
     /// Records when a number is not what the others add up to.

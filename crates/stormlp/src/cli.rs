@@ -45,7 +45,9 @@ pub(crate) struct Cli {
     #[arg(long, global = true, hide = true)]
     pub(crate) throttle: Option<Throttle>,
 
-    /// Make a storage operation fail, as in read:17:EIO; once per option.
+    /// Make a storage operation fail: read:17:EIO of a run on its data, or nth=17 of all calls of
+    /// this process, with call=read of those calls, with errno=EIO (default), KILL or short; once
+    /// per option.
     #[arg(long, global = true, hide = true)]
     pub(crate) inject_fault: Vec<Fault>,
 
@@ -88,7 +90,7 @@ impl Cli {
 
     /// Rejects storage impairment for a command that does no I/O on storage.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.throttle.is_none() && self.inject_fault.is_empty() {
+        if self.throttle.is_none() && self.inject_fault.iter().all(|fault| fault.everywhere) {
             return Ok(());
         }
         let beside = match &self.command {

@@ -25,6 +25,7 @@ use std::thread;
 
 use stormlp_core::printable::printable;
 use stormlp_transfer::cufile::probe;
+use stormlp_transfer::storage;
 
 use crate::cli::Cli;
 use crate::progress::Progress;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage_error(error),
     };
+    storage::inject(&cli.inject_fault);
     commands::hang::arm();
     let needs = cli.command.needs();
     let armed = cli
@@ -105,5 +107,8 @@ fn main() -> ExitCode {
         Screen { say: |line| output::say(line), progress: |quiet| Box::new(Progress::new(quiet)) },
     );
     let outcome = commands::run(cli.command, &session);
+    for line in storage::injected() {
+        output::say(format!("warning: --inject-fault: {line}"));
+    }
     hosts::part(&session.group, outcome)
 }

@@ -10,7 +10,7 @@ use crate::plan::find_max::FindMax;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::group::{GroupFacts, HostReport};
 use stormlp_core::histogram::LatencyUs;
-use stormlp_core::report::Report;
+use stormlp_core::report::{Ending, Report};
 
 /// The report of `stormlp train`.
 pub type TrainReport = Report<TrainPlan, TrainResults>;
@@ -295,6 +295,15 @@ pub fn scored<'a>(
         epochs.into_iter().partition(|epoch| epoch.is_whole(plan));
     let counting = if whole.is_empty() { cut_short } else { whole };
     counting.iter().map(|epoch| epoch.measures).collect()
+}
+
+/// Whether the run that `report` is of met its threshold: it is complete, and its AU is high
+/// enough.
+pub fn meets_threshold(report: &TrainReport) -> bool {
+    let results = &report.results;
+    report.ending == Ending::Complete
+        && !results.scored_epochs().is_empty()
+        && results.mean.au_percent.profile >= report.plan.metric.threshold_percent
 }
 
 /// Activity of the block devices over a period.

@@ -17,6 +17,13 @@ pub fn contradictions(report: &CheckpointReport) -> Vec<String> {
 
 fn check_report(found: &mut Found, report: &CheckpointReport) {
     let results = &report.results;
+    let planned =
+        [("save", "saves", &report.plan.save), ("restore", "restores", &report.plan.restore)];
+    for (part, name, transport) in planned {
+        if let Some(evidence) = report.evidence_of(name) {
+            found.path(&format!("plan.{part}.path"), transport.path, evidence);
+        }
+    }
     let phases = [
         ("save", "saves", &results.saves, results.summary.save),
         ("restore", "restores", &results.restores, results.summary.restore),

@@ -165,7 +165,7 @@ fn restored_from_memory(report: &CheckpointReport) -> bool {
     };
     let from_cache = restores.iter().map(cached).sum::<Option<f64>>();
     let bytes = restores.iter().map(|result| result.bytes).sum::<u64>() as f64;
-    report.plan.path().uses_page_cache()
+    report.path_of("restores", report.plan.path()).uses_page_cache()
         && bytes > 0.0
         && storage::is_from_memory(bytes, of_devices, from_cache.map(|cached| cached / bytes))
 }
@@ -174,7 +174,7 @@ fn restored_from_memory(report: &CheckpointReport) -> bool {
 fn saved_to_memory(report: &CheckpointReport) -> bool {
     let saves = &report.results.saves;
     let bytes = saves.iter().map(|result| result.bytes).sum::<u64>() as f64;
-    report.plan.path().uses_page_cache()
+    report.path_of("saves", report.plan.path()).uses_page_cache()
         && report.plan.fsync == FsyncPolicy::None
         && device_bytes(saves, |device| device.written_bytes).is_none_or(|b| b < bytes / 2.0)
 }

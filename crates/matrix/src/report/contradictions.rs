@@ -96,6 +96,9 @@ fn check_path(found: &mut Found, place: &str, cell: &CellReport) {
         let (told, shown) = (name(cell.effective_path), name(shown));
         found.push(format!("{place}.effective_path is {told}, but its evidence shows {shown}"));
     }
+    if let Some(evidence) = &cell.evidence {
+        found.path(&format!("{place}.requested_path"), cell.requested_path, evidence);
+    }
 }
 
 fn check_cell(

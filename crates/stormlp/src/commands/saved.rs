@@ -1,6 +1,5 @@
 //! Reads saved reports.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::any_report::AnyReport;
@@ -12,6 +11,7 @@ use stormlp_matrix::run as matrix;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_mlperf::python_json;
+use stormlp_transfer::storage::{Disk, Kind, Storage as _};
 
 use super::workloads::read_bounded;
 use stormlp_core::failure::Failure;
@@ -21,10 +21,18 @@ use stormlp_hosts::journal;
 const MOST_REPORT_BYTES: u64 = 1 << 30;
 const LISTING: &str = "`stormlp report DIR` lists the reports of a folder";
 
+/// Whether there is a regular file at `path`.
+fn is_file(path: &Path) -> Result<bool, Failure> {
+    Ok(Disk.look(path)?.is_some_and(|found| found.kind == Kind::File))
+}
+
 /// The report file for `place`, which may be the folder of a report.
-pub(crate) fn file(place: &Path) -> PathBuf {
+///
+/// # Errors
+/// With exit code 4 or 5 if it cannot be looked at.
+pub(crate) fn file(place: &Path) -> Result<PathBuf, Failure> {
     let inside = place.join("report.json");
-    if inside.is_file() { inside } else { place.to_path_buf() }
+    Ok(if is_file(&inside)? { inside } else { place.to_path_buf() })
 }
 
 /// The reports in `place`: one, or those of all its subfolders, by name.
@@ -32,16 +40,17 @@ pub(crate) fn file(place: &Path) -> PathBuf {
 /// # Errors
 /// With exit code 4 if it is a folder without reports, or cannot be listed.
 pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let file = file(place);
-    if !file.is_dir() {
+    let file = file(place)?;
+    if !Disk.is_folder(&file)? {
         return Ok(vec![file]);
     }
-    let entries = fs::read_dir(&file)
-        .with_context(|| format!("cannot list {}", file.display()))
-        .map_err(Failure::machine)?;
-    let inside = entries.flatten().map(|entry| entry.path().join("report.json"));
-    let mut files: Vec<PathBuf> = inside.filter(|path| path.is_file()).collect();
-    files.sort();
+    let mut files = Vec::new();
+    for entry in Disk.list(&file)? {
+        let inside = file.join(entry.name).join("report.json");
+        if is_file(&inside)? {
+            files.push(inside);
+        }
+    }
     if files.is_empty() {
         let error = anyhow::anyhow!("{} contains no reports", file.display());
         let help = "`stormlp gds`, `train` and `checkpoint` save one in every run";
@@ -56,8 +65,8 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// # Errors
 /// With exit code 4 if the folder contains several.
 pub(crate) fn only(place: &Path) -> Result<PathBuf, Failure> {
-    let file = file(place);
-    if !file.is_dir() {
+    let file = file(place)?;
+    if !Disk.is_folder(&file)? {
         return Ok(file);
     }
     match files(&file)?.as_slice() {
@@ -77,8 +86,8 @@ pub(crate) fn only(place: &Path) -> Result<PathBuf, Failure> {
 /// With exit code 4 if a file cannot be read, and 3 if its content is not what its name says.
 pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
     let inside = place.join("summary.json");
-    let summary = if inside.is_file() { &inside } else { place };
-    if !summary.is_file() || summary.file_name() != Some("summary.json".as_ref()) {
+    let summary = if is_file(&inside)? { &inside } else { place };
+    if summary.file_name() != Some("summary.json".as_ref()) || !is_file(summary)? {
         return Ok(None);
     }
     let mut run = DlioRun { summary: python_json(summary)?, ..DlioRun::default() };
@@ -89,13 +98,14 @@ pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
     for rank in 0u32.. {
         let of_rank = |name: &str| summary.with_file_name(format!("{rank}_{name}.json"));
         let (stats, output) = (of_rank("per_epoch_stats"), of_rank("output"));
-        if !stats.is_file() && !output.is_file() {
-            break;
-        }
+        let before = run.stats.len() + run.outputs.len();
         for (file, into) in [(stats, &mut run.stats), (output, &mut run.outputs)] {
-            if file.is_file() {
+            if is_file(&file)? {
                 into.push(python_json(&file)?);
             }
+        }
+        if run.stats.len() + run.outputs.len() == before {
+            break;
         }
     }
     Ok(Some(run))
@@ -114,8 +124,8 @@ fn python_json(path: &Path) -> Result<Value, Failure> {
 /// # Errors
 /// With exit code 4 if the file cannot be read, and 3 if it is not a report or a newer one.
 pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
-    let path = &file(path);
-    if path.is_dir() {
+    let path = &file(path)?;
+    if Disk.is_folder(path)? {
         let error = anyhow::anyhow!("{} is a folder without a report.json", path.display());
         let help = format!("`stormlp report {}` lists its reports", path.display());
         return Err(Failure::machine(error).with_help(help));

@@ -1,11 +1,11 @@
 //! `stormlp workloads`: the built-in training workloads, and lookup of a workload by name.
 
-use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context;
 use clap::Subcommand;
+use stormlp_core::printable::printable;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::ByteSize;
 use stormlp_training::plan::catalog;
@@ -13,6 +13,8 @@ use stormlp_training::plan::catalog::{BuiltinWorkload, CATALOG};
 use stormlp_training::plan::warnings::edition;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::show as training;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Disk, Kind, Reader, Storage as _};
 
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
@@ -94,20 +96,28 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     read_bounded(path, what, MOST_FILE_BYTES)
 }
 
-/// Reads a regular text file of at most `most_bytes`; opening a pipe would wait for its writer.
+/// Reads a regular text file of at most `most_bytes`.
 ///
 /// # Errors
-/// With exit code 4 if it cannot be read, 3 if it is too large or not text.
+/// With exit code 4 if it cannot be read, 5 if its device failed, 3 if it is too large or not text.
 pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<String, Failure> {
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+    let cannot = |error: TransferError| {
+        let fact = format!("cannot read {what} {}: {}", path.display(), error.reason());
+        let mut failure = Failure::from(error);
+        failure.note.fact = printable(&fact).into_owned();
+        failure
+    };
+    if Disk.look(path).map_err(cannot)?.is_some_and(|found| found.kind != Kind::File) {
         let error = anyhow::anyhow!("cannot read {what} {}: not a regular file", path.display());
         return Err(Failure::machine(error));
     }
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(most_bytes + 1).read_to_end(&mut bytes))
-        .with_context(|| format!("cannot read {what} {}", path.display()))
-        .map_err(Failure::machine)?;
+    Reader::open(&Disk, path)
+        .and_then(|file| {
+            let read = file.take(most_bytes + 1).read_to_end(&mut bytes);
+            read.map_err(|source| TransferError::file("read", path, source))
+        })
+        .map_err(cannot)?;
     if bytes.len() as u64 > most_bytes {
         return Err(Failure::no_plan(anyhow::anyhow!(
             "cannot read {what} {}: larger than {}",

@@ -378,7 +378,7 @@ mod tests {
         }];
         let request = TrainRequest {
             engine: EngineChoice::Uring,
-            device: Some(DeviceId::nvidia(9)),
+            device: Some(DeviceId::Cuda(9)),
             ..TrainRequest::default()
         };
         let (_, problems) = decided(&request, PathKind::Gds, &host);

@@ -3,7 +3,7 @@
 use crate::plan::metrics;
 use crate::plan::metrics::Rule;
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{EpochReport, Measures, TrainReport, scored};
+use crate::report::{EpochReport, Measures, TrainReport, meets_threshold, scored};
 use stormlp_core::report::Ending;
 use stormlp_core::units::MIB;
 use stormlp_show::sums::{Covers, Found, TOLERANCE_OF_MEANS, inner};
@@ -17,6 +17,9 @@ pub fn contradictions(report: &TrainReport) -> Vec<String> {
 
 fn check_report(found: &mut Found, report: &TrainReport) {
     let (plan, results) = (&report.plan, &report.results);
+    for named in &report.evidence {
+        found.path("plan.transport.path", plan.transport.path, &named.evidence);
+    }
     let single = results.runs.is_empty();
     let runs = results.runs.iter().enumerate();
     for (index, run) in runs {
@@ -38,19 +41,20 @@ fn check_report(found: &mut Found, report: &TrainReport) {
     }
     let of_scored = scored(plan, epochs);
     check_means(found, "", &results.mean, &of_scored);
-    check_threshold(found, report, !of_scored.is_empty());
+    check_threshold(found, report);
     found.histograms(&report.histograms);
     check_series_of_runs(found, report);
 }
 
 /// Checks the threshold verdict against the mean AU.
-fn check_threshold(found: &mut Found, report: &TrainReport, any: bool) {
+fn check_threshold(found: &mut Found, report: &TrainReport) {
     let results = &report.results;
     let threshold_percent = report.plan.metric.threshold_percent;
     let au = results.mean.au_percent.profile;
-    let complete = report.ending == Ending::Complete && any;
-    let meets = complete && au >= threshold_percent;
-    if results.meets_threshold != meets {
+    let complete = report.ending == Ending::Complete && !results.scored_epochs().is_empty();
+    // The best run of a search that was killed was complete, and older versions said so.
+    let of_search = results.find_max.is_some() && report.ending == Ending::Unfinished;
+    if results.meets_threshold != meets_threshold(report) && !of_search {
         found.push(format!(
             "meets_threshold is {}, but AU is {au:.2} % of {threshold_percent:.2} %, and the run \
              {} complete",
@@ -71,7 +75,8 @@ fn check_series_of_runs(found: &mut Found, report: &TrainReport) {
         } else {
             results.runs.get(index).map(|run| &run.epochs)
         };
-        if let Some(epochs) = epochs {
+        // A run that is still going has bytes that no interval has yet.
+        if let Some(epochs) = epochs.filter(|_| report.ending != Ending::Unfinished) {
             // Evaluations and loader starts also read.
             found.intervals(&place, &named.series, bytes_of(epochs), Covers::AtLeast);
         }

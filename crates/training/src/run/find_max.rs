@@ -35,8 +35,8 @@ use crate::plan::resolve::Resolved;
 use crate::plan::search::{RunKind, Search};
 use crate::plan::train_plan::TrainPlan;
 use crate::plan::workload::Workload;
-use crate::report::TrainReport;
 use crate::report::outcome::kept;
+use crate::report::{TrainReport, meets_threshold};
 
 pub use resume::SavedSearch;
 
@@ -119,8 +119,7 @@ impl AcceleratorFinder<'_> {
             savers.begin(&begun, |of| copy_of(&begun, of))?;
         }
         if self.first.transport.path.needs_cufile() {
-            let device = self.first.transport.device;
-            savers.prepare_cufile(self.request.require_gds, device, &self.facts);
+            savers.prepare_cufile(self.request.require_gds);
         }
         if self.find.tried.is_empty() {
             let outlook = FindMax::outlook(&self.first, self.find.confirm_runs);
@@ -134,7 +133,11 @@ impl AcceleratorFinder<'_> {
         if self.find.estimate.is_none() && self.search.trials().is_empty() {
             self.read_first()?;
         }
-        let ending = self.try_counts(savers)?;
+        let ending = match self.try_counts(savers) {
+            // What was measured is saved with why there is no more of it.
+            Err(failure) if !self.find.tried.is_empty() => Ending::Failed(failure.note),
+            tried => tried?,
+        };
         self.conclude();
         if self.find.limited_by.is_none() && ending == Ending::Complete {
             self.find.limited_by = Some(Limit::Nothing);
@@ -245,6 +248,8 @@ impl AcceleratorFinder<'_> {
         });
         self.warnings.iter().cloned().for_each(|warning| report.warn(warning));
         report.ending = ending;
+        // The run was complete, but the search may not be.
+        report.results.meets_threshold = meets_threshold(&report);
         report.results.find_max = Some(self.find.clone());
         report
     }

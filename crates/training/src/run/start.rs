@@ -98,7 +98,7 @@ impl Asked {
 /// The facts needed by a run; GPU libraries are probed only for paths that use them.
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
-        || matches!(request.device, Some(DeviceId::Gpu { .. }));
+        || matches!(request.device, Some(DeviceId::Cuda(_)));
     let folder = request.data_dir.as_ref().map(Location::folder);
     // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
     // current folder.
@@ -125,7 +125,7 @@ fn with_broken_rules(
 /// cannot be changed meanwhile.
 ///
 /// # Errors
-/// If another run holds it.
+/// If another run holds it, or its device fails.
 pub fn lock(plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
     let Some(folder) = &plan.data.folder else {
         return Ok(None);
@@ -133,6 +133,7 @@ pub fn lock(plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
     match FolderLock::take(folder.folder()) {
         Ok(lock) => Ok(Some(lock)),
         Err(error @ LockError::Held { .. }) => Err(Failure::machine(error)),
+        Err(LockError::File(error)) if error.is_device_failure() => Err(error.into()),
         Err(LockError::File(_)) => Ok(None),
     }
 }

@@ -170,7 +170,8 @@ fn headline(report: &TrainReport) -> String {
 /// Whether most of the data read came from the page cache.
 fn is_from_memory(report: &TrainReport) -> bool {
     let cost = &report.results.cost;
-    if !report.plan.transport.path.uses_page_cache() || cost.bytes_read == 0 {
+    let path = report.path_of("reads", report.plan.transport.path);
+    if !path.uses_page_cache() || cost.bytes_read == 0 {
         return false;
     }
     let epochs = report.results.scored_epochs();

@@ -100,12 +100,7 @@ impl DirectWatch {
         if self.cached == 0 {
             return (DirectIo::Honoured, kind);
         }
-        let effective = match kind {
-            PathKind::Cpu => PathKind::Buffered,
-            PathKind::CpuGpu | PathKind::CpuAsyncGpu => PathKind::PageCache,
-            other => other,
-        };
-        (DirectIo::Refused, effective)
+        (DirectIo::Refused, kind.without_direct())
     }
 }
 

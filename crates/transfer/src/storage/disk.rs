@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, Statx, StatxFlags, fallocate,
@@ -14,6 +16,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::failing;
+use super::gated::{Gate, GatedPath, Monotonic};
 use super::interface::{Access, Entry, Facts, Kind, Space, Storage};
 use super::reach::{self, Spot};
 use crate::error::TransferError;
@@ -21,13 +25,17 @@ use crate::page_cache::{self, Residency};
 use crate::paths::{PathSpec, build_path};
 use crate::transfer::TransferPath;
 use stormlp_core::facts::Identity;
+use stormlp_core::impairment::StorageOperation as Call;
+use stormlp_core::warning::Warning;
 
-/// The real storage.
+/// The real storage. Before each operation it asks for a fault of the whole process
+/// ([`inject`](super::inject)).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
 impl Storage for Disk {
     fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
+        failing::pass(Call::Stat, path, 0)?;
         let look = || {
             let spot = Spot::of(path)?;
             facts(spot.folder(), &spot.name, !spot.is_held())
@@ -40,6 +48,7 @@ impl Storage for Disk {
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
+        failing::pass(Call::List, folder, 0)?;
         let read = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let itself = |errno| (errno, None);
@@ -70,6 +79,7 @@ impl Storage for Disk {
     }
 
     fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
+        failing::pass(if access == Access::Create { Call::Create } else { Call::Open }, path, 0)?;
         let mode = match access {
             Access::Read => OFlags::RDONLY,
             Access::ReadWrite | Access::Create => OFlags::RDWR,
@@ -92,6 +102,7 @@ impl Storage for Disk {
     }
 
     fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError> {
+        failing::pass(Call::Allocate, path, 0)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -111,6 +122,8 @@ impl Storage for Disk {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize, TransferError> {
+        let bytes = failing::pass(Call::Read, path, buffer.len());
+        let buffer = &mut buffer[..bytes.map_err(|error| error.at(offset))?];
         loop {
             match file.read_at(buffer, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -129,6 +142,8 @@ impl Storage for Disk {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), TransferError> {
+        // The rest of a short write is written at once, as usual.
+        failing::pass(Call::Write, path, bytes.len()).map_err(|error| error.at(offset))?;
         let mut written = 0;
         while written < bytes.len() {
             let at = offset + written as u64;
@@ -148,12 +163,27 @@ impl Storage for Disk {
     }
 
     fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
+        failing::pass(Call::Sync, path, 0)?;
         file.sync_all().map_err(|source| TransferError::file("sync", path, source))
     }
 
     fn make_folder(&self, folder: &Path) -> Result<(), TransferError> {
+        failing::pass(Call::Mkdir, folder, 0)?;
         reach::make_folder(folder)
             .map_err(|source| TransferError::file("make the folder", folder, source))
+    }
+
+    fn make_new_folder(&self, folder: &Path) -> Result<bool, TransferError> {
+        failing::pass(Call::Mkdir, folder, 0)?;
+        let make = || {
+            let spot = Spot::of(folder)?;
+            rustix::fs::mkdirat(spot.folder(), &spot.name, Mode::from_raw_mode(0o777))
+        };
+        match make() {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) => Err(TransferError::file("make the folder", folder, reach::told(errno))),
+        }
     }
 
     fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
@@ -161,11 +191,13 @@ impl Storage for Disk {
     }
 
     fn sync_all(&self, folder: &Path) -> Result<(), TransferError> {
+        failing::pass(Call::Sync, folder, 0)?;
         rustix::fs::syncfs(open_folder(folder)?)
             .map_err(|errno| TransferError::file("sync the file system of", folder, errno.into()))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
+        failing::pass(Call::Rename, from, 0)?;
         let rename = || {
             let (from, to) = (Spot::of(from)?, Spot::of(to)?);
             rustix::fs::renameat(from.folder(), &from.name, to.folder(), &to.name)
@@ -177,6 +209,7 @@ impl Storage for Disk {
     }
 
     fn remove(&self, path: &Path) -> Result<bool, TransferError> {
+        failing::pass(Call::Remove, path, 0)?;
         match unlink(path, AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
@@ -185,6 +218,7 @@ impl Storage for Disk {
     }
 
     fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError> {
+        failing::pass(Call::Remove, folder, 0)?;
         match unlink(folder, AtFlags::REMOVEDIR) {
             Ok(()) => {
                 reach::forget(folder);
@@ -196,6 +230,7 @@ impl Storage for Disk {
     }
 
     fn space(&self, path: &Path) -> Result<Space, TransferError> {
+        failing::pass(Call::Statfs, path, 0)?;
         let stat = statvfs(path)
             .map_err(|errno| TransferError::file("query the free space of", path, errno.into()))?;
         Ok(Space {
@@ -205,15 +240,28 @@ impl Storage for Disk {
     }
 
     fn residency(&self, path: &Path) -> Result<Residency, TransferError> {
+        failing::pass(Call::Residency, path, 0)?;
         page_cache::residency(&self.open(path, Access::Read, false)?, path)
     }
 
     fn drop_cached(&self, path: &Path) -> Result<(), TransferError> {
+        failing::pass(Call::Evict, path, 0)?;
         page_cache::drop_file(&self.open(path, Access::Read, false)?, path)
     }
 
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
-        build_path(spec)
+        let Some(failing) = failing::of_process() else {
+            return build_path(spec);
+        };
+        failing::pass(Call::Build, Path::new("storage"), 0)?;
+        // A transfer may be cut short at any offset.
+        let path = build_path(PathSpec { page_aligned: false, ..spec })?;
+        let clock = Arc::new(Monotonic(Instant::now()));
+        Ok(Box::new(GatedPath::new(path, Arc::clone(failing) as Arc<dyn Gate>, clock)))
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        failing::of_process().map_or_else(Vec::new, |failing| failing.warnings())
     }
 }
 

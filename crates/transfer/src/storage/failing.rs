@@ -1,28 +1,52 @@
-//! Storage with injected faults.
+//! Storage with injected faults: of a run on its data, or of the whole process.
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use stormlp_core::impairment::{Fault, FaultKind, warning};
+use rustix::process::{Signal, getpid, kill_process};
+use stormlp_core::impairment::{Fault, FaultKind, StorageOperation, warning};
 use stormlp_core::warning::Warning;
 
-use super::gated::{Gate, Grant, Request};
+use super::gated::{Gate, Grant, Request, verb};
+use crate::error::TransferError;
 
 /// The length of a short transfer is a multiple of this if possible: direct transfers need it.
 const BLOCK_BYTES: u64 = 4096;
+
+/// The faults of the whole process, which [`Disk`](super::Disk) asks for.
+static OF_PROCESS: OnceLock<Arc<Failing>> = OnceLock::new();
 
 /// Counts operations and fails the configured ones.
 #[derive(Debug)]
 pub struct Failing {
     /// Each fault with the number of operations of its kind so far.
     faults: Vec<(Fault, AtomicU64)>,
+    /// What failed.
+    happened: Mutex<Vec<String>>,
 }
 
 impl Failing {
     /// A gate that admits everything except `faults`.
     pub fn new(faults: &[Fault]) -> Self {
-        Self { faults: faults.iter().map(|f| (*f, AtomicU64::new(0))).collect() }
+        let counted = faults.iter().map(|fault| (*fault, AtomicU64::new(0)));
+        Self { faults: counted.collect(), happened: Mutex::default() }
+    }
+
+    /// What failed, and for each fault that did not happen, how many operations there were.
+    fn outcome(&self) -> Vec<String> {
+        let mut lines = self.happened.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (fault, count) in &self.faults {
+            let count = count.load(Ordering::Relaxed);
+            if count < fault.nth {
+                let what =
+                    fault.operation.map_or("calls".to_string(), |one| format!("{one} calls"));
+                lines.push(format!("nothing failed: there were {count} {what}"));
+            }
+        }
+        lines
     }
 }
 
@@ -30,25 +54,74 @@ impl Gate for Failing {
     fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant> {
         // Every fault counts, even if an earlier one hits.
         let hits = |(fault, count): &&(Fault, AtomicU64)| {
-            fault.operation == request.operation
+            fault.operation.is_none_or(|operation| operation == request.operation)
                 && 1 + count.fetch_add(1, Ordering::Relaxed) == fault.nth
         };
         let hit: Vec<&(Fault, AtomicU64)> = self.faults.iter().filter(hits).collect();
-        let bytes = match hit.first().map(|(fault, _)| fault.kind) {
-            None => request.bytes,
-            Some(FaultKind::Errno(number)) => return Err(io::Error::from_raw_os_error(number)),
-            Some(FaultKind::Short) => match request.bytes / 2 {
+        let Some((fault, _)) = hit.first() else {
+            return Ok(Grant { bytes: request.bytes, not_before: now });
+        };
+        let path = request.path.map_or("in flight".into(), |path| path.display().to_string());
+        let line = format!("{fault}: {} ({path})", request.operation);
+        self.happened.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        let bytes = match fault.kind {
+            FaultKind::Errno(number) => return Err(io::Error::from_raw_os_error(number)),
+            FaultKind::Short => match request.bytes / 2 {
                 half if half > BLOCK_BYTES => half / BLOCK_BYTES * BLOCK_BYTES,
                 half => half,
             },
+            FaultKind::Kill => {
+                kill_process(getpid(), Signal::KILL)?;
+                request.bytes
+            }
         };
         Ok(Grant { bytes, not_before: now })
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        let faults: Vec<String> = self.faults.iter().map(|(f, _)| f.to_string()).collect();
-        vec![warning("--inject-fault", &format!("asked that {}", faults.join(", ")))]
+        // What was measured before a kill is as it would be without one.
+        let altering = self.faults.iter().filter(|(fault, _)| fault.kind != FaultKind::Kill);
+        let faults: Vec<String> = altering.map(|(fault, _)| fault.to_string()).collect();
+        let asked = format!("asked that {}", faults.join(", "));
+        (!faults.is_empty()).then(|| warning("--inject-fault", &asked)).into_iter().collect()
     }
+}
+
+/// Makes operations of the whole process fail, those on reports included, as those of `faults` say
+/// that are for all of it. Call it once, at the start.
+pub fn inject(faults: &[Fault]) {
+    let of_process: Vec<Fault> = faults.iter().filter(|one| one.everywhere).copied().collect();
+    if !of_process.is_empty() {
+        OF_PROCESS.get_or_init(|| Arc::new(Failing::new(&of_process)));
+    }
+}
+
+/// What failed in the whole process as asked of [`inject`]; for each fault that did not happen, how
+/// many operations there were.
+pub fn injected() -> Vec<String> {
+    of_process().map_or_else(Vec::new, |failing| failing.outcome())
+}
+
+/// The faults of the whole process.
+pub(super) fn of_process() -> Option<&'static Arc<Failing>> {
+    OF_PROCESS.get()
+}
+
+/// Asks for a fault of the whole process before an operation on `bytes`; returns how many of them
+/// may be transferred.
+pub(super) fn pass(
+    operation: StorageOperation,
+    path: &Path,
+    bytes: usize,
+) -> Result<usize, TransferError> {
+    let Some(failing) = of_process() else {
+        return Ok(bytes);
+    };
+    let request = Request { operation, path: Some(path), bytes: bytes as u64 };
+    let granted = failing.admit(&request, Duration::ZERO);
+    granted
+        .map(|grant| usize::try_from(grant.bytes).unwrap_or(bytes))
+        .map_err(|source| TransferError::file(verb(operation), path, source))
 }
 
 #[cfg(test)]

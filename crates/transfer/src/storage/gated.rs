@@ -16,6 +16,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::warning::Warning;
 
 use super::interface::{Access, Entry, Facts, Space, Storage};
+use super::lock::{FolderLock, LockError};
 use crate::error::TransferError;
 use crate::page_cache::Residency;
 use crate::paths::PathSpec;
@@ -81,7 +82,8 @@ pub trait Clock: Send + Sync {
     fn sleep(&self, until: Duration, wake: Option<BorrowedFd<'_>>) -> io::Result<bool>;
 }
 
-struct Monotonic(Instant);
+/// The kernel's clock, from when it was made.
+pub(super) struct Monotonic(pub(super) Instant);
 
 impl Clock for Monotonic {
     fn now(&self) -> Duration {
@@ -156,7 +158,7 @@ impl<G: Gate> Gated<G> {
 }
 
 /// The action for error messages.
-fn verb(operation: StorageOperation) -> &'static str {
+pub(super) fn verb(operation: StorageOperation) -> &'static str {
     match operation {
         StorageOperation::Open | StorageOperation::Create => "open",
         StorageOperation::Read => "read",
@@ -170,6 +172,11 @@ fn verb(operation: StorageOperation) -> &'static str {
         StorageOperation::Statfs => "query the free space of",
         StorageOperation::Mkdir => "make the folder",
         StorageOperation::Allocate => "preallocate",
+        StorageOperation::Lock => "lock",
+        StorageOperation::Claim => "claim",
+        StorageOperation::Holes => "find holes in",
+        StorageOperation::Residency => "query the page cache of",
+        StorageOperation::Evict => "drop from the page cache",
     }
 }
 
@@ -233,6 +240,11 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         self.inner.make_folder(folder)
     }
 
+    fn make_new_folder(&self, folder: &Path) -> Result<bool, TransferError> {
+        self.pass(StorageOperation::Mkdir, folder, 0)?;
+        self.inner.make_new_folder(folder)
+    }
+
     fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
         self.pass(StorageOperation::Sync, folder, 0)?;
         self.inner.sync_folder(folder)
@@ -259,6 +271,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
     }
 
     fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
+        self.pass(StorageOperation::Holes, path, 0)?;
         self.inner.hole_bytes(path, bytes)
     }
 
@@ -268,11 +281,23 @@ impl<G: Gate + 'static> Storage for Gated<G> {
     }
 
     fn residency(&self, path: &Path) -> Result<Residency, TransferError> {
+        self.pass(StorageOperation::Residency, path, 0)?;
         self.inner.residency(path)
     }
 
     fn drop_cached(&self, path: &Path) -> Result<(), TransferError> {
+        self.pass(StorageOperation::Evict, path, 0)?;
         self.inner.drop_cached(path)
+    }
+
+    fn lock(&self, folder: &Path) -> Result<FolderLock, LockError> {
+        self.pass(StorageOperation::Lock, folder, 0)?;
+        self.inner.lock(folder)
+    }
+
+    fn claim_device(&self, path: &Path) -> Result<File, TransferError> {
+        self.pass(StorageOperation::Claim, path, 0)?;
+        self.inner.claim_device(path)
     }
 
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
@@ -292,7 +317,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
 }
 
 /// A path behind a gate: a transfer that completes earlier than the gate allows is held back.
-struct GatedPath {
+pub(super) struct GatedPath {
     inner: Box<dyn TransferPath>,
     gate: Arc<dyn Gate>,
     clock: Arc<dyn Clock>,
@@ -307,7 +332,11 @@ struct GatedPath {
 }
 
 impl GatedPath {
-    fn new(inner: Box<dyn TransferPath>, gate: Arc<dyn Gate>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        inner: Box<dyn TransferPath>,
+        gate: Arc<dyn Gate>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
             inner,
             gate,

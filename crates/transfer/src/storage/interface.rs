@@ -7,11 +7,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use stormlp_core::facts::Identity;
+use stormlp_core::impairment::StorageOperation;
 use stormlp_core::warning::Warning;
 
 use super::lock::{FolderLock, LockError};
 use super::reach::parent;
-use super::{holes, reach};
+use super::{failing, holes, reach};
 use crate::error::TransferError;
 use crate::page_cache::Residency;
 use crate::paths::PathSpec;
@@ -219,6 +220,12 @@ pub trait Storage: Send + Sync {
     /// When one of them cannot be created.
     fn make_folder(&self, folder: &Path) -> Result<(), TransferError>;
 
+    /// Creates a folder in an existing one; `false` if there is already something of that name.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn make_new_folder(&self, folder: &Path) -> Result<bool, TransferError>;
+
     /// Makes creations and renames in `folder` survive a crash.
     ///
     /// # Errors
@@ -289,6 +296,7 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When it is already claimed or cannot be opened.
     fn claim_device(&self, path: &Path) -> Result<File, TransferError> {
+        failing::pass(StorageOperation::Claim, path, 0)?;
         // Exclusive with respect to everyone who opens it so: file systems, arrays, volumes, swap.
         let mut options = File::options();
         options.read(true).write(true).custom_flags(libc::O_EXCL);
@@ -407,6 +415,7 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When it cannot be opened, or the kernel does not report it.
     fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
+        failing::pass(StorageOperation::Holes, path, 0)?;
         let file = self.open(path, Access::Read, false)?;
         holes::hole_bytes(&file, bytes)
             .map_err(|source| TransferError::file("find holes in", path, source))

@@ -2,7 +2,8 @@
 //! bytes, and is built here too, so that storage as a whole can be throttled or made to fail.
 //!
 //! [`Disk`] is the kernel's storage. [`Gated`] asks a [`Gate`] before each operation:
-//! [`Throttled`] delays it, [`Failing`] fails it.
+//! [`Throttled`] delays it, [`Failing`] fails it. What [`inject`] is given fails in `Disk` itself,
+//! for the whole process.
 
 mod disk;
 mod failing;
@@ -11,6 +12,7 @@ mod holes;
 pub(crate) mod interface;
 mod lock;
 mod reach;
+mod reader;
 mod throttled;
 
 use std::fs::File;
@@ -24,11 +26,12 @@ use crate::error::TransferError;
 pub use stormlp_core::facts::Identity;
 
 pub use disk::Disk;
-pub use failing::Failing;
+pub use failing::{Failing, inject, injected};
 pub use gated::{Clock, Gate, Gated, Grant, Request};
 pub use interface::{Access, Durability, Entry, Facts, Kind, Left, Space, Storage, temporary_name};
 pub use lock::{FolderLock, LOCK_NAME, LockError};
 pub use reach::dead_link;
+pub use reader::Reader;
 pub use throttled::Throttled;
 
 /// Writes a small file of the user, such as a report, atomically: it exists completely or not at
@@ -54,14 +57,15 @@ pub fn is_direct_refused(error: &TransferError) -> bool {
     matches!(error.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// Real storage, throttled and with injected faults as requested.
+/// Real storage, throttled and with those of the injected faults that are a run's own.
 pub fn impaired(throttle: Option<Throttle>, faults: &[Fault]) -> Arc<dyn Storage> {
     let mut storage: Arc<dyn Storage> = Arc::new(Disk);
     if let Some(throttle) = throttle {
         storage = Arc::new(Gated::new(storage, Throttled::new(throttle)));
     }
-    if !faults.is_empty() {
-        storage = Arc::new(Gated::new(storage, Failing::new(faults)));
+    let of_run: Vec<Fault> = faults.iter().filter(|one| !one.everywhere).copied().collect();
+    if !of_run.is_empty() {
+        storage = Arc::new(Gated::new(storage, Failing::new(&of_run)));
     }
     storage
 }

@@ -122,7 +122,7 @@ fn carry_out(
         output::say_page(&text::render(&opening, output::width()));
     }
     if plan.path().needs_cufile() {
-        savers.prepare_cufile(plan.request.require_gds, plan.device(), &head.host);
+        savers.prepare_cufile(plan.request.require_gds);
     }
     let report = emulate(head, plan, &mut savers, company, session)?;
     Ok((report, savers))

@@ -24,7 +24,7 @@ use crate::commands::saved;
 /// # Errors
 /// If it cannot be read, or belongs to another command or other hosts.
 pub(super) fn read(path: &Path, party: &Party) -> Result<Saved, Failure> {
-    let path = saved::file(path);
+    let path = saved::file(path)?;
     let AnyReport::Gds(report) = saved::of_kind(&path, ReportKind::Gds)? else {
         return Err(Failure::usage("--resume continues a report of `stormlp gds`"));
     };
@@ -57,7 +57,7 @@ pub(super) fn go_on(
         Ok(AnyReport::Gds(report)) => Some(report),
         _ => None,
     };
-    let path = saved::file(path);
+    let path = saved::file(path)?;
     let (savers, part) = Savers::resume(&path, party, session, read)?;
     let own = part.and_then(|part| take_measured(&plan, part, &path).ok());
     let mut own = own.map_or_else(Vec::new, |own| own.cells);

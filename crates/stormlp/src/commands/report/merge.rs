@@ -17,6 +17,7 @@ use stormlp_matrix::plan::MatrixReport;
 use stormlp_matrix::run as matrix;
 use stormlp_training::report::TrainReport;
 use stormlp_training::run as training;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
 use crate::commands::deliver::{ColumnsArg, ShowArgs};
 use crate::commands::saved;
@@ -100,7 +101,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 /// The reports in `place`.
 fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let inside = place.join(PARTS);
-    if inside.is_dir() { saved::files(&inside) } else { saved::files(place) }
+    if Disk.is_folder(&inside)? { saved::files(&inside) } else { saved::files(place) }
 }
 
 fn warn(report: &mut AnyReport, warning: Warning) {

@@ -15,6 +15,7 @@ use stormlp_mlperf::dlio::DlioRun;
 use stormlp_show::document::Columns;
 use stormlp_show::html;
 use stormlp_show::markdown;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::deliver::{self, ColumnsArg, Format, ShowArgs, Sink};
 use super::saved;
@@ -140,7 +141,8 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
     let (show, sink) = args.show.with_output(args.output)?;
     let places = if args.places.is_empty() { vec![results_folder()] } else { args.places };
-    let files: Vec<PathBuf> = places.iter().map(|place| saved::file(place)).collect();
+    let files: Vec<PathBuf> =
+        places.iter().map(|place| saved::file(place)).collect::<Result<_, _>>()?;
     if let [only] = files.as_slice() {
         if let Some(run) = saved::dlio(only)? {
             return if filter.is_open() {
@@ -149,7 +151,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
                 Err(Failure::usage("--kind and --tag are for stormlp's own reports"))
             };
         }
-        if !only.is_dir() {
+        if !Disk.is_folder(only)? {
             let report = saved::any(only)?;
             return if filter.takes(report.head()) {
                 one(&report, show, columns, &sink)

@@ -60,7 +60,7 @@ pub(super) fn run(
 /// # Errors
 /// If it cannot be read, or does not contain a search.
 fn read(path: &Path) -> Result<SavedSearch, Failure> {
-    let path = saved::file(path);
+    let path = saved::file(path)?;
     match saved::of_kind(&path, ReportKind::Train)? {
         AnyReport::Train(report) => SavedSearch::of(path, report),
         _ => Err(Failure::usage("--resume continues a report of --find-max")),

@@ -1,0 +1,406 @@
+//! Every call of a command may fail, or be its last before a kill: one run for each of them, as
+//! SQLite is tested. Here a sample of the calls; all of them with `--ignored`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::checkpoint::TINY;
+use crate::stormlp;
+
+/// Ends a run that hangs; none takes a hundredth of it.
+const HANGS: Duration = Duration::from_secs(120);
+/// How many calls of a command the sample takes.
+const SAMPLE: u64 = 6;
+/// A report of an earlier run, which stays as it is.
+const KEPT: &str = "stormlp-results/kept/report.json";
+
+/// A command, and what has to hold after a fault in any of its calls.
+struct Swept {
+    /// The command that is made to fail.
+    words: String,
+    /// Commands that run before.
+    before: Vec<String>,
+    /// The calls that are counted; all of them unless named.
+    call: Option<&'static str>,
+    /// The options that continue a run whose report is at a path.
+    resume: fn(&Path) -> String,
+    /// What is the same whether the run was disturbed or not.
+    result: fn(&Path, &Output) -> Value,
+}
+
+/// How a run with a fault ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ended {
+    Exit(i32),
+    Killed,
+    /// It has fewer calls.
+    NothingFailed(u64),
+}
+
+fn run(place: &Path, words: &str) -> Output {
+    let mut command = stormlp();
+    command.current_dir(place).env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0");
+    command.args(words.split_whitespace()).timeout(HANGS).output().unwrap()
+}
+
+fn succeed(place: &Path, words: &str) -> Output {
+    let output = run(place, words);
+    assert!(output.status.success(), "{words}: {}", text(&output));
+    output
+}
+
+/// What a command said on stderr, on one line.
+fn text(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The files below `folder` with their contents, except for locks, which say nothing.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()));
+        } else if entry.file_name() != ".stormlp-lock" {
+            found.insert(entry.path(), fs::read(entry.path()).unwrap());
+        }
+    }
+    found
+}
+
+/// The data of a run, by its place in `folder`; manifests have times and identities of their own.
+fn data(folder: &Path) -> Value {
+    let data = folder.join("stormlp-data");
+    let named = files(&data).into_iter().filter_map(|(path, content)| {
+        let name = path.strip_prefix(&data).unwrap().display().to_string();
+        let sum: u64 =
+            content.iter().enumerate().map(|(n, byte)| (n as u64 + 1) * u64::from(*byte)).sum();
+        let manifest = name.ends_with(".json") || name.ends_with(".jsonl");
+        (!manifest).then(|| json!([name, content.len(), sum]))
+    });
+    named.collect()
+}
+
+/// The newest report in `place` that this sweep's command left.
+fn report(place: &Path) -> Option<PathBuf> {
+    let runs = fs::read_dir(place.join("stormlp-results")).into_iter().flatten();
+    let reports = runs.map(|run| run.unwrap().path().join("report.json"));
+    reports.filter(|path| path.is_file() && !path.ends_with(KEPT)).max()
+}
+
+fn of_report(place: &Path, of: impl Fn(&Value) -> Value) -> Value {
+    let text = fs::read_to_string(report(place).unwrap()).unwrap();
+    of(&serde_json::from_str(&text).unwrap())
+}
+
+impl Swept {
+    /// A folder in which the command can run.
+    fn place(&self) -> tempfile::TempDir {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let kept = place.path().join(KEPT);
+        fs::create_dir_all(kept.parent().unwrap()).unwrap();
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reports/v2");
+        fs::copy(fixtures.join("gds-mixed/report.json"), kept).unwrap();
+        for (path, content) in files(&fixtures.join("hosts-gds-killed")) {
+            let inside = path.strip_prefix(&fixtures).unwrap();
+            let path = place.path().join(inside);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
+        for words in &self.before {
+            succeed(place.path(), words);
+        }
+        place
+    }
+
+    /// Runs the command with a fault in call `nth`, and again without.
+    fn try_call(&self, nth: u64, error: &str, undisturbed: &Value) -> Ended {
+        let place = self.place();
+        let place = place.path();
+        let saved = files(&place.join("stormlp-results"));
+        let call = self.call.map_or(String::new(), |call| format!(",call={call}"));
+        let words = format!("{} --inject-fault nth={nth},errno={error}{call}", self.words);
+        let ended = judge(&words, &run(place, &words), error);
+        let after = files(&place.join("stormlp-results"));
+        for (path, content) in &saved {
+            assert_eq!(after.get(path), Some(content), "{words}: {} changed", path.display());
+        }
+        self.reports_are_honest(place, &words);
+        let again = match report(place).filter(|path| !saved.contains_key(path)) {
+            Some(left) => {
+                format!("{} {}", self.words, (self.resume)(left.strip_prefix(place).unwrap()))
+            }
+            None => self.words.clone(),
+        };
+        let output = run(place, &again);
+        assert!(output.status.success(), "{words}, then {again}: {}", text(&output));
+        assert_eq!((self.result)(place, &output), *undisturbed, "{words}, then {again}");
+        let partial = |path: &&PathBuf| path.extension().is_some_and(|name| name == "partial");
+        let data = files(&place.join("stormlp-data"));
+        assert_eq!(data.keys().find(partial), None, "{words}, then {again}");
+        ended
+    }
+
+    /// Every report that is there loads, and none is said to be changed.
+    fn reports_are_honest(&self, place: &Path, words: &str) {
+        let listed = succeed(place, "report stormlp-results --format csv");
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        for wrong in ["contradict", "unreadable"] {
+            assert!(!listed.contains(wrong), "{words}: {listed}");
+        }
+    }
+
+    /// A fault in every call, or in a sample of them.
+    #[allow(clippy::print_stdout, reason = "the table of a full sweep")]
+    fn sweep(&self, error: &str, all: bool) {
+        let place = self.place();
+        let output = succeed(place.path(), &self.words);
+        let undisturbed = (self.result)(place.path(), &output);
+        let call = self.call.map_or(String::new(), |call| format!(",call={call}"));
+        let place = self.place();
+        let beyond = format!("{} --inject-fault nth={}{call}", self.words, u64::MAX);
+        let Ended::NothingFailed(calls) = judge(&beyond, &run(place.path(), &beyond), error) else {
+            panic!("{beyond} failed");
+        };
+        let step = if all { 1 } else { calls.div_ceil(SAMPLE) };
+        let mut ended: BTreeMap<Ended, u64> = BTreeMap::new();
+        for nth in (1..=calls).step_by(step as usize) {
+            *ended.entry(self.try_call(nth, error, &undisturbed)).or_default() += 1;
+        }
+        println!("{}\n  {error} in each of {calls} calls: {ended:?}", self.words);
+    }
+}
+
+/// Holds how a run ended against the fault that it had.
+fn judge(words: &str, output: &Output, error: &str) -> Ended {
+    let said = text(output);
+    let Some(code) = output.status.code() else {
+        assert_eq!(error, "KILL", "{words} hangs or was ended: {said}");
+        return Ended::Killed;
+    };
+    let (said, line) = said.split_once("warning: --inject-fault: ").map_or_else(
+        || panic!("{words}: {code}: {said}"),
+        // What comes after that line is the error.
+        |(before, after)| {
+            (format!("{before} {}", after.split_once(") ").map_or("", |(_, rest)| rest)), after)
+        },
+    );
+    if let Some(rest) = line.strip_prefix("nothing failed: there were ") {
+        assert_eq!(code, 0, "{words}: {said}");
+        return Ended::NothingFailed(rest.split(' ').next().unwrap().parse().unwrap());
+    }
+    if code != 0 {
+        assert_eq!(code, 5, "{words}: {line}");
+        assert!(said.contains("Input/output error (os error 5)"), "{words}: {line}");
+        let path = line.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+        let path = path.map(|(path, _)| path).filter(|path| *path != "in flight");
+        if let Some(name) = path.and_then(|path| Path::new(path).file_name()) {
+            let name = name.to_string_lossy();
+            let name = name.strip_suffix(".partial").map_or(&*name, |name| &name[1..]);
+            assert!(said.contains(name), "{words}: {line}");
+        }
+    }
+    Ended::Exit(code)
+}
+
+fn gds(engine: &str) -> Swept {
+    Swept {
+        words: format!(
+            "gds --dir stormlp-data/gds --file-size 512K --io-size 128K --threads 1 --queue-depth 2 \
+             --passes 1 --path buffered,cpu-gpu --op write,read --engine {engine}"
+        ),
+        before: Vec::new(),
+        call: None,
+        resume: |report| format!("--resume {}", report.display()),
+        result: |place, _| {
+            of_report(place, |report| {
+                let cells = report["cells"].as_array().unwrap().iter();
+                let key =
+                    |cell: &Value| json!([cell["cell"], cell["requested_path"], cell["bytes"]]);
+                let mut cells: Vec<Value> = cells.map(key).collect();
+                cells.sort_by_key(|cell| cell[0].as_u64());
+                json!([report["ending"]["status"], cells])
+            })
+        },
+    }
+}
+
+fn datagen(engine: &str) -> Swept {
+    Swept {
+        words: format!(
+            "datagen unet3d --files 5 --data-dir stormlp-data/set --engine {engine} --threads 1 \
+             --resume --params dataset.record_length_bytes=20000 \
+             dataset.record_length_bytes_stdev=5000"
+        ),
+        result: |place, _| data(place),
+        resume: |_| String::new(),
+        ..gds(engine)
+    }
+}
+
+fn train(engine: &str) -> Swept {
+    Swept {
+        words: format!(
+            "train unet3d --data-dir stormlp-data/set --generate --files 4 --epochs 2 \
+             --batch-size 1 --compute-time 1ms --read-threads 1 --engine {engine} --params \
+             dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=5000 \
+             metric.au=0.001 workflow.checkpoint=False"
+        ),
+        result: |place, _| {
+            let read = of_report(place, |report| {
+                let epochs = report["epochs"].as_array().unwrap().iter();
+                let read = epochs.map(|epoch| epoch["bytes_read"].clone());
+                json!([report["ending"]["status"], read.collect::<Vec<_>>()])
+            });
+            json!([read, data(place)])
+        },
+        resume: |_| String::new(),
+        ..gds(engine)
+    }
+}
+
+fn find_max(engine: &str) -> Swept {
+    Swept {
+        words: format!(
+            "train unet3d --find-max --data-dir stormlp-data/set --files 12 --batch-size 2 \
+             --compute-time 20ms --epochs 1 --confirm 0 --engine {engine} --params \
+             dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0 \
+             workflow.checkpoint=False metric.au=0.001"
+        ),
+        before: vec![
+            "datagen unet3d --files 12 --data-dir stormlp-data/set --params \
+             dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0"
+                .to_string(),
+        ],
+        // A report is saved by renaming it.
+        call: Some("rename"),
+        result: |place, _| {
+            of_report(place, |report| report["find_max"]["largest_accelerators"].clone())
+        },
+        resume: |report| format!("--resume {}", report.display()),
+    }
+}
+
+fn checkpoint(engine: &str) -> Swept {
+    let words = format!(
+        "checkpoint tiny.yaml --ranks 8 --pause 0 --writes 1 --reads 1 --engine {engine} --verify"
+    );
+    Swept {
+        before: vec![words.clone()],
+        words,
+        result: |place, _| {
+            let done = of_report(place, |report| {
+                let count = |key: &str| report[key].as_array().unwrap().len();
+                json!([report["ending"]["status"], count("saves"), count("restores")])
+            });
+            // Each save has content of its own, which the restore checks.
+            let files = files(&place.join("stormlp-data"));
+            let sizes: Vec<Value> = files
+                .iter()
+                .filter(|(path, _)| path.extension().is_some_and(|name| name == "pt"))
+                .map(|(path, content)| json!([path.file_name().unwrap().to_str(), content.len()]))
+                .collect();
+            json!([done, sizes])
+        },
+        resume: |_| String::new(),
+        ..gds(engine)
+    }
+}
+
+fn printed(_: &Path, output: &Output) -> Value {
+    String::from_utf8(output.stdout.clone()).unwrap().into()
+}
+
+fn shown() -> Swept {
+    Swept {
+        words: format!("report {KEPT} --format json"),
+        result: printed,
+        resume: |_| String::new(),
+        ..gds("psync")
+    }
+}
+
+fn merged() -> Swept {
+    Swept { words: "report merge hosts-gds-killed --format json".to_string(), ..shown() }
+}
+
+fn each_engine(swept: fn(&str) -> Swept, all: bool) {
+    for engine in ["psync", "uring"] {
+        for error in ["EIO", "KILL"] {
+            swept(engine).sweep(error, all);
+        }
+    }
+}
+
+#[test]
+fn a_sample_of_calls_fails_in_gds() {
+    each_engine(gds, false);
+}
+
+#[test]
+fn a_sample_of_calls_fails_in_datagen() {
+    each_engine(datagen, false);
+}
+
+#[test]
+fn a_sample_of_calls_fails_in_train() {
+    each_engine(train, false);
+}
+
+#[test]
+fn a_sample_of_calls_fails_in_checkpoint() {
+    each_engine(checkpoint, false);
+}
+
+#[test]
+fn a_search_is_killed_at_a_sample_of_its_saves() {
+    find_max("psync").sweep("KILL", false);
+}
+
+#[test]
+fn every_call_fails_in_report() {
+    shown().sweep("EIO", true);
+}
+
+#[test]
+fn every_call_fails_in_report_merge() {
+    merged().sweep("EIO", true);
+}
+
+#[test]
+#[ignore = "one run for each call takes minutes"]
+fn every_call_fails_in_gds() {
+    each_engine(gds, true);
+}
+
+#[test]
+#[ignore = "one run for each call takes minutes"]
+fn every_call_fails_in_datagen() {
+    each_engine(datagen, true);
+}
+
+#[test]
+#[ignore = "one run for each call takes minutes"]
+fn every_call_fails_in_train() {
+    each_engine(train, true);
+}
+
+#[test]
+#[ignore = "one run for each call takes minutes"]
+fn every_call_fails_in_checkpoint() {
+    each_engine(checkpoint, true);
+}
+
+#[test]
+#[ignore = "one run for each save takes minutes"]
+fn a_search_is_killed_at_each_of_its_saves() {
+    for engine in ["psync", "uring"] {
+        find_max(engine).sweep("KILL", true);
+    }
+}
