@@ -1,4 +1,4 @@
-//! The cells of a running matrix, next to its report: one line of JSON each.
+//! The units of a running measurement (a matrix's cells), next to its report: one line of JSON each.
 //!
 //! Writing the whole report after every cell would cost more with each one. So the report is
 //! written at the start and the end of the matrix, and this file holds the lines in between. An

@@ -1,4 +1,5 @@
-//! The processes of a multi-host run: membership, a barrier and an all-gather.
+//! The processes of a run: membership, a barrier and an all-gather for those of several hosts; and,
+//! for one as for many, what a command needs around its run: the session and where reports are saved.
 //!
 //! Processes are started by the site's launcher (`mpirun`, `mpiexec`, `srun`) and find each other
 //! through what it provides: an MPI library, PMIx, or the PMI-1 wire protocol. The libraries are

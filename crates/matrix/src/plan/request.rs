@@ -157,7 +157,7 @@ pub struct MatrixRequest {
     #[cfg_attr(feature = "cli", arg(long = "path", value_name = "LIST", value_delimiter = ','))]
     pub paths: Vec<PathChoice>,
 
-    /// Whether a path that cannot run here is no error, as the user did not name it.
+    /// Whether a path that cannot run here is left out without an error, as the user did not name it.
     #[cfg_attr(feature = "cli", arg(skip))]
     pub optional_paths: bool,
 

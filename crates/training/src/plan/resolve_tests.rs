@@ -256,7 +256,7 @@ fn too_many_accelerators_and_too_few_steps_are_reported_with_their_numbers() {
         length: RunLength { steps, ..RunLength::default() },
         ..TrainRequest::default()
     };
-    insta::assert_snapshot!(only(resolve(&unet3d, &ask(100, None), &data)), @"168 samples in 168 files are less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(100, None), &data)), @"168 samples in 168 files: less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
     insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU of profile v2, which excludes 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
     insta::assert_snapshot!(only(resolve(&unet3d, &ask(1, Some(25)), &data)), @"25 steps per epoch requested, but the dataset has 24; set --steps 24, or use more files");
 }

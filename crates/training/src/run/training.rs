@@ -314,7 +314,7 @@ fn find_ceiling(
     if !wanted {
         return;
     }
-    surroundings.note("AU was missed: measuring the ceiling of this host, about 3 s");
+    surroundings.note("AU missed its target: measuring the ceiling of this host, about 3 s");
     match calibrate::ceiling(course, accelerator, surroundings) {
         Ok(Some(mean)) => {
             report.results.calibration = Some(Calibration {

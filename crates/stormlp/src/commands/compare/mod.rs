@@ -38,8 +38,8 @@ Examples:
                                             exit code 7 if a figure is 5 % worse
 
 A figure improved or regressed if the 95 % interval of its change excludes 0, and is the same if the
-interval is within the least change that matters. One run does not show how runs vary: nobody can
-tell then. See docs/compare.md."
+interval is within the least change that matters. One run does not show how runs
+vary: the answer is then *cannot tell*. See docs/compare.md."
 )]
 pub(crate) struct Args {
     /// Baseline reports, their folders, or folders of such folders; two places without -- are
@@ -285,7 +285,9 @@ fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
         return Err(Failure::regressed(format!("{first}{besides}")));
     }
     if comparison.verdict == Verdict::CannotTell {
-        output::say("warning: --fail-on-regression has no effect: nobody can tell from these runs");
+        output::say(
+            "warning: --fail-on-regression has no effect: these runs are too few or too noisy to decide",
+        );
     }
     let worse = comparison.regressions(percent);
     match worse.first() {

@@ -14,7 +14,7 @@ impl Resolver<'_> {
         if most == 0 {
             self.problems.plan(
                 format!(
-                    "{} in {} are less than one step of {} with batches of {}, {}",
+                    "{} in {}: less than one step of {} with batches of {}, {}",
                     counted(samples, "sample"),
                     counted(split.files, "file"),
                     counted(u64::from(split.accelerators), "accelerator"),
