@@ -24,6 +24,8 @@ import statistics
 import subprocess
 import sys
 
+import turns
+
 SMALL = {
     # workload: (DLIO's name, training files, evaluation files, samples per file, length, stdev)
     "unet3d": ("unet3d_h100", 7, 2, 1, 1_466_006, 683_418),
@@ -142,37 +144,40 @@ def figures(args, workload, count):
     name = SMALL[workload][0]
     ours, theirs, out = (os.path.join(args.dir, f"{workload}-big-{side}")
                          for side in ("stormlp", "dlio", "out"))
-    rows = {"stormlp": [], "dlio": [], "rate": [], "fio": [], "cpu": [], "fio_cpu": []}
-    for pair in range(args.pairs):
+    bytes_made = 0
+
+    def ours_once():
+        nonlocal bytes_made
         report, cpu = stormlp(args, workload, ours, "--overwrite", "--files", str(count))
-        rows["stormlp"].append(report["bytes_written"] / cpu)
-        rows["rate"].append(report["bytes_written"] / report["seconds"])
-        bytes_made = report["bytes_written"]
-        gib = bytes_made / (1 << 30)
-        rows["cpu"].append(cpu / gib)
-        rate, cpu = fio(args, count, (bytes_made // count + 4095) // 4096 * 4096)
-        rows["fio"].append(rate)
-        rows["fio_cpu"].append(cpu / gib)
         shutil.rmtree(ours, ignore_errors=True)
-        if pair == 0 and not args.no_dlio:
-            shutil.rmtree(theirs, ignore_errors=True)
-            made, cpu = dlio(args, name, theirs, out, "++workload.workflow.generate_data=True",
-                             "++workload.workflow.train=False",
-                             f"++workload.dataset.num_files_train={count}")
-            if made is not None:
-                rows["dlio"].append(sum(files(theirs).values()) / cpu)
-            shutil.rmtree(theirs, ignore_errors=True)
-    middle = {key: statistics.median(values) for key, values in rows.items() if values}
+        bytes_made = report["bytes_written"]
+        return bytes_made / report["seconds"], cpu
+
+    ours_once()  # how large a file is, for fio
+    mine, others = turns.in_turn(args.pairs, ours_once, lambda: fio(
+        args, count, (bytes_made // count + 4095) // 4096 * 4096))
+    gib = bytes_made / (1 << 30)
+    rows = {"stormlp": [bytes_made / cpu for _, cpu in mine], "rate": [rate for rate, _ in mine],
+            "fio": [rate for rate, _ in others], "cpu": [cpu / gib for _, cpu in mine],
+            "fio_cpu": [cpu / gib for _, cpu in others]}
+    if not args.no_dlio:
+        shutil.rmtree(theirs, ignore_errors=True)
+        made, cpu = dlio(args, name, theirs, out, "++workload.workflow.generate_data=True",
+                         "++workload.workflow.train=False",
+                         f"++workload.dataset.num_files_train={count}")
+        if made is not None:
+            rows["dlio"] = [sum(files(theirs).values()) / cpu]
+        shutil.rmtree(theirs, ignore_errors=True)
+    middle = {key: statistics.median(values) for key, values in rows.items()}
     print(f"\n{workload}, {count} files, {bytes_made / 1e9:.2f} GB")
     print(f"  GB per CPU second: stormlp {middle['stormlp'] / 1e9:.2f}", end="")
     if "dlio" in middle:
         print(f", DLIO {middle['dlio'] / 1e9:.3f} (start included), "
               f"ratio {middle['stormlp'] / middle['dlio']:.1f}", end="")
     print(f"\n  MiB/s: stormlp {middle['rate'] / 2**20:.0f}, fio {middle['fio'] / 2**20:.0f}, "
-          f"ratio {middle['rate'] / middle['fio']:.2f}")
-    ratios = [mine / other for mine, other in zip(rows["cpu"], rows["fio_cpu"])]
+          f"ratio {turns.ratio(rows['rate'], rows['fio'])}")
     print(f"  CPU s a GiB: stormlp {middle['cpu']:.3f}, fio {middle['fio_cpu']:.3f}, ratio "
-          f"{statistics.median(ratios):.2f} [{min(ratios):.2f}-{max(ratios):.2f}]", flush=True)
+          f"{turns.ratio(rows['cpu'], rows['fio_cpu'])}", flush=True)
 
 
 def main():

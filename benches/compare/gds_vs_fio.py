@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs `stormlp gds` and fio in turn on one file and prints medians and ratios.
+"""Runs `stormlp gds` and fio in turn on one file and prints medians and ratios with their intervals.
 
     benches/compare/gds_vs_fio.py --stormlp target/release/stormlp --dir /mnt/nvme --pairs 5
 
-Both sides read the same file in the same minute, A B A B, so that a noisy disk or neighbour
-disturbs both alike. CPU per I/O is each side's own user and system time over its measured run.
-Nothing is asserted: the figures are for people to read.
+Both sides read the same file in the same minute, in blocks of turns (turns.py), so that a noisy disk
+or neighbour disturbs both alike. CPU per I/O is each side's own user and system time over its measured
+run. Nothing is asserted: the figures are for people to read.
 
 The pages under the buffers decide more than the program: so direct reads are compared at equal
-pages, once small and once huge. fio gets transparent huge pages from glibc (2.35 or later), by
-GLIBC_TUNABLES=glibc.malloc.hugetlb=1. What each side really got is read from the kernel, and said.
+pages, once small and once huge. fio gets transparent huge pages from glibc. What each side really got
+is read from the kernel, and said.
 
 Cold reads through the page cache spread most, whoever makes them: nearly all of their CPU time is the
 kernel's copy out of pages that were just filled, and in a guest these may first have to be given
@@ -25,8 +25,7 @@ import sys
 import tempfile
 import time
 
-# Makes glibc ask for transparent huge pages under whatever malloc maps.
-HUGE_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+import turns
 
 
 def huge_kib(pid):
@@ -51,9 +50,9 @@ def fio(file, size, seconds, *options, pages="small"):
     command = ["fio", "--name=x", f"--filename={file}", f"--size={size}", *length,
                "--randrepeat=0", "--norandommap", "--group_reporting", "--output-format=json",
                *options]
-    env = {**os.environ, **(HUGE_MALLOC if pages == "huge" else {})}
     with tempfile.TemporaryFile() as out:
-        run = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, env=env)
+        run = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE,
+                               env=turns.environment(pages))
         time.sleep(seconds / 2 if seconds else 0.5)
         kib = huge_kib(run.pid)
         told = run.communicate()[1]
@@ -99,24 +98,15 @@ def drop(file):
 
 def compare(title, pairs, ours, theirs, before=None, name="fio"):
     """Runs both sides in turn and prints a block of medians and ratios."""
-    mine, others = [], []
-    for _ in range(pairs):
-        for side, runs in ((ours, mine), (theirs, others)):
-            if before:
-                before()
-            runs.append(side())
+    mine, others = turns.in_turn(pairs, ours, theirs, before)
     seen = [sorted({run["pages"] for run in runs}) for runs in (mine, others)]
     print(f"\n{title}\n  {'pages':>15}: stormlp {', '.join(seen[0])}; {name} {', '.join(seen[1])}")
     for key, unit, scale in (("iops", "IOPS", 1), ("bytes", "MiB/s", 1 << 20),
                              ("cpu_us", "us CPU per I/O", 1)):
         a = [run[key] / scale for run in mine]
         b = [run[key] / scale for run in others]
-        ratios = [x / y for x, y in zip(a, b) if y]
-        spread = "n/a"
-        if ratios:
-            spread = f"{statistics.median(ratios):.2f} [{min(ratios):.2f}-{max(ratios):.2f}]"
         print(f"  {unit:>15}: stormlp {statistics.median(a):>12.2f}   "
-              f"{name} {statistics.median(b):>12.2f}   ratio {spread}", flush=True)
+              f"{name} {statistics.median(b):>12.2f}   ratio {turns.ratio(a, b)}", flush=True)
 
 
 def ring_loop(args, block_bytes, depth):
@@ -135,14 +125,13 @@ def null_ceiling(args):
         options = ["--path", "null", "--op", "randread", "--io-size", "4K", "--threads", "1",
                    "--queue-depth", str(depth), "--duration", str(args.seconds),
                    "--file", args.file, "--cache", "as-is"]
-        ours, theirs = [], []
-        for _ in range(args.pairs):
-            ours.append(stormlp(args.stormlp, 0, *options)["iops"] / 1e6)
-            theirs.append(fio(args.file, args.size, args.seconds, "--ioengine=null", "--bs=4k",
-                              "--rw=randread", f"--iodepth={depth}")["iops"] / 1e6)
-        ours, theirs = statistics.median(ours), statistics.median(theirs)
-        print(f"\nnull path, depth {depth}: stormlp {ours:.1f} M/s, fio's null engine "
-              f"{theirs:.1f} M/s, ratio {ours / theirs:.1f}", flush=True)
+        null = ["--ioengine=null", "--bs=4k", "--rw=randread", f"--iodepth={depth}"]
+        mine, others = turns.in_turn(
+            args.pairs, lambda: stormlp(args.stormlp, 0, *options)["iops"] / 1e6,
+            lambda: fio(args.file, args.size, args.seconds, *null)["iops"] / 1e6)
+        print(f"\nnull path, depth {depth}: stormlp {statistics.median(mine):.1f} M/s, fio's null "
+              f"engine {statistics.median(others):.1f} M/s, ratio {turns.ratio(mine, others)}",
+              flush=True)
 
 
 def arguments():

@@ -26,6 +26,8 @@ import statistics
 import subprocess
 import sys
 
+import turns
+
 FILES = {"unet3d": 42, "resnet50": 24, "cosmoflow": 1024}
 SAMPLES = {"unet3d": 1, "resnet50": 1251, "cosmoflow": 1}
 # So many that what is read ahead of the first counted step is a small part of the epoch.
@@ -154,19 +156,17 @@ def cpu(args):
                  "--files", str(FILES[name]), "--samples-per-file", str(SAMPLES[name]),
                  "--compute-time", "1us", "--epochs", "3", "--params",
                  "workflow.checkpoint=False"]
-        ours, theirs, direct = [], [], []
-        for _ in range(max(3, args.rounds)):
-            warm(folder)
-            theirs.append(fio(folder))
-            report = stormlp(args, *words)
+
+        def cost(*more):
+            report = stormlp(args, *words, *more)
             spent = report["cpu_user_seconds"] + report["cpu_system_seconds"]
-            ours.append(spent / (report["bytes_read"] / (1 << 30)))
-            report = stormlp(args, *words, "--path", "cpu")
-            spent = report["cpu_user_seconds"] + report["cpu_system_seconds"]
-            direct.append(spent / (report["bytes_read"] / (1 << 30)))
-        pairs = [mine / other for mine, other in zip(ours, theirs)]
+            return spent / (report["bytes_read"] / (1 << 30))
+
+        rounds = max(3, args.rounds)
+        ours, theirs = turns.in_turn(rounds, cost, lambda: fio(folder), lambda: warm(folder))
+        direct = [cost("--path", "cpu") for _ in range(rounds)]
         print(f"{name}: buffered {statistics.median(ours):.3f} s/GiB, fio"
-              f" {statistics.median(theirs):.3f}, ratio {statistics.median(pairs):.2f}"
+              f" {statistics.median(theirs):.3f}, ratio {turns.ratio(ours, theirs)}"
               f" (wanted {CPU_RATIO[name]}); O_DIRECT {statistics.median(direct):.3f} s/GiB"
               f" (wanted 0.05)")
 
