@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
+use stormlp_core::stop::StopToken;
+
 use crate::engine::{CommThread, Patience};
 use crate::environment::{Environment, Launch, Launcher};
 use crate::error::GroupError;
@@ -61,14 +63,16 @@ impl FromStr for Choice {
     }
 }
 
-/// Finds the other processes; waits for them for as long as `patience` allows.
+/// Finds the other processes; waits for them for as long as `patience` allows, or until a stop is
+/// requested.
 ///
 /// # Errors
-/// If a launcher started several processes that cannot find each other.
+/// If a launcher started several processes that cannot find each other, or at a stop.
 pub fn join(
     choice: Choice,
     environment: &Environment,
     patience: Patience,
+    stop: &StopToken,
 ) -> Result<Group, GroupError> {
     let candidates = candidates(choice, environment);
     let nobody_else = candidates.is_empty() && environment.size() == Some(1);
@@ -77,8 +81,9 @@ pub fn join(
     }
     let (begun, mut tried) = (Instant::now(), Vec::new());
     for candidate in candidates {
-        match open(candidate, environment, patience) {
+        match open(candidate, environment, patience, stop) {
             Ok(engine) => return checked(engine, candidate, environment),
+            Err(_) if stop.is_stopped() => return Err(GroupError::Stopped),
             Err(why) => tried.push(format!("{candidate}: {why}")),
         }
         // It timed out waiting for the others, and another library would do the same.
@@ -103,7 +108,7 @@ pub fn give_up(environment: &Environment, patience: Patience, code: u8) {
         return;
     };
     // Without a connection the others have to notice by themselves.
-    if let Ok(engine) = CommThread::start(patience, move || Pmi1::init(fd)) {
+    if let Ok(engine) = CommThread::start(patience, &StopToken::new(), move || Pmi1::init(fd)) {
         engine.abort(code);
     }
 }
@@ -140,20 +145,21 @@ fn open(
     candidate: Choice,
     environment: &Environment,
     patience: Patience,
+    stop: &StopToken,
 ) -> Result<CommThread, String> {
     match candidate {
         Choice::Mpi => {
             let by = environment.launch.map(|launch| launch.by);
             let library = crate::mpi::find(by == Some(Launcher::OpenMpi))?;
-            CommThread::start(patience, move || Mpi::init(library))
+            CommThread::start(patience, stop, move || Mpi::init(library))
         }
         Choice::Pmix => {
             let library = crate::pmix::find()?;
-            CommThread::start(patience, move || Pmix::init(library))
+            CommThread::start(patience, stop, move || Pmix::init(library))
         }
         Choice::Pmi1 => {
             let fd = environment.pmi_fd.ok_or("PMI_FD is not set")?;
-            CommThread::start(patience, move || Pmi1::init(fd))
+            CommThread::start(patience, stop, move || Pmi1::init(fd))
         }
         Choice::Auto | Choice::None => Err("it has no library".to_string()),
     }
@@ -207,15 +213,15 @@ mod tests {
     #[test]
     fn one_process_is_not_a_group() {
         let nobody = Environment::default();
-        assert!(join(Choice::Auto, &nobody, SECOND).unwrap().is_alone());
+        assert!(join(Choice::Auto, &nobody, SECOND, &StopToken::new()).unwrap().is_alone());
         let one = environment(Launcher::OpenMpi, Some(1));
-        assert!(join(Choice::Auto, &one, SECOND).unwrap().is_alone());
+        assert!(join(Choice::Auto, &one, SECOND, &StopToken::new()).unwrap().is_alone());
     }
 
     #[test]
     fn processes_that_cannot_find_each_other_are_an_error() {
         let started = environment(Launcher::Slurm, Some(4));
-        let error = join(Choice::Auto, &started, SECOND).unwrap_err();
+        let error = join(Choice::Auto, &started, SECOND, &StopToken::new()).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("srun started 4 processes"), "{text}");
         assert!(error.remedy().contains("--mpi=pmix"));
@@ -224,7 +230,7 @@ mod tests {
     #[test]
     fn separate_processes_must_be_requested() {
         let started = environment(Launcher::Slurm, Some(4));
-        let group = join(Choice::None, &started, SECOND).unwrap();
+        let group = join(Choice::None, &started, SECOND, &StopToken::new()).unwrap();
         assert!(group.is_alone());
     }
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use stormlp_core::stop::StopToken;
+
 use crate::error::GroupError;
 use crate::rounds::{
     AT_BARRIER, AroundBarrier, Ask, Backend, CommonWork, EXCHANGING, Health, LibraryView, Next,
@@ -19,6 +21,8 @@ use crate::rounds::{
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Timeout for a round that is still running while this process ends.
 const LAST_ROUND: Duration = Duration::from_secs(1);
+/// The shortest time for a library to start: hosts of a large job are started one after another.
+const LEAST_START: Duration = Duration::from_secs(10);
 /// How often this process records that it is running.
 const BEAT: Duration = Duration::from_millis(250);
 /// Poll interval for the liveness of the hosts being waited for.
@@ -45,12 +49,14 @@ pub(crate) struct CommThread {
 }
 
 impl CommThread {
-    /// Initialises a library on its own thread, within the time that `patience` allows.
+    /// Initialises a library on its own thread, within the time that `patience` allows and unless a
+    /// stop is requested.
     ///
     /// # Errors
     /// Why the library cannot be used.
     pub(crate) fn start<B: Backend>(
         patience: Patience,
+        stop: &StopToken,
         open: impl FnOnce() -> Result<B, String> + Send + 'static,
     ) -> Result<Self, String> {
         let (asks, asked) = mpsc::channel();
@@ -80,14 +86,22 @@ impl CommThread {
                 }
             })
             .map_err(|error| format!("no thread could be started: {error}"))?;
-        // Hosts of a large job may be started one after another.
-        let limit = patience.start.max(Duration::from_secs(60));
-        let seen = match began.recv_timeout(limit) {
-            Ok(seen) => seen?,
-            Err(RecvTimeoutError::Timeout) => {
-                return Err(format!("no response within {} s", limit.as_secs()));
+        let limit = patience.start.max(LEAST_START);
+        let begun = Instant::now();
+        let seen = loop {
+            match began.recv_timeout(LOOK) {
+                Ok(seen) => break seen?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err("it failed unexpectedly".to_string());
+                }
+                Err(RecvTimeoutError::Timeout) if stop.is_stopped() => {
+                    return Err("the run was stopped".to_string());
+                }
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() >= limit => {
+                    return Err(format!("no response within {} s", limit.as_secs()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
             }
-            Err(RecvTimeoutError::Disconnected) => return Err("it failed unexpectedly".to_string()),
         };
         Ok(Self { seen, patience, asks: Mutex::new(asks), health, names: OnceLock::new() })
     }
@@ -311,7 +325,8 @@ mod tests {
             let place = Arc::clone(place);
             let visitor = Visitor { rank, size, place };
             let start = LONG;
-            CommThread::start(Patience { silence, start }, move || Ok(visitor)).unwrap()
+            let patience = Patience { silence, start };
+            CommThread::start(patience, &StopToken::new(), move || Ok(visitor)).unwrap()
         };
         (0..size).map(one).collect()
     }
@@ -462,7 +477,23 @@ mod tests {
     #[test]
     fn an_unusable_library_is_reported_with_the_reason() {
         let patience = Patience { silence: LONG, start: LONG };
-        let refused = CommThread::start(patience, || Err::<Visitor, _>("no".to_string()));
+        let stop = StopToken::new();
+        let refused = CommThread::start(patience, &stop, || Err::<Visitor, _>("no".to_string()));
         assert_eq!(refused.unwrap_err(), "no");
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait_for_a_library_that_does_not_start() {
+        let patience = Patience { silence: LONG, start: LONG };
+        let stop = StopToken::new();
+        stop.stop();
+        let (begin, begun) = mpsc::channel::<()>();
+        let silent = move || {
+            let _ = begun.recv();
+            Err::<Visitor, _>("no".to_string())
+        };
+        let stopped = CommThread::start(patience, &stop, silent);
+        assert_eq!(stopped.unwrap_err(), "the run was stopped");
+        drop(begin);
     }
 }

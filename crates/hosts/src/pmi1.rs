@@ -2,7 +2,7 @@
 //! spoken by hydra (the launcher of MPICH and Intel MPI) and `srun --mpi=pmi2`.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::BorrowedFd;
 
 use crate::rounds::{Backend, LibraryView};
@@ -16,6 +16,18 @@ const LINE_BYTES: usize = 1000;
 
 /// Maximum bytes of a key.
 const KEY_BYTES: usize = 64;
+
+/// Maximum bytes of a launcher's answer: far more than any value that fits [`LINE_BYTES`].
+const ANSWER_BYTES: u64 = 64 << 10;
+
+/// The most processes of a job, far beyond any machine: a larger number is nonsense.
+const MOST_PROCESSES: u32 = 1 << 24;
+
+/// How much of an unexpected answer is shown.
+const SHOWN_CHARACTERS: usize = 200;
+
+/// The most pieces of one process in one exchange, far beyond any report.
+const MOST_PIECES: usize = 1 << 20;
 
 /// The connection to the launcher.
 pub(crate) struct Pmi1 {
@@ -39,6 +51,9 @@ impl Pmi1 {
             text.trim().parse().map_err(|_| format!("{name} is not a number: {text}"))
         };
         let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
+        if !(1..=MOST_PROCESSES).contains(&size) || rank >= size {
+            return Err(format!("PMI_RANK is {rank} and PMI_SIZE is {size}"));
+        }
         if fd < 0 {
             return Err(format!("PMI_FD is {fd}"));
         }
@@ -76,17 +91,7 @@ impl Pmi1 {
     /// Sends a line and returns the answer, which must be `expected` and report success.
     fn call(&mut self, line: &str, expected: &str) -> Result<String, String> {
         self.send(line)?;
-        let mut answer = String::new();
-        match self.read.read_line(&mut answer) {
-            Ok(0) => return Err("the launcher has closed its connection".to_string()),
-            Ok(_) => {}
-            Err(error) => return Err(format!("no response from the launcher: {error}")),
-        }
-        let failed = field(&answer, "rc").is_some_and(|code| code != "0");
-        if failed || field(&answer, "cmd") != Some(expected) {
-            return Err(format!("the launcher answered `{}`", answer.trim_end()));
-        }
-        Ok(answer)
+        answer(&mut self.read, expected)
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<(), String> {
@@ -124,7 +129,9 @@ impl Backend for Pmi1 {
         let mut all = Vec::with_capacity(self.size as usize);
         for rank in 0..self.size {
             let count = self.get(&format!("{stem}-{rank}"))?;
-            let count: usize = count.parse().map_err(|_| format!("{count} pieces"))?;
+            let count = count.parse().ok().filter(|count| *count <= MOST_PIECES);
+            let count =
+                count.ok_or_else(|| format!("process {rank} has no valid number of pieces"))?;
             let mut whole = Vec::new();
             for number in 0..count {
                 let piece = self.get(&format!("{stem}-{rank}-{number}"))?;
@@ -142,6 +149,29 @@ impl Backend for Pmi1 {
     fn leave(&mut self) {
         let _ = self.call("cmd=finalize", "finalize_ack");
     }
+}
+
+/// Reads the launcher's next line, which must be `expected` and report success.
+fn answer(read: &mut impl BufRead, expected: &str) -> Result<String, String> {
+    let mut line = String::new();
+    match read.take(ANSWER_BYTES).read_line(&mut line) {
+        Ok(0) => return Err("the launcher has closed its connection".to_string()),
+        Ok(_) => {}
+        Err(error) => return Err(format!("no response from the launcher: {error}")),
+    }
+    if !line.ends_with('\n') {
+        return Err(match line.len() as u64 {
+            ANSWER_BYTES => format!("the launcher sent a line of more than {ANSWER_BYTES} bytes"),
+            _ => "the launcher has closed its connection in the middle of a line".to_string(),
+        });
+    }
+    let failed = field(&line, "rc").is_some_and(|code| code != "0");
+    if failed || field(&line, "cmd") != Some(expected) {
+        // The words that matter come first.
+        let begin: String = line.trim_end().chars().take(SHOWN_CHARACTERS).collect();
+        return Err(format!("the launcher answered `{begin}`"));
+    }
+    Ok(line)
 }
 
 /// Payload bytes that fit a value in key `space`, encoded as two letters each, within the
@@ -165,8 +195,12 @@ fn letters(bytes: &[u8]) -> String {
 }
 
 fn bytes_of(letters: &str) -> Option<Vec<u8>> {
-    let pairs = letters.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    let digit = |letter: u8| char::from(letter).to_digit(16);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
+        _ => None,
+    };
+    letters.as_bytes().chunks(2).map(byte).collect()
 }
 
 #[cfg(test)]
@@ -192,7 +226,34 @@ mod tests {
         assert_eq!(piece_bytes("cmd=maxes\n", &"s".repeat(2000)), 1);
     }
 
+    #[test]
+    fn an_answer_without_an_end_or_without_success_is_an_error() {
+        let read = |text: &str| answer(&mut text.as_bytes(), "maxes");
+        assert_eq!(read("cmd=maxes vallen_max=9\nmore").unwrap(), "cmd=maxes vallen_max=9\n");
+        let cases = [
+            ("", "closed its connection"),
+            ("cmd=maxes", "in the middle of a line"),
+            ("cmd=other\n", "answered `cmd=other`"),
+            ("cmd=maxes rc=1\n", "answered `cmd=maxes rc=1`"),
+        ];
+        for (text, told) in cases {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(told), "{text:?}: {error}");
+        }
+        let endless = read(&"x".repeat(1 << 20)).unwrap_err();
+        assert!(endless.contains("a line of more than 65536 bytes"), "{endless}");
+        let long = read(&format!("{}\n", "x".repeat(9000))).unwrap_err();
+        assert!(long.len() < 300, "{long}");
+    }
+
     proptest! {
+        #[test]
+        fn whatever_a_launcher_answers_is_read_without_a_panic(bytes: Vec<u8>, letters: String) {
+            let _ = answer(&mut bytes.as_slice(), "maxes");
+            let _ = bytes_of(&letters);
+            prop_assert!(piece_bytes(&letters, &letters) > 0);
+        }
+
         #[test]
         fn bytes_are_encoded_as_letters(bytes: Vec<u8>) {
             prop_assert_eq!(bytes_of(&letters(&bytes)), Some(bytes));

@@ -12,6 +12,7 @@ use stormlp_hosts::{Choice, Environment, Group, Patience, give_up, join as find_
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_core::stop::StopToken;
 
 /// Default timeouts for the other processes.
 const PATIENCE: Patience =
@@ -86,15 +87,15 @@ pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
 /// Joins the other processes, if any.
 ///
 /// # Errors
-/// If processes that were started together cannot find each other.
-pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
+/// If processes that were started together cannot find each other, or at a stop.
+pub(crate) fn join(args: &GroupArgs, needs: Needs, stop: &StopToken) -> Result<Group, Failure> {
     match needs {
         Needs::Nobody | Needs::OneProcess(_) => Ok(Group::alone()),
         Needs::Group => {
             let environment = Environment::of_process();
             let asked = args.barrier_timeout;
             let patience = asked.map_or(PATIENCE, |time| Patience { silence: time, start: time });
-            find_others(args.group, &environment, patience).map_err(Failure::from)
+            find_others(args.group, &environment, patience, stop).map_err(Failure::from)
         }
     }
 }

@@ -94,7 +94,7 @@ fn main() -> ExitCode {
             return hosts::refuse(failure.cause().exit_code(), |_| output::report(&failure));
         }
     };
-    let group = match hosts::join(&cli.group, needs) {
+    let group = match hosts::join(&cli.group, needs, &stop) {
         Ok(group) => group,
         Err(failure) => return output::report(&failure),
     };
