@@ -7,7 +7,8 @@ use super::field::{shown, text, wants};
 use super::place::{TextPlace, find, of_error};
 use super::table::{Contents, Key, KeyOrSection, Table};
 
-/// Limit on reported errors: more are not worth reading.
+/// Limit on reported errors: more are not worth reading, and each costs a search for similar keys
+/// and for its place.
 const MAX_FAULTS: usize = 20;
 
 impl<W: Default> Table<W> {
@@ -49,10 +50,13 @@ impl<W: Default> Table<W> {
         if walk.faults.is_empty() {
             return Ok(walk.contents);
         }
-        let found = walk.faults.into_iter().take(MAX_FAULTS);
-        let faults =
-            found.map(|(place, message)| WorkloadFault { place: find(text, &place), message });
-        Err(error(faults.collect()))
+        let is_cut = walk.faults.len() == MAX_FAULTS;
+        let fault = |(place, message)| WorkloadFault { place: find(text, &place), message };
+        let mut faults: Vec<WorkloadFault> = walk.faults.into_iter().map(fault).collect();
+        if let Some(last) = faults.last_mut().filter(|_| is_cut) {
+            last.message.push_str(" (the rest of the file was not checked)");
+        }
+        Err(error(faults))
     }
 
     /// Takes `value` for `key` after checking that it can be set.
@@ -101,6 +105,9 @@ impl<W: Default> Walk<'_, W> {
 
     fn entries(&mut self, section: &str, entries: &Mapping) {
         for (index, (name, value)) in entries.iter().enumerate() {
+            if self.faults.len() >= MAX_FAULTS {
+                return;
+            }
             self.at.push(index);
             let name = text(name).unwrap_or_else(|| shown(name));
             match self.table.look_up(section, &name, value) {

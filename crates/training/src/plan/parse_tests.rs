@@ -43,6 +43,15 @@ fn error(text: &str) -> String {
 }
 
 #[test]
+fn a_file_with_very_many_faults_is_read_up_to_some_of_them() {
+    let text: String = (0..200_000).map(|n| format!("unknown_key_{n}: 1\n")).collect();
+    let error = parse(&text).unwrap_err();
+    assert_eq!(error.faults.len(), 20);
+    let last = &error.faults[19].message;
+    assert!(last.ends_with("(the rest of the file was not checked)"), "{last}");
+}
+
+#[test]
 fn files_of_the_first_editions_are_read() {
     let workload = Workload::parse(OLD, "configs/unet3d_v100.yaml", &[]).unwrap();
     assert_eq!(workload.name, "unet3d");

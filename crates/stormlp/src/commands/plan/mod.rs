@@ -113,14 +113,16 @@ fn with_progress<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
         // Dropped when the work ends, even by a panic, which stops the lines.
         let (_working, is_over) = mpsc::channel::<()>();
         let now = &now;
-        scope.spawn(move || {
+        let lines = move || {
             let mut pause = QUIET_FOR;
             while is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 pause = LINE_EVERY;
                 let at = *now.lock().unwrap_or_else(PoisonError::into_inner);
                 output::say(line(at, begun.elapsed()));
             }
-        });
+        };
+        // Where threads are limited, the answer comes without them.
+        let _ = thread::Builder::new().name("progress".to_string()).spawn_scoped(scope, lines);
         work(&look)
     })
 }
