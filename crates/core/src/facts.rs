@@ -320,7 +320,8 @@ pub struct HostFacts {
     pub cpus: u32,
     /// Physical memory in bytes.
     pub memory_bytes: u64,
-    /// The cgroup's memory limit in bytes, if lower than the physical memory.
+    /// Memory that this process may use by its cgroup or `ulimit -v`, in bytes, if less than the
+    /// physical memory.
     pub memory_limit_bytes: Option<u64>,
     /// Locked-memory limit of this process in bytes; `None` means unlimited.
     pub locked_memory_limit_bytes: Option<u64>,
@@ -402,7 +403,7 @@ impl HostFacts {
 }
 
 impl HostFacts {
-    /// Memory a run can use: the cgroup's limit if there is one, otherwise all of it.
+    /// Memory a run can use: up to a limit if there is one, otherwise all of it.
     pub fn usable_memory_bytes(&self) -> u64 {
         self.memory_limit_bytes.unwrap_or(self.memory_bytes).min(self.memory_bytes)
     }

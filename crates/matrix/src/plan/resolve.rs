@@ -294,7 +294,7 @@ fn check_memory(
                 ByteSize(region_bytes.saturating_add(beside)),
                 ByteSize(usable)
             ),
-            "raise the memory limit of the cgroup, or use fewer --threads, a smaller --queue-depth \
+            "raise the memory limit (cgroup, ulimit -v), or use fewer --threads, a smaller --queue-depth \
              or a smaller --io-size",
         );
     }

@@ -107,7 +107,7 @@ fn host(machine: &Machine, facts: &mut Facts) {
     let available = size(&memory.available_bytes);
     facts.add("memory", format!("{}, {available} available", ByteSize(host.memory_bytes)));
     facts.add(
-        "control group limit",
+        "memory limit",
         host.memory_limit_bytes
             .map_or_else(|| "none".to_string(), |bytes| ByteSize(bytes).to_string()),
     );

@@ -3,6 +3,7 @@
 use rustix::process::{Resource, getrlimit};
 use stormlp_core::machine::{Fact, MemoryFacts};
 
+use super::cgroup;
 use super::root::Root;
 
 /// Physical memory in bytes.
@@ -40,6 +41,27 @@ pub(crate) fn facts(root: &Root) -> MemoryFacts {
     }
 }
 
+/// Address space kept for what no plan counts: stacks and heaps of threads, and libraries.
+const UNPLANNED_BYTES: u64 = 128 << 20;
+
+/// What this process may still use of memory: the limit of its control group, or of its address
+/// space (`ulimit -v`) less what it has mapped and needs besides its plan. `None` means unlimited.
+pub(crate) fn limit_bytes(root: &Root) -> Option<u64> {
+    let of_group = cgroup::memory_limit_bytes(root);
+    of_group.into_iter().chain(address_space_bytes(root)).min()
+}
+
+/// What remains of a limit on the address space.
+fn address_space_bytes(root: &Root) -> Option<u64> {
+    let text = root.text("/proc/self/limits").unwrap_or(String::new());
+    let limit = text.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u64 = limit.split_whitespace().next()?.parse().ok()?;
+    let pages = root.text("/proc/self/statm").unwrap_or(String::new());
+    let pages: u64 = pages.split_whitespace().next()?.parse().ok()?;
+    let mapped = pages.saturating_mul(rustix::param::page_size() as u64);
+    Some(limit.saturating_sub(mapped).saturating_sub(UNPLANNED_BYTES))
+}
+
 /// Limit on locked memory in bytes; `None` means unlimited.
 pub(crate) fn locked_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
@@ -66,6 +88,23 @@ mod tests {
         assert_eq!(total_bytes(&tree.root()), 2 << 20);
         assert_eq!(meminfo(&tree.root(), "HugePages_Total"), Some(3));
         assert_eq!(meminfo(&tree.root(), "MemTot"), None);
+    }
+
+    #[test]
+    fn the_lower_limit_of_group_and_address_space_counts() {
+        let limit = |bytes: &str| format!("Max cpu time  unlimited\nMax address space  {bytes}  9");
+        let free = Tree::new().file("proc/self/limits", &limit("unlimited"));
+        assert_eq!(limit_bytes(&free.root()), None);
+        let tree = Tree::new()
+            .file("proc/self/limits", &limit("1073741824"))
+            .file("proc/self/statm", "16 9 8 7 0 6 0");
+        let mapped = 16 * rustix::param::page_size() as u64;
+        assert_eq!(limit_bytes(&tree.root()), Some((1 << 30) - mapped - UNPLANNED_BYTES));
+        let tree = tree
+            .file("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
+            .file("proc/self/cgroup", "0::/")
+            .file("sys/fs/cgroup/memory.max", "4096");
+        assert_eq!(limit_bytes(&tree.root()), Some(4096));
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         cpu_model: cpu::model(root).unwrap_or("unknown".to_string()),
         cpus: cpu::allowed(),
         memory_bytes,
-        memory_limit_bytes: cgroup::memory_limit_bytes(root).filter(|&l| l < memory_bytes),
+        memory_limit_bytes: memory::limit_bytes(root).filter(|&l| l < memory_bytes),
         locked_memory_limit_bytes: memory::locked_limit_bytes(),
         open_files_limit: memory::open_files_limit(),
         io_uring: uring::availability(root),
@@ -89,12 +89,12 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
     }
 }
 
-/// Memory available to this process: its control group's limit if there is one, otherwise all of
-/// the machine's.
+/// Memory available to this process: the limit of its control group or address space if there is
+/// one, otherwise all of the machine's.
 pub fn usable_memory_bytes() -> u64 {
     let root = Root::system();
     let all = memory::total_bytes(&root);
-    cgroup::memory_limit_bytes(&root).map_or(all, |limit| limit.min(all))
+    memory::limit_bytes(&root).map_or(all, |limit| limit.min(all))
 }
 
 /// All facts about this machine and the storage behind `directory`; `executable` and `goes_on` as
