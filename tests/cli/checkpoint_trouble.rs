@@ -366,7 +366,7 @@ fn a_stop_does_not_wait_for_training_during_a_save() {
     let folder = folder();
     // A day of training: whoever waits for it does not end.
     let mut child = start(folder.path(), &["--writes", "2", "--overlap", "24h"]);
-    let step = folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    let step = folder.path().join("stormlp-data/checkpoint/tiny/.global_epoch1_step1.partial");
     wait_for(&step);
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -19,7 +19,7 @@ mod build;
 
 /// `command` with the double, which does what `fault` says; `None`, with a message, without a C
 /// compiler.
-fn with_double(command: &mut Command, fault: &str) -> Option<()> {
+pub(crate) fn with_double(command: &mut Command, fault: &str) -> Option<()> {
     with_double_of(1190, command, fault)
 }
 

@@ -77,7 +77,7 @@ fn a_run_killed_before_measuring_leaves_its_report() {
         (format!("train unet3d --files 28 {SMALL} {slow}"), "stormlp-data/unet3d/train"),
         (
             format!("checkpoint tiny.yaml --scale 1 --ranks 8 {slow}"),
-            "stormlp-data/checkpoint/tiny/global_epoch1_step1",
+            "stormlp-data/checkpoint/tiny/.global_epoch1_step1.partial",
         ),
     ];
     for (words, appears) in runs {

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::checkpoint::TINY;
+use crate::double::with_double;
 use crate::stormlp;
 
 /// Ends a run that hangs; none takes a hundredth of it.
 const HANGS: Duration = Duration::from_secs(120);
+/// The paths through libcufile, whose double these commands have.
+const BY_CUFILE: &str = "--path gds,gds-batch,gds-async";
 /// How many calls of a command the sample takes.
 const SAMPLE: u64 = 6;
 /// A report of an earlier run, which stays as it is.
@@ -29,6 +31,8 @@ struct Swept {
     call: Option<&'static str>,
     /// The options that continue a run whose report is at a path.
     resume: fn(&Path) -> String,
+    /// A command that succeeds after a fault, whatever it was: what was saved before is there.
+    kept: Option<String>,
     /// What is the same whether the run was disturbed or not.
     result: fn(&Path, &Output) -> Value,
 }
@@ -45,6 +49,9 @@ enum Ended {
 fn run(place: &Path, words: &str) -> Output {
     let mut command = stormlp();
     command.current_dir(place).env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0");
+    if words.contains(BY_CUFILE) {
+        with_double(&mut command, "").expect("there is a double, since it was looked for");
+    }
     command.args(words.split_whitespace()).timeout(HANGS).output().unwrap()
 }
 
@@ -112,7 +119,7 @@ impl Swept {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
+        fs::write(place.path().join("small.yaml"), SMALL).unwrap();
         for words in &self.before {
             succeed(place.path(), words);
         }
@@ -132,6 +139,9 @@ impl Swept {
             assert_eq!(after.get(path), Some(content), "{words}: {} changed", path.display());
         }
         self.reports_are_honest(place, &words);
+        if let Some(kept) = &self.kept {
+            succeed(place, kept);
+        }
         let again = match report(place).filter(|path| !saved.contains_key(path)) {
             Some(left) => {
                 format!("{} {}", self.words, (self.resume)(left.strip_prefix(place).unwrap()))
@@ -217,6 +227,7 @@ fn gds(engine: &str) -> Swept {
         ),
         before: Vec::new(),
         call: None,
+        kept: None,
         resume: |report| format!("--resume {}", report.display()),
         result: |place, _| {
             of_report(place, |report| {
@@ -229,6 +240,13 @@ fn gds(engine: &str) -> Swept {
             })
         },
     }
+}
+
+/// `gds` by the paths of cuFile: of its completions, those fail that its double returns.
+fn by_cufile() -> Swept {
+    let gds = gds("psync");
+    let words = gds.words.replace("--path buffered,cpu-gpu", BY_CUFILE);
+    Swept { words: words.replace("--engine psync", "--device cuda:0"), ..gds }
 }
 
 fn datagen(engine: &str) -> Swept {
@@ -280,6 +298,7 @@ fn find_max(engine: &str) -> Swept {
         ],
         // A report is saved by renaming it.
         call: Some("rename"),
+        kept: None,
         result: |place, _| {
             of_report(place, |report| report["find_max"]["largest_accelerators"].clone())
         },
@@ -287,13 +306,26 @@ fn find_max(engine: &str) -> Swept {
     }
 }
 
+/// 4 ranks with few and small files.
+const SMALL: &str = "
+model:
+  name: small
+  type: transformer
+  num_layers: 2
+  parallelism: {tensor: 1, pipeline: 1, zero_stage: 1}
+  transformer: {vocab_size: 64, hidden_size: 16, ffn_hidden_size: 32, num_attention_heads: 2, num_kv_heads: 2}
+";
+
 fn checkpoint(engine: &str) -> Swept {
-    let words = format!(
-        "checkpoint tiny.yaml --ranks 8 --pause 0 --writes 1 --reads 1 --engine {engine} --verify"
-    );
+    let command = |counts: &str| {
+        format!("checkpoint small.yaml --ranks 2 --pause 0 {counts} --engine {engine} --verify")
+    };
+    let words = command("--writes 1 --reads 1");
     Swept {
         before: vec![words.clone()],
         words,
+        // The earlier one or its replacement.
+        kept: Some(format!("{} --results-dir kept-results", command("--writes 0 --reads 1"))),
         result: |place, _| {
             let done = of_report(place, |report| {
                 let count = |key: &str| report[key].as_array().unwrap().len();
@@ -331,7 +363,10 @@ fn merged() -> Swept {
 }
 
 fn each_engine(swept: fn(&str) -> Swept, all: bool) {
-    for engine in ["psync", "uring"] {
+    // The second engine of io_uring has the same calls.
+    let engines: &[&str] =
+        if all { &["psync", "uring", "tokio-uring"] } else { &["psync", "uring"] };
+    for engine in engines {
         for error in ["EIO", "KILL"] {
             swept(engine).sweep(error, all);
         }
@@ -377,6 +412,16 @@ fn every_call_fails_in_report_merge() {
 #[ignore = "one run for each call takes minutes"]
 fn every_call_fails_in_gds() {
     each_engine(gds, true);
+}
+
+#[test]
+#[ignore = "one run for each call takes minutes"]
+fn every_call_fails_in_gds_by_cufile() {
+    if with_double(&mut stormlp(), "").is_some() {
+        for error in ["EIO", "KILL"] {
+            by_cufile().sweep(error, true);
+        }
+    }
 }
 
 #[test]

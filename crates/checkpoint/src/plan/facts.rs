@@ -54,6 +54,22 @@ pub struct OtherFile {
     pub what: Option<String>,
 }
 
+/// A folder that a killed run left beside the checkpoints: a save that did not finish, or what one
+/// replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// Index of the directory in [`CheckpointFacts::folders`].
+    pub folder: usize,
+    /// The checkpoint's step.
+    pub step: u32,
+    /// Its name in the directory.
+    pub name: String,
+    /// Total bytes of its files.
+    pub bytes: u64,
+    /// What stormlp did not make: itself, or an entry of it, by its place in the directory.
+    pub foreign: Option<String>,
+}
+
 /// How a run that restores treats a folder without a marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unmarked {
@@ -116,6 +132,8 @@ pub struct CheckpointFacts {
     pub folders: Vec<FolderFacts>,
     /// The checkpoints in them.
     pub saved: Vec<SavedPart>,
+    /// What killed runs left beside them.
+    pub leftovers: Vec<Leftover>,
     /// Write rate of a short trial in bytes per second, including the sync; `None` without a trial.
     pub trial_bytes_per_second: Option<f64>,
 }

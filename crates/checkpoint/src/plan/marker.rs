@@ -2,7 +2,7 @@
 //! complete, which files it must hold and that stormlp made it.
 //!
 //! It says "incomplete" before the first byte of the checkpoint is written, and "complete" only
-//! after the last file is durable under its final name. Folders without a marker are not stormlp's:
+//! after the last file is durable; only then does the folder get a checkpoint's name. Folders without a marker are not stormlp's:
 //! they are neither overwritten nor removed.
 
 use std::collections::HashSet;
@@ -18,6 +18,9 @@ use stormlp_core::facts::Identity;
 pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
 
 const FORMAT_VERSION: u32 = 1;
+/// How the name of a folder ends that is beside a checkpoint's.
+const UNFINISHED: &str = ".partial";
+const REPLACED: &str = ".replaced";
 
 /// How the content of a checkpoint follows from its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,6 +199,22 @@ pub fn step_folder(step: u32) -> String {
     format!("global_epoch1_step{step}")
 }
 
+/// The folder name under which checkpoint `step` is saved until all of its ranks are whole.
+pub fn unfinished_folder(step: u32) -> String {
+    format!(".{}{UNFINISHED}", step_folder(step))
+}
+
+/// The folder name of an earlier checkpoint `step` that was replaced and is about to be removed.
+pub fn replaced_folder(step: u32) -> String {
+    format!(".{}{REPLACED}", step_folder(step))
+}
+
+/// The step in the name of a folder beside a checkpoint's: an unfinished save or a replaced one.
+pub fn beside_of(folder: &str) -> Option<u32> {
+    let name = folder.strip_prefix('.')?;
+    step_of(name.strip_suffix(UNFINISHED).or_else(|| name.strip_suffix(REPLACED))?)
+}
+
 /// The step in a folder name, if it is a checkpoint's.
 pub fn step_of(folder: &str) -> Option<u32> {
     let step: u32 = folder.strip_prefix("global_epoch1_step")?.parse().ok()?;
@@ -309,6 +328,10 @@ mod tests {
         for other in ["global_epoch1_step", "global_epoch1_step01", "global_epoch2_step1", "x"] {
             assert_eq!(step_of(other), None);
         }
+        for name in [unfinished_folder(17), replaced_folder(17)] {
+            assert_eq!((step_of(&name), beside_of(&name)), (None, Some(17)));
+        }
+        assert_eq!(beside_of(&step_folder(17)), None);
     }
 
     proptest! {

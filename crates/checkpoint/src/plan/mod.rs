@@ -38,11 +38,12 @@ pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, RestorePlan, de
 pub use alike::difference;
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
-pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart, Unmarked};
+pub use facts::{CheckpointFacts, FolderFacts, Leftover, OtherFile, SavedPart, Unmarked};
 pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
 pub use layout::{CheckpointFile, Layout};
 pub use marker::{
-    ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, step_folder, step_of,
+    ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, beside_of, replaced_folder,
+    step_folder, step_of, unfinished_folder,
 };
 pub use parallelism::{Parallelism, Position, ZeroStage};
 pub use parse::parse;

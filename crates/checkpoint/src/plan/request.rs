@@ -89,6 +89,11 @@ pub struct CheckpointRequest {
         value_parser = whole::<u32>(..)))]
     pub keep: Option<u32>,
 
+    /// Remove each earlier checkpoint before its replacement is saved, instead of keeping it until
+    /// that is whole: needs less space, and a failure leaves neither
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
+    pub overwrite: bool,
+
     /// Save during emulated training steps of this length, and report how long training waits
     #[cfg_attr(feature = "cli", arg(long = "overlap", value_name = "STEP", help_heading = "Order",
         value_parser = parse_seconds, num_args = 0..=1, default_missing_value = "1",

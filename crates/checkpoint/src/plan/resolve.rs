@@ -273,12 +273,11 @@ fn scale(
         None if request.dry_run => full,
         None | Some(ScaleChoice::Auto) => {
             let open = transport::most_ranks(host);
-            let room = space::Room::of(facts, counts.writes);
-            if ranks <= open && room.fits(layout, ranks, counts.peak()) {
+            let room = space::Room::of(facts);
+            if ranks <= open && room.fits(layout, ranks, counts.saves()) {
                 return full;
             }
             let counts = counts.for_scaled(true);
-            let half = space::Room::of(facts, counts.writes).half();
             let rate = facts.trial_bytes_per_second.unwrap_or(ASSUMED_BYTES_PER_SECOND);
             // Two saves and two restores within the time, assuming that reads are as slow as
             // writes.
@@ -288,7 +287,7 @@ fn scale(
                 // have.
                 let all = part == layout && there == ranks;
                 !all && part.first_ranks_bytes(there) <= in_time
-                    && half.fits(part, there, counts.peak())
+                    && room.fits_in_half(part, there, counts.saves())
             };
             match (request.scale, request.ranks) {
                 // Ranks that were asked for are kept, or the run is refused with the numbers.
@@ -388,7 +387,7 @@ fn assemble(
         content,
         rank_shift: request.rank_shift.unwrap_or(0),
         free_bytes: space::free(facts),
-        peak_bytes: total_bytes.saturating_mul(counts.peak()),
+        peak_bytes: total_bytes.saturating_mul(counts.saves().peak()),
         buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,
         save,
         restore,

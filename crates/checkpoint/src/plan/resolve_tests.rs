@@ -35,6 +35,7 @@ fn facts(free_bytes: u64) -> CheckpointFacts {
     CheckpointFacts {
         folders: vec![folder("ckpt", free_bytes)],
         saved: Vec::new(),
+        leftovers: Vec::new(),
         trial_bytes_per_second: Some(1e9),
     }
 }

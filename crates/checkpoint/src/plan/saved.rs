@@ -7,10 +7,12 @@ use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
 use super::request::CheckpointRequest;
 use super::scale::{Scaling, cut};
+use super::space::Saves;
 use crate::plan::checkpoint_plan::{CheckpointPlan, RestorePlan};
 use stormlp_core::facts::keeps_files_in_memory;
 use stormlp_core::failure::Problems;
 use stormlp_core::shell::CommandLine;
+use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 
 /// Saves and restores required by MLPerf.
@@ -28,14 +30,14 @@ pub(super) struct Counts {
     asked_writes: Option<u32>,
     asked_reads: Option<u32>,
     keep: Option<u32>,
+    overwrite: bool,
     there: u32,
 }
 
 impl Counts {
-    /// Peak number of checkpoints on storage during the run.
-    pub(super) fn peak(&self) -> u64 {
-        let kept = self.keep.map_or(u32::MAX, |keep| keep.saturating_add(1));
-        u64::from(self.writes.min(kept))
+    /// The saves, as far as they determine space.
+    pub(super) fn saves(&self) -> Saves {
+        Saves { writes: self.writes, keep: self.keep, overwrite: self.overwrite }
     }
 
     /// The counts for a run, scaled or not.
@@ -67,6 +69,7 @@ pub(super) fn counts(request: &CheckpointRequest, facts: &CheckpointFacts) -> Co
         asked_writes: request.writes,
         asked_reads: request.reads,
         keep: request.keep,
+        overwrite: request.overwrite,
         there,
     }
 }
@@ -158,6 +161,7 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
         }
     }
     in_the_way(plan, facts, problems);
+    beside_in_the_way(plan, facts, problems);
     never_cold(plan, facts, problems);
 }
 
@@ -267,6 +271,20 @@ fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
     }
 }
 
+/// What a killed run left beside the checkpoints, under a name that a save needs, if some of it was
+/// not made by stormlp.
+fn beside_in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
+    for left in facts.leftovers.iter().filter(|left| left.step <= plan.writes) {
+        if let (Some(folder), Some(name)) = (facts.folders.get(left.folder), &left.foreign) {
+            let name = folder.path.join(name);
+            problems.machine(
+                format!("{} is in the way and was not made by stormlp", name.display()),
+                "use another --dir, or move it away",
+            );
+        }
+    }
+}
+
 /// Entries under the names of the checkpoints to be saved.
 fn replaced<'a>(
     plan: &CheckpointPlan,
@@ -287,14 +305,16 @@ pub(super) fn warnings(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Wa
         warnings.push(Warning::new(
             WarningKind::EarlierCheckpoints,
             format!(
-                "{} of an earlier run in {} {} replaced",
+                "{} of an earlier run in {} {} {}",
                 named(&old),
                 plan.folder_names(|index| of_earlier().any(|part| part.folder == index)),
                 if old.len() == 1 { "is" } else { "are" },
+                if plan.request.overwrite { "overwritten" } else { "replaced" },
             ),
             "use another --dir to keep what is there",
         ));
     }
+    warnings.extend(on_leftovers(plan, facts));
     if plan.writes == 0 {
         warnings.extend(on_left_out(plan, facts));
         warnings.extend(adopt::warning(plan, facts));
@@ -302,6 +322,32 @@ pub(super) fn warnings(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Wa
         warnings.extend(on_holes(plan, facts));
     }
     warnings
+}
+
+/// What killed runs left beside the checkpoints.
+fn on_leftovers(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
+    let own = || facts.leftovers.iter().filter(|left| left.foreign.is_none());
+    let names: Vec<&str> = own().map(|left| left.name.as_str()).collect();
+    let bytes = own().map(|left| left.bytes).sum();
+    let removes = plan.writes > 0;
+    (!names.is_empty()).then(|| {
+        Warning::new(
+            WarningKind::EarlierCheckpoints,
+            format!(
+                "an earlier run did not finish: {} ({}) in {} {}",
+                names.join(", "),
+                ByteSize(bytes),
+                plan.folder_names(|index| own().any(|left| left.folder == index)),
+                match (names.len(), removes) {
+                    (1, true) => "is removed",
+                    (_, true) => "are removed",
+                    (1, false) => "is no checkpoint",
+                    (_, false) => "are no checkpoints",
+                },
+            ),
+            if removes { "" } else { "--clean removes it, and so does the next save" },
+        )
+    })
 }
 
 /// Existing checkpoints that are not restored although the number of restores was not given.

@@ -1,7 +1,7 @@
 //! Treatment of existing checkpoints.
 
 use super::*;
-use crate::plan::facts::OtherFile;
+use crate::plan::facts::{Leftover, OtherFile};
 use stormlp_core::warning::WarningKind;
 
 /// Storage with checkpoints of request `there` under steps 1 to `steps`.
@@ -232,9 +232,65 @@ fn checkpoints_a_scaled_run_keeps_are_not_free_space() {
     ten.scale = Some(ScaleChoice::Factor(0.1));
     ten.writes = Some(10);
     let mut facts = with_saved(&ten, 10);
-    facts.folders[0].free_bytes = 5 * GIB;
     let one = plan(&ten, &facts).total_bytes;
+    facts.folders[0].free_bytes = 5 * GIB;
     let again = plan(&request("llama3-8b"), &facts);
     assert!(again.is_scaled() && again.writes == 2);
     assert!(again.peak_bytes <= (5 * GIB + 2 * one) / 2, "{}", again.peak_bytes);
+}
+
+#[test]
+fn an_earlier_checkpoint_needs_room_beside_its_replacement_unless_it_is_overwritten() {
+    let mut mine = request("llama3-8b");
+    mine.scale = Some(ScaleChoice::Factor(0.1));
+    mine.writes = Some(2);
+    let mut facts = with_saved(&mine, 2);
+    let one = plan(&mine, &facts).total_bytes;
+    facts.folders[0].free_bytes = one / 2;
+    let resolution = resolve(&mine, &host(), &facts);
+    let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
+    assert!(
+        problem
+            .fact
+            .contains("on top of the earlier ones, each of which stays until its replacement"),
+        "{problem}"
+    );
+    assert!(problem.remedy.contains("--overwrite"), "{problem}");
+    mine.overwrite = true;
+    facts.folders[0].free_bytes = 16 << 20;
+    let said = plan(&mine, &facts).warnings;
+    let said = said.iter().find(|note| note.kind == WarningKind::EarlierCheckpoints);
+    let fact = &said.expect("a note").fact;
+    assert_eq!(fact, "checkpoints 1 to 2 of an earlier run in ckpt are overwritten");
+    facts.folders[0].free_bytes -= 1;
+    let problems = whats(&mine, &facts);
+    assert!(problems[0].contains("on top of what they overwrite"), "{problems:?}");
+}
+
+#[test]
+fn what_a_killed_run_left_is_named_and_its_space_is_counted() {
+    let mut mine = request("llama3-8b");
+    mine.scale = Some(ScaleChoice::Factor(0.1));
+    mine.writes = Some(1);
+    let mut facts = facts(2_000 * GIB);
+    let one = plan(&mine, &facts).total_bytes;
+    facts.folders[0].free_bytes = 16 << 20;
+    assert!(!whats(&mine, &facts).is_empty());
+    facts.leftovers.push(Leftover {
+        folder: 0,
+        step: 7,
+        name: ".global_epoch1_step7.partial".to_string(),
+        bytes: one,
+        foreign: None,
+    });
+    let warnings = plan(&mine, &facts).warnings;
+    let said = warnings.iter().find(|note| note.kind == WarningKind::EarlierCheckpoints);
+    let said = &said.expect("a note").fact;
+    assert!(
+        said.contains(".global_epoch1_step7.partial (") && said.ends_with("in ckpt is removed")
+    );
+    facts.leftovers[0].foreign = Some(".global_epoch1_step7.partial/mine".to_string());
+    facts.leftovers[0].step = 1;
+    let problems = whats(&mine, &facts);
+    assert!(problems[0].contains("step7.partial/mine is in the way"), "{problems:?}");
 }

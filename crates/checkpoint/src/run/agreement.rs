@@ -15,7 +15,7 @@ use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
 use super::trial::write_rate;
-use super::{Look, scan};
+use super::{CheckpointError, Look, scan, settle};
 use crate::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, resolve};
 
 /// The facts needed by a request; GPU libraries are probed only for paths that use them.
@@ -57,12 +57,18 @@ pub fn look(
     party: &Party,
     session: &Session,
 ) -> Result<CheckpointPlan, Failure> {
-    let looked = scan(&*session.storage, &request.folders, Look::Only).map_err(Failure::from);
-    let looked = looked.and_then(|facts| {
-        // What is too large then is too large.
-        let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
-        planned(request, host, &of_all(facts, party))
-    });
+    let settled = if party.is_alone() || party.owns_folder() {
+        settle(&*session.storage, &request.folders).map_err(CheckpointError::not_started)
+    } else {
+        Ok(())
+    };
+    let looked = settled
+        .and_then(|()| Ok(scan(&*session.storage, &request.folders, Look::Only)?))
+        .and_then(|facts| {
+            // What is too large then is too large.
+            let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
+            planned(request, host, &of_all(facts, party))
+        });
     let looked = party.agree(looked)?;
     for folder in &looked.request.folders {
         party.check_shared(&session.storage.nearest(folder.folder())?)?;

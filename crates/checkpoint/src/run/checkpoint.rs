@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::plan::{CheckpointPlan, Container, FileFraming, RankPlan, RestorePlan, step_folder};
+use crate::plan::{
+    CheckpointPlan, Container, FileFraming, RankPlan, RestorePlan, step_folder, unfinished_folder,
+};
 use crate::report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, Summary,
     summarise,
@@ -94,7 +96,7 @@ pub(super) fn run_over(
     // One process locks the folders for all processes that see them.
     let leads = together::leads(plan, hosts);
     let _locks = if leads {
-        folders::enter(&**storage, &plan.request.folders)?
+        folders::enter(&**storage, &plan.request.folders, plan.writes > 0)?
     } else {
         folders::hold(&**storage, &plan.request.folders)
     };
@@ -301,10 +303,13 @@ impl Run<'_> {
             }
             let outcome = self.save(step, &content, region);
             if self.leads && !matches!(outcome, Ok(true)) {
-                folders::sweep(self.stage.storage, &self.here, step);
+                folders::abandon(self.stage.storage, &self.here, step);
             }
             if !outcome? {
                 return Ok(());
+            }
+            if self.leads {
+                folders::drop_replaced(self.stage.storage, &self.here, step)?;
             }
             if let Some(old) = plan.request.keep.and_then(|keep| step.checked_sub(keep))
                 && old >= 1
@@ -327,7 +332,7 @@ impl Run<'_> {
         self.works()?;
         self.announce("saving", step, plan.writes);
         self.free(region)?;
-        let tasks = self.tasks(step, 0);
+        let tasks = self.tasks(step, &unfinished_folder(step), 0);
         let (phase, trained) = overlap::beside(
             overlap::EmulatedSteps::of(plan),
             self.stage.stop,
@@ -384,7 +389,7 @@ impl Run<'_> {
         let content = CheckpointContent::new(restore.content);
         self.announce("restoring", restore.step, plan.restores.len() as u32);
         self.free(region)?;
-        let tasks = self.tasks(restore.step, plan.rank_shift);
+        let tasks = self.tasks(restore.step, &step_folder(restore.step), plan.rank_shift);
         let mut phase = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.take(Direction::Read, restore.step, &mut phase);
@@ -415,7 +420,7 @@ impl Run<'_> {
         let plan = self.stage.plan;
         self.announce("checking", restore.step, plan.restores.len() as u32);
         self.free(region)?;
-        let tasks = self.tasks(restore.step, plan.rank_shift);
+        let tasks = self.tasks(restore.step, &step_folder(restore.step), plan.rank_shift);
         let checked = (self.stage).run(Purpose::Check, content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.works()?;
@@ -451,13 +456,14 @@ impl Run<'_> {
         });
     }
 
-    /// Each rank with its files, or with those of the rank `shift` positions later.
-    fn tasks(&self, step: u32, shift: u64) -> Vec<RankTask> {
+    /// Each rank with its files below `folder` of its directory, or with those of the rank `shift`
+    /// positions later.
+    fn tasks(&self, step: u32, folder: &str, shift: u64) -> Vec<RankTask> {
         let plan = self.stage.plan;
         let count = plan.ranks.len();
         let task = |index: usize| {
             let owner = &plan.ranks[(index + shift as usize) % count];
-            let folder = plan.request.folders[owner.folder].join(step_folder(step));
+            let folder = plan.request.folders[owner.folder].join(folder);
             let mut framings = self.framings(owner).into_iter();
             let files = owner.files.iter().enumerate().map(|(number, file)| FileTask {
                 path: folder.join(&file.name),

@@ -166,16 +166,16 @@ impl CheckpointError {
             }
             Self::Transfer(_) => DEVICE_HELP,
             Self::NoSpace { .. } if closed => {
-                "free some space or use another --dir; the checkpoint is marked incomplete, \
-                 earlier ones are untouched"
+                "free some space or use another --dir; the checkpoint is not saved, others are \
+                 untouched"
             }
             Self::NoSpace { .. } => {
-                "free some space or use --scale, --keep or another --dir; the checkpoint is \
-                 marked incomplete, earlier ones are untouched"
+                "free some space or use --scale, --keep or another --dir; the checkpoint is not \
+                 saved, others are untouched"
             }
             Self::DataLoss { .. } => {
-                "check the kernel log: the device or its connection lost writes; the \
-                 checkpoint is marked incomplete"
+                "check the kernel log: the device or its connection lost writes; the checkpoint \
+                 is not saved"
             }
             Self::Short { .. } => "save it again: the file is incomplete",
             Self::Corrupt { .. } => {
@@ -188,7 +188,7 @@ impl CheckpointError {
             }
             Self::Crew(CrewError::Panicked(_)) => {
                 "please report it with the command and stormlp's output; a checkpoint that \
-                 was being saved is marked incomplete, others are untouched"
+                 was being saved is discarded, others are untouched"
             }
             Self::FellBack { .. } => fallback::REMEDY,
             Self::Another { .. } => "use another --dir, or remove it first with --clean",

@@ -23,7 +23,7 @@ mod trial;
 pub use crate::run::checkpoint::{run, run_in_company};
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
-pub use folders::{CleanedFolder, Look, clean, scan};
+pub use folders::{CleanedFolder, Look, clean, scan, settle};
 pub use merge::merged;
 
 #[cfg(test)]

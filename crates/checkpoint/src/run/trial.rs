@@ -7,6 +7,8 @@ use stormlp_core::pattern::Pattern;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Storage};
 
+use super::folders::TRIAL_PREFIX;
+
 /// Size of one write.
 const CHUNK_BYTES: usize = 4 << 20;
 /// The most bytes that the trial writes; it also never uses more than a quarter of the free space.
@@ -22,7 +24,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// # Errors
 /// If the file cannot be written.
 pub(super) fn write_rate(storage: &dyn Storage, folder: &Path) -> Result<f64, TransferError> {
-    let path = folder.join(format!(".stormlp-trial-{}", std::process::id()));
+    let path = folder.join(format!("{TRIAL_PREFIX}{}", std::process::id()));
     let mut content = vec![0; CHUNK_BYTES];
     Pattern::new(0, 0).fill(0, &mut content);
     let most_bytes = MOST_BYTES.min(storage.space(folder)?.free_bytes / 4);

@@ -126,6 +126,7 @@ fn of_phase(
 /// follows from the model and its layout; more saves or restores only add samples.
 const APART: &[&str] = &[
     "request.closed",
+    "request.overwrite",
     "full_run",
     "ranks",
     "writes",

@@ -15,6 +15,7 @@ use stormlp_core::impairment::StorageOperation;
 use stormlp_core::operation::Direction;
 use stormlp_core::warning::Warning;
 
+use super::cannot_exchange;
 use super::interface::{Access, Entry, Facts, Space, Storage};
 use super::lock::{FolderLock, LockError};
 use crate::error::TransferError;
@@ -258,6 +259,13 @@ impl<G: Gate + 'static> Storage for Gated<G> {
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
         self.pass(StorageOperation::Rename, from, 0)?;
         self.inner.rename(from, to)
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> Result<bool, TransferError> {
+        match self.pass(StorageOperation::Rename, one, 0) {
+            Err(error) if cannot_exchange(&error) => Ok(false),
+            passed => passed.and_then(|_| self.inner.exchange(one, other)),
+        }
     }
 
     fn remove(&self, path: &Path) -> Result<bool, TransferError> {

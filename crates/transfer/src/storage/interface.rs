@@ -244,6 +244,13 @@ pub trait Storage: Send + Sync {
     /// The kernel's error.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError>;
 
+    /// Lets two names of one file system change places, in one step; `false` if the file system
+    /// cannot do that.
+    ///
+    /// # Errors
+    /// The kernel's error; then both are where they were.
+    fn exchange(&self, one: &Path, other: &Path) -> Result<bool, TransferError>;
+
     /// Removes a file or link; `false` if it does not exist.
     ///
     /// # Errors

@@ -178,6 +178,7 @@ fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
         ("--fsync", asked.fsync.is_some() && !saves, "--writes 0"),
         ("--overlap", asked.overlap_step_seconds.is_some() && !saves, "--writes 0"),
         ("--keep", asked.keep.is_some() && !saves, "--writes 0"),
+        ("--overwrite", asked.overwrite && !saves, "--writes 0"),
         ("--device", asked.device.is_some() && to_host, "a --path that ends in host memory"),
     ];
     match idle.into_iter().find(|(_, idle, _)| *idle) {
