@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::deliver::TRAIN;
 use crate::gds::{QUICK, folder, gds, read_json, saved};
-use crate::{stderr, stdout, stormlp};
+use crate::{last_line, stderr, stdout, stormlp};
 
 /// A report of a run in `folder`, as JSON.
 pub(crate) fn measured(folder: &Path) -> Value {
@@ -57,7 +57,7 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     let folder = folder.path();
     sets(folder);
     let text = stdout(compare(folder, "a1 a2 a3 -- b1 b2 b3").success());
-    assert!(text.starts_with("regressed: "), "{text}");
+    assert!(last_line(&text, 0).starts_with("regressed: "), "{text}");
     assert!(text.contains("-10.0 %") && text.contains("over 3 and 3 independent runs"), "{text}");
     let said = stderr(compare(folder, "--fail-on-regression 5 a1 a2 a3 -- b1 b2 b3").code(7));
     assert!(said.contains("got worse by 5 % or more"), "{said}");
@@ -67,7 +67,7 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     assert!(said.contains("has no effect: these runs are too few"), "{said}");
     // A single run does not show how runs vary, whatever its repetitions say.
     let text = stdout(compare(folder, "a1 b1/report.json").success());
-    assert!(text.starts_with("cannot tell: throughput is 10.0 % lower"), "{text}");
+    assert!(last_line(&text, 0).starts_with("cannot tell: throughput is 10.0 % lower"), "{text}");
     let json = stdout(compare(folder, "a1 b1 --format json").success());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["verdict"], "cannot_tell");
@@ -79,7 +79,7 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     assert!(interval[0].as_f64() < Some(-10.0) && interval[1].as_f64() > Some(-10.0), "{json}");
     // A change that large matters to nobody who asks for 20 %.
     let text = stdout(compare(folder, "a1 a2 a3 --effect 20 -- b1 b2 b3").success());
-    assert!(text.starts_with("same: "), "{text}");
+    assert!(last_line(&text, 0).starts_with("same: "), "{text}");
     let csv = stdout(compare(folder, "a1 b1 --format csv --export c.md --export c.csv").success());
     assert!(csv.starts_with("name,subject,figure,unit,baseline,"), "{csv}");
     assert_eq!(fs::read_to_string(folder.join("c.csv")).unwrap(), csv);
@@ -128,11 +128,11 @@ fn folders_are_sets_and_the_same_report_twice_is_identical() {
         save(folder, &format!("now/{n}"), &report, rate + 1e6);
     }
     let text = stdout(compare(folder, "before now/").success());
-    assert!(text.starts_with("same: "), "{text}");
+    assert!(last_line(&text, 0).starts_with("same: "), "{text}");
     assert!(text.contains("3 reports on "), "{text}");
     for words in ["a1 a1/report.json", "before before", "a1 a2 -- a1 a2"] {
         let text = stdout(compare(folder, words).success());
-        assert!(text.starts_with("identical: "), "{words}: {text}");
+        assert!(last_line(&text, 0).starts_with("identical: "), "{words}: {text}");
     }
     let text = stdout(compare(folder, "a1 a1 a2 -- a1 a3").success());
     assert!(text.contains("counts once") && text.contains("is on both sides"), "{text}");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::compare::measured;
 use crate::gds::{folder, read_json};
-use crate::{stderr, stdout, stormlp};
+use crate::{at_a_terminal, last_line, stderr, stdout, stormlp};
 
 /// Leaves a report with the rate of `$1`, which varies by up to 0.4 % from run to run, and counts
 /// its runs. It fails while there is a file `broken`, and hangs while there is one called `hung`.
@@ -96,10 +96,10 @@ fn a_slower_command_regressed_and_fails_on_request() {
     assert!(said.contains("pair 1 of at most 15: throughput is "), "{said}");
     assert!(said.contains("pair 5 of at most 15: ") && said.contains("(between -"), "{said}");
     let text = stdout(compare(folder, LESS, FULL, "--fail-on-regression 5").success());
-    assert!(text.starts_with("improved: 1 of "), "{text}");
+    assert!(last_line(&text, 0).starts_with("improved: 1 of "), "{text}");
     assert!(text.contains("5 of at most 15 pairs of runs"), "{text}");
-    let mut narrow = stormlp();
-    narrow.current_dir(folder).env("COLUMNS", "80");
+    let mut narrow = at_a_terminal();
+    narrow.current_dir(folder);
     narrow.args(["compare", "--run", FULL, "--against", LESS, "--quiet"]);
     let screen = stdout(narrow.assert().success());
     assert!(screen.lines().count() <= 24, "{screen}");
@@ -135,7 +135,7 @@ fn ctrl_c_keeps_the_answer_so_far_and_ends_the_command() {
     fs::write(folder.join("hung"), "").unwrap();
     let mut child: Child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
         .current_dir(folder)
-        .args(["compare", "--run", FULL, "--against", LESS, "--results-dir", "kept"])
+        .args(["compare", "--run", FULL, "--against", LESS, "--results-dir", "kept", "--details"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

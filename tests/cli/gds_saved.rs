@@ -166,7 +166,7 @@ fn a_saved_report_can_be_shown_listed_and_compared() {
     assert_eq!(stdout(in_folder(folder.path(), &of_folder).assert().success()), printed);
     let list = stdout(in_folder(folder.path(), "report").assert().success());
     assert!(list.contains(" gds ") && list.contains(" complete "), "{list}");
-    assert!(list.contains(" moved "), "{list}");
+    assert!(list.contains(" GiB/s"), "{list}");
     let line =
         stdout(in_folder(folder.path(), &format!("{again} --format gdsio")).assert().success());
     assert!(line.starts_with("IoType: READ XferType: CPUONLY Threads: 2 "), "{line}");

@@ -28,6 +28,7 @@ mod plan;
 mod report;
 mod resumed;
 mod schema;
+mod screen;
 mod signals;
 mod submission;
 mod sweep;
@@ -46,8 +47,21 @@ fn stormlp() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
     command.env_remove("STORMLP_LIBCUFILE");
     command.env_remove("STORMLP_RESULTS_DIR");
-    command.env_remove("COLUMNS");
+    // Everything, in lines that do not wrap: a screen has its own tests.
+    command.env("COLUMNS", "1000").env("STORMLP_DETAILS", "1");
     command
+}
+
+/// The executable as a user at a terminal of 80 columns runs it, who sees one screen.
+fn at_a_terminal() -> Command {
+    let mut command = stormlp();
+    command.env_remove("STORMLP_DETAILS").env("COLUMNS", "80");
+    command
+}
+
+/// The answer, which text ends with; `nth` counts the lines from the end.
+fn last_line(text: &str, nth: usize) -> &str {
+    text.trim_end().lines().rev().nth(nth).unwrap()
 }
 
 /// What a finished command printed on stdout.

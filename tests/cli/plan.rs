@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{stderr, stdout, stormlp};
+use crate::{last_line, stderr, stdout, stormlp};
 
 /// A run that is short to simulate.
 const SHORT: &str = "--host-memory 1GiB --epochs 1 --steps 60";
@@ -68,7 +68,7 @@ fn a_host_limit_makes_a_lower_bound() {
 #[test]
 fn storage_that_cannot_feed_one_accelerator_is_reported_with_its_au() {
     let page = stdout(plan(&format!("unet3d --storage read=550MB/s {SHORT}")).success());
-    let first = page.lines().next().unwrap();
+    let first = last_line(&page, 0);
     assert!(first.contains("unet3d on 1 h100: AU 1"), "{first}");
     assert!(first.contains("not even 1 reaches 90 %"), "{first}");
 }

@@ -30,6 +30,7 @@ fn host(folder: &Path, host: &str, at: u64, id: &str, more: &[&str]) -> Child {
     let mut words = words(host, more);
     words.extend(["--start-at", &at, "--run-id", id, "--results-dir", &results]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+    command.env("COLUMNS", "1000").env("STORMLP_DETAILS", "1");
     command.args(words).current_dir(folder);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()

@@ -56,6 +56,7 @@ pub(crate) fn parts(run: &Path) -> Vec<PathBuf> {
 /// Runs stormlp alone.
 pub(crate) fn alone(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+    command.env("COLUMNS", "1000").env("STORMLP_DETAILS", "1");
     command.args(words).current_dir(folder);
     command.output().unwrap()
 }

@@ -59,6 +59,8 @@ impl Launcher {
     /// The same with arguments of its own for each of them.
     pub(crate) fn each(self, folder: &Path, [first, second]: [&[&str]; 2]) -> Command {
         let mut command = Command::new(self.program());
+        // Everything, in lines that do not wrap.
+        command.env("COLUMNS", "1000").env("STORMLP_DETAILS", "1");
         if self == Self::OpenMpi {
             // Launchers refuse to be root's, and to start more processes than there are cores.
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");

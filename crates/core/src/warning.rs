@@ -29,6 +29,8 @@ pub enum WarningKind {
     HarnessBound,
     /// Some threads took much longer than others.
     LongTail,
+    /// Other programs used the machine or its storage during the measurement.
+    OthersLoad,
     /// Throughput drifted over the run.
     NoSteadyState,
     /// Not a release build.

@@ -313,6 +313,10 @@ pub struct CellReport {
     /// Each host's share by rank in multi-host runs; else empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostCell>,
+    /// Share of the longest host's time in which all hosts measured it, by their clocks; `null` for
+    /// a single host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once_share: Option<f64>,
 }
 
 impl CellReport {
@@ -343,6 +347,7 @@ impl CellReport {
             verification: None,
             warnings: Vec::new(),
             hosts: Vec::new(),
+            at_once_share: None,
         }
     }
 

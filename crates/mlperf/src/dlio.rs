@@ -48,14 +48,14 @@ pub fn is_summary(value: &Value) -> bool {
 /// The run as a document.
 pub fn document(run: &DlioRun) -> Document {
     let mut document = Document::new(headline(run));
-    facts(run, &mut document.facts);
+    facts(run, &mut document.brief);
     let epochs = epochs(run);
     if !epochs.is_empty() {
         document.table(table(&epochs));
     }
     for (name, prefix) in [("saves", "save"), ("restores", "load")] {
         if let Some(words) = checkpoints(&run.summary["metric"], prefix) {
-            document.facts.add(name, words);
+            document.brief.add(name, words);
         }
     }
     document.warn(&warnings(&run.summary["metric"]));
@@ -417,7 +417,6 @@ mod tests {
         let rows: Vec<Vec<String>> = shown.records.text().collect();
         assert_eq!(rows[0][3..], ["92.5", "90", "40", "0.375", "0.5", "600", "", "", ""]);
         insta::assert_snapshot!(text::render(&shown, None), @"
-        AU 92.50 % of 2 accelerators: meets its threshold (DLIO's files)
         ran         2026-06-01T10:00:00.5 to 2026-06-01T10:10:00.5
         hosts       1 host, first n1, 64.0 GiB of memory in total
         data        168 files, 1 sample each
@@ -430,6 +429,8 @@ mod tests {
         ───────────────────────────────────────────────────────────────────────────────────────────
          1       92.5               90.0        40.0               0.375            0.500      600
         ───────────────────────────────────────────────────────────────────────────────────────────
+
+        AU 92.50 % of 2 accelerators: meets its threshold (DLIO's files)
         ");
     }
 

@@ -32,15 +32,14 @@ pub struct Document {
     pub headline: String,
     /// Why the numbers are not comparable with those of the baseline; below the headline.
     pub caveat: Option<String>,
-    /// The settings and the machine.
+    /// What a reader needs beside the answer, on every screen and in every format.
+    pub brief: Facts,
+    /// The settings and the machine; on a terminal only with `--details`.
     pub facts: Facts,
     /// The remaining sections in reading order.
     pub sections: Vec<Section>,
     /// Warnings about the reliability of the numbers.
     pub warnings: Vec<String>,
-    /// The answer once more, below everything on a terminal, where the first line may be out of
-    /// sight.
-    pub closing: Option<String>,
     /// The data for programs: one row for each measured unit.
     pub records: Records,
 }
@@ -49,11 +48,23 @@ pub struct Document {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts(pub Vec<(String, String)>);
 
+/// Where text shows a part of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Place {
+    /// On the screen that a command ends with.
+    #[default]
+    Screen,
+    /// With `--details` only.
+    Details,
+}
+
 /// A part of a document; empty elements are not rendered.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
     /// Its title.
     pub title: String,
+    /// Where it is shown as text. Other formats show every section.
+    pub place: Place,
     /// A table.
     pub table: Option<Table>,
     /// Its progress over time.
@@ -86,6 +97,9 @@ pub struct Column {
     pub numbers: bool,
     /// Priority for hiding if space is short: the highest goes first; 0 is never hidden.
     pub drop: u8,
+    /// Whether it is part of what was set, not of what was measured. A screen shows one that is the
+    /// same in all rows above the table, and never hides another.
+    pub is_setting: bool,
 }
 
 /// A row of a table.
@@ -155,6 +169,18 @@ impl Document {
         &mut self.sections[last]
     }
 
+    /// Adds a section that a screen leaves out.
+    pub fn details(&mut self, title: &str, table: Option<Table>) -> &mut Section {
+        let section = self.section(title, table);
+        section.place = Place::Details;
+        section
+    }
+
+    /// All names and values that belong to no section.
+    pub fn all_facts(&self) -> Facts {
+        Facts(self.brief.0.iter().chain(&self.facts.0).cloned().collect())
+    }
+
     /// Adds warnings, each once.
     pub fn warn<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
         for warning in warnings {
@@ -184,6 +210,11 @@ impl Facts {
 }
 
 impl Section {
+    /// Whether a screen has nothing to show of it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_none() && self.facts.0.is_empty() && self.lines.is_empty()
+    }
+
     /// Tables that summarise its series and distributions.
     pub(crate) fn summaries(&self) -> impl Iterator<Item = Table> {
         let series = Table::of_series(&self.series);
@@ -229,12 +260,22 @@ impl Table {
 impl Column {
     /// A text column.
     pub fn words(name: impl Into<String>, drop: u8) -> Self {
-        Self { name: name.into(), numbers: false, drop }
+        Self { name: name.into(), numbers: false, drop, is_setting: false }
     }
 
     /// A number column.
     pub fn numbers(name: impl Into<String>, drop: u8) -> Self {
         Self { numbers: true, ..Self::words(name, drop) }
+    }
+
+    /// A column of settings as text.
+    pub fn setting(name: impl Into<String>) -> Self {
+        Self { is_setting: true, ..Self::words(name, 0) }
+    }
+
+    /// A column of settings as numbers.
+    pub fn number_setting(name: impl Into<String>) -> Self {
+        Self { is_setting: true, ..Self::numbers(name, 0) }
     }
 }
 

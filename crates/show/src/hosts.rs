@@ -69,7 +69,7 @@ pub fn section(
         .collect();
         table.row(share.name.clone(), cells);
     }
-    let section = document.section("Hosts", Some(table));
+    let section = document.details("Hosts", Some(table));
     if let Some(group) = group {
         describe(group, &mut section.facts);
     }

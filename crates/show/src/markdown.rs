@@ -9,7 +9,7 @@ pub fn render(document: &Document) -> String {
     let mark = document.mark.as_ref().map(|mark| format!("{mark}: ")).unwrap_or_default();
     let mut text = format!("### {}\n", escaped(&format!("{mark}{}", document.headline)));
     list(&mut text, document.caveat.as_slice());
-    facts(&mut text, &document.facts);
+    facts(&mut text, &document.all_facts());
     for section in &document.sections {
         if !section.title.is_empty() {
             text.push_str(&format!("\n#### {}\n", escaped(&format!("{mark}{}", section.title))));

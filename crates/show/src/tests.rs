@@ -22,15 +22,67 @@ fn doctor_output_matches_the_snapshots() {
 #[test]
 fn a_path_longer_than_the_line_is_broken_after_a_slash() {
     let path = format!("/data/{}/{}", "a".repeat(30), "b".repeat(50));
-    let mut document = Document::new("");
+    let mut document = Document::new("done");
     document.warnings = vec![format!("{path} is long")];
     let broken = format!(
-        "\nwarning: /data/\n  {}/\n  {}\n  {} is long\n",
+        "warning: /data/\n  {}/\n  {}\n  {} is long\n\ndone\n",
         "a".repeat(30),
         "b".repeat(31),
         "b".repeat(19)
     );
     assert_eq!(text::render(&document, Some(40)), broken);
+}
+
+/// A document with eight rows, in which `depth` varies, `op` does not, and all else is much.
+fn full() -> Document {
+    let mut document = Document::new("the answer");
+    document.brief.add("files", "one file");
+    document.facts.add("host", "not on a screen");
+    let measured = ["GiB/s", "IOPS", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs"];
+    let settings =
+        [Column::setting("path"), Column::setting("op"), Column::number_setting("depth")];
+    let measured = measured.iter().zip(1..).map(|(name, drop)| Column::numbers(*name, drop));
+    let mut table = Table::new(settings.into_iter().chain(measured));
+    for row in 0..8_u32 {
+        let mark = table.footnote(format!("note {row} {}", "word ".repeat(30)));
+        let mut cells: Vec<Cell> =
+            vec!["cpu-async-gpu".into(), "read".into(), (row + 1).to_string().into()];
+        let number = Quantity::higher(123_456.0, "");
+        cells.extend((0..7).map(|nth| match nth {
+            0 => Cell::Number(number, mark.clone()),
+            _ => Cell::from(number),
+        }));
+        table.row(row.to_string(), cells);
+    }
+    document.table(table);
+    document.details("Over time", None).lines.push("not on a screen either".to_string());
+    document.warnings =
+        (0..7).map(|nth| format!("warning {nth}; {}", "help ".repeat(40))).collect();
+    document
+}
+
+#[test]
+fn a_screen_ends_with_the_answer_and_counts_what_it_leaves_out() {
+    let screen = text::screen(&full(), 80);
+    assert!(screen.lines().count() <= 22, "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    assert_eq!(screen.lines().last(), Some("the answer"));
+    assert_eq!(screen.matches("warning: ").count(), 3, "{screen}");
+    assert!(screen.contains("more with --details: 4 more warnings"), "{screen}");
+    assert!(!screen.contains("not on a screen"), "{screen}");
+    let whole = text::render(&full(), Some(80));
+    assert_eq!(whole.matches("warning: ").count(), 7, "{whole}");
+    assert!(whole.contains("p99.9 µs") && whole.contains("max µs"), "{whole}");
+    assert_eq!(whole.matches("not on a screen").count(), 2, "{whole}");
+}
+
+#[test]
+fn a_screen_shows_each_setting_that_varies_and_says_the_others_once() {
+    let screen = text::screen(&full(), 60);
+    let header = screen.lines().find(|line| line.contains("depth")).unwrap();
+    assert!(header.contains("path") && !header.contains(" op "), "{screen}");
+    assert!(screen.contains("op read\n"), "{screen}");
+    assert!(screen.contains("more columns"), "what is hidden is counted: {screen}");
 }
 
 /// A document in which all text comes from untrusted input.

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use stormlp_core::impairment::{Fault, Throttle};
 use stormlp_core::printable::printable;
 
@@ -14,6 +14,7 @@ use crate::commands::{
     report, submission, train, workloads,
 };
 use crate::hosts::{GroupArgs, Needs};
+use crate::options;
 use stormlp_core::failure::Failure;
 
 #[cfg(feature = "tokio-uring")]
@@ -40,6 +41,11 @@ pub(crate) struct Cli {
     /// Show no progress on stderr; results and errors are still printed.
     #[arg(long, global = true)]
     pub(crate) quiet: bool,
+
+    /// Show everything as text, not only what fits a screen: over time, around the run, latencies,
+    /// all columns, settings, warnings and notes in full; STORMLP_DETAILS=1 does the same.
+    #[arg(long, global = true)]
+    pub(crate) details: bool,
 
     /// Limit storage: read=500MB/s,write=200MB/s,latency=1ms,iops=4000.
     #[arg(long, global = true, hide = true)]
@@ -74,18 +80,31 @@ pub(crate) fn check_text(mut words: impl Iterator<Item = OsString>) -> Result<()
     }
 }
 
+/// The command line with its options as help shows them.
+pub(crate) fn command() -> clap::Command {
+    options::arranged(Cli::command())
+}
+
 impl Cli {
     /// Parses the command line.
     ///
     /// # Errors
     /// The usage error, safe to print, or the requested help.
     pub(crate) fn typed() -> Result<Self, clap::Error> {
-        Self::try_parse().map_err(|error| {
+        Self::parsed(std::env::args_os()).map_err(|error| {
             // The error quotes arguments, which must not send control sequences to a terminal.
             let words =
                 std::env::args_os().map(|word| printable(&word.to_string_lossy()).into_owned());
-            Self::try_parse_from(words).err().unwrap_or(error)
+            Self::parsed(words).err().unwrap_or(error)
         })
+    }
+
+    fn parsed<W: Into<OsString> + Clone>(
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Self, clap::Error> {
+        let mut line = command();
+        let matches = line.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut line))
     }
 
     /// Rejects storage impairment for a command that does no I/O on storage.
@@ -233,9 +252,9 @@ by a signal.";
 mod tests {
     use std::any::TypeId;
 
-    use clap::{CommandFactory, Parser as _};
+    use clap::Parser as _;
 
-    use super::Cli;
+    use super::{Cli, command};
 
     /// The integer options of `command` and its subcommands, each with the arguments before it.
     fn numbers(command: &clap::Command, before: &[String], found: &mut Vec<Vec<String>>) {
@@ -266,7 +285,7 @@ mod tests {
     #[test]
     fn invalid_numbers_are_rejected_with_an_example() {
         let mut found = Vec::new();
-        numbers(&Cli::command(), &["stormlp".to_string()], &mut found);
+        numbers(&command(), &["stormlp".to_string()], &mut found);
         assert!(found.len() > 40, "{found:?}");
         for words in found {
             let message = Cli::try_parse_from(&words).unwrap_err().to_string();
@@ -277,6 +296,6 @@ mod tests {
 
     #[test]
     fn the_command_line_definition_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -12,6 +12,7 @@ mod cli;
 mod commands;
 mod fio;
 mod hosts;
+mod options;
 mod output;
 mod progress;
 mod signals;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage_error(error),
     };
+    output::show_details(cli.details);
     storage::inject(&cli.inject_fault);
     commands::hang::arm();
     let needs = cli.command.needs();

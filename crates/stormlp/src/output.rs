@@ -117,20 +117,40 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.cause().exit_code())
 }
 
-/// Prints a document as text, fitted to the terminal width.
+/// Whether text shows everything: `--details`.
+static DETAILS: OnceLock<bool> = OnceLock::new();
+
+/// Width of text for a reader other than a terminal, such as a launcher or a pipe.
+const PIPE_COLUMNS: usize = 100;
+
+/// Decides whether text shows everything, or what fits a screen. `STORMLP_DETAILS=1` asks for
+/// everything, too, for the logs of batch jobs.
+pub(crate) fn show_details(details: bool) {
+    let _ = DETAILS.set(details || std::env::var_os("STORMLP_DETAILS").is_some_and(|v| v == "1"));
+}
+
+/// Prints a document as text.
 ///
 /// # Errors
 /// As [`print`].
 pub(crate) fn show(document: &Document) -> Result<(), Failure> {
-    print(&text::render(document, width()))
+    print(&drawn(document))
 }
 
-/// Terminal width in columns, or `COLUMNS`; `None` if stdout is a pipe, so that its reader gets
-/// every column.
-pub(crate) fn width() -> Option<usize> {
+/// A document as text that fits the terminal: a screen, or everything with `--details`.
+pub(crate) fn drawn(document: &Document) -> String {
+    if DETAILS.get().is_some_and(|details| *details) {
+        text::render(document, Some(width()))
+    } else {
+        text::screen(document, width())
+    }
+}
+
+/// Width of stdout in columns: `COLUMNS`, or that of the terminal.
+fn width() -> usize {
     let from_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into());
-    from_environment.or_else(terminal)
+    from_environment.or_else(terminal).unwrap_or(PIPE_COLUMNS)
 }
 
 /// A value as indented JSON, for scripts and human readers.

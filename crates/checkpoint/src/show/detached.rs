@@ -5,7 +5,7 @@ use crate::plan::Arithmetic;
 use crate::report::{CheckpointReport, CheckpointResult, CheckpointResults};
 use serde_json::Value;
 
-use stormlp_show::document::{Cell, Column, Facts, Quantity, Section};
+use stormlp_show::document::{Cell, Column, Document, Quantity, Section};
 use stormlp_show::hosts::on_each;
 
 /// Prefix of the columns that are for rank 0 only.
@@ -37,18 +37,18 @@ pub(super) fn by_what(report: &CheckpointReport) -> String {
 }
 
 /// Facts about such hosts.
-pub(super) fn describe(results: &CheckpointResults, facts: &mut Facts) {
+pub(super) fn describe(results: &CheckpointResults, document: &mut Document) {
     if !results.is_of_detached_hosts() {
         return;
     }
     let hosts = results.hosts.len();
     let each = on_each(hosts);
-    if let Some((_, text)) = facts.0.iter_mut().find(|(name, _)| name == "checkpoint") {
+    if let Some((_, text)) = document.brief.0.iter_mut().find(|(name, _)| name == "checkpoint") {
         text.push_str(&each);
     }
     let text = "started by their own clocks (--start-at), each with checkpoints of its own; not a \
                 run of the benchmark";
-    facts.add("hosts", format!("{hosts} that {text}"));
+    document.brief.add("hosts", format!("{hosts} that {text}"));
 }
 
 /// Whether an arithmetic applies to a report: the benchmark's own apply to a single checkpoint.

@@ -39,7 +39,7 @@ pub(super) fn sections(find: &FindStreams, document: &mut Document) {
     let phases = [("saves", &find.save), ("restores", &find.restore)];
     for (what, knee) in phases {
         if let Some(knee) = knee {
-            document.facts.add(what, in_words(find, knee));
+            document.brief.add(what, in_words(find, knee));
         }
     }
     let seconds: f64 = find.tried.iter().map(|run| run.seconds).sum();

@@ -42,7 +42,9 @@ pub fn opening(plan: &CheckpointPlan) -> Document {
         plan.restores.len()
     ));
     document.mark = mark(plan);
-    setup(plan, &mut document.facts);
+    setup(plan, &mut document);
+    document.brief = document.all_facts();
+    document.facts.0.clear();
     document
 }
 
@@ -57,9 +59,10 @@ fn buffers_and_threads(plan: &CheckpointPlan, facts: &mut Facts) {
 }
 
 /// The job, the size of its checkpoints, and the space they require.
-pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
+pub(super) fn setup(plan: &CheckpointPlan, document: &mut Document) {
+    let (brief, facts) = (&mut document.brief, &mut document.facts);
     let spread = &plan.layout.parallelism;
-    facts.add(
+    brief.add(
         "model",
         format!(
             "{} ({} parameters), profile {}, mode {}",
@@ -87,7 +90,7 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     let per_rank =
         if least == most { gib(most) } else { format!("{} to {}", gib(least), gib(most)) };
     let (total, exact) = (gib(plan.total_bytes), plan.total_bytes);
-    facts.add(
+    brief.add(
         "checkpoint",
         format!("{total} ({exact} bytes) in {files} files, {per_rank} per rank"),
     );
@@ -134,7 +137,7 @@ fn space(plan: &CheckpointPlan) -> String {
 pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     let plan = dry_run.plan;
     let mut document = opening(plan);
-    document.facts.add("path", plan.path());
+    document.brief.add("path", plan.path());
     for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
         document.facts.add(
             name,
@@ -182,7 +185,7 @@ fn ranks(document: &mut Document, group: &[RankPlan]) {
     let each = if group.len() > 1 { " each" } else { "" };
     let (bytes, size) = (first.bytes, gib(first.bytes));
     let title = format!("{name}: {bytes} bytes ({size}){each}, {} files", first.files.len());
-    let section = document.section(&title, None);
+    let section = document.details(&title, None);
     for file in &first.files {
         section.facts.add(format!("{:>16}", file.bytes), &file.name);
     }

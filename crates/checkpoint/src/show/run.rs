@@ -13,7 +13,9 @@ use stormlp_core::units::ByteSize;
 use super::plan::setup;
 use super::plan::{gib, mark};
 use super::{detached, knee};
-use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
+use stormlp_show::document::{
+    Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended,
+};
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, hosts, storage};
@@ -63,6 +65,9 @@ pub const RECORDS: [(&str, &str); 37] = [
     ("at_once_share", "/at_once_share"),
 ];
 
+/// Maximum number of saves and restores that a screen shows one by one.
+const AT_A_GLANCE: usize = 8;
+
 /// The document of a run.
 pub fn document(report: &CheckpointReport) -> Document {
     let find_knee = report.results.find_knee.as_ref();
@@ -71,12 +76,10 @@ pub fn document(report: &CheckpointReport) -> Document {
         None => headline(report),
     });
     document.mark = mark(&report.plan);
-    setup(&report.plan, &mut document.facts);
-    detached::describe(&report.results, &mut document.facts);
+    setup(&report.plan, &mut document);
+    detached::describe(&report.results, &mut document);
     if !report.results.is_of_detached_hosts() {
-        // Next to the model and profile, which it concerns; the averages mention MLPerf, too.
-        let figure = ("figure".to_string(), MODELLED.to_string());
-        document.facts.0.insert(1, figure);
+        document.facts.add("figure", MODELLED);
     }
     if let Some(find) = find_knee {
         knee::sections(find, &mut document);
@@ -84,17 +87,24 @@ pub fn document(report: &CheckpointReport) -> Document {
     storage::describe(&report.head.host, &mut document.facts);
     ran("saves ran", report.evidence_of("saves"), &mut document.facts);
     ran("restores ran", report.evidence_of("restores"), &mut document.facts);
+    let rows = report.results.saves.len() + report.results.restores.len();
+    // Of many, a screen shows the means.
+    let (place, of_means) = match rows {
+        ..=AT_A_GLANCE => (Place::Screen, Place::Details),
+        _ => (Place::Details, Place::Screen),
+    };
     for (title, results, part) in [
         ("Saves", &report.results.saves, "save"),
         ("Restores", &report.results.restores, "restore"),
     ] {
         if !results.is_empty() {
             let section = phase(&mut document, title, results);
+            section.place = place;
             detached::narrow(section, results);
             over_time(section, report, part);
         }
     }
-    averages(&mut document, report);
+    averages(&mut document, report).place = of_means;
     let group = report.results.group.as_ref();
     let shares = &report.results.hosts;
     hosts::section(shares, group, "checkpoints", &mut document);
@@ -310,7 +320,7 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
 }
 
 /// The arithmetics side by side, with the profile's own marked, followed by the cost on the host.
-fn averages(document: &mut Document, report: &CheckpointReport) {
+fn averages<'d>(document: &'d mut Document, report: &CheckpointReport) -> &'d mut Section {
     let own = headline_arithmetic(report);
     let told = || ARITHMETICS.iter().filter(|(one, ..)| detached::has(report, *one));
     let mut table = Table::new([
@@ -350,6 +360,7 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
         section.facts.add(label, takes);
     }
     costs(section, report);
+    section
 }
 
 /// Resources that the checkpoints used besides time.

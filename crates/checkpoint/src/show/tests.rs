@@ -39,7 +39,7 @@ fn every_line_of_a_scaled_report_is_marked() {
 #[test]
 fn detached_hosts_are_not_shown_as_one_checkpoint() {
     let text = shown(&document(&detached()));
-    let headline = text.lines().next().unwrap_or_default();
+    let headline = text.lines().last().unwrap_or_default();
     assert!(
         headline.starts_with(
             "checkpoint small on 2 detached hosts, each with checkpoints of its own: saved at 0.750"

@@ -61,6 +61,7 @@ fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
     let first = parts.first()?.cell;
     let mut whole = CellReport {
         hosts: parts.iter().filter_map(host_cell).collect(),
+        at_once_share: at_once(parts),
         measurement: measurement(parts),
         verification: verification(parts),
         evidence: evidence(first.requested_path, parts),
@@ -199,7 +200,7 @@ fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
         of.is_some_and(|part| part.rank.is_none())
     };
     let cells = &whole.results.cells;
-    let shares = cells.iter().filter_map(|cell| together_for(parts, cell));
+    let shares = cells.iter().filter_map(|cell| Some((cell.at_once_share?, cell)));
     let least = shares.min_by(|(one, _), (other, _)| one.total_cmp(other));
     let Some((least, cell)) = least.filter(|_| parts.iter().any(detached)) else {
         return Vec::new();
@@ -209,17 +210,14 @@ fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
     vec![parts::began_by_clocks("cell", (least, &which), advice)]
 }
 
-/// The share of the longest duration in which all hosts measured `cell` at once, by their clocks.
-fn together_for<'c>(parts: &[MatrixReport], cell: &'c CellReport) -> Option<(f64, &'c CellReport)> {
-    let own = |part: &MatrixReport| {
-        let mut cells = part.results.cells.iter();
-        let found = cells.find(|one| one.cell == cell.cell)?;
-        let numbers = found.measurement.as_ref()?;
-        let began = numbers.started_unix_seconds?;
-        Some((began, numbers.duration_seconds))
+/// The share of the longest duration in which all hosts measured a cell at once, by their clocks.
+fn at_once(parts: &[CellPart<'_>]) -> Option<f64> {
+    let own = |part: &CellPart<'_>| {
+        let numbers = part.cell.measurement.as_ref()?;
+        Some((numbers.started_unix_seconds?, numbers.duration_seconds))
     };
     let times: Option<Vec<(f64, f64)>> = parts.iter().map(own).collect();
-    Some((share_at_once(&times?)?, cell))
+    share_at_once(&times.filter(|times| times.len() > 1)?)
 }
 
 fn host_cell(part: &CellPart<'_>) -> Option<HostCell> {

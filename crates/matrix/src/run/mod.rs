@@ -14,6 +14,7 @@ pub mod matrix;
 mod merge;
 mod numbers;
 mod offsets;
+mod others;
 #[cfg(test)]
 mod panic_tests;
 mod prepare;

@@ -12,6 +12,8 @@ use stormlp_transfer::cufile::POLL_MODE;
 
 use stormlp_transfer::fallback;
 
+use super::others;
+
 /// Shorter cells are not significant.
 const SHORT_SECONDS: f64 = 1.0;
 /// Maximum share of the files in the page cache before a cold cell.
@@ -36,8 +38,14 @@ pub(crate) fn of_cell(
     evidence: &Evidence,
     measured: &Measurement,
 ) -> Vec<Warning> {
-    let checks = [path(cell, evidence), engine(evidence), cache(plan, cell, measured)];
-    let others = [
+    let reach = plan.reach(cell, measured, 1);
+    let checks = [
+        path(cell, evidence),
+        others::warning(plan, reach, measured),
+        engine(evidence),
+        cache(plan, cell, measured),
+    ];
+    let of_course = [
         length(plan, measured),
         tail(measured),
         drift(measured),
@@ -45,7 +53,10 @@ pub(crate) fn of_cell(
         buffers(cell, measured),
     ];
     let checks = checks.into_iter().flatten();
-    checks.chain(of_storage(plan, cell, measured, 1)).chain(others.into_iter().flatten()).collect()
+    checks
+        .chain(of_storage(plan, cell, measured, 1))
+        .chain(of_course.into_iter().flatten())
+        .collect()
 }
 
 /// Warns if the bytes that this many hosts moved were served by memory, according to device

@@ -1,128 +1,120 @@
-//! Determines which path was faster.
+//! The answer of a matrix in a sentence: the best of a sweep, or how the paths compare.
 
 use crate::plan::{CacheState, CellReport, MatrixPlan, Measurement, Reach};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
+use stormlp_core::stats::{Shift, UncertainMean};
+use stormlp_core::warning::WarningKind;
 
-use super::group::{CellGroup, Combination};
-use stormlp_show::document::Estimate;
+use super::group::CellGroup;
+use stormlp_show::document::Quantity;
 use stormlp_show::numbers::percent;
 
-/// Maximum number of paths compared with the winner in the sentence; the table lists all.
+/// Maximum number of paths compared with the fastest in the sentence; the table lists all.
 const MOST_OTHERS: usize = 2;
+/// The probability that the interval of a ratio misses it.
+const ERROR: f64 = 0.05;
 
-/// The route of a path: the question is which of these is faster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum PathRoute {
-    Gds,
-    Bounce,
-    PageCache,
-    Host,
-    Nothing,
-}
-
-impl PathRoute {
-    fn of(path: PathKind) -> Self {
-        match path {
-            PathKind::CpuGpu | PathKind::CpuAsyncGpu => Self::Bounce,
-            PathKind::PageCache | PathKind::Buffered => Self::PageCache,
-            PathKind::Cpu => Self::Host,
-            PathKind::Null => Self::Nothing,
-            PathKind::Gds
-            | PathKind::GdsAsync
-            | PathKind::GdsBatch
-            | PathKind::GdsBatchStream
-            | PathKind::GdsCompat => Self::Gds,
-        }
+/// The answer; `None` if no cell moved bytes. Groups whose bytes came from memory come after those
+/// of storage.
+pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> Option<String> {
+    let fair = fair(plan, all);
+    let mut groups: Vec<&CellGroup<'_>> = comparable(fair.iter().copied()).collect();
+    if groups.is_empty() {
+        groups = comparable(all).collect();
     }
+    let of_storage = |group: &&CellGroup<'_>| !is_from_memory(plan, &[*group], group.key.path);
+    let (mut ranked, memory): (Vec<&CellGroup<'_>>, Vec<_>) =
+        groups.into_iter().partition(of_storage);
+    let by_rate = |a: &&CellGroup<'_>, b: &&CellGroup<'_>| b.rate().total_cmp(&a.rate());
+    ranked.sort_by(by_rate);
+    let from_storage = ranked.len();
+    ranked.extend(memory);
+    ranked[from_storage..].sort_by(by_rate);
+    let first = ranked.first()?;
+    let is_sweep = ranked.iter().any(|group| group.key.combination != first.key.combination);
+    Some(if is_sweep {
+        let of_kind = if from_storage > 0 { &ranked[..from_storage] } else { &ranked[..] };
+        best(plan, of_kind, hosts)
+    } else {
+        format!("{}{}", compared(plan, &ranked, hosts), left_out(plan, all, &fair))
+    })
 }
 
-/// `A ran 1.24 ± 0.01 times faster than B`, if two or more paths ran the same combinations: the
-/// fastest path whose bytes came from or went to storage, against the fastest of each other route.
-/// Results served by memory follow.
-///
-/// With `--verify` there is no verdict: the rates include checking the pattern. Unsynced writes to
-/// the page cache are not compared with writes that reached storage either.
-pub(super) fn verdict(plan: &MatrixPlan, all: &[CellGroup<'_>]) -> Option<String> {
-    if plan.request.verify {
+/// The highest throughput, the most operations and the lowest latency at depth 1, each with its
+/// setting.
+fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
+    let at = |group: &CellGroup<'_>| {
+        format!("{} {}", group_words(plan, group), group.key.combination.setting(hosts))
+    };
+    let most = |number: fn(&Measurement) -> f64| {
+        let known = groups.iter().filter_map(|group| Some((group, group.estimate(number)?.value)));
+        known.max_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    let mut parts = Vec::new();
+    if let Some(group) = groups.iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))
+        && let Some(rate) = group.throughput()
+    {
+        parts.push(format!("best {} GiB/s ({})", rate.text(), at(group)));
+    }
+    if let Some((group, iops)) = most(|numbers| numbers.iops) {
+        let iops = Quantity::higher(iops, "IOPS").text();
+        parts.push(format!("most {iops} IOPS ({})", at(group)));
+    }
+    let one_at_a_time = groups.iter().filter(|group| group.key.combination.queue_depth == 1);
+    let latencies = one_at_a_time
+        .filter_map(|group| Some((group, group.estimate(|one| one.latency_us.mean)?.value)));
+    if let Some((group, us)) = latencies.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let us = Quantity::lower(us, "µs").text();
+        parts.push(format!("lowest mean latency at depth 1 {us} µs ({})", at(group)));
+    }
+    parts.join("; ")
+}
+
+/// The paths of one combination, fastest first, and the ratios that repetitions prove.
+fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: usize) -> String {
+    let Some((first, others)) = ranked.split_first() else {
+        return String::new();
+    };
+    let rate = |group: &CellGroup<'_>| {
+        let rate = group.throughput().map_or(String::new(), |rate| rate.text());
+        format!("{} {rate} GiB/s", group_words(plan, group))
+    };
+    let mut parts = vec![rate(first)];
+    for other in others.iter().take(MOST_OTHERS) {
+        let ratio = ratio(plan, first, other);
+        parts.push(match ratio {
+            Some([low, ratio, high]) => format!(
+                "{ratio:.2} × the throughput of {} ({low:.2} to {high:.2})",
+                group_words(plan, other)
+            ),
+            None => rate(other),
+        });
+    }
+    let setting = first.key.combination.setting(hosts);
+    format!("{} ({setting})", parts.join(", "))
+}
+
+/// The ratio of two rates from storage between the ends of its interval. `None` unless both were repeated without
+/// others' load, and the interval is clear of 1.
+fn ratio(plan: &MatrixPlan, one: &CellGroup<'_>, other: &CellGroup<'_>) -> Option<[f64; 3]> {
+    let disturbed = |group: &CellGroup<'_>| {
+        let mut warnings = group.cells.iter().flat_map(|cell| &cell.warnings);
+        warnings.any(|warning| warning.kind == WarningKind::OthersLoad)
+    };
+    let of_memory = |group: &CellGroup<'_>| is_from_memory(plan, &[group], group.key.path);
+    if plan.request.verify
+        || [one, other].into_iter().any(|group| disturbed(group) || of_memory(group))
+    {
         return None;
     }
-    let groups = &fair(plan, all);
-    let (paths, combinations) = ran_by_all(groups)?;
-    let ratio = |a, b| mean_ratio(groups, a, b, &combinations);
-    let fastest = |paths: &[PathKind]| {
-        let by_speed = |a: &&PathKind, b: &&PathKind| ratio(**a, **b).value.total_cmp(&1.0);
-        paths.iter().max_by(by_speed).copied()
+    let mean = |group: &CellGroup<'_>| {
+        let rates = group.results().into_iter().map(|one| one.throughput_bytes_per_second.ln());
+        UncertainMean::of_independent(&rates.collect::<Vec<f64>>())
     };
-    let (memory, storage): (Vec<PathKind>, Vec<PathKind>) =
-        paths.iter().partition(|path| is_from_memory(plan, groups, **path));
-    let winner = fastest(&storage).or_else(|| fastest(&memory))?;
-    let name = |path| words(plan, groups, path);
-    let is_ahead = |path: &PathKind| memory.contains(path) && ratio(*path, winner).value > 1.0;
-    let (ahead, behind): (Vec<PathKind>, Vec<PathKind>) =
-        others(&paths, winner, fastest).into_iter().partition(is_ahead);
-    let slower: Vec<String> = behind
-        .iter()
-        .map(|path| {
-            let ratio = ratio(winner, *path).text();
-            format!("{ratio} times faster than {}", name(*path))
-        })
-        .collect();
-    let mut sentence = if slower.is_empty() {
-        let rate = rate(groups, winner, &combinations).text();
-        format!("{} moved {rate} GiB/s", name(winner))
-    } else {
-        format!("{} ran {}", name(winner), slower.join(" and "))
-    };
-    for path in ahead {
-        let (ratio, than) = (ratio(path, winner).text(), winner);
-        sentence.push_str(&format!("; {} ran {ratio} times faster than {than}", name(path)));
-    }
-    let over = match combinations.as_slice() {
-        [only] => only.words(),
-        several => format!("geometric mean of {} combinations", several.len()),
-    };
-    Some(format!("{sentence} ({over}){}", left_out(plan, all, groups)))
-}
-
-/// The comparable paths, at least two, and the combinations that all of them ran.
-fn ran_by_all(groups: &[&CellGroup<'_>]) -> Option<(Vec<PathKind>, Vec<Combination>)> {
-    let mut combinations: Vec<Combination> = Vec::new();
-    let mut paths: Vec<PathKind> = Vec::new();
-    for group in comparable(groups.iter().copied()) {
-        if !combinations.contains(&group.key.combination) {
-            combinations.push(group.key.combination);
-        }
-        if !paths.contains(&group.key.path) {
-            paths.push(group.key.path);
-        }
-    }
-    // Only combinations that all of these paths ran are comparable.
-    combinations
-        .retain(|combination| paths.iter().all(|path| find(groups, *path, combination).is_some()));
-    (paths.len() > 1 && !combinations.is_empty()).then_some((paths, combinations))
-}
-
-/// The paths compared with the winner: the fastest of each other route or, if all use the same
-/// route, the fastest of the rest.
-fn others(
-    paths: &[PathKind],
-    winner: PathKind,
-    fastest: impl Fn(&[PathKind]) -> Option<PathKind>,
-) -> Vec<PathKind> {
-    let mut ways: Vec<PathRoute> = paths.iter().map(|path| PathRoute::of(*path)).collect();
-    ways.sort_unstable();
-    ways.dedup();
-    let of_way = |way: &PathRoute| -> Vec<PathKind> {
-        let of_way = paths.iter().filter(|path| PathRoute::of(**path) == *way);
-        of_way.copied().filter(|path| *path != winner).collect()
-    };
-    let alone = ways.len() == 1;
-    let others = ways
-        .iter()
-        .filter(|way| alone || **way != PathRoute::of(winner))
-        .filter_map(|way| fastest(&of_way(way)));
-    others.take(MOST_OTHERS).collect()
+    let shift = Shift::between(mean(other)?, mean(one)?);
+    let [low, high] = shift.interval(ERROR).map(f64::exp);
+    (high.is_finite() && (low > 1.0 || high < 1.0)).then_some([low, shift.value.exp(), high])
 }
 
 /// The comparable groups: no writes that stayed in memory beside ones that did not, and no sparse
@@ -264,48 +256,5 @@ fn in_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement, reach: Re
             share > 0.5 && (path.uses_page_cache() || plan.request.cache == CacheState::Cold)
         }
         (None, None) => false,
-    }
-}
-
-fn find<'a, 'b>(
-    groups: &[&'a CellGroup<'b>],
-    path: PathKind,
-    combination: &Combination,
-) -> Option<&'a CellGroup<'b>> {
-    let mut groups = comparable(groups.iter().copied());
-    groups.find(|g| g.key.path == path && g.key.combination == *combination)
-}
-
-/// Geometric mean of the ratios of two paths; its spread is known only for a single combination.
-fn mean_ratio(
-    groups: &[&CellGroup<'_>],
-    a: PathKind,
-    b: PathKind,
-    combinations: &[Combination],
-) -> Estimate {
-    let ratios: Vec<Estimate> = (combinations.iter())
-        .filter_map(|combination| {
-            let a = find(groups, a, combination)?.throughput()?;
-            let b = find(groups, b, combination)?.throughput()?;
-            Some(a.ratio(b))
-        })
-        .collect();
-    geometric_mean(&ratios)
-}
-
-/// Geometric mean of a path's throughput in GiB/s.
-fn rate(groups: &[&CellGroup<'_>], path: PathKind, combinations: &[Combination]) -> Estimate {
-    let rates =
-        combinations.iter().filter_map(|combination| find(groups, path, combination)?.throughput());
-    geometric_mean(&rates.collect::<Vec<_>>())
-}
-
-fn geometric_mean(of: &[Estimate]) -> Estimate {
-    match of {
-        [only] => *only,
-        several => {
-            let logarithms: f64 = several.iter().map(|one| one.value.ln()).sum();
-            Estimate { value: (logarithms / several.len() as f64).exp(), spread: None }
-        }
     }
 }

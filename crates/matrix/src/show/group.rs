@@ -49,6 +49,17 @@ impl Combination {
         self.op.of_mix(self.read_percent)
     }
 
+    /// All settings for a sentence: `read of 4 KiB, 3 hosts × 1 thread at depth 32`.
+    pub(super) fn setting(&self, hosts: usize) -> String {
+        let threads = counted(u64::from(self.threads), "thread");
+        let hosts = if hosts > 1 { format!("{hosts} hosts × ") } else { String::new() };
+        let depth = match self.queue_depth {
+            1 => String::new(),
+            depth => format!(" at depth {depth}"),
+        };
+        format!("{} of {}, {hosts}{threads}{depth}", self.operation(), self.io_size())
+    }
+
     /// All settings as text.
     pub(super) fn words(&self) -> String {
         let threads = counted(u64::from(self.threads), "thread");

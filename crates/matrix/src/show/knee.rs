@@ -84,7 +84,7 @@ pub(super) fn is_at(find: &FindKnee, cell: &CellReport) -> bool {
 /// The knees and their confidence.
 pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Document) {
     let cells: u64 = find.knees.iter().map(|knee| knee.cells).sum();
-    document.facts.add(
+    document.brief.add(
         "search",
         format!(
             "{cells} of {} cells measured; cells that decide a result run {} times",
@@ -101,9 +101,9 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
 
 fn table(report: &MatrixReport, find: &FindKnee) -> Table {
     let mut table = Table::new([
-        Column::words("path", 0),
-        Column::words("op", 0),
-        Column::words("I/O", 0),
+        Column::setting("path"),
+        Column::setting("op"),
+        Column::setting("I/O"),
         Column::numbers("threads", 0),
         Column::numbers("depth", 0),
         Column::numbers("GiB/s", 0),

@@ -8,6 +8,7 @@ mod gdsio;
 mod group;
 mod knee;
 mod lane;
+mod mismatch;
 mod plan;
 mod progress;
 mod reach;

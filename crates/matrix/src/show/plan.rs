@@ -29,7 +29,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
         CellSpan::Seconds(seconds) => format_duration(seconds),
         CellSpan::Passes(passes) => format!("{passes} passes"),
     };
-    let facts = &mut document.facts;
+    let facts = &mut document.brief;
     let each = on_each(layouts.len());
     facts.add("files", format!("{}{each}", files_words(plan)));
     facts.add("", layout_words(layouts));
@@ -49,10 +49,10 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
         ),
     );
     if let Some(words) = plan.threads_in_words() {
-        document.facts.add("threads", words);
+        document.brief.add("threads", words);
     }
     if let Some(words) = reach::fsync_words(plan) {
-        document.facts.add("fsync", words);
+        document.brief.add("fsync", words);
     }
     document.table(cells(plan));
     document.warn(&plan.warnings);
@@ -76,10 +76,10 @@ fn layout_words(layouts: &[LayoutSummary]) -> String {
 }
 
 fn cells(plan: &MatrixPlan) -> Table {
-    let words = ["path", "op", "I/O"].map(|name| Column::words(name, 0));
-    let numbers = ["threads", "depth", "repeat", "requested", "estimate"];
-    let numbers = numbers.map(|name| Column::numbers(name, 0));
-    let mut table = Table::new(words.into_iter().chain(numbers));
+    let words = ["path", "op", "I/O"].map(Column::setting);
+    let settings = ["threads", "depth", "repeat"].map(Column::number_setting);
+    let numbers = ["requested", "estimate"].map(|name| Column::numbers(name, 0));
+    let mut table = Table::new(words.into_iter().chain(settings).chain(numbers));
     for cell in &plan.cells {
         let estimate = match &cell.availability {
             Availability::Available => format_duration(cell.estimated_seconds),

@@ -21,6 +21,17 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
     }
 }
 
+/// Farthest from 1 that the share of the bytes that devices moved may be, to go without saying.
+const CLOSE: f64 = 0.02;
+
+/// Whether devices moved all bytes of a row and no others, as far as counters show.
+pub(super) fn is_all_of_storage(plan: &MatrixPlan, group: &CellGroup<'_>) -> bool {
+    remarks(plan, group).is_empty()
+        && reaches(plan, group).all(|(_, _, reach)| {
+            reach.device_share.is_none_or(|share| (share - 1.0).abs() <= CLOSE)
+        })
+}
+
 /// Notes below the table where a row's rate is not a storage rate, each once.
 pub(super) fn remarks(plan: &MatrixPlan, group: &CellGroup<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();

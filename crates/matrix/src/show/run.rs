@@ -10,13 +10,15 @@ use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
 use super::group::{CellGroup, Combination, cut_short, groups, key_of, not_measured};
-use super::{knee, reach, study, warnings};
+use super::{knee, mismatch, reach, study, warnings};
 use stormlp_show::document::{Cell, Column, Columns, Document, Estimate, Quantity, Table, ended};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::Series;
 use stormlp_show::{around, hosts, storage};
 
+/// Below this share of the time at once, the rates of hosts are not added up.
+const SUMMED: f64 = 0.9;
 /// Maximum number of cells shown over time.
 const AT_A_GLANCE: usize = 8;
 
@@ -71,6 +73,8 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     let groups = groups(report);
     let mut document =
         Document::new(knee::headline(report).unwrap_or_else(|| headline(report, &groups)));
+    // Wrong data comes first: what else is to be known about rates does not matter then.
+    let wrong = mismatch::headline(report).is_some();
     facts(report, &groups, &mut document);
     let find_knee = report.results.find_knee.as_ref();
     if let Some(find) = find_knee {
@@ -82,11 +86,11 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         Columns::StudyB => study::by_throughput(report),
     };
     match find_knee {
-        Some(_) => document.section("All measured cells", Some(table)),
+        Some(_) => document.details("All measured cells", Some(table)),
         None => document.table(table),
     };
     if let Some(table) = jobs(report) {
-        document.section("Jobs", Some(table));
+        document.details("Jobs", Some(table));
     }
     let group = report.results.group.as_ref();
     hosts::section(&report.results.hosts, group, "cells", &mut document);
@@ -94,8 +98,10 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     if columns == Columns::Standard {
         surroundings(report, &mut document);
     }
-    document.warn(&report.warnings);
-    document.warnings.extend(warnings::of_cells(report));
+    if !wrong {
+        document.warnings.extend(warnings::of_cells(report));
+        document.warn(&report.warnings);
+    }
     let mut alone = report.clone();
     alone.results.cells.clear();
     document.records = Records::new(&alone, cells(report), &RECORDS);
@@ -127,32 +133,40 @@ pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
     measured.max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
-/// The fastest path and its lead; without a comparison, the measured throughput.
+/// The answer: wrong data before all else, then rates that may be added up over the hosts.
 fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
-    let answer = compare::verdict(&report.plan, groups)
-        .or_else(|| {
-            let measured = groups.iter().filter(|group| group.throughput().is_some());
-            let best = measured.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
-            let rate = best.throughput()?.text();
-            Some(format!(
-                "{} moved {rate} GiB/s ({})",
-                compare::group_words(&report.plan, best),
-                best.key.combination.words()
-            ))
-        })
-        .unwrap_or_else(|| "no cell was measured".to_string());
+    let hosts = report.results.hosts.len();
+    let answer = mismatch::headline(report).unwrap_or_else(|| match least_at_once(report) {
+        Some(share) if share < SUMMED => format!(
+            "no sum of {hosts} hosts: they measured at once for only {} of the time; each host's \
+             rate is under --details",
+            percent(share)
+        ),
+        share => {
+            let answer = compare::answer(&report.plan, groups, hosts);
+            let at_once = share.map_or(String::new(), |share| {
+                format!("; {hosts} hosts at once for {} of the time", percent(share))
+            });
+            format!("{}{at_once}", answer.unwrap_or_else(|| "no cell was measured".to_string()))
+        }
+    });
     format!("{answer}{}", ended(&report.ending))
+}
+
+/// The least share of a cell's time in which all hosts measured it.
+fn least_at_once(report: &MatrixReport) -> Option<f64> {
+    report.results.cells.iter().filter_map(|cell| cell.at_once_share).reduce(f64::min)
 }
 
 fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Document) {
     let (plan, head) = (&report.plan, &report.head);
-    let facts = &mut document.facts;
+    let (brief, facts) = (&mut document.brief, &mut document.facts);
     facts.add(
         plan.request.name.clone(),
         format!("on {} (Linux {}), {}", head.host.hostname, head.host.kernel, head.started_at),
     );
     let of_each = hosts::on_each(report.results.hosts.len());
-    facts.add("files", format!("{}{of_each}", files_words(plan)));
+    brief.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
     let span = match plan.request.span() {
         CellSpan::Seconds(seconds) => format!("{} per cell", format_duration(seconds)),
@@ -160,9 +174,9 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
         CellSpan::Passes(passes) => format!("{passes} passes over the files per cell"),
     };
     let engine = plan.engines_in_words();
-    facts.add("how", format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()));
+    brief.add("how", format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()));
     if let Some(percent) = plan.request.read_percent {
-        facts.add("mix", mix_words(percent));
+        brief.add("mix", mix_words(percent));
     }
     facts.add("memory", memory_words(report));
     facts.add("buffers", buffers_words(report));
@@ -181,7 +195,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
         .map(|verification| verification.checked_bytes)
         .sum();
     if checked > 0 {
-        facts.add("verified", format!("{} read and compared, no mismatch", ByteSize(checked)));
+        brief.add("verified", format!("{} read and compared, no mismatch", ByteSize(checked)));
     }
 }
 
@@ -289,12 +303,12 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
     // If all rows are equal, the header shows the value.
     let paged = backings(groups.iter().flat_map(CellGroup::results)).len() > 1;
     let columns = [
-        Column::words("path", 0),
-        Column::words("memory", 6),
-        Column::words("op", 0),
-        Column::words("I/O", 0),
-        Column::numbers("threads", 0),
-        Column::numbers("depth", 7),
+        Column::setting("path"),
+        Column::setting("memory"),
+        Column::setting("op"),
+        Column::setting("I/O"),
+        Column::number_setting("threads"),
+        Column::number_setting("depth"),
         Column::numbers("GiB/s", 0),
         Column::numbers("IOPS", 4),
         Column::numbers("mean µs", 2),
@@ -306,7 +320,7 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
         Column::words("device", 2),
         Column::words("cached", 3),
     ];
-    let pages = paged.then(|| Column::words("pages", 0));
+    let pages = paged.then(|| Column::setting("pages"));
     let mut table = Table::new(columns.into_iter().chain(pages));
     for group in groups {
         let mut cells = row(group, &report.plan, &mut table);
@@ -315,9 +329,8 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
         }
         table.row(group.key.name(), cells);
     }
-    let refer = |group: &CellGroup<'_>| !reach::remarks(&report.plan, group).is_empty();
-    if groups.iter().any(refer) {
-        // Notes refer to this column.
+    // What storage moved is in sight wherever it is not what the row says.
+    if groups.iter().any(|group| !reach::is_all_of_storage(&report.plan, group)) {
         let device = table.columns.iter_mut().filter(|column| column.name == "device");
         device.for_each(|column| column.drop = 0);
     }
@@ -430,7 +443,7 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
         })
         .collect();
     if rates.len() <= AT_A_GLANCE {
-        document.section("", None).series = rates;
+        document.details("", None).series = rates;
     }
 }
 

@@ -22,6 +22,10 @@ fn table(report: &MatrixReport) -> String {
     text::render(&document(report, Columns::Standard), None)
 }
 
+fn headline(report: &MatrixReport) -> String {
+    document(report, Columns::Standard).headline
+}
+
 fn page(report: &MatrixReport) -> String {
     markdown::render(&document(report, Columns::Standard))
 }
@@ -34,9 +38,10 @@ fn rows(report: &MatrixReport) -> String {
 fn repetitions_are_a_mean_with_its_deviation() {
     let mut request = plain();
     request.repeat = Some(3);
-    let text = table(&report(&request, |path, repeat| Some(both(path, 1)? + f64::from(repeat))));
+    let report = report(&request, |path, repeat| Some(both(path, 1)? + f64::from(repeat)));
+    let text = table(&report);
     assert!(text.contains("13.0 ± 0.2"), "{text}");
-    insta::assert_snapshot!(text.lines().next().unwrap(), @r"cpu-gpu ran 2.36 ± 0.12 times faster than page-cache (read of 1 MiB, 8 threads)");
+    insta::assert_snapshot!(headline(&report), @r"cpu-gpu 13.0 ± 0.2 GiB/s, 2.36 × the throughput of page-cache (2.15 to 2.61) (read of 1 MiB, 8 threads)");
 }
 
 #[test]
@@ -63,8 +68,7 @@ fn the_page_caches_share_in_a_win_is_reported() {
     let mut report =
         report(&plain(), |path, _| Some(if path == PathKind::PageCache { 200.0 } else { 10.0 }));
     report.results.cells[2].measurement.as_mut().unwrap().device_read_bytes = Some(GIB);
-    let text = table(&report);
-    insta::assert_snapshot!(text.lines().next().unwrap(), @r"cpu-gpu moved 2.50 GiB/s; page-cache (mostly read from memory) ran 20.0 times faster than cpu-gpu (read of 1 MiB, 8 threads)");
+    insta::assert_snapshot!(headline(&report), @r"cpu-gpu 2.50 GiB/s, page-cache (mostly read from memory) 50.0 GiB/s (read of 1 MiB, 8 threads)");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
     if report.rehearsal.is_some() {
         document.mark = Some("REHEARSAL".to_string());
     }
-    let facts = &mut document.facts;
+    let facts = &mut document.brief;
     facts.add("rules", format!("MLPerf Storage v{} ({})", report.edition, report.edition_from));
     let shape = match report.shape {
         TreeShape::Package => "a package: closed/ and open/",

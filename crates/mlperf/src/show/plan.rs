@@ -17,7 +17,7 @@ pub fn plan(plan: &CampaignPlan) -> Document {
         plan.edition,
         ByteSize(plan.disk_bytes)
     ));
-    document.facts.add("time", &plan.estimate);
+    document.brief.add("time", &plan.estimate);
     let mut table = Table::new([
         Column::words("workload", 0),
         Column::words("accelerator", 2),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_training::plan::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
 
-use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
+use stormlp_show::document::{Cell, Column, Document, Facts, Place, Quantity, Table};
 use stormlp_show::html::Sheet;
 use stormlp_show::records::Records;
 
@@ -44,29 +44,31 @@ pub fn record_columns() -> Vec<&'static str> {
 /// The answer as a document.
 pub fn document(answer: &SizingAnswer) -> Document {
     let mut document = Document::new(headline(answer));
+    document.brief = brief(answer);
     document.facts = facts(answer);
     if !answer.range_causes.is_empty() {
-        document.section("Range", Some(range(answer)));
+        document.details("Range", Some(range(answer)));
     }
+    // The table of what was asked for is on the screen, the other among the details.
+    let by_drives = answer.asked && !answer.over_devices.is_empty();
+    let place = |is_asked| if is_asked { Place::Screen } else { Place::Details };
     if !answer.over_accelerators.is_empty() {
         let threshold = percent(answer.threshold_percent);
-        document
-            .section(
-                &format!("By number of accelerators, threshold {threshold}"),
-                Some(over_accelerators(answer)),
-            )
-            .lines
-            .push("predicted by simulation, not measured".to_string());
+        let title = format!("By number of accelerators, threshold {threshold}");
+        let section = document.section(&title, Some(over_accelerators(answer)));
+        section.lines.push("predicted by simulation, not measured".to_string());
+        section.place = place(!by_drives);
     }
     if !answer.over_devices.is_empty() {
-        document.section("By number of drives", Some(over_devices(answer)));
+        let section = document.section("By number of drives", Some(over_devices(answer)));
+        section.place = place(by_drives);
     }
     if let Some(checkpoint) = &answer.checkpoint {
-        document.section("Checkpoints", None).facts = of_checkpoint(checkpoint);
+        document.details("Checkpoints", None).facts = of_checkpoint(checkpoint);
     }
-    let section = document.section("Assumptions", None);
+    let section = document.details("Assumptions", None);
     section.lines = answer.assumptions.iter().map(|one| format!("- {one}")).collect();
-    document.section("Model error", None).lines.push(answer.model_error.clone());
+    document.details("Model error", None).lines.push(answer.model_error.clone());
     let rows = rows_of_records(answer);
     document.records = Records::new(answer, rows, &RECORDS);
     document
@@ -134,7 +136,8 @@ fn headline(answer: &SizingAnswer) -> String {
     format!("{workload} on {accelerators} {accelerator}: {verdict} (predicted, not measured)")
 }
 
-fn facts(answer: &SizingAnswer) -> Facts {
+/// What the answer depends on most.
+fn brief(answer: &SizingAnswer) -> Facts {
     let mut facts = Facts::default();
     let rate = Quantity::higher(answer.mib_per_second, "MiB/s").text();
     let samples = Quantity::higher(answer.samples_per_second, "samples/s").text();
@@ -154,6 +157,12 @@ fn facts(answer: &SizingAnswer) -> Facts {
         facts.add("needs", needs(answer));
     }
     facts.add("storage", format!("{} ({})", answer.storage, answer.storage_source));
+    facts
+}
+
+/// The simulated machine and run.
+fn facts(answer: &SizingAnswer) -> Facts {
+    let mut facts = Facts::default();
     let busy = percent(answer.prediction.storage_busy_percent);
     let cached = match answer.prediction.cached_percent {
         cached if cached > 0.0 => format!("; {} of the bytes from the page cache", percent(cached)),

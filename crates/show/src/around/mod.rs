@@ -56,7 +56,7 @@ fn add<'s>(
         return;
     }
     let devices = series.clone().map(|one| devices(one).len()).max();
-    let section = document.section(title, table);
+    let section = document.details(title, table);
     if let Some(devices) = devices.filter(|devices| *devices > MOST_DEVICES) {
         let words = format!("the first of {devices}; the report (JSON) has all");
         section.facts.add("block devices", words);

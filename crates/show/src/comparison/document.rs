@@ -6,7 +6,7 @@ use stormlp_core::sequential::MOST_PAIRS;
 use stormlp_core::units::counted;
 
 use super::{Compared, Comparison, Source};
-use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table};
+use crate::document::{Cell, Column, Document, Facts, Place, Quantity, Section, Table};
 use crate::records::Records;
 
 /// Maximum number of files listed by name.
@@ -52,14 +52,13 @@ impl Comparison {
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
         document.mark.clone_from(&self.mark);
-        document.closing = Some(self.sentence.clone());
         document.caveat = self.difference_words().map(|words| format!("{words}; compared anyway"));
         let [baseline, now] = match self.pairs {
             None => [side(&self.baseline), side(&self.value)],
             Some(_) => commands(&self.baseline, &self.value),
         };
-        document.facts.add("baseline", baseline);
-        document.facts.add("now", now);
+        document.brief.add("baseline", baseline);
+        document.brief.add("now", now);
         self.add_test(&mut document.facts);
         document.sections = self.sections("");
         document.warnings.clone_from(&self.warnings);
@@ -77,16 +76,17 @@ impl Comparison {
         } else {
             self.difference_words()
         };
-        document.facts.add("baseline", side(&self.baseline));
+        document.brief.add("baseline", side(&self.baseline));
         if self.figures.is_empty() {
             return;
         }
+        document.brief.add("against it", &self.sentence);
         let mut sections = self.sections("Against the baseline");
         if let Some(last) = sections.last_mut() {
             self.add_test(&mut last.facts);
-            last.lines.insert(0, self.sentence.clone());
         }
-        document.sections.extend(sections);
+        let sections = sections.into_iter();
+        document.sections.extend(sections.map(|one| Section { place: Place::Details, ..one }));
         // Warnings of the report itself are already listed.
         let told = |warning: &&String| document.warnings.iter().any(|one| warning.ends_with(one));
         let new: Vec<String> = (self.warnings.iter().filter(|one| !told(one)).cloned()).collect();

@@ -10,7 +10,7 @@ use crate::document::{Document, Facts};
 
 pub(super) fn section(machine: &Machine, document: &mut Document) {
     let gpu = &machine.gpu;
-    let facts = &mut document.section("GPUs and direct storage", None).facts;
+    let facts = &mut document.details("GPUs and direct storage", None).facts;
     for device in &machine.host.accelerators {
         let memory = device
             .memory_bytes

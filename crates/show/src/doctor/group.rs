@@ -86,7 +86,7 @@ pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
     let mut document = Document::new(format!(
         "One process on each of {count} hosts; the rest of the line is stormlp's own"
     ));
-    let facts = &mut document.facts;
+    let facts = &mut document.brief;
     let command = "stormlp train unet3d --data-dir /shared/unet3d";
     let hosts = named("--hostfile", "--host");
     facts.add(

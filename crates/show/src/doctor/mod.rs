@@ -34,26 +34,31 @@ pub fn document(machine: &Machine) -> Document {
     paths(machine, document.section("Transfer paths", None));
     gpu::section(machine, &mut document);
     storage::section(machine, &mut document);
-    self::host(machine, &mut document.section("Host", None).facts);
-    io_uring(machine, &mut document.section("io_uring", None).facts);
+    self::host(machine, &mut document.details("Host", None).facts);
+    io_uring(machine, &mut document.details("io_uring", None).facts);
     document.warn(&machine.warnings);
     document
 }
 
 fn paths(machine: &Machine, section: &mut Section) {
     let supports = &machine.host.paths;
-    for (i, support) in supports.iter().enumerate() {
-        // A reason shared by several paths is shown once.
-        let told = supports[..i].iter().find(|earlier| {
-            !support.availability.is_available() && earlier.availability == support.availability
-        });
+    let mut told: Vec<&Availability> = Vec::new();
+    for support in supports {
         let name = support.path.name();
-        match told {
-            Some(earlier) => {
-                let reason = format!("no: for the same reason as {}", earlier.path);
-                section.facts.add(name, reason);
-            }
-            None => availability(name, &support.availability, &mut section.facts),
+        if support.availability.is_available() {
+            section.facts.add(name, "yes");
+            continue;
+        }
+        if told.contains(&&support.availability) {
+            continue;
+        }
+        // A reason shared by several paths is shown once.
+        told.push(&support.availability);
+        availability(name, &support.availability, &mut section.facts);
+        let alike = supports.iter().filter(|other| other.availability == support.availability);
+        let others: Vec<&str> = alike.map(|other| other.path.name()).skip(1).collect();
+        if !others.is_empty() {
+            section.facts.add("", format!("likewise {}", others.join(", ")));
         }
     }
     let standing_in =

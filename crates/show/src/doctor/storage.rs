@@ -11,23 +11,27 @@ use crate::document::{Document, Facts};
 pub(super) fn section(machine: &Machine, document: &mut Document) {
     let storage = &machine.storage;
     let title = format!("Storage behind {}", storage.directory.display());
-    let facts = &mut document.section(&title, None).facts;
-    examined(storage, facts);
-    target(storage, facts);
+    let (mut facts, mut details) = (Facts::default(), Facts::default());
+    examined(storage, &mut facts);
+    target(storage, &mut facts);
     let is_device = matches!(storage.target, Some(TargetFacts::BlockDevice { .. }));
     match &storage.filesystem {
-        Fact::Known(filesystem) => describe(filesystem, facts),
+        Fact::Known(filesystem) => describe(filesystem, &mut facts, &mut details),
         // The device already shows that nothing is mounted from it.
         Fact::Unknown(_) if is_device => {}
         Fact::Unknown(reason) => facts.add("file system", format!("unknown ({reason})")),
     }
     match &storage.direct_io {
-        Fact::Known(support) => direct(support, facts),
+        Fact::Known(support) => direct(support, &mut facts, &mut details),
         Fact::Unknown(reason) => facts.add("O_DIRECT", format!("unknown ({reason})")),
     }
     match &storage.devices {
-        Fact::Known(devices) => devices.iter().for_each(|device| block(device, facts)),
+        Fact::Known(devices) => devices.iter().for_each(|device| block(device, &mut details)),
         Fact::Unknown(reason) => facts.add("block devices", format!("none visible ({reason})")),
+    }
+    document.section(&title, None).facts = facts;
+    if !details.0.is_empty() {
+        document.details("Mount and block devices", None).facts = details;
     }
 }
 
@@ -68,7 +72,7 @@ fn target(storage: &StorageFacts, facts: &mut Facts) {
     }
 }
 
-fn describe(filesystem: &Filesystem, facts: &mut Facts) {
+fn describe(filesystem: &Filesystem, facts: &mut Facts, details: &mut Facts) {
     facts.add(
         "file system",
         format!(
@@ -79,7 +83,7 @@ fn describe(filesystem: &Filesystem, facts: &mut Facts) {
             filesystem.source
         ),
     );
-    facts.add(
+    details.add(
         "mount options",
         format!("{} / {}", filesystem.mount_options, filesystem.super_options),
     );
@@ -89,12 +93,12 @@ fn describe(filesystem: &Filesystem, facts: &mut Facts) {
     );
 }
 
-fn direct(support: &DirectSupport, facts: &mut Facts) {
+fn direct(support: &DirectSupport, facts: &mut Facts, details: &mut Facts) {
     let verdict = if support.honoured { "works" } else { "refused" };
     facts.add("O_DIRECT", format!("{verdict} ({})", support.tried));
     let bytes = |fact: &Fact<u32>| shown(&fact.clone().map(|n| format!("{n} B")));
     let (memory, offset) = (&support.memory_align_bytes, &support.offset_align_bytes);
-    facts.add(
+    details.add(
         "alignment asked for",
         match (memory, offset) {
             (Fact::Unknown(reason), _) => format!("unknown ({reason})"),

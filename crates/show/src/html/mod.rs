@@ -173,13 +173,13 @@ impl HtmlPage<'_> {
         if let Some(caveat) = &document.caveat {
             self.text.element("p", "class=\"caveat\"", caveat);
         }
-        if let Some((_, verdict)) = document.facts.0.iter().find(|(name, _)| name == "verdict") {
+        if let Some((_, verdict)) = document.brief.0.iter().find(|(name, _)| name == "verdict") {
             self.text.element("p", "class=\"verdict\"", verdict);
         }
         self.warnings(&document.warnings);
         self.text.push("</header>\n");
         if sheet.is_answer {
-            self.facts("In short", &document.facts);
+            self.facts("In short", &document.all_facts());
         }
         for group in &sheet.groups {
             self.group(group);
@@ -201,7 +201,7 @@ impl HtmlPage<'_> {
             self.text.push("</section>\n");
         }
         if !sheet.is_answer {
-            self.facts("What ran where", &document.facts);
+            self.facts("What ran where", &document.all_facts());
         }
         self.facts("Settings", &sheet.settings);
         self.facts("Machine", &sheet.machine);

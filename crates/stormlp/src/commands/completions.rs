@@ -2,10 +2,9 @@
 
 mod values;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
@@ -25,7 +24,7 @@ pub(crate) struct Args {
 /// Prints the script on stdout.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let mut script = Vec::new();
-    let mut command = values::offer(Cli::command());
+    let mut command = values::offer(cli::command());
     clap_complete::generate(args.shell, &mut command, "stormlp", &mut script);
     output::print(&String::from_utf8_lossy(&script))
 }

@@ -21,7 +21,7 @@ use stormlp_mlperf::official::OutputFile;
 use stormlp_show::comparison::{Comparison, Named, Terms};
 use stormlp_show::document::{Columns, Document};
 use stormlp_show::html::{self, Sheet};
-use stormlp_show::{csv, markdown, openmetrics, text};
+use stormlp_show::{csv, markdown, openmetrics};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use super::saved;
@@ -367,25 +367,20 @@ impl Delivery {
     }
 
     fn print(&self, report: &AnyReport, sink: &Sink) -> Result<(), Failure> {
-        sink.write(&self.text(self.format, sink.width(), report)?)
+        sink.write(&self.text(self.format, sink, report)?)
     }
 
     /// Writes every export that can be written; returns the first error.
     fn export(&self, report: &AnyReport) -> Result<(), Failure> {
         let write = |(path, format): &(PathBuf, Format)| match format {
             Format::Csv => append_csv(path, &self.document(report)),
-            _ => fs::write(path, self.text(*format, None, report)?)
+            _ => fs::write(path, self.text(*format, &Sink(Some(path.clone())), report)?)
                 .map_err(|error| cannot_write("--export", path, error)),
         };
         self.exports.iter().map(write).fold(Ok(()), Result::and)
     }
 
-    fn text(
-        &self,
-        format: Format,
-        width: Option<usize>,
-        report: &AnyReport,
-    ) -> Result<String, Failure> {
+    fn text(&self, format: Format, sink: &Sink, report: &AnyReport) -> Result<String, Failure> {
         match (format, report) {
             (Format::Json, _) => self.json(report),
             (Format::Gdsio, AnyReport::Gds(report)) => Ok(gdsio_lines(report, self.per_job)),
@@ -396,7 +391,7 @@ impl Delivery {
             (Format::Svg, _) => {
                 html::lead(&**report).map_err(|why| Failure::no_plan(anyhow::anyhow!("{why}")))
             }
-            (Format::Text | Format::Gdsio, _) => Ok(text::render(&self.document(report), width)),
+            (Format::Text | Format::Gdsio, _) => Ok(sink.drawn(&self.document(report))),
         }
     }
 

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::CommandFactory;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
@@ -28,7 +27,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let folder = args.folder.display();
     fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder))
+        .and_then(|()| clap_mangen::generate_to(cli::command(), &args.folder))
         .with_context(|| format!("cannot write manual pages to {folder}"))
         .map_err(|error| {
             Failure::machine(error).with_help("name a folder that you may write to")

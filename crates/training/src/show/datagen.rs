@@ -16,7 +16,7 @@ pub fn outline(outline: &GenerateOutline) -> Document {
         counted(outline.samples_per_file, "sample")
     ));
     let about = if outline.bytes_are_exact { "" } else { "at most " };
-    let facts = &mut document.facts;
+    let facts = &mut document.brief;
     facts.add("folder", outline.folder.display());
     facts.add("bytes", format!("{about}{} ({} bytes)", ByteSize(outline.bytes), outline.bytes));
     facts.add("sizes", format!("profile {}", outline.profile));
@@ -45,7 +45,7 @@ pub fn report(report: &GenerateReport) -> Document {
         ByteSize(report.bytes),
         report.folder.display()
     ));
-    let facts = &mut document.facts;
+    let facts = &mut document.brief;
     if report.files_kept > 0 {
         facts.add("kept", format!("{} files that were complete", report.files_kept));
     }

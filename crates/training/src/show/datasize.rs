@@ -83,7 +83,7 @@ pub fn datasize(answer: &SizeAnswer) -> Document {
         answer.profile,
         answer.profile.describe()
     ));
-    let facts = &mut document.facts;
+    let facts = &mut document.brief;
     facts.add("bytes", size.bytes);
     facts.add(
         "decided by",

@@ -7,12 +7,12 @@ use crate::report::{Bound, TrainReport};
 use stormlp_core::report::Ending;
 use stormlp_core::units::{counted, format_duration};
 
-use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Section, Table};
+use stormlp_show::document::{Cell, Column, Document, Facts, Place, Quantity, Section, Table};
 
 /// The document of a search; `run` is the document of the full run at its answer.
 pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> Document {
     let mut document = Document::new(headline(report, find));
-    facts(report, find, &mut document.facts);
+    facts(report, find, &mut document);
     if !find.tried.is_empty() {
         document.section("Every count tried", Some(table(find)));
     }
@@ -20,13 +20,17 @@ pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> D
         let count = counted(u64::from(report.plan.accelerators), "accelerator");
         let mut facts = Facts::default();
         facts.add("result", &run.headline);
-        facts.0.extend(run.facts.0);
+        facts.0.extend(run.all_facts().0);
         document.sections.push(Section {
             title: format!("The full run of {count}"),
             facts,
+            place: Place::Details,
             ..Section::default()
         });
-        document.sections.extend(run.sections);
+        let sections = run.sections.into_iter();
+        document
+            .sections
+            .extend(sections.map(|section| Section { place: Place::Details, ..section }));
     }
     document.warnings = run.warnings;
     document.records = run.records;
@@ -65,14 +69,15 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
     }
 }
 
-fn facts(report: &TrainReport, find: &FindMax, facts: &mut Facts) {
+fn facts(report: &TrainReport, find: &FindMax, document: &mut Document) {
+    let (brief, facts) = (&mut document.brief, &mut document.facts);
     if let Some(limit) = find.limited_by {
-        facts.add("limited by", limit.name());
+        brief.add("limited by", limit.name());
     }
     if let Some(limit) = &find.limit {
-        facts.add("limit", limit);
+        brief.add("limit", limit);
     }
-    facts.add("run", super::run::setting(&report.plan));
+    brief.add("run", super::run::setting(&report.plan));
     if let Some(estimate) = find.estimate {
         facts.add(
             "estimate",

@@ -36,7 +36,7 @@ pub(super) fn section(report: &TrainReport, document: &mut Document) {
             ],
         );
     }
-    let facts = &mut document.section("Hosts", Some(table)).facts;
+    let facts = &mut document.details("Hosts", Some(table)).facts;
     describe(group, facts);
     if let Some(ideal) = group.ideal_au_percent {
         facts.add("AU without barrier cost", format!("{ideal:.1} %"));

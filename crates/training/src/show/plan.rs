@@ -18,14 +18,14 @@ fn runs(plan: &TrainPlan) -> String {
 /// Every number of the plan.
 pub fn plan(plan: &TrainPlan) -> Document {
     let mut document = Document::new(format!("plan of {}", setting(plan)));
-    let facts = &mut document.facts;
+    let (brief, facts) = (&mut document.brief, &mut document.facts);
     let folder = match &plan.data.folder {
         Some(folder) => folder.to_string(),
         None => "null storage: nothing is read".to_string(),
     };
-    facts.add("folder", folder);
-    facts.add("data", data(plan));
-    facts.add(
+    brief.add("folder", folder);
+    brief.add("data", data(plan));
+    brief.add(
         "steps",
         format!(
             "{} an epoch, each {} samples on {} accelerators; epochs: {}, runs: {}",
@@ -36,7 +36,7 @@ pub fn plan(plan: &TrainPlan) -> Document {
             runs(plan)
         ),
     );
-    facts.add("compute", format!("{} a step", plan.compute));
+    brief.add("compute", format!("{} a step", plan.compute));
     if !plan.preprocess.is_zero() {
         facts.add("preprocess", format!("{} a sample", plan.preprocess));
     }
@@ -45,7 +45,7 @@ pub fn plan(plan: &TrainPlan) -> Document {
     }
     facts.add("loader", loader(plan));
     facts.add("reads", reads(plan));
-    facts.add("path", path(plan));
+    brief.add("path", path(plan));
     if let Some(remark) = plan.transport.pages.remark() {
         facts.add("buffers", remark);
     }
@@ -56,10 +56,10 @@ pub fn plan(plan: &TrainPlan) -> Document {
     if let Some(remark) = plan.request.barrier.remark() {
         facts.add("barrier", remark);
     }
-    facts.add("AU", metric(plan));
+    brief.add("AU", metric(plan));
     between_epochs(plan, facts);
-    facts.add("demand", demand(plan));
-    facts.add("memory", format!("about {}", ByteSize(plan.memory_bytes)));
+    brief.add("demand", demand(plan));
+    brief.add("memory", format!("about {}", ByteSize(plan.memory_bytes)));
     document
 }
 

@@ -70,11 +70,14 @@ pub fn document(report: &TrainReport) -> Document {
 
 fn of_run(report: &TrainReport) -> Document {
     let mut document = Document::new(headline(report));
-    verdict(report, &mut document.facts);
-    setup(report, &mut document.facts);
+    setup(report, &mut document);
+    verdict(report, &mut document.brief);
     storage::describe(&report.head.host, &mut document.facts);
-    let of_epochs = if report.results.runs.is_empty() { "" } else { "Epochs of the last run" };
-    document.section(of_epochs, Some(epochs(report)));
+    if report.results.runs.is_empty() {
+        document.table(epochs(report));
+    } else {
+        document.details("Epochs of the last run", Some(epochs(report)));
+    }
     hosts::section(report, &mut document);
     if !report.results.runs.is_empty() {
         document.table(runs(report));
@@ -88,7 +91,7 @@ fn of_run(report: &TrainReport) -> Document {
         ("reads", &latency.read_us),
         ("registrations", &latency.registration_us),
     ];
-    let section = document.section("", None);
+    let section = document.details("", None);
     let series = report.series.iter();
     let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, MIB_S));
     section.series = rates.collect();
@@ -197,9 +200,10 @@ fn verdict(report: &TrainReport, facts: &mut Facts) {
     }
 }
 
-fn setup(report: &TrainReport, facts: &mut Facts) {
+fn setup(report: &TrainReport, document: &mut Document) {
+    let (brief, facts) = (&mut document.brief, &mut document.facts);
     let plan = &report.plan;
-    facts.add("run", setting(plan));
+    brief.add("run", setting(plan));
     if plan.profile != Profile::Native {
         facts.add("figure", MODELLED);
     }
@@ -208,7 +212,7 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
         None => "null storage, nothing is read".to_string(),
     };
     let files = counted(plan.data.files, &format!("{} file", plan.data.format));
-    facts.add("data", format!("{files}, {from}"));
+    brief.add("data", format!("{files}, {from}"));
     facts.add(
         "steps",
         format!(

@@ -83,10 +83,9 @@ impl History {
     /// The series for a reader: every change, and how the headline figures went.
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
-        document.closing = Some(self.sentence.clone());
         if let Some(last) = self.reports.last() {
-            document.facts.add("work", &last.command);
-            document.facts.add("host", format!("{} (Linux {})", last.hostname, last.kernel));
+            document.brief.add("work", &last.command);
+            document.brief.add("host", format!("{} (Linux {})", last.hostname, last.kernel));
         }
         let rows: Vec<(&Tracked, &Change)> = self.newest_first();
         if !rows.is_empty() {

@@ -5,7 +5,7 @@ use stormlp_core::histogram::LatencyHistogram;
 
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_matrix::show as matrix;
-use stormlp_show::document::Document;
+use stormlp_show::document::{Document, Place};
 use stormlp_show::{csv, markdown, text};
 use stormlp_training::show as training;
 
@@ -31,6 +31,7 @@ fn every_document_is_drawn_as_it_was() {
             let text = text::render(&document, Some(width));
             insta::assert_snapshot!(format!("{name}_{width}"), text);
         }
+        insta::assert_snapshot!(format!("{name}_screen"), text::screen(&document, 80));
         insta::assert_snapshot!(format!("{name}_markdown"), markdown::render(&document));
         if !document.records.columns.is_empty() {
             let rows = csv::render(&document, true).unwrap();
@@ -40,16 +41,40 @@ fn every_document_is_drawn_as_it_was() {
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_and_at_200_every_column_shows() {
+fn no_line_is_wider_than_the_terminal_and_every_column_shows() {
     for (name, document) in documents() {
         for width in WIDTHS {
             let text = text::render(&document, Some(width));
             let longest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
             assert!(longest.chars().count() <= width, "{name} at {width}: {longest}");
-            let whole = !text.contains("hidden: ");
-            assert!(whole || width < 200, "{name} at {width}:\n{text}");
+            let columns = document.sections.iter().flat_map(|section| &section.table);
+            for column in columns.flat_map(|table| &table.columns) {
+                let words = column.name.split(' ').all(|word| text.contains(word));
+                assert!(words, "{name} at {width}: {} in\n{text}", column.name);
+            }
         }
     }
+}
+
+#[test]
+fn the_screen_of_up_to_eight_rows_leaves_room_for_the_report_and_the_prompt() {
+    let mut seen = 0;
+    for (name, document) in documents() {
+        let on_screen = document.sections.iter().filter(|one| one.place == Place::Screen);
+        let rows: usize = on_screen.flat_map(|one| &one.table).map(|one| one.rows.len()).sum();
+        if rows > 8 {
+            continue;
+        }
+        seen += 1;
+        let screen = text::screen(&document, 80);
+        assert!(screen.lines().count() <= 22, "{name}:\n{screen}");
+        assert!(screen.lines().all(|line| line.chars().count() <= 80), "{name}:\n{screen}");
+        let answer: String = document.headline.split_whitespace().collect();
+        let screen = screen.replace(document.mark.as_deref().unwrap_or("\n"), " ");
+        let text: String = screen.split_whitespace().collect();
+        assert!(text.contains(&answer), "{name}:\n{screen}");
+    }
+    assert!(seen >= 3);
 }
 
 #[test]

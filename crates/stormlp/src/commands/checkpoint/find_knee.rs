@@ -12,7 +12,6 @@ use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
-use stormlp_show::text;
 
 use super::args::Args;
 use crate::output;
@@ -35,7 +34,7 @@ pub(super) fn run(
     let first = finder.first().clone();
     let mut savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
     if !session.quiet {
-        output::say_page(&text::render(&opening(&first), output::width()));
+        output::say_page(&output::drawn(&opening(&first)));
     }
     let report = finder.search(&mut savers)?;
     let ended = |saved: Option<&Path>| finder.ended(&report, saved);

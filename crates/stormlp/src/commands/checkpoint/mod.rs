@@ -23,7 +23,6 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Company;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_show::document::Columns;
-use stormlp_show::text;
 use stormlp_transfer::storage::Disk;
 use stormlp_transfer::surroundings::Surroundings;
 
@@ -119,7 +118,7 @@ fn carry_out(
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
         let mut opening = opening(plan);
         opening.warn(plan.warnings.iter().filter(earlier));
-        output::say_page(&text::render(&opening, output::width()));
+        output::say_page(&output::drawn(&opening));
     }
     if plan.path().needs_cufile() {
         savers.prepare_cufile(plan.request.require_gds);

@@ -80,19 +80,19 @@ impl Answer {
         document: &Document,
         page: impl Fn() -> Sheet,
     ) -> Result<(), Failure> {
-        let text = |format, width| match format {
+        let text = |format, drawn: &dyn Fn() -> String| match format {
             Format::Json => output::json(data),
             Format::Markdown => Ok(markdown::render(document)),
             Format::Csv => rows(document, true),
             Format::Html => Ok(html::page(vec![page()])),
-            Format::Text | Format::Gdsio | Format::Openmetrics | Format::Svg => {
-                Ok(text::render(document, width))
-            }
+            Format::Text | Format::Gdsio | Format::Openmetrics | Format::Svg => Ok(drawn()),
         };
-        let printed = text(self.format, output::width()).and_then(|text| output::print(&text));
+        let printed =
+            text(self.format, &|| output::drawn(document)).and_then(|text| output::print(&text));
+        let whole = || text::render(document, None);
         let write = |(path, format): &(PathBuf, Format)| match format {
             Format::Csv => append_csv(path, document),
-            _ => fs::write(path, text(*format, None)?)
+            _ => fs::write(path, text(*format, &whole)?)
                 .map_err(|error| cannot_write("--export", path, error)),
         };
         let exported = self.exports.iter().map(write).fold(Ok(()), Result::and);

@@ -45,16 +45,11 @@ impl Format {
 pub(crate) struct Sink(pub(super) Option<PathBuf>);
 
 impl Sink {
-    /// Renders a document as text, fitted to the destination's width.
+    /// Renders a document as text: for a terminal what fits, for a file everything.
     pub(crate) fn drawn(&self, document: &Document) -> String {
-        text::render(document, self.width())
-    }
-
-    /// The width in columns for text.
-    pub(super) fn width(&self) -> Option<usize> {
         match self.0 {
-            None => output::width(),
-            Some(_) => None,
+            None => output::drawn(document),
+            Some(_) => text::render(document, None),
         }
     }
 

@@ -1,0 +1,199 @@
+//! Which options `-h` lists, and where: the dozen that people use. `--help` lists all.
+
+use clap::{Arg, Command, Id};
+
+/// The options that `-h` lists for a command, besides those of every command.
+const USUAL: [(&str, &[&str]); 4] = [
+    (
+        "gds",
+        &[
+            "path",
+            "op",
+            "io-size",
+            "threads",
+            "queue-depth",
+            "duration",
+            "repeat",
+            "find-knee",
+            "dir",
+            "file",
+            "file-size",
+            "device",
+            "dry-run",
+            "export",
+        ],
+    ),
+    (
+        "train",
+        &[
+            "workload",
+            "accelerator",
+            "accelerators",
+            "epochs",
+            "closed",
+            "data-dir",
+            "generate",
+            "path",
+            "storage",
+            "cold",
+            "find-max",
+            "dry-run",
+            "export",
+        ],
+    ),
+    (
+        "checkpoint",
+        &[
+            "model",
+            "scale",
+            "closed",
+            "writes",
+            "reads",
+            "verify",
+            "dir",
+            "path",
+            "fsync",
+            "streams",
+            "find-knee",
+            "dry-run",
+            "export",
+        ],
+    ),
+    (
+        "plan",
+        &[
+            "workload",
+            "storage",
+            "accelerator",
+            "accelerators",
+            "hosts",
+            "accelerators-per-host",
+            "host-memory",
+            "client",
+            "checkpoint",
+            "list-storage",
+            "brief",
+            "export",
+        ],
+    ),
+];
+/// The options of every command.
+const OF_ALL: [&str; 3] = ["quiet", "details", "help"];
+/// Only for those who reproduce DLIO: under one heading, after all others.
+const REPRODUCERS: [&str; 7] = [
+    "client-step",
+    "client-cpu-per-gib",
+    "accelerator-profile",
+    "samples-per-file",
+    "read-threads",
+    "prefetch",
+    "transfer-size",
+];
+const REPRODUCERS_HEADING: &str = "To reproduce a run of DLIO";
+/// The commands that several processes can run together.
+const OF_SEVERAL_PROCESSES: [&str; 5] = ["gds", "train", "checkpoint", "datagen", "doctor"];
+/// The options of such commands, which others accept without listing them.
+const OF_GROUPS: [&str; 2] = ["group", "barrier-timeout"];
+
+/// Arranges the options of the command line for its help.
+pub(crate) fn arranged(mut line: Command) -> Command {
+    let of_groups: Vec<Arg> = line
+        .get_arguments()
+        .filter(|option| OF_GROUPS.contains(&name_of(option)))
+        .cloned()
+        .collect();
+    let names: Vec<String> =
+        line.get_subcommands().map(|command| command.get_name().to_string()).collect();
+    for option in &of_groups {
+        line = line.mut_arg(option.get_id().as_str(), |option| option.hide_short_help(true));
+    }
+    for name in &names {
+        line = line.mut_subcommand(name, |mut command| {
+            if !OF_SEVERAL_PROCESSES.contains(&name.as_str()) {
+                command = command.args(of_groups.iter().map(|option| option.clone().hide(true)));
+            }
+            if name == "train" {
+                command = last(command);
+            }
+            match USUAL.iter().find(|(usual, _)| usual == name) {
+                Some((_, usual)) => short(command, usual),
+                None => command,
+            }
+        });
+    }
+    line
+}
+
+/// The name of an option as typed, or that of an argument without one.
+fn name_of(option: &Arg) -> &str {
+    option.get_long().unwrap_or(option.get_id().as_str())
+}
+
+/// Moves the options of reproducers to the end.
+fn last(mut command: Command) -> Command {
+    let all = command.get_arguments();
+    let ids: Vec<Id> = all
+        .filter(|option| REPRODUCERS.contains(&name_of(option)))
+        .map(|option| option.get_id().clone())
+        .collect();
+    for id in ids {
+        command = command.mut_arg(id, |option| option.help_heading(REPRODUCERS_HEADING));
+    }
+    command
+}
+
+/// Leaves all but `usual` options out of `-h`.
+fn short(command: Command, usual: &[&str]) -> Command {
+    command.mut_args(|option| {
+        let name = name_of(&option);
+        let is_listed = usual.contains(&name) || OF_ALL.contains(&name);
+        option.hide_short_help(!is_listed)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    /// The help of `stormlp COMMAND -h` or `--help`.
+    fn help(command: &str, flag: &str) -> String {
+        let words = ["stormlp", command, flag];
+        cli::command().try_get_matches_from(words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn short_help_lists_the_usual_options_and_long_help_all() {
+        for (command, usual) in USUAL {
+            let line = cli::command();
+            let known = line.find_subcommand(command).unwrap();
+            for name in usual {
+                let is_known = known.get_arguments().any(|option| name_of(option) == *name);
+                assert!(is_known, "{command} {name}");
+            }
+            let reproducers =
+                known.get_arguments().filter(|option| REPRODUCERS.contains(&name_of(option)));
+            assert!(command != "train" || reproducers.count() == REPRODUCERS.len());
+            let (short, long) = (help(command, "-h"), help(command, "--help"));
+            assert!(short.contains("--export") && !short.contains("--telemetry"), "{short}");
+            assert!(short.lines().count() < long.lines().count(), "{command}: {short}");
+            assert!(long.contains("--export"), "{long}");
+        }
+    }
+
+    #[test]
+    fn what_reproduces_dlio_comes_last() {
+        let long = help("train", "--help");
+        let heading = long.find(REPRODUCERS_HEADING).unwrap();
+        assert!(long.find("--telemetry").unwrap() < heading, "{long}");
+        assert!(long.find("--transfer-size").unwrap() > heading, "{long}");
+    }
+
+    #[test]
+    fn only_commands_of_several_processes_list_how_these_meet() {
+        assert!(help("gds", "--help").contains("--barrier-timeout"));
+        assert!(!help("compare", "--help").contains("--barrier-timeout"));
+        let words = ["stormlp", "compare", "--group", "none", "a", "b"];
+        assert!(cli::command().try_get_matches_from(words).is_ok());
+    }
+}
