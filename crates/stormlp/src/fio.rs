@@ -4,7 +4,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// fio options and their equivalents.
-const ANSWERS: [(&[&str], &str); 24] = [
+const ANSWERS: [(&[&str], &str); 25] = [
     (&["rw", "readwrite"], "--op"),
     (&["bs", "blocksize"], "--io-size"),
     (&["bsrange", "bssplit"], "--io-size with a list or a sweep"),
@@ -14,6 +14,7 @@ const ANSWERS: [(&[&str], &str); 24] = [
     (&["runtime"], "--duration"),
     (&["time_based"], "a cell always runs for its --duration, or for its --passes"),
     (&["ramp_time"], "--warmup"),
+    (&["rate_iops"], "--throttle iops=4000, which also marks the result as that of slowed storage"),
     (&["loops"], "--passes"),
     (&["size", "filesize"], "--file-size"),
     (&["filename"], "--file"),
@@ -27,7 +28,7 @@ const ANSWERS: [(&[&str], &str); 24] = [
     (&["randseed"], "--seed"),
     (&["gpu_dev_ids"], "--device"),
     (&["output"], "--export"),
-    (&["output-format"], "--format"),
+    (&["output_format"], "--format"),
     (
         &["name", "group_reporting", "thread"],
         "not needed, since all threads of a cell are one result; --job makes groups of them",
@@ -38,9 +39,36 @@ const ANSWERS: [(&[&str], &str); 24] = [
 const MIXES: [(&str, &str); 2] =
     [("rw", "--op read --read-percent 50"), ("randrw", "--op randread --read-percent 50")];
 
+/// Values of our options that only other programs have, and ours.
+const VALUES: [(&str, &str, &str); 5] = [
+    ("--op", "rw", "--op read --read-percent 50"),
+    ("--op", "readwrite", "--op read --read-percent 50"),
+    ("--op", "randrw", "--op randread --read-percent 50"),
+    ("--path", "direct", "--path cpu, which opens files with O_DIRECT"),
+    ("--path", "posix", "--path cpu with O_DIRECT, --path buffered through the page cache"),
+];
+
+/// Suggests ours for a value of another program.
+fn answer_value(error: &mut clap::Error) -> Option<()> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let (argument, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
+    let option = argument.split(' ').next()?;
+    let (.., ours) = VALUES.iter().find(|(name, theirs, _)| *name == option && *theirs == value)?;
+    let tip = StyledStr::from(format!("{value} is {ours} here"));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    Some(())
+}
+
 /// If `stormlp gds` was given an unknown argument that is a fio option, suggests its equivalent,
 /// and those of all other fio options among `words`.
 pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
+    if error.kind() == ErrorKind::ValueValidation {
+        answer_value(error);
+        return;
+    }
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(arg)) => arg.clone(),
         _ => return,
@@ -92,9 +120,10 @@ fn tips(words: &[String]) -> Vec<String> {
 
 /// The equivalent of a fio option.
 fn instead(option: &str) -> Option<&'static str> {
-    let name = option.strip_prefix("--")?;
+    // fio writes underscores, and hands write hyphens.
+    let name = option.strip_prefix("--")?.replace('-', "_");
     let mut answers = ANSWERS.iter();
-    answers.find_map(|(theirs, ours)| theirs.contains(&name).then_some(*ours))
+    answers.find_map(|(theirs, ours)| theirs.contains(&&*name).then_some(*ours))
 }
 
 #[cfg(test)]
@@ -129,6 +158,19 @@ mod tests {
         assert!(text.contains("Usage: stormlp gds [OPTIONS]\n"), "{text}");
         let text = advice("gds --rw randrw");
         assert!(text.contains("--rw=randrw is --op randread --read-percent 50 here"), "{text}");
+    }
+
+    #[test]
+    fn spellings_and_values_of_other_programs_lead_to_ours() {
+        for (line, tip) in [
+            ("gds --ramp-time 3", "--ramp-time is --warmup here"),
+            ("gds --rate-iops=100", "--rate-iops is --throttle iops=4000"),
+            ("gds --op randrw", "randrw is --op randread --read-percent 50 here"),
+            ("gds --path direct", "direct is --path cpu, which opens files with O_DIRECT here"),
+        ] {
+            let text = advice(line);
+            assert!(text.contains(tip), "{line}: {text}");
+        }
     }
 
     #[test]

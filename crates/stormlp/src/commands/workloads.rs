@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::Subcommand;
+use stormlp_checkpoint::plan::builtin;
 use stormlp_core::printable::printable;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::ByteSize;
@@ -150,7 +151,13 @@ pub(crate) fn load(
     let path = Path::new(name);
     let ends_in_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     if !ends_in_yaml && !name.contains('/') {
-        let entry = built_in(name, accelerator)?;
+        let entry = built_in(name, accelerator).map_err(|failure| match builtin::yaml(name) {
+            Some(_) => failure.with_help(format!(
+                "{name} is a model of checkpoints: `stormlp checkpoint {name}` runs them, and \
+                 `stormlp plan unet3d --checkpoint {name}` predicts their times"
+            )),
+            None => failure,
+        })?;
         return Ok(entry.workload(params)?);
     }
     let text = read_text(path, "workload file").map_err(|failure| {
