@@ -37,13 +37,13 @@ fn host(folder: &Path, host: &str, at: u64, id: &str, more: &[&str]) -> Child {
 }
 
 /// A time that a loaded machine is ready before.
-fn soon() -> u64 {
+pub(crate) fn soon() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     now.as_secs() + 20
 }
 
 /// The report of the only run in `results`.
-fn report(folder: &Path, results: &str) -> PathBuf {
+pub(crate) fn report(folder: &Path, results: &str) -> PathBuf {
     let mut runs = fs::read_dir(folder.join(results)).unwrap();
     runs.next().unwrap().unwrap().path().join("report.json")
 }

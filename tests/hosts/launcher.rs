@@ -14,7 +14,7 @@ pub(crate) enum Launcher {
 }
 
 impl Launcher {
-    fn program(self) -> &'static str {
+    pub(crate) fn program(self) -> &'static str {
         match self {
             Self::OpenMpi => "mpirun.openmpi",
             Self::Hydra => "mpiexec.hydra",
@@ -30,6 +30,16 @@ impl Launcher {
             stormlp_core::skipped_tests::skipped(why, "install openmpi-bin and mpich");
         }
         found
+    }
+
+    /// Checks the same under each launcher that is there, at once: such runs mostly wait.
+    pub(crate) fn under_each(check: impl Fn(Self) + Sync) {
+        std::thread::scope(|scope| {
+            for launcher in Self::found() {
+                let check = &check;
+                scope.spawn(move || check(launcher));
+            }
+        });
     }
 
     fn is_there(self) -> bool {

@@ -7,6 +7,7 @@ mod checkpoint;
 mod datagen;
 mod detached;
 mod doctor;
+mod examples;
 mod gds;
 mod launcher;
 mod train;

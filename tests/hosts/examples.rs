@@ -1,0 +1,134 @@
+//! The examples for clusters run as they are, with processes of this machine in place of hosts.
+//! `tests/hosts/slurm` runs those for Slurm.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::detached::{report, soon};
+use crate::gds::json;
+use crate::launcher::{Launcher, said};
+
+const STORMLP: &str = env!("CARGO_BIN_EXE_stormlp");
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
+}
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A command in `folder` whose PATH has `stormlp`, and `launcher` as the only one. What should start
+/// on a host of the file `hosts` starts here.
+fn command(program: &Path, folder: &Path, launcher: Launcher, hosts: &str) -> Command {
+    let programs = folder.join("bin");
+    fs::create_dir_all(&programs).unwrap();
+    for name in ["mpirun", "mpiexec"] {
+        script(&programs.join(name), &format!("exec {} \"$@\"", launcher.program()));
+    }
+    script(&programs.join("stormlp"), &format!("exec '{STORMLP}' \"$@\""));
+    let rsh = folder.join("rsh");
+    script(&rsh, "shift; exec sh -c \"$*\"");
+    fs::write(folder.join("hosts"), hosts).unwrap();
+    let mut path = programs.into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let mut command = Command::new(program);
+    command.current_dir(folder).env("PATH", path);
+    command.env("HYDRA_LAUNCHER", "fork").env("OMPI_MCA_plm_rsh_agent", rsh);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    for name in ["STORMLP_LIBMPI", "STORMLP_LIBPMIX", "STORMLP_RESULTS_DIR"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+#[test]
+fn one_process_starts_on_each_host_of_a_hostfile() {
+    Launcher::under_each(|launcher| {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = "# two of them\nh1\n\nh2\n";
+        let mut command = command(&example("mpi/run"), folder.path(), launcher, hosts);
+        let output = command.args(["hosts", "stormlp", "doctor", "--format", "json"]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{launcher:?}: {}", said(&output));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["group"]["size"], 2, "{launcher:?}");
+    });
+}
+
+/// The strings in the list at `place` of a manifest.
+fn words(manifest: &str, place: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(example(manifest)).unwrap();
+    let manifest: Value = serde_yaml::from_str(&manifest).unwrap();
+    let words = manifest.pointer(place).unwrap().as_array().unwrap();
+    words.iter().map(|word| word.as_str().unwrap().to_string()).collect()
+}
+
+/// The MPI operator names the hosts in a file that Open MPI finds by its environment.
+#[test]
+fn the_mpi_job_is_one_training_on_four_hosts() {
+    if !Launcher::found().contains(&Launcher::OpenMpi) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let container = "/spec/mpiReplicaSpecs/Launcher/template/spec/containers/0";
+    let program = words("kubernetes/mpi-job.yaml", &format!("{container}/command")).remove(0);
+    let mut command =
+        command(Path::new(&program), folder.path(), Launcher::OpenMpi, "h1\nh2\nh3\nh4\n");
+    command.env("OMPI_MCA_orte_default_hostfile", folder.path().join("hosts"));
+    for word in words("kubernetes/mpi-job.yaml", &format!("{container}/args")) {
+        // The dataset would be 2 TB.
+        let word = if word.starts_with("--data-dir=") { "--storage=null" } else { &word };
+        command.arg(word.replace("/data/", ""));
+    }
+    let output = command.args(["--steps", "3", "--epochs", "1"]).output().unwrap();
+    // A loaded machine may miss the AU.
+    let runs = fs::read_dir(folder.path().join("results"));
+    assert!(runs.is_ok_and(|runs| runs.count() == 1), "{}", said(&output));
+    let whole = json(&report(folder.path(), "results"));
+    assert_eq!(whole["hosts"].as_array().unwrap().len(), 4, "{}", said(&output));
+    assert_eq!(whole["epochs"][0]["accelerators"].as_array().unwrap().len(), 32);
+}
+
+#[test]
+fn pods_of_the_indexed_job_measure_at_one_time_and_are_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let here = |text: &str| text.replace("/data", data.to_str().unwrap());
+    let at = soon().to_string();
+    let container = "/spec/template/spec/containers/0";
+    let pod = |index: usize| {
+        let mut command = Command::new(STORMLP);
+        for word in words("kubernetes/indexed-job.yaml", &format!("{container}/args")) {
+            let word = word.replace("$(INDEX)", &index.to_string()).replace("AT_TIME", &at);
+            command.arg(here(&word));
+        }
+        command.args(["--path", "cpu", "--op", "read", "--file-size", "2M", "--duration", "100ms"]);
+        command.env_remove("STORMLP_RESULTS_DIR").stdout(std::process::Stdio::piped());
+        command.stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let pods: Vec<_> = (0..2).map(pod).collect();
+    for pod in pods {
+        let output: Output = pod.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    // The command at the manifest's head.
+    let manifest = fs::read_to_string(example("kubernetes/indexed-job.yaml")).unwrap();
+    let mut lines = manifest.lines().filter_map(|line| line.strip_prefix("#   stormlp "));
+    let merge = here(&format!("'{STORMLP}' {} --format json", lines.next().unwrap()));
+    let merged = Command::new("sh").args(["-c", &merge]).output().unwrap();
+    assert!(merged.status.success(), "{merge}: {}", said(&merged));
+    let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
+    let cells = merged["cells"].as_array().unwrap();
+    assert!(!cells.is_empty());
+    for cell in cells {
+        assert_eq!(cell["hosts"].as_array().unwrap().len(), 2, "{cell}");
+    }
+}
