@@ -21,7 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FIRST = ["cargo", "run", "--release", "--locked", "--timings", "--", "--quiet", "gds", "--path", "cpu",
          "--io-size", "1M", "--threads", "8", "--duration", "1s"]
-TESTS = ["cargo", "test", "--workspace", "--locked", "--timings"]
+TESTS = ["cargo", "test", "--workspace", "--locked", "--timings", "--config",
+         """target.'cfg(unix)'.runner = 'benches/test_times'"""]
 SLOWEST = 10
 
 
@@ -35,16 +36,27 @@ def timings(folder):
     return sorted(((u["duration"], f"{u['name']} {u['target'].strip()}".strip()) for u in units), reverse=True)
 
 
-def executables(output):
-    """Test executables by the time of their tests, as (seconds, name), the slowest first."""
-    found, name = [], "?"
+def tests(output):
+    """The test executables and their tests, each as (seconds, name), the slowest first. Single tests have a time
+    where benches/test_times ran them."""
+    whole, single, name = [], [], "?"
     for line in output.splitlines():
         line = re.sub(r"\x1b\[[0-9;]*m", "", line)
-        if m := re.match(r"\s*(?:Running|Doc-tests) (.+)", line):
+        if m := re.match(r"\s*Running .*/deps/(\w+)-[0-9a-f]+\)", line):
             name = m[1]
+        elif m := re.match(r"\s*Doc-tests (.+)", line):
+            name = f"doc-tests of {m[1]}"
+        elif m := re.match(r"test (\S+).* <([0-9.]+)s>$", line):
+            single.append((float(m[2]), f"{name} {m[1]}"))
         elif m := re.search(r"finished in ([0-9.]+)s", line):
-            found.append((float(m[1]), name))
-    return sorted(found, reverse=True)
+            whole.append((float(m[1]), name))
+    return sorted(whole, reverse=True), sorted(single, reverse=True)
+
+
+def show_tests(output):
+    whole, single = tests(output)
+    show("slowest test executables", whole)
+    show("slowest tests", single)
 
 
 def show(title, rows):
@@ -78,7 +90,7 @@ def main():
     if arguments.last is not None:
         show("slowest to compile", timings(ROOT))
         if arguments.last:
-            show("slowest test executables", executables(Path(arguments.last).read_text()))
+            show_tests(Path(arguments.last).read_text())
         return
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="stormlp-build-") as folder:
@@ -94,7 +106,7 @@ def main():
         print(f"cargo test --workspace       {minutes(built + ran)}  (goal 12 min): "
               f"{minutes(built)} to build, {minutes(ran)} to run")
         show("slowest to compile, release", crates)
-        show("slowest test executables", executables(output))
+        show_tests(output)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ fn a_call_that_does_not_return_ends_the_run_with_a_saved_report() {
     for path in ["gds", "gds-batch"] {
         let folder = gds::folder();
         let words = format!("--path cpu,{path} --device cuda:0 --io-size 64K --queue-depth 2");
-        let mut command = gds::gds(folder.path(), &words);
+        let mut command = gds::gds(folder.path(), &format!("{words} {}", gds::QUICK));
         let Some(()) = with_double(&mut command, "transfer-hangs") else {
             return;
         };

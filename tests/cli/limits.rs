@@ -208,7 +208,7 @@ fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
     for words in [
         "gds --path buffered --threads 2 --file-size 1M --passes 1".to_string(),
         format!("datagen unet3d --files 2 {SMALL}"),
-        "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1".to_string(),
+        "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0".to_string(),
         "clean".to_string(),
     ] {
         let Some(output) = without(folder.path(), OPENAT2, 38, &words) else {
@@ -223,19 +223,12 @@ fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
 fn a_failed_transfer_is_reported_with_its_file_and_offset() {
     let folder = folder_with_a_model();
     let gds = "gds --path cpu --threads 1 --file-size 8M --passes 1";
+    let checkpoint = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
     for (words, file) in [
         (format!("{gds} --inject-fault read:3:EIO"), "stormlp.0"),
         (format!("{gds} --dir new --inject-fault write:4:EIO"), "new/stormlp.0"),
-        (
-            "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --inject-fault read:9:EIO"
-                .to_string(),
-            "_states.pt",
-        ),
-        (
-            "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --inject-fault write:9:EIO"
-                .to_string(),
-            "_states.pt",
-        ),
+        (format!("{checkpoint} --inject-fault read:9:EIO"), "_states.pt"),
+        (format!("{checkpoint} --inject-fault write:9:EIO"), "_states.pt"),
         (
             format!("train unet3d --generate --files 35 {SMALL} --inject-fault write:9:EIO"),
             "stormlp-data/unet3d/",

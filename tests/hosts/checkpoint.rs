@@ -38,7 +38,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
 
 #[test]
 fn two_hosts_save_and_restore_one_checkpoint() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = folder();
         let mut asked = SMALL.to_vec();
         asked.push("--verify");
@@ -76,12 +76,12 @@ fn two_hosts_save_and_restore_one_checkpoint() {
         assert_eq!(hosts.collect::<Vec<_>>(), ["hosts", "2", "2", "2", "2"]);
         let metrics = shown("openmetrics");
         assert_eq!(metrics.matches("hosts=\"2\"").count(), metrics.matches("{").count() - 1);
-    }
+    });
 }
 
 #[test]
 fn mlperfs_files_have_every_host_and_rank() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = folder();
         let mut asked = SMALL.to_vec();
         asked.extend(["--profile", "v3", "--mlperf-output", "mlperf"]);
@@ -105,7 +105,7 @@ fn mlperfs_files_have_every_host_and_rank() {
             let output = json(&run.join(format!("{rank}_output.json")));
             assert_eq!(output["hostname"], summary["hostname"]);
         }
-    }
+    });
 }
 
 /// The folder below `folder` that has a file of this name.
@@ -119,7 +119,7 @@ fn folder_with(folder: &Path, name: &str) -> Option<PathBuf> {
 
 #[test]
 fn hosts_with_their_own_folders_restore_what_they_saved() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = folder();
         let mut asked = SMALL.to_vec();
         asked.extend(["--local-data", "--verify"]);
@@ -132,12 +132,12 @@ fn hosts_with_their_own_folders_restore_what_they_saved() {
         assert_eq!(whole["plan"]["request"]["local_data"], true);
         let moved = sum(&whole["hosts"], "bytes");
         assert_eq!(whole["verified_bytes"].as_u64(), Some(moved / 2));
-    }
+    });
 }
 
 #[test]
 fn requests_for_files_of_other_hosts_are_refused() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for (more, told) in [
             (["--rank-shift", "1"], "files written by another host"),
             (["--writes", "0"], "has only its own ranks' files"),
@@ -157,12 +157,12 @@ fn requests_for_files_of_other_hosts_are_refused() {
             assert!(said.contains(told), "{said}");
             assert!(!folder.path().join("ckpt").exists());
         }
-    }
+    });
 }
 
 #[test]
 fn two_hosts_find_the_fewest_streams_together() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = folder();
         let mut asked = SMALL.to_vec();
         asked.extend(["--find-knee", "--fsync", "none", "--telemetry", "off"]);
@@ -182,18 +182,18 @@ fn two_hosts_find_the_fewest_streams_together() {
             };
             assert_eq!(streams(tried), streams(&find["tried"]));
         }
-    }
+    });
 }
 
 #[test]
 fn an_earlier_checkpoint_is_removed_before_any_host_writes() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = folder();
         for _ in 0..2 {
             let output = launcher.two(folder.path(), &SMALL).output().unwrap();
             assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         }
-    }
+    });
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn single_host_options_are_refused() {
         ("--cpus", "0"),
         ("--seed", "5"),
     ];
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for (option, value) in cases {
             let folder = folder();
             let mut command = launcher.two_of(folder.path(), &SMALL, &[option, value]);
@@ -219,12 +219,12 @@ fn single_host_options_are_refused() {
             let line = said.lines().filter(|line| line.contains("(rank 1)")).find(names);
             assert!(line.is_some(), "{option}: {said}");
         }
-    }
+    });
 }
 
 #[test]
 fn hosts_with_different_options_save_nothing() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = folder();
         let more = ["--fsync", "none"];
         let output = launcher.two_of(folder.path(), &SMALL, &more).output().unwrap();
@@ -232,5 +232,5 @@ fn hosts_with_different_options_save_nothing() {
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert_eq!(said.matches("differ in the option --fsync").count(), 1, "{said}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
+    });
 }

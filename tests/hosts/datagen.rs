@@ -34,7 +34,7 @@ fn hosts_with_different_options_generate_nothing() {
         (&["--files", "22"], "dataset at `train_files`"),
         (&["--resume"], "--resume"),
     ];
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for (more, named) in cases {
             let folder = tempfile::tempdir().unwrap();
             // Options of several values take what follows them.
@@ -47,12 +47,12 @@ fn hosts_with_different_options_generate_nothing() {
             assert!(line.is_some_and(|line| line.contains(named)), "{said}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         }
-    }
+    });
 }
 
 #[test]
 fn two_hosts_make_the_dataset_that_one_makes() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let output = launcher.two(folder.path(), &SMALL).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -79,5 +79,5 @@ fn two_hosts_make_the_dataset_that_one_makes() {
         assert_eq!(fs::read_dir(&train).unwrap().count(), 21);
         let verified = alone(folder.path(), &["clean", "data"]);
         assert!(verified.status.success(), "{}", said(&verified));
-    }
+    });
 }

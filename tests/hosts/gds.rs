@@ -68,7 +68,7 @@ pub(crate) fn sum(hosts: &Value, key: &str) -> u64 {
 
 #[test]
 fn two_hosts_measure_one_matrix() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let output = launcher.two(folder.path(), &SMALL).output().unwrap();
         let said = said(&output);
@@ -111,12 +111,12 @@ fn two_hosts_measure_one_matrix() {
         for key in ["cells", "hosts", "group", "ending"] {
             assert_eq!(merged[key], whole[key], "{key}");
         }
-    }
+    });
 }
 
 #[test]
 fn hosts_with_different_cells_measure_nothing() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let others: [(&[&str], &str); 4] = [
             (&["--queue-depth", "4"], "setting `queue_depths`"),
@@ -136,12 +136,12 @@ fn hosts_with_different_cells_measure_nothing() {
         let one_file = ["gds", "--file", "f", "--op", "write"];
         let output = launcher.two(folder.path(), &one_file).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
-    }
+    });
 }
 
 #[test]
 fn a_host_that_cannot_begin_ends_the_others() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let detached: &[&str] = &["--start-at", "23:59:59", "--run-id", "r"];
         let refused: [(Vec<&str>, &str); 4] = [
@@ -159,12 +159,12 @@ fn a_host_that_cannot_begin_ends_the_others() {
             assert!(!ended.success(), "{words:?}: {said}");
             assert!(said.contains(told), "{words:?}: {said}");
         }
-    }
+    });
 }
 
 #[test]
 fn a_host_that_only_plans_is_reported() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         // Where all do, they plan for all.
         let plan = [&SMALL[..], &["--dry-run"]].concat();
@@ -183,7 +183,7 @@ fn a_host_that_only_plans_is_reported() {
             assert!(said.contains("differ in the command: "), "{said}");
             assert!(said.contains(&format!("{command} --dry-run")), "{said}");
         }
-    }
+    });
 }
 
 #[test]
@@ -238,7 +238,7 @@ pub(crate) fn end_of(run: &mut Child) -> std::process::ExitStatus {
 
 #[test]
 fn measurements_outlive_a_host() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for name in ["KILL", "STOP"] {
             let folder = tempfile::tempdir().unwrap();
             let mut run = begun(launcher, folder.path());
@@ -269,12 +269,12 @@ fn measurements_outlive_a_host() {
             }
             assert_ne!(merged["ending"]["status"], "complete");
         }
-    }
+    });
 }
 
 #[test]
 fn an_interrupted_host_ends_all() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let mut run = begun(launcher, folder.path());
         signal("INT", second_process(run.id()));
@@ -286,12 +286,12 @@ fn an_interrupted_host_ends_all() {
         for part in parts(&runs[0]) {
             assert_eq!(json(&part)["ending"]["status"], "stopped");
         }
-    }
+    });
 }
 
 #[test]
 fn an_interrupted_launcher_does_not_look_like_a_failure() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let mut run = begun(launcher, folder.path());
         signal("INT", run.id());
@@ -307,7 +307,7 @@ fn an_interrupted_launcher_does_not_look_like_a_failure() {
             "{}",
             whole["ending"]
         );
-    }
+    });
 }
 
 #[test]

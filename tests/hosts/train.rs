@@ -48,7 +48,7 @@ fn report(folder: &Path) -> Value {
 
 #[test]
 fn two_hosts_are_one_run_with_one_report() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for backend in launcher.backends() {
             let folder = tempfile::tempdir().unwrap();
             let mut asked = NULL.to_vec();
@@ -86,7 +86,7 @@ fn two_hosts_are_one_run_with_one_report() {
             }
             assert_eq!(said.matches("Hosts").count(), 1, "one of them prints: {said}");
         }
-    }
+    });
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn two_hosts_read_the_same_files_as_one() {
 
 #[test]
 fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for (when, written) in [
             ("checkpoint.checkpoint_after_epoch=1", vec![(1, 8), (2, 8)]),
             ("checkpoint.epochs_between_checkpoints=1", vec![]),
@@ -155,12 +155,12 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
                 assert_eq!(all, written, "{}: {when}", report.display());
             }
         }
-    }
+    });
 }
 
 #[test]
 fn without_step_barriers_hosts_continue_alone() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for barrier in ["epoch", "none"] {
             let folder = tempfile::tempdir().unwrap();
             let mut asked = dataset(folder.path());
@@ -191,12 +191,12 @@ fn without_step_barriers_hosts_continue_alone() {
                 }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn hosts_with_different_plans_do_nothing() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let mut command = launcher.two_of(folder.path(), &NULL, &["--batch-size", "3"]);
         let output = command.output().unwrap();
@@ -207,7 +207,7 @@ fn hosts_with_different_plans_do_nothing() {
         assert!(lines[0].contains("(rank 0) has 7"), "{said}");
         assert!(lines[0].contains("(rank 1) has 3"), "{said}");
         assert!(!folder.path().join("stormlp-results").exists());
-    }
+    });
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn single_host_options_are_refused() {
         (&["--accelerators-total", "4"], "--accelerators-total"),
         (&["--local-data"], "--local-data"),
     ];
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for (more, named) in cases {
             let folder = tempfile::tempdir().unwrap();
             let output = launcher.two_of(folder.path(), &NULL, more).output().unwrap();
@@ -234,24 +234,24 @@ fn single_host_options_are_refused() {
             assert!(lines[0].contains(named), "{said}");
             assert!(lines[0].contains("(rank 1)"), "{said}");
         }
-    }
+    });
 }
 
 #[test]
 fn a_failure_of_one_host_is_reported_once() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let asked = ["train", "unet3d", "--data-dir", "nowhere"];
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(4), "{said}");
         assert_eq!(said.matches("error:").count(), 1, "{said}");
-    }
+    });
 }
 
 #[test]
 fn a_lost_host_ends_the_others() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         for signal in ["KILL", "STOP"] {
             let folder = tempfile::tempdir().unwrap();
             let steps = ["--steps", "1000", "--compute-time", "50ms"];
@@ -286,7 +286,7 @@ fn a_lost_host_ends_the_others() {
             let saved = fs::read_dir(&results).unwrap().count();
             assert!(saved >= 1, "{signal}: what was measured is kept");
         }
-    }
+    });
 }
 
 /// A training in the first step of its first epoch, which takes longer than any host may be silent.
@@ -318,7 +318,7 @@ fn threads(process: u32) -> Vec<String> {
 
 #[test]
 fn a_hanging_host_is_detected_in_the_first_step_too() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let mut run = in_the_first_step(launcher, folder.path());
         let victim = second_process(run.id());
@@ -329,19 +329,19 @@ fn a_hanging_host_is_detected_in_the_first_step_too() {
         let why = report(folder.path())["ending"]["fact"].clone();
         let why = why.as_str().unwrap_or_default();
         assert!(why.contains("(rank 1) did not respond"), "{why}");
-    }
+    });
 }
 
 #[test]
 fn a_host_interrupted_in_the_first_step_ends_all() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let mut run = in_the_first_step(launcher, folder.path());
         signal("INT", second_process(run.id()));
         let ended = end_of(&mut run);
         assert!(!ended.success(), "{ended:?}");
         assert_eq!(report(folder.path())["ending"]["status"], "stopped");
-    }
+    });
 }
 
 /// A training of many epochs whose hosts go through them on their own, once each has some.
@@ -371,7 +371,7 @@ fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
 
 #[test]
 fn epochs_of_detached_hosts_are_merged_when_one_is_interrupted() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let mut run = on_their_own(launcher, folder.path());
         signal("INT", second_process(run.id()));
@@ -382,12 +382,12 @@ fn epochs_of_detached_hosts_are_merged_when_one_is_interrupted() {
         for epoch in whole["epochs"].as_array().unwrap() {
             assert_eq!(epoch["accelerators"].as_array().unwrap().len(), 2);
         }
-    }
+    });
 }
 
 #[test]
 fn epochs_of_detached_hosts_outlive_one_of_them() {
-    for launcher in Launcher::found() {
+    Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
         let mut run = on_their_own(launcher, folder.path());
         signal("KILL", second_process(run.id()));
@@ -408,5 +408,5 @@ fn epochs_of_detached_hosts_outlive_one_of_them() {
         assert!(merged["epochs"].as_array().unwrap().len() > 1);
         let cost = merged["bytes_read"].as_u64().unwrap();
         assert_eq!(cost, sum(&merged["hosts"], "bytes_read"));
-    }
+    });
 }
