@@ -11,7 +11,7 @@ use std::process::Command;
 /// The longest a source file may be, in lines.
 const FILE_LINES: usize = 600;
 /// Which crates of the workspace each crate may use.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("core", &[]),
     ("transfer", &["core"]),
     ("hosts", &["core", "transfer"]),
@@ -19,12 +19,13 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("show", &["core"]),
     ("matrix", &["core", "transfer", "hosts", "show"]),
     ("checkpoint", &["core", "transfer", "hosts", "show"]),
+    ("kvcache", &["core", "show"]),
     ("training", &["core", "transfer", "hosts", "show", "dataset"]),
     ("planner", &["core", "transfer", "show", "dataset", "matrix", "training"]),
     ("mlperf", &["core", "show", "training", "checkpoint"]),
 ];
 /// Crates with the rooms `plan`, `run` and `show`.
-const LANES: [&str; 3] = ["matrix", "checkpoint", "training"];
+const LANES: [&str; 4] = ["matrix", "checkpoint", "kvcache", "training"];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -23,6 +23,7 @@ mod gds_trouble;
 mod gdsio;
 mod hostile;
 mod impaired;
+mod kvcache;
 mod limits;
 mod plan;
 mod report;

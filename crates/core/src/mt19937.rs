@@ -21,6 +21,13 @@ impl Mt19937 {
         Self { words: Box::new(Mt::new(seed)), spare_gaussian: None }
     }
 
+    /// Seeds the generator as Python's `random.seed(seed)` does for an integer below 2³²: with an
+    /// array of one word.
+    #[must_use]
+    pub fn of_python(seed: u32) -> Self {
+        Self { words: Box::new(Mt::new_with_key([seed])), spare_gaussian: None }
+    }
+
     /// The next 32-bit output.
     pub fn next_u32(&mut self) -> u32 {
         self.words.next_u32()
@@ -83,6 +90,17 @@ impl Mt19937 {
         }
     }
 
+    /// A number below `count`, which must not be 0, as Python's `choice` and `randint` draw it.
+    pub fn next_below(&mut self, count: u32) -> u32 {
+        let unused = count.leading_zeros();
+        loop {
+            let drawn = self.next_u32() >> unused;
+            if drawn < count {
+                return drawn;
+            }
+        }
+    }
+
     /// Shuffles in place as `numpy.random.shuffle`: Fisher–Yates from the last element.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -127,6 +145,15 @@ mod tests {
                 0.6213359738904805
             ]
         );
+    }
+
+    #[test]
+    fn draws_of_python_are_pythons() {
+        // Python 3.11: random.seed(42), then random(), randrange(3), randint(512, 4096).
+        let mut generator = Mt19937::of_python(42);
+        assert_eq!(generator.next_f64(), 0.6394267984578837);
+        assert_eq!(generator.next_below(3), 0);
+        assert_eq!(generator.next_below(3585) + 512, 3549);
     }
 
     #[test]

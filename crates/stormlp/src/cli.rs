@@ -10,8 +10,8 @@ use stormlp_core::impairment::{Fault, Throttle};
 use stormlp_core::printable::printable;
 
 use crate::commands::{
-    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, man, plan,
-    report, submission, train, workloads,
+    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, kvcache, man,
+    plan, report, submission, train, workloads,
 };
 use crate::hosts::{GroupArgs, Needs};
 use crate::options;
@@ -142,6 +142,8 @@ pub(crate) enum Command {
     Train(Box<train::Args>),
     /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
     Checkpoint(Box<checkpoint::Args>),
+    /// KV caches of inference servers: their size, and what MLPerf Storage asks of storage.
+    Kvcache(kvcache::Args),
     /// Predict how many accelerators storage can feed, and what limits them.
     Plan(Box<plan::Args>),
     /// Calculate the dataset size for a workload and a number of accelerators.
@@ -178,6 +180,7 @@ impl Command {
             Self::Gdsio(_)
             | Self::Submission(_)
             | Self::Clean(_)
+            | Self::Kvcache(_)
             | Self::Plan(_)
             | Self::Datasize(_)
             | Self::Workloads(_)
@@ -195,6 +198,7 @@ impl Command {
             Self::Gdsio(_) => "gdsio",
             Self::Train(_) => "train",
             Self::Checkpoint(_) => "checkpoint",
+            Self::Kvcache(_) => "kvcache",
             Self::Plan(_) => "plan",
             Self::Datasize(_) => "datasize",
             Self::Datagen(_) => "datagen",
@@ -226,7 +230,8 @@ impl Command {
             Self::Checkpoint(args) => !args.clean,
             Self::Submission(args) => args.keeps_what_it_has(),
             Self::Compare(args) => args.keeps_what_it_has(),
-            Self::Plan(_)
+            Self::Kvcache(_)
+            | Self::Plan(_)
             | Self::Datasize(_)
             | Self::Workloads(_)
             | Self::Doctor(_)

@@ -13,6 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod hang;
+pub(crate) mod kvcache;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod report;
@@ -36,6 +37,7 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Gdsio(args) => gdsio::run(args, session),
         Command::Train(args) => train::run(*args, session),
         Command::Checkpoint(args) => checkpoint::run(*args, session),
+        Command::Kvcache(args) => kvcache::run(args),
         Command::Plan(args) => plan::run(*args, session),
         Command::Datasize(args) => datasize::run(args, session),
         Command::Datagen(args) => datagen::run(args, session),

@@ -1,0 +1,9 @@
+//! KV caches of inference servers on storage.
+//!
+//! The objects, users and requests are those of the KV-cache benchmark of MLPerf Storage v3.0, to
+//! the byte: they follow from a seed.
+
+#![forbid(unsafe_code)]
+
+pub mod plan;
+pub mod show;

@@ -1,0 +1,173 @@
+//! What the caches of a model take, and what MLPerf's options ask of storage.
+
+use serde::Serialize;
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
+#[cfg(feature = "cli")]
+use stormlp_core::units::{parse_seconds, parse_some_bytes};
+
+use super::content::file_bytes;
+use super::model::Model;
+use super::options::{OPTIONS, Offered};
+
+/// Contexts of requests in tokens: mean and 95th percentile over users drawn uniformly, computed from
+/// 200,000 draws, and the bounds of all users.
+const CONTEXTS: [(&str, u64); 4] =
+    [("mean", 5623), ("P95", 15_043), ("largest", 25_000), ("smallest", 128)];
+
+/// Bytes read for each byte written in published runs of option 1, from the fewest to the most.
+pub const READ_PER_WRITTEN: [f64; 2] = [4.1, 5.0];
+
+/// What to compute.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+pub struct SizeRequest {
+    /// tiny-1b, mistral-7b, llama2-7b, llama3.1-8b, llama3.1-70b-instruct, deepseek-v3, qwen3-32b,
+    /// gpt-oss-120b or gpt-oss-20b
+    #[cfg_attr(feature = "cli", arg(value_name = "MODEL", default_value = "llama3.1-8b"))]
+    pub model: String,
+
+    /// Also the object of this many tokens; repeatable
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 32)))]
+    pub tokens: Vec<u64>,
+
+    /// How many tokens and requests fit in this space
+    #[cfg_attr(feature = "cli", arg(long = "capacity", value_name = "SIZE",
+        value_parser = parse_some_bytes))]
+    pub capacity_bytes: Option<u64>,
+
+    /// What a run writes to storage that moves this much a second, reads and writes together
+    #[cfg_attr(feature = "cli", arg(long = "rate", value_name = "SIZE",
+        value_parser = parse_some_bytes))]
+    pub rate_bytes_per_second: Option<u64>,
+
+    /// Duration of that run
+    #[cfg_attr(feature = "cli", arg(long = "duration", value_name = "TIME", default_value = "300s",
+        value_parser = parse_seconds, requires = "rate_bytes_per_second"))]
+    pub duration_seconds: f64,
+}
+
+/// The file of one request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ObjectSize {
+    /// Which request: `mean`; empty for a number of tokens that was asked for.
+    pub name: &'static str,
+    /// Its tokens.
+    pub tokens: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// What fits in a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Fits {
+    /// The space in bytes.
+    pub capacity_bytes: u64,
+    /// Tokens.
+    pub tokens: u64,
+    /// Objects of the mean request.
+    pub mean_objects: u64,
+}
+
+/// What a run writes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Written {
+    /// What storage moves in bytes per second.
+    pub rate_bytes_per_second: u64,
+    /// How long, in seconds.
+    pub duration_seconds: f64,
+    /// The fewest and the most bytes written, by what published runs read for each byte written.
+    pub bytes: [u64; 2],
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Size {
+    /// The model.
+    pub model: Model,
+    /// Bytes kept for a token by all layers.
+    pub bytes_per_token: u64,
+    /// Bytes kept for a token by one layer.
+    pub bytes_per_token_and_layer: u64,
+    /// Objects of typical requests, and those asked for.
+    pub objects: Vec<ObjectSize>,
+    /// What fits in the given space.
+    pub fits: Option<Fits>,
+    /// What a run writes at the given rate.
+    pub written: Option<Written>,
+    /// What MLPerf's options offer; of all models, since each option has its own.
+    pub options: Vec<Offered>,
+}
+
+/// Computes the answer.
+///
+/// # Errors
+/// If there is no such model.
+pub fn size(request: &SizeRequest) -> Result<Size, String> {
+    let model = Model::named(&request.model)?;
+    let object = |name, tokens| ObjectSize { name, tokens, bytes: file_bytes(&model, tokens) };
+    let typical = CONTEXTS.map(|(name, tokens)| object(name, tokens));
+    let [mean, ..] = &typical;
+    let fits = request.capacity_bytes.map(|capacity_bytes| Fits {
+        capacity_bytes,
+        tokens: capacity_bytes / model.bytes_per_token(),
+        mean_objects: capacity_bytes / mean.bytes,
+    });
+    let written = request.rate_bytes_per_second.map(|rate_bytes_per_second| {
+        let moved = rate_bytes_per_second as f64 * request.duration_seconds;
+        let [fewest, most] = READ_PER_WRITTEN;
+        Written {
+            rate_bytes_per_second,
+            duration_seconds: request.duration_seconds,
+            bytes: [most, fewest].map(|read| (moved / (1.0 + read)) as u64),
+        }
+    });
+    let asked = request.tokens.iter().map(|tokens| object("", *tokens));
+    let objects: Vec<ObjectSize> = typical.iter().cloned().chain(asked).collect();
+    Ok(Size {
+        bytes_per_token: model.bytes_per_token(),
+        bytes_per_token_and_layer: model.bytes_per_token() / model.layers,
+        objects,
+        fits,
+        written,
+        options: OPTIONS.iter().map(Offered::of).collect::<Result<_, _>>()?,
+        model,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(model: &str) -> SizeRequest {
+        SizeRequest {
+            model: model.to_string(),
+            tokens: vec![256],
+            capacity_bytes: Some(1 << 40),
+            rate_bytes_per_second: Some(10 << 30),
+            duration_seconds: 300.0,
+        }
+    }
+
+    #[test]
+    fn the_mean_request_of_8b_takes_703_mib() {
+        let size = size(&request("llama3.1-8b")).unwrap();
+        assert_eq!(size.bytes_per_token_and_layer, 4096);
+        let objects: Vec<(u64, u64)> =
+            size.objects.iter().map(|one| (one.tokens, one.bytes >> 20)).collect();
+        assert_eq!(objects, [(5623, 702), (15_043, 1880), (25_000, 3125), (128, 16), (256, 32)]);
+        let fits = size.fits.unwrap();
+        assert_eq!((fits.tokens, fits.mean_objects), (8_388_608, 1491));
+    }
+
+    #[test]
+    fn a_run_writes_a_fifth_to_a_sixth_of_what_it_moves() {
+        let written = size(&request("tiny-1b")).unwrap().written.unwrap();
+        assert_eq!(written.bytes.map(|bytes| bytes >> 30), [500, 588]);
+    }
+
+    #[test]
+    fn an_unknown_model_is_an_error() {
+        assert!(size(&request("llama4")).is_err());
+    }
+}

@@ -1,0 +1,5 @@
+//! Answers about KV caches as documents.
+
+mod size;
+
+pub use size::size;

@@ -1,0 +1,143 @@
+//! The sizes of a model's caches as a document.
+
+use stormlp_core::units::{ByteSize, GIB, format_duration};
+use stormlp_show::document::{Column, Document, Quantity, Table};
+
+use crate::plan::{Attention, Fits, READ_PER_WRITTEN, SECONDS, SEED, Size, Written};
+
+/// What the caches take, what fits, what a run writes, and what MLPerf's options ask for.
+pub fn size(size: &Size) -> Document {
+    let model = &size.model;
+    let mean = size.objects.first();
+    let of_mean = mean.map_or(String::new(), |mean| {
+        format!("; {} for the mean request of {} tokens", of(mean.bytes), mean.tokens)
+    });
+    let headline = format!(
+        "{}: {} ({} bytes) for each token{of_mean}",
+        model.name,
+        of(size.bytes_per_token),
+        size.bytes_per_token
+    );
+    let mut document = Document::new(headline);
+    let kept = match model.attention {
+        Attention::Heads { heads, dimension } => {
+            format!("key and value of {heads} heads × {dimension}")
+        }
+        Attention::Latent { elements } => format!("one vector of {elements} for all heads"),
+    };
+    let of_layer = size.bytes_per_token_and_layer;
+    let layers = format!("{} × {kept}, float16: {of_layer} bytes a token each", model.layers);
+    document.brief.add("layers", layers);
+    if let Some(Fits { capacity_bytes, tokens, mean_objects }) = size.fits {
+        let space = of(capacity_bytes);
+        let what = format!("{space} holds {tokens} tokens, or {mean_objects} mean requests");
+        document.brief.add("capacity", what);
+    }
+    if let Some(Written { rate_bytes_per_second, duration_seconds, bytes: [from, to] }) =
+        size.written
+    {
+        let [fewest, most] = READ_PER_WRITTEN;
+        document.brief.add(
+            "written",
+            format!(
+                "{} to {} in {} at {}/s, if {fewest} to {most} bytes are read for each written, as \
+                 published runs did",
+                of(from),
+                of(to),
+                format_duration(duration_seconds),
+                of(rate_bytes_per_second)
+            ),
+        );
+    }
+    objects(size, &mut document);
+    options(size, &mut document);
+    document
+}
+
+/// A size with two decimals from a GiB on.
+fn of(bytes: u64) -> String {
+    match bytes {
+        small if small < 1 << 20 => ByteSize(small).to_string(),
+        below if below < GIB => format!("{:.0} MiB", below as f64 / (1u64 << 20) as f64),
+        below if below < GIB << 10 => format!("{:.2} GiB", below as f64 / GIB as f64),
+        large => format!("{:.2} TiB", large as f64 / (GIB << 10) as f64),
+    }
+}
+
+/// The files of typical requests, and of those asked for.
+fn objects(size: &Size, document: &mut Document) {
+    let mut table = Table::new([
+        Column::words("request", 0),
+        Column::numbers("tokens", 0),
+        Column::numbers("size", 0),
+        Column::numbers("bytes", 1),
+    ]);
+    for object in &size.objects {
+        let name = if object.name.is_empty() { "asked for" } else { object.name };
+        let cells = vec![
+            name.into(),
+            object.tokens.to_string().into(),
+            of(object.bytes).into(),
+            object.bytes.to_string().into(),
+        ];
+        table.row(format!("{name} {}", object.tokens), cells);
+    }
+    document.section("Objects, one file each", Some(table));
+}
+
+/// What the users of MLPerf's options ask for.
+fn options(size: &Size, document: &mut Document) {
+    let mut table = Table::new([
+        Column::words("option", 0),
+        Column::numbers("users", 0),
+        Column::numbers("req/s", 0),
+        Column::numbers("write GiB/s", 0),
+        Column::numbers("read GiB/s", 0),
+        Column::numbers("memory", 1),
+    ]);
+    for offered in &size.options {
+        let option = &offered.option;
+        let gib = |bytes: f64| Quantity::neutral(bytes / GIB as f64, "GiB/s").into();
+        let cells = vec![
+            format!("{} {}", option.number, option.name).into(),
+            option.users.to_string().into(),
+            format!("{:.0}", offered.requests_per_second).into(),
+            gib(offered.written_bytes_per_second),
+            gib(offered.read_bytes_per_second),
+            of(offered.original_memory_bytes).into(),
+        ];
+        table.row(option.number.to_string(), cells);
+    }
+    let title = "MLPerf Storage v3.0: what users ask for, and what its client estimates to take";
+    document.section(title, Some(table)).lines = vec![format!(
+        "One client, seed {SEED}, {SECONDS} s; users never wait, so a small part is served."
+    )];
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlp_show::text;
+
+    use super::*;
+    use crate::plan::{SizeRequest, size as computed};
+
+    #[test]
+    fn the_answer_is_last_on_one_screen() {
+        for model in ["llama3.1-70b-instruct", "deepseek-v3"] {
+            let request = SizeRequest {
+                model: model.to_string(),
+                tokens: vec![256],
+                capacity_bytes: Some(8 << 40),
+                rate_bytes_per_second: None,
+                duration_seconds: SECONDS,
+            };
+            let text = text::screen(&size(&computed(&request).unwrap()), 80);
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.ends_with("for the mean request of 5623 tokens"), "{text}");
+            assert!(words.contains("8.00 TiB holds"), "{text}");
+            assert!(words.contains("1 Max Storage Stress 200 483 265 1,119"), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            assert!(text.lines().count() <= 24, "{text}");
+        }
+    }
+}
