@@ -246,7 +246,7 @@ pub struct TrainRequest {
     )]
     pub pages: Pages,
 
-    /// I/O threads of this process [default: one per CPU]
+    /// I/O threads of this process [default: one per CPU, or one per read where reads block]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024),
         help_heading = "Reading"))]
     pub threads: Option<u32>,

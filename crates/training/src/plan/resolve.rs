@@ -181,6 +181,7 @@ impl Resolver<'_> {
             accelerators: own,
             pattern: &reads,
             read_bytes: data.read_bytes(&reads),
+            as_official: profile != Profile::Native,
         };
         let transport = transport::decide(request, path, &reader, self.host, &mut self.problems);
         self.check_direct(path);

@@ -100,6 +100,12 @@ impl TrainPlan {
         self.transport.path == PathKind::Null
     }
 
+    /// Whether compute that this host ends late counts as compute: v2.0 and later count what a sleep
+    /// took.
+    pub fn late_compute_counts(&self) -> bool {
+        matches!(self.profile, Profile::V2 | Profile::V3)
+    }
+
     /// The accelerators of process `rank`; numbering is contiguous, process by process.
     pub fn accelerators_of(&self, rank: u32) -> Range<u32> {
         let Some(own) = self.hosts.get(rank as usize) else {

@@ -6,7 +6,7 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::path::{EngineKind, PathKind, buffers_needed};
 use stormlp_core::transport;
-use stormlp_core::transport::{Asked, Transport};
+use stormlp_core::transport::{Asked, EngineChoice, Transport};
 
 /// A buffer that stays in a core's cache makes page cache reads a third cheaper. This is also the
 /// kernel's readahead size.
@@ -30,8 +30,9 @@ const DIRECT_CALL_BYTES: u64 = DIRECT_WINDOW as u64 * DIRECT_CHUNK_BYTES;
 const LARGEST_CALL_BYTES: u64 = 16 << 20;
 /// Total buffer memory of a run: with everything else, 512 accelerators fit in 256 MiB.
 const POOL_BYTES: u64 = 224 << 20;
-/// Blocking reads through the page cache need one thread each, up to this many.
-const BLOCKING_THREADS: usize = 64;
+/// Blocking reads through the page cache need one thread each, up to this many: with their buffers,
+/// twice for an accelerator's memory, they fill the pool.
+pub(super) const BLOCKING_THREADS: usize = 448;
 /// Open files of a thread besides its reads and streams.
 const OTHER_FILES: usize = 8;
 
@@ -43,12 +44,22 @@ pub(super) struct Reader<'a> {
     pub(super) pattern: &'a ReadPattern,
     /// Mean bytes per unit that the pattern reads.
     pub(super) read_bytes: f64,
+    /// Whether the page cache is read as the official client's readers do.
+    pub(super) as_official: bool,
 }
 
 impl Reader<'_> {
     /// Maximum reads in flight.
     fn reads(&self) -> usize {
         (self.loader.concurrent_reads() * self.accelerators as usize).max(1)
+    }
+
+    /// Whether a blocking call makes each read on `path`, unless another engine is named. The readers
+    /// of the editions block, and for a read that misses the page cache the kernel then queues two
+    /// windows of read-ahead before the reader sleeps. A ring queues one, so that the device gets more
+    /// and smaller requests for the same reads.
+    fn wants_blocking(&self, path: PathKind) -> bool {
+        self.as_official && path.uses_page_cache() && self.reads() <= BLOCKING_THREADS
     }
 
     /// Bytes of nearly every read: file sizes vary, and twice their mean covers nearly all.
@@ -110,7 +121,10 @@ pub(super) fn decide(
         require_gds: request.require_gds,
         threading: &request.threading,
     };
-    let bare = transport::decide(asked, host, problems);
+    let mut bare = transport::decide(asked, host, problems);
+    if reader.wants_blocking(path) && asked.engine == EngineChoice::Auto {
+        bare.engine = EngineKind::Psync;
+    }
     let cpus = bare.placement.cpu_count(host);
     let threads = request.threads.map(|threads| threads.max(1) as usize);
     let chunk_bytes = reader.chunk_bytes(path, bare.engine, threads);
@@ -207,7 +221,7 @@ mod tests {
     use super::*;
     use stormlp_core::facts::{Availability, CuFileLimits, PathSupport};
     use stormlp_core::note::Cause;
-    use stormlp_core::transport::{DeviceId, EngineChoice};
+    use stormlp_core::transport::DeviceId;
 
     fn loader(read_threads: u32) -> LoaderPlan {
         LoaderPlan::Workers {
@@ -220,7 +234,7 @@ mod tests {
     }
 
     fn reader<'a>(loader: &'a LoaderPlan, pattern: &'a ReadPattern) -> Reader<'a> {
-        Reader { loader, accelerators: 128, pattern, read_bytes: 146_600_628.0 }
+        Reader { loader, accelerators: 128, pattern, read_bytes: 146_600_628.0, as_official: false }
     }
 
     fn decided(request: &TrainRequest, path: PathKind, host: &HostFacts) -> (Transport, Problems) {
@@ -260,6 +274,28 @@ mod tests {
             let bytes = (got.threads * (host + accelerator)) as u64 * got.chunk_bytes;
             assert!(bytes <= POOL_BYTES, "{path}: {bytes}");
         }
+    }
+
+    #[test]
+    fn official_readers_block_in_the_page_cache_alone() {
+        let (loader, request) = (loader(4), TrainRequest::default());
+        let engine = |path, accelerators, as_official, engine| {
+            let request = TrainRequest { engine, ..request.clone() };
+            let reader =
+                Reader { accelerators, as_official, ..reader(&loader, &ReadPattern::NumpyLoad) };
+            let host = HostFacts::fixture();
+            let got = decide(&request, path, &reader, &host, &mut Problems::default());
+            (got.engine, got.threads)
+        };
+        use EngineKind::{Psync, Uring};
+        let auto = EngineChoice::Auto;
+        assert_eq!(engine(PathKind::Buffered, 8, true, auto), (Psync, 32));
+        assert_eq!(engine(PathKind::PageCache, 8, true, auto), (Psync, 32));
+        assert_eq!(engine(PathKind::Buffered, 8, false, auto), (Uring, 2));
+        assert_eq!(engine(PathKind::Cpu, 8, true, auto), (Uring, 2));
+        assert_eq!(engine(PathKind::Buffered, 8, true, EngineChoice::Uring), (Uring, 2));
+        // Thousands of threads would cost more than the ring.
+        assert_eq!(engine(PathKind::Buffered, 128, true, auto), (Uring, 2));
     }
 
     #[test]

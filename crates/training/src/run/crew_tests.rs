@@ -91,6 +91,7 @@ fn phase(accelerators: usize, steps: u64) -> PhaseSpec {
         checkpoint_steps: None,
         writes_checkpoints: false,
         compute: Pace::Constant(200_000),
+        late_counts: false,
         preprocess: Pace::Constant(0),
         client: ClientWork::default(),
         shares: vec![share; accelerators],

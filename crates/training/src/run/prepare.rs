@@ -142,6 +142,7 @@ pub fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
         checkpoint_steps: checkpoint.and_then(|checkpoint| checkpoint.steps_between),
         writes_checkpoints: true,
         compute: pace(plan.compute, seed, epoch),
+        late_counts: plan.late_compute_counts(),
         preprocess: pace(plan.preprocess, seed ^ 0x5eed, epoch),
         client: client_work(plan),
         shares,

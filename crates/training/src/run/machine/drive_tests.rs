@@ -43,6 +43,7 @@ pub(super) fn phase(accelerators: usize, steps: u64, compute: Nanos) -> PhaseSpe
         checkpoint_steps: None,
         writes_checkpoints: true,
         compute: Pace::Constant(compute),
+        late_counts: false,
         preprocess: Pace::Constant(0),
         client: ClientWork::default(),
         shares: vec![Share { batches: steps, ..Share::default() }; accelerators],

@@ -35,6 +35,22 @@ fn compute_ends_at_its_deadline_however_late_it_is_seen() {
 }
 
 #[test]
+fn a_late_end_is_compute_where_a_sleep_is_measured() {
+    let mut machine = Machine::new(vec![workers(1, 4, 1)], false);
+    let spec = PhaseSpec { late_counts: true, ..phase(1, 2, 10 * MS) };
+    assert!(machine.begin(spec, 0));
+    read(&mut machine, MS);
+    read(&mut machine, 2 * MS);
+    machine.on_deadline(14 * MS, || 14 * MS);
+    machine.on_deadline(25 * MS, || 25 * MS);
+    assert_eq!(machine.halt(), Some(Halt::PhaseOver));
+    let block = machine.blocks()[0][0];
+    // 3 ms late, then 1 ms.
+    assert_eq!((block.end_ns, block.compute_ns, block.fetch_ns), (25 * MS, 24 * MS, MS));
+    assert_eq!(machine.histograms().overshoot.summary().map(|late| late.max), Some(3_000.0));
+}
+
+#[test]
 fn data_that_came_after_the_deadline_was_waited_for() {
     let mut machine = begun(1, 2);
     read(&mut machine, MS);

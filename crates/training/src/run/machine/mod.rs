@@ -8,7 +8,8 @@
 //! Accelerators follow their deadlines, not the time at which this host handles them: compute ends
 //! at its deadline, and the next activity begins there, or when the data it waited for arrived. A
 //! late host issues the next reads that much later, which costs utilisation; it never makes compute
-//! appear longer. The lateness is recorded.
+//! appear longer. The lateness is recorded. A phase may ask for the contrary
+//! ([`PhaseSpec::late_counts`]): then compute ends when it is handled, as a sleep does.
 //!
 //! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch, computes
 //! until an absolute deadline and waits at a barrier for all others; meanwhile its loader keeps
@@ -301,10 +302,12 @@ impl Machine {
     pub fn on_deadline(&mut self, mut now: Nanos, mut clock: impl FnMut() -> Nanos) -> u64 {
         let mut ended = 0u64;
         while let Some((deadline, wake)) = self.deadlines.pop_due(now) {
+            let mut ended_at = deadline;
             match wake {
                 Wake::Compute(index) => {
                     self.histograms.overshoot.record_ns(now - deadline);
-                    self.end_compute(index, deadline);
+                    ended_at = if self.spec.late_counts { now } else { deadline };
+                    self.end_compute(index, ended_at);
                 }
                 Wake::Preprocessed(slot) => {
                     self.unused.push(slot);
@@ -315,7 +318,7 @@ impl Machine {
                 }
                 Wake::Barrier => self.open_barrier(deadline),
             }
-            self.settle(deadline);
+            self.settle(ended_at);
             ended += 1;
             if ended.is_multiple_of(ENDED_BETWEEN_LOOKS) {
                 now = clock().max(now);

@@ -51,6 +51,9 @@ pub struct PhaseSpec {
     pub writes_checkpoints: bool,
     /// Compute time per step.
     pub compute: Pace,
+    /// Whether compute that this host ends late took that much longer, as a client's sleep does,
+    /// instead of ending at its deadline.
+    pub late_counts: bool,
     /// Preprocessing time per sample in the reading worker.
     pub preprocess: Pace,
     /// The client's work on samples and steps.
@@ -72,6 +75,7 @@ impl PhaseSpec {
             checkpoint_steps: None,
             writes_checkpoints: false,
             compute: Pace::Constant(0),
+            late_counts: false,
             preprocess: Pace::Constant(0),
             client: ClientWork::default(),
             shares: Vec::new(),
