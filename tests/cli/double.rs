@@ -430,3 +430,53 @@ fn a_write_without_its_route_names_none() {
     let summary = evidence["summary"].as_str().unwrap();
     assert!(summary.ends_with("no transfer succeeded"), "{summary}");
 }
+
+/// What `command` leaves in cuFile's log where there are two GPUs.
+fn opened_with_two(mut command: Command, folder: &Path) -> Option<String> {
+    with_double(&mut command, "")?;
+    command.env("DOUBLE_GPUS", "2").assert().success();
+    Some(left(folder).1)
+}
+
+#[test]
+fn only_gpus_in_use_are_visible_to_cufile() {
+    let words = "--path gds --threads 2 --io-size 8K --file-size 64K --passes 1 --memory";
+    for (devices, memory, log) in [
+        ("cuda:1", "device", "driver open, GPUs: 1\n"),
+        ("cuda:0,cuda:1", "device", "driver open, GPUs: 2\n"),
+        ("cuda:0,cuda:1", "host", "driver open, GPUs: 2\n"),
+    ] {
+        let folder = gds::folder();
+        let command = gds::gds(folder.path(), &format!("{words} {memory} --device {devices}"));
+        let Some(said) = opened_with_two(command, folder.path()) else {
+            return;
+        };
+        assert_eq!(said, log, "{devices} {memory}");
+        let report = gds::read_json(&gds::saved(folder.path()));
+        let named: Vec<&str> = devices.split(',').collect();
+        assert_eq!(report["plan"]["devices"], serde_json::json!(named), "{devices} {memory}");
+    }
+    let folder = train::folder();
+    let command = train_by_gds(folder.path(), "");
+    let log = opened_with_two(command, folder.path());
+    assert_eq!(log.as_deref(), Some("driver open, GPUs: 1\n"), "train");
+}
+
+#[test]
+fn devices_that_are_double_absent_or_hidden_are_refused_by_name() {
+    for (devices, visible, words) in [
+        ("cuda:1,cuda:0,cuda:1", "0,1", "--device names cuda:1 more than once"),
+        ("cuda:0,cuda:2", "0,1", "there is no cuda:2: CUDA shows 2 devices"),
+        ("cuda:1", "1", "there is no cuda:1: CUDA shows 1 device on this machine, and"),
+        ("cuda:1", "1", "CUDA_VISIBLE_DEVICES=1 hides any others"),
+    ] {
+        let folder = gds::folder();
+        let mut command = gds::gds(folder.path(), &format!("--path gds --device {devices}"));
+        let Some(()) = with_double(&mut command, "") else {
+            return;
+        };
+        command.env("DOUBLE_GPUS", "2").env("CUDA_VISIBLE_DEVICES", visible);
+        let said = stderr(command.assert().failure());
+        assert!(said.contains(words), "{devices} {visible}: {said}");
+    }
+}

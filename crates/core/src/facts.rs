@@ -355,6 +355,9 @@ pub struct HostFacts {
     /// queried.
     #[serde(default)]
     pub cuda_problem: Option<String>,
+    /// `CUDA_VISIBLE_DEVICES`, which hides GPUs from CUDA, if it is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda_visible_devices: Option<String>,
     /// The NUMA nodes with the CPUs this process may use; empty if the kernel reports none.
     #[serde(default)]
     pub numa_nodes: Vec<HostNode>,
@@ -393,6 +396,7 @@ impl HostFacts {
             cufile_statistics: None,
             hidden_gpus: None,
             cuda_problem: None,
+            cuda_visible_devices: None,
             numa_nodes: Vec::new(),
             paths: Vec::new(),
             storage: Vec::new(),

@@ -245,6 +245,22 @@ impl MemoryKind {
     }
 }
 
+/// The maker of a GPU, whose libraries transfers to it use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GpuVendor {
+    /// NVIDIA: CUDA and cuFile.
+    Nvidia,
+}
+
+impl GpuVendor {
+    /// What stands before the number in the name of a device.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Nvidia => "cuda",
+        }
+    }
+}
+
 /// The location of the accelerator memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -252,16 +268,26 @@ impl MemoryKind {
 pub enum DeviceId {
     /// Host memory emulates an accelerator.
     Host,
-    /// The CUDA device with this index.
-    Cuda(u32),
+    /// A GPU, by the number that its vendor's library gives it.
+    Gpu {
+        /// Its maker.
+        vendor: GpuVendor,
+        /// Its number.
+        index: u32,
+    },
 }
 
 impl DeviceId {
-    /// The CUDA device index; `None` for host memory.
-    pub fn cuda_index(self) -> Option<u32> {
+    /// The GPU of NVIDIA's with this CUDA index.
+    pub const fn nvidia(index: u32) -> Self {
+        Self::Gpu { vendor: GpuVendor::Nvidia, index }
+    }
+
+    /// The number of the GPU; `None` for host memory.
+    pub fn gpu_index(self) -> Option<u32> {
         match self {
             Self::Host => None,
-            Self::Cuda(index) => Some(index),
+            Self::Gpu { index, .. } => Some(index),
         }
     }
 }
@@ -270,7 +296,7 @@ impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host => f.pad("host"),
-            Self::Cuda(index) => f.pad(&format!("cuda:{index}")),
+            Self::Gpu { vendor, index } => f.pad(&format!("{}:{index}", vendor.prefix())),
         }
     }
 }
@@ -299,7 +325,7 @@ impl FromStr for DeviceId {
         text.strip_prefix("cuda:")
             .unwrap_or(text)
             .parse()
-            .map(Self::Cuda)
+            .map(Self::nvidia)
             .map_err(|_| format!("`{text}` is not a device: use host or cuda:0"))
     }
 }

@@ -64,7 +64,7 @@ struct Near {
 
 /// The GPU, if its node is known.
 fn gpu(device: Option<DeviceId>, host: &HostFacts) -> Option<Near> {
-    let index = device?.cuda_index()?;
+    let index = device?.gpu_index()?;
     let facts = host.accelerators.iter().find(|gpu| gpu.index == index)?;
     let what = format!("cuda:{index}");
     facts.numa_node.map(|node| Near { node, what })
@@ -314,7 +314,7 @@ mod tests {
         (placement, warnings, problems)
     }
 
-    const CUDA: Option<DeviceId> = Some(DeviceId::Cuda(0));
+    const CUDA: Option<DeviceId> = Some(DeviceId::nvidia(0));
 
     #[test]
     fn cpu_lists_have_the_kernels_format() {

@@ -71,7 +71,7 @@ impl Transport {
             engine_asked,
             device,
             memory: match device {
-                Some(DeviceId::Cuda(_)) => MemoryKind::Device,
+                Some(DeviceId::Gpu { .. }) => MemoryKind::Device,
                 Some(DeviceId::Host) | None => MemoryKind::Host,
             },
             emulated: device == Some(DeviceId::Host),
@@ -91,7 +91,7 @@ impl Transport {
     /// Host memory used by all buffers, including those that emulate an accelerator's memory.
     pub fn buffer_bytes(&self) -> u64 {
         let (host, accelerator) = buffers_needed(self.path, self.queue_depth);
-        let on_device = matches!(self.device, Some(DeviceId::Cuda(_)));
+        let on_device = matches!(self.device, Some(DeviceId::Gpu { .. }));
         let buffers = host + if on_device { 0 } else { accelerator };
         (self.threads as u64).saturating_mul(buffers as u64 * self.chunk_bytes)
     }
@@ -280,12 +280,12 @@ pub fn first_device(host: &HostFacts, problems: &mut Problems) -> DeviceId {
              purpose",
         );
     }
-    (host.accelerators.first()).map_or(DeviceId::Host, |gpu| DeviceId::Cuda(gpu.index))
+    (host.accelerators.first()).map_or(DeviceId::Host, |gpu| DeviceId::nvidia(gpu.index))
 }
 
 /// Reports a problem if `device` does not exist on `host`.
 pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems) {
-    if let DeviceId::Cuda(index) = device
+    if let Some(index) = device.gpu_index()
         && host.accelerators.iter().all(|gpu| gpu.index != index)
     {
         let there = counted(host.accelerators.len() as u64, "device");
@@ -293,9 +293,12 @@ pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems)
         let why = host.hidden_gpus.as_ref().map_or_else(
             || {
                 let shows = format!("CUDA shows {there} on this machine");
-                match &host.cuda_problem {
-                    Some(problem) => format!("{shows}: {problem}"),
-                    None => shows,
+                match (&host.cuda_problem, &host.cuda_visible_devices) {
+                    (Some(problem), _) => format!("{shows}: {problem}"),
+                    (None, Some(visible)) => {
+                        format!("{shows}, and CUDA_VISIBLE_DEVICES={visible} hides any others")
+                    }
+                    (None, None) => shows,
                 }
             },
             HiddenGpus::words,
@@ -304,6 +307,20 @@ pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems)
             format!("there is no {device}: {why}"),
             "`stormlp doctor` lists them; --device host measures with emulated memory",
         );
+    }
+}
+
+/// Reports devices that are named more than once.
+pub fn check_doubles(devices: &[DeviceId], problems: &mut Problems) {
+    let mut doubles: Vec<DeviceId> = Vec::new();
+    for (at, device) in devices.iter().enumerate() {
+        if devices[..at].contains(device) && !doubles.contains(device) {
+            doubles.push(*device);
+            problems.plan(
+                format!("--device names {device} more than once"),
+                "name each device once: --threads are dealt over them in turn",
+            );
+        }
     }
 }
 
@@ -468,11 +485,22 @@ mod tests {
 
     #[test]
     fn devices_are_text_in_reports() {
-        for (text, device) in [("host", DeviceId::Host), ("cuda:1", DeviceId::Cuda(1))] {
+        for (text, device) in [("host", DeviceId::Host), ("cuda:1", DeviceId::nvidia(1))] {
             assert_eq!(text.parse::<DeviceId>().unwrap(), device);
             assert_eq!(serde_json::to_string(&device).unwrap(), format!("{text:?}"));
         }
         assert!("gpu".parse::<DeviceId>().is_err());
+    }
+
+    #[test]
+    fn a_device_that_is_named_twice_is_refused_once_by_name() {
+        let [first, second] = [0, 1].map(DeviceId::nvidia);
+        let mut problems = Problems::default();
+        check_doubles(&[first, second], &mut problems);
+        assert!(problems.is_empty(), "{problems}");
+        check_doubles(&[first, second, second, second], &mut problems);
+        assert_eq!((problems.len(), problems.cause()), (1, Cause::Plan));
+        assert!(problems.to_string().contains("cuda:1 more than once"), "{problems}");
     }
 
     #[test]
@@ -492,19 +520,26 @@ mod tests {
         let told = problems.to_string();
         assert!(told.contains("0000:3b:00.0") && told.contains("within 60 s"), "{told}");
         assert!(problems.remedy().contains("--device host"));
-        let named = decided(Some(DeviceId::Cuda(0)), PathKind::CpuGpu).to_string();
+        let named = decided(Some(DeviceId::nvidia(0)), PathKind::CpuGpu).to_string();
         assert!(named.contains("no cuda:0") && named.contains("within 60 s"), "{named}");
         assert!(decided(Some(DeviceId::Host), PathKind::CpuGpu).is_empty());
         assert!(decided(None, PathKind::Buffered).is_empty());
         host.hidden_gpus = None;
         host.cuda_problem = Some("802 SYSTEM_NOT_READY".to_string());
-        let mut problems = Problems::default();
-        check_device(DeviceId::Cuda(0), &host, &mut problems);
-        let told = problems.to_string();
+        let missing = |host: &HostFacts| {
+            let mut problems = Problems::default();
+            check_device(DeviceId::nvidia(1), host, &mut problems);
+            problems.to_string()
+        };
+        let told = missing(&host);
         assert!(
             told.contains("CUDA shows 0 devices") && told.contains("802 SYSTEM_NOT_READY"),
             "{told}"
         );
+        host.cuda_problem = None;
+        host.cuda_visible_devices = Some("3".to_string());
+        let told = missing(&host);
+        assert!(told.contains("no cuda:1") && told.contains("CUDA_VISIBLE_DEVICES=3"), "{told}");
     }
 
     #[test]

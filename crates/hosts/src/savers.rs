@@ -7,9 +7,11 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::{PartOf, Report, ReportKind};
-use stormlp_transfer::cufile;
+use stormlp_core::transport::DeviceId;
+use stormlp_transfer::{cuda, cufile};
 
 use crate::party::Party;
 use crate::saver::Saver;
@@ -116,11 +118,18 @@ impl Savers {
         own.parent()?.parent()
     }
 
-    /// Sets the environment variables that cuFile reads when it is opened: its log goes next to the
-    /// report, and a fallback is disabled if it is an error. Then has cuFile's calls watched: one
+    /// Sets the environment variables that cuFile and CUDA read when they are opened: cuFile's log
+    /// goes next to the report, a fallback is disabled if it is an error, and of the GPUs of `host`
+    /// only `devices` are visible. Then has cuFile's calls watched: one
     /// that hangs ends the run. Must be called before the first thread starts. An error is ignored:
     /// the log then goes where the user chose, or to the current directory.
-    pub fn prepare_cufile(&self, require_gds: bool) {
+    pub fn prepare_cufile(
+        &self,
+        require_gds: bool,
+        devices: impl IntoIterator<Item = DeviceId>,
+        host: &HostFacts,
+    ) {
+        cuda::show_only(devices.into_iter().filter_map(DeviceId::gpu_index), host);
         // cuFile's log is per process, next to the part of that process.
         let Some(saver) = self.each().last() else {
             return;

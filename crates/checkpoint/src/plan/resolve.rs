@@ -354,7 +354,7 @@ fn assemble(
     let content = ContentFacts {
         seed: request.seed.unwrap_or(0),
         source_bytes: save.chunk_bytes,
-        stamped: !matches!(save.device, Some(DeviceId::Cuda(_))) || request.verify,
+        stamped: !matches!(save.device, Some(DeviceId::Gpu { .. })) || request.verify,
         container: container(request, facts),
     };
     let folders = request.folders.len().max(1);

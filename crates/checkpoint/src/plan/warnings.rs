@@ -78,7 +78,8 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
             "deduplicating storage may appear faster than it is; --verify stamps it",
         ));
     }
-    if plan.request.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Cuda(_))) {
+    if plan.request.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Gpu { .. }))
+    {
         warnings.push(Warning::new(
             WarningKind::HarnessBound,
             "saves include stamping content and copying it to device memory, which --verify \

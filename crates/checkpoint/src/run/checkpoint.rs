@@ -77,7 +77,7 @@ pub fn run_in_company(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
-    let index = plan.device().and_then(DeviceId::cuda_index);
+    let index = plan.device().and_then(DeviceId::gpu_index);
     // Threads started later inherit this binding, and so do their buffers.
     thread::bind(plan.save.placement.cpus.as_ref())?;
     let accelerator = accelerator::open(index, plan.save.wait)?;
@@ -102,7 +102,7 @@ pub(super) fn run_over(
     };
     let folders: Vec<_> = plan.request.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
-    let gpu = plan.save.device.and_then(DeviceId::cuda_index);
+    let gpu = plan.save.device.and_then(DeviceId::gpu_index);
     let instruments = Instruments::around(folders, gpu, plan.request.telemetry);
     let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
     let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;

@@ -21,7 +21,7 @@ impl Machine {
         build(self, &mut found);
         storage(self, &mut found);
         let gpu = self.host.accelerators.first();
-        let gpu = gpu.map(|gpu| DeviceId::Cuda(gpu.index));
+        let gpu = gpu.map(|gpu| DeviceId::nvidia(gpu.index));
         found.extend(placement::warnings(&Placement::default(), gpu, &self.host));
         host(self, &mut found);
         if let Some(hidden) = &self.host.hidden_gpus {

@@ -76,7 +76,7 @@ fn memory(
     gpu: &AcceleratorFacts,
     cufile: Option<&CuFileLimits>,
 ) -> Option<Availability> {
-    let on_it = devices.iter().filter(|device| **device == DeviceId::Cuda(gpu.index)).count();
+    let on_it = devices.iter().filter(|device| **device == DeviceId::nvidia(gpu.index)).count();
     if on_it == 0 || transport.memory != MemoryKind::Device {
         return None;
     }
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    const GPU: DeviceId = DeviceId::Cuda(0);
+    const GPU: DeviceId = DeviceId::nvidia(0);
 
     fn transport(path: PathKind, queue_depth: usize, chunk_bytes: u64) -> Transport {
         Transport {

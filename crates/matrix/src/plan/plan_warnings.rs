@@ -244,7 +244,7 @@ mod tests {
     /// A cell with four threads and eight transfers of 1 MiB each in flight.
     fn cell(path: PathKind) -> CellPlan {
         let mut cell = CellPlan::fixture(path);
-        cell.transport.device = Some(DeviceId::Cuda(0));
+        cell.transport.device = Some(DeviceId::nvidia(0));
         (cell.transport.threads, cell.transport.queue_depth) = (4, 8);
         cell
     }

@@ -97,6 +97,7 @@ fn layout_seconds(bytes: u64) -> f64 {
 fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> Vec<DeviceId> {
     let of_jobs = request.jobs.iter().filter_map(|job| job.device);
     let mut devices: Vec<DeviceId> = request.devices.clone();
+    transport::check_doubles(&devices, problems);
     let jobs_have_all = request.jobs.iter().all(|job| job.device.is_some());
     if devices.is_empty() && !jobs_have_all {
         devices.push(transport::first_device(facts, problems));

@@ -122,7 +122,7 @@ impl Bench<'_> {
         region: &mut Region,
     ) -> Result<WorkerSupplies<'w>, TransferError> {
         let wait = cell.transport.wait;
-        let accelerator = accelerator::open(worker.device.cuda_index(), wait)?;
+        let accelerator = accelerator::open(worker.device.gpu_index(), wait)?;
         accelerator.bind_thread()?;
         let buffers = PathBuffers::allocate(
             cell.transport.path,

@@ -120,7 +120,7 @@ pub fn run_in_company(
     let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings)?;
     let mut regions = Regions::of_plan(&plan)?;
-    let gpus = plan.devices.iter().filter_map(|device| device.cuda_index());
+    let gpus = plan.devices.iter().filter_map(|device| device.gpu_index());
     let instruments = Instruments::around(places(&plan), gpus, plan.request.telemetry);
     let mut matrix = Matrix {
         bench: Bench {

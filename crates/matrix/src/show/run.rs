@@ -292,8 +292,8 @@ pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     let host = host_memory(plan).and_then(MemoryKind::host_words);
     let words = |device: &DeviceId| match (device, host) {
         (DeviceId::Host, _) => "host memory (emulated)".to_string(),
-        (DeviceId::Cuda(_), Some(host)) => format!("{host} for {device}"),
-        (DeviceId::Cuda(_), None) => device.to_string(),
+        (DeviceId::Gpu { .. }, Some(host)) => format!("{host} for {device}"),
+        (DeviceId::Gpu { .. }, None) => device.to_string(),
     };
     let devices: Vec<String> = plan.devices.iter().map(words).collect();
     format!("{} {}", ends(plan), devices.join(", "))

@@ -168,7 +168,7 @@ impl OwnOptions {
 /// Whether the line needs a GPU, or a GPU library, that this machine lacks.
 fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
     let is_missing = |device: DeviceId| {
-        let index = device.cuda_index();
+        let index = device.gpu_index();
         index.is_some_and(|index| facts.accelerators.iter().all(|gpu| gpu.index != index))
     };
     let mut devices = request.jobs.iter().filter_map(|job| job.device);

@@ -414,7 +414,7 @@ mod tests {
         }];
         let request = TrainRequest {
             engine: EngineChoice::Uring,
-            device: Some(DeviceId::Cuda(9)),
+            device: Some(DeviceId::nvidia(9)),
             ..TrainRequest::default()
         };
         let (_, problems) = decided(&request, PathKind::Gds, &host);

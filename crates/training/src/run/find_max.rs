@@ -119,7 +119,8 @@ impl AcceleratorFinder<'_> {
             savers.begin(&begun, |of| copy_of(&begun, of))?;
         }
         if self.first.transport.path.needs_cufile() {
-            savers.prepare_cufile(self.request.require_gds);
+            let device = self.first.transport.device;
+            savers.prepare_cufile(self.request.require_gds, device, &self.facts);
         }
         if self.find.tried.is_empty() {
             let outlook = FindMax::outlook(&self.first, self.find.confirm_runs);

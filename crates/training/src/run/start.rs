@@ -98,7 +98,7 @@ impl Asked {
 /// The facts needed by a run; GPU libraries are probed only for paths that use them.
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
-        || matches!(request.device, Some(DeviceId::Cuda(_)));
+        || matches!(request.device, Some(DeviceId::Gpu { .. }));
     let folder = request.data_dir.as_ref().map(Location::folder);
     // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
     // current folder.

@@ -144,7 +144,7 @@ type HeldDevices = (Arc<dyn Accelerator>, Option<Arc<Driver>>);
 
 /// Resources held for the duration of the runs of `plan`.
 fn devices(plan: &TrainPlan) -> Result<HeldDevices, TrainError> {
-    let device = plan.transport.device.and_then(DeviceId::cuda_index);
+    let device = plan.transport.device.and_then(DeviceId::gpu_index);
     // Threads started later, and their buffers, inherit this thread's placement.
     thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;
     let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;

@@ -9,6 +9,7 @@ use stormlp_core::transport::WaitMode;
 use super::calls::{absent, bind, failed, forget_current, present};
 use super::copies::CudaCopies;
 use super::memory::{DeviceMemory, PinnedMemory, VirtualMemory};
+use super::ordinal;
 use super::pins::Pins;
 use super::stream::Stream;
 use crate::accelerator::device::{Accelerator, CopyQueue};
@@ -51,7 +52,8 @@ impl CudaDevice {
             return Err(absent());
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = open.iter_mut().find(|device| device.context.ordinal() == index as usize);
+        let number = ordinal(index) as usize;
+        let known = open.iter_mut().find(|device| device.context.ordinal() == number);
         if let Some(device) = known {
             if device.wait != wait {
                 set_wait(index, wait).map_err(failed("cuDevicePrimaryCtxSetFlags"))?;
@@ -60,12 +62,13 @@ impl CudaDevice {
             return Ok(device.clone());
         }
         // Before the context is created: drivers before CUDA 11 refuse it afterwards.
-        let context = set_wait(index, wait)
-            .and_then(|()| CudaContext::new(index as usize))
-            .map_err(|error| TransferError::Unavailable {
-                what: format!("device cuda:{index}"),
-                reason: failed("opening it")(error).to_string(),
-                remedy: "`stormlp doctor` lists the devices".to_string(),
+        let context =
+            set_wait(index, wait).and_then(|()| CudaContext::new(number)).map_err(|error| {
+                TransferError::Unavailable {
+                    what: format!("device cuda:{index}"),
+                    reason: failed("opening it")(error).to_string(),
+                    remedy: "`stormlp doctor` lists the devices".to_string(),
+                }
             })?;
         // Creating it has made it current here.
         forget_current();
@@ -86,7 +89,7 @@ impl CudaDevice {
 /// Makes the device's primary context wait for its streams as `wait` says.
 fn set_wait(index: u32, wait: WaitMode) -> Result<(), DriverError> {
     result::init()?;
-    let device = result::device::get(index.cast_signed())?;
+    let device = result::device::get(ordinal(index))?;
     let flags = match wait {
         WaitMode::Spin => sys::CUctx_flags::CU_CTX_SCHED_SPIN,
         WaitMode::Block => sys::CUctx_flags::CU_CTX_SCHED_BLOCKING_SYNC,

@@ -7,6 +7,7 @@ use cudarc::driver::{result, sys};
 use stormlp_core::facts::{AcceleratorFacts, GpuPart};
 
 use super::calls::{absent, failed, present};
+use super::ordinal;
 use crate::error::TransferError;
 
 /// The CUDA version that the driver supports, `12.8`.
@@ -67,13 +68,13 @@ pub(crate) fn pci_address_of(index: u32) -> Option<String> {
     if !present() || result::init().is_err() {
         return None;
     }
-    pci_address(result::device::get(i32::try_from(index).ok()?).ok()?)
+    pci_address(result::device::get(ordinal(index)).ok()?)
 }
 
 /// Whether the device with the number `index` is a MIG slice.
 pub(crate) fn is_slice(index: u32) -> bool {
-    let device = i32::try_from(index).ok().filter(|_| present() && result::init().is_ok());
-    let device = device.and_then(|index| result::device::get(index).ok());
+    let works = present() && result::init().is_ok();
+    let device = works.then(|| result::device::get(ordinal(index)).ok()).flatten();
     device
         .and_then(|device| result::device::get_name(device).ok())
         .is_some_and(|name| name.contains(SLICE))

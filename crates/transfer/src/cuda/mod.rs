@@ -12,7 +12,9 @@ mod memory;
 pub(crate) mod pins;
 pub(crate) mod stream;
 
-use stormlp_core::facts::DEFAULT_CUDA_CONNECTIONS;
+use std::sync::OnceLock;
+
+use stormlp_core::facts::{DEFAULT_CUDA_CONNECTIONS, HostFacts};
 
 use crate::environment;
 
@@ -33,10 +35,64 @@ pub fn number_devices_by_bus() {
     }
 }
 
+/// The devices that CUDA still sees after [`show_only`], by their numbers before.
+static SHOWN: OnceLock<Vec<u32>> = OnceLock::new();
+
+/// Hides the GPUs of `host` other than `used` from CUDA in this process: cuFile's driver opens a
+/// context on each that it sees, which takes memory and time, and fails on one that another process
+/// has for itself. Devices keep their numbers in stormlp. Call this like [`number_devices_by_bus`];
+/// with more threads, or with MIG slices, which have no such numbers, all stay visible.
+pub fn show_only(used: impl IntoIterator<Item = u32>, host: &HostFacts) {
+    const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+    let mut used: Vec<u32> = used.into_iter().collect();
+    used.sort_unstable();
+    used.dedup();
+    let gpus = &host.accelerators;
+    if used.is_empty() || used.len() >= gpus.len() || gpus.iter().any(|gpu| gpu.part.is_some()) {
+        return;
+    }
+    let before = std::env::var(VISIBLE).ok();
+    if let Some(list) = narrowed(before.as_deref(), &used)
+        && environment::set(VISIBLE, list)
+    {
+        // Set once: a process runs one command.
+        let _ = SHOWN.set(used);
+    }
+}
+
+/// The entries of a list of visible devices that CUDA numbers `used`; without a list, their numbers.
+fn narrowed(list: Option<&str>, used: &[u32]) -> Option<String> {
+    let entries: Option<Vec<&str>> = list.map(|list| list.split(',').map(str::trim).collect());
+    let entry = |index: &u32| match &entries {
+        Some(entries) => entries.get(*index as usize).map(|entry| (*entry).to_string()),
+        None => Some(index.to_string()),
+    };
+    let chosen: Option<Vec<String>> = used.iter().map(entry).collect();
+    chosen.map(|chosen| chosen.join(","))
+}
+
+/// CUDA's number for the device that stormlp numbers `index`.
+pub(crate) fn ordinal(index: u32) -> i32 {
+    let shown = SHOWN.get().and_then(|shown| shown.iter().position(|other| *other == index));
+    shown.map_or(index.cast_signed(), |position| position as i32)
+}
+
 /// The number of concurrent streams of a device, from the environment.
 pub fn connections() -> u32 {
     let said = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok();
     let number = said.and_then(|text| text.trim().parse::<u32>().ok());
     // CUDA's own limits.
     number.map_or(DEFAULT_CUDA_CONNECTIONS, |number| number.clamp(1, 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::narrowed;
+
+    #[test]
+    fn only_the_devices_in_use_stay_visible() {
+        assert_eq!(narrowed(None, &[0, 3]).unwrap(), "0,3");
+        assert_eq!(narrowed(Some("4, GPU-7f, 6"), &[1, 2]).unwrap(), "GPU-7f,6");
+        assert_eq!(narrowed(Some("4"), &[1]), None);
+    }
 }

@@ -81,6 +81,7 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         numa_nodes: cpu::host_nodes(root),
         paths: libraries::paths(libraries, &accelerators, gpu::no_device(root).as_deref()),
         cuda_problem: libraries.cuda_problem(),
+        cuda_visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
         hidden_gpus: libraries.hidden_gpus(&gpu::devices(root)),
         accelerators,
         storage: Vec::new(),

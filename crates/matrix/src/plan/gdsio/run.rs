@@ -250,7 +250,7 @@ impl GdsioRun {
                 target: job.target.clone(),
                 threads: Some(if batch { 1 } else { job.workers }),
                 // A path that ends in host memory does not use a GPU.
-                device: job.gpu.filter(|_| path.ends_in_accelerator()).map(DeviceId::Cuda),
+                device: job.gpu.filter(|_| path.ends_in_accelerator()).map(DeviceId::nvidia),
                 numa_node: job.numa_node,
                 offset_bytes: job.offset_bytes,
                 io_size: job.io_size,

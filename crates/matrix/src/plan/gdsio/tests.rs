@@ -48,14 +48,14 @@ fn the_guides_example_is_one_cell() {
     assert_eq!(request.shared_file, SharedFile::Split);
     let job = &request.jobs[0];
     assert_eq!((job.threads, job.numa_node), (Some(4), Some(1)));
-    assert_eq!(job.device, Some(DeviceId::Cuda(0)));
+    assert_eq!(job.device, Some(DeviceId::nvidia(0)));
 }
 
 #[test]
 fn job_options_belong_to_the_file_before_them() {
     let request = request("-x 2 -I 0 -T 10 -i 1M -f /a -d 0 -w 8 -f /b -d 3 -n 1 -w 2");
     let jobs: Vec<_> = request.jobs.iter().map(|j| (j.device, j.numa_node, j.threads)).collect();
-    let (a, b) = (Some(DeviceId::Cuda(0)), Some(DeviceId::Cuda(3)));
+    let (a, b) = (Some(DeviceId::nvidia(0)), Some(DeviceId::nvidia(3)));
     assert_eq!(jobs, [(a, None, Some(8)), (b, Some(1), Some(2))]);
     assert_eq!(request.span(), CellSpan::Seconds(10.0));
     assert_eq!(request.shared_file, SharedFile::Whole);
@@ -106,7 +106,7 @@ fn the_lines_of_guides_and_scripts_are_taken() {
         let path = emulated.paths()[0];
         assert!(!path.needs_cufile(), "{line}");
         if path.ends_in_accelerator() {
-            assert!(matches!(first, Some(DeviceId::Cuda(_))), "{line}");
+            assert!(matches!(first, Some(DeviceId::Gpu { .. })), "{line}");
             let hosts = emulated.jobs.iter().map(|job| job.device);
             assert!(hosts.clone().all(|d| d == Some(DeviceId::Host)), "{line}");
         }

@@ -21,7 +21,7 @@ fn copies(devices: &[u32]) -> MatrixRequest {
     request.paths = PathChoice::each(&[PathKind::CpuGpu, PathKind::Cpu]);
     request.threads = vec![2];
     request.file_size_bytes = Some(64 * MIB);
-    request.devices = devices.iter().copied().map(DeviceId::Cuda).collect();
+    request.devices = devices.iter().copied().map(DeviceId::nvidia).collect();
     request
 }
 

@@ -69,7 +69,9 @@ pub(crate) fn execute(
     let mut own = run.own;
     savers.begin(report, |of| own_part(report, &own, of))?;
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
-        savers.prepare_cufile(report.plan.request.require_gds);
+        let plan = &report.plan;
+        let devices = plan.devices.iter().copied();
+        savers.prepare_cufile(plan.request.require_gds, devices, &report.head.host);
     }
     let progress = Progress::new(session.quiet);
     let surroundings =

@@ -34,7 +34,9 @@ impl Kept<'_> {
             tree.set_aside()?;
         }
         if course.plan.transport.path.needs_cufile() {
-            self.savers.prepare_cufile(course.plan.request.require_gds);
+            let plan = &course.plan;
+            let require_gds = plan.request.require_gds;
+            self.savers.prepare_cufile(require_gds, plan.transport.device, &course.head.host);
         }
         let begun = training::begun(course);
         self.savers.begin(&begun, |of| copy_of(&begun, of))

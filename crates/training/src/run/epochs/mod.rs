@@ -208,7 +208,7 @@ fn watched(plan: &TrainPlan) -> Option<&Path> {
 
 /// The instruments for a run of `plan` over `orders`.
 fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Instruments {
-    let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
+    let gpu = plan.transport.device.and_then(DeviceId::gpu_index);
     let instruments = Instruments::around(watched, gpu, plan.request.telemetry);
     if moves_nothing(plan) {
         return instruments;
