@@ -124,8 +124,9 @@ fn a_call_that_does_not_return_ends_the_run_with_a_saved_report() {
 
 fn train_by_gds(folder: &Path, more: &str) -> Command {
     let small = train::SMALL;
-    let words = "unet3d --files 28 --epochs 1 --compute-time 1ms --path gds --device cuda:0";
-    train::train(folder, &format!("{words} {more} {small}"))
+    let device = if more.contains("--device") { "" } else { "--device cuda:0" };
+    let words = "unet3d --files 28 --epochs 1 --compute-time 1ms --path gds";
+    train::train(folder, &format!("{words} {device} {more} {small}"))
 }
 
 #[test]
@@ -460,6 +461,69 @@ fn only_gpus_in_use_are_visible_to_cufile() {
     let command = train_by_gds(folder.path(), "");
     let log = opened_with_two(command, folder.path());
     assert_eq!(log.as_deref(), Some("driver open, GPUs: 1\n"), "train");
+}
+
+/// Calls of a function in all, and those for the memory of the second GPU.
+fn calls_of_two(mut command: Command, folder: &Path, function: &str) -> Option<[u64; 2]> {
+    with_double(&mut command, "direct")?;
+    let log = folder.join("calls");
+    command.env("DOUBLE_GPUS", "2").env("DOUBLE_CALLS", &log).assert().success();
+    let calls = fs::read_to_string(log).unwrap();
+    let count = |name: &str| {
+        let of = calls.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        of.map_or(0, |count| count.parse().unwrap())
+    };
+    Some([count(function), count(&format!("second device: {function}"))])
+}
+
+#[test]
+fn accelerators_and_ranks_are_dealt_over_the_devices() {
+    for (devices, named) in [("all", 2), ("cuda:0,cuda:1", 2), ("cuda:1", 0)] {
+        let folder = train::folder();
+        let small = train::SMALL;
+        let words =
+            "unet3d -n 2 --batch-size 3 --files 28 --epochs 1 --compute-time 1ms --path gds";
+        let command = train::train(folder.path(), &format!("{words} --device {devices} {small}"));
+        let Some([all, second]) = calls_of_two(command, folder.path(), "cuFileRead") else {
+            return;
+        };
+        let (report, log) = left(folder.path());
+        let transport = &report["plan"]["transport"];
+        assert_eq!(transport["devices"].as_array().unwrap().len(), named, "{transport}");
+        let visible = named.max(1);
+        assert_eq!(log, format!("driver open, GPUs: {visible}\n"), "{devices}");
+        // Each accelerator reads as many files, those of whole batches.
+        let of_second = if named == 0 { 0 } else { all / 2 };
+        assert!(all >= 24 && second == of_second, "{devices}: {second} of {all}");
+
+        let folder = checkpoint::folder();
+        let more = ["--scale", "1", "--writes", "1", "--reads", "1", "--path", "gds", "--device"];
+        let mut command = checkpoint::tiny(folder.path(), &more);
+        command.arg(devices);
+        let [all, second] = calls_of_two(command, folder.path(), "cuFileWrite").unwrap();
+        let (report, _) = left(folder.path());
+        let save = &report["plan"]["save"];
+        assert_eq!(save["devices"].as_array().unwrap().len(), named, "{save}");
+        assert_eq!(second, if named == 0 { 0 } else { all / 2 }, "{devices}: of {all}");
+    }
+}
+
+#[test]
+fn devices_without_work_are_left_alone_and_named() {
+    let folder = train::folder();
+    let mut command = train_by_gds(folder.path(), "--device cuda:0,cuda:1");
+    let Some(()) = with_double(&mut command, "direct") else {
+        return;
+    };
+    let said = stdout(command.env("DOUBLE_GPUS", "2").assert().success());
+    assert!(said.contains("cuda:1 of --device have nothing to do"), "{said}");
+    let (report, log) = left(folder.path());
+    assert_eq!(log, "driver open, GPUs: 1\n");
+    assert_eq!(report["plan"]["transport"]["devices"], serde_json::json!([]));
+    let mut command = train_by_gds(folder.path(), "-n 2 --batch-size 3 --device all --threads 1");
+    with_double(&mut command, "direct");
+    let said = stderr(command.env("DOUBLE_GPUS", "2").assert().code(3));
+    assert!(said.contains("--threads 1: each of 2 devices needs a thread"), "{said}");
 }
 
 #[test]

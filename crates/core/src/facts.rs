@@ -123,6 +123,9 @@ pub struct AcceleratorFacts {
     pub pci_address: Option<String>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
+    /// Current PCIe link, `32.0 GT/s PCIe x16`: an idle GPU may train it down.
+    #[serde(default)]
+    pub pcie_link: Option<String>,
     /// Memory of the device in bytes.
     pub memory_bytes: Option<u64>,
     /// Size of BAR1 in bytes: the memory that can be mapped for peer-to-peer transfers; `None` for
@@ -134,6 +137,26 @@ pub struct AcceleratorFacts {
     /// The kind of share if it is only part of a GPU.
     #[serde(default)]
     pub part: Option<GpuPart>,
+}
+
+/// For tests, in this crate and others.
+#[cfg(any(test, feature = "fixtures"))]
+impl AcceleratorFacts {
+    /// A GPU of which CUDA says no more than its number.
+    #[must_use]
+    pub fn fixture(index: u32) -> Self {
+        Self {
+            index,
+            name: "GPU".to_string(),
+            pci_address: None,
+            numa_node: None,
+            pcie_link: None,
+            memory_bytes: None,
+            bar1_bytes: None,
+            free_memory_bytes: None,
+            part: None,
+        }
+    }
 }
 
 /// Part of a GPU that CUDA shows as a device.

@@ -13,11 +13,13 @@
 #![forbid(unsafe_code)]
 
 pub mod change_points;
+pub mod devices;
 pub mod difference;
 pub mod event;
 pub mod evidence;
 pub mod facts;
 pub mod failure;
+pub mod gpu_limits;
 pub mod group;
 pub mod histogram;
 pub mod impairment;

@@ -115,8 +115,26 @@ pub fn decide(
     }
 }
 
+/// Decides the placement of threads that are dealt over `devices`, and of the threads of each; of
+/// threads whose transfers end in no device if there is none.
+pub fn decide_each(
+    asked: &Threading,
+    devices: &[DeviceId],
+    host: &HostFacts,
+    problems: &mut Problems,
+) -> (Placement, Vec<Placement>) {
+    let mut decided = |device| decide(asked, device, host, problems);
+    let each: Vec<Placement> = match devices {
+        [] => vec![decided(None)],
+        devices => devices.iter().map(|device| decided(Some(*device))).collect(),
+    };
+    let together = each.iter().all(|one| one.node == each[0].node);
+    let all = if together { each[0].clone() } else { each_near_its_own(asked) };
+    (all, each)
+}
+
 /// The placement of threads that each run near their own device.
-pub fn each_near_its_own(asked: &Threading) -> Placement {
+fn each_near_its_own(asked: &Threading) -> Placement {
     Placement {
         numa: asked.numa,
         node: None,
@@ -285,16 +303,7 @@ mod tests {
             numa_node: Some(1),
             ..DeviceOfStorage::default()
         };
-        let gpu = AcceleratorFacts {
-            index: 0,
-            name: "GPU".to_string(),
-            pci_address: None,
-            numa_node: Some(0),
-            memory_bytes: None,
-            bar1_bytes: None,
-            free_memory_bytes: None,
-            part: None,
-        };
+        let gpu = AcceleratorFacts { numa_node: Some(0), ..AcceleratorFacts::fixture(0) };
         HostFacts {
             accelerators: vec![gpu],
             storage: vec![StorageOfRun { devices: vec![drive], ..StorageOfRun::default() }],

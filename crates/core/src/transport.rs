@@ -6,14 +6,15 @@
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::facts::{Availability, HiddenGpus, HostFacts};
+use crate::devices;
+pub use crate::devices::{DeviceOfRun, Devices};
+use crate::facts::{Availability, HostFacts};
 use crate::failure::Problems;
 use crate::names::{Named, unknown};
 pub use crate::path::DeviceId;
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::placement::{self, Placement};
 pub use crate::threads::{Threading, WaitMode};
-use crate::units::counted;
 use crate::warning::{Warning, WarningKind};
 
 /// The transport of a run, fully decided.
@@ -26,8 +27,12 @@ pub struct Transport {
     pub engine: EngineKind,
     /// The requested engine.
     pub engine_asked: EngineChoice,
-    /// The accelerator, for paths that end in one.
+    /// The accelerator, for paths that end in one; the first of several.
     pub device: Option<DeviceId>,
+    /// The accelerators over which those of the workload, or the ranks, are dealt in turn, if they
+    /// are several. Thread `t` serves device `t % n`.
+    #[serde(default)]
+    pub devices: Vec<DeviceOfRun>,
     /// The kind of memory at the end of a transfer.
     pub memory: MemoryKind,
     /// Whether host memory emulates an accelerator's memory.
@@ -70,6 +75,7 @@ impl Transport {
             engine,
             engine_asked,
             device,
+            devices: Vec::new(),
             memory: match device {
                 Some(DeviceId::Gpu { .. }) => MemoryKind::Device,
                 Some(DeviceId::Host) | None => MemoryKind::Host,
@@ -90,10 +96,40 @@ impl Transport {
 
     /// Host memory used by all buffers, including those that emulate an accelerator's memory.
     pub fn buffer_bytes(&self) -> u64 {
+        self.buffer_bytes_of(self.threads)
+    }
+
+    /// Host memory used by the buffers of so many of its threads.
+    pub fn buffer_bytes_of(&self, threads: usize) -> u64 {
         let (host, accelerator) = buffers_needed(self.path, self.queue_depth);
         let on_device = matches!(self.device, Some(DeviceId::Gpu { .. }));
         let buffers = host + if on_device { 0 } else { accelerator };
-        (self.threads as u64).saturating_mul(buffers as u64 * self.chunk_bytes)
+        (threads as u64).saturating_mul(buffers as u64 * self.chunk_bytes)
+    }
+
+    /// Over how many devices the work is dealt: one, unless there are several.
+    pub fn device_count(&self) -> usize {
+        self.devices.len().max(1)
+    }
+
+    /// The devices in the order of the threads that serve them, each with the placement of those
+    /// threads; one `None` where transfers end in no accelerator.
+    pub fn each_device(&self) -> impl Iterator<Item = (Option<DeviceId>, &Placement)> {
+        let only = self.devices.is_empty().then_some((self.device, &self.placement));
+        let several = self.devices.iter().map(|one| (Some(one.device), &one.placement));
+        only.into_iter().chain(several)
+    }
+
+    /// The accelerators that its transfers end in.
+    pub fn accelerators(&self) -> impl Iterator<Item = DeviceId> + Clone {
+        let only = self.device.filter(|_| self.devices.is_empty());
+        only.into_iter().chain(self.devices.iter().map(|one| one.device))
+    }
+
+    /// The accelerators with what is known of each, if they are several.
+    pub fn devices_in_words(&self) -> Option<String> {
+        let words = self.devices.iter().map(DeviceOfRun::in_words);
+        (!self.devices.is_empty()).then(|| words.collect::<Vec<_>>().join("; "))
     }
 
     /// Placement and wait mode of its threads, where decided and effective.
@@ -138,6 +174,7 @@ impl Transport {
             engine,
             engine_asked: EngineChoice::Auto,
             device: path.ends_in_accelerator().then_some(DeviceId::Host),
+            devices: Vec::new(),
             memory: MemoryKind::Host,
             emulated: path.ends_in_accelerator(),
             threads: 2,
@@ -161,8 +198,10 @@ pub struct Asked<'a> {
     pub path: PathKind,
     /// The engine.
     pub engine: EngineChoice,
-    /// The accelerator; `None` selects the first one, otherwise emulation.
-    pub device: Option<DeviceId>,
+    /// The accelerators; `None` selects the first one, otherwise emulation.
+    pub devices: Option<&'a Devices>,
+    /// The accelerators of the workload, or the ranks, that are dealt over them here.
+    pub shares: u64,
     /// Whether a fallback of a cuFile path is an error.
     pub require_gds: bool,
     /// Wait mode and placement of the threads.
@@ -175,17 +214,25 @@ pub fn decide(asked: Asked<'_>, host: &HostFacts, problems: &mut Problems) -> Tr
     let path = asked.path;
     check_path(path, host, problems);
     let engine = engine(asked.engine, host, problems);
-    let device = device(asked.device, path, host, problems);
-    if asked.require_gds && device == Some(DeviceId::Host) {
+    let mut devices = devices::chosen(asked.devices, path, host, problems);
+    // A device that would get nothing is not opened.
+    devices.truncate(usize::try_from(asked.shares.max(1)).unwrap_or(usize::MAX));
+    if asked.require_gds && devices.contains(&DeviceId::Host) {
         problems.machine(
             format!("--require-gds: path {path} would end in host memory, to which cuFile has no direct route"),
             "use --device cuda:0 on a machine with a GPU, or leave --require-gds out",
         );
     }
+    let (placement, of_each) = placement::decide_each(asked.threading, &devices, host, problems);
+    let several = if devices.len() > 1 { devices.as_slice() } else { &[] };
+    let several = several.iter().zip(of_each);
     Transport {
         wait: asked.threading.wait.unwrap_or_default(),
-        placement: placement::decide(asked.threading, device, host, problems),
-        ..Transport::bare(path, engine, asked.engine, device)
+        placement,
+        devices: several
+            .map(|(device, placement)| DeviceOfRun::on(host, *device, placement))
+            .collect(),
+        ..Transport::bare(path, engine, asked.engine, devices.first().copied())
     }
 }
 
@@ -252,76 +299,6 @@ pub fn most_in_cufile(path: PathKind, threads: usize, host: &HostFacts) -> Optio
 /// asynchronously and idles less with smaller batches.
 pub fn submit_batch(path: PathKind, depth: usize) -> usize {
     if path.uses_page_cache() { (depth / 2).max(1) } else { depth.min(4) }
-}
-
-/// The accelerator at the end of transfers on `path`, if any: the requested one, otherwise the
-/// host's first, otherwise emulation in host memory. Reports a problem if the requested one does
-/// not exist, whatever the path.
-pub fn device(
-    asked: Option<DeviceId>,
-    path: PathKind,
-    host: &HostFacts,
-    problems: &mut Problems,
-) -> Option<DeviceId> {
-    if let Some(device) = asked {
-        check_device(device, host, problems);
-    }
-    let ends_there = path.ends_in_accelerator();
-    ends_there.then(|| asked.unwrap_or_else(|| first_device(host, problems)))
-}
-
-/// The default device. Reports a problem if host memory would have to emulate a GPU that is
-/// present: emulation has to be requested explicitly then.
-pub fn first_device(host: &HostFacts, problems: &mut Problems) -> DeviceId {
-    if let Some(hidden) = &host.hidden_gpus {
-        problems.machine(
-            hidden.words(),
-            "`stormlp doctor` shows the driver; --device host measures with emulated memory on \
-             purpose",
-        );
-    }
-    (host.accelerators.first()).map_or(DeviceId::Host, |gpu| DeviceId::nvidia(gpu.index))
-}
-
-/// Reports a problem if `device` does not exist on `host`.
-pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems) {
-    if let Some(index) = device.gpu_index()
-        && host.accelerators.iter().all(|gpu| gpu.index != index)
-    {
-        let there = counted(host.accelerators.len() as u64, "device");
-        // CUDA's answer, if the bus shows a GPU.
-        let why = host.hidden_gpus.as_ref().map_or_else(
-            || {
-                let shows = format!("CUDA shows {there} on this machine");
-                match (&host.cuda_problem, &host.cuda_visible_devices) {
-                    (Some(problem), _) => format!("{shows}: {problem}"),
-                    (None, Some(visible)) => {
-                        format!("{shows}, and CUDA_VISIBLE_DEVICES={visible} hides any others")
-                    }
-                    (None, None) => shows,
-                }
-            },
-            HiddenGpus::words,
-        );
-        problems.machine(
-            format!("there is no {device}: {why}"),
-            "`stormlp doctor` lists them; --device host measures with emulated memory",
-        );
-    }
-}
-
-/// Reports devices that are named more than once.
-pub fn check_doubles(devices: &[DeviceId], problems: &mut Problems) {
-    let mut doubles: Vec<DeviceId> = Vec::new();
-    for (at, device) in devices.iter().enumerate() {
-        if devices[..at].contains(device) && !doubles.contains(device) {
-            doubles.push(*device);
-            problems.plan(
-                format!("--device names {device} more than once"),
-                "name each device once: --threads are dealt over them in turn",
-            );
-        }
-    }
 }
 
 /// Reports a problem if `path` needs a library that `host` does not have.
@@ -481,66 +458,6 @@ impl EngineChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::note::Cause;
-
-    #[test]
-    fn devices_are_text_in_reports() {
-        for (text, device) in [("host", DeviceId::Host), ("cuda:1", DeviceId::nvidia(1))] {
-            assert_eq!(text.parse::<DeviceId>().unwrap(), device);
-            assert_eq!(serde_json::to_string(&device).unwrap(), format!("{text:?}"));
-        }
-        assert!("gpu".parse::<DeviceId>().is_err());
-    }
-
-    #[test]
-    fn a_device_that_is_named_twice_is_refused_once_by_name() {
-        let [first, second] = [0, 1].map(DeviceId::nvidia);
-        let mut problems = Problems::default();
-        check_doubles(&[first, second], &mut problems);
-        assert!(problems.is_empty(), "{problems}");
-        check_doubles(&[first, second, second, second], &mut problems);
-        assert_eq!((problems.len(), problems.cause()), (1, Cause::Plan));
-        assert!(problems.to_string().contains("cuda:1 more than once"), "{problems}");
-    }
-
-    #[test]
-    fn host_memory_replaces_an_available_gpu_only_on_request() {
-        let mut host = HostFacts::fixture();
-        host.hidden_gpus = Some(HiddenGpus {
-            pci_addresses: vec!["0000:3b:00.0".to_string()],
-            reason: "listing CUDA's devices did not return within 60 s".to_string(),
-        });
-        let decided = |asked, path| {
-            let mut problems = Problems::default();
-            device(asked, path, &host, &mut problems);
-            problems
-        };
-        let problems = decided(None, PathKind::CpuGpu);
-        assert_eq!(problems.cause(), Cause::Machine);
-        let told = problems.to_string();
-        assert!(told.contains("0000:3b:00.0") && told.contains("within 60 s"), "{told}");
-        assert!(problems.remedy().contains("--device host"));
-        let named = decided(Some(DeviceId::nvidia(0)), PathKind::CpuGpu).to_string();
-        assert!(named.contains("no cuda:0") && named.contains("within 60 s"), "{named}");
-        assert!(decided(Some(DeviceId::Host), PathKind::CpuGpu).is_empty());
-        assert!(decided(None, PathKind::Buffered).is_empty());
-        host.hidden_gpus = None;
-        host.cuda_problem = Some("802 SYSTEM_NOT_READY".to_string());
-        let missing = |host: &HostFacts| {
-            let mut problems = Problems::default();
-            check_device(DeviceId::nvidia(1), host, &mut problems);
-            problems.to_string()
-        };
-        let told = missing(&host);
-        assert!(
-            told.contains("CUDA shows 0 devices") && told.contains("802 SYSTEM_NOT_READY"),
-            "{told}"
-        );
-        host.cuda_problem = None;
-        host.cuda_visible_devices = Some("3".to_string());
-        let told = missing(&host);
-        assert!(told.contains("no cuda:1") && told.contains("CUDA_VISIBLE_DEVICES=3"), "{told}");
-    }
 
     #[test]
     fn requested_host_memory_is_not_an_accelerators() {

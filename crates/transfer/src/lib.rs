@@ -36,7 +36,7 @@ pub mod thread;
 pub mod timer;
 mod transfer;
 
-pub use accelerator::{Accelerator, HostStandIn};
+pub use accelerator::{Accelerator, AcceleratorSet, HostStandIn, Regions};
 pub use drive::{Counted, Counters, Driver, DriverSet, Flown, Landed};
 pub use error::{DEVICE_HELP, TransferError};
 pub use paths::{PathBuffers, PathSpec, buffers_needed, build_path};

@@ -54,6 +54,7 @@ fn common(plan: &CheckpointPlan) -> CheckpointPlan {
         (transport.streams, transport.submit_batch) = (0, 0);
         transport.wait = WaitMode::default();
         transport.placement = Placement::default();
+        transport.devices = Vec::new();
     }
     plan
 }

@@ -12,7 +12,7 @@ use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::CommandLine;
 use stormlp_core::telemetry::Telemetry;
-use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
+use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
 
@@ -140,9 +140,10 @@ pub struct CheckpointRequest {
     )]
     pub engine: EngineChoice,
 
-    /// Accelerator for the paths to one: cuda:0, or host [default: the first GPU, else host]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", help_heading = "Transfers"))]
-    pub device: Option<DeviceId>,
+    /// Accelerator for the paths to one: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over
+    /// which the ranks are dealt, or host [default: the first GPU, else host]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", help_heading = "Transfers"))]
+    pub device: Option<Devices>,
 
     /// Fail if a path of cuFile falls back to another path
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Transfers"))]

@@ -14,6 +14,7 @@ use super::transport;
 use super::warnings;
 use super::workload::{HOST_RANKS, Mode};
 use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan};
+use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::note::Cause;
@@ -88,8 +89,12 @@ pub fn resolve(
     let cufile = plan.path().needs_cufile();
     let statistics = statistics_warning(request.cufile_stats, cufile, host);
     plan.warnings.extend(statistics);
-    let far = placement::warnings(&plan.save.placement, plan.device(), host);
-    plan.warnings.extend(far);
+    for (device, placement) in plan.save.each_device() {
+        let far = placement::warnings(placement, device, host);
+        plan.warnings.extend(far);
+    }
+    let idle = devices::idle_warning(request.device.as_ref(), &plan.save, "ranks");
+    plan.warnings.extend(idle);
     Resolution { plan: Some(plan), problems }
 }
 

@@ -437,7 +437,7 @@ fn without_io_uring_plain_calls_are_taken_and_named() {
 fn what_is_not_here_makes_no_plan_even_for_a_dry_run() {
     let mut dry = request("llama3-8b");
     dry.dry_run = true;
-    (dry.path, dry.device) = (PathKind::Gds, Some(DeviceId::nvidia(9)));
+    (dry.path, dry.device) = (PathKind::Gds, Some(DeviceId::nvidia(9).into()));
     let resolution = resolve(&dry, &host(), &CheckpointFacts::default());
     assert!(resolution.plan.is_none());
     assert_eq!(resolution.problems.cause(), Cause::Machine);

@@ -5,6 +5,7 @@ use super::request::CheckpointRequest;
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
+use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::transport;
 use stormlp_core::transport::{Asked, EngineChoice, Transport};
@@ -22,6 +23,12 @@ const FILES_PER_RANK: u64 = 2;
 const OTHER_FILES: u64 = 96;
 /// Memory per rank besides the buffers, in bytes: its state and its list of files.
 const RANK_BYTES: u64 = 64 << 10;
+
+/// What decides how much a rank has in flight.
+const FLIGHT: FlightOptions = FlightOptions {
+    fewer: "use fewer --streams",
+    smaller: "use a smaller --chunk-size, fewer --streams, or more GPUs (--device)",
+};
 
 /// The most ranks that this host has file descriptors for.
 pub(super) fn most_ranks(host: &HostFacts) -> u64 {
@@ -45,7 +52,8 @@ pub(super) fn decide(
     let asked = Asked {
         path,
         engine: request.engine,
-        device: request.device,
+        devices: request.device.as_ref(),
+        shares: ranks,
         require_gds: request.require_gds,
         threading: &request.threading,
     };
@@ -60,7 +68,8 @@ pub(super) fn decide(
         let window = streams as usize;
         let wanted = ranks.saturating_mul(window);
         let blocks = transport::blocks(path, engine);
-        let threads = threads(blocks, path, cpus, wanted);
+        // As many for each device.
+        let threads = threads(blocks, path, cpus, wanted).next_multiple_of(bare.device_count());
         let depth = if blocks { window } else { wanted.min(MOST_IN_FLIGHT).div_ceil(threads) };
         let queue_depth =
             depth.min(transport::most_in_cufile(path, threads, host).unwrap_or(usize::MAX));
@@ -82,7 +91,11 @@ pub(super) fn decide(
     };
     let read_streams = request.streams.unwrap_or_else(|| request.profile().read_streams());
     let save = transport(engine_of_saves, request.streams.unwrap_or(1));
-    (save, transport(bare.engine, read_streams))
+    let restore = transport(bare.engine, read_streams);
+    for transport in [&save, &restore] {
+        gpu_limits::check(transport, FLIGHT, host, problems);
+    }
+    (save, restore)
 }
 
 /// Thread count: enough to keep every CPU copying if the CPU copies or waits, and one or two if the

@@ -7,7 +7,6 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::note::{Cause, Note};
-use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Company;
 use stormlp_hosts::party::Party;
@@ -23,8 +22,8 @@ use crate::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution
 /// # Errors
 /// As [`Session::host_facts`].
 pub fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFacts, Failure> {
-    let uses_gpu = match request.device {
-        Some(device) => device != DeviceId::Host || request.path.needs_cufile(),
+    let uses_gpu = match &request.device {
+        Some(devices) => devices.any_gpu() || request.path.needs_cufile(),
         None => request.path.ends_in_accelerator(),
     };
     session.facts_of_run((uses_gpu, None), request.folders.iter().map(Location::folder))

@@ -22,7 +22,7 @@ use stormlp_core::stop::StopToken;
 use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
-use stormlp_transfer::{Accelerator, Region, TransferError, accelerator, thread};
+use stormlp_transfer::{AcceleratorSet, Regions, TransferError};
 
 use super::clerk::FileTask;
 use super::content::{CheckpointContent, file_key};
@@ -77,19 +77,16 @@ pub fn run_in_company(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
-    let index = plan.device().and_then(DeviceId::gpu_index);
-    // Threads started later inherit this binding, and so do their buffers.
-    thread::bind(plan.save.placement.cpus.as_ref())?;
-    let accelerator = accelerator::open(index, plan.save.wait)?;
-    run_over((head, plan, company), surroundings, on_unit, accelerator)
+    let accelerators = AcceleratorSet::open(&plan.save)?;
+    run_over((head, plan, company), surroundings, on_unit, accelerators)
 }
 
-/// [`run_in_company`] with transfers that end in `accelerator`.
+/// [`run_in_company`] with transfers that end in `accelerators`.
 pub(super) fn run_over(
     (head, plan, company): (Head, &CheckpointPlan, Company<'_>),
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
-    accelerator: Arc<dyn Accelerator>,
+    accelerators: AcceleratorSet,
 ) -> Result<CheckpointReport, CheckpointError> {
     let &Surroundings { storage, observer, stop } = surroundings;
     let hosts = company.hosts();
@@ -102,11 +99,11 @@ pub(super) fn run_over(
     };
     let folders: Vec<_> = plan.request.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
-    let gpu = plan.save.device.and_then(DeviceId::gpu_index);
-    let instruments = Instruments::around(folders, gpu, plan.request.telemetry);
+    let gpus = plan.save.accelerators().filter_map(DeviceId::gpu_index);
+    let instruments = Instruments::around(folders, gpus, plan.request.telemetry);
     let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
     let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
-    let mut region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
+    let mut regions = accelerators.regions(&[&plan.save, &plan.restore])?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);
     report.warnings.extend(debug_build(&report.head));
@@ -115,7 +112,7 @@ pub(super) fn run_over(
         stage: Stage {
             plan,
             storage: &**storage,
-            accelerator,
+            accelerators,
             observer,
             stop,
             devices: &devices,
@@ -131,7 +128,7 @@ pub(super) fn run_over(
         latencies: [LatencyHistogram::new(), LatencyHistogram::new()],
         on_unit,
     };
-    let ended = run.save_all(&mut region).and_then(|()| run.restore_all(&mut region));
+    let ended = run.save_all(&mut regions).and_then(|()| run.restore_all(&mut regions));
     // All hosts meet at the end. On an error the run ends regardless of the others.
     let ended = ended.and_then(|()| run.edge());
     if let Err(error @ CheckpointError::Late { .. }) = ended {
@@ -275,7 +272,7 @@ impl Run<'_> {
         }
     }
 
-    fn save_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
+    fn save_all(&mut self, regions: &mut Regions) -> Result<(), CheckpointError> {
         let plan = self.stage.plan;
         let content = CheckpointContent::new(plan.content);
         for step in 1..=plan.writes {
@@ -301,7 +298,7 @@ impl Run<'_> {
                 }
                 folders::hold(self.stage.storage, &plan.request.folders);
             }
-            let outcome = self.save(step, &content, region);
+            let outcome = self.save(step, &content, regions);
             if self.leads && !matches!(outcome, Ok(true)) {
                 folders::abandon(self.stage.storage, &self.here, step);
             }
@@ -326,17 +323,17 @@ impl Run<'_> {
         &mut self,
         step: u32,
         content: &CheckpointContent,
-        region: &mut Region,
+        regions: &mut Regions,
     ) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
         self.works()?;
         self.announce("saving", step, plan.writes);
-        self.free(region)?;
+        self.free(regions)?;
         let tasks = self.tasks(step, &unfinished_folder(step), 0);
         let (phase, trained) = overlap::beside(
             overlap::EmulatedSteps::of(plan),
             self.stage.stop,
-            || self.stage.run(Purpose::Save, content, tasks, region),
+            || self.stage.run(Purpose::Save, content, tasks, regions),
             |saved| saved.as_ref().is_ok_and(|phase| phase.measured.complete),
         )?;
         let mut phase = phase?;
@@ -361,7 +358,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    fn restore_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
+    fn restore_all(&mut self, regions: &mut Regions) -> Result<(), CheckpointError> {
         let plan = self.stage.plan;
         for (index, restore) in plan.restores.iter().enumerate() {
             if self.is_stopped() {
@@ -370,7 +367,7 @@ impl Run<'_> {
             if (index > 0 || plan.writes > 0) && !self.pause()? {
                 return Ok(());
             }
-            if self.is_stopped() || !self.restore(restore, region)? {
+            if self.is_stopped() || !self.restore(restore, regions)? {
                 return Ok(());
             }
         }
@@ -381,16 +378,16 @@ impl Run<'_> {
     fn restore(
         &mut self,
         restore: &RestorePlan,
-        region: &mut Region,
+        regions: &mut Regions,
     ) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
         self.works()?;
         let cache = self.prepare_cache(restore.step)?;
         let content = CheckpointContent::new(restore.content);
         self.announce("restoring", restore.step, plan.restores.len() as u32);
-        self.free(region)?;
+        self.free(regions)?;
         let tasks = self.tasks(restore.step, &step_folder(restore.step), plan.rank_shift);
-        let mut phase = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
+        let mut phase = (self.stage).run(Purpose::Restore, &content, tasks, regions)?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.take(Direction::Read, restore.step, &mut phase);
         if let Some(failure) = phase.failure.take() {
@@ -403,7 +400,7 @@ impl Run<'_> {
         let shares = std::mem::take(&mut phase.shares);
         let result = self.result(restore.step, phase, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
-        let checked = !plan.request.verify || self.check(restore, &content, region)?;
+        let checked = !plan.request.verify || self.check(restore, &content, regions)?;
         self.report.results.restores.push(result);
         self.tell();
         Ok(checked)
@@ -415,13 +412,13 @@ impl Run<'_> {
         &mut self,
         restore: &RestorePlan,
         content: &CheckpointContent,
-        region: &mut Region,
+        regions: &mut Regions,
     ) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
         self.announce("checking", restore.step, plan.restores.len() as u32);
-        self.free(region)?;
+        self.free(regions)?;
         let tasks = self.tasks(restore.step, &step_folder(restore.step), plan.rank_shift);
-        let checked = (self.stage).run(Purpose::Check, content, tasks, region)?;
+        let checked = (self.stage).run(Purpose::Check, content, tasks, regions)?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.works()?;
         self.report.results.verified_bytes += checked.measured.verified_bytes;
@@ -431,11 +428,11 @@ impl Run<'_> {
         }
     }
 
-    /// Frees the region. A failed phase may still hold buffers; then a new region is allocated.
-    fn free(&self, region: &mut Region) -> Result<(), TransferError> {
-        if !region.reset() {
+    /// Frees the memory. A failed phase may still hold buffers; then it is allocated anew.
+    fn free(&self, regions: &mut Regions) -> Result<(), TransferError> {
+        if !regions.reset() {
             let plan = self.stage.plan;
-            *region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
+            *regions = self.stage.accelerators.regions(&[&plan.save, &plan.restore])?;
         }
         Ok(())
     }

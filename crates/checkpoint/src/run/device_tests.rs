@@ -70,7 +70,7 @@ fn what_was_saved_in_transfers_of_another_length_is_checked_on_a_device_too() {
         let folder = folder();
         let mut request = request(folder.path());
         request.path = PathKind::PageCache;
-        request.device = Some(DeviceId::Host);
+        request.device = Some(DeviceId::Host.into());
         for (writes, reads, chunk_bytes) in [(1, 0, saved_bytes), (0, 1, restored_bytes)] {
             request.writes = Some(writes);
             request.reads = Some(reads);

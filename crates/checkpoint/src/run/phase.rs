@@ -14,7 +14,7 @@ use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
 use stormlp_transfer::{
-    Accelerator, Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError,
+    AcceleratorSet, Driver, DriverSet, PathBuffers, PathSpec, Regions, TransferError,
 };
 
 use super::clerk::{self, ClerkRequest};
@@ -58,7 +58,7 @@ impl Purpose {
 pub(super) struct Stage<'a> {
     pub(super) plan: &'a CheckpointPlan,
     pub(super) storage: &'a dyn Storage,
-    pub(super) accelerator: Arc<dyn Accelerator>,
+    pub(super) accelerators: AcceleratorSet,
     pub(super) observer: &'a dyn Observer,
     pub(super) stop: &'a StopToken,
     pub(super) devices: &'a BlockDevices,
@@ -103,13 +103,13 @@ struct MoverSupplies {
 }
 
 impl<'a> Stage<'a> {
-    /// Moves `tasks` for one purpose, with buffers from `region`, which must be free.
+    /// Moves `tasks` for one purpose, with buffers from `regions`, which must be free.
     pub(super) fn run(
         &self,
         purpose: Purpose,
         content: &CheckpointContent,
         tasks: Vec<RankTask>,
-        region: &mut Region,
+        regions: &mut Regions,
     ) -> Result<PhaseOutcome, CheckpointError> {
         let transport = match purpose {
             Purpose::Save => &self.plan.save,
@@ -120,7 +120,7 @@ impl<'a> Stage<'a> {
         let total: u64 = files.map(|file| file.bytes).sum();
         let (requests, queue) = channel::<ClerkRequest>();
         let queue = Mutex::new(queue);
-        let supplies = self.supplies(transport, tasks, requests, region)?;
+        let supplies = self.supplies(transport, tasks, requests, regions)?;
         let rules = self.rules(purpose, transport, content);
         let drivers = DriverSet::counting_loads(supplies.len());
         let failed = StopToken::new();
@@ -176,13 +176,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Buffers for each thread, and the ranks assigned to them round-robin.
+    /// Buffers for each thread, and its ranks: each is moved to or from the device it is dealt to.
     fn supplies(
         &self,
         transport: &Transport,
         tasks: Vec<RankTask>,
         requests: Sender<ClerkRequest>,
-        region: &mut Region,
+        regions: &mut Regions,
     ) -> Result<Vec<MoverSupplies>, TransferError> {
         let threads = transport.threads.min(tasks.len()).max(1);
         let mut supplies = Vec::with_capacity(threads);
@@ -194,14 +194,15 @@ impl<'a> Stage<'a> {
                     transport.path,
                     transport.queue_depth,
                     transport.chunk_bytes as usize,
-                    (&*self.accelerator, transport.memory),
-                    region,
+                    (&**self.accelerators.of_thread(index), transport.memory),
+                    regions.of_thread(index),
                 )?,
                 tasks: Vec::new(),
             });
         }
+        let devices = transport.device_count();
         for (index, task) in tasks.into_iter().enumerate() {
-            supplies[index % threads].tasks.push(task);
+            supplies[mover_of(index, devices, threads)].tasks.push(task);
         }
         Ok(supplies)
     }
@@ -237,14 +238,15 @@ impl<'a> Stage<'a> {
             engine: transport.engine,
             host: supplies.buffers.host,
             accelerator_buffers: supplies.buffers.accelerator,
-            accelerator: Arc::clone(&self.accelerator),
+            accelerator: Arc::clone(self.accelerators.of_thread(supplies.index)),
             submit_batch: transport.submit_batch,
             max_files: transport.streams,
             register_buffers: transport.register_buffers,
             page_aligned: transport.path.wants_direct(),
         };
         let prepare = || {
-            self.accelerator.bind_thread()?;
+            self.accelerators.bind_thread(supplies.index)?;
+            self.accelerators.of_thread(supplies.index).bind_thread()?;
             let driver = Driver::new(self.storage.path(spec)?, drivers, supplies.index);
             Mover::new(driver, supplies.tasks, supplies.requests, rules, ends)
         };
@@ -310,5 +312,31 @@ impl<'a> Stage<'a> {
             ..PhaseMeasurement::default()
         };
         Ok(PhaseOutcome { started: start, measured, shares: Vec::new(), failure: None })
+    }
+}
+
+/// The mover, of `threads`, of the rank with the number `index` here: of those that serve its
+/// device, the next in turn.
+fn mover_of(index: usize, devices: usize, threads: usize) -> usize {
+    let device = index % devices;
+    let serving = (device..threads).step_by(devices).count().max(1);
+    (device + index / devices % serving * devices) % threads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mover_of;
+
+    #[test]
+    fn ranks_are_moved_by_the_threads_of_their_device() {
+        for (devices, threads) in [(1, 1), (1, 5), (2, 2), (2, 6), (3, 7), (4, 4)] {
+            let mut ranks = vec![0; threads];
+            for rank in 0..4 * devices * threads {
+                let mover = mover_of(rank, devices, threads);
+                assert_eq!(mover % devices, rank % devices, "{devices} devices, {threads} threads");
+                ranks[mover] += 1;
+            }
+            assert!(ranks.iter().all(|count| *count > 0), "{ranks:?}");
+        }
     }
 }

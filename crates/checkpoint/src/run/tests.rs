@@ -93,7 +93,8 @@ fn run_with(
         told += 1;
     };
     let report =
-        run_over((head, &plan, Company::Alone), &surroundings, &mut on_unit, accelerator).unwrap();
+        run_over((head, &plan, Company::Alone), &surroundings, &mut on_unit, accelerator.into())
+            .unwrap();
     let results = &report.results;
     assert_eq!(told, results.saves.len() + results.restores.len());
     report
@@ -166,7 +167,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         let mut request = request(folder.path());
         request.path = path;
         request.engine = engine;
-        request.device = path.ends_in_accelerator().then_some(DeviceId::Host);
+        request.device = path.ends_in_accelerator().then_some(DeviceId::Host.into());
         request.chunk_bytes = Some(8192);
         request.streams = Some(3);
         let facts = scan(&Disk, &request.folders, Look::AndTry).unwrap();

@@ -14,7 +14,8 @@ fn who_begins_at_a_time_is_ready_by_then_or_measures_nothing() {
         let head =
             Head::new(ReportKind::Checkpoint, String::new(), String::new(), probe::host_facts());
         let company = Company::From(seconds);
-        run_over((head, &plan, company), &surroundings, &mut |_| {}, Arc::new(HostStandIn))
+        let host_memory: Arc<dyn Accelerator> = Arc::new(HostStandIn);
+        run_over((head, &plan, company), &surroundings, &mut |_| {}, host_memory.into())
     };
     let late = begin_at(1.0).unwrap_err();
     assert!(matches!(late, CheckpointError::Late { .. }), "{late}");

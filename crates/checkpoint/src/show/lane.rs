@@ -167,10 +167,12 @@ fn work(report: &CheckpointReport) -> Work {
         "save.memory",
         "save.emulated",
         "save.device",
+        "save.devices",
         "restore.path",
         "restore.memory",
         "restore.emulated",
         "restore.device",
+        "restore.devices",
     ];
     settings.add("path", plan.path(), of_path);
     let pages = plan.save.pages.name();

@@ -53,6 +53,9 @@ fn buffers_and_threads(plan: &CheckpointPlan, facts: &mut Facts) {
     if let Some(remark) = plan.save.pages.remark() {
         facts.add("buffers", remark);
     }
+    if let Some(words) = plan.save.devices_in_words() {
+        facts.add("devices", words);
+    }
     if let Some(words) = plan.save.threads_in_words() {
         facts.add("threads", words);
     }

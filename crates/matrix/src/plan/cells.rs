@@ -4,7 +4,6 @@
 //! of the machine affects all of them.
 
 use super::choice::{CellSpan, Fsync, IoSize};
-use super::cufile_limits;
 use super::files::PlannedFiles;
 use super::inventory::TargetInventory;
 use super::knee;
@@ -12,12 +11,19 @@ use super::matrix_plan::{ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, is_host_m
 use super::request::MatrixRequest;
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
+use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_core::placement::Placement;
 use stormlp_core::transport;
 use stormlp_core::transport::{DeviceId, Transport};
 use stormlp_core::units::{ByteSize, short_size};
+
+/// What decides how much a cell has in flight.
+const FLIGHT: FlightOptions = FlightOptions {
+    fewer: "use fewer --threads or a lower --queue-depth",
+    smaller: "use a smaller --io-size, fewer --threads or a lower --queue-depth",
+};
 
 /// Time between the end of one cell and the start of the next, in seconds.
 const CELL_OVERHEAD_SECONDS: f64 = 0.05;
@@ -177,7 +183,7 @@ impl CellPlanner<'_> {
             )
         } else {
             let devices: Vec<_> = crew.workers.iter().map(|worker| worker.device).collect();
-            cufile_limits::kept(transport, &devices, self.facts)
+            gpu_limits::kept(transport, &devices, FLIGHT, self.facts)
         }
     }
 

@@ -8,7 +8,6 @@ mod alike;
 mod cells;
 mod check;
 pub mod choice;
-mod cufile_limits;
 mod devices;
 mod files;
 pub mod gdsio;

@@ -4,6 +4,7 @@ use crate::plan::matrix_plan::{
     ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, MatrixPlan, WorkerPlan, region_bytes,
 };
 use crate::report::MatrixResults;
+use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::path::EngineKind;
@@ -97,10 +98,10 @@ fn layout_seconds(bytes: u64) -> f64 {
 fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> Vec<DeviceId> {
     let of_jobs = request.jobs.iter().filter_map(|job| job.device);
     let mut devices: Vec<DeviceId> = request.devices.clone();
-    transport::check_doubles(&devices, problems);
+    devices::check_doubles(&devices, problems);
     let jobs_have_all = request.jobs.iter().all(|job| job.device.is_some());
     if devices.is_empty() && !jobs_have_all {
-        devices.push(transport::first_device(facts, problems));
+        devices.push(devices::first_device(facts, problems));
     }
     for device in of_jobs {
         if !devices.contains(&device) {
@@ -108,7 +109,7 @@ fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) 
         }
     }
     for device in &devices {
-        transport::check_device(*device, facts, problems);
+        devices::check_device(*device, facts, problems);
     }
     devices
 }
@@ -217,29 +218,17 @@ impl<'a> Threads<'a> {
         }
         let paths = request.paths();
         let ends_there = paths.iter().any(|path| path.ends_in_accelerator());
-        let near: Vec<Option<DeviceId>> =
-            if ends_there { devices.iter().copied().map(Some).collect() } else { vec![None] };
+        let near = if ends_there { devices } else { &[] };
+        let (placement, each) = placement::decide_each(&request.threading, near, facts, problems);
         let mut warnings = Vec::new();
-        let mut of_devices: Vec<(Option<DeviceId>, Placement)> = Vec::new();
-        for device in near {
-            let placement = placement::decide(&request.threading, device, facts, problems);
-            for warning in placement::warnings(&placement, device, facts) {
+        for (at, placement) in each.iter().enumerate() {
+            for warning in placement::warnings(placement, near.get(at).copied(), facts) {
                 if !warnings.contains(&warning) {
                     warnings.push(warning);
                 }
             }
-            of_devices.push((device, placement));
         }
-        let first = of_devices.first().map(|(_, placement)| placement.clone()).unwrap_or_default();
-        let together = |(_, other): &(Option<DeviceId>, Placement)| other.node == first.node;
-        let placement = if of_devices.iter().all(together) {
-            first
-        } else {
-            placement::each_near_its_own(&request.threading)
-        };
-        let of_devices = (of_devices.into_iter())
-            .filter_map(|(device, placement)| Some((device?, placement)))
-            .collect();
+        let of_devices = near.iter().copied().zip(each).collect();
         Self { placement, of_devices, warnings, nodes: &facts.numa_nodes }
     }
 

@@ -48,6 +48,7 @@ fn gpu_server() -> HostFacts {
         name: "H200".to_string(),
         pci_address: None,
         numa_node: Some(0),
+        pcie_link: None,
         memory_bytes: None,
         bar1_bytes: None,
         free_memory_bytes: None,

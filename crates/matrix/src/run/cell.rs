@@ -197,10 +197,13 @@ impl Bench<'_> {
     }
 
     /// Whether a few transfers precede the cell so that cuFile counts their routes; not if cuFile
-    /// cannot count or must count throughout.
+    /// cannot count or must count throughout, nor if they would change a page cache that is to be
+    /// left as it is.
     fn rehearses(&self, cell: &CellPlan) -> bool {
+        let changes_cache = self.plan.request.cache == CacheState::AsIs && !cell.direct;
         let counts = |driver: Arc<cufile::Driver>| driver.api().counts_routes();
         cell.transport.path.needs_cufile()
+            && !changes_cache
             && self.plan.request.cufile_stats.is_none()
             && cufile::Driver::current().is_some_and(counts)
     }

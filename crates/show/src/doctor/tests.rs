@@ -41,6 +41,7 @@ fn host() -> HostFacts {
             name: "NVIDIA H200".into(),
             pci_address: Some("0000:3b:00.0".into()),
             numa_node: Some(0),
+            pcie_link: None,
             memory_bytes: Some(140 * GIB),
             bar1_bytes: Some(256 * GIB),
             free_memory_bytes: None,

@@ -13,7 +13,7 @@ use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::telemetry::Telemetry;
-use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
+use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
 
@@ -194,10 +194,11 @@ pub struct TrainRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Reading"))]
     pub path: Option<PathKind>,
 
-    /// Accelerator memory: cuda:0, or host for emulation in host memory [default: the first GPU,
-    /// else host]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", help_heading = "Reading"))]
-    pub device: Option<DeviceId>,
+    /// Accelerator memory: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over which the
+    /// accelerators are dealt, or host for emulation in host memory [default: the first GPU, else
+    /// host]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", help_heading = "Reading"))]
+    pub device: Option<Devices>,
 
     /// null does no I/O and needs no dataset: it shows this host's upper limit for the workload
     #[cfg_attr(

@@ -4,6 +4,7 @@ use super::request::TrainRequest;
 use crate::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
+use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::path::{EngineKind, PathKind, buffers_needed};
 use stormlp_core::transport;
 use stormlp_core::transport::{Asked, EngineChoice, Transport};
@@ -35,6 +36,12 @@ const POOL_BYTES: u64 = 224 << 20;
 pub(super) const BLOCKING_THREADS: usize = 448;
 /// Open files of a thread besides its reads and streams.
 const OTHER_FILES: usize = 8;
+
+/// What decides how much a run has in flight.
+const FLIGHT: FlightOptions = FlightOptions {
+    fewer: "use fewer --threads",
+    smaller: "use fewer --accelerators, or more GPUs (--device)",
+};
 
 /// The readers and what they read.
 pub(super) struct Reader<'a> {
@@ -117,7 +124,8 @@ pub(super) fn decide(
     let asked = Asked {
         path,
         engine: request.engine,
-        device: request.device,
+        devices: request.device.as_ref(),
+        shares: reader.accelerators.into(),
         require_gds: request.require_gds,
         threading: &request.threading,
     };
@@ -128,7 +136,17 @@ pub(super) fn decide(
     let cpus = bare.placement.cpu_count(host);
     let threads = request.threads.map(|threads| threads.max(1) as usize);
     let chunk_bytes = reader.chunk_bytes(path, bare.engine, threads);
-    let mut sizes = CrewSizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, cpus);
+    let devices = bare.device_count();
+    if threads.is_some_and(|threads| threads < devices) {
+        problems.plan(
+            format!("--threads {}: each of {devices} devices needs a thread", threads.unwrap_or(0)),
+            format!("use --threads {devices} or more, or name fewer devices"),
+        );
+    }
+    // As many for each device.
+    let usual = |threads: usize| threads.next_multiple_of(devices);
+    let mut sizes =
+        CrewSizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, (cpus, &usual));
     if let Some(most) = transport::most_in_cufile(path, sizes.threads, host) {
         sizes.queue_depth = sizes.queue_depth.min(most);
     }
@@ -136,7 +154,13 @@ pub(super) fn decide(
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
     let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
     let streams = reader.loader.streams() * reader.accelerators as usize;
-    sizes.within(Transport { streams: streams.clamp(1, room.max(1)), pages: request.pages, ..bare })
+    let transport = sizes.within(Transport {
+        streams: streams.clamp(1, room.max(1)),
+        pages: request.pages,
+        ..bare
+    });
+    gpu_limits::check(&transport, FLIGHT, host, problems);
+    transport
 }
 
 impl TrainPlan {
@@ -150,11 +174,12 @@ impl TrainPlan {
             CACHED_CHUNK_BYTES,
             reads,
             None,
-            self.transport.placement.cpu_count(host),
+            (self.transport.placement.cpu_count(host), &|threads| threads),
         );
         sizes.within(Transport {
             path: PathKind::Null,
             device: None,
+            devices: Vec::new(),
             emulated: false,
             ..self.transport.clone()
         })
@@ -169,27 +194,27 @@ struct CrewSizes {
 }
 
 impl CrewSizes {
-    /// Sizes for this many `reads` in flight.
+    /// Sizes for this many `reads` in flight, by `threads` or as many as are `usual`.
     fn of(
         path: PathKind,
         engine: EngineKind,
         chunk_bytes: u64,
         reads: usize,
         threads: Option<usize>,
-        cpus: usize,
+        (cpus, usual): (usize, &dyn Fn(usize) -> usize),
     ) -> Self {
         let reads = reads.max(1);
         let slots = (POOL_BYTES / (chunk_bytes * buffers_of_slot(path) as u64)) as usize;
         if transport::blocks(path, engine) {
             let most = if path.wants_direct() { slots } else { BLOCKING_THREADS };
             return Self {
-                threads: threads.unwrap_or(reads.min(most)),
+                threads: threads.unwrap_or_else(|| usual(reads.min(most))),
                 queue_depth: 1,
                 window: 1,
                 chunk_bytes,
             };
         }
-        let threads = threads.unwrap_or(reads.min(cpus));
+        let threads = threads.unwrap_or_else(|| usual(reads.min(cpus)));
         let window = if path.wants_direct() { DIRECT_WINDOW } else { 1 };
         // Some paths have buffers besides those of the transfers in flight.
         let (besides, _) = buffers_needed(path, 0);
@@ -414,7 +439,7 @@ mod tests {
         }];
         let request = TrainRequest {
             engine: EngineChoice::Uring,
-            device: Some(DeviceId::nvidia(9)),
+            device: Some(DeviceId::nvidia(9).into()),
             ..TrainRequest::default()
         };
         let (_, problems) = decided(&request, PathKind::Gds, &host);

@@ -7,6 +7,7 @@ use super::resolve::steps_needed;
 use super::transport::BLOCKING_THREADS;
 use super::workload::{DataLoader, Workload};
 use crate::plan::train_plan::TrainPlan;
+use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::EngineKind;
 use stormlp_core::placement;
@@ -35,8 +36,11 @@ pub(super) fn of(
     warnings.extend(transport::wait_warning(&request.threading, waits));
     let cufile = plan.transport.path.needs_cufile();
     warnings.extend(transport::statistics_warning(request.cufile_stats, cufile, host));
-    let (placement, device) = (&plan.transport.placement, plan.transport.device);
-    warnings.extend(placement::warnings(placement, device, host));
+    for (device, placement) in plan.transport.each_device() {
+        warnings.extend(placement::warnings(placement, device, host));
+    }
+    let idle = devices::idle_warning(request.device.as_ref(), &plan.transport, "accelerators");
+    warnings.extend(idle);
     warnings.extend(edition(workload, request.profile));
     warnings.extend(no_step_barrier(plan));
     warnings.extend(few_steps(plan, request));

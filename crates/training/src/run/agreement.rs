@@ -95,7 +95,7 @@ pub fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> {
 
 /// Plan fields that may differ between hosts, besides the request, which is compared by itself:
 /// location of the files, and values derived from the number of CPUs and accelerators.
-const APART: [&str; 13] = [
+const APART: [&str; 14] = [
     "request",
     "memory_bytes",
     "data.folder",
@@ -109,6 +109,7 @@ const APART: [&str; 13] = [
     "transport.memory",
     "transport.wait",
     "transport.placement",
+    "transport.devices",
 ];
 /// Names of plan parts that differ from their keys.
 const NAMES: [(&str, &str); 8] = [

@@ -10,7 +10,7 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::report::Ending;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_dataset::inventory::facts::Inventory;
-use stormlp_transfer::Accelerator;
+use stormlp_transfer::AcceleratorSet;
 use stormlp_transfer::storage::{Disk, Storage};
 
 use super::epochs::{self, Distributions};
@@ -26,7 +26,7 @@ const SECONDS: f64 = 3.0;
 /// seconds; `None` when the user stopped it or no epoch finished.
 pub(super) fn ceiling(
     course: &Course<'_>,
-    accelerator: &Arc<dyn Accelerator>,
+    accelerators: &AcceleratorSet,
     surroundings: &Surroundings<'_>,
 ) -> Result<Option<Measures>, String> {
     let plan = on_null_storage(&course.plan, &course.head.host);
@@ -39,7 +39,7 @@ pub(super) fn ceiling(
     let measured = epochs::run(
         &plan,
         &orders,
-        accelerator,
+        accelerators,
         Others::on(None),
         &silent,
         &mut unwanted,

@@ -13,8 +13,8 @@ use stormlp_hosts::Group;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{
-    Accelerator, Backing, DriverSet, PathBuffers, PathSpec, Region, TransferError, buffers_needed,
-    evidence, timer,
+    AcceleratorSet, Backing, DriverSet, PathBuffers, PathSpec, Regions, TransferError, evidence,
+    timer,
 };
 
 use super::error::TrainError;
@@ -29,8 +29,8 @@ pub struct CrewSpec {
     pub storage: Arc<dyn Storage>,
     /// How the data is transferred.
     pub transport: Transport,
-    /// The destination, for paths that end in accelerator memory.
-    pub accelerator: Arc<dyn Accelerator>,
+    /// The destinations, for paths that end in accelerator memory.
+    pub accelerators: AcceleratorSet,
 }
 
 /// The running threads.
@@ -64,9 +64,9 @@ impl Crew {
         group: Option<Arc<Group>>,
     ) -> Result<Self, TrainError> {
         let transport = &spec.transport;
-        let (region, buffers) = allocate(spec).map_err(TrainError::Path)?;
-        let backing = region.backing();
-        let machine = Machine::new(loaders, keep_times);
+        let (regions, buffers) = allocate(spec).map_err(TrainError::Path)?;
+        let backing = regions.backing();
+        let machine = Machine::new(loaders, keep_times).dealt_over(transport.device_count());
         let drivers = match transport.path {
             // The null path does not access storage.
             PathKind::Null => DriverSet::new(transport.threads),
@@ -87,16 +87,17 @@ impl Crew {
                 engine: transport.engine,
                 host: buffers.host,
                 accelerator_buffers: buffers.accelerator,
-                accelerator: Arc::clone(&spec.accelerator),
+                accelerator: Arc::clone(spec.accelerators.of_thread(index)),
                 submit_batch: transport.submit_batch,
                 max_files: transport.queue_depth + transport.streams + 2,
                 register_buffers: transport.register_buffers,
                 page_aligned: transport.path.wants_direct(),
             };
             let (shared, handles) = (Arc::clone(&shared), Arc::clone(&handles));
+            let accelerators = spec.accelerators.clone();
             let thread = thread::Builder::new()
                 .name(format!("io-{index}"))
-                .spawn(move || io::run(index, rules, path, &shared, handles))
+                .spawn(move || io::run((index, &accelerators), rules, path, &shared, handles))
                 .map_err(|source| TrainError::Thread { source })?;
             io.push(thread);
         }
@@ -145,26 +146,21 @@ impl Crew {
     }
 }
 
-/// Maps one region and divides it into the threads' buffers.
-fn allocate(spec: &CrewSpec) -> Result<(Region, Vec<PathBuffers>), TransferError> {
+/// Maps the memory near each accelerator and divides it into the threads' buffers.
+fn allocate(spec: &CrewSpec) -> Result<(Regions, Vec<PathBuffers>), TransferError> {
     let transport = &spec.transport;
-    let chunk_bytes = transport.chunk_bytes as usize;
-    let (host, accelerator) = buffers_needed(transport.path, transport.queue_depth);
-    let emulated = spec.accelerator.is_emulated();
-    let carved = host + if emulated { accelerator } else { 0 };
-    let bytes = carved * transport.threads * chunk_bytes;
-    let mut region = Region::on(bytes, transport.pages)?;
-    let mut allocate = |_| {
+    let mut regions = spec.accelerators.regions(&[transport])?;
+    let mut allocate = |thread| {
         PathBuffers::allocate(
             transport.path,
             transport.queue_depth,
-            chunk_bytes,
-            (&*spec.accelerator, transport.memory),
-            &mut region,
+            transport.chunk_bytes as usize,
+            (&**spec.accelerators.of_thread(thread), transport.memory),
+            regions.of_thread(thread),
         )
     };
     let threads = (0..transport.threads).map(&mut allocate).collect::<Result<_, _>>()?;
-    Ok((region, threads))
+    Ok((regions, threads))
 }
 
 /// How long before a deadline the thread should wake. A plain sleep ends 40 to 90 µs late, mostly

@@ -10,7 +10,7 @@ use stormlp_core::transport::Transport;
 use stormlp_dataset::format::Span;
 use stormlp_transfer::crew::Panicked;
 use stormlp_transfer::storage::Gated;
-use stormlp_transfer::{HostStandIn, engine};
+use stormlp_transfer::{Accelerator, AcceleratorSet, HostStandIn, engine};
 
 use super::crew::{Crew, CrewSpec, CrewTally};
 use super::error::TrainError;
@@ -129,8 +129,13 @@ fn spec(path: PathKind, engine: EngineKind) -> CrewSpec {
     CrewSpec {
         storage: Arc::new(stormlp_transfer::storage::Disk),
         transport: Transport::fixture(path, engine),
-        accelerator: Arc::new(HostStandIn),
+        accelerators: host_memory(),
     }
+}
+
+fn host_memory() -> AcceleratorSet {
+    let host_memory: Arc<dyn Accelerator> = Arc::new(HostStandIn);
+    host_memory.into()
 }
 
 fn run_phase(

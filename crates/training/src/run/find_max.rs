@@ -119,8 +119,12 @@ impl AcceleratorFinder<'_> {
             savers.begin(&begun, |of| copy_of(&begun, of))?;
         }
         if self.first.transport.path.needs_cufile() {
-            let device = self.first.transport.device;
-            savers.prepare_cufile(self.request.require_gds, device, &self.facts);
+            // A later trial may have accelerators on more of the devices than the first.
+            let devices = self.request.device.as_ref().map_or_else(
+                || self.first.transport.accelerators().collect(),
+                |devices| devices.on(&self.facts),
+            );
+            savers.prepare_cufile(self.request.require_gds, devices, &self.facts);
         }
         if self.find.tried.is_empty() {
             let outlook = FindMax::outlook(&self.first, self.find.confirm_runs);

@@ -19,7 +19,7 @@ use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{self, Access, Kind, Storage};
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
-    Driver, FileId, Landed, PathSpec, Place, Slot, TransferError, TransferPath,
+    AcceleratorSet, Driver, FileId, Landed, PathSpec, Place, Slot, TransferError, TransferPath,
 };
 
 use super::error::TrainError;
@@ -127,13 +127,16 @@ struct IoThread<'a> {
 
 /// Main loop of an I/O thread. A panic ends the run, so that nobody waits for its reads forever.
 pub(super) fn run(
-    index: usize,
+    (index, accelerators): (usize, &AcceleratorSet),
     rules: IoRules,
     spec: PathSpec,
     shared: &Arc<Shared>,
     handles: Arc<Handles>,
 ) -> IoTally {
-    let lived = guarded(&format!("io-{index}"), || live(index, rules, spec, shared, handles));
+    let lived = guarded(&format!("io-{index}"), || match accelerators.bind_thread(index) {
+        Ok(()) => live(index, rules, spec, shared, handles),
+        Err(error) => give_up(shared, TrainError::Path(error)),
+    });
     lived.unwrap_or_else(|panic| give_up(shared, panic.into()))
 }
 

@@ -117,12 +117,13 @@ fn told(
     stop: &StopToken,
 ) -> RunMeasured {
     let orders = Orders { training: Box::new(order), evaluation: Some(Box::new(SOUND)) };
-    let accelerator: Arc<dyn Accelerator> = Arc::new(HostStandIn);
+    let host_memory: Arc<dyn Accelerator> = Arc::new(HostStandIn);
+    let accelerators = host_memory.into();
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let surroundings = Surroundings { storage: &storage, observer: &Silent, stop };
     let mut distributions = Distributions::default();
     let on_epoch = &mut |_: &mut RunMeasured, _: &Distributions, _| on_epoch();
-    run(plan, &orders, &accelerator, Others::on(None), &surroundings, &mut distributions, on_epoch)
+    run(plan, &orders, &accelerators, Others::on(None), &surroundings, &mut distributions, on_epoch)
         .unwrap()
 }
 

@@ -168,7 +168,7 @@ impl Shared {
         state.asleep.retain(|(sleeper, _)| *sleeper != index);
         let turn = if self.is_over() {
             Turn::Quit
-        } else if let Some(source) = state.take(&mut hands.taken, want, now) {
+        } else if let Some(source) = state.take(index, &mut hands.taken, want, now) {
             Turn::Read(source)
         } else {
             if sleep != Sleep::Busy {
@@ -318,17 +318,24 @@ impl Shared {
 }
 
 impl SharedState {
-    /// Takes up to `want` reads; `None` if there are none.
+    /// The device that I/O thread `index` serves.
+    fn device_of(&self, index: usize) -> usize {
+        index % self.machine.devices()
+    }
+
+    /// Takes up to `want` reads for I/O thread `index`; `None` if there are none.
     fn take(
         &mut self,
+        index: usize,
         taken: &mut Vec<ReadRequest>,
         want: usize,
         now: Nanos,
     ) -> Option<Arc<dyn Source>> {
-        let source = self.source.as_ref()?;
-        let next = std::iter::from_fn(|| self.machine.next_read(now));
+        let source = Arc::clone(self.source.as_ref()?);
+        let device = self.device_of(index);
+        let next = std::iter::from_fn(|| self.machine.next_read_for(device, now));
         taken.extend(next.take(want));
-        (!taken.is_empty()).then(|| Arc::clone(source))
+        (!taken.is_empty()).then_some(source)
     }
 
     /// Who to wake for the machine's new state. One I/O thread is woken at a time: it takes a read
@@ -339,8 +346,10 @@ impl SharedState {
             others: self.machine.take_wish(),
             ..Wakes::default()
         };
-        if self.machine.reads_waiting() > 0
-            && let Some((index, sleep)) = self.asleep.pop()
+        let is_wanted =
+            |(index, _): &(usize, Sleep)| self.machine.has_reads_for(self.device_of(*index));
+        if let Some(last) = self.asleep.iter().rposition(is_wanted)
+            && let (index, sleep) = self.asleep.remove(last)
             && let Some(sleeper) = &self.sleepers[index]
         {
             match sleep {

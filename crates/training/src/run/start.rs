@@ -7,7 +7,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
-use stormlp_core::transport::DeviceId;
+use stormlp_core::transport::Devices;
 use stormlp_core::warning::Warning;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::session::Session;
@@ -98,7 +98,7 @@ impl Asked {
 /// The facts needed by a run; GPU libraries are probed only for paths that use them.
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
-        || matches!(request.device, Some(DeviceId::Gpu { .. }));
+        || request.device.as_ref().is_some_and(Devices::any_gpu);
     let folder = request.data_dir.as_ref().map(Location::folder);
     // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
     // current folder.

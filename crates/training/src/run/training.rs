@@ -10,12 +10,11 @@ use crate::report::{
 };
 use stormlp_core::note::Note;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
-use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_transfer::cufile::Driver;
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Accelerator, Backing, accelerator, thread};
+use stormlp_transfer::{AcceleratorSet, Backing};
 
 use super::epochs::{self, Distributions, RunMeasured};
 use super::error::TrainError;
@@ -79,7 +78,7 @@ pub fn run_on_hosts(
     on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
-    let (accelerator, _cufile) = devices(plan)?;
+    let (accelerators, _cufile) = devices(plan)?;
     let own = super::together::accelerators(hosts, plan);
     let orders = prepare::orders(surroundings.storage, plan, course.inventory, &own);
     let mut runs: Vec<RunMeasured> = Vec::new();
@@ -103,7 +102,7 @@ pub fn run_on_hosts(
         match epochs::run(
             plan,
             &orders,
-            &accelerator,
+            &accelerators,
             Others::on(hosts),
             surroundings,
             into,
@@ -134,24 +133,21 @@ pub fn run_on_hosts(
         (report.ending, report.results.meets_threshold) = (ending, false);
     }
     report.results.steps = runs.into_iter().map(|run| run.steps).collect();
-    find_ceiling(course, &accelerator, &mut report, surroundings);
+    find_ceiling(course, &accelerators, &mut report, surroundings);
     report.head.ended_at = Some(now());
     Ok(report)
 }
 
-/// An accelerator, and cuFile if required.
-type HeldDevices = (Arc<dyn Accelerator>, Option<Arc<Driver>>);
+/// The accelerators, and cuFile if required.
+type HeldDevices = (AcceleratorSet, Option<Arc<Driver>>);
 
 /// Resources held for the duration of the runs of `plan`.
 fn devices(plan: &TrainPlan) -> Result<HeldDevices, TrainError> {
-    let device = plan.transport.device.and_then(DeviceId::gpu_index);
-    // Threads started later, and their buffers, inherit this thread's placement.
-    thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;
-    let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;
+    let accelerators = AcceleratorSet::open(&plan.transport).map_err(TrainError::Device)?;
     let needed = plan.transport.path.needs_cufile();
     let cufile =
         hold_cufile(needed, &settings(plan.request.require_gds, plan.request.cufile_stats));
-    Ok((accelerator, cufile.map_err(TrainError::Path)?))
+    Ok((accelerators, cufile.map_err(TrainError::Path)?))
 }
 
 /// The report of a run that has not begun, left behind by a run that is killed.
@@ -170,14 +166,14 @@ pub fn probe(
     surroundings: &Surroundings<'_>,
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
-    let (accelerator, _cufile) = devices(plan)?;
+    let (accelerators, _cufile) = devices(plan)?;
     let own = 0..plan.accelerators;
     let orders = prepare::orders(surroundings.storage, plan, course.inventory, &own);
     let mut distributions = Distributions::default();
     let measured = epochs::run(
         plan,
         &orders,
-        &accelerator,
+        &accelerators,
         Others::judged_by(judge),
         surroundings,
         &mut distributions,
@@ -299,7 +295,7 @@ fn series(first_run: u32, runs: &[&RunMeasured]) -> Vec<NamedSeries> {
 /// Measures this host's ceiling if AU was missed.
 fn find_ceiling(
     course: &Course<'_>,
-    accelerator: &Arc<dyn Accelerator>,
+    accelerators: &AcceleratorSet,
     report: &mut TrainReport,
     surroundings: &Surroundings<'_>,
 ) {
@@ -315,7 +311,7 @@ fn find_ceiling(
         return;
     }
     surroundings.note("AU missed its target: measuring the ceiling of this host, about 3 s");
-    match calibrate::ceiling(course, accelerator, surroundings) {
+    match calibrate::ceiling(course, accelerators, surroundings) {
         Ok(Some(mean)) => {
             report.results.calibration = Some(Calibration {
                 au_percent: mean.au_percent,

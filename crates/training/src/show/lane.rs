@@ -82,7 +82,13 @@ fn work(report: &TrainReport) -> Work {
     settings.add("accelerators", plan.accelerators, &["steps_per_epoch"]);
     let of_profile = &["loader", "reads", "metric", "client", "block_end", "prewarm"];
     settings.add("profile", plan.profile, of_profile);
-    let of_path = &["transport.path", "transport.memory", "transport.emulated", "transport.device"];
+    let of_path = &[
+        "transport.path",
+        "transport.memory",
+        "transport.emulated",
+        "transport.device",
+        "transport.devices",
+    ];
     settings.add("path", plan.transport.path, of_path);
     settings.add("pages", plan.transport.pages.name(), &["transport.pages"]);
     if let Some(words) = plan.transport.threads_in_words() {

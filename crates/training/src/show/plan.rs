@@ -49,6 +49,9 @@ pub fn plan(plan: &TrainPlan) -> Document {
     if let Some(remark) = plan.transport.pages.remark() {
         facts.add("buffers", remark);
     }
+    if let Some(words) = plan.transport.devices_in_words() {
+        facts.add("devices", words);
+    }
     if let Some(words) = plan.transport.threads_in_words() {
         facts.add("threads", words);
     }

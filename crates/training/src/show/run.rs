@@ -233,6 +233,9 @@ fn setup(report: &TrainReport, document: &mut Document) {
     if let Some(remark) = plan.transport.pages.remark() {
         facts.add("buffers", remark);
     }
+    if let Some(words) = plan.transport.devices_in_words() {
+        facts.add("devices", words);
+    }
     if let Some(words) = plan.transport.threads_in_words() {
         facts.add("threads", words);
     }

@@ -1,6 +1,7 @@
 //! The memory that transfers end in: GPU memory, or host memory standing in for it.
 
 pub(crate) mod device;
+mod set;
 pub(crate) mod stand_in;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::cuda::device::CudaDevice;
 use crate::error::TransferError;
 
 pub use device::{Accelerator, CopyQueue, QueuedCopy};
+pub use set::{AcceleratorSet, Regions};
 pub use stand_in::HostStandIn;
 
 /// Opens the accelerator with the given CUDA index, whose threads wait as `wait` says; without an

@@ -53,6 +53,7 @@ fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
         index: ordinal.unsigned_abs(),
         name,
         numa_node: folder.as_deref().and_then(numa_node),
+        pcie_link: folder.as_deref().and_then(pcie_link),
         // What belongs to the whole GPU is not the part's.
         bar1_bytes: folder.as_deref().filter(|_| part.is_none()).and_then(bar1_bytes),
         // CUDA needs a context to say; NVML does not.
@@ -100,6 +101,13 @@ fn numa_node(folder: &Path) -> Option<u32> {
     text.trim().parse().ok()
 }
 
+/// The link that a PCI device has trained, in the kernel's words.
+fn pcie_link(folder: &Path) -> Option<String> {
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let (speed, width) = (text("current_link_speed")?, text("current_link_width")?);
+    Some(format!("{} x{}", speed.trim(), width.trim()))
+}
+
 /// Size of BAR1: the second region in a device's `resource`, whose lines hold first and last
 /// address. Not the second line, which from Hopper on is the upper half of BAR0.
 fn bar1_bytes(folder: &Path) -> Option<u64> {
@@ -126,6 +134,10 @@ mod tests {
                      0x0000383000000000 0x00003837ffffffff 0x000000000014220c\n";
         std::fs::write(folder.path().join("resource"), lines).unwrap();
         assert_eq!(numa_node(folder.path()), Some(1));
+        assert_eq!(pcie_link(folder.path()), None);
+        std::fs::write(folder.path().join("current_link_speed"), "32.0 GT/s PCIe\n").unwrap();
+        std::fs::write(folder.path().join("current_link_width"), "16\n").unwrap();
+        assert_eq!(pcie_link(folder.path()).unwrap(), "32.0 GT/s PCIe x16");
         assert_eq!(bar1_bytes(folder.path()), Some(32 << 30));
         let zeroes = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
         let (bar0, bar1) = lines.split_at(lines.find('\n').unwrap() + 1);

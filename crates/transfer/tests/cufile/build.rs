@@ -35,7 +35,7 @@ fn build_double(version: u32) -> Result<PathBuf, String> {
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let library = folder.join("libdouble.so");
     let version = format!("-DDOUBLE_VERSION={version}");
-    compile(&[&version], &["cufile.c", "cuda.c"], &library)?;
+    compile(&[&version], &["cufile.c", "cuda.c", "streams.c"], &library)?;
     link(&library, &["libcuda.so", "libcuda.so.1", "libcufile.so.0"])?;
     Ok(folder)
 }
@@ -46,7 +46,7 @@ pub(crate) fn stand_in() -> Result<PathBuf, String> {
     let folder = workplace().join("stand-in");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let library = folder.join("libstandin.so");
-    compile(&[], &["stand_in.c", "cuda.c"], &library)?;
+    compile(&[], &["stand_in.c", "cuda.c", "stand_in_streams.c"], &library)?;
     link(&library, &["libcuda.so", "libcuda.so.1"])?;
     Ok(folder)
 }
@@ -95,7 +95,7 @@ fn compile(options: &[&str], names: &[&str], library: &Path) -> Result<(), Strin
         .arg(&fresh)
         .args(options)
         .args(names.iter().map(|name| sources().join(name)))
-        .arg("-ldl")
+        .args(["-ldl", "-lpthread"])
         .output()
         .map_err(|error| format!("no C compiler (`cc`): {error}"))?;
     if !output.status.success() {

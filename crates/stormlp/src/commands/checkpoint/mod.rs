@@ -121,7 +121,7 @@ fn carry_out(
         output::say_page(&output::drawn(&opening));
     }
     if plan.path().needs_cufile() {
-        savers.prepare_cufile(plan.request.require_gds, plan.device(), &head.host);
+        savers.prepare_cufile(plan.request.require_gds, plan.save.accelerators(), &head.host);
     }
     let report = emulate(head, plan, &mut savers, company, session)?;
     Ok((report, savers))

@@ -36,7 +36,8 @@ impl Kept<'_> {
         if course.plan.transport.path.needs_cufile() {
             let plan = &course.plan;
             let require_gds = plan.request.require_gds;
-            self.savers.prepare_cufile(require_gds, plan.transport.device, &course.head.host);
+            let devices = plan.transport.accelerators();
+            self.savers.prepare_cufile(require_gds, devices, &course.head.host);
         }
         let begun = training::begun(course);
         self.savers.begin(&begun, |of| copy_of(&begun, of))

@@ -22,7 +22,7 @@ use stormlp_core::transport::DeviceId;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
-use stormlp_transfer::{Accelerator, Backing, DriverSet};
+use stormlp_transfer::{AcceleratorSet, Backing, DriverSet};
 
 use self::checkpoints::CheckpointWriter;
 use super::attribution::{self, Reading};
@@ -120,7 +120,7 @@ pub(super) type OnEpoch<'a> = &'a mut dyn FnMut(&mut RunMeasured, &Distributions
 pub(super) fn run(
     plan: &TrainPlan,
     orders: &Orders,
-    accelerator: &Arc<dyn Accelerator>,
+    accelerators: &AcceleratorSet,
     Others { hosts, judge }: Others<'_>,
     surroundings: &Surroundings<'_>,
     distributions: &mut Distributions,
@@ -133,7 +133,7 @@ pub(super) fn run(
     let spec = CrewSpec {
         storage: Arc::clone(surroundings.storage),
         transport: plan.transport.clone(),
-        accelerator: Arc::clone(accelerator),
+        accelerators: accelerators.clone(),
     };
     let group = hosts.map(|hosts| Arc::clone(&hosts.group));
     let crew = Crew::start(&spec, loaders, plan.request.keep_step_times, group)?;
@@ -208,8 +208,8 @@ fn watched(plan: &TrainPlan) -> Option<&Path> {
 
 /// The instruments for a run of `plan` over `orders`.
 fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Instruments {
-    let gpu = plan.transport.device.and_then(DeviceId::gpu_index);
-    let instruments = Instruments::around(watched, gpu, plan.request.telemetry);
+    let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
+    let instruments = Instruments::around(watched, gpus, plan.request.telemetry);
     if moves_nothing(plan) {
         return instruments;
     }

@@ -101,7 +101,8 @@ pub struct Machine {
     /// Whether the barrier opens because that accelerator arrived, not because another one ended.
     opens_for_the_last: bool,
     next_checkpoint: u64,
-    ready: VecDeque<ReadRequest>,
+    /// Reads to start, a queue for each device that accelerators are dealt over.
+    ready: Vec<VecDeque<ReadRequest>>,
     deadlines: Queue<Wake>,
     /// Samples being preprocessed.
     preprocessing: Vec<Option<(ReadRequest, Landed)>>,
@@ -135,7 +136,7 @@ impl Machine {
             last_arrival: (0, 0),
             opens_for_the_last: false,
             next_checkpoint: u64::MAX,
-            ready: VecDeque::with_capacity(64 * count),
+            ready: vec![VecDeque::with_capacity(64 * count)],
             deadlines: Queue::with_capacity(count),
             preprocessing: Vec::new(),
             unused: Vec::new(),
@@ -145,6 +146,18 @@ impl Machine {
             work: Vec::with_capacity(count),
             scratch: Vec::with_capacity(64),
         }
+    }
+
+    /// Deals the accelerators over so many devices in turn: the reads of each are taken apart.
+    #[must_use]
+    pub fn dealt_over(mut self, devices: usize) -> Self {
+        self.ready.resize_with(devices.max(1), VecDeque::new);
+        self
+    }
+
+    /// Number of devices that the accelerators are dealt over.
+    pub fn devices(&self) -> usize {
+        self.ready.len()
     }
 
     /// Replaces the loaders and returns the old ones; only between phases and while none is busy
@@ -227,7 +240,7 @@ impl Machine {
         self.deadlines.clear();
         self.preprocessing.clear();
         self.unused.clear();
-        self.ready.clear();
+        self.ready.iter_mut().for_each(VecDeque::clear);
         self.work.clear();
         self.halt = Some(Halt::PhaseOver);
         self.aborted = true;
@@ -240,12 +253,22 @@ impl Machine {
 
     /// Number of reads waiting for an I/O thread.
     pub fn reads_waiting(&self) -> usize {
-        self.ready.len()
+        self.ready.iter().map(VecDeque::len).sum()
     }
 
-    /// The next read to start; it counts as in flight from now on.
+    /// Whether reads into the memory of `device` wait for an I/O thread.
+    pub fn has_reads_for(&self, device: usize) -> bool {
+        !self.ready[device].is_empty()
+    }
+
+    /// The next read to start, into the only device; it counts as in flight from now on.
     pub fn next_read(&mut self, now: Nanos) -> Option<ReadRequest> {
-        let request = self.ready.pop_front()?;
+        self.next_read_for(0, now)
+    }
+
+    /// The next read to start into the memory of `device`.
+    pub fn next_read_for(&mut self, device: usize, now: Nanos) -> Option<ReadRequest> {
+        let request = self.ready[device].pop_front()?;
         let accelerator = &mut self.accelerators[request.accelerator as usize];
         accelerator.book(now);
         accelerator.reads_in_flight += 1;
@@ -346,7 +369,8 @@ impl Machine {
 
     fn queue_reads(&mut self, accelerator: u32) {
         let phase = self.phase;
-        self.ready.extend(self.scratch.drain(..).map(|read| ReadRequest {
+        let device = accelerator as usize % self.ready.len();
+        self.ready[device].extend(self.scratch.drain(..).map(|read| ReadRequest {
             accelerator,
             phase,
             read,
@@ -515,22 +539,22 @@ impl Machine {
             return;
         }
         self.halt = Some(Halt::PhaseOver);
-        let mut kept = VecDeque::with_capacity(self.ready.capacity());
         for accelerator in &mut self.accelerators {
             accelerator.loader.end();
         }
-        for request in std::mem::take(&mut self.ready) {
-            let loader = &mut self.accelerators[request.accelerator as usize].loader;
-            if loader.finishes_leftovers() {
-                kept.push_back(request);
-            } else {
-                // Never started: the lane is free again, and nothing follows.
-                let came = Came { landed: Landed::default(), fresh: false, at: 0 };
-                loader.landed(request.read, came, &mut self.scratch);
-            }
+        for queue in &mut self.ready {
+            queue.retain(|request| {
+                let loader = &mut self.accelerators[request.accelerator as usize].loader;
+                let finishes = loader.finishes_leftovers();
+                if !finishes {
+                    // Never started: the lane is free again, and nothing follows.
+                    let came = Came { landed: Landed::default(), fresh: false, at: 0 };
+                    loader.landed(request.read, came, &mut self.scratch);
+                }
+                finishes
+            });
         }
         self.scratch.clear();
-        self.ready = kept;
     }
 
     /// Whether loaders have unfinished work: reads that are queued or with I/O threads, and samples

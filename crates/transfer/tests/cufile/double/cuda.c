@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 typedef int result_t;
-enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, NOT_READY = 600, ALREADY_REGISTERED = 712, SYSTEM_NOT_READY = 802 };
+enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, ALREADY_REGISTERED = 712, SYSTEM_NOT_READY = 802 };
 
 enum { MOST_GPUS = 8 };
 static int contexts[MOST_GPUS];
@@ -70,7 +70,7 @@ result_t cuDeviceGetPCIBusId(char *text, int length, int device) { CALL();
     return SUCCESS;
 }
 /* How contexts wait: 1 spins, 4 blocks. */
-unsigned context_flags, event_flags;
+unsigned context_flags;
 result_t cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) { CALL();
     (void)device;
     context_flags = flags;
@@ -199,58 +199,15 @@ result_t cuMemSetAccess(void *base, size_t bytes, const void *access, size_t cou
     return fault("vmm-access") ? OUT_OF_MEMORY : SUCCESS;
 }
 
-result_t cuStreamCreate(struct stream **stream, unsigned flags) { CALL();
-    (void)flags;
-    if (current == NULL) return INVALID_CONTEXT;
-    *stream = calloc(1, sizeof **stream);
-    ledger.streams++;
-    return SUCCESS;
-}
-/* 1 and 2 stand for the default stream and the thread's own. */
-static int is_real(struct stream *stream) { return (uintptr_t)stream > 2; }
-static struct stream *busy[64];
-static int busy_count;
-void note_busy(struct stream *stream) {
-    if (fault("last-first")) busy[busy_count++] = stream;
-}
-/* With this fault, transfers on streams end in the opposite order, one with each question. */
-static int ends_the_newest(struct stream *asked) {
-    if (!fault("last-first")) return 0;
-    if (asked->count > 0 && busy_count > 0) run_stream(busy[--busy_count]);
-    return 1;
-}
-void run_stream(struct stream *stream) {
-    for (int i = 0; is_real(stream) && i < stream->count; i++) {
-        struct pending *each = &stream->queue[i];
-        *each->moved = move_bytes(each->fd, each->write, (char *)each->base + *each->base_offset,
-                                  *each->size, *each->file_offset);
-    }
-    if (is_real(stream)) stream->count = 0;
-}
-result_t cuStreamSynchronize(struct stream *stream) { CALL(); run_stream(stream); return SUCCESS; }
-result_t cuStreamQuery(struct stream *stream) {
-    CALL();
-    if (!ends_the_newest(stream)) run_stream(stream);
-    return stream->count > 0 ? NOT_READY : SUCCESS;
-}
-result_t cuStreamDestroy_v2(struct stream *stream) { CALL(); run_stream(stream); free(stream); ledger.streams--; return SUCCESS; }
-result_t cuEventCreate(void **event, unsigned flags) { CALL(); event_flags = flags; *event = malloc(1); ledger.events++; return SUCCESS; }
-result_t cuEventDestroy_v2(void *event) { CALL(); free(event); ledger.events--; return SUCCESS; }
-result_t cuEventRecord(void *event, struct stream *stream) { CALL(); (void)event, (void)stream; return SUCCESS; }
-result_t cuEventQuery(void *event) { CALL(); (void)event; return SUCCESS; }
-result_t cuEventSynchronize(void *event) { CALL(); (void)event; return SUCCESS; }
-
-static result_t copy(void *to, const void *from, size_t bytes) {
+static result_t copy(void *to, const void *from, size_t bytes, struct stream *stream) {
     if (current == NULL) return INVALID_CONTEXT;
     if (fault("copy")) return OUT_OF_MEMORY;
-    memcpy(to, from, bytes);
+    copy_in_order(to, from, bytes, stream);
     return SUCCESS;
 }
 result_t cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, struct stream *stream) { CALL();
-    (void)stream;
-    return copy(to, from, bytes);
+    return copy(to, from, bytes, stream);
 }
 result_t cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, struct stream *stream) { CALL();
-    (void)stream;
-    return copy(to, from, bytes);
+    return copy(to, from, bytes, stream);
 }

@@ -48,7 +48,11 @@ size_t device_memory(const void *at, void **base, int *device);
 /* The device whose context is current on this thread, -1 without one. */
 int current_device(void);
 
-/* Transfers that wait for their stream. */
+/* A stream, in streams.c of the double or stand_in_streams.c; copies keep its order. */
+struct stream;
+void copy_in_order(void *to, const void *from, size_t bytes, struct stream *stream);
+
+/* A transfer of cuFile's double that waits for its stream, and is handed in. */
 struct pending {
     int fd, write;
     void *base;
@@ -56,11 +60,7 @@ struct pending {
     off_t *file_offset, *base_offset;
     ssize_t *moved;
 };
-struct stream {
-    struct pending queue[64];
-    int count;
-};
+void put_on(struct stream *stream, struct pending pending);
 void run_stream(struct stream *stream);
-void note_busy(struct stream *stream);
 ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset);
 #endif

@@ -1,4 +1,4 @@
-/* With cuda.c a libcuda of its own, for NVIDIA's libcufile where there is no GPU: that library
+/* With cuda.c and stand_in_streams.c a libcuda of its own, for NVIDIA's libcufile where there is no GPU: that library
  * opens only with a libcuda (up to 1.15), and looks up all of these functions. Those that it calls
  * with host memory for a GPU's answer; the others are refused as not supported. Devices whose
  * memory is the host's. Built by a test, never shipped, written from the public interfaces. */
@@ -23,7 +23,6 @@ result_t cuCtxGetCurrent(void **context);
 result_t cuCtxSetCurrent(void *context);
 result_t cuDevicePrimaryCtxRetain(void **context, int device);
 result_t cuMemHostAlloc(void **base, size_t bytes, unsigned flags);
-result_t cuStreamCreate(struct stream **stream, unsigned flags);
 
 /* The contexts below the current one. */
 static __thread void *below[64];
@@ -105,30 +104,14 @@ static result_t copy(void *to, const void *from, size_t bytes) {
 result_t cuMemcpy(void *to, const void *from, size_t bytes) { return copy(to, from, bytes); }
 result_t cuMemcpyHtoD_v2(void *to, const void *from, size_t bytes) { return copy(to, from, bytes); }
 result_t cuMemcpyDtoH_v2(void *to, const void *from, size_t bytes) { return copy(to, from, bytes); }
-result_t cuMemcpyAsync(void *to, const void *from, size_t bytes, struct stream *stream) {
-    (void)stream;
-    return copy(to, from, bytes);
-}
 result_t cuMemsetD8_v2(void *base, unsigned char value, size_t bytes) {
     memset(base, value, bytes);
     return SUCCESS;
-}
-result_t cuMemsetD8Async(void *base, unsigned char value, size_t bytes, struct stream *stream) {
-    (void)stream;
-    return cuMemsetD8_v2(base, value, bytes);
 }
 result_t cuMemAllocHost_v2(void **base, size_t bytes) { return cuMemHostAlloc(base, bytes, 0); }
 result_t cuMemHostGetDevicePointer_v2(void **base, void *host, unsigned flags) {
     (void)flags;
     *base = host;
-    return SUCCESS;
-}
-result_t cuStreamCreateWithPriority(struct stream **stream, unsigned flags, int priority) {
-    (void)priority;
-    return cuStreamCreate(stream, flags);
-}
-result_t cuStreamWaitEvent(struct stream *stream, void *event, unsigned flags) {
-    (void)stream, (void)event, (void)flags;
     return SUCCESS;
 }
 
@@ -142,13 +125,8 @@ REFUSED(cuIpcGetEventHandle)
 REFUSED(cuIpcGetMemHandle)
 REFUSED(cuIpcOpenEventHandle)
 REFUSED(cuIpcOpenMemHandle_v2)
-REFUSED(cuLaunchHostFunc)
 REFUSED(cuMemAllocManaged)
 REFUSED(cuMemGetHandleForAddressRange)
 REFUSED(cuMemcpyPeer)
 REFUSED(cuMemcpyPeerAsync)
 REFUSED(cuPointerGetAttributes)
-REFUSED(cuStreamWaitValue32)
-REFUSED(cuStreamWaitValue32_v2)
-REFUSED(cuStreamWriteValue32)
-REFUSED(cuStreamWriteValue32_v2)

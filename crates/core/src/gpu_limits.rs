@@ -1,20 +1,52 @@
-//! Limits of libcufile and of GPU memory: cells beyond them would fail, or hang inside the library,
-//! so they are not run.
+//! Limits of libcufile and of GPU memory: transfers beyond them would fail, or hang inside the
+//! library, so they are not begun.
 
-use stormlp_core::facts::{AcceleratorFacts, Availability, CuFileLimits, HostFacts};
-use stormlp_core::path::{MemoryKind, PathKind, buffers_needed};
-use stormlp_core::transport::{DeviceId, Transport};
-use stormlp_core::units::ByteSize;
+use crate::facts::{AcceleratorFacts, Availability, CuFileLimits, HostFacts};
+use crate::failure::Problems;
+use crate::path::{DeviceId, MemoryKind, PathKind, buffers_needed};
+use crate::transport::Transport;
+use crate::units::ByteSize;
 
-/// Whether a cell with `transport`, whose threads end in `devices`, keeps the limits of `facts`.
-pub(super) fn kept(transport: &Transport, devices: &[DeviceId], facts: &HostFacts) -> Availability {
+/// The options of a command that decide how much is in flight.
+#[derive(Debug, Clone, Copy)]
+pub struct FlightOptions {
+    /// What makes transfers fewer: `use fewer --threads`.
+    pub fewer: &'static str,
+    /// What makes buffers smaller or fewer.
+    pub smaller: &'static str,
+}
+
+/// Reports that `transport` of a lane exceeds the limits of `host`.
+pub fn check(
+    transport: &Transport,
+    options: FlightOptions,
+    host: &HostFacts,
+    problems: &mut Problems,
+) {
+    let devices: Vec<DeviceId> = transport.accelerators().collect();
+    let of_threads: Vec<DeviceId> =
+        devices.iter().copied().cycle().take(transport.threads).collect();
+    if let Availability::Unavailable { fact, remedy } = kept(transport, &of_threads, options, host)
+    {
+        problems.capacity(fact, remedy);
+    }
+}
+
+/// Whether `transport`, whose threads end in `devices`, keeps the limits of `facts`.
+pub fn kept(
+    transport: &Transport,
+    devices: &[DeviceId],
+    options: FlightOptions,
+    facts: &HostFacts,
+) -> Availability {
     let limits = facts.cufile_limits.as_ref().filter(|_| transport.path.needs_cufile());
     let by_library = limits.and_then(|limits| {
-        streams(transport, devices, limits).or_else(|| batch(transport, devices, limits))
+        let too_many = streams(transport, devices, options, limits);
+        too_many.or_else(|| batch(transport, devices, options, limits))
     });
     let by_memory = || {
         let gpus = facts.accelerators.iter();
-        gpus.filter_map(|gpu| memory(transport, devices, gpu, limits)).next()
+        gpus.filter_map(|gpu| memory(transport, devices, gpu, limits, options)).next()
     };
     by_library.or_else(by_memory).unwrap_or(Availability::Available)
 }
@@ -23,6 +55,7 @@ pub(super) fn kept(transport: &Transport, devices: &[DeviceId], facts: &HostFact
 fn streams(
     transport: &Transport,
     devices: &[DeviceId],
+    options: FlightOptions,
     limits: &CuFileLimits,
 ) -> Option<Availability> {
     let in_flight = devices.len() as u64 * transport.queue_depth as u64;
@@ -34,8 +67,7 @@ fn streams(
                  (execution.max_io_queue_depth)",
                 limits.stream_transfers
             ),
-            "use fewer --threads or a lower --queue-depth, or raise max_io_queue_depth in \
-             cufile.json",
+            format!("{}, or raise max_io_queue_depth in cufile.json", options.fewer),
         )
     })
 }
@@ -45,6 +77,7 @@ fn streams(
 fn batch(
     transport: &Transport,
     devices: &[DeviceId],
+    options: FlightOptions,
     limits: &CuFileLimits,
 ) -> Option<Availability> {
     let batches = matches!(transport.path, PathKind::GdsBatch | PathKind::GdsBatchStream);
@@ -64,7 +97,7 @@ fn batch(
                 transport.queue_depth,
                 ByteSize(*bytes)
             ),
-            format!("use --queue-depth {count} or less, or raise the count in cufile.json"),
+            format!("{}, or raise the count in cufile.json", options.fewer),
         )
     })
 }
@@ -75,9 +108,10 @@ fn memory(
     devices: &[DeviceId],
     gpu: &AcceleratorFacts,
     cufile: Option<&CuFileLimits>,
+    options: FlightOptions,
 ) -> Option<Availability> {
     let on_it = devices.iter().filter(|device| **device == DeviceId::nvidia(gpu.index)).count();
-    if on_it == 0 || transport.memory != MemoryKind::Device {
+    if on_it == 0 || !matches!(transport.memory, MemoryKind::Device | MemoryKind::Vmm) {
         return None;
     }
     let (_, buffers) = buffers_needed(transport.path, transport.queue_depth);
@@ -102,20 +136,20 @@ fn memory(
             gpu.index,
             ByteSize(most.unwrap_or_default())
         );
-        Availability::unavailable(
-            fact,
-            "use a smaller --io-size, fewer --threads or a lower --queue-depth",
-        )
+        Availability::unavailable(fact, options.smaller)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use stormlp_core::path::EngineKind;
-
     use super::*;
+    use crate::devices::DeviceOfRun;
+    use crate::path::EngineKind;
+    use crate::placement::Placement;
 
     const GPU: DeviceId = DeviceId::nvidia(0);
+    const OPTIONS: FlightOptions =
+        FlightOptions { fewer: "use fewer threads", smaller: "use smaller buffers" };
 
     fn transport(path: PathKind, queue_depth: usize, chunk_bytes: u64) -> Transport {
         Transport {
@@ -131,21 +165,17 @@ mod tests {
         HostFacts {
             cufile_limits: Some(CuFileLimits::defaults(has_direct_route)),
             accelerators: vec![AcceleratorFacts {
-                index: 0,
-                name: "GPU".to_string(),
-                pci_address: None,
-                numa_node: None,
                 memory_bytes: Some(16 << 30),
                 bar1_bytes: Some(256 << 20),
                 free_memory_bytes: Some(8 << 30),
-                part: None,
+                ..AcceleratorFacts::fixture(0)
             }],
             ..HostFacts::fixture()
         }
     }
 
     fn reason(transport: &Transport, threads: usize, facts: &HostFacts) -> String {
-        let verdict = kept(transport, &vec![GPU; threads], facts);
+        let verdict = kept(transport, &vec![GPU; threads], OPTIONS, facts);
         verdict.reason().unwrap_or("runs").to_string()
     }
 
@@ -177,5 +207,30 @@ mod tests {
         let copies = transport(PathKind::CpuGpu, 1, 128 << 20);
         assert_eq!(reason(&copies, 3, &facts(true)), "runs");
         assert!(reason(&copies, 65, &facts(true)).contains("free memory"));
+    }
+
+    #[test]
+    fn buffers_of_a_lane_are_summed_on_each_of_its_devices() {
+        let mut host = facts(true);
+        host.accelerators.push(AcceleratorFacts { index: 1, ..host.accelerators[0].clone() });
+        let of = |devices: usize, memory| {
+            let on = |index| DeviceOfRun::on(&host, DeviceId::nvidia(index), Placement::default());
+            let transport = Transport {
+                threads: 4,
+                devices: (0..devices as u32).filter(|_| devices > 1).map(on).collect(),
+                memory,
+                ..transport(PathKind::Gds, 1, 128 << 20)
+            };
+            let mut problems = Problems::default();
+            check(&transport, OPTIONS, &host, &mut problems);
+            problems.to_string()
+        };
+        for memory in [MemoryKind::Device, MemoryKind::Vmm] {
+            assert!(
+                of(1, memory).contains("4 threads × 1 buffers × 128 MiB need 512 MiB of cuda:0")
+            );
+            assert_eq!(of(2, memory), "", "256 MiB on each");
+        }
+        assert_eq!(of(1, MemoryKind::Host), "", "none of it is the GPU's");
     }
 }
