@@ -3,8 +3,7 @@
 //!
 //! There is no GPU in it: the library finds a libcuda whose memory is the host's, and moves every
 //! byte in its POSIX compatibility mode. By default the newest wheel of each minor version runs
-//! each command once; `STORMLP_WHEELS=all` has every wheel run each ten times, which takes ten
-//! minutes. `cargo test --test wheels 1.16` runs those whose version begins so.
+//! each command once; `STORMLP_WHEELS=all` has every wheel run those that once crashed ten times. `cargo test --test wheels 1.16` runs those whose version begins so.
 //!
 //! What is missing (pip's index, a C compiler) is said in a line, and the test passes;
 //! `STORMLP_REQUIRE_CUFILE=1` makes that a failure. The wheels lie in the target folder.
@@ -23,6 +22,9 @@ mod scene;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use runs::{RUNS, Verdict};
 use scene::Scene;
@@ -61,7 +63,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let all = std::env::var_os("STORMLP_WHEELS").is_some_and(|value| value == "all");
-    let mut tally = Tally::default();
+    let tally = Tally::default();
     let (scene, newest, its_library) = match Scene::set().and_then(|scene| {
         let (version, library) = newest()?;
         Ok((scene, version, library))
@@ -72,19 +74,32 @@ fn main() -> ExitCode {
             return tally.exit_code();
         }
     };
+    let mut wheels = Vec::new();
     for (package, versions) in WHEELS {
         for version in chosen(versions, all).filter(|version| is_wanted(version)) {
             let name = format!("{package}-{version}");
             match build::wheel(&name, &format!("{package}=={version}")) {
-                Ok(library) => tally.play(&scene, version, &library, all),
+                Ok(library) => wheels.push((version.to_string(), library)),
                 Err(why) => tally.skip(version, &format!("{why}; {PIP}")),
             }
         }
     }
     let is_known = WHEELS.iter().any(|(_, versions)| versions.contains(&newest.as_str()));
     if !is_known && is_wanted(&newest) {
-        tally.play(&scene, &newest, &its_library, all);
+        wheels.push((newest, its_library));
     }
+    // Two wheels at a time: a run waits for child processes half of its time.
+    let wheels = Mutex::new(wheels.into_iter());
+    let next = || wheels.lock().unwrap().next();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((version, library)) = next() {
+                    tally.play(&scene, &version, &library, all);
+                }
+            });
+        }
+    });
     tally.exit_code()
 }
 
@@ -119,17 +134,17 @@ fn newest() -> Result<(String, PathBuf), String> {
 /// How the tests ended.
 #[derive(Default)]
 struct Tally {
-    failed: bool,
+    failed: AtomicBool,
 }
 
 impl Tally {
     /// Plays all runs of a wheel and says how they ended.
-    fn play(&mut self, scene: &Scene, version: &str, library: &Path, all: bool) {
+    fn play(&self, scene: &Scene, version: &str, library: &Path, all: bool) {
         let folder = scene.folder();
-        let repeats = if all { 10 } else { 1 };
         let mut complaints = Vec::new();
         let mut played = 0;
         for run in RUNS.iter().filter(|run| run.is_for(minor(version))) {
+            let repeats = if all { run.repeats } else { 1 };
             for repeat in 1..=repeats {
                 played += 1;
                 match run.play(scene, library, folder.path()) {
@@ -150,19 +165,22 @@ impl Tally {
         if complaints.is_empty() {
             println!("test wheel {version} ... ok, {played} runs");
         } else {
-            self.failed = true;
+            self.failed.store(true, Ordering::Relaxed);
             let told = complaints.join("\n");
             let failed = complaints.len();
             println!("test wheel {version} ... FAILED, {failed} of {played} runs\n{told}");
         }
     }
 
-    fn skip(&mut self, name: &str, why: &str) {
+    fn skip(&self, name: &str, why: &str) {
         stormlp_core::skipped_tests::named(name, why, "it takes pip, its index, and a C compiler");
-        self.failed |= std::env::var_os("STORMLP_REQUIRE_CUFILE").is_some_and(|v| v == "1");
+        if std::env::var_os("STORMLP_REQUIRE_CUFILE").is_some_and(|value| value == "1") {
+            self.failed.store(true, Ordering::Relaxed);
+        }
     }
 
     fn exit_code(&self) -> ExitCode {
-        if self.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        let failed = self.failed.load(Ordering::Relaxed);
+        if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 }

@@ -47,7 +47,7 @@ impl Scene {
         tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
     }
 
-    /// `command` with the library, and with a GPU that is none if it is to have one.
+    /// `command` with the library, and with two GPUs that are none if it is to have some.
     pub(crate) fn enter(&self, command: &mut Command, library: &Path, has_gpu: bool) {
         command
             .env("STORMLP_LIBCUFILE", library)
@@ -56,7 +56,7 @@ impl Scene {
             .env("CUFILE_ENV_PATH_JSON", self.props.path().join("cufile.json"))
             .env_remove("CUFILE_LOGFILE_PATH");
         if has_gpu {
-            command.env("LD_LIBRARY_PATH", &self.stand_in);
+            command.env("LD_LIBRARY_PATH", &self.stand_in).env("DOUBLE_GPUS", "2");
         }
     }
 
