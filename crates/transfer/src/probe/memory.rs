@@ -93,10 +93,10 @@ mod tests {
     #[test]
     fn the_lower_limit_of_group_and_address_space_counts() {
         let limit = |bytes: &str| format!("Max cpu time  unlimited\nMax address space  {bytes}  9");
-        let free = Tree::new().file("proc/self/limits", &limit("unlimited"));
+        let free = Tree::new().file("proc/self/limits", limit("unlimited"));
         assert_eq!(limit_bytes(&free.root()), None);
         let tree = Tree::new()
-            .file("proc/self/limits", &limit("1073741824"))
+            .file("proc/self/limits", limit("1073741824"))
             .file("proc/self/statm", "16 9 8 7 0 6 0");
         let mapped = 16 * rustix::param::page_size() as u64;
         assert_eq!(limit_bytes(&tree.root()), Some((1 << 30) - mapped - UNPLANNED_BYTES));
