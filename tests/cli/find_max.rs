@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::train::{folder, train};
 use crate::{stderr, stdout};
 
-/// One accelerator asks for 1.6 MB/s: two samples of 20 kB every 25 ms.
-const SMALL: &str = "unet3d --find-max --files 200 --batch-size 2 --compute-time 25ms --epochs 1 \
+/// One accelerator asks for 0.8 MB/s: two samples of 20 kB every 50 ms.
+const SMALL: &str = "unet3d --find-max --files 200 --batch-size 2 --compute-time 50ms --epochs 1 \
     --read-threads 1 --prefetch 1 --params dataset.record_length_bytes=20000 \
     dataset.record_length_bytes_stdev=0 workflow.checkpoint=False";
 
 /// At most seven accelerators get a fifth of what they ask for.
-const SEVEN: &str = "metric.au=0.2 --throttle read=2200K";
+const SEVEN: &str = "metric.au=0.2 --throttle read=1100K";
 
 #[test]
 fn the_answer_is_between_meeting_and_missing_counts() {
@@ -61,7 +61,7 @@ fn the_time_of_a_search_is_known_before_it_begins() {
 #[test]
 fn a_threshold_that_not_even_one_accelerator_meets_is_6_with_its_au() {
     let folder = folder();
-    let words = format!("{SMALL} metric.au=0.99 --confirm 0 --throttle read=600K");
+    let words = format!("{SMALL} metric.au=0.99 --confirm 0 --throttle read=300K");
     let assert = train(folder.path(), &words).assert().code(6);
     let page = stdout(assert);
     assert!(page.contains("not even one accelerator meets the 99.0 % of unet3d"), "{page}");
@@ -101,8 +101,8 @@ fn a_search_limited_by_the_dataset_is_a_lower_bound_and_reports_what_it_needs() 
 fn a_small_starter_set_is_enlarged_and_the_search_continues() {
     let folder = folder();
     // One accelerator has 21 steps with the 168 files of the workload.
-    let words = "unet3d --find-max --batch-size 8 --compute-time 100ms --epochs 1 --confirm 0 \
-        --read-threads 1 --prefetch 1 --throttle read=2200K \
+    let words = "unet3d --find-max --batch-size 8 --compute-time 200ms --epochs 1 --confirm 0 \
+        --read-threads 1 --prefetch 1 --throttle read=1100K \
         --params dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0 \
         workflow.checkpoint=False metric.au=0.5";
     train(folder.path(), words).assert().success();
@@ -133,7 +133,7 @@ fn a_search_is_resumed_only_with_its_own_options() {
     let other = format!("{other} {resume}");
     let said = stderr(train(folder.path(), &other).assert().code(3));
     assert!(said.contains("is from a different run: `loader` differs"), "{said}");
-    let faster = words.replace("--throttle read=2200K", "--throttle read=4400K");
+    let faster = words.replace("--throttle read=1100K", "--throttle read=2200K");
     let said = stderr(train(folder.path(), &format!("{faster} {resume}")).assert().code(3));
     assert!(said.contains("`--throttle`"), "{said}");
     let again = format!("{words} --confirm 1 {resume}");
