@@ -191,6 +191,7 @@ fn drive_machine() -> u64 {
         exclude_end_steps: 0,
         checkpoint_steps: None,
         writes_checkpoints: false,
+        late_counts: false,
         compute: Pace::Constant(323_000_000),
         preprocess: Pace::Constant(0),
         client: ClientWork::default(),

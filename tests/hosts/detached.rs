@@ -217,7 +217,7 @@ fn a_host_that_waits_keeps_others_out_of_its_folder_and_can_be_stopped() {
     let folder = folder();
     let first = host(folder.path(), "ckpt", soon() + 3600, "r", &[]);
     let begun = Instant::now();
-    let checkpoint = folder.path().join("ckpt/global_epoch1_step1");
+    let checkpoint = folder.path().join("ckpt/.global_epoch1_step1.partial");
     while !checkpoint.is_dir() {
         assert!(begun.elapsed() < Duration::from_secs(120), "it is not ready");
         std::thread::sleep(Duration::from_millis(50));

@@ -129,7 +129,7 @@ if sys.argv[1].endswith('png') and size > 1000:
             let path = folder.path().join(format!("a{bytes}.{name}"));
             write(format, &file, &path);
             assert_eq!(std::fs::metadata(&path).unwrap().len(), format.file_bytes(&file).unwrap());
-            python("PIL", script, &path);
+            python("PIL, numpy", script, &path);
         }
     }
 }

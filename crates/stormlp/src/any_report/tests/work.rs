@@ -40,7 +40,7 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
         (&gds, "/plan/cells/0/register_buffers", false.into(), "plan.cells.register_buffers"),
         (&gds, "/plan/request/warmup_seconds", 2.5.into(), "warm-up"),
         (&gds, "/plan/request/duration_seconds", longer.into(), "plan.request.duration_seconds"),
-        (&train, "/plan/transport/engine", "psync".into(), "plan.transport.engine"),
+        (&train, "/plan/transport/engine", "uring".into(), "plan.transport.engine"),
         (&train, "/plan/transport/threads", 77.into(), "plan.transport.threads"),
         (&train, "/plan/shuffle/files", "off".into(), "plan.shuffle.files"),
         (&train, "/plan/runs", 6.into(), "a warm-up run"),
