@@ -93,9 +93,20 @@ pub fn epoch_measures(rule: &Rule, accelerators: &[&[BlockSums]]) -> Measures {
         }
     }
     let share = ratio(1.0, accelerators.len() as f64);
-    sum.au_percent = sum.au_percent * share;
+    sum.au_percent = without_rounding(sum.au_percent * share);
     sum.mib_per_second = mib(rule, sum.samples_per_second);
     sum
+}
+
+/// AU as it is, but for the rounding of weights that add up to 1: 100.00000000000003 % is 100 %.
+fn without_rounding(au: AuPercent) -> AuPercent {
+    let of = |percent: f64| if (percent - 100.0).abs() < 1e-9 { 100.0 } else { percent };
+    AuPercent {
+        profile: of(au.profile),
+        nominal: of(au.nominal),
+        measured: of(au.measured),
+        including_startup: of(au.including_startup),
+    }
 }
 
 /// Means over epochs, regardless of their run.
@@ -106,7 +117,7 @@ pub fn mean(epochs: &[Measures]) -> Measures {
     let au = epochs.iter().map(|m| m.au_percent);
     let waiting = epochs.iter().map(|m| m.waiting_seconds);
     Measures {
-        au_percent: au.fold(AuPercent::default(), Add::add) / count,
+        au_percent: without_rounding(au.fold(AuPercent::default(), Add::add) / count),
         samples_per_second: each(&|m| m.samples_per_second),
         mib_per_second: each(&|m| m.mib_per_second),
         window_samples_per_second: each(&|m| m.window_samples_per_second),

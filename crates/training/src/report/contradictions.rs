@@ -77,8 +77,15 @@ fn check_series_of_runs(found: &mut Found, report: &TrainReport) {
         };
         // A run that is still going has bytes that no interval has yet.
         if let Some(epochs) = epochs.filter(|_| report.ending != Ending::Unfinished) {
+            // The series is that of the host that saved the report, the epochs are everyone's.
+            let of_hosts = results.hosts.iter().map(|host| host.bytes_read);
+            let bytes = match results.hosts.len() {
+                0 | 1 => bytes_of(epochs),
+                _ if single => of_hosts.min().unwrap_or(0),
+                _ => continue,
+            };
             // Evaluations and loader starts also read.
-            found.intervals(&place, &named.series, bytes_of(epochs), Covers::AtLeast);
+            found.intervals(&place, &named.series, bytes, Covers::AtLeast);
         }
     }
 }
