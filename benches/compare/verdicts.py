@@ -19,6 +19,7 @@ import json
 import math
 import os
 import shlex
+import statistics
 import subprocess
 import sys
 
@@ -92,8 +93,8 @@ def bound(hits, total):
 def print_figures(answers):
     """The table for docs/compare.md."""
     print("| Work | The same work, called different | 95 % bound | A tenth less, found within 15 "
-          "pairs | Pairs, median |")
-    print("|---|--:|--:|--:|--:|")
+          "pairs | Pairs, median | Interval, median |")
+    print("|---|--:|--:|--:|--:|--:|")
     for work in WORKS:
         of = collections.defaultdict(list)
         for answer in answers:
@@ -103,9 +104,11 @@ def print_figures(answers):
         wrong = sum(one["verdict"] in ("improved", "regressed") for one in same)
         found = sum(one["throughput"] == "regressed" for one in tenth)
         most = f"{100 * bound(wrong, len(same)):.1f} %" if same else ""
-        pairs = sorted(one["pairs"] for one in same + tenth)
-        middle = pairs[len(pairs) // 2] if pairs else ""
-        print(f"| {work} | {wrong} of {len(same)} | {most} | {found} of {len(tenth)} | {middle} |")
+        pairs = statistics.median([one["pairs"] for one in same + tenth] or [math.nan])
+        widths = [(one["interval"][1] - one["interval"][0]) / 2 for one in same + tenth]
+        width = statistics.median(widths or [math.nan])
+        print(f"| {work} | {wrong} of {len(same)} | {most} | {found} of {len(tenth)} | "
+              f"{pairs:.0f} | ± {width:.1f} % |")
 
 
 def main():
