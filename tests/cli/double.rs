@@ -155,7 +155,7 @@ fn requested_statistics_are_kept_in_training_and_checkpoints_too() {
         with_double(&mut command, "direct")?;
         command.assert().success();
         let (report, _) = left(folder);
-        let counted = &report["evidence"][0]["cufile"]["counted"];
+        let counted = &report["evidence"][0]["direct_storage"]["counted"];
         let message = report["warnings"].to_string();
         let costs = message.contains("cuFile counts during the measured part");
         Some((counted.as_str().unwrap().to_string(), costs))
@@ -211,9 +211,9 @@ fn direct_transfers_are_never_called_a_fallback() {
         (1190, "--cufile-stats 0", "null", "none", Some("path_not_proven")),
         (1190, "--cufile-stats 3", "gds", "counters", None),
         (1140, "", "null", "none", Some("path_not_proven")),
-        (1140, "--require-gds", "gds", "compat_forbidden", None),
+        (1140, "--require-gds", "gds", "fallback_forbidden", None),
         (1110, "", "null", "none", Some("path_not_proven")),
-        (1110, "--require-gds", "gds", "compat_forbidden", None),
+        (1110, "--require-gds", "gds", "fallback_forbidden", None),
     ] {
         let folder = gds::folder();
         let mut command = gds_by_gds(folder.path(), &format!("--passes 1 {more}"));
@@ -225,7 +225,7 @@ fn direct_transfers_are_never_called_a_fallback() {
         let cell = &report["cells"][0];
         let ran = cell["effective_path"].as_str().unwrap_or("null");
         assert_eq!(ran, effective, "{version} {more}");
-        let cufile = &cell["evidence"]["cufile"];
+        let cufile = &cell["evidence"]["direct_storage"];
         assert_eq!(cufile["proof"], proof, "{version} {more}");
         let counted = match (version, more) {
             (1190, "") => "beforehand",
@@ -256,7 +256,7 @@ fn forbidding_a_fallback_proves_no_unaligned_transfer_and_no_large_entry() {
         let (report, _) = left(folder.path());
         let cell = &report["cells"][0];
         assert!(cell["effective_path"].is_null(), "{words}: {cell}");
-        let cufile = &cell["evidence"]["cufile"];
+        let cufile = &cell["evidence"]["direct_storage"];
         assert_eq!(cufile["proof"], "none", "{words}: {cufile}");
         assert!(kinds(cell).contains(&"path_not_proven"), "{words}");
     }
@@ -385,7 +385,7 @@ fn a_small_share_is_not_touched_before_it_is_measured() {
     let calls = fs::read_to_string(log).unwrap();
     assert!(calls.lines().any(|line| line == "cuFileRead 32"), "{calls}");
     let (report, _) = left(folder.path());
-    let cufile = &report["cells"][0]["evidence"]["cufile"];
+    let cufile = &report["cells"][0]["evidence"]["direct_storage"];
     assert_eq!(cufile["proof"], "counters");
     assert_eq!(cufile["counted"], "at_first");
 }
@@ -408,9 +408,9 @@ fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
         command.assert().success();
         let (report, _) = left(folder.path());
         let cell = &report["cells"][0];
-        let cufile = &cell["evidence"]["cufile"];
+        let cufile = &cell["evidence"]["direct_storage"];
         assert_eq!(cell["effective_path"], effective, "{fault} {more}: {cufile}");
-        assert_eq!(cufile["proof"], "nvidia_fs", "{fault} {more}: {cufile}");
+        assert_eq!(cufile["proof"], "kernel_driver", "{fault} {more}: {cufile}");
     }
 }
 
@@ -442,20 +442,27 @@ fn opened_with_two(mut command: Command, folder: &Path) -> Option<String> {
 #[test]
 fn only_gpus_in_use_are_visible_to_cufile() {
     let words = "--path gds --threads 2 --io-size 8K --file-size 64K --passes 1 --memory";
-    for (devices, memory, log) in [
-        ("cuda:1", "device", "driver open, GPUs: 1\n"),
-        ("cuda:0,cuda:1", "device", "driver open, GPUs: 2\n"),
-        ("cuda:0,cuda:1", "host", "driver open, GPUs: 2\n"),
+    let both = ["cuda:0", "cuda:1"];
+    for (devices, memory, named) in [
+        ("cuda:1", "device", &both[1..]),
+        ("cuda:0,cuda:1", "device", &both),
+        ("cuda:0,cuda:1", "host", &both),
+        ("all", "device", &both),
+        ("all", "host", &both),
     ] {
         let folder = gds::folder();
         let command = gds::gds(folder.path(), &format!("{words} {memory} --device {devices}"));
         let Some(said) = opened_with_two(command, folder.path()) else {
             return;
         };
+        let log = format!("driver open, GPUs: {}\n", named.len());
         assert_eq!(said, log, "{devices} {memory}");
         let report = gds::read_json(&gds::saved(folder.path()));
-        let named: Vec<&str> = devices.split(',').collect();
         assert_eq!(report["plan"]["devices"], serde_json::json!(named), "{devices} {memory}");
+        let workers = report["plan"]["crews"][0]["workers"].as_array().unwrap();
+        let mut used: Vec<&str> = workers.iter().map(|it| it["device"].as_str().unwrap()).collect();
+        used.dedup();
+        assert_eq!(used, named, "{devices} {memory}: a thread for each");
     }
     let folder = train::folder();
     let command = train_by_gds(folder.path(), "");
@@ -529,6 +536,7 @@ fn devices_without_work_are_left_alone_and_named() {
 #[test]
 fn devices_that_are_double_absent_or_hidden_are_refused_by_name() {
     for (devices, visible, words) in [
+        ("all", "", "there is no cuda:0"),
         ("cuda:1,cuda:0,cuda:1", "0,1", "--device names cuda:1 more than once"),
         ("cuda:0,cuda:2", "0,1", "there is no cuda:2: CUDA shows 2 devices"),
         ("cuda:1", "1", "there is no cuda:1: CUDA shows 1 device on this machine, and"),

@@ -1,4 +1,4 @@
-//! Reports of format versions 1 and 2, kept as the program of their time wrote them: they load, and
+//! Reports of format versions 1 to 3, kept as the program of their time wrote them: they load, and
 //! every number in them is still shown.
 //!
 //! `tests/fixtures/reports/expect.json` has what each says: its row in a list, the rows of its CSV
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::{stdout, stormlp};
 
 /// Where the JSON that is printed has a figure; `#` at the end counts what is there.
-const PLACES: [(&str, &str); 50] = [
+const PLACES: [(&str, &str); 54] = [
     ("kind", "/kind"),
     ("started_at", "/started_at"),
     ("hostname", "/host/hostname"),
@@ -32,7 +32,11 @@ const PLACES: [(&str, &str); 50] = [
     ("intervals", "/cells/0/interval_bytes#"),
     ("jobs", "/cells/0/jobs#"),
     ("read_percent", "/plan/request/read_percent"),
-    ("proof", "/cells/0/evidence/cufile/proof"),
+    ("proof", "/cells/0/evidence/direct_storage/proof"),
+    ("direct", "/cells/0/evidence/direct_storage/direct_operations/p2pdma"),
+    ("fallback", "/cells/0/evidence/direct_storage/fallback_operations"),
+    ("by_kernel", "/cells/0/evidence/direct_storage/kernel_operations/nvidia_fs"),
+    ("direct_of_part", "/evidence/0/direct_storage/direct_operations/p2pdma"),
     ("checked_bytes", "/cells/0/verification/checked_bytes"),
     ("mismatched", "/cells/0/verification/mismatched_transfers"),
     ("knees", "/find_knee/knees#"),
@@ -96,7 +100,7 @@ fn json(text: &str) -> Value {
 fn frozen() -> Vec<Frozen> {
     let all = json(&fs::read_to_string(fixtures().join("expect.json")).unwrap());
     let mut there: Vec<String> = Vec::new();
-    for version in ["v1", "v2"] {
+    for version in ["v1", "v2", "v3"] {
         for entry in fs::read_dir(fixtures().join(version)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             there.push(format!("{version}/{name}"));
@@ -308,7 +312,9 @@ fn a_list_has_a_row_for_each_with_its_figure() {
         fs::copy(&frozen.place, run.join("report.json")).unwrap();
     }
     let mut rows = listed(folder.path());
-    rows.extend(listed(&fixtures().join("v2")));
+    for version in ["v2", "v3"] {
+        rows.extend(listed(&fixtures().join(version)));
+    }
     for frozen in frozen() {
         let run = frozen.name.trim_end_matches(".json");
         let parent = match run.split_once('/').unwrap() {

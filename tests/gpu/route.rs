@@ -14,7 +14,7 @@ pub(crate) fn word(
     must_be_direct: bool,
 ) -> Result<Option<&'static str>, String> {
     let (ran, summary) = (evidence.effective_path, &evidence.summary);
-    let Some(cufile) = &evidence.cufile else {
+    let Some(cufile) = &evidence.direct_storage else {
         return if evidence.direct_io == DirectIo::Refused || ran == Some(asked) {
             Ok(None)
         } else {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use assert_cmd::Command;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::scene::Scene;
 
@@ -58,7 +58,7 @@ pub(crate) fn refused(scene: &Scene, library: &Path, folder: &Path) -> Verdict {
     }
 }
 
-pub(crate) const RUNS: [Run; 10] = [
+pub(crate) const RUNS: [Run; 11] = [
     Run {
         name: "gds",
         words: "gds --path gds,cpu-gpu --device cuda:0 --threads 8 --io-size 64K --file-size 256K \
@@ -117,6 +117,16 @@ pub(crate) const RUNS: [Run; 10] = [
         repeats: 10,
         has_gpu: true,
         is_whole: has_read_all,
+    },
+    Run {
+        name: "gds in host memory of all GPUs",
+        words: "gds --path gds --memory host --device all --threads 8 --io-size 64K \
+                --file-size 256K --passes 1",
+        repeats: 1,
+        has_gpu: true,
+        is_whole: |report| {
+            has_read_all(report) && report["plan"]["devices"] == json!(["cuda:0", "cuda:1"])
+        },
     },
     Run {
         name: "train with two GPUs",

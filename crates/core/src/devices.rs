@@ -131,12 +131,10 @@ impl DeviceOfRun {
     }
 }
 
-/// The accelerators at the end of transfers on `path`, none if it ends in none: the requested ones,
-/// otherwise the host's first, otherwise emulation in host memory. Reports requested ones that do
-/// not exist, whatever the path.
-pub(crate) fn chosen(
+/// The devices of `--device` on `host`, none if it was not given. Reports those that are named
+/// twice or do not exist.
+pub fn requested(
     asked: Option<&Devices>,
-    path: PathKind,
     host: &HostFacts,
     problems: &mut Problems,
 ) -> Vec<DeviceId> {
@@ -152,6 +150,19 @@ pub(crate) fn chosen(
     for device in &named {
         check_device(*device, host, problems);
     }
+    named
+}
+
+/// The accelerators at the end of transfers on `path`, none if it ends in none: the requested ones,
+/// otherwise the host's first, otherwise emulation in host memory. Reports requested ones that do
+/// not exist, whatever the path.
+pub(crate) fn chosen(
+    asked: Option<&Devices>,
+    path: PathKind,
+    host: &HostFacts,
+    problems: &mut Problems,
+) -> Vec<DeviceId> {
+    let named = requested(asked, host, problems);
     match (path.ends_in_accelerator(), named.is_empty()) {
         (false, _) => Vec::new(),
         (true, false) => named,
@@ -225,7 +236,7 @@ pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems)
 }
 
 /// Reports devices that are named more than once.
-pub fn check_doubles(devices: &[DeviceId], problems: &mut Problems) {
+fn check_doubles(devices: &[DeviceId], problems: &mut Problems) {
     let mut doubles: Vec<DeviceId> = Vec::new();
     for (at, device) in devices.iter().enumerate() {
         if devices[..at].contains(device) && !doubles.contains(device) {

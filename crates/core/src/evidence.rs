@@ -1,5 +1,7 @@
 //! What actually ran, and the evidence for it: a path is never reported without its evidence.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::path::{EngineKind, PathKind};
@@ -35,18 +37,42 @@ pub struct EngineFacts {
     pub fallbacks: Vec<String>,
 }
 
-/// The evidence for the route that cuFile's transfers took.
+/// How bytes move between a device and the memory of a GPU without passing through host memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Mechanism {
+    /// The kernel's PCI peer-to-peer DMA.
+    P2pdma,
+    /// NVIDIA's kernel driver nvidia-fs.
+    NvidiaFs,
+}
+
+impl Mechanism {
+    /// Its name in sentences.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::P2pdma => "peer-to-peer",
+            Self::NvidiaFs => "nvidia-fs",
+        }
+    }
+}
+
+/// Operations by the mechanism that moved them.
+pub type OperationsBy = BTreeMap<Mechanism, u64>;
+
+/// The evidence for the route of transfers through a library for direct storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RouteProof {
-    /// cuFile's own counters of each route.
+    /// The library's own counters of each route.
     Counters,
-    /// The statistics of the nvidia-fs kernel driver, which cover the whole host: they show as many
+    /// The statistics of a kernel driver (nvidia-fs), which cover the whole host: they show as many
     /// transfers and bytes as the run made, or too few.
-    NvidiaFs,
-    /// Compatibility mode was forbidden, so a fallback would have been an error.
-    CompatForbidden,
+    KernelDriver,
+    /// The fallback was forbidden, so it would have been an error.
+    FallbackForbidden,
     /// No other route exists on this machine.
     Elimination,
     /// None: the route is not proven, though nothing contradicts it either.
@@ -54,7 +80,7 @@ pub enum RouteProof {
     None,
 }
 
-/// When cuFile counted transfers per route.
+/// When the library counted transfers per route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -70,23 +96,27 @@ pub enum Counted {
     Throughout,
 }
 
-/// cuFile's counters for a cell.
+/// What a GPU vendor's library for direct storage did in a cell or a part of a run: by direct
+/// routes, or by its fallback through host memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CuFileEvidence {
-    /// Version of the library, `1.16`.
+pub struct DirectStorage {
+    /// Name of the library, `libcufile`.
+    pub library: String,
+    /// Its version, `1.16`.
     pub library_version: String,
-    /// Where the library was found.
+    /// Where it was found.
     pub library_path: String,
-    /// Transfers over PCI peer-to-peer DMA; `None` if the library does not count them.
-    pub p2p_operations: Option<u64>,
-    /// Transfers through the nvidia-fs kernel driver; `None` if the library does not count them.
-    pub nvfs_operations: Option<u64>,
-    /// Transfers through POSIX reads and writes, i.e. compatibility mode; `None` if the library
-    /// does not count them.
-    pub posix_operations: Option<u64>,
-    /// Operations counted by `/proc/driver/nvidia-fs/stats` in the same period.
-    pub nvfs_driver_operations: Option<u64>,
+    /// Transfers by direct routes, for each mechanism (`p2pdma`, `nvidia_fs`); `None` if the
+    /// library does not count them.
+    pub direct_operations: Option<OperationsBy>,
+    /// Transfers by the fallback, POSIX reads and writes; `None` if the library does not count
+    /// them.
+    pub fallback_operations: Option<u64>,
+    /// Operations that kernel drivers counted on the whole host in the same period
+    /// (`/proc/driver/nvidia-fs/stats`); empty if none counts.
+    #[serde(default)]
+    pub kernel_operations: OperationsBy,
     /// When the library counted transfers per route.
     #[serde(default)]
     pub counted: Counted,
@@ -96,10 +126,18 @@ pub struct CuFileEvidence {
     /// What would prove the route, if nothing did.
     #[serde(default)]
     pub to_prove: Option<String>,
-    /// Whether compatibility mode was allowed.
-    pub compat_mode_allowed: Option<bool>,
-    /// Properties of the driver that affect the path, in words.
+    /// Whether the library was allowed to fall back.
+    pub fallback_allowed: Option<bool>,
+    /// Properties of the library that affect the path, in words.
     pub properties: Vec<String>,
+}
+
+impl DirectStorage {
+    /// The transfers that the library counted, by any route.
+    pub fn counted_operations(&self) -> u64 {
+        let direct = self.direct_operations.iter().flat_map(BTreeMap::values);
+        direct.chain(&self.fallback_operations).fold(0, |sum, count| sum.saturating_add(*count))
+    }
 }
 
 /// What actually ran, with the facts that prove it.
@@ -114,8 +152,8 @@ pub struct Evidence {
     pub direct_io: DirectIo,
     /// The engine, for CPU-driven paths.
     pub engine: Option<EngineFacts>,
-    /// cuFile's own counters, for cuFile paths.
-    pub cufile: Option<CuFileEvidence>,
+    /// What the vendor's library did, for cuFile's paths.
+    pub direct_storage: Option<DirectStorage>,
 }
 
 impl Evidence {
@@ -136,14 +174,14 @@ impl Evidence {
             return None;
         }
         let unproven = self
-            .cufile
+            .direct_storage
             .as_ref()
-            .filter(|cufile| self.effective_path.is_none() && cufile.proof == RouteProof::None);
+            .filter(|it| self.effective_path.is_none() && it.proof == RouteProof::None);
         Some(match unproven {
-            Some(cufile) => Warning::new(
+            Some(it) => Warning::new(
                 WarningKind::PathNotProven,
                 format!("{asked} was requested: {}", self.summary),
-                cufile.to_prove.clone().unwrap_or_default(),
+                it.to_prove.clone().unwrap_or_default(),
             ),
             None => Warning::new(
                 WarningKind::PathFellBack,
@@ -164,10 +202,10 @@ mod tests {
             summary: "so it went".to_string(),
             direct_io: DirectIo::Honoured,
             engine: None,
-            cufile: Some(CuFileEvidence {
+            direct_storage: Some(DirectStorage {
                 proof,
                 to_prove: Some("count".to_string()),
-                ..CuFileEvidence::default()
+                ..DirectStorage::default()
             }),
         }
     }

@@ -4,7 +4,9 @@
 mod check;
 mod version_1;
 mod version_2;
+mod version_3;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -19,7 +21,7 @@ use crate::warning::Warning;
 
 /// The version of the saved report's format. It increases when an old reader would misread a new
 /// file; added fields do not increase it.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// The note in reports of runs whose profile is an MLPerf edition.
 pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
@@ -377,6 +379,17 @@ pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), Repor
     }
 }
 
+/// A unit of a report, such as a cell, as a line of JSON from a journal: it has no version, and what
+/// earlier versions wrote is upgraded.
+///
+/// # Errors
+/// If it is not JSON, or not such a unit.
+pub fn current_unit<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<T> {
+    let mut value = serde_json::from_slice(line)?;
+    version_3::evidence(&mut value);
+    serde_json::from_value(value)
+}
+
 /// Upgrades a report of version `found` as JSON, before it is typed; damaged parts are left as they
 /// are. Adding or renaming a field of a plan breaks older files too: the old meaning is given here.
 fn upgrade(found: u64, kind: ReportKind, report: &mut serde_json::Value) {
@@ -388,6 +401,9 @@ fn upgrade(found: u64, kind: ReportKind, report: &mut serde_json::Value) {
     }
     if found < 3 {
         version_2::upgrade(kind, fields);
+    }
+    if found < 4 {
+        version_3::upgrade(kind, fields);
     }
     fields.insert("format_version".into(), FORMAT_VERSION.into());
 }

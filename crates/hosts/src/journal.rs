@@ -13,6 +13,7 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
+use stormlp_core::report::current_unit;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Disk, Kind, Reader, Storage as _};
 
@@ -103,7 +104,7 @@ pub fn cells<T: DeserializeOwned>(report: &Path) -> Result<Vec<T>, Failure> {
         if line.last() != Some(&b'\n') && (line.len() as u64) < LONGEST_LINE {
             break;
         }
-        let cell = serde_json::from_slice(&line);
+        let cell = current_unit(&line);
         let what = || format!("{}:{number} is not a cell of a matrix", path.display());
         let cell = cell.with_context(what).map_err(|error| {
             Failure::no_plan(error).with_help("remove the file to go on without its cells")

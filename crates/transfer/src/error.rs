@@ -39,7 +39,7 @@ pub enum TransferError {
     #[error("{call} failed: {explanation}")]
     CuFile {
         /// The call that failed.
-        call: &'static str,
+        call: String,
         /// cuFile's code, or a negative errno.
         code: i32,
         /// The CUDA driver's code behind it, 0 for none.

@@ -3,7 +3,7 @@
 //! Threads can differ: the locked-memory limit may allow registered buffers for some of them and
 //! not for others. What is reported for a crew must hold for all of them, so the weakest counts.
 
-use stormlp_core::evidence::{Counted, DirectIo, EngineFacts, Evidence};
+use stormlp_core::evidence::{Counted, DirectIo, DirectStorage, EngineFacts, Evidence};
 use stormlp_core::path::PathKind;
 
 /// The evidence of the crew that requested `path`; `None` without threads.
@@ -26,14 +26,11 @@ pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
 /// looked last saw everything. Ties go to one whose measured transfers were counted.
 fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
     let counted = |evidence: &&&Evidence| {
-        evidence.cufile.as_ref().map_or(0, |counts| {
-            let routes = [counts.p2p_operations, counts.nvfs_operations, counts.posix_operations];
-            routes.into_iter().flatten().fold(0, u64::saturating_add)
-        })
+        evidence.direct_storage.as_ref().map_or(0, DirectStorage::counted_operations)
     };
     let at_first = |evidence: &Evidence| {
-        let cufile = evidence.cufile.as_ref();
-        cufile.is_some_and(|cufile| cufile.counted == Counted::AtFirst)
+        let storage = evidence.direct_storage.as_ref();
+        storage.is_some_and(|storage| storage.counted == Counted::AtFirst)
     };
     let seen = |evidence: &&&Evidence| (counted(evidence), at_first(evidence));
     workers.iter().rev().max_by_key(seen).copied()
@@ -70,7 +67,7 @@ fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlp_core::evidence::CuFileEvidence;
+    use stormlp_core::evidence::Mechanism;
     use stormlp_core::path::EngineKind;
 
     fn evidence(fallbacks: &[&str]) -> Evidence {
@@ -85,7 +82,7 @@ mod tests {
                 registered_files: true,
                 fallbacks: fallbacks.iter().map(ToString::to_string).collect(),
             }),
-            cufile: None,
+            direct_storage: None,
         }
     }
 
@@ -102,9 +99,9 @@ mod tests {
         let fell_back = |posix, summary: &str| Evidence {
             effective_path: Some(PathKind::GdsCompat),
             summary: summary.to_string(),
-            cufile: Some(CuFileEvidence {
-                posix_operations: Some(posix),
-                ..CuFileEvidence::default()
+            direct_storage: Some(DirectStorage {
+                fallback_operations: Some(posix),
+                ..DirectStorage::default()
             }),
             ..evidence(&[])
         };
@@ -116,17 +113,17 @@ mod tests {
     #[test]
     fn counts_of_the_measured_part_are_reported() {
         let of = |counted| Evidence {
-            cufile: Some(CuFileEvidence {
-                p2p_operations: Some(16),
+            direct_storage: Some(DirectStorage {
+                direct_operations: Some([(Mechanism::P2pdma, 16)].into()),
                 counted,
-                ..CuFileEvidence::default()
+                ..DirectStorage::default()
             }),
             ..evidence(&[])
         };
         let (before, first) = (of(Counted::Beforehand), of(Counted::AtFirst));
         for workers in [[&before, &first], [&first, &before]] {
             let cell = combine(PathKind::Gds, &workers).unwrap();
-            assert_eq!(cell.cufile.unwrap().counted, Counted::AtFirst);
+            assert_eq!(cell.direct_storage.unwrap().counted, Counted::AtFirst);
         }
     }
 

@@ -27,16 +27,16 @@ pub fn hold_cufile(
     }
     match Driver::open(settings) {
         Ok(driver) => Ok(Some(driver)),
-        Err(error) if settings.allow_compat_mode == Some(false) => Err(error.into()),
+        Err(error) if settings.forbid_fallback => Err(error.into()),
         Err(_) => Ok(None),
     }
 }
 
-/// The driver's settings: compatibility mode is forbidden if a fallback is an error, and
+/// The driver's settings: a fallback may be forbidden, and
 /// statistics are collected at level `cufile_stats` if given.
 pub fn settings(require_gds: bool, cufile_stats: Option<u8>) -> Settings {
     Settings {
-        allow_compat_mode: require_gds.then_some(false),
+        forbid_fallback: require_gds,
         statistics: cufile_stats.map_or(Statistics::WhileAsked, Statistics::Throughout),
     }
 }
@@ -66,8 +66,8 @@ pub fn broken_demand(
     transfers: u64,
 ) -> Option<String> {
     let fell_back = evidence.effective_path != Some(asked) && transfers > 0;
-    let unshown = (evidence.cufile.as_ref()).is_some_and(|cufile| {
-        cufile.proof == RouteProof::None && cufile.compat_mode_allowed == Some(false)
+    let unshown = (evidence.direct_storage.as_ref()).is_some_and(|storage| {
+        storage.proof == RouteProof::None && storage.fallback_allowed == Some(false)
     });
     (require_gds && asked.needs_cufile() && fell_back && !unshown)
         .then(|| format!("{}, which --require-gds forbids", evidence.summary))
@@ -75,7 +75,7 @@ pub fn broken_demand(
 
 #[cfg(test)]
 mod tests {
-    use stormlp_core::evidence::CuFileEvidence;
+    use stormlp_core::evidence::DirectStorage;
     use stormlp_core::warning::WarningKind;
 
     use super::*;
@@ -86,7 +86,7 @@ mod tests {
             summary: "cuFile's POSIX compatibility mode".to_string(),
             direct_io,
             engine: None,
-            cufile: None,
+            direct_storage: None,
         }
     }
 
@@ -106,9 +106,9 @@ mod tests {
         assert!(broken_demand(true, PathKind::Gds, &unknown, 1).is_some());
         // If a fallback was forbidden and no evidence shows one, that is a warning.
         let unshown = Evidence {
-            cufile: Some(CuFileEvidence {
-                compat_mode_allowed: Some(false),
-                ..CuFileEvidence::default()
+            direct_storage: Some(DirectStorage {
+                fallback_allowed: Some(false),
+                ..DirectStorage::default()
             }),
             ..unknown
         };

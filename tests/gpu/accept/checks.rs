@@ -55,13 +55,13 @@ fn cell(ran: Value, cufile: Value) -> Value {
         "io_size_bytes": 65536, "threads": 2, "bytes": 2 * MIB, "operations": 32,
         "verification": {"checked_bytes": 2 * MIB, "mismatched_transfers": 0},
         "evidence": {"effective_path": ran, "summary": "so it went", "direct_io": "honoured",
-                     "cufile": cufile},
+                     "direct_storage": cufile},
     })
 }
 
 fn counted(p2p: Value, posix: Value) -> Value {
-    json!({"proof": "counters", "counted": "beforehand", "p2p_operations": p2p,
-           "nvfs_operations": 0, "posix_operations": posix})
+    json!({"proof": "counters", "counted": "beforehand", "fallback_operations": posix,
+           "direct_operations": {"p2pdma": p2p, "nvidia_fs": 0}})
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn a_route_without_counted_transfers_does_not_pass() {
         (json!("gds"), json!({"proof": "none"})),
         (json!("gds"), json!({"proof": "elimination"})),
         (json!("gds"), json!({})),
-        (json!("gds"), json!({"proof": "compat_forbidden", "compat_mode_allowed": true})),
+        (json!("gds"), json!({"proof": "fallback_forbidden", "fallback_allowed": true})),
         // nvidia-fs counted some of 32 transfers.
-        (json!("gds"), json!({"proof": "nvidia_fs", "nvfs_driver_operations": 31})),
+        (json!("gds"), json!({"proof": "kernel_driver", "kernel_operations": {"nvidia_fs": 31}})),
     ] {
         let judged = judge_cell(&cell(ran.clone(), cufile.clone()), MIB, Expected::Either);
         assert!(judged.is_err(), "{ran} {cufile} {judged:?}");
@@ -99,10 +99,10 @@ fn a_route_must_match_the_machine() {
     assert_eq!(route(&compat, Expected::SomeDirect), None);
     assert_eq!(route(&compat, Expected::Compat), Some(Route::Compat));
     assert_eq!(route(&direct, Expected::Compat), None);
-    let by_kernel = json!({"proof": "nvidia_fs", "nvfs_driver_operations": 48});
+    let by_kernel = json!({"proof": "kernel_driver", "kernel_operations": {"nvidia_fs": 48}});
     let by_kernel = cell(json!("gds"), by_kernel);
     assert_eq!(route(&by_kernel, Expected::Direct), Some(Route::Direct));
-    let forbidden = json!({"proof": "compat_forbidden", "compat_mode_allowed": false});
+    let forbidden = json!({"proof": "fallback_forbidden", "fallback_allowed": false});
     let forbidden = cell(json!("gds"), forbidden);
     assert_eq!(route(&forbidden, Expected::Direct), Some(Route::Direct));
 }

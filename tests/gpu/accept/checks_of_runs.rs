@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
-use stormlp_core::evidence::{CuFileEvidence, DirectIo, Evidence, RouteProof};
+use stormlp_core::evidence::{DirectIo, DirectStorage, Evidence, RouteProof};
 use stormlp_core::path::PathKind;
 
 use crate::clock::Clock;
@@ -108,7 +108,7 @@ fn evidence(ran: Option<PathKind>, proof: RouteProof) -> Evidence {
         summary: "so it went".to_string(),
         direct_io: DirectIo::Honoured,
         engine: None,
-        cufile: Some(CuFileEvidence { proof, ..CuFileEvidence::default() }),
+        direct_storage: Some(DirectStorage { proof, ..DirectStorage::default() }),
     }
 }
 
@@ -143,14 +143,14 @@ fn direct(buffer_bytes: Value, required: Value) -> Direct {
         };
         let ran = if cufile["proof"] == "none" { Value::Null } else { json!("gds") };
         let cell = json!({"status": "ok", "evidence": {
-            "effective_path": ran, "summary": "so it went", "cufile": cufile}});
+            "effective_path": ran, "summary": "so it went", "direct_storage": cufile}});
         Ok(json!({"host": {"cufile_buffer_bytes": buffer_bytes}, "cells": [cell]}))
     })
 }
 
 #[test]
 fn a_route_unproven_by_require_gds_is_not_an_error() {
-    let unproven = json!({"proof": "none", "compat_mode_allowed": false,
+    let unproven = json!({"proof": "none", "fallback_allowed": false,
                           "properties": ["direct targets: NFS"]});
     let direct = direct(json!(1 << 20), unproven);
     assert_eq!(direct.expected(), Expected::Either);
@@ -165,7 +165,7 @@ fn a_route_unproven_by_require_gds_is_not_an_error() {
 
 #[test]
 fn batches_above_cufiles_buffer_may_go_either_way() {
-    let forbidden = json!({"proof": "compat_forbidden", "compat_mode_allowed": false});
+    let forbidden = json!({"proof": "fallback_forbidden", "fallback_allowed": false});
     for (buffer, bytes, expected) in [
         (json!(512 << 10), 1 << 20, Expected::Either),
         (json!(1 << 20), 1 << 20, Expected::Direct),

@@ -67,7 +67,7 @@ impl Direct {
             _ => None,
         });
         let buffer = known.and_then(|(_, buffer)| *buffer);
-        let cufile = allowed.map(|(cell, _)| cell["evidence"]["cufile"].clone());
+        let cufile = allowed.map(|(cell, _)| cell["evidence"]["direct_storage"].clone());
         let known = cufile.as_ref().ok();
         let number = known.and_then(|cufile| cufile["library_version"].as_str());
         Self {

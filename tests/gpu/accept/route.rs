@@ -68,8 +68,10 @@ impl Claim<'_> {
         self.evidence["summary"].as_str().unwrap_or("no evidence")
     }
 
-    fn count(&self, key: &str) -> Option<u64> {
-        self.evidence["cufile"][key].as_u64()
+    /// The operations of all mechanisms; `None` where none was counted.
+    fn sum(&self, key: &str) -> Option<u64> {
+        let counts = self.evidence["direct_storage"][key].as_object()?;
+        counts.values().map(Value::as_u64).sum::<Option<u64>>().filter(|_| !counts.is_empty())
     }
 
     /// Holds what is claimed against its evidence and against what must be.
@@ -80,21 +82,21 @@ impl Claim<'_> {
         if !self.asked.starts_with("gds") {
             return self.by_the_cpu();
         }
-        let finding = match self.evidence["cufile"]["proof"].as_str() {
+        let finding = match self.evidence["direct_storage"]["proof"].as_str() {
             Some("counters") => Finding::Proven(self.by_counters()?, "counters".to_string()),
-            Some("nvidia_fs") => Finding::Proven(self.by_nvidia_fs()?, "nvidia-fs".to_string()),
-            Some("compat_forbidden") => {
-                let forbidden = self.evidence["cufile"]["compat_mode_allowed"] == false;
+            Some("kernel_driver") => Finding::Proven(self.by_nvidia_fs()?, "nvidia-fs".to_string()),
+            Some("fallback_forbidden") => {
+                let forbidden = self.evidence["direct_storage"]["fallback_allowed"] == false;
                 if !forbidden || self.ran() != Some(self.asked) {
                     return Err(self.contradiction("compatibility mode is reported as forbidden"));
                 }
-                Finding::Proven(Route::Direct, "compat_forbidden".to_string())
+                Finding::Proven(Route::Direct, "fallback_forbidden".to_string())
             }
             Some("elimination") if self.ran() == Some("gds-compat") => {
                 Finding::Proven(Route::Compat, "elimination".to_string())
             }
             Some("none") if self.ran().is_none() => {
-                let to_prove = self.evidence["cufile"]["to_prove"]
+                let to_prove = self.evidence["direct_storage"]["to_prove"]
                     .as_str()
                     .unwrap_or("it does not say what would prove it");
                 Finding::NotProven(format!("{}; to prove it: {to_prove}", self.summary()))
@@ -131,10 +133,10 @@ impl Claim<'_> {
     /// What cuFile counted must be of the path that is named, and of every transfer where it
     /// counted through all of it.
     fn by_counters(&self) -> Result<Route, String> {
-        let sum = |keys: [&str; 2]| keys.iter().filter_map(|key| self.count(key)).sum::<u64>();
-        let direct = sum(["p2p_operations", "nvfs_operations"]);
-        let posix = self.count("posix_operations").unwrap_or(0);
-        let throughout = self.evidence["cufile"]["counted"] == "throughout";
+        let direct = self.sum("direct_operations").unwrap_or(0);
+        let fallback = &self.evidence["direct_storage"]["fallback_operations"];
+        let posix = fallback.as_u64().unwrap_or(0);
+        let throughout = self.evidence["direct_storage"]["counted"] == "throughout";
         let least = self.transfers.filter(|_| throughout).unwrap_or(1);
         if direct + posix < least {
             let counted = direct + posix;
@@ -150,7 +152,7 @@ impl Claim<'_> {
 
     /// The kernel's driver counts every transfer that it sees, those before the cell included.
     fn by_nvidia_fs(&self) -> Result<Route, String> {
-        let counted = self.count("nvfs_driver_operations");
+        let counted = self.sum("kernel_operations");
         match (self.ran(), counted) {
             (Some(ran), Some(counted))
                 if ran == self.asked && counted >= self.transfers.unwrap_or(1).max(1) =>

@@ -154,7 +154,7 @@ fn a_fallback_is_not_hidden_by_hosts_without_one() {
                     summary: format!("of h{nth}"),
                     direct_io: DirectIo::NotAsked,
                     engine: None,
-                    cufile: None,
+                    direct_storage: None,
                 },
             }];
             part

@@ -189,7 +189,7 @@ fn of_cufile(request: &MatrixRequest, facts: &HostFacts, runnable: &[&CellPlan])
 
 /// More stream transfers than a GPU has queues.
 fn streams(request: &MatrixRequest, facts: &HostFacts, runnable: &[&CellPlan]) -> Option<Warning> {
-    let devices = request.devices.len().max(1);
+    let devices = request.devices.as_ref().map_or(1, |devices| devices.on(facts).len().max(1));
     let in_flight = |cell: &&&CellPlan| {
         let threads = cell.transport.threads.div_ceil(devices);
         threads.saturating_mul(cell.transport.queue_depth)

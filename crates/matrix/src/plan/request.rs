@@ -11,7 +11,7 @@ use stormlp_core::numbers::whole;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::telemetry::Telemetry;
-use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
+use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Pages, Threading};
 use stormlp_core::units::ByteSize;
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
@@ -324,18 +324,13 @@ pub struct MatrixRequest {
     #[cfg_attr(feature = "cli", arg(skip))]
     pub resumes: bool,
 
-    /// Accelerators: host (emulated), cuda:0, or several such as cuda:0,1 [default: the first
-    /// GPU, else host]
+    /// Accelerators: cuda:0, several GPUs such as cuda:0,cuda:1 or all, which the threads take in
+    /// turn, or host for emulation in host memory [default: the first GPU, else host]
     #[cfg_attr(
         feature = "cli",
-        arg(
-            long = "device",
-            value_name = "LIST",
-            help_heading = "Accelerator and engine",
-            value_delimiter = ','
-        )
+        arg(long = "device", value_name = "LIST", help_heading = "Accelerator and engine")
     )]
-    pub devices: Vec<DeviceId>,
+    pub devices: Option<Devices>,
 
     /// Memory type of buffers: device, vmm, pinned, host, mmap (gdsio's -m) [default: device]
     #[cfg_attr(
@@ -505,7 +500,7 @@ impl MatrixRequest {
             overwrite_block_devices: false,
             overwrite_signatures: Vec::new(),
             resumes: false,
-            devices: Vec::new(),
+            devices: None,
             memory: MemoryKind::Device,
             pages: Pages::Huge,
             no_register: false,

@@ -97,19 +97,16 @@ fn layout_seconds(bytes: u64) -> f64 {
 /// The devices that workers take in turn, and those of jobs.
 fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> Vec<DeviceId> {
     let of_jobs = request.jobs.iter().filter_map(|job| job.device);
-    let mut devices: Vec<DeviceId> = request.devices.clone();
-    devices::check_doubles(&devices, problems);
+    let mut devices = devices::requested(request.devices.as_ref(), facts, problems);
     let jobs_have_all = request.jobs.iter().all(|job| job.device.is_some());
-    if devices.is_empty() && !jobs_have_all {
+    if request.devices.is_none() && !jobs_have_all {
         devices.push(devices::first_device(facts, problems));
     }
     for device in of_jobs {
         if !devices.contains(&device) {
+            devices::check_device(device, facts, problems);
             devices.push(device);
         }
-    }
-    for device in &devices {
-        devices::check_device(*device, facts, problems);
     }
     devices
 }

@@ -308,13 +308,13 @@ fn workers_take_devices_in_turn_and_jobs_keep_their_own() {
     facts.accelerators.push(AcceleratorFacts { index: 1, ..facts.accelerators[0].clone() });
     let mut request = plain();
     request.threads = vec![3];
-    request.devices = vec![DeviceId::nvidia(0), DeviceId::nvidia(1)];
+    request.devices = Some("cuda:0,1".parse().unwrap());
     let plan = resolve(&request, &facts, &folder(100 * GIB)).unwrap();
     let devices: Vec<_> = plan.crews[0].workers.iter().map(|w| w.device).collect();
     assert_eq!(devices, [DeviceId::nvidia(0), DeviceId::nvidia(1), DeviceId::nvidia(0)]);
     // Device memory is not part of the region: only the bounce buffers are.
     assert_eq!(plan.region_bytes, 3 * MIB);
-    request.devices = vec![DeviceId::nvidia(7)];
+    request.devices = Some(DeviceId::nvidia(7).into());
     let found = resolve(&request, &facts, &folder(100 * GIB)).unwrap_err();
     assert!(found.to_string().contains("there is no cuda:7"), "{found}");
 }

@@ -259,7 +259,7 @@ fn drift(measured: &Measurement) -> Option<Warning> {
 /// The CPU as the bottleneck; busy-waiting threads are always busy.
 fn cpu(transport: &Transport, evidence: &Evidence, measured: &Measurement) -> Option<Warning> {
     let spins = transport.wait == WaitMode::Spin && transport.waits_for_gpu();
-    let properties = evidence.cufile.iter().flat_map(|cufile| &cufile.properties);
+    let properties = evidence.direct_storage.iter().flat_map(|storage| &storage.properties);
     if spins || properties.into_iter().any(|words| words == POLL_MODE) {
         return None;
     }
@@ -290,7 +290,7 @@ fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
-    use stormlp_core::evidence::CuFileEvidence;
+    use stormlp_core::evidence::DirectStorage;
     use stormlp_core::report::Series;
 
     use super::*;
@@ -314,7 +314,7 @@ mod tests {
             summary: String::new(),
             direct_io: DirectIo::Honoured,
             engine: None,
-            cufile: Some(CuFileEvidence { properties, ..CuFileEvidence::default() }),
+            direct_storage: Some(DirectStorage { properties, ..DirectStorage::default() }),
         };
         assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_some());
         assert!(cpu(&transport, &evidence(vec![POLL_MODE.to_string()]), &busy).is_none());

@@ -138,7 +138,7 @@ pub fn report(request: &MatrixRequest, gib: impl Fn(PathKind, u32) -> Option<f64
                     summary: "O_DIRECT held".to_string(),
                     direct_io: DirectIo::Honoured,
                     engine: None,
-                    cufile: None,
+                    direct_storage: None,
                 });
             } else {
                 entry.errno = Some(5);

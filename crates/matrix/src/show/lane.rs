@@ -230,7 +230,7 @@ mod tests {
     fn every_field_that_is_left_out_is_one_of_the_plan() {
         let plan = fixtures::run_of(20.0).plan;
         // Empty lists have no places.
-        let may_be_absent = ["request.overwrite_signatures", "request.devices", "warnings"];
+        let may_be_absent = ["request.overwrite_signatures", "warnings"];
         let absent = stormlp_show::settings::absent_fields(&plan, APART);
         assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
     }

@@ -35,7 +35,7 @@ impl Registration {
     ) -> Result<Self, CuFileError> {
         // SAFETY: the caller vouches for the memory; 0 is the only valid value of the flags.
         let status = unsafe { (driver.api().buf_register)(base, len, 0) };
-        check("cuFileBufRegister", status)?;
+        check(driver.api().call("BufRegister"), status)?;
         Ok(Self { base, driver })
     }
 }

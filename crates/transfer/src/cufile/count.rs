@@ -111,14 +111,14 @@ impl Switch {
     }
 
     fn sum(&self, state: &SwitchState) -> Option<RouteCounters> {
-        if state.on { self.read() } else { state.before }
+        if state.on { self.read() } else { state.before.clone() }
     }
 
     fn read(&self) -> Option<RouteCounters> {
         let mut raw = RawStatistics::new();
         // SAFETY: the buffer is zeroed, aligned for words and six times the newest layout.
         let status = unsafe { (self.stats?.level_3)(raw.as_mut_ptr()) };
-        (status.err == 0).then(|| RouteCounters::read(&raw, self.api.version()))?
+        (status.err == 0).then(|| (self.api.vendor().statistics)(&raw, self.api.version()))?
     }
 
     fn start(&self) -> bool {
@@ -211,7 +211,7 @@ pub(super) struct PathSums {
 
 /// The counts before the first of a group of concurrent paths. Shared by all of them: individual
 /// baselines might or might not include what the others had moved by then.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Before {
     pub(crate) nvfs: NvidiaFsCounts,
     pub(crate) counters: RouteCounters,

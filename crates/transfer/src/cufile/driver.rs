@@ -14,13 +14,13 @@ use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
 use super::loader::Api;
 use super::stats::RouteCounters;
-use super::sys::{self, bool_parameter, size_parameter};
+use super::vendor::Parameter;
 
 /// Settings for opening the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Whether cuFile may fall back to POSIX calls; `None` leaves it to cufile.json.
-    pub allow_compat_mode: Option<bool>,
+    /// Whether a fallback to POSIX calls is an error; otherwise cufile.json decides.
+    pub forbid_fallback: bool,
     /// When it counts transfers by route.
     pub statistics: Statistics,
 }
@@ -62,72 +62,57 @@ impl Said {
     }
 }
 
-/// Settings that affect the route and the speed; `None` if the library does not report them.
-#[derive(Debug)]
+/// Parameters that affect the route and the speed, as far as the library reports them.
+#[derive(Debug, Default)]
 struct Parameters {
-    allow_compat_mode: Option<bool>,
-    gds_fallback_io: Option<bool>,
-    force_compat_mode: Option<bool>,
-    use_pci_p2pdma: Option<bool>,
-    parallel_io: Option<bool>,
-    max_io_queue_depth: Option<usize>,
-    max_io_threads: Option<usize>,
-    io_batchsize: Option<usize>,
+    flags: Vec<(&'static str, bool)>,
+    sizes: Vec<(&'static str, usize)>,
 }
 
 impl Parameters {
     fn ask(api: &Api) -> Self {
-        let flag = |number| {
+        let Some(functions) = api.parameters else {
+            return Self::default();
+        };
+        let table = &api.vendor().parameters;
+        let known = |parameter: &&Parameter| api.version() >= parameter.since;
+        let flag = |parameter: &Parameter| {
             let mut value = 0;
             // SAFETY: `value` is a place for C's one-byte bool.
-            let status = unsafe { (api.parameters?.get_bool)(number, &mut value) };
-            (status.err == 0).then_some(value != 0)
+            let status = unsafe { (functions.get_bool)(parameter.number, &mut value) };
+            (status.err == 0).then_some((parameter.name, value != 0))
         };
-        let size = |number| {
+        let size = |parameter: &Parameter| {
             let mut value = 0;
             // SAFETY: `value` is a place for a size_t.
-            let status = unsafe { (api.parameters?.get_size)(number, &mut value) };
-            (status.err == 0).then_some(value)
+            let status = unsafe { (functions.get_size)(parameter.number, &mut value) };
+            (status.err == 0).then_some((parameter.name, value))
         };
         Self {
-            allow_compat_mode: flag(bool_parameter::ALLOW_COMPAT_MODE),
-            gds_fallback_io: (api.version().has_fallback_io())
-                .then(|| flag(bool_parameter::GDS_FALLBACK_IO))
-                .flatten(),
-            force_compat_mode: flag(bool_parameter::FORCE_COMPAT_MODE),
-            use_pci_p2pdma: flag(bool_parameter::USE_PCI_P2PDMA),
-            parallel_io: flag(bool_parameter::PARALLEL_IO),
-            max_io_queue_depth: size(size_parameter::MAX_IO_QUEUE_DEPTH),
-            max_io_threads: size(size_parameter::MAX_IO_THREADS),
-            io_batchsize: size(size_parameter::IO_BATCH_SIZE),
+            flags: table.flags.iter().filter(known).filter_map(flag).collect(),
+            sizes: table.sizes.iter().filter(known).filter_map(size).collect(),
         }
     }
 
-    /// The known ones, as `name value`.
+    fn flag(&self, name: &str) -> Option<bool> {
+        self.flags.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    fn size(&self, name: &str) -> Option<usize> {
+        self.sizes.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    /// As `name value`.
     fn describe(&self) -> Vec<String> {
-        let flag = |name, value: Option<bool>| value.map(|value| format!("{name} {value}"));
-        let size = |name, value: Option<usize>| value.map(|value| format!("{name} {value}"));
-        [
-            flag("allow_compat_mode", self.allow_compat_mode),
-            flag("gds_fallback_io", self.gds_fallback_io),
-            flag("force_compat_mode", self.force_compat_mode),
-            flag("use_pci_p2pdma", self.use_pci_p2pdma),
-            flag("parallel_io", self.parallel_io),
-            size("max_io_queue_depth", self.max_io_queue_depth),
-            size("max_io_threads", self.max_io_threads),
-            size("io_batchsize", self.io_batchsize),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let flags = self.flags.iter().map(|(name, value)| format!("{name} {value}"));
+        flags.chain(self.sizes.iter().map(|(name, value)| format!("{name} {value}"))).collect()
     }
 }
 
 fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
-    let mut raw = sys::CUfileDrvProps_t::default();
-    // SAFETY: `raw` is a place for the structure.
-    check("cuFileDriverGetProperties", unsafe { (api.get_properties)(&mut raw) })?;
-    Ok(Properties { raw })
+    // SAFETY: the function of this vendor's library, whose driver is open.
+    let properties = unsafe { (api.vendor().properties)(api.get_properties) };
+    properties.map_err(|status| api.call("DriverGetProperties").failed(status))
 }
 
 /// Size in bytes and number of compatibility mode's buffers, smallest first; empty if the library
@@ -155,14 +140,15 @@ fn ask_routes(api: &Api) -> Vec<String> {
     let Some(get) = api.get_p2p_flags else {
         return Vec::new();
     };
-    let routes = |(bit, target): (i32, &str)| {
+    let table = &api.vendor().targets;
+    let routes = |(bit, target): &(i32, &str)| {
         let mut flags = 0;
         // SAFETY: `flags` is a place for the answer.
-        let status = unsafe { get(bit, &mut flags) };
-        let names: Vec<_> = named_bits(flags, &ROUTES).collect();
+        let status = unsafe { get(*bit, &mut flags) };
+        let names: Vec<_> = named_bits(flags, table.routes).collect();
         (status.err == 0 && !names.is_empty()).then(|| format!("{target}: {}", names.join(", ")))
     };
-    TARGETS.into_iter().filter_map(routes).collect()
+    table.names.iter().filter_map(routes).collect()
 }
 
 /// The process-wide state of the driver.
@@ -216,20 +202,12 @@ impl Driver {
 
     /// Applies the settings required before opening, opens, and starts counting.
     fn open_now(api: &'static Api, settings: &Settings) -> Result<Self, CuFileError> {
-        if let (Some(allow), Some(parameters)) = (settings.allow_compat_mode, api.parameters) {
-            // SAFETY: a call with plain values; the driver is closed, as it must be.
-            let status = unsafe { (parameters.set_bool)(bool_parameter::ALLOW_COMPAT_MODE, allow) };
-            check("cuFileSetParameterBool", status)?;
-            if !allow && api.version().has_fallback_io() {
-                // SAFETY: as above.
-                let status =
-                    unsafe { (parameters.set_bool)(bool_parameter::GDS_FALLBACK_IO, false) };
-                check("cuFileSetParameterBool", status)?;
-            }
+        if settings.forbid_fallback {
+            forbid_fallback(api)?;
         }
         let switch = Switch::before_opening(api, settings.statistics);
         // SAFETY: no arguments; the registry's lock keeps others from opening or closing.
-        check("cuFileDriverOpen", unsafe { (api.driver_open)() })?;
+        check(api.call("DriverOpen"), unsafe { (api.driver_open)() })?;
         switch.opened();
         let driver = Self {
             api,
@@ -241,11 +219,13 @@ impl Driver {
         };
         // Libraries before 1.14 only read the environment, which must have been set in time.
         // Dropping the driver here would wait for the registry, which is locked.
-        if settings.allow_compat_mode == Some(false) && driver.compat_mode_allowed() != Some(false)
-        {
+        if settings.forbid_fallback && driver.fallback_allowed() != Some(false) {
             driver.close();
             std::mem::forget(driver);
-            return Err(CuFileError::CompatNotForbidden(api.version()));
+            return Err(CuFileError::FallbackNotForbidden {
+                vendor: api.vendor(),
+                version: api.version(),
+            });
         }
         Ok(driver)
     }
@@ -291,12 +271,14 @@ impl Driver {
         self.said.properties.as_ref()
     }
 
-    /// Whether the library may fall back to POSIX calls, as it reports: by compatibility mode or,
-    /// from 1.19, by `gds_fallback_io`.
-    pub fn compat_mode_allowed(&self) -> Option<bool> {
-        let allowed = (self.said.parameters.allow_compat_mode)
-            .or_else(|| Some(self.properties().ok()?.allows_compat_mode()))?;
-        Some(allowed || self.said.parameters.gds_fallback_io == Some(true))
+    /// Whether the library may fall back to POSIX calls, as it reports: any of its permissions is
+    /// enough.
+    pub fn fallback_allowed(&self) -> Option<bool> {
+        let names = self.api.vendor().parameters.allow_fallback.iter();
+        let mut permissions = names.map(|name| self.said.parameters.flag(name));
+        let first = permissions.next().flatten();
+        let first = first.or_else(|| Some(self.properties().ok()?.allows_fallback))?;
+        Some(first || permissions.any(|allowed| allowed == Some(true)))
     }
 
     /// The library's routes for each kind of target, `nvme: p2pdma, nvfs`; empty if it has none or
@@ -309,13 +291,15 @@ impl Driver {
     pub(crate) fn limits(&self) -> CuFileLimits {
         let properties = self.properties().ok();
         let has_direct_route = !self.routes().is_empty()
-            || properties
-                .is_none_or(|known| known.has_direct_targets() || known.nvfs_version().is_some())
+            || properties.is_none_or(|known| {
+                known.has_direct_targets || known.kernel_driver_version.is_some()
+            })
             || self.no_p2pdma().is_none();
         let defaults = CuFileLimits::defaults(has_direct_route);
         let positive = |number: Option<u64>| number.filter(|number| *number > 0);
-        let depth = self.said.parameters.max_io_queue_depth.map(|depth| depth as u64);
-        let registered = properties.map(|known| u64::from(known.raw.max_pinned_kib) << 10);
+        let depth = self.said.parameters.size(self.api.vendor().parameters.stream_transfers);
+        let depth = depth.map(|depth| depth as u64);
+        let registered = properties.map(|known| known.max_registered_bytes);
         CuFileLimits {
             stream_transfers: positive(depth).unwrap_or(defaults.stream_transfers),
             registered_bytes: positive(registered).unwrap_or(defaults.registered_bytes),
@@ -335,7 +319,10 @@ impl Driver {
     /// Why no transfer can have used PCI peer-to-peer DMA, if that is certain.
     pub(crate) fn no_p2pdma(&self) -> Option<&str> {
         self.no_p2pdma
-            .get_or_init(|| no_p2pdma(self.api.version(), self.said.parameters.use_pci_p2pdma))
+            .get_or_init(|| {
+                let switch = self.api.vendor().parameters.p2pdma;
+                no_p2pdma(self.api.version(), self.said.parameters.flag(switch))
+            })
             .as_deref()
     }
 }
@@ -349,130 +336,74 @@ impl Drop for Driver {
     }
 }
 
+/// Has a closed driver treat a fallback as an error.
+fn forbid_fallback(api: &Api) -> Result<(), CuFileError> {
+    let Some(functions) = api.parameters else {
+        return Ok(());
+    };
+    let table = &api.vendor().parameters;
+    let permissions = table.flags.iter().filter(|flag| table.allow_fallback.contains(&flag.name));
+    for permission in permissions.filter(|flag| api.version() >= flag.since) {
+        // SAFETY: a call with plain values; the driver is closed, as it must be.
+        let status = unsafe { (functions.set_bool)(permission.number, false) };
+        check(api.call("SetParameterBool"), status)?;
+    }
+    Ok(())
+}
+
 /// The driver's properties.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Properties {
-    raw: sys::CUfileDrvProps_t,
+    /// The vendor's kernel driver for direct transfers.
+    pub(super) kernel_driver: &'static str,
+    /// Its version; `None` when it is not loaded.
+    pub(crate) kernel_driver_version: Option<(u32, u32)>,
+    /// Kinds of storage with a direct route, as far as they have names.
+    pub(super) direct_targets: Vec<&'static str>,
+    /// Whether the library lists a kind of storage with a direct route.
+    pub(crate) has_direct_targets: bool,
+    /// Whether it lists one whose direct route need not be the kernel driver's: network file
+    /// systems have routes of their own, which that driver does not count.
+    pub(crate) has_uncounted_targets: bool,
+    pub(super) features: Vec<&'static str>,
+    /// Whether its calls spin until completion.
+    pub(super) polls: bool,
+    pub(super) allows_fallback: bool,
+    pub(super) max_direct_io_bytes: u64,
+    /// Size of the buffer for transfers without a direct route.
+    pub(crate) per_buffer_cache_bytes: u64,
+    /// The most memory that can be registered; 0 if it is not reported.
+    pub(super) max_registered_bytes: u64,
+    /// The maximum number of entries in a batch.
+    pub(crate) max_batch_entries: usize,
 }
 
 impl Properties {
-    /// The nvidia-fs version; `None` when it is not loaded.
-    pub fn nvfs_version(&self) -> Option<(u32, u32)> {
-        let version = (self.raw.nvfs_major, self.raw.nvfs_minor);
-        (version != (0, 0)).then_some(version)
-    }
-
-    /// Whether compatibility mode is allowed.
-    pub fn allows_compat_mode(&self) -> bool {
-        self.raw.control_flags & 0b10 != 0
-    }
-
-    /// The maximum number of entries in a batch.
-    pub fn max_batch_entries(&self) -> usize {
-        self.raw.max_batch_io as usize
-    }
-
-    /// Whether it lists a kind of storage with a direct route.
-    pub(crate) fn has_direct_targets(&self) -> bool {
-        self.raw.status_flags != 0
-    }
-
-    /// Whether it lists a kind of storage whose direct route need not be nvidia-fs: network file
-    /// systems have routes of their own, which that driver does not count.
-    pub(crate) fn has_targets_past_nvidia_fs(&self) -> bool {
-        const THROUGH_NVIDIA_FS: [&str; 5] = ["nvme", "nvmeof", "scsi", "scaleflux", "nvmesh"];
-        named_bits(self.raw.status_flags, &TARGETS).any(|name| !THROUGH_NVIDIA_FS.contains(&name))
-    }
-
-    /// Size in bytes of the buffer for transfers without a direct route.
-    pub fn per_buffer_cache_bytes(&self) -> u64 {
-        u64::from(self.raw.per_buffer_cache_kib) << 10
-    }
-
     /// All properties as text, one each.
     pub fn describe(&self) -> Vec<String> {
-        let list = |names: Vec<&str>| match names.len() {
+        let list = |names: &[&str]| match names.len() {
             0 => "none".to_string(),
             _ => names.join(", "),
         };
-        let targets: Vec<_> = named_bits(self.raw.status_flags, &TARGETS).collect();
-        let features: Vec<_> = named_bits(self.raw.feature_flags, &FEATURES).collect();
-        let nvfs = self.nvfs_version().map_or_else(
-            || "nvidia-fs not loaded".to_string(),
-            |(major, minor)| format!("nvidia-fs {major}.{minor}"),
+        let driver = self.kernel_driver;
+        let kernel = self.kernel_driver_version.map_or_else(
+            || format!("{driver} not loaded"),
+            |(major, minor)| format!("{driver} {major}.{minor}"),
         );
-        let polls = (self.raw.control_flags & 1 != 0).then(|| POLL_MODE.to_string());
         let words = [
-            nvfs,
-            format!("direct targets: {}", list(targets)),
-            format!("features: {}", list(features)),
-            format!("max_direct_io_size {} KiB", self.raw.max_direct_io_kib),
+            kernel,
+            format!("direct targets: {}", list(&self.direct_targets)),
+            format!("features: {}", list(&self.features)),
+            format!("max_direct_io_size {} KiB", self.max_direct_io_bytes >> 10),
         ];
-        words.into_iter().chain(polls).collect()
+        words.into_iter().chain(self.polls.then(|| POLL_MODE.to_string())).collect()
     }
 }
 
 /// The property of a driver whose calls spin until completion (`properties.use_poll_mode`).
 pub const POLL_MODE: &str = "poll mode";
 
-/// Bits of the status flags, which are also the targets of route queries.
-const TARGETS: [(i32, &str); 13] = [
-    (0, "lustre"),
-    (1, "wekafs"),
-    (2, "nfs"),
-    (3, "gpfs"),
-    (4, "nvme"),
-    (5, "nvmeof"),
-    (6, "scsi"),
-    (7, "scaleflux"),
-    (8, "nvmesh"),
-    (9, "beegfs"),
-    (12, "scatefs"),
-    (13, "virtiofs"),
-    (14, "panfs"),
-];
-/// Bits of the feature flags.
-const FEATURES: [(i32, &str); 5] =
-    [(0, "dynamic routing"), (1, "batch"), (2, "streams"), (3, "parallel io"), (4, "p2pdma")];
-/// Bits of the routes to a target.
-const ROUTES: [(i32, &str); 5] =
-    [(0, "p2pdma"), (1, "nvfs"), (2, "dmabuf"), (3, "c2c"), (4, "nvidia-peermem")];
-
 /// Names of the bits that are set.
-fn named_bits<'a>(flags: u32, names: &'a [(i32, &'a str)]) -> impl Iterator<Item = &'a str> {
+pub(super) fn named_bits<N: Copy>(flags: u32, names: &[(i32, N)]) -> impl Iterator<Item = N> {
     names.iter().filter(move |(bit, _)| flags >> bit & 1 == 1).map(|(_, name)| *name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn properties_are_described_in_words() {
-        let raw = sys::CUfileDrvProps_t {
-            nvfs_major: 2,
-            nvfs_minor: 24,
-            status_flags: 1 << 4 | 1 << 12,
-            control_flags: 2,
-            feature_flags: 0b1_0010,
-            max_direct_io_kib: 16384,
-            ..Default::default()
-        };
-        let properties = Properties { raw };
-        assert!(properties.allows_compat_mode());
-        assert!(properties.has_targets_past_nvidia_fs(), "scatefs");
-        assert_eq!(
-            properties.describe(),
-            [
-                "nvidia-fs 2.24",
-                "direct targets: nvme, scatefs",
-                "features: batch, p2pdma",
-                "max_direct_io_size 16384 KiB"
-            ]
-        );
-        let none = Properties { raw: sys::CUfileDrvProps_t::default() };
-        assert!(!none.has_targets_past_nvidia_fs());
-        assert_eq!(none.describe()[0], "nvidia-fs not loaded");
-        assert_eq!(none.describe()[1], "direct targets: none");
-    }
 }

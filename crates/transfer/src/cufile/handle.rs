@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stormlp_core::operation::Direction;
 
 use super::driver::Driver;
-use super::error::{CuFileError, REGISTER, check, check_transfer};
+use super::error::{CuFileError, check, check_transfer};
 use super::sys;
 
 /// A registered file; deregistered, then closed, when dropped.
@@ -41,7 +41,7 @@ impl FileHandle {
         // SAFETY: both arguments are places for the call; the descriptor is open and stays so
         // until the handle is deregistered, since `file` lives as long as `self`.
         let status = unsafe { (driver.api().handle_register)(&mut raw, &mut description) };
-        check(REGISTER, status)?;
+        check(driver.api().call("HandleRegister"), status)?;
         Ok(Self { raw, driver, file })
     }
 
@@ -74,15 +74,11 @@ impl FileHandle {
         // SAFETY: the handle is registered; the caller vouches for the memory.
         let (call, returned) = unsafe {
             match direction {
-                Direction::Read => {
-                    ("cuFileRead", (api.read)(self.raw, base, len, file_at, base_at))
-                }
-                Direction::Write => {
-                    ("cuFileWrite", (api.write)(self.raw, base, len, file_at, base_at))
-                }
+                Direction::Read => ("Read", (api.read)(self.raw, base, len, file_at, base_at)),
+                Direction::Write => ("Write", (api.write)(self.raw, base, len, file_at, base_at)),
             }
         };
-        check_transfer(call, returned, || {
+        check_transfer(api.call(call), returned, || {
             std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
         })
     }

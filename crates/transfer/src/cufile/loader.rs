@@ -11,10 +11,12 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 use stormlp_core::machine::LibraryCandidate;
+use stormlp_core::path::GpuVendor;
 
 use super::candidates::{Candidate, Places, ranked, reason, reason_against};
 use super::error::{CuFileError, check};
 use super::sys;
+use super::vendor::{Call, Vendor};
 use super::version::LibraryVersion;
 use crate::cuda;
 
@@ -24,6 +26,7 @@ pub const LIBRARY_VARIABLE: &str = "STORMLP_LIBCUFILE";
 /// The functions of an opened libcufile. Every field is one function of `cufile.h`.
 #[derive(Debug)]
 pub struct Api {
+    vendor: &'static Vendor,
     path: PathBuf,
     version: LibraryVersion,
     pub(super) driver_open: sys::FnStatus,
@@ -87,6 +90,21 @@ impl Api {
         &self.path
     }
 
+    /// Whose library it is, with what is its own.
+    pub(crate) fn vendor(&self) -> &'static Vendor {
+        self.vendor
+    }
+
+    /// One of its functions, named without the prefix.
+    pub(crate) fn call(&self, name: &'static str) -> Call {
+        self.vendor.call(name)
+    }
+
+    /// Name of the library, `libcufile`.
+    pub fn name(&self) -> &'static str {
+        self.vendor.library
+    }
+
     /// The library's version.
     pub fn version(&self) -> LibraryVersion {
         self.version
@@ -98,47 +116,47 @@ impl Api {
     }
 
     /// Looks up the functions; those that every version has are required.
-    fn look_up(library: Library, name: &Path) -> Result<Self, CuFileError> {
-        // Never closed: see the module's documentation.
-        let library: &'static Library = Box::leak(Box::new(library));
-        let symbols = Symbols {
-            library,
-            path: located(library, "cuFileDriverOpen").unwrap_or_else(|| name.into()),
-        };
+    fn look_up(
+        vendor: &'static Vendor,
+        library: Library,
+        name: &Path,
+    ) -> Result<Self, CuFileError> {
+        let symbols = Symbols::of(vendor, library, name);
         // Looked up first, so that a different library is not reported as too old.
         // SAFETY: the type is the one of `cufile.h`.
-        let driver_open = unsafe { symbols.required("cuFileDriverOpen")? };
+        let driver_open = unsafe { symbols.required("DriverOpen")? };
         let version = symbols.version()?;
         // SAFETY: each type is the one `cufile.h` declares for the name beside it, the same in
         // every header from 1.8 to 1.20.
         unsafe {
             Ok(Self {
+                vendor,
                 driver_open,
-                // The header maps the plain name to `_v2`, which later versions have.
-                driver_close: match symbols.optional("cuFileDriverClose_v2") {
+                // cuFile's header maps the plain name to `_v2`, which later versions have.
+                driver_close: match symbols.optional("DriverClose_v2") {
                     Some(close) => close,
-                    None => symbols.required("cuFileDriverClose")?,
+                    None => symbols.required("DriverClose")?,
                 },
-                get_properties: symbols.required("cuFileDriverGetProperties")?,
-                handle_register: symbols.required("cuFileHandleRegister")?,
-                handle_deregister: symbols.required("cuFileHandleDeregister")?,
-                buf_register: symbols.required("cuFileBufRegister")?,
-                buf_deregister: symbols.required("cuFileBufDeregister")?,
-                read: symbols.required("cuFileRead")?,
-                write: symbols.required("cuFileWrite")?,
-                batch_set_up: symbols.required("cuFileBatchIOSetUp")?,
-                batch_submit: symbols.required("cuFileBatchIOSubmit")?,
-                batch_get_status: symbols.required("cuFileBatchIOGetStatus")?,
-                batch_cancel: symbols.required("cuFileBatchIOCancel")?,
-                batch_destroy: symbols.required("cuFileBatchIODestroy")?,
-                stream_register: symbols.required("cuFileStreamRegister")?,
-                stream_deregister: symbols.required("cuFileStreamDeregister")?,
-                read_async: symbols.required("cuFileReadAsync")?,
-                write_async: symbols.required("cuFileWriteAsync")?,
+                get_properties: symbols.required("DriverGetProperties")?,
+                handle_register: symbols.required("HandleRegister")?,
+                handle_deregister: symbols.required("HandleDeregister")?,
+                buf_register: symbols.required("BufRegister")?,
+                buf_deregister: symbols.required("BufDeregister")?,
+                read: symbols.required("Read")?,
+                write: symbols.required("Write")?,
+                batch_set_up: symbols.required("BatchIOSetUp")?,
+                batch_submit: symbols.required("BatchIOSubmit")?,
+                batch_get_status: symbols.required("BatchIOGetStatus")?,
+                batch_cancel: symbols.required("BatchIOCancel")?,
+                batch_destroy: symbols.required("BatchIODestroy")?,
+                stream_register: symbols.required("StreamRegister")?,
+                stream_deregister: symbols.required("StreamDeregister")?,
+                read_async: symbols.required("ReadAsync")?,
+                write_async: symbols.required("WriteAsync")?,
                 parameters: symbols.parameters(),
-                get_posix_pool: symbols.optional("cuFileGetParameterPosixPoolSlabArray"),
+                get_posix_pool: symbols.optional("GetParameterPosixPoolSlabArray"),
                 stats: symbols.stats(),
-                get_p2p_flags: symbols.optional("cuFileDriverGetP2PFlags"),
+                get_p2p_flags: symbols.optional("DriverGetP2PFlags"),
                 version,
                 path: symbols.path,
             })
@@ -159,22 +177,23 @@ fn opened() -> &'static Opened {
         let chosen = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
         let driver = cuda::driver_version().ok();
         let major = driver.and_then(|version| version.split('.').next()?.parse().ok());
+        let vendor = Vendor::of(GpuVendor::Nvidia);
         match chosen {
-            Some(chosen) => Opened::chosen(Path::new(&chosen)),
-            None => Opened::best(&Places::here(), major),
+            Some(chosen) => Opened::chosen(vendor, Path::new(&chosen)),
+            None => Opened::best(vendor, &Places::here(), major),
         }
     })
 }
 
 impl Opened {
     /// The library that the user has chosen; no other is tried.
-    fn chosen(path: &Path) -> Self {
+    fn chosen(vendor: &'static Vendor, path: &Path) -> Self {
         let origin = LIBRARY_VARIABLE.to_string();
         let candidate = Candidate { path: path.to_path_buf(), origin, version: None };
-        match load(path).map_err(|tried| CuFileError::NotFound { tried: vec![tried] }) {
+        match load(path).map_err(|tried| CuFileError::NotFound { vendor, tried: vec![tried] }) {
             Ok(library) => {
                 let why = format!("{LIBRARY_VARIABLE} names it");
-                let api = Api::look_up(library, path);
+                let api = Api::look_up(vendor, library, path);
                 let candidate = candidate.fact(api.is_ok(), why);
                 Self { candidates: vec![told_by(&api, candidate)], api }
             }
@@ -186,9 +205,9 @@ impl Opened {
 
     /// The one that fits a driver of CUDA `driver` best; of several the loader's first, then those
     /// of `places` in their order.
-    fn best(places: &Places, driver: Option<u32>) -> Self {
+    fn best(vendor: &'static Vendor, places: &Places, driver: Option<u32>) -> Self {
         let mut tried = Vec::new();
-        let mut found: Vec<Candidate> = of_loader(&mut tried).into_iter().collect();
+        let mut found: Vec<Candidate> = of_loader(vendor, &mut tried).into_iter().collect();
         found.extend(places.candidates());
         let found = ranked(found, driver);
         let mut candidates = Vec::with_capacity(found.len());
@@ -200,7 +219,7 @@ impl Opened {
                 continue;
             }
             let path = &candidate.path;
-            match load(path).map(|library| Api::look_up(library, path)) {
+            match load(path).map(|library| Api::look_up(vendor, library, path)) {
                 Ok(Ok(usable)) => {
                     candidates.push(candidate.fact(true, reason(candidate, &found, driver)));
                     api = Some(usable);
@@ -216,7 +235,7 @@ impl Opened {
             }
         }
         candidates.sort_by_key(|candidate| !candidate.taken);
-        let none = refused.unwrap_or(CuFileError::NotFound { tried });
+        let none = refused.unwrap_or(CuFileError::NotFound { vendor, tried });
         Self { api: api.ok_or(none), candidates }
     }
 }
@@ -234,16 +253,17 @@ fn told_by(api: &Result<Api, CuFileError>, candidate: LibraryCandidate) -> Libra
 }
 
 /// The library that the loader finds by its name; where it does not, `tried` gets the reasons.
-fn of_loader(tried: &mut Vec<String>) -> Option<Candidate> {
-    for name in ["libcufile.so.0", "libcufile.so"] {
+fn of_loader(vendor: &'static Vendor, tried: &mut Vec<String>) -> Option<Candidate> {
+    for name in vendor.files {
         match load(Path::new(name)) {
             Ok(library) => {
-                // Never closed: see the module's documentation.
-                let library: &'static Library = Box::leak(Box::new(library));
-                let path = located(library, "cuFileDriverOpen").unwrap_or_else(|| name.into());
-                let symbols = Symbols { library, path: path.clone() };
+                let symbols = Symbols::of(vendor, library, Path::new(name));
                 let version = symbols.version().ok().map(|version| version.to_string());
-                return Some(Candidate { path, origin: "the loader".to_string(), version });
+                return Some(Candidate {
+                    path: symbols.path,
+                    origin: "the loader".to_string(),
+                    version,
+                });
             }
             Err(error) => tried.push(error),
         }
@@ -261,36 +281,51 @@ fn load(name: &Path) -> Result<Library, String> {
     unsafe { Library::new(name) }.map_err(|error| format!("{} ({})", name.display(), cause(&error)))
 }
 
+/// The functions of an open library, by their names without the vendor's prefix.
 struct Symbols {
+    vendor: &'static Vendor,
     library: &'static Library,
     path: PathBuf,
 }
 
 impl Symbols {
+    /// Those of `library`, which was opened as `name`.
+    fn of(vendor: &'static Vendor, library: Library, name: &Path) -> Self {
+        // Never closed: see the module's documentation.
+        let library: &'static Library = Box::leak(Box::new(library));
+        let known = vendor.call("DriverOpen").to_string();
+        let path = located(library, &known).unwrap_or_else(|| name.into());
+        Self { vendor, library, path }
+    }
+
     /// # Safety
-    /// `T` must be the function type that `cufile.h` declares for `name`.
-    unsafe fn optional<T: Copy>(&self, name: &str) -> Option<T> {
+    /// `T` must be the type of the vendor's function `name`, which [`sys`] declares.
+    unsafe fn optional<T: Copy>(&self, name: &'static str) -> Option<T> {
+        let symbol = self.vendor.call(name).to_string();
         // SAFETY: the caller vouches for the type.
-        unsafe { self.library.get::<T>(name) }.ok().map(|symbol| *symbol)
+        unsafe { self.library.get::<T>(symbol.as_str()) }.ok().map(|symbol| *symbol)
     }
 
     /// # Safety
     /// As for [`Symbols::optional`].
-    unsafe fn required<T: Copy>(&self, symbol: &'static str) -> Result<T, CuFileError> {
+    unsafe fn required<T: Copy>(&self, name: &'static str) -> Result<T, CuFileError> {
         // SAFETY: the caller vouches for the type.
-        unsafe { self.optional(symbol) }
-            .ok_or_else(|| CuFileError::NotCuFile { path: self.path.clone(), symbol })
+        unsafe { self.optional(name) }.ok_or_else(|| CuFileError::NotCuFile {
+            path: self.path.clone(),
+            symbol: self.vendor.call(name),
+        })
     }
 
     /// The version; a library that does not report one is too old.
     fn version(&self) -> Result<LibraryVersion, CuFileError> {
-        let too_old = |found| CuFileError::TooOld { path: self.path.clone(), found };
+        let too_old =
+            |found| CuFileError::TooOld { vendor: self.vendor, path: self.path.clone(), found };
         // SAFETY: the type is the one of `cufile.h`.
         let get: sys::FnGetVersion =
-            unsafe { self.optional("cuFileGetVersion") }.ok_or_else(|| too_old(None))?;
+            unsafe { self.optional("GetVersion") }.ok_or_else(|| too_old(None))?;
         let mut number = 0;
         // SAFETY: the argument is a place for one int; the call needs no open driver.
-        check("cuFileGetVersion", unsafe { get(&mut number) })?;
+        check(self.vendor.call("GetVersion"), unsafe { get(&mut number) })?;
         let version = LibraryVersion::from_number(number);
         if version < LibraryVersion::OLDEST {
             return Err(too_old(Some(version)));
@@ -304,9 +339,9 @@ impl Symbols {
         // SAFETY: the types are those of `cufile.h`.
         unsafe {
             Some(ParameterApi {
-                set_bool: self.optional("cuFileSetParameterBool")?,
-                get_bool: self.optional("cuFileGetParameterBool")?,
-                get_size: self.optional("cuFileGetParameterSizeT")?,
+                set_bool: self.optional("SetParameterBool")?,
+                get_bool: self.optional("GetParameterBool")?,
+                get_size: self.optional("GetParameterSizeT")?,
             })
         }
     }
@@ -315,9 +350,9 @@ impl Symbols {
         // SAFETY: the types are those of `cufile.h`.
         unsafe {
             Some(StatsApi {
-                set_level: self.optional("cuFileSetStatsLevel")?,
-                start: self.optional("cuFileStatsStart")?,
-                level_3: self.optional("cuFileGetStatsL3")?,
+                set_level: self.optional("SetStatsLevel")?,
+                start: self.optional("StatsStart")?,
+                level_3: self.optional("GetStatsL3")?,
             })
         }
     }
@@ -349,10 +384,11 @@ fn cause(error: &libloading::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cufile::nvidia::LIBCUFILE;
 
     #[test]
     fn a_missing_library_is_reported_with_the_loaders_message() {
-        let opened = Opened::chosen(Path::new("/nowhere/libcufile.so.0"));
+        let opened = Opened::chosen(&LIBCUFILE, Path::new("/nowhere/libcufile.so.0"));
         let error = opened.api.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("/nowhere/libcufile.so.0"), "{text}");
@@ -363,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_wrong_library_is_refused() {
-        let error = Opened::chosen(Path::new("libc.so.6")).api.unwrap_err();
+        let error = Opened::chosen(&LIBCUFILE, Path::new("libc.so.6")).api.unwrap_err();
         assert!(matches!(error, CuFileError::NotCuFile { .. }), "{error}");
     }
 
@@ -374,7 +410,7 @@ mod tests {
         std::fs::create_dir_all(&lib).unwrap();
         std::fs::write(lib.join("libcufile.so.0"), "not a library").unwrap();
         let places = Places { toolkits: root.path().into(), ..Places::default() };
-        let opened = Opened::best(&places, Some(12));
+        let opened = Opened::best(&LIBCUFILE, &places, Some(12));
         let listed = opened.candidates.iter().find(|one| one.path.starts_with(root.path()));
         let listed = listed.unwrap();
         assert!(!listed.taken && listed.why.contains("does not load"), "{listed:?}");

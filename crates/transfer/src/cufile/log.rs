@@ -6,13 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::nvidia::LIBCUFILE;
 use crate::environment;
 
 /// The variable with the path of cuFile's log.
-pub(super) const LOG_VARIABLE: &str = "CUFILE_LOGFILE_PATH";
-
-/// The variable with which libraries up to 1.14 set `allow_compat_mode`.
-pub(super) const ALLOW_COMPAT: &str = "CUFILE_ALLOW_COMPAT_MODE";
+pub(super) const LOG_VARIABLE: &str = LIBCUFILE.environment.log;
 
 /// The resulting location of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +43,8 @@ pub fn send_log_to(file: &Path) -> LogDestination {
 /// like [`send_log_to`]. [`super::Driver::open`] forbids it for the others, and fails if the
 /// library does not confirm that it is forbidden.
 pub fn forbid_compat_mode() {
-    environment::set(ALLOW_COMPAT, "false");
+    // Libraries up to 1.14 have no parameter for it.
+    environment::set(LIBCUFILE.environment.allow_fallback, "false");
 }
 
 #[cfg(test)]

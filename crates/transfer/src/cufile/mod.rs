@@ -1,4 +1,5 @@
-//! cuFile, NVIDIA's interface to GPUDirect Storage, through a typed loader of our own.
+//! cuFile, NVIDIA's interface to GPUDirect Storage, through a typed loader of our own. What another
+//! vendor's library would do otherwise is in one table ([`Vendor`]).
 //!
 //! The library is opened at run time ([`Api`]), its driver once per process ([`Driver`]); files,
 //! buffers, batches and streams are registered with it by values that undo it on drop, each
@@ -15,11 +16,13 @@ mod handle;
 mod kernel;
 mod loader;
 mod log;
+mod nvidia;
 pub mod probe;
 mod stats;
 mod stream;
 mod sys;
 mod tally;
+mod vendor;
 mod version;
 mod watchdog;
 
@@ -28,14 +31,15 @@ pub(crate) use buffer::Registration;
 pub use count::Statistics;
 pub(crate) use count::Transferred;
 pub use driver::{Driver, POLL_MODE, Properties, Settings};
-pub use error::{CuFileError, describe};
+pub use error::CuFileError;
 pub(crate) use handle::FileHandle;
 pub(crate) use kernel::{NvfsCounts, NvidiaFsCounts, TO_ENABLE};
 pub use loader::{Api, LIBRARY_VARIABLE};
 pub use log::{LogDestination, forbid_compat_mode, send_log_to};
-pub use stats::RouteCounters;
+pub use stats::{RouteCounters, Routes};
 pub(crate) use stream::FileStream;
 pub(crate) use tally::{RouteCounting, Tally};
+pub use vendor::{Call, Vendor};
 pub use version::LibraryVersion;
 pub(crate) use watchdog::WatchedCalls;
 pub use watchdog::{HangHandler, end_process, on_hang, watch_calls};

@@ -53,7 +53,8 @@ impl FileStream {
     ) -> Result<Self, CuFileError> {
         let flags = FIXED_ARGUMENTS | if aligned { ALIGNED_ARGUMENTS } else { 0 };
         // SAFETY: the caller vouches for the stream.
-        check("cuFileStreamRegister", unsafe { (driver.api().stream_register)(raw, flags) })?;
+        let status = unsafe { (driver.api().stream_register)(raw, flags) };
+        check(driver.api().call("StreamRegister"), status)?;
         let arguments =
             Arguments { len: 0, file_offset: 0, base_offset: 0, moved: AtomicIsize::new(0) };
         Ok(Self { raw, arguments: Box::into_raw(Box::new(arguments)), driver })
@@ -78,8 +79,8 @@ impl FileStream {
         file_offset: u64,
     ) -> Result<(), CuFileError> {
         let (call, transfer) = match direction {
-            Direction::Read => ("cuFileReadAsync", self.driver.api().read_async),
-            Direction::Write => ("cuFileWriteAsync", self.driver.api().write_async),
+            Direction::Read => ("ReadAsync", self.driver.api().read_async),
+            Direction::Write => ("WriteAsync", self.driver.api().write_async),
         };
         let arguments = self.arguments;
         // SAFETY: the box lives as long as `self`, and with the stream idle nobody else uses it.
@@ -101,7 +102,7 @@ impl FileStream {
                 self.raw,
             )
         };
-        check(call, status)
+        check(self.driver.api().call(call), status)
     }
 
     /// Whether the library has written the result of the last transfer. The stream may not have
@@ -126,7 +127,8 @@ impl FileStream {
     pub(crate) unsafe fn outcome(&self) -> Result<usize, CuFileError> {
         let moved = self.moved();
         // The stream has no errno of its own.
-        check_transfer("a stream transfer", moved, || libc::EIO)
+        let transfer = self.driver.api().vendor().part("a stream transfer");
+        check_transfer(transfer, moved, || libc::EIO)
     }
 }
 

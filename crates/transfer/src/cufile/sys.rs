@@ -42,24 +42,6 @@ pub(crate) union CUfileDescrHandle {
     pub(crate) handle: *mut c_void,
 }
 
-/// `CUfileDrvProps_t`: sizes are in KiB, flags are numbered bits.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CUfileDrvProps_t {
-    pub(crate) nvfs_major: c_uint,
-    pub(crate) nvfs_minor: c_uint,
-    pub(crate) poll_threshold_kib: usize,
-    pub(crate) max_direct_io_kib: usize,
-    pub(crate) status_flags: c_uint,
-    pub(crate) control_flags: c_uint,
-    pub(crate) feature_flags: c_uint,
-    pub(crate) max_device_cache_kib: c_uint,
-    pub(crate) per_buffer_cache_kib: c_uint,
-    pub(crate) max_pinned_kib: c_uint,
-    pub(crate) max_batch_io: c_uint,
-    pub(crate) max_batch_io_timeout_ms: c_uint,
-}
-
 /// The only mode of a batch entry.
 pub(crate) const BATCH_MODE: c_int = 1;
 /// `CUFILE_READ`.
@@ -90,37 +72,9 @@ pub(crate) struct CUfileIOEvents_t {
     pub(crate) ret: isize,
 }
 
-/// Numbers of `cuFile{Get,Set}ParameterBool`.
-pub(crate) mod bool_parameter {
-    use std::ffi::c_int;
-
-    /// `properties.allow_compat_mode`.
-    pub(crate) const ALLOW_COMPAT_MODE: c_int = 1;
-    /// `properties.force_compat_mode`.
-    pub(crate) const FORCE_COMPAT_MODE: c_int = 2;
-    /// `execution.parallel_io`.
-    pub(crate) const PARALLEL_IO: c_int = 4;
-    /// `properties.use_pci_p2pdma`.
-    pub(crate) const USE_PCI_P2PDMA: c_int = 7;
-    /// `properties.gds_fallback_io`, from 1.19.
-    pub(crate) const GDS_FALLBACK_IO: c_int = 13;
-}
-
-/// Numbers of `cuFile{Get,Set}ParameterSizeT`.
-pub(crate) mod size_parameter {
-    use std::ffi::c_int;
-
-    /// `execution.max_io_queue_depth`.
-    pub(crate) const MAX_IO_QUEUE_DEPTH: c_int = 1;
-    /// `execution.max_io_threads`.
-    pub(crate) const MAX_IO_THREADS: c_int = 2;
-    /// `properties.io_batchsize`.
-    pub(crate) const IO_BATCH_SIZE: c_int = 9;
-}
-
 pub(crate) type FnStatus = unsafe extern "C" fn() -> CUfileError_t;
 pub(crate) type FnGetVersion = unsafe extern "C" fn(*mut c_int) -> CUfileError_t;
-pub(crate) type FnGetProperties = unsafe extern "C" fn(*mut CUfileDrvProps_t) -> CUfileError_t;
+pub(crate) type FnGetProperties = unsafe extern "C" fn(*mut c_void) -> CUfileError_t;
 pub(crate) type FnHandleRegister =
     unsafe extern "C" fn(*mut CUfileHandle_t, *mut CUfileDescr_t) -> CUfileError_t;
 pub(crate) type FnHandleDeregister = unsafe extern "C" fn(CUfileHandle_t);
@@ -175,7 +129,6 @@ mod tests {
     fn layouts_match_the_header() {
         assert_eq!(size_of::<CUfileError_t>(), 8);
         assert_eq!(size_of::<CUfileDescr_t>(), 24);
-        assert_eq!(size_of::<CUfileDrvProps_t>(), 56);
         assert_eq!(size_of::<CUfileIOParams_t>(), 64);
         assert_eq!(size_of::<CUfileIOEvents_t>(), 24);
     }

@@ -18,8 +18,8 @@ impl Tally {
     pub(crate) fn new(driver: Arc<Driver>) -> Self {
         let counts = Arc::default();
         let mut books = driver.tallies().lock();
-        let before = match books.before {
-            Some(before) if !books.paths.is_empty() => before,
+        let before = match &books.before {
+            Some(before) if !books.paths.is_empty() => before.clone(),
             // Nothing of this process is in flight, and the lock is held until this is read.
             _ => Before {
                 nvfs: NvidiaFsCounts::now(),
@@ -27,7 +27,7 @@ impl Tally {
                 sums: books.gone,
             },
         };
-        books.before = Some(before);
+        books.before = Some(before.clone());
         books.paths.push(Arc::clone(&counts));
         drop(books);
         Self { counts, driver, before }

@@ -12,9 +12,10 @@ impl LibraryVersion {
     /// The oldest supported version: CUDA 12.3's, the first to report its version, to accept host
     /// memory and to have the stream and batch calls in their present form.
     pub const OLDEST: Self = Self(1080);
-    /// From this version the statistics have fields for vectored calls, which shifts what follows,
-    /// and `gds_fallback_io` exists.
+    /// From this version the statistics have fields for vectored calls, which shifts what follows.
     const VECTORED_STATISTICS: Self = Self(1190);
+    /// The first version with `gds_fallback_io`, a second permission to fall back.
+    pub(super) const FALLBACK_IO: Self = Self(1190);
 
     /// The first version of CUDA 13.
     const CUDA_13: Self = Self(1150);
@@ -26,7 +27,7 @@ impl LibraryVersion {
     const LARGE_ENTRIES: Self = Self(1180);
 
     /// The version for the number returned by `cuFileGetVersion`.
-    pub fn from_number(number: i32) -> Self {
+    pub const fn from_number(number: i32) -> Self {
         Self(number)
     }
 
@@ -53,11 +54,6 @@ impl LibraryVersion {
     /// Whether batch entries larger than its per-buffer cache can use a direct route.
     pub(crate) fn has_direct_large_entries(self) -> bool {
         self >= Self::LARGE_ENTRIES
-    }
-
-    /// Whether it has `gds_fallback_io`, a second permission to fall back.
-    pub(crate) fn has_fallback_io(self) -> bool {
-        self >= Self::VECTORED_STATISTICS
     }
 
     /// Whether the statistics contain the fields for vectored calls.

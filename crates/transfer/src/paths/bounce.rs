@@ -272,7 +272,7 @@ impl TransferPath for BouncePath {
             summary: format!("{route}, {copy} to accelerator memory"),
             direct_io,
             engine: Some(engine),
-            cufile: None,
+            direct_storage: None,
         }
     }
 }

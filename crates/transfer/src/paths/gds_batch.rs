@@ -39,9 +39,9 @@ impl GdsBatchPath {
         let common = GdsCommon::new(spec)?;
         let capacity = common.slot_count();
         if let Ok(properties) = common.driver.properties()
-            && properties.max_batch_entries() < capacity
+            && properties.max_batch_entries < capacity
         {
-            let most = properties.max_batch_entries();
+            let most = properties.max_batch_entries;
             return Err(TransferError::Unavailable {
                 what: format!("a batch of {capacity} entries"),
                 reason: format!("cuFile takes at most {most} (properties.io_batchsize)"),

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use stormlp_core::evidence::{Counted, CuFileEvidence, Evidence};
+use stormlp_core::evidence::{Counted, DirectStorage, Evidence, Mechanism};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
@@ -11,8 +11,8 @@ use super::gds_route::{self, Operations, RouteCounts};
 use super::{DirectWatch, PathSpec};
 use crate::accelerator::device::Accelerator;
 use crate::cufile::{
-    CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters, RouteCounting,
-    Settings, Statistics, Tally, WatchedCalls,
+    Api, CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters,
+    RouteCounting, Settings, Statistics, Tally, WatchedCalls,
 };
 use crate::error::TransferError;
 use crate::transfer::AcceleratorBuffer;
@@ -223,7 +223,7 @@ impl GdsCommon {
             // context is current on this thread.
             let more = unsafe { file.transfer(place.direction, slot.start(), at, left, offset) }?;
             if more == 0 {
-                return Err(no_progress(place, moved));
+                return Err(no_progress(self.driver.api(), place, moved));
             }
             self.tally.end(more);
             moved += more;
@@ -259,13 +259,13 @@ impl GdsCommon {
         let counters = self.driver.counters().map(|now| now.since(&before.counters));
         let counted = self.counted(counters.as_ref());
         let properties = self.driver.properties().ok();
-        let compat_mode_allowed = self.driver.compat_mode_allowed();
+        let fallback_allowed = self.driver.fallback_allowed();
         let operations =
             counters.map(|counters| Operations::of(self.kind, self.on_host, &counters));
         let verdict = gds_route::judge(&RouteCounts {
             on_host: self.on_host,
-            compat_mode_allowed,
-            operations,
+            fallback_allowed,
+            operations: operations.as_ref(),
             counted,
             can_count: self.driver.api().counts_routes(),
             nvfs,
@@ -273,9 +273,8 @@ impl GdsCommon {
             begun,
             unbound: self.tally.unbound().operations,
             no_p2pdma: self.driver.no_p2pdma(),
-            has_direct_targets: properties.is_none_or(|known| known.has_direct_targets()),
-            has_targets_of_their_own: properties
-                .is_none_or(|known| known.has_targets_past_nvidia_fs()),
+            has_direct_targets: properties.is_none_or(|known| known.has_direct_targets),
+            has_targets_of_their_own: properties.is_none_or(|known| known.has_uncounted_targets),
         });
         let (direct_io, _) = self.direct.verdict(self.kind);
         let mut words = properties.map_or_else(Vec::new, |properties| properties.describe());
@@ -287,17 +286,19 @@ impl GdsCommon {
             summary: verdict.summary,
             direct_io,
             engine: None,
-            cufile: Some(CuFileEvidence {
+            direct_storage: Some(DirectStorage {
+                library: self.driver.api().name().to_string(),
                 library_version: self.driver.api().version().to_string(),
                 library_path: self.driver.api().path().display().to_string(),
-                p2p_operations: operations.map(|operations| operations.p2p),
-                nvfs_operations: operations.map(|operations| operations.nvfs),
-                posix_operations: operations.map(|operations| operations.posix),
-                nvfs_driver_operations: nvfs.operations(),
+                fallback_operations: operations.as_ref().map(|operations| operations.fallback),
+                direct_operations: operations.map(|operations| operations.direct),
+                kernel_operations: (nvfs.operations().into_iter())
+                    .map(|count| (Mechanism::NvidiaFs, count))
+                    .collect(),
                 counted,
                 proof: verdict.proof,
                 to_prove: verdict.to_prove,
-                compat_mode_allowed,
+                fallback_allowed,
                 properties: words,
             }),
         }
@@ -317,7 +318,7 @@ fn longest_bound(kind: PathKind, driver: &Driver) -> usize {
     if !in_batches || driver.api().version().has_direct_large_entries() {
         return usize::MAX;
     }
-    let buffer = driver.properties().map(|it| it.per_buffer_cache_bytes());
+    let buffer = driver.properties().map(|it| it.per_buffer_cache_bytes);
     buffer.map_or(0, |bytes| bytes as usize)
 }
 
@@ -327,12 +328,12 @@ pub(super) fn rejected(transfer: Transfer, reason: &'static str) -> Rejected {
 }
 
 /// The error for a transfer that stopped before its end.
-fn no_progress(place: &Place, moved: usize) -> CuFileError {
+fn no_progress(api: &Api, place: &Place, moved: usize) -> CuFileError {
     CuFileError::NoProgress {
-        call: match place.direction {
-            Direction::Read => "cuFileRead",
-            Direction::Write => "cuFileWrite",
-        },
+        call: api.call(match place.direction {
+            Direction::Read => "Read",
+            Direction::Write => "Write",
+        }),
         moved,
         len: place.len,
         offset: place.offset,

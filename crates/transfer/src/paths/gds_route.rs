@@ -5,18 +5,17 @@
 //! forbidden compatibility mode; the absence of any other route on this machine. A route that none
 //! of them shows is unproven, which is not the same as a fallback.
 
-use stormlp_core::evidence::{Counted, RouteProof};
+use stormlp_core::evidence::{Counted, OperationsBy, RouteProof};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::counted;
 
 use crate::cufile::{NvfsCounts, NvidiaFsCounts, RouteCounters, TO_ENABLE, Transferred};
 
 /// Transfers by route, as cuFile counted them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Operations {
-    pub(super) p2p: u64,
-    pub(super) nvfs: u64,
-    pub(super) posix: u64,
+    pub(super) direct: OperationsBy,
+    pub(super) fallback: u64,
     /// Those that went by io_uring and are in none of the above: their route is not documented.
     pub(super) unassigned: u64,
 }
@@ -24,22 +23,28 @@ pub(super) struct Operations {
 impl Operations {
     /// The counts relevant to `kind`: batches have separate counters.
     pub(super) fn of(kind: PathKind, on_host: bool, counters: &RouteCounters) -> Self {
-        if matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream) {
-            let (p2p, nvfs, posix) =
-                (counters.batch_p2p, counters.batch_nvfs, counters.batch_posix);
-            let assigned = p2p.saturating_add(nvfs).saturating_add(posix);
-            let unassigned = counters.batch_uring.saturating_sub(assigned);
-            return Self { p2p, nvfs, posix, unassigned };
-        }
-        let (p2p, nvfs) = (counters.p2p, counters.nvfs);
-        let posix = if on_host {
+        let in_batches = matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream);
+        let routes = if in_batches { &counters.batches } else { &counters.transfers };
+        let direct = routes.all_direct();
+        let fallback = if on_host && !in_batches {
             // No GPU takes part, so the per-GPU counters do not change. Whatever cuFile did anyway
             // used POSIX calls: the direct routes end in GPU memory.
-            (counters.reads + counters.writes).saturating_sub(p2p + nvfs)
+            (counters.reads + counters.writes).saturating_sub(direct)
         } else {
-            counters.posix
+            routes.fallback
         };
-        Self { p2p, nvfs, posix, unassigned: 0 }
+        let assigned = direct.saturating_add(fallback);
+        Self {
+            direct: routes.direct.clone(),
+            fallback,
+            unassigned: routes.unassigned.saturating_sub(assigned),
+        }
+    }
+
+    /// `3 peer-to-peer, 0 nvidia-fs and 0 POSIX`.
+    fn words(&self) -> String {
+        let direct = self.direct.iter().map(|(by, count)| format!("{count} {}", by.words()));
+        format!("{} and {} POSIX", direct.collect::<Vec<_>>().join(", "), self.fallback)
     }
 }
 
@@ -48,9 +53,9 @@ impl Operations {
 pub(super) struct RouteCounts<'a> {
     /// Whether they ended in host memory.
     pub(super) on_host: bool,
-    pub(super) compat_mode_allowed: Option<bool>,
+    pub(super) fallback_allowed: Option<bool>,
     /// What cuFile counted, and when.
-    pub(super) operations: Option<Operations>,
+    pub(super) operations: Option<&'a Operations>,
     pub(super) counted: Counted,
     /// Whether the library can count operations, if enabled.
     pub(super) can_count: bool,
@@ -133,8 +138,10 @@ pub(super) fn judge(seen: &RouteCounts<'_>) -> RouteVerdict {
 
 /// Judges by cuFile's own counters.
 fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
-    let Operations { p2p, nvfs, posix, unassigned } = seen.operations?;
-    let route = match (p2p.saturating_add(nvfs), posix) {
+    let operations = seen.operations?;
+    let unassigned = operations.unassigned;
+    let direct = operations.direct.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
+    let route = match (direct, operations.fallback) {
         (0, 0) => return None,
         (_, 0) if unassigned > 0 => return None,
         (_, 0) => Route::Direct,
@@ -151,10 +158,7 @@ fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
         Counted::AtFirst => ", in its first transfers",
         Counted::Never | Counted::Throughout => "",
     };
-    let why = format!(
-        "cuFile counted {p2p} peer-to-peer, {nvfs} nvidia-fs and {posix} POSIX \
-         transfers{memory}{when}"
-    );
+    let why = format!("cuFile counted {} transfers{memory}{when}", operations.words());
     Some(RouteVerdict::new(route, RouteProof::Counters, why))
 }
 
@@ -188,7 +192,7 @@ fn by_nvidia_fs(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     );
     if are_these(counts, seen) {
         let why = format!("{found}, and their bytes match");
-        return Some(RouteVerdict::new(Route::Direct, RouteProof::NvidiaFs, why));
+        return Some(RouteVerdict::new(Route::Direct, RouteProof::KernelDriver, why));
     }
     // Another direct route may have carried the rest.
     let why_not = seen.no_p2pdma?;
@@ -202,7 +206,7 @@ fn by_nvidia_fs(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
         _ => return None,
     };
     let why = format!("{found}, and {why_not}");
-    Some(RouteVerdict::new(route, RouteProof::NvidiaFs, why))
+    Some(RouteVerdict::new(route, RouteProof::KernelDriver, why))
 }
 
 /// Whether the driver's host-wide counts can only be the transfers in question, or as many with as
@@ -225,12 +229,12 @@ fn are_these(counts: NvfsCounts, seen: &RouteCounts<'_>) -> bool {
 
 /// Compatibility mode was forbidden, and nothing bypassed that.
 fn by_setting(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
-    let proves = seen.compat_mode_allowed == Some(false) && gap_of_the_setting(seen).is_none();
+    let proves = seen.fallback_allowed == Some(false) && gap_of_the_setting(seen).is_none();
     proves.then(|| {
         let why = "compatibility mode was forbidden, so a fallback would have failed; routes were \
                    not counted"
             .to_string();
-        RouteVerdict::new(Route::Direct, RouteProof::CompatForbidden, why)
+        RouteVerdict::new(Route::Direct, RouteProof::FallbackForbidden, why)
     })
 }
 
@@ -289,7 +293,7 @@ fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
         ),
     };
     let gap = gap_of_the_setting(seen);
-    let setting = match (seen.compat_mode_allowed, &gap) {
+    let setting = match (seen.fallback_allowed, &gap) {
         (Some(false), Some(gap)) => format!("compatibility mode was forbidden, but {gap}"),
         _ => "compatibility mode was allowed".to_string(),
     };

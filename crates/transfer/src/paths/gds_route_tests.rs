@@ -1,6 +1,9 @@
 //! Every source of evidence, alone and combined with the others.
 
+use stormlp_core::evidence::Mechanism;
+
 use super::*;
+use crate::cufile::Routes;
 
 /// One hundred transfers of 1 MiB.
 const HUNDRED: Transferred = Transferred { operations: 100, bytes: 100 << 20 };
@@ -9,7 +12,7 @@ const HUNDRED: Transferred = Transferred { operations: 100, bytes: 100 << 20 };
 fn nothing() -> RouteCounts<'static> {
     RouteCounts {
         on_host: false,
-        compat_mode_allowed: Some(true),
+        fallback_allowed: Some(true),
         operations: None,
         counted: Counted::Never,
         can_count: false,
@@ -23,9 +26,14 @@ fn nothing() -> RouteCounts<'static> {
     }
 }
 
-fn counted(p2p: u64, nvfs: u64, posix: u64) -> RouteCounts<'static> {
+fn direct(p2p: u64, nvfs: u64) -> OperationsBy {
+    [(Mechanism::P2pdma, p2p), (Mechanism::NvidiaFs, nvfs)].into()
+}
+
+fn counted(p2p: u64, nvfs: u64, fallback: u64) -> RouteCounts<'static> {
+    let operations = Operations { direct: direct(p2p, nvfs), fallback, unassigned: 0 };
     RouteCounts {
-        operations: Some(Operations { p2p, nvfs, posix, unassigned: 0 }),
+        operations: Some(Box::leak(Box::new(operations))),
         counted: Counted::Throughout,
         ..nothing()
     }
@@ -52,15 +60,11 @@ fn a_fallback_is_never_named_after_the_requested_path() {
 
 #[test]
 fn io_uring_alone_proves_no_route() {
-    let of = |p2p, posix, uring| {
-        let counters = RouteCounters {
-            batch_p2p: p2p,
-            batch_posix: posix,
-            batch_uring: uring,
-            ..RouteCounters::default()
-        };
+    let of = |p2p, fallback, unassigned| {
+        let batches = Routes { direct: direct(p2p, 0), fallback, unassigned };
+        let counters = RouteCounters { batches, ..RouteCounters::default() };
         let operations = Operations::of(PathKind::GdsBatch, false, &counters);
-        judge(&RouteCounts { operations: Some(operations), ..counted(0, 0, 0) })
+        judge(&RouteCounts { operations: Some(&operations), ..counted(0, 0, 0) })
     };
     // Entries that another counter assigns to a route.
     assert_eq!(of(8, 0, 8).route, Route::Direct);
@@ -96,7 +100,7 @@ fn a_direct_path_without_counts_is_unproven_but_not_a_fallback() {
 #[test]
 fn nvidia_fs_proves_only_what_it_counted_completely() {
     let of = |nvfs| found(RouteCounts { nvfs, ..nothing() });
-    let proven = (Route::Direct, RouteProof::NvidiaFs);
+    let proven = (Route::Direct, RouteProof::KernelDriver);
     assert_eq!(of(kernel(100, Some(100))), proven);
     assert_eq!(of(kernel(140, Some(99))), proven, "whole MiB are cut off");
     let unproven = (Route::Unknown, RouteProof::None);
@@ -128,7 +132,7 @@ fn small_transfers_of_others_are_not_counted_as_ours() {
             ..nothing()
         })
     };
-    assert_eq!(of(8), (Route::Direct, RouteProof::NvidiaFs));
+    assert_eq!(of(8), (Route::Direct, RouteProof::KernelDriver));
     assert_eq!(of(100), (Route::Unknown, RouteProof::None));
 }
 
@@ -145,7 +149,7 @@ fn transfers_in_flight_may_be_counted_or_not() {
 fn without_transfers_there_is_no_route() {
     let failed = RouteCounts {
         moved: Transferred::default(),
-        compat_mode_allowed: Some(false),
+        fallback_allowed: Some(false),
         no_p2pdma: Some("there is none"),
         has_direct_targets: false,
         ..nothing()
@@ -162,16 +166,11 @@ fn without_transfers_there_is_no_route() {
 
 #[test]
 fn nvidia_fs_refutes_if_there_is_no_other_route() {
-    let of = |nvfs, compat_mode_allowed| {
-        found(RouteCounts {
-            nvfs,
-            compat_mode_allowed,
-            no_p2pdma: Some("there is none"),
-            ..nothing()
-        })
+    let of = |nvfs, fallback_allowed| {
+        found(RouteCounts { nvfs, fallback_allowed, no_p2pdma: Some("there is none"), ..nothing() })
     };
     let allowed = Some(true);
-    let by_nvfs = |route| (route, RouteProof::NvidiaFs);
+    let by_nvfs = |route| (route, RouteProof::KernelDriver);
     assert_eq!(of(kernel(0, Some(0)), allowed), by_nvfs(Route::Posix));
     assert_eq!(of(kernel(40, Some(40)), allowed), by_nvfs(Route::NotAllDirect));
     // More than these, so other processes' are included: nothing is refuted.
@@ -200,8 +199,8 @@ fn compatibility_mode_follows_by_elimination() {
     assert!(verdict.summary.contains("by elimination, since nvidia-fs is not loaded"));
     let other_target = RouteCounts { has_direct_targets: true, ..left };
     assert_eq!(judge(&other_target).route, Route::Unknown);
-    let forbidden = RouteCounts { compat_mode_allowed: Some(false), ..left };
-    assert_eq!(found(forbidden), (Route::Direct, RouteProof::CompatForbidden));
+    let forbidden = RouteCounts { fallback_allowed: Some(false), ..left };
+    assert_eq!(found(forbidden), (Route::Direct, RouteProof::FallbackForbidden));
     let on_host = RouteCounts { on_host: true, ..nothing() };
     assert_eq!(found(on_host), (Route::Posix, RouteProof::Elimination));
 }
@@ -216,25 +215,30 @@ fn the_summary_states_when_it_was_counted() {
 
 #[test]
 fn batches_are_judged_by_their_own_counters() {
-    let counters = RouteCounters { reads: 9, posix: 9, batch_p2p: 4, ..RouteCounters::default() };
+    let counters = RouteCounters {
+        reads: 9,
+        transfers: Routes { fallback: 9, ..Routes::default() },
+        batches: Routes { direct: direct(4, 0), ..Routes::default() },
+        ..RouteCounters::default()
+    };
     for kind in [PathKind::GdsBatch, PathKind::GdsBatchStream] {
         let batch = Operations::of(kind, false, &counters);
-        assert_eq!((batch.p2p, batch.posix), (4, 0));
+        assert_eq!((batch.direct, batch.fallback), (direct(4, 0), 0));
     }
     let blocking = Operations::of(PathKind::Gds, false, &counters);
-    assert_eq!((blocking.p2p, blocking.posix), (0, 9));
+    assert_eq!((blocking.direct, blocking.fallback), (OperationsBy::new(), 9));
 }
 
 #[test]
 fn host_memory_counts_as_posix() {
     let counters = RouteCounters { reads: 5, writes: 2, ..RouteCounters::default() };
-    assert_eq!(Operations::of(PathKind::Gds, true, &counters).posix, 7);
+    assert_eq!(Operations::of(PathKind::Gds, true, &counters).fallback, 7);
 }
 
 #[test]
 fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
-    let forbidden = RouteCounts { compat_mode_allowed: Some(false), ..nothing() };
-    let direct = (Route::Direct, RouteProof::CompatForbidden);
+    let forbidden = RouteCounts { fallback_allowed: Some(false), ..nothing() };
+    let direct = (Route::Direct, RouteProof::FallbackForbidden);
     assert_eq!(found(forbidden), direct);
     let counting = |nvfs| RouteCounts { nvfs, ..forbidden };
     assert_eq!(found(counting(NvidiaFsCounts::NotCounting)), direct);
@@ -253,7 +257,7 @@ fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
         assert!(verdict.summary.contains(why), "{}", verdict.summary);
         assert!(!verdict.summary.contains("was allowed"), "{why}");
         // It has been tried; and if allowed, advice that proves nothing is omitted.
-        let allowed = RouteCounts { compat_mode_allowed: Some(true), ..seen };
+        let allowed = RouteCounts { fallback_allowed: Some(true), ..seen };
         for seen in [seen, allowed] {
             let to_prove = judge(&seen).to_prove.unwrap();
             assert!(!to_prove.contains("--require-gds"), "{to_prove}");

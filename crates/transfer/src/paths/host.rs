@@ -70,7 +70,7 @@ impl TransferPath for HostPath {
             summary: summary.to_string(),
             direct_io,
             engine: Some(self.engine.facts()),
-            cufile: None,
+            direct_storage: None,
         }
     }
 }

@@ -57,7 +57,7 @@ impl TransferPath for NullPath {
             summary: "nothing was moved; the figure is the harness's own ceiling".to_string(),
             direct_io: DirectIo::NotAsked,
             engine: None,
-            cufile: None,
+            direct_storage: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::{FileId, Slot, Transfer, TransferPath};
 
+use crate::proof_scenarios::by_p2pdma;
 use crate::scene::{Library, Scenario};
 use crate::transfers::{BLOCK, Setup, block, open};
 
@@ -143,9 +144,9 @@ fn counting_is_over() {
         let (mut path, file, mut slots) = path_of(kind);
         read_all(path.as_mut(), file, &mut slots);
         path.stop_counting();
-        let counted = path.evidence().cufile.unwrap().p2p_operations;
+        let counted = by_p2pdma(&path.evidence().direct_storage.unwrap());
         read_all(path.as_mut(), file, &mut slots);
-        assert_eq!(path.evidence().cufile.unwrap().p2p_operations, counted);
+        assert_eq!(by_p2pdma(&path.evidence().direct_storage.unwrap()), counted);
         assert_eq!(counted, Some(BLOCKS));
     }
 }
@@ -166,9 +167,9 @@ fn deeper_than_is_counted() {
     let mut done = Vec::new();
     path.wait(100, &mut done).unwrap();
     assert_eq!(done.len(), 100);
-    let before = path.evidence().cufile.unwrap().counted;
+    let before = path.evidence().direct_storage.unwrap().counted;
     path.stop_counting();
-    let after = path.evidence().cufile.unwrap().counted;
+    let after = path.evidence().direct_storage.unwrap().counted;
     assert_eq!((before, after), (Counted::AtFirst, Counted::Beforehand));
 }
 

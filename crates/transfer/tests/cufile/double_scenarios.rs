@@ -222,7 +222,7 @@ fn too_old() {
 
 fn other_settings() {
     let open = Driver::open(&Settings::default()).unwrap();
-    let strict = Settings { allow_compat_mode: Some(false), ..Settings::default() };
+    let strict = Settings { forbid_fallback: true, ..Settings::default() };
     let error = Driver::open(&strict).unwrap_err();
     assert!(error.to_string().contains("other settings"), "{error}");
     drop(open);

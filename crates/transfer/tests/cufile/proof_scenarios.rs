@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stormlp_core::evidence::{Counted, Evidence, RouteProof};
+use stormlp_core::evidence::{Counted, DirectStorage, Evidence, Mechanism, RouteProof};
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_transfer::TransferPath;
 use stormlp_transfer::cuda::CudaDevice;
@@ -45,13 +45,18 @@ fn evidence(kind: PathKind) -> Evidence {
     let file = path.attach(open(kind, "data".as_ref())).unwrap();
     write_and_verify(path.as_mut(), file, 5);
     path.stop_counting();
-    let counted = path.evidence().cufile.unwrap();
-    assert!(counted.posix_operations.is_none_or(|count| count <= 10), "{counted:?}");
+    let counted = path.evidence().direct_storage.unwrap();
+    assert!(counted.fallback_operations.is_none_or(|count| count <= 10), "{counted:?}");
     path.evidence()
 }
 
+/// What the library counted over peer-to-peer DMA.
+pub(crate) fn by_p2pdma(storage: &DirectStorage) -> Option<u64> {
+    storage.direct_operations.as_ref()?.get(&Mechanism::P2pdma).copied()
+}
+
 fn proof(evidence: &Evidence) -> (Option<PathKind>, RouteProof) {
-    let cufile = evidence.cufile.as_ref().unwrap();
+    let cufile = evidence.direct_storage.as_ref().unwrap();
     (evidence.effective_path, cufile.proof)
 }
 
@@ -59,9 +64,9 @@ fn direct_by_counters() {
     for kind in KINDS {
         let evidence = evidence(kind);
         assert_eq!(proof(&evidence), (Some(kind), RouteProof::Counters));
-        let cufile = evidence.cufile.unwrap();
+        let cufile = evidence.direct_storage.unwrap();
         assert_eq!(cufile.counted, Counted::Beforehand);
-        assert_eq!(cufile.p2p_operations, Some(10), "{kind}");
+        assert_eq!(by_p2pdma(&cufile), Some(10), "{kind}");
         let counted =
             "in similar transfers just before the measured part, of two blocks per thread";
         assert!(evidence.summary.contains(counted), "{}", evidence.summary);
@@ -80,7 +85,7 @@ fn not_proven() {
         let evidence = evidence(kind);
         assert_eq!(proof(&evidence), (None, RouteProof::None));
         assert!(evidence.summary.contains("not proven"), "{}", evidence.summary);
-        let cufile = evidence.cufile.unwrap();
+        let cufile = evidence.direct_storage.unwrap();
         assert_eq!(cufile.counted, Counted::Never);
         assert!(cufile.to_prove.unwrap().contains("--require-gds"));
     }
@@ -94,14 +99,14 @@ fn by_elimination() {
 }
 
 fn strict() -> Settings {
-    Settings { allow_compat_mode: Some(false), ..Settings::default() }
+    Settings { forbid_fallback: true, ..Settings::default() }
 }
 
 fn forbidden() {
     let _held = Driver::open(&strict()).unwrap();
     for kind in KINDS {
         let found = evidence(kind);
-        assert_eq!(proof(&found), (Some(kind), RouteProof::CompatForbidden));
+        assert_eq!(proof(&found), (Some(kind), RouteProof::FallbackForbidden));
     }
 }
 
@@ -141,7 +146,7 @@ fn one_for_all_paths() {
         write_and_verify(path.as_mut(), file, 5);
         path
     };
-    let counted = |path: &dyn TransferPath| path.evidence().cufile.unwrap().p2p_operations;
+    let counted = |path: &dyn TransferPath| by_p2pdma(&path.evidence().direct_storage.unwrap());
     let (first, second) = (moved_by("first"), moved_by("second"));
     assert_eq!(counted(first.as_ref()), Some(20));
     assert_eq!(counted(second.as_ref()), Some(20));
@@ -190,5 +195,5 @@ fn without_counting() {
     let settings = Settings { statistics: Statistics::Throughout(3), ..Settings::default() };
     let _held = Driver::open(&settings).unwrap();
     let evidence = evidence(PathKind::Gds);
-    assert_eq!(evidence.cufile.unwrap().counted, Counted::Throughout);
+    assert_eq!(evidence.direct_storage.unwrap().counted, Counted::Throughout);
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use stormlp_core::evidence::DirectIo;
+use stormlp_core::evidence::{DirectIo, Mechanism};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_transfer::TransferPath;
@@ -70,12 +70,13 @@ fn round_trip(setup: &Setup, blocks: u64, direct: bool) -> Box<dyn TransferPath>
     path.detach(file).unwrap();
     let evidence = path.evidence();
     assert_eq!(evidence.effective_path, Some(PathKind::GdsCompat), "{evidence:?}");
-    let cufile = evidence.cufile.unwrap();
+    let cufile = evidence.direct_storage.unwrap();
     // Only a path's first transfers are counted.
-    assert_eq!(cufile.posix_operations, Some((2 * blocks).min(64)), "{cufile:?}");
-    assert_eq!((cufile.p2p_operations, cufile.nvfs_operations), (Some(0), Some(0)));
-    assert_eq!(cufile.compat_mode_allowed, Some(true));
-    assert_eq!(cufile.nvfs_driver_operations, None);
+    assert_eq!(cufile.fallback_operations, Some((2 * blocks).min(64)), "{cufile:?}");
+    let none = [(Mechanism::P2pdma, 0), (Mechanism::NvidiaFs, 0)].into();
+    assert_eq!(cufile.direct_operations, Some(none));
+    assert_eq!(cufile.fallback_allowed, Some(true));
+    assert!(cufile.kernel_operations.is_empty());
     assert!(evidence.summary.contains("POSIX compatibility mode"), "{}", evidence.summary);
     if !direct {
         assert_eq!(evidence.direct_io, DirectIo::Refused);
@@ -143,7 +144,7 @@ fn malformed_configuration() {
 }
 
 fn forbidden_fallback() {
-    let settings = Settings { allow_compat_mode: Some(false), ..Settings::default() };
+    let settings = Settings { forbid_fallback: true, ..Settings::default() };
     let error = Driver::open(&settings).unwrap_err();
     assert!(error.to_string().contains("5001 DRIVER_NOT_INITIALIZED"), "{error}");
     assert!(error.remedy().contains("nvidia-fs"));

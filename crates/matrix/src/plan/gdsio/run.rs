@@ -282,7 +282,7 @@ pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String>
     if !path.ends_in_accelerator() {
         return None;
     }
-    request.devices = vec![DeviceId::Host];
+    request.devices = Some(DeviceId::Host.into());
     for job in &mut request.jobs {
         job.device = Some(DeviceId::Host);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use stormlp_core::placement::{CpuList, HostNode, NumaChoice};
-use stormlp_core::transport::{Threading, WaitMode};
+use stormlp_core::transport::{Devices, Threading, WaitMode};
 
 /// A server with a GPU on each of two nodes.
 fn two_nodes() -> HostFacts {
@@ -21,7 +21,8 @@ fn copies(devices: &[u32]) -> MatrixRequest {
     request.paths = PathChoice::each(&[PathKind::CpuGpu, PathKind::Cpu]);
     request.threads = vec![2];
     request.file_size_bytes = Some(64 * MIB);
-    request.devices = devices.iter().copied().map(DeviceId::nvidia).collect();
+    let devices = devices.iter().copied().map(DeviceId::nvidia).collect();
+    request.devices = Some(Devices::Named(devices));
     request
 }
 
@@ -69,7 +70,7 @@ fn how_to_wait_is_in_every_transport_and_has_no_effect_without_a_gpu() {
     request.threading = Threading { wait: Some(WaitMode::Spin), ..Threading::default() };
     let plan = resolve(&request, &gpu_server(), &folder(GIB)).unwrap();
     assert!(plan.cells.iter().all(|cell| cell.transport.wait == WaitMode::Spin));
-    request.devices = vec![DeviceId::Host];
+    request.devices = Some(DeviceId::Host.into());
     let plan = resolve(&request, &laptop(), &folder(GIB)).unwrap();
     let message = plan.warnings.iter().find(|w| w.kind == WarningKind::NoEffect).unwrap();
     assert!(message.fact.contains("--wait spin has no effect"), "{message}");

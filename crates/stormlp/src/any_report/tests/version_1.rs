@@ -78,9 +78,9 @@ fn what_was_upgraded_reads_back_as_it_is() {
 
 #[test]
 fn newer_and_damaged_reports_are_refused() {
-    let newer = GDS.replacen("\"format_version\":1", "\"format_version\":4", 1);
+    let newer = GDS.replacen("\"format_version\":1", "\"format_version\":5", 1);
     let refused = AnyReport::from_json(&newer).unwrap_err();
-    assert!(matches!(refused, ReportError::Newer { found: 4 }));
+    assert!(matches!(refused, ReportError::Newer { found: 5 }));
     let damaged = TRAIN.replacen("\"epochs\":", "\"epoch\":", 2);
     let refused = AnyReport::from_json(&damaged).unwrap_err();
     assert!(matches!(refused, ReportError::Damaged { .. }), "{refused}");

@@ -77,11 +77,11 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     probe.driver = Availability::Available;
     if let Ok(properties) = driver.properties() {
         probe.properties = properties.describe();
-        probe.per_buffer_cache_bytes = Some(properties.per_buffer_cache_bytes());
+        probe.per_buffer_cache_bytes = Some(properties.per_buffer_cache_bytes);
         probe.nvfs_version =
-            properties.nvfs_version().map(|(major, minor)| format!("{major}.{minor}"));
+            properties.kernel_driver_version.map(|(major, minor)| format!("{major}.{minor}"));
     }
-    probe.compat_mode_allowed = driver.compat_mode_allowed();
+    probe.compat_mode_allowed = driver.fallback_allowed();
     probe.limits = Some(driver.limits());
     probe.routes = driver.routes().to_vec();
     probe.parameters = driver.parameters();
@@ -186,7 +186,7 @@ fn read_back(driver: &Arc<Driver>, file: File) -> Result<(), CuFileError> {
     let moved = unsafe { handle.transfer(Direction::Read, base, 0, BLOCK_BYTES, 0) }?;
     drop(registration);
     if moved != BLOCK_BYTES || block.0.iter().any(|byte| *byte != FILL) {
-        return Err(CuFileError::WrongData { moved });
+        return Err(CuFileError::WrongData { call: driver.api().call("Read"), moved });
     }
     Ok(())
 }
