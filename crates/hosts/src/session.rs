@@ -16,6 +16,7 @@ use stormlp_core::stop::StopToken;
 use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{self, Storage};
+use stormlp_transfer::surroundings;
 
 use crate::group::Group;
 use crate::party::Party;
@@ -70,7 +71,7 @@ impl Session {
             command,
             group,
             screen,
-            started_at: Utc::now(),
+            started_at: surroundings::utc(),
         }
     }
 
@@ -157,11 +158,6 @@ impl Session {
     /// Start time of the program, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.
     pub fn started_at(&self) -> String {
         self.started_at.to_rfc3339_opts(SecondsFormat::Secs, true)
-    }
-
-    /// The current time, in the format of [`Self::started_at`].
-    pub fn now() -> String {
-        Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)
     }
 
     /// The start time for names of folders: `20261121-072500`.

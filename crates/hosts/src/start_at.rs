@@ -6,6 +6,7 @@ use std::str::FromStr;
 use chrono::{DateTime, NaiveTime, SecondsFormat, Utc};
 use stormlp_core::failure::Failure;
 use stormlp_core::report::{Head, PartOf};
+use stormlp_transfer::surroundings::utc;
 
 use crate::company::Company;
 use crate::group::Group;
@@ -27,7 +28,7 @@ impl FromStr for StartAt {
             let formats = ["%H:%M:%S", "%H:%M"];
             let time =
                 formats.iter().find_map(|format| NaiveTime::parse_from_str(text, format).ok())?;
-            Some(Utc::now().date_naive().and_time(time).and_utc())
+            Some(utc().date_naive().and_time(time).and_utc())
         };
         let whole = DateTime::parse_from_rfc3339(text).ok();
         let found = whole.map(|time| time.to_utc()).or_else(of_seconds).or_else(of_day);
@@ -57,7 +58,7 @@ impl StartAt {
                  it out",
             ));
         }
-        let now = Utc::now();
+        let now = utc();
         if self.0 <= now {
             let now = Self(now);
             return Err(Failure::usage(format!("--start-at {self} has passed: it is {now} here"))

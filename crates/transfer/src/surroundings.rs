@@ -1,9 +1,10 @@
 //! The context of a run besides its plan.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::storage::Storage;
-use chrono::{SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::stop::StopToken;
 
@@ -26,12 +27,17 @@ impl Surroundings<'_> {
     }
 }
 
+/// The current time. Unlike chrono's, it does not panic on a clock before 1970.
+pub fn utc() -> DateTime<Utc> {
+    SystemTime::now().into()
+}
+
 /// Seconds since 1970 in UTC.
 pub fn unix_seconds() -> f64 {
-    Utc::now().timestamp_micros() as f64 / 1e6
+    utc().timestamp_micros() as f64 / 1e6
 }
 
 /// The current time, RFC 3339 in UTC.
 pub fn now() -> String {
-    Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)
+    utc().to_rfc3339_opts(SecondsFormat::Secs, true)
 }

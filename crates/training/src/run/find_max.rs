@@ -19,7 +19,7 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::FolderLock;
-use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::surroundings::{Surroundings, now};
 
 use super::data::ToMake;
 use super::start::{Prepared, lock};
@@ -149,7 +149,7 @@ impl AcceleratorFinder<'_> {
         }
         self.tell_of_read_ahead();
         let mut report = self.report(ending);
-        report.head.ended_at = Some(Session::now());
+        report.head.ended_at = Some(now());
         Ok(report)
     }
 

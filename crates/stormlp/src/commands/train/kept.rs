@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use chrono::Utc;
 use stormlp_mlperf::training as mlperf;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::TrainReport;
@@ -16,6 +15,7 @@ use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
+use stormlp_transfer::surroundings::unix_seconds;
 
 /// The destinations of a run's results.
 pub(super) struct Kept<'a> {
@@ -97,8 +97,7 @@ pub(super) fn first_run(
         tree.say_whole();
         return Ok(None);
     };
-    let now = Utc::now().timestamp_micros() as f64 / 1e6;
-    for warning in tree.warnings(number, now) {
+    for warning in tree.warnings(number, unix_seconds()) {
         if !session.quiet {
             output::say(format!("warning: {warning}"));
         }
