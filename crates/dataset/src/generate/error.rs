@@ -255,7 +255,7 @@ impl GenerateError {
             }
             Self::Engine { remedy, .. } => remedy.clone(),
             Self::Memory { .. } => {
-                "use fewer --threads, or give the control group more memory".to_string()
+                "use fewer --threads, or raise the memory limit (cgroup, ulimit -v)".to_string()
             }
             Self::Crew(CrewError::Start(_)) => {
                 "use fewer --threads, or allow more (ulimit -u, the control group's pids)"

@@ -65,7 +65,8 @@ pub(super) fn check(
                 ByteSize(plan.memory_bytes),
                 ByteSize(limit)
             ),
-            "use fewer accelerators, files or steps, or raise --memory-limit",
+            "use fewer accelerators, files or steps, or raise the memory limit (--memory-limit, \
+             cgroup, ulimit -v)",
         );
     }
 }

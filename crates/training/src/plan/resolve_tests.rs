@@ -228,7 +228,7 @@ fn all_problems_are_reported_at_once() {
         help: set --files 10, or make more with `stormlp datagen`
       - --compute-time: value is -1, it must be 0 or more
       - the run needs about 25.26 MiB of memory, 1 MiB may be used
-        help: use fewer accelerators, files or steps, or raise --memory-limit
+        help: use fewer accelerators, files or steps, or raise the memory limit (--memory-limit, cgroup, ulimit -v)
     ");
 }
 
