@@ -27,7 +27,7 @@ pub mod members;
 mod mpi;
 pub mod parts;
 pub mod party;
-mod pmi1;
+pub mod pmi1;
 mod pmix;
 pub mod promises;
 mod rounds;

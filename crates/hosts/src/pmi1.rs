@@ -152,7 +152,7 @@ impl Backend for Pmi1 {
 }
 
 /// Reads the launcher's next line, which must be `expected` and report success.
-fn answer(read: &mut impl BufRead, expected: &str) -> Result<String, String> {
+pub fn answer(read: &mut impl BufRead, expected: &str) -> Result<String, String> {
     let mut line = String::new();
     match read.take(ANSWER_BYTES).read_line(&mut line) {
         Ok(0) => return Err("the launcher has closed its connection".to_string()),
@@ -176,7 +176,7 @@ fn answer(read: &mut impl BufRead, expected: &str) -> Result<String, String> {
 
 /// Payload bytes that fit a value in key `space`, encoded as two letters each, within the
 /// launcher's `limits`.
-fn piece_bytes(limits: &str, space: &str) -> usize {
+pub fn piece_bytes(limits: &str, space: &str) -> usize {
     let longest = field(limits, "vallen_max").and_then(|text| text.parse().ok());
     // One byte for the terminator, which some launchers count.
     let value = longest.unwrap_or(USUAL_VALUE_BYTES).saturating_sub(1);
@@ -185,7 +185,7 @@ fn piece_bytes(limits: &str, space: &str) -> usize {
 }
 
 /// The value of `key` in a line such as `cmd=get_result rc=0 value=ab`.
-fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+pub fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
@@ -194,7 +194,8 @@ fn letters(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn bytes_of(letters: &str) -> Option<Vec<u8>> {
+/// Decodes letters; `None` if they are not encoded bytes.
+pub fn bytes_of(letters: &str) -> Option<Vec<u8>> {
     let digit = |letter: u8| char::from(letter).to_digit(16);
     let byte = |pair: &[u8]| match pair {
         [high, low] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),

@@ -1,0 +1,12 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use stormlp_mlperf::submission::system_yaml;
+
+// The description of a system: a fault has a line only within the text.
+fuzz_target!(|text: &str| {
+    let lines = text.split('\n').count();
+    for fault in system_yaml::faults(text) {
+        assert!(fault.line.is_none_or(|line| (1..=lines.max(1)).contains(&line)), "{fault}");
+    }
+});
