@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -179,10 +182,18 @@ impl Swept {
             panic!("{beyond} failed");
         };
         let step = if all { 1 } else { calls.div_ceil(SAMPLE) };
-        let mut ended: BTreeMap<Ended, u64> = BTreeMap::new();
-        for nth in (1..=calls).step_by(step as usize) {
-            *ended.entry(self.try_call(nth, error, &undisturbed)).or_default() += 1;
-        }
+        let next = AtomicU64::new(1);
+        let ended: Mutex<BTreeMap<Ended, u64>> = Mutex::default();
+        let worker = || {
+            let take = || Some(next.fetch_add(step, Relaxed)).filter(|nth| *nth <= calls);
+            while let Some(nth) = take() {
+                let how = self.try_call(nth, error, &undisturbed);
+                *ended.lock().unwrap().entry(how).or_default() += 1;
+            }
+        };
+        let workers = if all { thread::available_parallelism().unwrap().get() } else { 1 };
+        thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(worker))));
+        let ended = ended.into_inner().unwrap();
         println!("{}\n  {error} in each of {calls} calls: {ended:?}", self.words);
     }
 }
