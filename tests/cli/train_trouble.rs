@@ -39,13 +39,16 @@ pub(crate) fn files_of(data: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The only report that was saved.
-fn saved(folder: &Path) -> Value {
+/// The file of the only report that was saved.
+fn report_file(folder: &Path) -> PathBuf {
     let results = fs::read_dir(folder.join("stormlp-results")).unwrap();
     let folders: Vec<_> = results.map(|entry| entry.unwrap().path()).collect();
     assert_eq!(folders.len(), 1);
-    let text = fs::read_to_string(folders[0].join("report.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    folders[0].join("report.json")
+}
+
+fn saved(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(report_file(folder)).unwrap()).unwrap()
 }
 
 #[test]
@@ -435,17 +438,33 @@ fn an_interrupted_run_saves_its_measurements() {
 #[test]
 fn a_killed_run_loses_no_more_than_its_last_epoch() {
     let folder = folder();
-    let words = format!("unet3d --files 21 --epochs 100000 --compute-time 100ms {SMALL}");
-    let mut child = run_past(folder.path(), &words, "epoch 2 of ");
+    let words = format!("unet3d --files 21 --epochs 100000 --compute-time 5ms {SMALL}");
+    let mut child = run_past(folder.path(), &words, "epoch 12 of ");
     child.kill().unwrap();
     child.wait().unwrap();
-    let report = saved(folder.path());
-    assert_eq!(report["ending"]["status"], "unfinished");
-    assert!(!report["epochs"].as_array().unwrap().is_empty());
-    let mut list = stormlp();
-    let list = list.current_dir(folder.path()).arg("report").assert();
-    let list = crate::stdout(list.success());
+    let whole = saved(folder.path());
+    assert_eq!(whole["ending"]["status"], "unfinished");
+    let shown = || -> Value {
+        let mut show = stormlp();
+        show.arg("report").arg(report_file(folder.path())).args(["--format", "json"]);
+        serde_json::from_str(&stdout(show.assert().success())).unwrap()
+    };
+    let before = shown();
+    let epochs = before["epochs"].as_array().unwrap();
+    assert!(epochs.len() >= 11, "{}", epochs.len());
+    let in_report = whole["epochs"].as_array().unwrap();
+    assert!(epochs.starts_with(in_report), "{} of {}", in_report.len(), epochs.len());
+    let sum = |key: &str| epochs.iter().map(|epoch| epoch[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(before["bytes_read"], sum("bytes_read"));
+
+    // A kill may come in the middle of a line, and just after the whole report was saved.
+    let journal = report_file(folder.path()).with_extension("epochs.jsonl");
+    let lines = fs::read_to_string(&journal).unwrap_or_default();
+    fs::write(&journal, format!("{lines}{{\"run\":1,\"ep")).unwrap();
+    assert_eq!(shown(), before);
+    let list = stdout(stormlp().current_dir(folder.path()).arg("report").assert().success());
     assert!(list.contains(" train ") && list.contains(" unfinished "), "{list}");
+    assert!(!list.contains("contradict"), "{list}");
 }
 
 #[test]

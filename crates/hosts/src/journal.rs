@@ -1,8 +1,8 @@
-//! The units of a running measurement (a matrix's cells), next to its report: one line of JSON each.
+//! The units of a running measurement (a matrix's cells, a training's epochs), next to its report:
+//! one line of JSON each.
 //!
-//! Writing the whole report after every cell would cost more with each one. So the report is
-//! written at the start and the end of the matrix, and this file holds the lines in between. An
-//! unfinished report is read together with them.
+//! Writing the whole report after every unit would cost more with each one. So this file holds the
+//! units since the report was last written. An unfinished report is read together with them.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -13,11 +13,11 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
-use stormlp_core::report::current_unit;
+use stormlp_core::report::{ReportKind, current_unit};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Disk, Kind, Reader, Storage as _};
 
-/// Maximum length of a line; real cells have less than a tenth of it.
+/// Maximum length of a line; those of real runs have less than a tenth of it.
 const LONGEST_LINE: u64 = 16 << 20;
 
 /// The journal of one run.
@@ -35,10 +35,10 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The journal of `report`; no file is created before the first line.
-    pub(crate) fn of(report: &Path) -> Self {
+    /// The journal of `report`, which is of `kind`; no file is created before the first line.
+    pub(crate) fn of(report: &Path, kind: ReportKind) -> Self {
         Self {
-            path: beside(report),
+            path: beside(report, kind),
             file: None,
             whole_bytes: 0,
             unwritten: Vec::new(),
@@ -47,8 +47,8 @@ impl Journal {
     }
 
     /// Appends a line. If it cannot be written now, it is written before the next.
-    pub(crate) fn add(&mut self, cell: &impl Serialize) -> anyhow::Result<()> {
-        serde_json::to_writer(&mut self.unwritten, cell).context("a cell is plain data")?;
+    pub(crate) fn add(&mut self, unit: &impl Serialize) -> anyhow::Result<()> {
+        serde_json::to_writer(&mut self.unwritten, unit).context("a unit is plain data")?;
         self.unwritten.push(b'\n');
         Ok(self.flush()?)
     }
@@ -72,7 +72,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the journal, whose cells are in the report now.
+    /// Removes the journal, whose units are in the report now.
     pub(crate) fn remove(&mut self) -> Result<(), TransferError> {
         (self.file, self.whole_bytes) = (None, 0);
         self.unwritten.clear();
@@ -80,13 +80,14 @@ impl Journal {
     }
 }
 
-/// The cells in the journal of `report`; none if there is no journal. An incomplete last line, as
-/// left by a killed run, is ignored.
+/// The units in the journal of `report`, which is of `kind`; none if there is no journal. An
+/// incomplete last line, as left by a killed run, is ignored.
 ///
 /// # Errors
-/// With exit code 4 if the journal cannot be read, 5 if its device failed, and 3 if one of its lines is not a cell.
-pub fn cells<T: DeserializeOwned>(report: &Path) -> Result<Vec<T>, Failure> {
-    let path = beside(report);
+/// With exit code 4 if the journal cannot be read, 5 if its device failed, and 3 if one of its lines
+/// is not such a unit.
+pub fn units<T: DeserializeOwned>(report: &Path, kind: ReportKind) -> Result<Vec<T>, Failure> {
+    let path = beside(report, kind);
     let unreadable = |source: io::Error| TransferError::file("read", &path, source);
     match Disk.look(&path)? {
         None => return Ok(Vec::new()),
@@ -96,7 +97,7 @@ pub fn cells<T: DeserializeOwned>(report: &Path) -> Result<Vec<T>, Failure> {
         Some(_) => {}
     }
     let mut lines = BufReader::new(Reader::open(&Disk, &path)?);
-    let (mut line, mut cells) = (Vec::new(), Vec::new());
+    let (mut line, mut units) = (Vec::new(), Vec::new());
     for number in 1.. {
         line.clear();
         let mut limited = lines.by_ref().take(LONGEST_LINE);
@@ -104,17 +105,26 @@ pub fn cells<T: DeserializeOwned>(report: &Path) -> Result<Vec<T>, Failure> {
         if line.last() != Some(&b'\n') && (line.len() as u64) < LONGEST_LINE {
             break;
         }
-        let cell = current_unit(&line);
-        let what = || format!("{}:{number} is not a cell of a matrix", path.display());
-        let cell = cell.with_context(what).map_err(|error| {
-            Failure::no_plan(error).with_help("remove the file to go on without its cells")
+        let unit = current_unit(&line);
+        let what = || format!("{}:{number} is not {}", path.display(), named(kind).1);
+        let unit = unit.with_context(what).map_err(|error| {
+            Failure::no_plan(error).with_help("remove the file to go on without its lines")
         })?;
-        cells.push(cell);
+        units.push(unit);
     }
-    Ok(cells)
+    Ok(units)
 }
 
 /// The path of the journal of `report`.
-fn beside(report: &Path) -> PathBuf {
-    report.with_extension("cells.jsonl")
+fn beside(report: &Path, kind: ReportKind) -> PathBuf {
+    report.with_extension(format!("{}.jsonl", named(kind).0))
+}
+
+/// What the units of a report of `kind` are called, and one of them.
+fn named(kind: ReportKind) -> (&'static str, &'static str) {
+    match kind {
+        ReportKind::Gds => ("cells", "a cell of a matrix"),
+        ReportKind::Train => ("epochs", "an epoch of a training run"),
+        ReportKind::Checkpoint => ("checkpoints", "a save or a restore"),
+    }
 }

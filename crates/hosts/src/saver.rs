@@ -26,7 +26,7 @@ pub const PARTS: &str = "parts";
 #[derive(Debug)]
 pub(crate) struct Saver {
     path: PathBuf,
-    /// The cells of a matrix until they are in the report.
+    /// The units that are not in the report yet.
     journal: Journal,
     /// The folders created for it, innermost first.
     made: Vec<PathBuf>,
@@ -34,6 +34,22 @@ pub(crate) struct Saver {
     unsaved: Option<anyhow::Error>,
     /// When the last save of a unit ended, and how long it took.
     last: Option<(Instant, Duration)>,
+    /// The units so far, and how many of them are in the saved report.
+    units: Units,
+}
+
+/// Counts units, to save the whole report when there are twice as many as in the last one: all
+/// reports together then write about twice what the last one does.
+#[derive(Debug, Default)]
+struct Units {
+    done: u64,
+    saved: u64,
+}
+
+impl Units {
+    fn has_doubled(&self) -> bool {
+        self.done >= 2 * self.saved
+    }
 }
 
 impl Saver {
@@ -45,15 +61,19 @@ impl Saver {
     ) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
         let stem = format!("{}-{}-{}", kind.name(), safe(name), session.file_stamp());
-        Self::below(&results, &stem)
+        Self::below(&results, &stem, kind)
     }
 
     /// Creates a folder for the part of one of several processes.
-    pub(crate) fn of_part(results: Option<&Path>, part: &PartOf) -> Result<Self, Failure> {
+    pub(crate) fn of_part(
+        results: Option<&Path>,
+        part: &PartOf,
+        kind: ReportKind,
+    ) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
         let place = Self::place_of_part(&results.join(&part.run_id), part);
         let stem = place.file_name().unwrap_or_default().to_string_lossy();
-        Self::below(place.parent().unwrap_or(&results), &stem)
+        Self::below(place.parent().unwrap_or(&results), &stem, kind)
     }
 
     /// The path of a part in the folder of its run.
@@ -64,7 +84,7 @@ impl Saver {
     }
 
     /// Creates a new folder in `results`, called `stem` or with a number appended.
-    fn below(results: &Path, stem: &str) -> Result<Self, Failure> {
+    fn below(results: &Path, stem: &str, kind: ReportKind) -> Result<Self, Failure> {
         let cannot = |error: TransferError| Failure::from(error).with_help(RESULTS_HELP);
         let mut made = Vec::new();
         for part in results.ancestors().take_while(|part| *part != Path::new("")) {
@@ -82,7 +102,7 @@ impl Saver {
             if Disk.make_new_folder(&folder).map_err(cannot)? {
                 Disk.hold(&folder);
                 made.insert(0, folder.clone());
-                return Ok(Self::at(&folder.join("report.json"), made));
+                return Ok(Self::at(&folder.join("report.json"), kind, made));
             }
         }
         Err(Failure::machine(anyhow::anyhow!(
@@ -91,21 +111,22 @@ impl Saver {
         )))
     }
 
-    /// Continues an existing report.
-    pub(crate) fn resume(path: &Path) -> Self {
-        let mut saver = Self::at(path, Vec::new());
+    /// Continues an existing report of `kind`.
+    pub(crate) fn resume(path: &Path, kind: ReportKind) -> Self {
+        let mut saver = Self::at(path, kind, Vec::new());
         saver.keep = true;
         saver
     }
 
-    fn at(path: &Path, made: Vec<PathBuf>) -> Self {
+    fn at(path: &Path, kind: ReportKind, made: Vec<PathBuf>) -> Self {
         Self {
             path: path.to_path_buf(),
-            journal: Journal::of(path),
+            journal: Journal::of(path, kind),
             made,
             keep: false,
             unsaved: None,
             last: None,
+            units: Units::default(),
         }
     }
 
@@ -121,7 +142,7 @@ impl Saver {
     /// With exit code 4 if it cannot be written.
     pub(crate) fn begin(&mut self, report: &impl Serialize) -> Result<(), Failure> {
         let written = self.written(report);
-        // The report has the cells of an earlier run's journal, which must not be taken for new
+        // The report has the units of an earlier run's journal, which must not be taken for new
         // ones.
         let begun = written.and_then(|()| Ok(self.journal.remove()?));
         begun.map_err(|error| self.not_saved(error))
@@ -133,15 +154,33 @@ impl Saver {
         self.unsaved = self.journal.add(cell).err();
     }
 
-    /// Saves the results so far after an epoch or a checkpoint, unless that would take more than a
-    /// twentieth of the run.
-    pub(crate) fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) {
+    /// Saves a completed epoch: with the whole report when the epochs have doubled since that was
+    /// last saved, or as a line of the journal. An error is reported at the end: the run continues.
+    pub(crate) fn epoch<R: Serialize>(
+        &mut self,
+        epoch: &impl Serialize,
+        report: impl FnOnce() -> R,
+    ) {
+        self.units.done += 1;
+        if self.units.has_doubled() && self.unit(report) {
+            self.units.saved = self.units.done;
+        } else {
+            self.keep = true;
+            self.unsaved = self.journal.add(epoch).err();
+        }
+    }
+
+    /// Saves the results so far after a checkpoint or a trial, unless that would take more than a
+    /// twentieth of the run. Returns whether they were saved.
+    pub(crate) fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) -> bool {
         let due = |(since, took): (Instant, Duration)| since.elapsed() >= took * 19;
-        if self.last.is_none_or(due) {
+        let is_due = self.last.is_none_or(due);
+        if is_due {
             let begun = Instant::now();
             self.save(&report());
             self.last = Some((Instant::now(), begun.elapsed()));
         }
+        is_due && self.unsaved.is_none()
     }
 
     /// Saves the report atomically. An error is reported at the end: the run continues.
@@ -149,7 +188,7 @@ impl Saver {
         self.keep = true;
         self.unsaved = self.written(report).err();
         if self.unsaved.is_none() {
-            // The report has its cells now, so a remaining journal adds nothing.
+            // The report has all units now, so a remaining journal adds nothing.
             let _ = self.journal.remove();
         }
     }

@@ -4,6 +4,7 @@
 //! Each process keeps its own part in the folder of the run, on its own host if the folder is not
 //! shared: the results survive on whichever host outlives the others.
 
+use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -48,6 +49,7 @@ impl Savers {
         party: &Party,
         session: &Session,
     ) -> Result<Self, Failure> {
+        let kind = named.0;
         let create = || Saver::create(results, named, session);
         if party.is_alone() {
             return Ok(Self { whole: Some(create()?), part: None });
@@ -60,27 +62,27 @@ impl Savers {
         let run_id = answers.into_iter().next().flatten().unwrap_or_default();
         let of = party.part_of(&run_id);
         let of = of.ok_or_else(|| Failure::bug(anyhow::anyhow!("no process has this rank")))?;
-        let saver = party.agree(Saver::of_part(results, &of))?;
+        let saver = party.agree(Saver::of_part(results, &of, kind))?;
         Ok(Self { whole, part: Some(Part { saver, of }) })
     }
 
-    /// For a run of one process that resumes the report at `path`.
-    pub fn resume_alone(path: &Path) -> Self {
-        Self { whole: Some(Saver::resume(path)), part: None }
+    /// For a run of one process that resumes the report of `kind` at `path`.
+    pub fn resume_alone(path: &Path, kind: ReportKind) -> Self {
+        Self { whole: Some(Saver::resume(path, kind)), part: None }
     }
 
-    /// For a run that resumes the report at `path`, and the part of this process in it if it is one
-    /// of several, as `read` returns it.
+    /// For a run that resumes the report of `kind` at `path`, and the part of this process in it if
+    /// it is one of several, as `read` returns it.
     ///
     /// # Errors
     /// With exit code 4 if a part cannot be saved; all processes fail alike then.
     pub fn resume<P, R>(
-        path: &Path,
+        (path, kind): (&Path, ReportKind),
         party: &Party,
         session: &Session,
         read: impl FnOnce(&Path) -> Option<Report<P, R>>,
     ) -> Result<(Self, Option<Report<P, R>>), Failure> {
-        let whole = session.group.leads().then(|| Saver::resume(path));
+        let whole = session.group.leads().then(|| Saver::resume(path, kind));
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let run = path.parent().unwrap_or(Path::new(""));
         let run_id = run.file_name().unwrap_or_default().to_string_lossy();
@@ -93,8 +95,8 @@ impl Savers {
             part.is_some_and(|part| (part.rank, &part.host) == (of.rank, &of.host))
         });
         let saver = match own {
-            Some(_) => Ok(Saver::resume(&found)),
-            None => Saver::of_part(run.parent(), &of),
+            Some(_) => Ok(Saver::resume(&found, kind)),
+            None => Saver::of_part(run.parent(), &of, kind),
         };
         let saver = party.agree(saver)?;
         let part = Some(Part { saver, of });
@@ -152,6 +154,21 @@ impl Savers {
         }
     }
 
+    /// Saves a completed epoch of all hosts: as a line, or with the whole report so far.
+    pub fn epoch<P, R>(&mut self, epoch: &impl Serialize, report: impl FnOnce() -> Report<P, R>)
+    where
+        P: Serialize + Clone,
+        R: Serialize + Clone,
+    {
+        let report = LazyCell::new(report);
+        if let Some(saver) = &mut self.whole {
+            saver.epoch(epoch, || &*report);
+        }
+        if let Some(part) = &mut self.part {
+            part.saver.epoch(epoch, || copy_of(&report, part.of.clone()));
+        }
+    }
+
     /// Saves the results of all hosts so far, unless that takes too much of the run:
     /// each host has all of them.
     pub fn unit<P, R>(&mut self, report: impl FnOnce() -> Report<P, R>)
@@ -159,18 +176,12 @@ impl Savers {
         P: Serialize + Clone,
         R: Serialize + Clone,
     {
-        match (&mut self.whole, &mut self.part) {
-            (None, None) => {}
-            (Some(saver), None) => saver.unit(report),
-            (None, Some(part)) => {
-                let of = part.of.clone();
-                part.saver.unit(|| copy_of(&report(), of));
-            }
-            (Some(saver), Some(part)) => {
-                let report = report();
-                saver.unit(|| &report);
-                part.saver.unit(|| copy_of(&report, part.of.clone()));
-            }
+        let report = LazyCell::new(report);
+        if let Some(saver) = &mut self.whole {
+            saver.unit(|| &*report);
+        }
+        if let Some(part) = &mut self.part {
+            part.saver.unit(|| copy_of(&report, part.of.clone()));
         }
     }
 

@@ -16,7 +16,7 @@ use stormlp_core::report::{Ending, Report};
 pub type TrainReport = Report<TrainPlan, TrainResults>;
 
 /// What a training run measured; the plan beside it says of what.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainResults {
     /// Epochs of the scored run; of the last one if there are several.
@@ -461,7 +461,7 @@ pub struct WrittenCheckpoint {
 }
 
 /// The main cause of waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -481,11 +481,12 @@ pub enum Bound {
     /// The cold start of each epoch.
     Startup,
     /// Nothing was measured.
+    #[default]
     Unknown,
 }
 
 /// Why AU is what it is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The main cause of waiting.

@@ -11,6 +11,7 @@ use stormlp_matrix::run as matrix;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_mlperf::python_json;
+use stormlp_training::run as training;
 use stormlp_transfer::storage::{Disk, Kind, Storage as _};
 
 use super::workloads::read_bounded;
@@ -119,7 +120,7 @@ fn python_json(path: &Path) -> Result<Value, Failure> {
         .map_err(Failure::no_plan)
 }
 
-/// Reads a saved report of any kind; for an unfinished matrix, with the cells in its journal.
+/// Reads a saved report of any kind; an unfinished one with the cells or epochs in its journal.
 ///
 /// # Errors
 /// With exit code 4 if the file cannot be read, and 3 if it is not a report or a newer one.
@@ -132,22 +133,27 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     }
     // Read before the report: a run that ends now writes the report first, then removes its
     // journal.
-    let journal = journal::cells(path);
+    let cells = journal::units(path, ReportKind::Gds);
+    let epochs = journal::units(path, ReportKind::Train);
     let text = read_bounded(path, "report", MOST_REPORT_BYTES)
         .map_err(|failure| failure.with_help(LISTING))?;
-    let mut report = AnyReport::from_json(&text)
+    let report = AnyReport::from_json(&text)
         .with_context(|| format!("{} cannot be used", path.display()))
         .map_err(|error| with_folder_of_dlio(Failure::no_plan(error), path))?;
-    if let AnyReport::Gds(report) = &mut report
-        && report.ending == Ending::Unfinished
-    {
-        for cell in journal? {
-            report.results.push(cell);
+    match report {
+        AnyReport::Gds(mut report) if report.ending == Ending::Unfinished => {
+            for cell in cells? {
+                report.results.push(cell);
+            }
+            // The journal contains only cells.
+            report.results.hosts = matrix::shares(&report.results.cells);
+            Ok(AnyReport::Gds(report))
         }
-        // The journal contains only cells.
-        report.results.hosts = matrix::shares(&report.results.cells);
+        AnyReport::Train(report) if report.ending == Ending::Unfinished => {
+            Ok(AnyReport::Train(training::with_epochs(report, epochs?)))
+        }
+        finished => Ok(finished),
     }
-    Ok(report)
 }
 
 /// A file next to a DLIO summary that is not a report belongs to a rank: suggests the folder, which

@@ -122,7 +122,7 @@ impl PhaseMeasured {
     }
 
     fn seconds(&self) -> f64 {
-        self.duration_ns as f64 / 1e9
+        seconds(self.duration_ns)
     }
 }
 
@@ -147,7 +147,7 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
             cpu_user_seconds: phase.cpu.user_seconds,
             cpu_system_seconds: phase.cpu.system_seconds,
         },
-        started_seconds: phase.started_ns as f64 / 1e9,
+        started_seconds: seconds(phase.started_ns),
         duration_seconds: phase.seconds(),
         cached_share: phase.cached_share,
         cached_method: phase.cached_method.clone(),
@@ -177,7 +177,6 @@ fn accelerators(blocks: &[Vec<BlockTally>], first: u32) -> Vec<AcceleratorEpoch>
 }
 
 fn block_sums(block: &BlockTally) -> BlockSums {
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
     BlockSums {
         started_seconds: seconds(block.start_ns),
         seconds: seconds(block.end_ns - block.start_ns),
@@ -223,21 +222,27 @@ pub(super) fn evaluation(plan: &EvaluationPlan, phase: &PhaseMeasured) -> Evalua
         steps: blocks.iter().map(|block| block.steps).min().unwrap_or(0),
         au_percent: au,
         samples_per_second: throughput,
-        started_seconds: phase.started_ns as f64 / 1e9,
+        started_seconds: seconds(phase.started_ns),
         duration_seconds: phase.seconds(),
         bytes_read: phase.bytes_read,
         accelerators,
     }
 }
 
-/// Computes means and sums over a run's measurements until `now`; `complete` if it has finished.
-pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, now: Nanos) {
+/// Seconds of a time on the clock of a run.
+pub(super) fn seconds(now: Nanos) -> f64 {
+    now as f64 / 1e9
+}
+
+/// Computes means and sums over the measurements of a run that has taken `duration_seconds`;
+/// `complete` if it has finished.
+pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, duration_seconds: f64) {
     run.mean = metrics::mean(&scored(plan, &run.epochs));
     run.cost = Cost::total(run.epochs.iter().map(|epoch| &epoch.cost));
     run.complete = complete;
     let reached = run.mean.au_percent.profile >= plan.metric.threshold_percent;
     run.meets_threshold = complete && reached;
-    run.duration_seconds = now as f64 / 1e9;
+    run.duration_seconds = duration_seconds;
 }
 
 /// Fetch wait and measured compute in seconds, by accelerator and step.

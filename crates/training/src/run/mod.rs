@@ -13,6 +13,7 @@ pub mod find_max;
 mod handles;
 mod io;
 mod job;
+mod journal;
 pub mod machine;
 pub mod measure;
 mod merged;
@@ -30,6 +31,7 @@ mod warnings;
 
 pub use crate::run::training::{Course, SoFar, Unit, begun, probe, run, run_on_hosts};
 pub use error::TrainError;
+pub use journal::{SavedEpoch, with_epochs};
 pub use merged::{is_of_some_hosts, merged};
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use stormlp_transfer::{AcceleratorSet, Backing};
 
 use super::epochs::{self, Distributions, RunMeasured};
 use super::error::TrainError;
+use super::journal::SavedEpoch;
 use super::prepare;
 use super::together::Others;
 use super::{calibrate, measure, verdict, warnings};
@@ -41,10 +42,10 @@ pub struct Course<'a> {
 }
 
 /// The finished unit when a report is available.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Unit {
-    /// An epoch.
-    Epoch,
+    /// An epoch, with or without its evaluation.
+    Epoch(Box<SavedEpoch>),
     /// A complete run: the report also has its step times.
     Run,
 }
@@ -90,8 +91,11 @@ pub fn run_on_hosts(
             surroundings.note(format!("run {number} of {}{kind}", plan.runs));
         }
         let mut on_epoch = |measured: &mut RunMeasured, so_far: &Distributions, now| {
-            on_unit(Unit::Epoch, &mut || {
-                measure::sum_up(&mut measured.report, plan, false, now);
+            let Some(epoch) = SavedEpoch::last_of(number, measured, so_far, now) else {
+                return;
+            };
+            on_unit(Unit::Epoch(Box::new(epoch)), &mut || {
+                measure::sum_up(&mut measured.report, plan, false, measure::seconds(now));
                 let all: Vec<&RunMeasured> = runs.iter().chain([&*measured]).collect();
                 report(course, &all, so_far)
             });
@@ -209,42 +213,22 @@ fn report(
             ..measured.report.clone()
         })
         .collect();
-    // For a run cut short in its warm-up there is nothing else to report.
-    let first = reports.iter().position(|run| !run.warm_up).unwrap_or(0);
-    let of_scored = &reports[first..];
-    let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();
-    let measures = scored(plan, epochs.iter().copied());
-    let mean = metrics::mean(&measures);
-    let (last, shown) = (runs.last(), of_scored.last());
-    let timed = timed(of_scored);
+    let last = runs.last();
     let ending = last.map_or(Ending::Stopped, |run| run.ending.clone());
-    let results = TrainResults {
-        epochs: shown.map_or_else(Vec::new, |run| run.epochs.clone()),
-        stdev: metrics::spread(&measures),
-        meets_threshold: ending == Ending::Complete
-            && !measures.is_empty()
-            && mean.au_percent.profile >= plan.metric.threshold_percent,
-        cost: Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len()),
+    let mut results = TrainResults {
         peak_rss_bytes: peak_rss_bytes(),
-        duration_seconds: mean_seconds(&timed),
         latency: StepLatency {
             read_us: reads.summary(),
             registration_us: registrations.summary(),
             ..measure::step_latency(steps)
         },
-        checkpoints: shown.map_or_else(Vec::new, |run| run.checkpoints.clone()),
         devices: last.map_or_else(Vec::new, |run| run.devices.clone()),
         layout: plan.transport.layout_in_words(),
-        verdict: verdict::verdict(plan, &epochs, &mean, None),
-        calibration: None,
-        find_max: None,
         hosts: hosts.hosts(),
         group: hosts.group(),
-        started_unix_seconds: reports.first().map_or(0.0, |run| run.started_unix_seconds),
-        mean,
-        runs: if plan.runs > 1 { reports } else { Vec::new() },
-        steps: Vec::new(),
+        ..TrainResults::default()
     };
+    take_runs(&mut results, plan, reports, &ending);
     let mut report = TrainReport::new(course.head.clone(), plan.clone(), results);
     report.ending = ending;
     report.histograms = [
@@ -264,6 +248,33 @@ fn report(
     report.warnings.extend(observed);
     report.warnings.extend(hosts.warning(plan));
     report
+}
+
+/// Fills in what follows from the `reports` of the runs so far, the last of which had this `ending`.
+pub(super) fn take_runs(
+    results: &mut TrainResults,
+    plan: &TrainPlan,
+    reports: Vec<RunReport>,
+    ending: &Ending,
+) {
+    // For a run cut short in its warm-up there is nothing else to report.
+    let first = reports.iter().position(|run| !run.warm_up).unwrap_or(0);
+    let of_scored = &reports[first..];
+    let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();
+    let measures = scored(plan, epochs.iter().copied());
+    let (shown, timed) = (of_scored.last(), timed(of_scored));
+    results.mean = metrics::mean(&measures);
+    results.stdev = metrics::spread(&measures);
+    results.meets_threshold = *ending == Ending::Complete
+        && !measures.is_empty()
+        && results.mean.au_percent.profile >= plan.metric.threshold_percent;
+    results.cost = Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len());
+    results.duration_seconds = mean_seconds(&timed);
+    results.verdict = verdict::verdict(plan, &epochs, &results.mean, None);
+    results.epochs = shown.map_or_else(Vec::new, |run| run.epochs.clone());
+    results.checkpoints = shown.map_or_else(Vec::new, |run| run.checkpoints.clone());
+    results.started_unix_seconds = reports.first().map_or(0.0, |run| run.started_unix_seconds);
+    results.runs = if plan.runs > 1 { reports } else { Vec::new() };
 }
 
 /// The report of the finished `runs`, with their step times.

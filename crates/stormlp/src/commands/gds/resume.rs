@@ -58,7 +58,7 @@ pub(super) fn go_on(
         _ => None,
     };
     let path = saved::file(path)?;
-    let (savers, part) = Savers::resume(&path, party, session, read)?;
+    let (savers, part) = Savers::resume((&path, ReportKind::Gds), party, session, read)?;
     let own = part.and_then(|part| take_measured(&plan, part, &path).ok());
     let mut own = own.map_or_else(Vec::new, |own| own.cells);
     // The other cells are measured again.

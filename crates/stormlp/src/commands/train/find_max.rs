@@ -45,7 +45,7 @@ pub(super) fn run(
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = args.request.resume.as_deref().map(read).transpose()?;
     let mut savers = match &saved {
-        Some(saved) => Savers::resume_alone(&saved.path),
+        Some(saved) => Savers::resume_alone(&saved.path, ReportKind::Train),
         None => delivery.savers(&format!("{}-find-max", one.plan.workload), party, session)?,
     };
     let head = head(&one.plan, one.facts.clone(), &delivery, session);

@@ -43,10 +43,10 @@ impl Kept<'_> {
         self.savers.begin(&begun, |of| copy_of(&begun, of))
     }
 
-    /// Saves the report after an epoch, and adds a completed run to the tree.
+    /// Saves a completed epoch, and adds a completed run to the tree.
     pub(super) fn unit(&mut self, unit: Unit, so_far: SoFar<'_>) {
         match (unit, &mut self.rehearsal) {
-            (Unit::Epoch, _) => self.savers.unit(so_far),
+            (Unit::Epoch(epoch), _) => self.savers.epoch(&epoch, so_far),
             // What cannot be written now is retried, and reported, when all runs have ended.
             (Unit::Run, Some(tree)) => drop(tree.add_training(&so_far(), self.workload)),
             (Unit::Run, None) => {}

@@ -184,7 +184,8 @@ pub(super) fn run(
     runner.distributions.reads.merge(&tally.latency);
     runner.distributions.registrations.merge(&tally.registration);
     let complete = measured.ending == Ending::Complete;
-    measure::sum_up(&mut measured.report, plan, complete, shared.now());
+    let seconds = measure::seconds(shared.now());
+    measure::sum_up(&mut measured.report, plan, complete, seconds);
     Ok(measured)
 }
 
