@@ -40,7 +40,7 @@ predicted from the data sheets of its drives by one command, the default, with n
 AU is that of the published number of accelerators. *Fitted* rows are those that the client limited, not
 the drives: the rate at which a host reads (20 GiB/s, and 20 % more) was taken from them, so they show that
 one rate explains three workloads, not that it was known beforehand. Of the D3-S4520 only the counts of
-resnet50 are at hand.
+resnet50 are available.
 """
 
 
@@ -170,7 +170,7 @@ def others(args, rows):
     print("KIOXIA (DLIO, 18 emulated V100s on a CM7-R; AU and rate from the published time of five epochs) "
           "and Micron (MLPerf Storage v0.5, 15 V100s on a 9400; the rate is 15 to 20 % below the drive's "
           "maximum) published runs, not the largest number. Memory of Micron's host is not published. Of "
-          "Kingston's DC3000ME neither figures of the drive nor results are at hand.\n")
+          "Kingston's DC3000ME neither figures of the drive nor results are available.\n")
     print("| workload | storage | N | AU % published | AU % likely | AU % range | MiB/s published | "
           "MiB/s likely | error |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
@@ -187,7 +187,7 @@ def own():
     print("\n## Beside own runs\n")
     path = os.path.join(DATA, "own.csv")
     if not os.path.exists(path):
-        print("None are recorded yet: `benches/compare/train_vs_plan.py` makes them on a machine at hand, by "
+        print("None are recorded yet: `benches/compare/train_vs_plan.py` makes them on a machine, by "
               "runs of `stormlp train` whose storage is throttled to known figures.")
         return
     print("Runs of `stormlp train` whose storage was throttled to known figures, by "

@@ -9,7 +9,7 @@ pub fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Ve
     fields(value, apart, names, |key| key.replace('_', " "))
 }
 
-/// Likewise for a request: a field is named after the option that sets it, unless `names` overrides
+/// The same for a request: a field is named after the option that sets it, unless `names` overrides
 /// it.
 pub fn asked<T: Serialize>(request: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
     let option = |key: &str| format!("option --{}", key.replace('_', "-"));

@@ -42,7 +42,7 @@ pub struct Session {
     pub quiet: bool,
     /// The storage on which runs access their files.
     pub storage: Arc<dyn Storage>,
-    /// Likewise without injected faults, which belong to the run: for trials before it.
+    /// The same without injected faults, which belong to the run: for trials before it.
     pub trial_storage: Arc<dyn Storage>,
     /// The command: `gds`, `train`.
     pub command: &'static str,

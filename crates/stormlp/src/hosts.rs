@@ -22,7 +22,7 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Grace period that a stopped process gives the others to end by themselves before it ends them.
 const GRACE: Duration = Duration::from_millis(1500);
-/// Likewise for a process that lost a host, which the others detect as soon.
+/// The same for a process that lost a host, which the others detect as soon.
 const SHORT_GRACE: Duration = Duration::from_millis(800);
 
 /// Time for the first process to report for all why none can start, and to end the others.
@@ -47,7 +47,7 @@ pub(crate) struct GroupArgs {
 fn patience(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     if time < LEAST_PATIENCE {
-        Err("hosts send a sign of life twice a second: use 2s or more".to_string())
+        Err("hosts send a heartbeat twice a second: use 2s or more".to_string())
     } else {
         Ok(time)
     }

@@ -512,6 +512,6 @@ pub struct StepLists {
     pub epoch: u32,
     /// Fetch wait and measured compute in seconds, by accelerator and step.
     pub steps: Vec<Vec<(f32, f32)>>,
-    /// Likewise for the evaluation that followed; empty if there was none.
+    /// The same for the evaluation that followed; empty if there was none.
     pub evaluation: Vec<Vec<(f32, f32)>>,
 }

@@ -89,7 +89,7 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     Ok(Residency { cached_bytes, total_bytes, method })
 }
 
-/// Likewise, if a single call suffices and no mapping is needed; `None` if the kernel lacks it or
+/// The same, if a single call suffices and no mapping is needed; `None` if the kernel lacks it or
 /// refuses this user.
 pub(crate) fn residency_at_once(file: &File, path: &Path) -> Option<Residency> {
     let is_told = may_be_told(file, path).unwrap_or(false);

@@ -74,7 +74,7 @@ impl Region {
         Self::on(bytes, Pages::Huge)
     }
 
-    /// Likewise on pages of a chosen size.
+    /// The same on pages of a chosen size.
     ///
     /// # Errors
     /// When the memory cannot be mapped.

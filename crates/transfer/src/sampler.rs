@@ -101,7 +101,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Likewise for runs that may be short: the first intervals are shorter, and double until they
+    /// The same for runs that may be short: the first intervals are shorter, and double until they
     /// are as long as `telemetry` says.
     pub fn of_what_may_be_short(telemetry: Telemetry, instruments: &'a Instruments) -> Self {
         let sampler = Self::new(telemetry, instruments);

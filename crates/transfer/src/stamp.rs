@@ -23,7 +23,7 @@ impl Stamp {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Likewise as a duration.
+    /// The same as a duration.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }

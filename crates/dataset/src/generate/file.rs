@@ -99,7 +99,7 @@ fn write(
     Ok((written, finish))
 }
 
-/// Likewise for a small file: without preallocation, engine, truncation or a sync of its own.
+/// The same for a small file: without preallocation, engine, truncation or a sync of its own.
 fn write_small(
     context: &FileContext<'_>,
     driver: &mut Writer<'_>,

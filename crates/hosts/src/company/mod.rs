@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long a stopped run waits for the others to notice it.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Likewise when a launcher ends this process: it kills the process after a second, and the results
+/// The same when a launcher ends this process: it kills the process after a second, and the results
 /// must be saved by then.
 const SHORT_FAREWELL: Duration = Duration::from_millis(600);
 

@@ -54,7 +54,7 @@ impl Request {
     }
 }
 
-/// Likewise, to generate this many tokens.
+/// The same, to generate this many tokens.
 pub(super) fn further_reads(generate_tokens: u32) -> u32 {
     generate_tokens.div_ceil(TOKENS_PER_READ).max(1)
 }

@@ -30,7 +30,7 @@ const DECIDED_APART: [&str; 11] = [
     "crews",
     "cells",
 ];
-/// Likewise for a cell, plus the fields that its description already covers.
+/// The same for a cell, plus the fields that its description already covers.
 const OF_CELL_APART: [&str; 11] = [
     "availability",
     "estimated_seconds",

@@ -1,6 +1,6 @@
 //! The cells of a matrix: which combinations exist and which of them this machine can run.
 //!
-//! Paths are the innermost axis, followed by repetitions. Compared cells thus alternate, and drift
+//! Paths are the innermost axis, followed by repetitions. So compared cells alternate, and drift
 //! of the machine affects all of them.
 
 use super::choice::{CellSpan, Fsync, IoSize};

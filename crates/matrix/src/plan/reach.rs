@@ -18,7 +18,7 @@ pub struct Reach {
     /// Bytes that the block devices moved in the cell's direction, including those of other
     /// processes; `None` without a block device.
     pub device_bytes: Option<u64>,
-    /// Likewise as a share of the cell's bytes.
+    /// The same as a share of the cell's bytes.
     pub device_share: Option<f64>,
     /// Number of passes of the cell over the used part of its files.
     pub rounds: f64,

@@ -38,7 +38,7 @@ const REQUEST_MAY_DIFFER: [&str; 20] = [
     "submit_batch",
     "threading",
 ];
-/// Likewise for the plan: what must be done before the first cell, and estimates.
+/// The same for the plan: what must be done before the first cell, and estimates.
 const MAY_DIFFER: [&str; 8] = [
     "request",
     "cells",
@@ -49,7 +49,7 @@ const MAY_DIFFER: [&str; 8] = [
     "estimated_seconds",
     "warnings",
 ];
-/// Likewise for a cell.
+/// The same for a cell.
 const CELL_MAY_DIFFER: [&str; 2] = ["availability", "estimated_seconds"];
 
 /// A saved report to resume.

@@ -194,7 +194,7 @@ pub(super) fn cut_short(numbers: &Measurement, span: CellSpan) -> Option<String>
     })
 }
 
-/// Likewise for one cell.
+/// The same for one cell.
 pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
     let word = match cell.status {
         CellStatus::Failed => "failed",

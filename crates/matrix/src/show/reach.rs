@@ -76,7 +76,7 @@ pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
     })
 }
 
-/// Likewise in one word, equal for matrices with the same sync behaviour.
+/// The same in one word, equal for matrices with the same sync behaviour.
 pub(crate) fn fsync_setting(plan: &MatrixPlan) -> &'static str {
     let synced = |cell: &_| is_synced(plan, cell);
     let (mut all, mut any) = (true, false);

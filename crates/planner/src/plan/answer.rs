@@ -123,7 +123,7 @@ pub struct AtCount {
     pub storage_part: Option<StoragePart>,
     /// Whether AU reaches the threshold.
     pub meets: bool,
-    /// Whether it does so only thanks to samples prefetched before the first step.
+    /// Whether it does so only by samples prefetched before the first step.
     pub rests_on_read_ahead: bool,
 }
 

@@ -32,7 +32,7 @@ pub fn model_error(sizing: &Sizing, plan: &TrainPlan) -> String {
         others => format!("this plan is {}, which they do not cover", others.join(", ")),
     };
     format!(
-        "over all published rows at hand (one server, 1 to {MOST_VALIDATED_DEVICES} local drives, \
+        "over all published rows available (one server, 1 to {MOST_VALIDATED_DEVICES} local drives, \
          docs/validation.md), {PUBLISHED_ERROR}; {here}"
     )
 }

@@ -100,7 +100,7 @@ impl Case {
         notes
     }
 
-    /// Whether AU reaches the threshold only thanks to prefetched samples: reaching it takes more
+    /// Whether AU reaches the threshold only by prefetched samples: reaching it takes more
     /// bandwidth than storage has.
     pub fn rests_on_read_ahead(&self) -> bool {
         let (whole, storage) = (&self.whole, &self.scenario.storage);

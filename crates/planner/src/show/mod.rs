@@ -121,7 +121,7 @@ fn headline(answer: &SizingAnswer) -> String {
     let by_read_ahead = answer.meets_threshold && answer.accelerators > *largest;
     let verdict = match (answer.asked, answer.meets_threshold) {
         _ if by_read_ahead => format!(
-            "AU {au}, which reaches {threshold} only thanks to prefetched samples; storage feeds at most \
+            "AU {au}, which reaches {threshold} only by prefetched samples; storage feeds at most \
              {largest}"
         ),
         (true, true) => format!("AU {au}, which reaches {threshold}; {most}"),

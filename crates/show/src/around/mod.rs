@@ -33,7 +33,7 @@ pub fn section<'s>(
     add(document, title, followed(series.clone()), series);
 }
 
-/// Likewise, without metrics that other figures show as well.
+/// The same, without metrics that other figures show as well.
 pub fn brief_section<'s>(
     document: &mut Document,
     title: &str,

@@ -59,7 +59,7 @@ impl Comparison {
         };
         document.brief.add("baseline", baseline);
         document.brief.add("now", now);
-        self.add_test(&mut document.facts);
+        self.add_test(&mut document.brief);
         document.sections = self.sections("");
         document.warnings.clone_from(&self.warnings);
         // A figure is plain data and always serialises to JSON.

@@ -4,7 +4,7 @@ use crate::document::{Better, Quantity};
 
 /// The least change of a rate or a time that matters, as a share.
 const EFFECT: f64 = 0.05;
-/// Likewise for percentiles and CPU time, which are more sensitive to other programs.
+/// The same for percentiles and CPU time, which are more sensitive to other programs.
 const EFFECT_OF_COSTS: f64 = 0.1;
 
 /// A figure of a run.

@@ -51,9 +51,9 @@ pub struct Sides {
     pub effect: f64,
     /// Its value in each baseline run, in the order of measurement.
     pub baseline: Vec<f64>,
-    /// Its value in each current run, likewise.
+    /// Its value in each current run, in the same way.
     pub now: Vec<f64>,
-    /// Its value in earlier runs of the same work on the same host, likewise.
+    /// Its value in earlier runs of the same work on the same host, in the same way.
     pub earlier: Vec<f64>,
 }
 
@@ -139,7 +139,7 @@ pub struct Judged {
     pub basis: Option<Basis>,
     /// The probability of such a difference by chance, for this figure alone.
     pub probability: Option<f64>,
-    /// Likewise, adjusted for all figures and looks: below [`ERROR`] where the interval excludes 0.
+    /// The same, adjusted for all figures and looks: below [`ERROR`] where the interval excludes 0.
     pub adjusted: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,

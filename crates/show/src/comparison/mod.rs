@@ -108,15 +108,15 @@ pub struct Compared {
     pub unit: &'static str,
     /// The baseline value, the mean over the runs.
     pub baseline: f64,
-    /// The current value, likewise.
+    /// The current value, in the same way.
     pub value: f64,
     /// Standard deviation of the baseline runs, or within the only one.
     pub baseline_deviation: Option<f64>,
-    /// Likewise for the current runs.
+    /// The same for the current runs.
     pub value_deviation: Option<f64>,
     /// Number of baseline runs.
     pub baseline_samples: usize,
-    /// Likewise for the current side.
+    /// The same for the current side.
     pub value_samples: usize,
     /// Change in percent of the baseline, of geometric means; `None` if that is zero.
     pub change_percent: Option<f64>,
@@ -129,7 +129,7 @@ pub struct Compared {
     pub higher_is_better: bool,
     /// The probability of such a difference by chance, adjusted for all figures and looks.
     pub p_value: Option<f64>,
-    /// Likewise for this figure alone.
+    /// The same for this figure alone.
     pub p_value_alone: Option<f64>,
     /// The basis of the interval.
     pub basis: Option<Basis>,

@@ -58,7 +58,7 @@ fn paths(machine: &Machine, section: &mut Section) {
         let alike = supports.iter().filter(|other| other.availability == support.availability);
         let others: Vec<&str> = alike.map(|other| other.path.name()).skip(1).collect();
         if !others.is_empty() {
-            section.facts.add("", format!("likewise {}", others.join(", ")));
+            section.facts.add("", format!("also {}", others.join(", ")));
         }
     }
     let standing_in =

@@ -27,7 +27,7 @@ const MOST_HOSTFILE_BYTES: u64 = 16 << 20;
 Examples:
   stormlp doctor                              this machine and the current folder
   stormlp doctor /mnt/nvme                    the storage of another folder
-  stormlp doctor /dev/nvme0n1                 a block device itself; a file goes as well
+  stormlp doctor /dev/nvme0n1                 a block device itself, or a file
   stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
                                               whether hosts find each other, share the folder, and what

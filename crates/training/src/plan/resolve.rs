@@ -28,7 +28,7 @@ use stormlp_dataset::section::DataFormat;
 /// Read size of TensorFlow's record reader when `transfer_size` is not set: the `buffer_size` that
 /// `tf.data.TFRecordDataset` uses for local files.
 const DEFAULT_TRANSFER_BYTES: u64 = 256 << 10;
-/// Likewise under O_DIRECT, which TensorFlow's reader does not support. There is no kernel
+/// The same under O_DIRECT, which TensorFlow's reader does not support. There is no kernel
 /// readahead there; with 256 KiB every reader would wait for one small request after another.
 const DIRECT_TRANSFER_BYTES: u64 = 1 << 20;
 /// Reads under O_DIRECT are multiples of this.

@@ -444,7 +444,7 @@ impl AcceleratorFinder<'_> {
     fn line_of(&self, tried: &Tried) -> String {
         let spread = tried.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
         let verb = match (tried.meets, tried.certain) {
-            _ if tried.rests_on_read_ahead => "only thanks to prefetched samples meets",
+            _ if tried.rests_on_read_ahead => "meets (by prefetched samples only)",
             (true, true) => "meets",
             (false, true) => "misses",
             (true, false) => "probably meets",

@@ -79,7 +79,7 @@ fn merge(
     }
 }
 
-/// Likewise for the `phases` of a run that all hosts completed, with the `checkpoints` between
+/// The same for the `phases` of a run that all hosts completed, with the `checkpoints` between
 /// them; returns the number of such phases. Each training phase is added to its tally.
 pub(super) fn put_run_together<'p>(
     hosts: &Hosts,

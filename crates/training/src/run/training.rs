@@ -68,7 +68,7 @@ pub fn run(
     run_on_hosts(course, None, surroundings, on_unit)
 }
 
-/// Likewise on several `hosts`, including this one: each ends with the report of all.
+/// The same on several `hosts`, including this one: each ends with the report of all.
 ///
 /// # Errors
 /// As [`run`].

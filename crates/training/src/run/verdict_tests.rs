@@ -55,7 +55,7 @@ fn judged(
     judged_by(plan, (au, preread_share), waiting_seconds, None)
 }
 
-/// Likewise, with `slowest` as the accelerator that the others waited for.
+/// The same, with `slowest` as the accelerator that the others waited for.
 fn judged_by(
     plan: &TrainPlan,
     (au, preread_share): (f64, f64),

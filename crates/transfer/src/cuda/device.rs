@@ -42,7 +42,7 @@ impl CudaDevice {
         Self::open_to(index, WaitMode::default())
     }
 
-    /// Likewise for threads that wait as `wait` says: set on the context, which decides for
+    /// The same for threads that wait as `wait` says: set on the context, which decides for
     /// streams, and on each event.
     ///
     /// # Errors

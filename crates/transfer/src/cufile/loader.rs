@@ -334,7 +334,7 @@ impl Symbols {
     }
 
     /// # Safety
-    /// As for [`Symbols::optional`]; likewise for the one below.
+    /// As for [`Symbols::optional`]; the same for the one below.
     unsafe fn parameters(&self) -> Option<ParameterApi> {
         // SAFETY: the types are those of `cufile.h`.
         unsafe {

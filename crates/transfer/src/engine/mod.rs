@@ -44,7 +44,7 @@ pub(crate) trait Engine {
     /// engine that cannot poll waits for one.
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError>;
 
-    /// Likewise for one more, but no longer than `limit` if the engine's wait can be bounded.
+    /// The same for one more, but no longer than `limit` if the engine's wait can be bounded.
     fn wait_briefly(
         &mut self,
         limit: Duration,

@@ -40,7 +40,7 @@ pub fn host_facts() -> HostFacts {
     gather(&Root::system(), &Libraries::NotAsked)
 }
 
-/// Likewise with the GPU libraries, which a child of `executable` opens and tests in `directory`.
+/// The same with the GPU libraries, which a child of `executable` opens and tests in `directory`.
 ///
 /// `executable` is this program: it must dispatch [`crate::cufile::probe::ARGUMENT`]. Takes some
 /// tens of milliseconds if there are libraries, and [`crate::cufile::probe::TIME_LIMIT`] at most;

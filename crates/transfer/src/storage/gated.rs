@@ -128,7 +128,7 @@ impl<G: Gate> Gated<G> {
         Self::timed(inner, gate, Arc::new(Monotonic(Instant::now())))
     }
 
-    /// Likewise with another clock.
+    /// The same with another clock.
     pub fn timed(inner: Arc<dyn Storage>, gate: G, clock: Arc<dyn Clock>) -> Self {
         Self { inner, gate: Arc::new(gate), clock }
     }

@@ -292,7 +292,7 @@ fn has_openat2() -> bool {
     })
 }
 
-/// Likewise on older kernels: one path component at a time.
+/// The same on older kernels: one path component at a time.
 fn open_stepwise(
     folder: &OwnedFd,
     rest: &Path,

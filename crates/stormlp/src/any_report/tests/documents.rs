@@ -133,7 +133,7 @@ fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
     ]
 }
 
-/// Likewise for cells: identity, effective path and latencies.
+/// The same for cells: identity, effective path and latencies.
 fn contradictions_of_cells() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (
@@ -169,7 +169,7 @@ fn contradictions_of_cells() -> Vec<(usize, &'static str, Value, &'static str)> 
     ]
 }
 
-/// Likewise for training and checkpoint runs: totals of parts.
+/// The same for training and checkpoint runs: totals of parts.
 fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (1, "/mib_per_second", json!(1.0), "mib_per_second is 1.0000"),

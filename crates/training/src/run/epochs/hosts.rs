@@ -117,7 +117,7 @@ impl<'a> Runner<'a> {
         Ok(works.map_err(TrainError::from)?)
     }
 
-    /// Likewise for all phases of the run that every host completed.
+    /// The same for all phases of the run that every host completed.
     fn put_run_together(&mut self) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());

@@ -3,7 +3,7 @@
 //!
 //! k files are open in a cycle and yield one record each in turn, and 2 k more wait behind the
 //! cycle. Each of these 3 k files is read by its own thread, which runs a few records ahead of its
-//! turn. Thus up to 3 k reads are in flight, although DLIO's option says k. Records pass through
+//! turn. So up to 3 k reads are in flight, although DLIO's option says k. Records pass through
 //! the shuffle buffer, which must be full before it yields one, into batches. The parallel map and
 //! the prefetch determine how many batches are made ahead of the consumer. A late record delays all
 //! that follow it.
