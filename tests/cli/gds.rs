@@ -289,3 +289,40 @@ fn the_report_names_the_storage_that_was_measured() {
     assert_eq!(storage[0]["paths"][0], "stormlp-data/gds");
     assert!(storage[0]["file_system"].is_string(), "{storage:?}");
 }
+
+#[test]
+fn a_mix_has_its_reads_and_writes_apart_and_fsync_is_a_column() {
+    let folder = folder();
+    let words = "--path buffered --op randread --read-percent 70 --threads 1 --file-size 4M \
+                 --io-size 4K --passes 1 --fsync end";
+    let report: Value = {
+        let words = format!("{words} --format json --export mix.csv --export mix.txt");
+        serde_json::from_str(&stdout(gds(folder.path(), &words).assert().success())).unwrap()
+    };
+    let cell = &report["cells"][0];
+    let count = |part: &str, key: &str| cell["mix"][part][key].as_u64().unwrap();
+    for key in ["operations", "bytes"] {
+        let both = count("reads", key) + count("writes", key);
+        assert_eq!(both, cell[key].as_u64().unwrap(), "{key}");
+    }
+    let share = count("reads", "operations") as f64 / 1024.0;
+    assert!((0.6..0.8).contains(&share), "{share}");
+    for part in ["reads", "writes"] {
+        assert!(cell["mix"][part]["latency_us"]["p99"].as_f64() > Some(0.0));
+        assert!(!cell["mix"][part]["latency_histogram"].as_str().unwrap().is_empty());
+    }
+    let csv = fs::read_to_string(folder.path().join("mix.csv")).unwrap();
+    let mut lines = csv.lines();
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let row: Vec<&str> = lines.next().unwrap().split(',').collect();
+    // Commas within fields are before these.
+    for column in ["fsync_seconds", "read_iops", "write_latency_us_p99"] {
+        let from_end = header.iter().rev().position(|name| *name == column).unwrap();
+        let field: f64 = row[row.len() - 1 - from_end].parse().unwrap();
+        assert!(field > 0.0, "{column}: {csv}");
+    }
+    let text = fs::read_to_string(folder.path().join("mix.txt")).unwrap();
+    for column in ["fsync s", "read GiB/s", "write GiB/s", "read IOPS", "write p99 µs"] {
+        assert!(text.contains(column), "{column}: {text}");
+    }
+}

@@ -223,13 +223,34 @@ fn a_folder_keeps_the_files_that_stormlp_did_not_make() {
     let file = folder.path().join("d/gdsio.0");
     let own = vec![7u8; 1 << 20];
     fs::write(&file, &own).unwrap();
-    for kind in ["-I 0", "-I 1"] {
+    for kind in ["-I 1", "-I 3", "-I 0 -M 50"] {
         let words = format!("-D d -w 1 -s 1M -i 64K -x 1 {kind}");
         let text = stderr(gdsio(folder.path(), &words).assert().code(3));
         assert!(text.contains("was not created by stormlp (no manifest)"), "{text}");
         assert!(text.contains("help: use another -D, or name the file with -f"), "{text}");
         assert_eq!(fs::read(&file).unwrap(), own);
     }
+}
+
+#[test]
+fn files_that_gdsio_made_are_read() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("d")).unwrap();
+    for worker in 0..2 {
+        fs::write(folder.path().join(format!("d/gdsio.{worker}")), vec![7u8; 1 << 20]).unwrap();
+    }
+    for kind in ["-I 0", "-I 2 -T 0.05"] {
+        let words = format!("-D d -w 2 -s 1M -i 64K -x 1 {kind}");
+        let line = stdout(gdsio(folder.path(), &words).assert().success());
+        assert!(line.contains("READ XferType: CPUONLY Threads: 2 "), "{line}");
+    }
+    // Nothing claims them afterwards, and there is nothing to compare their content with.
+    assert!(!folder.path().join("d/.stormlp-manifest.json").exists());
+    let verify = gdsio(folder.path(), "-D d -w 2 -s 1M -i 64K -x 1 -I 0 -V").assert().code(4);
+    assert!(stderr(verify).contains("was not written with -V"));
+    let more = gdsio(folder.path(), "-D d -w 2 -s 2M -i 64K -x 1 -I 0").assert().code(4);
+    assert!(stderr(more).contains("is too small"));
+    assert_eq!(fs::read(folder.path().join("d/gdsio.0")).unwrap(), vec![7u8; 1 << 20]);
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub mod names;
 pub mod note;
 pub mod numbers;
 pub mod operation;
+pub mod others;
 pub mod panics;
 pub mod path;
 pub mod pattern;

@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// How a fact begins that storage returned other data than expected: nothing else matters then.
+pub const DATA_MISMATCH: &str = "DATA MISMATCH";
+
 /// A fact with its remedy: a problem of a request, the cause of a failed run, or a warning,
 /// depending on `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::facts::Availability;
 use stormlp_core::group::GroupFacts;
-use stormlp_core::histogram::LatencyUs;
+use stormlp_core::histogram::{LatencyHistogram, LatencyUs};
 use stormlp_core::knee::KneeLimit;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, PathKind};
@@ -81,6 +81,49 @@ pub struct JobReport {
     pub latency_us_mean: Option<f64>,
 }
 
+/// The reads and the writes of a cell with both, each by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MixedParts {
+    /// Its reads.
+    pub reads: PartOfMix,
+    /// Its writes.
+    pub writes: PartOfMix,
+}
+
+/// The transfers of a mix in one direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PartOfMix {
+    /// Transfers completed.
+    pub operations: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Bytes moved, divided by the time of the cell.
+    pub throughput_bytes_per_second: f64,
+    /// Transfers completed, divided by the time of the cell.
+    pub iops: f64,
+    /// Time from a transfer's submission to its completion; `None` without any.
+    pub latency_us: Option<LatencyUs>,
+    /// All latencies in nanoseconds, HdrHistogram V2 in base64; empty without any.
+    pub latency_histogram: String,
+}
+
+impl PartOfMix {
+    /// `operations` with these latencies that moved `bytes` within `seconds`.
+    pub fn of(latency: &LatencyHistogram, (operations, bytes): (u64, u64), seconds: f64) -> Self {
+        let latency_us = latency.summary();
+        Self {
+            operations,
+            bytes,
+            throughput_bytes_per_second: bytes as f64 / seconds,
+            iops: operations as f64 / seconds,
+            latency_us,
+            latency_histogram: latency_us.map_or(String::new(), |_| latency.to_base64()),
+        }
+    }
+}
+
 /// The results of a cell that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -122,7 +165,7 @@ pub struct Measurement {
     pub device_written_bytes: Option<u64>,
     /// Share of the files in the page cache before the cell, 0 to 1.
     pub page_cache_share: Option<f64>,
-    /// Likewise after the cell.
+    /// The same after the cell.
     pub page_cache_share_after: Option<f64>,
     /// The method used for the shares: `cachestat` or `mincore`.
     pub page_cache_method: Option<String>,
@@ -140,6 +183,9 @@ pub struct Measurement {
     pub peak_rss_bytes: u64,
     /// Results of each job; empty if there is only one.
     pub jobs: Vec<JobReport>,
+    /// Its reads and its writes apart; `None` for a cell of one kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<MixedParts>,
     /// Whether the user stopped the run during this cell: it is shorter than planned.
     pub interrupted: bool,
     /// When the start barrier opened, in seconds since 1970; only set in multi-host runs, to
@@ -231,6 +277,7 @@ impl Measurement {
             buffers_backing: BufferBacking::TransparentHuge,
             peak_rss_bytes: 1 << 20,
             jobs: Vec::new(),
+            mix: None,
             interrupted: false,
             started_unix_seconds: None,
         }
@@ -402,7 +449,7 @@ pub struct Knee {
     pub share_of_best_percent: f64,
     /// Median latency at the knee in microseconds, the mean over its cells.
     pub latency_us_p50: Option<f64>,
-    /// 99th percentile of latency at the knee, likewise.
+    /// 99th percentile of latency at the knee, in the same way.
     pub latency_us_p99: Option<f64>,
     /// CPU time of the process per GiB at the knee, in seconds.
     pub cpu_seconds_per_gib: f64,

@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 
+use stormlp_core::note::DATA_MISMATCH;
 use stormlp_core::report::Ending;
 use stormlp_core::warning::Warning;
 
@@ -189,6 +190,14 @@ impl Document {
                 self.warnings.push(text);
             }
         }
+    }
+}
+
+/// The headline of a run that got other data than expected, which says that alone.
+pub fn mismatch(ending: &Ending) -> Option<String> {
+    match ending {
+        Ending::Failed(note) if note.fact.starts_with(DATA_MISMATCH) => Some(note.fact.clone()),
+        _ => None,
     }
 }
 

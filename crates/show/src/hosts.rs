@@ -2,9 +2,23 @@
 
 use stormlp_core::group::GroupFacts;
 use stormlp_core::report::HostShare;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, counted};
 
 use crate::document::{Cell, Column, Document, Facts, Table};
+
+/// Below this share of the time at once, the rates of hosts are not added up.
+pub const SUMMED_AT_ONCE: f64 = 0.9;
+
+/// `3 hosts`, or `6 processes on 3 hosts`.
+pub fn processes(group: Option<&GroupFacts>, processes: usize) -> String {
+    match group.map_or(0, |group| group.machines.len()) {
+        0 => format!("{processes} processes"),
+        hosts if hosts == processes => counted(hosts as u64, "host"),
+        hosts => {
+            format!("{processes} processes on {}", counted(hosts as u64, "host"))
+        }
+    }
+}
 
 /// How the hosts found each other and what their barriers cost.
 pub fn describe(group: &GroupFacts, facts: &mut Facts) {

@@ -21,7 +21,8 @@ const MOST_LETTERS: usize = 100;
 /// A setting that makes two runs different work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The setting: `I/O sizes`, or its place in the report: `plan.transport.engine`.
+    /// The setting: `I/O sizes`, an option as typed: `--engine`, or a place in the report:
+    /// `plan.shuffle.files`.
     pub setting: String,
     /// Its baseline value.
     pub baseline: String,
@@ -42,6 +43,8 @@ struct NamedSetting {
 #[derive(Debug, Clone)]
 pub struct Work {
     named: Vec<NamedSetting>,
+    /// Places of the plan that follow from one option, and that option.
+    options: &'static [(&'static str, &'static str)],
     /// The values at every place of the plan, and other parts of the work.
     places: BTreeMap<String, String>,
 }
@@ -49,7 +52,25 @@ pub struct Work {
 impl Work {
     /// The work of a plan by its places, except those in `apart`.
     pub fn of_plan(plan: &impl Serialize, apart: &[&str]) -> Self {
-        Self { named: Vec::new(), places: in_plan(plan, apart) }
+        Self { named: Vec::new(), options: &[], places: in_plan(plan, apart) }
+    }
+
+    /// Names the options that places of the plan follow from: `("cells.engine", "--engine")`.
+    #[must_use]
+    pub fn typed_as(mut self, options: &'static [(&'static str, &'static str)]) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The options that differences are named after.
+    pub fn options(&self) -> impl Iterator<Item = &'static str> {
+        self.options.iter().map(|(_, option)| *option)
+    }
+
+    /// The option that `place` follows from, or the place.
+    fn typed<'a>(&self, place: &'a str) -> &'a str {
+        let of = self.options.iter().find(|(of, _)| is_within(place, of));
+        of.map_or(place, |(_, option)| option)
     }
 
     /// Adds a named setting; the plan's places in `explains` follow from it.
@@ -123,7 +144,11 @@ pub fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
     for place in others {
         let value = |work: &Work| work.places.get(place).cloned();
         if value(baseline) != value(now) && !follows(place) {
-            differences.push(difference(place, value(baseline), value(now)));
+            let found = difference(now.typed(place), value(baseline), value(now));
+            // An option may decide several places in one way.
+            if !differences.contains(&found) {
+                differences.push(found);
+            }
         }
     }
     differences

@@ -329,10 +329,12 @@ impl FolderJob<'_> {
         Some(table.files.len() - 1)
     }
 
-    /// An existing file without a manifest entry is user data, whatever its name.
+    /// An existing file without a manifest entry is user data, whatever its name. Lines of gdsio read
+    /// the files that gdsio made.
     fn check_made_here(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
         let listed = self.facts.manifest.as_ref().and_then(|m| m.file(name));
-        if self.found_bytes(name).is_none() || listed.is_some() {
+        let only_read = self.is_gdsio() && !FileNeeds::of(self.request).writes;
+        if self.found_bytes(name).is_none() || listed.is_some() || only_read {
             return Some(());
         }
         problems.plan(

@@ -31,7 +31,7 @@ pub use crate::plan::matrix_plan::{
 };
 pub use crate::report::{
     CellReport, CellStatus, CellVerification, FileMismatch, FindKnee, HostCell, JobReport, Knee,
-    KneePoint, MatrixReport, MatrixResults, Measurement,
+    KneePoint, MatrixReport, MatrixResults, Measurement, MixedParts, PartOfMix,
 };
 pub use alike::{asked, decided, difference};
 pub use choice::{BufferBacking, CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};

@@ -289,13 +289,16 @@ pub struct MatrixRequest {
         hide_default_value = true))]
     pub fsync: Fsync,
 
-    /// Remove created files after the run
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files", overrides_with = "keep"))]
+    /// Remove the files that it created after the run, as `stormlp clean` does
+    #[cfg_attr(
+        feature = "cli",
+        arg(long = "clean", alias = "remove", help_heading = "Files", overrides_with = "keep")
+    )]
     pub remove: bool,
 
-    /// Keep the files for the next run (this is the default)
+    /// Keep the files for the next run: the default, by its old name.
     #[serde(skip)]
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files", overrides_with = "remove"))]
+    #[cfg_attr(feature = "cli", arg(long, hide = true, overrides_with = "remove"))]
     pub keep: bool,
 
     /// Allow writing to block devices, which destroys their data; devices in use are still refused

@@ -1,6 +1,9 @@
 //! Consistency checks of a matrix report: plan index, path and results of its cells.
 
-use crate::plan::{CellReport, Knee, KneePoint, MatrixReport, Measurement, WorkerPlan, find_knees};
+use crate::plan::{
+    CellReport, Knee, KneePoint, MatrixReport, Measurement, MixedParts, PartOfMix, WorkerPlan,
+    find_knees,
+};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_core::units::GIB;
@@ -131,11 +134,31 @@ fn check_cell(
     check_ends(found, place, numbers, untimed);
     let saved = &numbers.latency_histogram;
     found.latencies(place, operations, &numbers.latency_us, saved);
+    if let Some(mix) = &numbers.mix {
+        check_mix(found, place, numbers, mix);
+    }
     found.shape(place, &numbers.series);
     // With a warm-up, the first sample may come late.
     let covers =
         if report.plan.request.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
     found.intervals(place, &numbers.series, bytes, covers);
+}
+
+/// Checks that reads and writes add up to the cell.
+fn check_mix(found: &mut Found, place: &str, numbers: &Measurement, mix: &MixedParts) {
+    let both = [("reads", &mix.reads), ("writes", &mix.writes)];
+    let sum = |of: fn(&PartOfMix) -> u64| {
+        both.iter().fold(0u64, |sum, (_, part)| sum.saturating_add(of(part)))
+    };
+    let of = "its reads and writes";
+    found.hold_count(place, "operations", numbers.operations, sum(|part| part.operations), of);
+    found.hold_count(place, "bytes", numbers.bytes, sum(|part| part.bytes), of);
+    for (name, part) in both {
+        if let Some(latency) = &part.latency_us {
+            let place = format!("{place}.mix.{name}");
+            found.latencies(&place, part.operations, latency, &part.latency_histogram);
+        }
+    }
 }
 
 /// Checks that the threads ended with the cell; with a warm-up, not before.

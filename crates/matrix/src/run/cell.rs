@@ -264,7 +264,7 @@ impl Bench<'_> {
             Ok((driver, file))
         };
         let (driver, file) = prepare().inspect_err(|_: &TransferError| failed.stop())?;
-        let recorder = Recorder::new();
+        let recorder = Recorder::new(work.read_percent.is_some());
         let ends = Ends { stop: self.stop, failed };
         Ok(CellWorker::new(driver, file, sync, work, ends, recorder).run(start))
     }

@@ -1,5 +1,6 @@
 //! The whole matrix: prepares it, runs cell after cell and reports each.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -109,7 +110,10 @@ pub fn run_in_company(
         report.results.hosts = merge::shares(&report.results.cells);
     }
     side.works(stop)?;
-    let made = !needs_files || make_files(&plan, &mut folders, observer, stop)?;
+    // A search mostly ends long before the most threads, whose files are then not needed.
+    let as_needed = plan.request.find_knee && !side.has_hosts();
+    let first: Vec<&FilePlan> = plan.files.iter().filter(|_| !as_needed).collect();
+    let made = !needs_files || make_files(&plan, &first, &mut folders, observer, stop)?;
     if side.edge()? || !made {
         end(&mut report, Ending::Stopped);
         return Ok(report);
@@ -132,6 +136,7 @@ pub fn run_in_company(
             side,
         },
         folders: &mut folders,
+        unmade: if as_needed { (0..plan.files.len()).collect() } else { BTreeSet::new() },
         backing: regions.backing(),
         ahead: Ahead::of(&plan),
         fault: None,
@@ -199,6 +204,8 @@ fn end(report: &mut MatrixReport, ending: Ending) {
 struct Matrix<'a> {
     bench: Bench<'a>,
     folders: &'a mut Folders,
+    /// Files that are made before the first cell that needs them.
+    unmade: BTreeSet<usize>,
     backing: BufferBacking,
     /// The remaining work of this run.
     ahead: Ahead,
@@ -217,13 +224,16 @@ impl Matrix<'_> {
         let plan = self.bench.plan;
         let mut tried = vec![false; plan.cells.len()];
         while self.fault.is_none() && !self.bench.side.is_stopped(self.bench.stop) {
-            // All hosts have the same results and thus choose the same cell.
+            // All hosts have the same results and so choose the same cell.
             let Some(index) = next_cell(plan, &report.results, &tried) else {
                 break;
             };
             regions.reset(plan)?;
             self.ahead.look(plan, &report.results, &tried);
             tried[index] = true;
+            if !self.make_files_of(&plan.cells[index])? {
+                break;
+            }
             match self.next(index, &plan.cells[index], regions, on_cell) {
                 Ok(Some(whole)) => report.results.push(whole),
                 Ok(None) if self.fault.is_none() => break,
@@ -233,6 +243,18 @@ impl Matrix<'_> {
             report.results.hosts = merge::shares(&report.results.cells);
         }
         Ok(())
+    }
+
+    /// Creates the files of a cell that are still missing. `false` if the user stopped it.
+    fn make_files_of(&mut self, cell: &CellPlan) -> Result<bool, MatrixError> {
+        let Bench { plan, observer, stop, .. } = self.bench;
+        if self.unmade.is_empty() || !cell.availability.is_available() {
+            return Ok(true);
+        }
+        let needed = plan.crews[cell.crew].workers.iter().map(|worker| worker.file);
+        let missing: BTreeSet<usize> = needed.filter(|file| self.unmade.remove(file)).collect();
+        let missing: Vec<&FilePlan> = missing.into_iter().map(|file| &plan.files[file]).collect();
+        make_files(plan, &missing, self.folders, observer, stop)
     }
 
     /// Runs and reports one cell: the results of all hosts, or `None` if the others are

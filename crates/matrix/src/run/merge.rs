@@ -3,7 +3,7 @@
 
 use crate::plan::{
     CellReport, CellStatus, CellVerification, HostCell, JobReport, MatrixPlan, MatrixReport,
-    MatrixResults, Measurement, find_knees, result_warnings,
+    MatrixResults, Measurement, MixedParts, PartOfMix, find_knees, result_warnings,
 };
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
@@ -293,10 +293,29 @@ fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
         memory_emulated: all.iter().any(|one| one.memory_emulated),
         peak_rss_bytes: all.iter().map(|one| one.peak_rss_bytes).max()?,
         jobs: jobs(&all),
+        mix: mix(&all, duration_seconds),
         interrupted: all.iter().any(|one| one.interrupted),
         started_unix_seconds: began.reduce(f64::min),
         ..(*all.first()?).clone()
     })
+}
+
+/// Reads and writes apart over all hosts; `None` unless each has them.
+fn mix(all: &[&Measurement], seconds: f64) -> Option<MixedParts> {
+    let parts: Option<Vec<&MixedParts>> = all.iter().map(|one| one.mix.as_ref()).collect();
+    let parts = parts?;
+    let sum = |of: fn(&MixedParts) -> &PartOfMix| {
+        let mut latencies = LatencyHistogram::new();
+        let (mut operations, mut bytes) = (0, 0);
+        for part in parts.iter().map(|part| of(part)) {
+            (operations, bytes) = (operations + part.operations, bytes + part.bytes);
+            if let Some(latency) = &part.latency_us {
+                latencies.merge(&LatencyHistogram::of_report(&part.latency_histogram, latency)?);
+            }
+        }
+        Some(PartOfMix::of(&latencies, (operations, bytes), seconds))
+    };
+    Some(MixedParts { reads: sum(|mix| &mix.reads)?, writes: sum(|mix| &mix.writes)? })
 }
 
 /// Seconds per GiB; 0 if nothing was moved.

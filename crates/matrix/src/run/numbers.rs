@@ -29,8 +29,9 @@ pub(super) fn numbers(
     let engine = evidence.engine.as_ref().map(|facts| facts.engine);
     let duration_seconds = last_done_seconds.max(1e-9);
     let jobs = jobs(plan, cell, &outcomes);
-    let mut all = Recorder::new();
-    outcomes.into_iter().for_each(|outcome| all.merge(outcome.recorder));
+    let mut both = Recorder::new(plan.request.read_percent.is_some());
+    outcomes.iter().for_each(|outcome| both.merge(&outcome.recorder));
+    let all = both.total();
     let latency_us = all.latency.summary()?;
     let in_accelerator = cell.transport.path.ends_in_accelerator();
     Some(Measurement {
@@ -65,6 +66,7 @@ pub(super) fn numbers(
         buffers_backing: BufferBacking::Unknown,
         peak_rss_bytes: peak_rss_bytes(),
         jobs,
+        mix: both.apart(duration_seconds),
         interrupted: measured.interrupted,
         started_unix_seconds,
     })
@@ -94,10 +96,9 @@ fn job_report(name: &str, outcomes: &[&WorkerOutcome]) -> Option<JobReport> {
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max()?;
     let seconds = (ended - started).as_secs_f64().max(1e-9);
-    let mut all = Recorder::new();
-    for outcome in outcomes {
-        all.merge(outcome.recorder.clone());
-    }
+    let mut both = Recorder::new(true);
+    outcomes.iter().for_each(|outcome| both.merge(&outcome.recorder));
+    let all = both.total();
     Some(JobReport {
         name: name.to_string(),
         threads: outcomes.len() as u32,

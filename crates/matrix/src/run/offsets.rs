@@ -54,6 +54,8 @@ impl OffsetSpec {
 pub(crate) struct Visit {
     pub(crate) offset: u64,
     pub(crate) len: u64,
+    /// Whether it writes; the worker decides.
+    pub(crate) is_write: bool,
 }
 
 /// The visits of one worker, unlimited or for a number of passes.
@@ -121,7 +123,7 @@ impl Offsets {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(len);
         }
-        Some(Visit { offset: self.spec.start + offset, len })
+        Some(Visit { offset: self.spec.start + offset, len, is_write: false })
     }
 
     /// The next sequential offset. A counted pass ends with a shorter visit; an uncounted one wraps

@@ -2,22 +2,16 @@
 //! alone.
 
 use crate::plan::{MatrixPlan, Measurement, Reach};
-use stormlp_core::telemetry::Measure;
-use stormlp_core::units::{ByteSize, MIB};
+use stormlp_core::others::{self, REMEDY};
+use stormlp_core::units::MIB;
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// More CPUs in use by other programs than this disturb a measurement.
-const CPUS: f64 = 0.5;
-/// Device bytes beyond those of the cell, as a share of them, that count as others'. File systems
-/// move slightly more than requested.
-const DEVICE_SHARE: f64 = 0.05;
 /// Ratio of the fastest to the slowest interval that a steady machine does not reach.
 const SPREAD: f64 = 3.0;
 /// Mean transfers in an interval from which its rate is more than chance.
 const ENOUGH: f64 = 20.0;
 /// Fewest whole intervals that are compared.
 const FEWEST: usize = 5;
-const REMEDY: &str = "measure when nothing else uses this machine and its storage";
 
 /// One warning that names all of others' load; `None` if there is no sign of any.
 pub(super) fn warning(
@@ -42,27 +36,15 @@ fn of_devices(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option
         (None, true) => measured.device_read_bytes.unwrap_or_default(),
         (None, false) => measured.device_written_bytes.unwrap_or_default(),
     };
-    let beyond = along.saturating_add(against);
     let devices = measured.device_names.join(", ");
-    (beyond as f64 > DEVICE_SHARE * measured.bytes as f64).then(|| {
-        let (beyond, own) = (ByteSize(beyond), ByteSize(measured.bytes));
-        format!("{devices} moved {beyond} beyond the {own} of this cell")
-    })
+    others::of_devices(&devices, along.saturating_add(against), measured.bytes, "this cell")
 }
 
 /// CPUs that other programs used.
 fn of_cpus(measured: &Measurement) -> Option<String> {
-    let series = &measured.series;
-    let host = series.tracks.iter().find(|track| track.measure == Measure::HostCpuSeconds)?;
-    let known = series.timed(&host.values).filter(|(_, value)| value.is_finite());
-    let (seconds, used) =
-        known.fold((0.0, 0.0), |(s, u), (interval, value)| (s + interval.seconds, u + value));
     let own = (measured.cpu_user_seconds + measured.cpu_system_seconds)
         / measured.duration_seconds.max(1e-9);
-    let others = if seconds > 0.0 { used / seconds - own } else { 0.0 };
-    // The kernel counts CPU time in ticks, which say little over a short time.
-    let is_told = seconds >= FEWEST as f64 * series.interval_seconds;
-    (is_told && others > CPUS).then(|| format!("other programs used {others:.1} CPUs"))
+    others::of_cpus(&measured.series, own)
 }
 
 /// Rates of the intervals that lie too far apart for a steady machine.
@@ -92,7 +74,7 @@ fn of_intervals(measured: &Measurement) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use stormlp_core::report::Series;
-    use stormlp_core::telemetry::Track;
+    use stormlp_core::telemetry::{Measure, Track};
 
     use super::*;
 

@@ -17,7 +17,7 @@ use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
-use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, Storage};
+use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, LockError, Storage};
 
 use super::error::MatrixError;
 use super::layout::{FinishedFiles, LaidOut, LayoutFile, lay_out};
@@ -39,10 +39,20 @@ impl Folders {
     pub(crate) fn enter(storage: Arc<dyn Storage>, plan: &MatrixPlan) -> Result<Self, MatrixError> {
         let mut folders =
             Self { storage, locks: Vec::new(), manifests: Vec::new(), claims: Vec::new() };
-        for folder in plan.folders.iter().map(|folder| folder.path.folder()) {
+        for (index, folder) in plan.folders.iter().enumerate() {
+            let folder = folder.path.folder();
             folders.storage.hold(folder);
             folders.storage.make_folder(folder)?;
-            folders.locks.push(folders.storage.lock(folder)?);
+            let changes = |file: &FilePlan| {
+                file.folder == Some(index) && (plan.writes() || file.action != FileAction::Use)
+            };
+            match folders.storage.lock(folder) {
+                Ok(lock) => folders.locks.push(lock),
+                // A read-only folder cannot be changed by others meanwhile, nor by this run.
+                Err(LockError::File(error))
+                    if !error.is_device_failure() && !plan.files.iter().any(changes) => {}
+                Err(error) => return Err(error.into()),
+            }
             let manifest = read_manifest(&*folders.storage, folder)?;
             folders.manifests.push(manifest);
         }
@@ -145,16 +155,17 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Creates the planned files. `false` if the user stopped it.
+/// Creates those of `files` that the plan says. `false` if the user stopped it.
 pub(crate) fn make_files(
     plan: &MatrixPlan,
+    files: &[&FilePlan],
     folders: &mut Folders,
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<bool, MatrixError> {
     let storage = &*Arc::clone(&folders.storage);
     let of = |action| -> Vec<&FilePlan> {
-        let files = plan.files.iter();
+        let files = files.iter().copied();
         files.filter(|file| file.action == action).collect()
     };
     let (allocate, fill) = (of(FileAction::Allocate), of(FileAction::Fill));

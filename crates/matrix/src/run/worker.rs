@@ -237,7 +237,7 @@ impl<'a> CellWorker<'a> {
     /// Starts the next visit with `slot`; if there is none, the slot becomes idle.
     #[inline]
     fn launch(&mut self, mut slot: Slot) {
-        let Some(visit) = self.offsets.next() else {
+        let Some(mut visit) = self.offsets.next() else {
             return self.driver.put_back(slot);
         };
         let direction = match self.work.read_percent {
@@ -245,6 +245,7 @@ impl<'a> CellWorker<'a> {
             Some(percent) if self.offsets.draws_read(percent) => Direction::Read,
             Some(_) => Direction::Write,
         };
+        visit.is_write = direction == Direction::Write;
         if direction == Direction::Write
             && self.work.fill == BufferFill::EveryTime
             && let Err(error) = self.fill(&mut slot, visit)
@@ -279,7 +280,7 @@ impl<'a> CellWorker<'a> {
                 // Saturates to zero for transfers submitted after `now` was read.
                 let latency_ns = now.nanos_since(submitted);
                 if now >= begun {
-                    self.recorder.record(latency_ns, visit.len);
+                    self.recorder.record(latency_ns, visit.len, visit.is_write);
                 }
                 if self.work.verify {
                     self.check(&slot, visit);
@@ -318,7 +319,7 @@ impl<'a> CellWorker<'a> {
 
 /// A path failure unrelated to a visit.
 fn broken(error: TransferError) -> WorkerFailure {
-    let visit = Visit { offset: 0, len: 0 };
+    let visit = Visit { offset: 0, len: 0, is_write: false };
     WorkerFailure::Transfer { visit, error }
 }
 
@@ -392,7 +393,7 @@ mod tests {
             let mut driver = Driver::new(wrap(path.unwrap()), &set, 0);
             let file = driver.attach(file).unwrap();
             let ends = Ends { stop: &stop, failed: &failed };
-            CellWorker::new(driver, file, None, work, ends, Recorder::new()).run(start)
+            CellWorker::new(driver, file, None, work, ends, Recorder::new(false)).run(start)
         };
         let run = crew::run("worker", [file], &failed, body, |watch| watch.open());
         run.unwrap().0.pop().unwrap()
@@ -437,7 +438,7 @@ mod tests {
         let outcome = run_over(PathKind::Null, 1, file, work, |path| Box::new(Broken(path, 0)));
         let Some(WorkerFailure::Transfer { error, visit }) = outcome.failure else { panic!() };
         assert_eq!((error.errno(), visit.offset), (Some(5), 2 * BLOCK));
-        assert_eq!(outcome.recorder.operations, 2);
+        assert_eq!(outcome.recorder.moved.operations, 2);
     }
 
     fn written(bytes: usize) -> std::fs::File {
@@ -453,8 +454,11 @@ mod tests {
         let outcome =
             run(PathKind::Buffered, written(40 * 4096), work(Direction::Read, 40 * BLOCK));
         assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
-        assert_eq!((outcome.recorder.operations, outcome.recorder.bytes), (40, 40 * BLOCK));
-        assert_eq!(outcome.recorder.latency.len(), 40);
+        assert_eq!(
+            (outcome.recorder.moved.operations, outcome.recorder.moved.bytes),
+            (40, 40 * BLOCK)
+        );
+        assert_eq!(outcome.recorder.moved.latency.len(), 40);
         assert_eq!(outcome.verified_bytes, 40 * BLOCK);
     }
 
@@ -487,7 +491,7 @@ mod tests {
             let work = WorkerTask { rehearses: true, ..work(Direction::Read, blocks * BLOCK) };
             let outcome = run(PathKind::Buffered, written(blocks as usize * 4096), work);
             assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
-            assert_eq!(outcome.recorder.operations, blocks);
+            assert_eq!(outcome.recorder.moved.operations, blocks);
             assert_eq!(outcome.verified_bytes, blocks * BLOCK);
         }
     }
@@ -508,8 +512,8 @@ mod tests {
             ..work(Direction::Read, 8 * BLOCK)
         };
         let outcome = run(PathKind::Null, tempfile::tempfile().unwrap(), work);
-        assert!(outcome.recorder.operations > 100);
-        assert_eq!(outcome.recorder.bytes, outcome.recorder.operations * BLOCK);
+        assert!(outcome.recorder.moved.operations > 100);
+        assert_eq!(outcome.recorder.moved.bytes, outcome.recorder.moved.operations * BLOCK);
         assert!(outcome.ended > outcome.started);
     }
 }

@@ -108,6 +108,7 @@ pub fn numbers(path: PathKind, gib: f64, io_size_bytes: u64) -> Measurement {
         buffers_backing: BufferBacking::TransparentHuge,
         peak_rss_bytes: 30 << 20,
         jobs: Vec::new(),
+        mix: None,
         interrupted: false,
         started_unix_seconds: None,
     }

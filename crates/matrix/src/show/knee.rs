@@ -32,24 +32,17 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
     let rate = short_gib(&knee.knee);
     let so_far = if knee.is_complete { "" } else { " so far" };
     let (most, percent) = (short_gib(&knee.best), find.within_percent);
+    let peak = format!("{what}: peak {most} GiB/s{so_far}");
     match (knee.is_lower_bound, knee.knee == knee.best) {
-        (true, _) => format!(
-            "{what}: {most} GiB/s by {best}{so_far}, and more than was tried may reach more"
-        ),
-        (false, true) => format!("{what}: {at} reach the best, {rate} GiB/s{so_far}"),
-        (false, false) if knee.alike.is_empty() => format!(
-            "{what}: {at} are enough for {rate} GiB/s{so_far}, within {percent} % of the best \
-             ({most} GiB/s by {best})"
-        ),
-        (false, false) => {
-            let ties: Vec<String> = knee.alike.iter().map(setting).collect();
-            format!(
-                "{what}: {at} are enough for {rate} GiB/s{so_far}, a tie with {} (best: {most} GiB/s by \
-                 {best}; repetitions differ by {:.1} %)",
-                ties.join(" and "),
-                knee.noise_percent.unwrap_or(0.0)
-            )
+        (true, _) => format!("{peak} by {best}, the most that was tried: more may reach more"),
+        (false, true) => format!("{peak} by {at}; fewer in flight do not reach it"),
+        (false, false) if knee.alike.is_empty() => {
+            format!("{peak} by {best}; {at} reach {rate} GiB/s, within {percent} % of it")
         }
+        (false, false) => format!(
+            "{peak}; {} tie, the fewest in flight are {at} ({rate} GiB/s)",
+            counted(1 + knee.alike.len() as u64, "setting")
+        ),
     }
 }
 
@@ -150,6 +143,11 @@ fn remarks(knee: &Knee) -> Vec<String> {
             "the best, by {}, was still gaining: larger --threads or --queue-depth may reach more",
             setting(&knee.best)
         ));
+    }
+    if !knee.alike.is_empty() {
+        let ties: Vec<String> = knee.alike.iter().map(setting).collect();
+        let best = setting(&knee.best);
+        remarks.push(format!("a tie with {} (the best: {best})", ties.join(" and ")));
     }
     match knee.noise_percent {
         None => remarks.push("nothing was repeated, so noise is unknown".to_string()),

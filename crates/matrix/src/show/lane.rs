@@ -170,10 +170,25 @@ const APART: &[&str] = &[
     "warnings",
 ];
 
+/// What follows from one option.
+const OPTIONS: &[(&str, &str)] = &[
+    ("cells.engine", "--engine"),
+    ("cells.submit_batch", "--submit-batch"),
+    ("cells.register_buffers", "--no-register"),
+    ("request.cufile_stats", "--cufile-stats"),
+    ("request.duration_seconds", "--duration"),
+    ("request.fill", "--fill"),
+    ("request.passes", "--passes"),
+    ("request.read_percent", "--read-percent"),
+    ("request.random_alignment_bytes", "--unaligned"),
+    ("request.warmup_seconds", "--warmup"),
+];
+
 /// Everything that must match for two runs to be the same work.
 fn work(report: &MatrixReport) -> Work {
     let plan = &report.plan;
     let mut settings = Work::of_plan(&once(plan), APART)
+        .typed_as(OPTIONS)
         .with("hosts", &report.hosts().to_string())
         .with("holes", &plan.hole_share().map_or("none".to_string(), percent));
     for (name, words) in super::group::combinations(report) {
@@ -231,7 +246,9 @@ mod tests {
         let plan = fixtures::run_of(20.0).plan;
         // Empty lists have no places.
         let may_be_absent = ["request.overwrite_signatures", "warnings"];
-        let absent = stormlp_show::settings::absent_fields(&plan, APART);
+        let options = OPTIONS.iter().map(|(place, _)| *place);
+        let all: Vec<&str> = APART.iter().copied().chain(options).collect();
+        let absent = stormlp_show::settings::absent_fields(&plan, &all);
         assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
     }
 }

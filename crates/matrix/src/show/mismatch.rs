@@ -1,6 +1,7 @@
 //! Wrong data, found with `--verify`: the answer before all others.
 
 use crate::plan::MatrixReport;
+use stormlp_core::note::DATA_MISMATCH;
 use stormlp_core::units::counted;
 
 /// Where data differ first, and in how many blocks; `None` if none did.
@@ -9,7 +10,7 @@ pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     let first = verified().find_map(|one| one.first.as_ref())?;
     let blocks: u64 = verified().map(|one| one.mismatched_transfers).sum();
     Some(format!(
-        "DATA MISMATCH {} at offset {}: read 0x{}, expected 0x{}; {} until the threads stopped",
+        "{DATA_MISMATCH} {} at offset {}: read 0x{}, expected 0x{}; {} until the threads stopped",
         first.file.display(),
         first.offset_bytes,
         first.found,

@@ -9,6 +9,7 @@ mod group;
 mod knee;
 mod lane;
 mod mismatch;
+mod mix;
 mod plan;
 mod progress;
 mod reach;

@@ -4,8 +4,9 @@ use crate::plan::{CellSpan, LayoutSummary, MatrixPlan};
 use stormlp_core::facts::Availability;
 use stormlp_core::units::{ByteSize, format_duration};
 
+use super::mix;
 use super::reach;
-use super::run::{files_words, mix_words, planned_memory};
+use super::run::{files_words, planned_memory};
 use stormlp_show::document::{Column, Document, Table};
 use stormlp_show::hosts::on_each;
 
@@ -34,7 +35,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     facts.add("files", format!("{}{each}", files_words(plan)));
     facts.add("", layout_words(layouts));
     if let Some(percent) = plan.request.read_percent {
-        facts.add("mix", mix_words(percent));
+        facts.add("mix", mix::words(percent));
     }
     facts.add("memory", planned_memory(plan));
     facts.add(

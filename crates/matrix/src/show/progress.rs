@@ -5,6 +5,9 @@ use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
 
 use stormlp_show::numbers::{short, thousands};
 
+/// Assumed write rate of storage, before anything is measured.
+const LAYOUT_BYTES_PER_SECOND: f64 = 1e9;
+
 /// The data written first and the estimated duration, each as a line.
 pub fn beginning(report: &MatrixReport) -> Vec<String> {
     let plan = &report.plan;
@@ -15,8 +18,14 @@ pub fn beginning(report: &MatrixReport) -> Vec<String> {
     let mut lines = Vec::new();
     if plan.layout_bytes > 0 {
         let fate = if plan.request.remove { "removed afterwards" } else { "kept for the next run" };
-        let bytes = ByteSize(plan.layout_bytes);
-        lines.push(format!("writing test files first: {bytes} to {} ({fate})", places(plan)));
+        let (bytes, places) = (ByteSize(plan.layout_bytes), places(plan));
+        let seconds = plan.layout_bytes as f64 / LAYOUT_BYTES_PER_SECOND;
+        let about = format_duration(seconds.max(1.0));
+        lines.push(if plan.request.find_knee {
+            format!("writing test files as they are needed: at most {bytes} to {places} ({fate})")
+        } else {
+            format!("writing test files first: {bytes} to {places}, in about {about} ({fate})")
+        });
     }
     let cells = if plan.request.find_knee {
         format!("some {count} of {} cells", plan.runnable_cells())

@@ -10,20 +10,18 @@ use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
 use super::group::{CellGroup, Combination, cut_short, groups, key_of, not_measured};
-use super::{knee, mismatch, reach, study, warnings};
+use super::{knee, mismatch, mix, reach, study, warnings};
 use stormlp_show::document::{Cell, Column, Columns, Document, Estimate, Quantity, Table, ended};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::Series;
 use stormlp_show::{around, hosts, storage};
 
-/// Below this share of the time at once, the rates of hosts are not added up.
-const SUMMED: f64 = 0.9;
 /// Maximum number of cells shown over time.
 const AT_A_GLANCE: usize = 8;
 
 /// Source of each record column: in the cell if it starts with `/`, else in the report.
-pub const RECORDS: [(&str, &str); 42] = [
+pub const RECORDS: [(&str, &str); 55] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -66,6 +64,19 @@ pub const RECORDS: [(&str, &str); 42] = [
     ("interrupted", "/interrupted"),
     ("is_knee", "/is_knee"),
     ("hosts", "/hosts"),
+    ("fsync_seconds", "/fsync_seconds"),
+    ("read_throughput_bytes_per_second", "/mix/reads/throughput_bytes_per_second"),
+    ("read_iops", "/mix/reads/iops"),
+    ("read_latency_us_mean", "/mix/reads/latency_us/mean"),
+    ("read_latency_us_p50", "/mix/reads/latency_us/p50"),
+    ("read_latency_us_p99", "/mix/reads/latency_us/p99"),
+    ("read_latency_us_p999", "/mix/reads/latency_us/p999"),
+    ("write_throughput_bytes_per_second", "/mix/writes/throughput_bytes_per_second"),
+    ("write_iops", "/mix/writes/iops"),
+    ("write_latency_us_mean", "/mix/writes/latency_us/mean"),
+    ("write_latency_us_p50", "/mix/writes/latency_us/p50"),
+    ("write_latency_us_p99", "/mix/writes/latency_us/p99"),
+    ("write_latency_us_p999", "/mix/writes/latency_us/p999"),
 ];
 
 /// The results of a matrix: the fastest path, the settings, one row for each combination.
@@ -137,7 +148,7 @@ pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
 fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
     let hosts = report.results.hosts.len();
     let answer = mismatch::headline(report).unwrap_or_else(|| match least_at_once(report) {
-        Some(share) if share < SUMMED => format!(
+        Some(share) if share < hosts::SUMMED_AT_ONCE => format!(
             "no sum of {hosts} hosts: they measured at once for only {} of the time; each host's \
              rate is under --details",
             percent(share)
@@ -176,7 +187,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     let engine = plan.engines_in_words();
     brief.add("how", format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()));
     if let Some(percent) = plan.request.read_percent {
-        brief.add("mix", mix_words(percent));
+        brief.add("mix", mix::words(percent));
     }
     facts.add("memory", memory_words(report));
     facts.add("buffers", buffers_words(report));
@@ -197,12 +208,6 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     if checked > 0 {
         brief.add("verified", format!("{} read and compared, no mismatch", ByteSize(checked)));
     }
-}
-
-/// Describes the mix of a mixed run.
-pub(super) fn mix_words(read_percent: u8) -> String {
-    let writes = 100 - read_percent.min(100);
-    format!("{read_percent} % reads and {writes} % writes in each cell")
 }
 
 /// The files of a plan: number, size, location.
@@ -320,12 +325,24 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
         Column::words("device", 2),
         Column::words("cached", 3),
     ];
-    let pages = paged.then(|| Column::setting("pages"));
-    let mut table = Table::new(columns.into_iter().chain(pages));
+    let mut columns = columns.to_vec();
+    let results = || groups.iter().flat_map(CellGroup::results);
+    let synced = results().any(|numbers| numbers.fsync_seconds.is_some());
+    columns.extend(synced.then(|| Column::numbers("fsync s", 0)));
+    let mixed = results().any(|numbers| numbers.mix.is_some());
+    columns.extend(mixed.then(mix::columns).into_iter().flatten());
+    columns.extend(paged.then(|| Column::setting("pages")));
+    let mut table = Table::new(columns);
     for group in groups {
         let mut cells = row(group, &report.plan, &mut table);
-        if paged && group.throughput().is_some() {
-            cells.push(backings(group.results()).join(", ").into());
+        if group.throughput().is_some() {
+            let fsync = |group: &CellGroup<'_>| match group.known(|m| m.fsync_seconds) {
+                Some(seconds) => Quantity::lower(seconds, "s").into(),
+                None => "".into(),
+            };
+            cells.extend(synced.then(|| fsync(group)));
+            cells.extend(mixed.then(|| mix::cells(group)).into_iter().flatten());
+            cells.extend(paged.then(|| backings(group.results()).join(", ").into()));
         }
         table.row(group.key.name(), cells);
     }

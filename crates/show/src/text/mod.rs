@@ -6,7 +6,7 @@ mod table;
 use stormlp_core::printable::printable;
 
 use crate::document::{Document, Facts, Table};
-use table::{Rules, draw, pages};
+use table::{Rules, draw, parts};
 
 /// Minimum line width for words, however far they are indented.
 const NARROWEST: usize = 8;
@@ -105,7 +105,11 @@ impl<'a> TextPage<'a> {
 
     /// A table with all its columns, in several parts where they do not fit side by side.
     fn table(&mut self, table: &Table) {
-        for columns in pages(table, self.width) {
+        let (constants, parts) = parts(table, self.width);
+        if !constants.is_empty() {
+            self.prose("", 0, &constants);
+        }
+        for columns in parts {
             let text = draw(&columns, Some(self.width), Rules::Framed);
             text.lines().for_each(|line| self.line(line));
         }

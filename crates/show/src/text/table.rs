@@ -51,28 +51,33 @@ pub(super) fn take_hidden(columns: &mut Vec<Texts>, width: usize) -> Vec<Texts> 
     hidden.into_iter().map(|(_, texts)| texts).collect()
 }
 
-/// The tables that show every column of `table` in `width`: what does not fit beside the first
-/// columns follows in another table, again after the columns that name the rows.
-pub(super) fn pages(table: &Table, width: usize) -> Vec<Vec<Texts>> {
-    let mut page = table.texts();
-    let mut rest = take_hidden(&mut page, width);
-    let mut pages = vec![page];
-    let names: Vec<Texts> = (table.texts().into_iter().enumerate())
-        .filter(|(nth, (column, _))| *nth == 0 || column.is_setting)
-        .map(|(_, texts)| texts)
-        .collect();
-    while !rest.is_empty() {
-        let mut page = names.clone();
-        let known = page.len();
-        page.append(&mut rest);
-        rest = take_hidden(&mut page, width);
-        if page.len() == known {
-            // Even one more column is too wide: it wraps within its cells.
-            page.push(rest.remove(0));
-        }
-        pages.push(page);
+/// What shows every column of `table` in `width`: the settings that are the same in all rows, if the
+/// rest does not fit beside them, and tables. What does not fit beside the first columns follows in
+/// another table, again after the columns that name the rows.
+pub(super) fn parts(table: &Table, width: usize) -> (String, Vec<Vec<Texts>>) {
+    let mut part = table.texts();
+    if width_of(&part) <= width {
+        return (String::new(), vec![part]);
     }
-    pages
+    let constants = take_constants(&mut part);
+    let names: Vec<Texts> = (part.iter().enumerate())
+        .filter(|(nth, (column, _))| *nth == 0 || column.is_setting)
+        .map(|(_, texts)| texts.clone())
+        .collect();
+    let mut rest = take_hidden(&mut part, width);
+    let mut parts = vec![part];
+    while !rest.is_empty() {
+        let mut part = names.clone();
+        let known = part.len();
+        part.append(&mut rest);
+        rest = take_hidden(&mut part, width);
+        if part.len() == known {
+            // Even one more column is too wide: it wraps within its cells.
+            part.push(rest.remove(0));
+        }
+        parts.push(part);
+    }
+    (constants, parts)
 }
 
 /// Draws columns at their natural width, or wrapped to `width`.

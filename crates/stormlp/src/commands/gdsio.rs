@@ -39,8 +39,8 @@ Usage: stormlp gdsio [--emulate] (-D DIR | -f FILE) [-d GPU] [-n NODE] [-w WORKE
        stormlp gdsio [--emulate] JOBFILE.gdsio
 
 Jobs (with several -D or -f, what follows one belongs to it; with one, the order is free):
-  -D DIR   a folder with one file per worker, gdsio.0 and so on; made when missing; a file of
-           such a name that stormlp did not make is refused
+  -D DIR   a folder with one file per worker, gdsio.0 and so on; made when missing; files of
+           such a name that stormlp did not make are read, and never written
   -f FILE  one file that the workers share
   -d GPU   its GPU; left out, the first one, or emulated memory where there is none
   -n NODE  bind its workers to a NUMA node

@@ -1,0 +1,108 @@
+//! Signs of other programs' load in what was sampled during a run: its figures are then not those of
+//! the storage alone.
+
+use crate::group::GroupFacts;
+use crate::report::{NamedSeries, Series};
+use crate::telemetry::Measure;
+use crate::units::ByteSize;
+use crate::warning::{Warning, WarningKind};
+
+/// What to do about it.
+pub const REMEDY: &str = "measure when nothing else uses this machine and its storage";
+/// More CPUs in use by other programs than this disturb a measurement.
+const CPUS: f64 = 0.5;
+/// Device bytes beyond those of the run, as a share of them, that count as others'. File systems
+/// move slightly more than requested.
+const DEVICE_SHARE: f64 = 0.05;
+/// Fewest whole intervals in which CPU time says something: the kernel counts it in ticks.
+const FEWEST: usize = 5;
+
+/// CPUs that other programs used beside the `own` of this process, on the mean over `series`.
+pub fn of_cpus(series: &Series, own: f64) -> Option<String> {
+    let host = series.tracks.iter().find(|track| track.measure == Measure::HostCpuSeconds)?;
+    let known = series.timed(&host.values).filter(|(_, value)| value.is_finite());
+    let (seconds, used) =
+        known.fold((0.0, 0.0), |(s, u), (interval, value)| (s + interval.seconds, u + value));
+    let others = if seconds > 0.0 { used / seconds - own } else { 0.0 };
+    let is_told = seconds >= FEWEST as f64 * series.interval_seconds;
+    (is_told && others > CPUS).then(|| format!("other programs used {others:.1} CPUs"))
+}
+
+/// Bytes that `devices` moved `beyond` the `own` ones.
+pub fn of_devices(devices: &str, beyond: u64, own: u64, whose: &str) -> Option<String> {
+    (beyond as f64 > DEVICE_SHARE * own as f64).then(|| {
+        let (beyond, own) = (ByteSize(beyond), ByteSize(own));
+        format!("{devices} moved {beyond} beyond the {own} of {whose}")
+    })
+}
+
+/// One warning about all parts of a run; `None` without a sign. Device bytes are compared where
+/// the path is `direct`: the page cache reads ahead and writes later. Processes that share a host
+/// cannot tell each other's load from that of other programs, so they say nothing.
+pub fn warning(parts: &[NamedSeries], direct: bool, group: Option<&GroupFacts>) -> Option<Warning> {
+    let shares = |group: &GroupFacts| group.machines.iter().any(|machine| machine.ranks.len() > 1);
+    if group.is_some_and(shares) {
+        return None;
+    }
+    let signs = |part: &NamedSeries| -> Option<String> {
+        let series = &part.series;
+        let seconds: f64 =
+            series.timed(&series.interval_cpu_seconds).map(|(interval, _)| interval.seconds).sum();
+        let own = series.interval_cpu_seconds.iter().sum::<f64>() / seconds.max(1e-9);
+        let cpus = (seconds > 0.0).then(|| of_cpus(series, own)).flatten();
+        let device: Option<u64> = series.interval_device_bytes.as_ref().map(|all| all.iter().sum());
+        let bytes: u64 = series.interval_bytes.iter().sum();
+        let beyond = device.filter(|_| direct).map(|device| device.saturating_sub(bytes));
+        let devices =
+            beyond.and_then(|beyond| of_devices("the devices", beyond, bytes, "this run"));
+        let signs: Vec<String> = cpus.into_iter().chain(devices).collect();
+        (!signs.is_empty()).then(|| format!("{}: {}", part.name, signs.join("; ")))
+    };
+    let found: Vec<String> = parts.iter().filter_map(signs).collect();
+    let first = found.first()?;
+    let fact = match (parts.len(), found.len()) {
+        (1, _) => first.clone(),
+        (all, some) => format!("in {some} of {all} parts of the run, the first {first}"),
+    };
+    Some(Warning::new(WarningKind::OthersLoad, fact, REMEDY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Track;
+
+    /// Ten intervals of 100 ms in which the host used `host` CPUs, this process half of one, and the
+    /// devices moved `device` bytes for each of ours.
+    fn part(host: f64, device: u64) -> NamedSeries {
+        let series = Series {
+            interval_seconds: 0.1,
+            last_interval_seconds: Some(0.1),
+            interval_bytes: vec![1 << 20; 10],
+            interval_device_bytes: Some(vec![device << 20; 10]),
+            interval_cpu_seconds: vec![0.05; 10],
+            tracks: vec![Track {
+                measure: Measure::HostCpuSeconds,
+                of: "host".to_string(),
+                values: vec![host / 10.0; 10],
+            }],
+            ..Series::default()
+        };
+        NamedSeries { name: "run 1".to_string(), series }
+    }
+
+    #[test]
+    fn load_of_others_is_named_and_that_of_this_run_is_not() {
+        assert_eq!(warning(&[part(0.9, 1)], true, None), None);
+        let busy = warning(&[part(1.5, 2)], true, None).unwrap();
+        assert_eq!(
+            busy.fact,
+            "run 1: other programs used 1.0 CPUs; the devices moved 10 MiB beyond the 10 MiB of \
+             this run"
+        );
+        // Read-ahead is no other program.
+        assert_eq!(warning(&[part(0.9, 2)], false, None), None);
+        let some = warning(&[part(0.9, 1), part(1.5, 1)], true, None).unwrap();
+        assert!(some.fact.starts_with("in 1 of 2 parts of the run, the first run 1: "));
+    }
+}
