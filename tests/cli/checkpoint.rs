@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{stderr, stdout, stormlp};
+use crate::{last_line, stderr, stdout, stormlp};
 
 /// A model of 60 MB on 8 ranks.
 pub(crate) const TINY: &str = include_str!("../html/tiny.yaml");
@@ -43,7 +43,9 @@ fn a_dry_run_has_every_byte_of_the_four_models_and_touches_nothing() {
     for (model, ranks, total) in table {
         let mut command = stormlp();
         command.current_dir(folder.path());
-        let plan = json(command.args(["checkpoint", model, "--dry-run"]));
+        // It does not fit here, so it ends as the run would, after the plan.
+        command.args(["checkpoint", model, "--scale", "1", "--dry-run", "--format", "json"]);
+        let plan: Value = serde_json::from_str(&stdout(command.assert().code(4))).unwrap();
         assert_eq!(plan["total_bytes"], total, "{model}");
         assert_eq!(plan["scaling"]["factor"], 1.0);
         let all = plan["ranks"].as_array().unwrap();
@@ -67,9 +69,22 @@ fn a_dry_run_reports_what_does_not_fit() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = stormlp();
     command.current_dir(folder.path());
-    let text = stdout(command.args(["checkpoint", "llama3-1t", "--dry-run"]).assert().success());
+    command.args(["checkpoint", "llama3-1t", "--scale", "1", "--dry-run"]);
+    let text = stdout(command.assert().code(4));
     assert!(text.contains("ranks 512 to 1023: 13865244924 bytes"), "{text}");
     assert!(text.contains("This cannot run here"), "{text}");
+}
+
+#[test]
+fn a_dry_run_has_the_scale_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = stormlp();
+    command.current_dir(folder.path()).args(["checkpoint", "llama3-8b", "--dry-run"]);
+    // A full run takes over a terabyte.
+    let text = stdout(command.assert().success());
+    assert!(last_line(&text, 0).starts_with("SCALED 0."), "{text}");
+    assert!(text.contains("stormlp checkpoint llama3-8b --scale 1"), "{text}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -284,7 +299,8 @@ fn a_save_leaves_checkpoints_of_another_model_alone() {
     fs::write(folder.path().join("tiny.yaml"), other).unwrap();
     let message = stderr(tiny(folder.path(), &counts).assert().code(4));
     assert!(
-        message.contains("is of another model: tiny, not other") && message.contains("--clean"),
+        message.contains("is of another model: tiny, not other")
+            && message.contains("stormlp clean d"),
         "{message}"
     );
     assert_eq!(fs::read(&marker).unwrap(), before);

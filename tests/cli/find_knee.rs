@@ -135,7 +135,7 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     let path = saved(folder.path());
     let page = stdout(crate::stormlp().arg("report").arg(path).assert().success());
     assert!(
-        page.contains("enough are ") && page.contains("All numbers of streams tried"),
+        page.contains(": saves peak ") && page.contains("All numbers of streams tried"),
         "{page}"
     );
     let warned = report["warnings"].to_string();

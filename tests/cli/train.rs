@@ -443,9 +443,35 @@ fn a_short_run_warns_that_storage_did_not_sustain_the_rate() {
 }
 
 /// A run that misses its threshold on any host: half of each step is the client's own work.
-const MISSED: &str = "unet3d --files 21 --epochs 1 --compute-time 1ms --profile v1 --client dlio \
+const MISSED: &str = "unet3d --files 21 --warm --epochs 1 --compute-time 1ms --profile v1 --client dlio \
     --client-step 1ms --params metric.au=1.0 dataset.record_length_bytes=150000 \
     dataset.record_length_bytes_stdev=0";
+
+#[test]
+fn a_starter_set_is_read_from_storage_in_two_epochs() {
+    let folder = folder();
+    let words = "unet3d --files 42 --compute-time 1ms --params metric.au=0.001 \
+        dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0";
+    let shown = stdout(train(folder.path(), words).assert().success());
+    assert!(last_line(&shown, 0).contains("% (starter set, cold, 2 epochs): meets"), "{shown}");
+    // Its folder says what it is, so the next run knows.
+    let plan = |more: &str| -> Value {
+        let words = format!("{words} {more} --dry-run --format json");
+        serde_json::from_str(&stdout(train(folder.path(), &words).assert().success())).unwrap()
+    };
+    let again = plan("");
+    assert_eq!((&again["epochs"], &again["request"]["cold"]), (&2.into(), &true.into()));
+    let asked = plan("--epochs 3 --warm");
+    assert_eq!((&asked["epochs"], &asked["request"]["cold"]), (&3.into(), &false.into()));
+    assert_eq!(plan("train.epochs=4 --data-dir stormlp-data/unet3d")["epochs"], 4);
+    // What `datagen` makes is for the workload as it is.
+    let mut datagen = stormlp();
+    let made = "datagen unet3d --files 42 --data-dir own --params dataset.record_length_bytes=150000 \
+        dataset.record_length_bytes_stdev=0";
+    datagen.current_dir(folder.path()).args(made.split_whitespace()).assert().success();
+    let own = plan("--data-dir own");
+    assert_eq!((&own["epochs"], &own["request"]["cold"]), (&5.into(), &false.into()));
+}
 
 #[test]
 fn a_missed_threshold_is_6_with_the_reason() {
@@ -539,7 +565,7 @@ fn a_headline_from_the_page_cache_is_marked_and_the_verdict_appears_once() {
     assert_eq!(all.matches(verdict.unwrap().trim()).count(), 1, "{all}");
     assert!(
         last_line(&shown, 0).starts_with("AU ")
-            && shown.contains("% (mostly read from memory): misses"),
+            && shown.contains("% (starter set, 1 epoch, mostly read from memory): misses"),
         "{all}"
     );
 }

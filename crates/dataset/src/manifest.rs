@@ -50,6 +50,9 @@ pub struct ManifestHead {
     pub seed: u64,
     /// Everything that determines names, sizes and bytes, as text: equal texts mean equal datasets.
     pub recipe: String,
+    /// Whether a run made it because there was none: a small one, for a first look.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starter: bool,
 }
 
 /// A complete file.
@@ -488,6 +491,7 @@ mod tests {
             content: "random".to_string(),
             seed: 1,
             recipe: "x".to_string(),
+            starter: false,
         }
     }
 

@@ -33,7 +33,7 @@ pub struct TriedStreams {
     pub streams: u32,
     /// All ranks' bytes over the slowest rank's duration, for each save.
     pub save_gib_per_second: Vec<f64>,
-    /// Likewise for each restore.
+    /// The same for each restore.
     pub restore_gib_per_second: Vec<f64>,
     /// What limited the saves, if known.
     pub save_limited_by: Option<KneeLimit>,

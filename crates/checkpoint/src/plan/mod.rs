@@ -50,5 +50,6 @@ pub use parse::parse;
 pub use request::CheckpointRequest;
 pub use resolve::{Resolution, resolve};
 pub use scale::Scaling;
+pub use space::gib;
 pub use torch::{FileFraming, FileTensors, TensorGroup};
 pub use workload::{CheckpointWorkload, HOST_RANKS, Mode};

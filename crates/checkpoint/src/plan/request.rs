@@ -37,7 +37,7 @@ pub struct CheckpointRequest {
     #[serde(skip)]
     pub command: CommandLine,
 
-    /// Print the plan per rank and file, and exit
+    /// Print the plan per rank and file, and exit as the run would; --scale 1 shows all of a model
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "mlperf_output"))]
     pub dry_run: bool,
 
@@ -50,7 +50,7 @@ pub struct CheckpointRequest {
     pub find_knee: bool,
 
     /// Fraction of a checkpoint to write: auto, or above 0 up to 1; layers are reduced first, then
-    /// ranks [default: auto; 1 with --dry-run]
+    /// ranks [default: auto]
     #[cfg_attr(feature = "cli", arg(long, value_name = "auto|FACTOR", help_heading = "Size"))]
     pub scale: Option<ScaleChoice>,
 

@@ -181,7 +181,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     must(
         request.keep != Some(0),
         "keeping 0 checkpoints leaves nothing to restore".to_string(),
-        "use --keep 1 or more, or --reads 0 and --clean afterwards",
+        "use --keep 1 or more, or --reads 0, and `stormlp clean DIR` afterwards",
     );
     let workload = &request.workload;
     for (name, asked) in [
@@ -275,7 +275,6 @@ fn scale(
     }
     match request.scale {
         Some(ScaleChoice::Factor(factor)) => Scaling::by_factor(layout, ranks, factor),
-        None if request.dry_run => full,
         None | Some(ScaleChoice::Auto) => {
             let open = transport::most_ranks(host);
             let room = space::Room::of(facts);

@@ -87,15 +87,21 @@ fn closed_and_scale_1_never_scale() {
         change(&mut request);
         let problems = whats(&request, &facts(20 * GIB));
         assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].contains("bytes) free"), "{}", problems[0]);
-        assert!(problems[0].contains("112425623552 bytes"), "{}", problems[0]);
+        assert!(problems[0].contains("it has 20.00 GiB free"), "{}", problems[0]);
+        assert!(problems[0].contains("10 checkpoints of 104.70 GiB need"), "{}", problems[0]);
     }
 }
 
 #[test]
-fn a_dry_run_is_at_full_size_whatever_is_lacking() {
+fn a_dry_run_shows_the_size_that_was_asked_for_whatever_is_lacking() {
     let mut dry = request("llama3-1t");
     dry.dry_run = true;
+    let open = resolve(&dry, &host(), &facts(GIB)).plan.expect("a dry run has a plan");
+    dry.dry_run = false;
+    let run = resolve(&dry, &host(), &facts(GIB)).plan.expect("as a run has");
+    assert_eq!(open.scaling, run.scaling);
+    dry.dry_run = true;
+    dry.scale = Some(ScaleChoice::Factor(1.0));
     let resolution = resolve(&dry, &host(), &facts(GIB));
     let plan = resolution.plan.expect("a dry run has a plan");
     assert_eq!((plan.scaling.factor, plan.ranks.len()), (1.0, 1024));

@@ -265,7 +265,10 @@ fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
                     folder.path,
                     if steps.len() == 1 { "it" } else { "them" },
                 ),
-                "use another --dir, or remove what is there first: the same command with --clean",
+                format!(
+                    "use another --dir, or remove what is there: `stormlp clean {}`",
+                    folder.path
+                ),
             );
         }
     }
@@ -345,7 +348,7 @@ fn on_leftovers(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warnin
                     (_, false) => "are no checkpoints",
                 },
             ),
-            if removes { "" } else { "--clean removes it, and so does the next save" },
+            if removes { "" } else { "`stormlp clean DIR` removes it, and so does the next save" },
         )
     })
 }

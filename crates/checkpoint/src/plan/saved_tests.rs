@@ -53,7 +53,7 @@ fn a_save_replaces_no_checkpoint_of_another_model_or_parallelism() {
         "checkpoints 1 to 2 in ckpt are of another number of ranks: 8 of 8, not 16 of 16; a save \
          would replace them"
     );
-    assert!(problem.remedy.contains("--clean") && problem.remedy.contains("--dir"));
+    assert!(problem.remedy.contains("`stormlp clean ckpt`") && problem.remedy.contains("--dir"));
     mine.workload.name = "mine".to_string();
     assert!(whats(&mine, &facts)[0].contains("another model: llama3-8b, not mine"));
     let mut other = request("llama3-8b");

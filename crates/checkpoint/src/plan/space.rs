@@ -4,7 +4,7 @@ use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::failure::Problems;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, GIB};
 
 /// Bytes reserved for the file system itself.
 const RESERVE_BYTES: u64 = 16 << 20;
@@ -129,6 +129,14 @@ impl Room {
     }
 }
 
+/// Bytes in GiB, as all sizes of checkpoints on a screen; small values in a suitable unit.
+pub fn gib(bytes: u64) -> String {
+    if bytes < GIB {
+        return ByteSize(bytes).to_string();
+    }
+    format!("{:.2} GiB", bytes as f64 / GIB as f64)
+}
+
 /// Reports insufficient space, with the numbers, for each file system.
 pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     if plan.writes == 0 || plan.total_bytes == 0 {
@@ -144,8 +152,8 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
         }
         let first = &facts.folders[room.folders[0]].path;
         let what = match saves.peak() {
-            1 => format!("1 checkpoint of {} ({share} bytes) needs", ByteSize(share)),
-            copies => format!("{copies} checkpoints of {} ({share} bytes) need", ByteSize(share)),
+            1 => format!("1 checkpoint of {} needs", gib(share)),
+            copies => format!("{copies} checkpoints of {} need", gib(share)),
         };
         let replaced = room.earlier.iter().any(|(step, _)| *step <= plan.writes);
         let beside = match (replaced, saves.overwrite) {
@@ -155,13 +163,13 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
                 " on top of the earlier ones, each of which stays until its replacement is whole"
             }
         };
+        // Where the texts would be the same, the bytes show what is missing.
+        let [needed, free] = match [gib(needed), gib(free)] {
+            [one, other] if one == other => [needed, free].map(|bytes| format!("{bytes} bytes")),
+            texts => texts,
+        };
         problems.capacity(
-            format!(
-                "{what} {} ({needed} bytes) on the file system of {first}{beside}; it has {} \
-                 ({free} bytes) free",
-                ByteSize(needed),
-                ByteSize(free),
-            ),
+            format!("{what} {needed} on the file system of {first}{beside}; it has {free} free"),
             remedy(plan, facts),
         );
     }
@@ -196,7 +204,7 @@ fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
     match plan.request.scale {
         _ if smallest => {}
         // Unless a scale is given, the requested ranks are kept.
-        None if plan.request.ranks.is_some() && !plan.request.dry_run => {
+        None if plan.request.ranks.is_some() => {
             ways.push("fewer --ranks".to_string());
             ways.push("--scale auto, which may leave some of them out".to_string());
         }

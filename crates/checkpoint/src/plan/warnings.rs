@@ -43,9 +43,7 @@ fn on_scale(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
     )];
     match plan.request.scale {
         None | Some(ScaleChoice::Auto)
-            if facts.trial_bytes_per_second.is_none()
-                && !plan.request.dry_run
-                && plan.writes > 0 =>
+            if facts.trial_bytes_per_second.is_none() && plan.writes > 0 =>
         {
             warnings.push(Warning::new(
                 WarningKind::Scaled,
@@ -172,7 +170,7 @@ fn on_what_is_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Wa
         Some(first) => vec![Warning::new(
             WarningKind::Dataset,
             format!("an incomplete checkpoint is not restored: {first}"),
-            "--clean removes what stormlp saved",
+            "`stormlp clean DIR` removes what stormlp saved",
         )],
     }
 }

@@ -17,6 +17,7 @@ use stormlp_core::event::{Event, Unit};
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::location::Location;
 use stormlp_core::operation::Direction;
+use stormlp_core::others;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::DeviceId;
@@ -144,6 +145,9 @@ pub(super) fn run_over(
     report.warnings.extend(storage.warnings());
     let warning = still_cached(&report.results.restores);
     report.warnings.extend(warning);
+    let direct = plan.path().wants_direct();
+    let load = others::warning(&report.series, direct, report.results.group.as_ref());
+    report.warnings.extend(load);
     report.head.ended_at = Some(now());
     Ok(report)
 }

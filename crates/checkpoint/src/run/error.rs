@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stormlp_core::failure::Failure;
-use stormlp_core::note::Cause;
+use stormlp_core::note::{Cause, DATA_MISMATCH};
 use stormlp_hosts::GroupError;
 use stormlp_hosts::company::Company;
 use stormlp_transfer::crew::{CrewError, Panicked};
@@ -52,7 +52,7 @@ pub enum CheckpointError {
         expected: u64,
     },
     /// Storage returned different data than was written.
-    #[error("{path} has wrong data at byte {at}: {found:#04x} instead of {expected:#04x}")]
+    #[error("{DATA_MISMATCH} {path} at offset {at}: read {found:#04x}, expected {expected:#04x}")]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -132,7 +132,7 @@ impl CheckpointError {
         self.not_started_in(Company::Alone, false)
     }
 
-    /// Likewise in `company`, or of a `closed` run.
+    /// The same in `company`, or of a `closed` run.
     pub fn not_started_in(self, company: Company<'_>, closed: bool) -> Failure {
         let remedy = match (&self, company) {
             (Self::Lock(LockError::Held { .. }), Company::From(_)) => {
@@ -191,7 +191,9 @@ impl CheckpointError {
                  was being saved is discarded, others are untouched"
             }
             Self::FellBack { .. } => fallback::REMEDY,
-            Self::Another { .. } => "use another --dir, or remove it first with --clean",
+            Self::Another { .. } => {
+                "use another --dir, or remove it first with `stormlp clean DIR`"
+            }
             Self::Late { .. } => "run again on every host with a later --start-at",
             Self::StillCached { .. } if closed => {
                 "use a directory on a file system that can drop its cached pages"

@@ -233,7 +233,7 @@ fn a_changed_byte_is_found_on_restore() {
     request.reads = Some(1);
     let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let error = error(&report);
-    assert!(error.contains(name) && error.contains("at byte 4321"), "{error}");
+    assert!(error.contains(name) && error.contains(" at offset 4321: read 0x"), "{error}");
     assert!(report.results.restores.is_empty());
     // Nothing was measured: the sum must be 0.0, since JSON and text would show -0.0.
     assert!(report.results.cpu_user_seconds.is_sign_positive());

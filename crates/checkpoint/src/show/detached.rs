@@ -6,7 +6,7 @@ use crate::report::{CheckpointReport, CheckpointResult, CheckpointResults};
 use serde_json::Value;
 
 use stormlp_show::document::{Cell, Column, Document, Quantity, Section};
-use stormlp_show::hosts::on_each;
+use stormlp_show::hosts::{SUMMED_AT_ONCE, on_each};
 
 /// Prefix of the columns that are for rank 0 only.
 const RANK_0: &str = "rank 0 ";
@@ -27,13 +27,27 @@ pub(super) fn by_what(report: &CheckpointReport) -> String {
     if !report.results.is_of_detached_hosts() {
         return format!("profile {}", report.plan.profile);
     }
-    let results = report.results.saves.iter().chain(&report.results.restores);
-    let shares = results.filter_map(|result| result.at_once_share);
-    let at_once = shares.reduce(f64::min).map_or(String::new(), |least| {
+    let at_once = least_at_once(&report.results).map_or(String::new(), |least| {
         let percent = least * 100.0;
         format!(", with all hosts active for at least {percent:.0} % of it")
     });
     format!("all bytes over the longest time of all{at_once}")
+}
+
+/// The least share of a save or restore in which all hosts were active.
+fn least_at_once(results: &CheckpointResults) -> Option<f64> {
+    let all = results.saves.iter().chain(&results.restores);
+    all.filter_map(|result| result.at_once_share).reduce(f64::min)
+}
+
+/// Why such hosts have no common rate: they were active at once for too short a time.
+pub(super) fn no_sum(report: &CheckpointReport) -> Option<String> {
+    let least = least_at_once(&report.results).filter(|least| *least < SUMMED_AT_ONCE)?;
+    Some(format!(
+        "no sum: the hosts were active at once for only {:.0} % of the time; each host's rate is \
+         under --details",
+        least * 100.0
+    ))
 }
 
 /// Facts about such hosts.

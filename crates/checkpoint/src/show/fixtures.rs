@@ -106,7 +106,7 @@ pub fn report(scale: f64) -> CheckpointReport {
     }
 }
 
-/// Likewise, merged from two hosts started by clock.
+/// The same, merged from two hosts started by clock.
 pub fn detached() -> CheckpointReport {
     let mut report = report(1.0);
     let host = |name: &str, seconds: f64| HostPhase {

@@ -15,22 +15,27 @@ pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String 
         .filter_map(|(what, knee)| {
             let knee = knee.as_ref()?;
             let streams = counted(u64::from(knee.streams), "stream");
+            let peak = format!("{what} peak {:.3} GiB/s", knee.best_gib_per_second);
             let rate = knee.gib_per_second;
-            let ties: Vec<String> = knee.alike.iter().map(u32::to_string).collect();
-            let ties = match ties.as_slice() {
-                [] => String::new(),
-                ties => format!(", a tie with {}", ties.join(" and ")),
-            };
-            let bound =
-                if knee.is_lower_bound { ", and more than was tried may reach more" } else { "" };
-            Some(format!("{streams} per rank for {what}, {rate:.3} GiB/s{ties}{bound}"))
+            Some(match (knee.is_lower_bound, knee.alike.len()) {
+                (true, _) => format!(
+                    "{peak} with {}, the most that were tried: more may reach more",
+                    counted(u64::from(knee.best_streams), "stream")
+                ),
+                (false, _) if knee.streams == knee.best_streams => {
+                    format!("{peak} with {streams} per rank")
+                }
+                (false, 0) => format!("{peak}; {streams} per rank reach {rate:.3} GiB/s"),
+                (false, ties) => format!(
+                    "{peak}; {} tie, the fewest streams per rank are {} ({rate:.3} GiB/s)",
+                    counted(1 + ties as u64, "setting"),
+                    knee.streams
+                ),
+            })
         })
         .collect();
-    let answer = if known.is_empty() {
-        "nothing was measured".to_string()
-    } else {
-        format!("enough are {}", known.join("; "))
-    };
+    let answer =
+        if known.is_empty() { "nothing was measured".to_string() } else { known.join("; ") };
     format!("checkpoint {}: {answer}{}", report.plan.model, ended(&report.ending))
 }
 
@@ -68,7 +73,7 @@ fn in_words(find: &FindStreams, knee: &StreamKnee) -> String {
     if knee.is_lower_bound {
         let most = find.tried.iter().map(|run| run.streams).max();
         words.push_str(&format!(
-            "; {} were the most that were tried, and more may reach more",
+            "; {} were the most that were tried: more may reach more",
             most.unwrap_or(1)
         ));
     }

@@ -142,6 +142,18 @@ const APART: &[&str] = &[
     "warnings",
 ];
 
+/// What follows from one option.
+const OPTIONS: &[(&str, &str)] = &[
+    ("pause_seconds", "--pause"),
+    ("rank_shift", "--rank-shift"),
+    ("save.chunk_bytes", "--chunk-size"),
+    ("save.engine", "--engine"),
+    ("save.streams", "--streams"),
+    ("restore.chunk_bytes", "--chunk-size"),
+    ("restore.engine", "--engine"),
+    ("restore.streams", "--streams"),
+];
+
 /// Everything that two runs must have in common to be the same work.
 fn work(report: &CheckpointReport) -> Work {
     let plan = &report.plan;
@@ -151,6 +163,7 @@ fn work(report: &CheckpointReport) -> Work {
         report.hosts().to_string()
     };
     let mut settings = Work::of_plan(plan, &[APART, &DECIDED_FURTHER_ON].concat())
+        .typed_as(OPTIONS)
         .with("folders", &plan.request.folders.len().to_string())
         .with("hosts", &hosts);
     let of_model = &["layout", "parameters", "total_bytes", "dlio_counted_bytes"];
@@ -199,7 +212,8 @@ mod tests {
     fn every_field_that_is_left_out_is_one_of_the_plan() {
         let plan = fixtures::report(1.0).plan;
         let may_be_absent = ["restore_steps", "warnings"];
-        let left_out = [APART, &DECIDED_FURTHER_ON].concat();
+        let options: Vec<&str> = OPTIONS.iter().map(|(place, _)| *place).collect();
+        let left_out = [APART, &DECIDED_FURTHER_ON, &options].concat();
         let absent = stormlp_show::settings::absent_fields(&plan, &left_out);
         assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
     }

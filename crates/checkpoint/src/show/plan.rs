@@ -1,9 +1,9 @@
 //! What a run requires: ranks, files, bytes, space.
 
-use crate::plan::{CheckpointPlan, RankPlan};
+use crate::plan::{CheckpointPlan, RankPlan, gib};
 use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
-use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
+use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::{Document, Facts};
 
@@ -23,21 +23,12 @@ pub fn mark(plan: &CheckpointPlan) -> Option<String> {
     scaled.then(|| format!("SCALED {}", plan.scaling.shown()))
 }
 
-/// Bytes in GiB with two decimals; small values in a suitable unit.
-pub(super) fn gib(bytes: u64) -> String {
-    if bytes < GIB {
-        return ByteSize(bytes).to_string();
-    }
-    format!("{:.2} GiB", bytes as f64 / GIB as f64)
-}
-
 /// What a run requires, printed before it starts.
 pub fn opening(plan: &CheckpointPlan) -> Document {
     let mut document = Document::new(format!(
-        "checkpoint {}: {} ({} bytes) each, {} saves and {} restores",
+        "checkpoint {}: {} each, {} saves and {} restores",
         plan.model,
         gib(plan.total_bytes),
-        plan.total_bytes,
         plan.writes,
         plan.restores.len()
     ));
@@ -92,11 +83,8 @@ pub(super) fn setup(plan: &CheckpointPlan, document: &mut Document) {
     let (least, most) = (bytes.clone().min().unwrap_or(0), bytes.max().unwrap_or(0));
     let per_rank =
         if least == most { gib(most) } else { format!("{} to {}", gib(least), gib(most)) };
-    let (total, exact) = (gib(plan.total_bytes), plan.total_bytes);
-    brief.add(
-        "checkpoint",
-        format!("{total} ({exact} bytes) in {files} files, {per_rank} per rank"),
-    );
+    let total = gib(plan.total_bytes);
+    brief.add("checkpoint", format!("{total} in {files} files, {per_rank} per rank"));
     facts.add(
         "order",
         format!(
@@ -117,11 +105,10 @@ pub(super) fn setup(plan: &CheckpointPlan, document: &mut Document) {
         facts.add(
             "full run",
             format!(
-                "{} layers and {} ranks, {} ({} bytes) a checkpoint: {}",
+                "{} layers and {} ranks, {} a checkpoint: {}",
                 full.full_layers,
                 full.full_ranks,
                 gib(full.full_bytes),
-                full.full_bytes,
                 plan.full_run
             ),
         );
@@ -154,6 +141,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
         );
     }
     document.facts.add("fsync", plan.fsync);
+    document.facts.add("exact size", format!("{} bytes", plan.total_bytes));
     for group in groups(&plan.ranks) {
         ranks(&mut document, group);
     }
@@ -186,8 +174,7 @@ fn ranks(document: &mut Document, group: &[RankPlan]) {
         _ => format!("ranks {} to {}", first.rank, last.rank),
     };
     let each = if group.len() > 1 { " each" } else { "" };
-    let (bytes, size) = (first.bytes, gib(first.bytes));
-    let title = format!("{name}: {bytes} bytes ({size}){each}, {} files", first.files.len());
+    let title = format!("{name}: {} bytes{each}, {} files", first.bytes, first.files.len());
     let section = document.details(&title, None);
     for file in &first.files {
         section.facts.add(format!("{:>16}", file.bytes), &file.name);

@@ -1,6 +1,6 @@
 //! A checkpoint run as a document.
 
-use crate::plan::{Arithmetic, FsyncPolicy};
+use crate::plan::{Arithmetic, FsyncPolicy, gib};
 use crate::report::headline_arithmetic;
 use crate::report::{
     CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, PhaseSummary,
@@ -10,12 +10,13 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
 use stormlp_core::units::ByteSize;
 
+use super::plan::mark;
 use super::plan::setup;
-use super::plan::{gib, mark};
 use super::{detached, knee};
 use stormlp_show::document::{
-    Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended,
+    Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended, mismatch,
 };
+use stormlp_show::hosts::processes;
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, hosts, storage};
@@ -137,6 +138,9 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
 
 /// The rates by the profile's own arithmetic, and how the run ended if it failed.
 fn headline(report: &CheckpointReport) -> String {
+    if let Some(mismatch) = mismatch(&report.ending) {
+        return mismatch;
+    }
     let own = headline_arithmetic(report);
     let phases = [
         ("saved", &report.results.summary.save, saved_to_memory(report)),
@@ -157,11 +161,18 @@ fn headline(report: &CheckpointReport) -> String {
         .collect();
     let answer = if rates.is_empty() {
         "nothing was measured".to_string()
+    } else if let Some(refusal) = detached::no_sum(report) {
+        refusal
     } else {
         format!("{} by {}", rates.join(", "), detached::by_what(report))
     };
     let ended = ended(&report.ending);
-    let of = detached::in_words(&report.results);
+    let of = match report.results.hosts.len() {
+        hosts if hosts > 1 && !report.results.is_of_detached_hosts() => {
+            format!(" on {}", processes(report.results.group.as_ref(), hosts))
+        }
+        _ => detached::in_words(&report.results),
+    };
     format!("checkpoint {}{of}: {answer}{ended}", report.plan.model)
 }
 

@@ -38,7 +38,13 @@ fn every_line_of_a_scaled_report_is_marked() {
 
 #[test]
 fn detached_hosts_are_not_shown_as_one_checkpoint() {
-    let text = shown(&document(&detached()));
+    let (mut apart, mut together) = (detached(), detached());
+    apart.results.saves[0].at_once_share = Some(0.25);
+    let refused = shown(&document(&apart));
+    assert!(refused.contains("no sum: the hosts were active at once for only 25 % of the time"));
+    let both = together.results.saves.iter_mut().chain(&mut together.results.restores);
+    both.for_each(|result| result.at_once_share = Some(0.95));
+    let text = shown(&document(&together));
     let headline = text.lines().last().unwrap_or_default();
     assert!(
         headline.starts_with(

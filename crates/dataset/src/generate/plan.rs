@@ -35,6 +35,8 @@ pub struct GeneratePlan {
     pub profile: String,
     /// The dataset.
     pub dataset: Dataset,
+    /// Whether it is a starter set, for the manifest.
+    pub starter: bool,
     /// What may happen to existing files.
     pub existing: Existing,
     /// Number of threads; 0 means [`default_threads`].
@@ -55,6 +57,7 @@ impl GeneratePlan {
             workload: workload.to_string(),
             profile: profile.to_string(),
             dataset,
+            starter: false,
             existing: Existing::Refuse,
             threads: 0,
             storage: Arc::new(Disk),
@@ -78,6 +81,7 @@ impl GeneratePlan {
             content: recipe.content.name().to_string(),
             seed: recipe.seed,
             recipe: recipe.text(),
+            starter: self.starter,
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Inventory {
     pub folder: Location,
     /// Training files, sorted by base name as in DLIO.
     pub train: Vec<FoundFile>,
-    /// Evaluation files, sorted likewise.
+    /// Evaluation files, sorted too.
     pub valid: Vec<FoundFile>,
     /// Files not in the workload's format; some of their names.
     pub foreign: Vec<String>,
@@ -30,6 +30,9 @@ pub struct Inventory {
     pub files: Option<u64>,
     /// Whether a stormlp manifest says that generation was interrupted.
     pub unfinished: bool,
+    /// Whether a stormlp manifest says that it is a starter set.
+    #[serde(default)]
+    pub starter: bool,
     /// Whether its file system supports O_DIRECT reads, if tested.
     #[serde(default)]
     pub direct: Availability,
@@ -75,6 +78,7 @@ pub fn planned(folder: &Path, dataset: &Dataset) -> Inventory {
         samples_per_file: Some(dataset.recipe().samples_per_file),
         files: Some(dataset.recipe().train_files),
         unfinished: false,
+        starter: false,
         direct: Availability::Available,
     }
 }
@@ -112,6 +116,7 @@ impl FoundDataset {
                 .filter(|record| record.finished)
                 .map(|record| record.head.train_files),
             unfinished: self.is_unfinished(),
+            starter: self.record.as_ref().is_some_and(|record| record.head.starter),
             direct: Availability::Available,
         }
     }

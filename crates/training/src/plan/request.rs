@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::barrier::StepBarrier;
 use super::client::{Client, ClientCost};
 use super::distribution::Distribution;
+use super::workload::Workload;
 use stormlp_core::location::Location;
 #[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
@@ -16,6 +17,7 @@ use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
+use stormlp_core::workload_file::sets;
 
 /// Maximum reading workers per accelerator; more than any host has CPUs for.
 pub const MAX_READ_THREADS: u32 = 1024;
@@ -25,6 +27,9 @@ pub const MAX_PREFETCH: u32 = 65_536;
 pub const MAX_EPOCHS: u32 = 1_000_000;
 /// Maximum scored runs per command.
 pub const MAX_RUNS: u32 = 1000;
+
+/// Epochs of a run on a starter set. Files are dropped before each, so more would show the same.
+const STARTER_EPOCHS: u32 = 2;
 
 /// Where the data of a run come from. Without storage, reads complete at once, which shows this
 /// host's ceiling for the workload.
@@ -63,7 +68,7 @@ pub struct RunLength {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
     pub batch_size: Option<u32>,
 
-    /// Number of epochs
+    /// Number of epochs [default: the workload's, on a starter dataset 2 at most]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N",
         value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS))))]
     pub epochs: Option<u32>,
@@ -217,9 +222,17 @@ pub struct TrainRequest {
         help_heading = "Reading"))]
     pub cufile_stats: Option<u8>,
 
-    /// Drop files from the page cache before each epoch, and verify it
+    /// Drop files from the page cache before each epoch, and verify it [default for a starter
+    /// dataset]
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Reading"))]
     pub cold: bool,
+
+    /// Leave a starter dataset in the page cache, from which it is then mostly read
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, conflicts_with_all = ["cold", "find_max"], help_heading = "Reading")
+    )]
+    pub warm: bool,
 
     /// Reader workers and prefetching.
     #[cfg_attr(feature = "cli", command(flatten, next_help_heading = "Reading"))]
@@ -341,6 +354,10 @@ pub struct TrainRequest {
     #[cfg_attr(feature = "cli", arg(skip))]
     pub keep_step_times: bool,
 
+    /// Whether the dataset is a starter set, once it is found.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub starter: bool,
+
     /// Results folders that are known to share the dataset's file system.
     #[cfg_attr(feature = "cli", arg(skip))]
     #[serde(skip)]
@@ -348,6 +365,33 @@ pub struct TrainRequest {
 }
 
 impl TrainRequest {
+    /// Completes the request for a starter set. It is small enough for the page cache, so a run as
+    /// the workload has it would measure memory: its files are dropped before each epoch, and there
+    /// are two epochs. What follows rules keeps to them.
+    pub fn take_starter_set(&mut self, workload: &Workload) {
+        self.starter = true;
+        self.length.epochs = Some(self.starter_epochs(workload));
+        let cached = self.path.map_or(!workload.reader.odirect, PathKind::uses_page_cache);
+        self.cold |= cached && !self.warm && !self.follows_rules();
+    }
+
+    /// The epochs of a run on a starter set. A workload file has the number that its author wants.
+    pub fn starter_epochs(&self, workload: &Workload) -> u32 {
+        let of_workload = workload.train.epochs;
+        let is_file = self.workload.contains(['/', '.']);
+        match self.length.epochs {
+            Some(epochs) => epochs,
+            None if self.follows_rules() || is_file => of_workload,
+            None if sets(&self.params, "train.epochs") => of_workload,
+            None => of_workload.min(STARTER_EPOCHS),
+        }
+    }
+
+    /// Whether the run is one of a benchmark, or a search with rules of its own.
+    fn follows_rules(&self) -> bool {
+        self.closed || self.full || self.find_max || self.keep_step_times
+    }
+
     /// The cost of the client to account for.
     pub fn client_cost(&self) -> Option<ClientCost> {
         let (step, cpu) = (self.client_step_seconds, self.client_cpu_seconds_per_gib);

@@ -75,8 +75,8 @@ enum NewDataKind {
     Starter,
     /// The one required by MLPerf's rules.
     Full,
-    /// The remainder of an incomplete one.
-    Rest,
+    /// The remainder of an incomplete one, which may be a starter set.
+    Rest { starter: bool },
     /// A starter set that replaces a smaller one.
     Larger,
 }
@@ -85,9 +85,13 @@ impl NewDataKind {
     /// How existing files are handled.
     fn existing(self) -> Existing {
         match self {
-            Self::Starter | Self::Full | Self::Rest => Existing::Resume,
+            Self::Starter | Self::Full | Self::Rest { .. } => Existing::Resume,
             Self::Larger => Existing::Overwrite,
         }
+    }
+
+    fn is_starter(self) -> bool {
+        matches!(self, Self::Starter | Self::Larger | Self::Rest { starter: true })
     }
 }
 
@@ -136,7 +140,7 @@ pub fn find(
             return Err(nothing_there(&place.folder, workload, &datagen));
         }
         let (kind, files) = match &begun {
-            Some(head) => (NewDataKind::Rest, head.train_files),
+            Some(head) => (NewDataKind::Rest { starter: head.starter }, head.train_files),
             None => files_to_make(workload, request, facts, &place.folder)?,
         };
         let warning = unused_folder(workload, &place, name);
@@ -190,12 +194,16 @@ fn to_make(
     generate::check_room(&Disk, &recipe, &folder, kind.existing()).map_err(generation)?;
     let dataset = Dataset::new(recipe).map_err(Failure::no_plan)?;
     Ok(Data {
-        inventory: inventory::planned(&folder, &dataset),
+        inventory: Inventory {
+            starter: kind.is_starter(),
+            ..inventory::planned(&folder, &dataset)
+        },
         spec: workload.dataset.clone(),
         warnings: Vec::new(),
         to_make: Some(ToMake {
             plan: GeneratePlan {
                 existing: kind.existing(),
+                starter: kind.is_starter(),
                 storage: Arc::clone(&session.storage),
                 ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
             },
@@ -240,7 +248,7 @@ impl ToMake {
         let (there, made) = match self.kind {
             NewDataKind::Starter => ("no dataset", "a starter one of"),
             NewDataKind::Full => ("no dataset", "the full one of"),
-            NewDataKind::Rest => ("an unfinished dataset", "the rest of its"),
+            NewDataKind::Rest { .. } => ("an unfinished dataset", "the rest of its"),
             NewDataKind::Larger => ("too small a starter dataset", "a larger one of"),
         };
         session.say(format!(

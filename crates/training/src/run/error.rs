@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::failure::Failure;
-use stormlp_core::note::{Cause, Note};
+use stormlp_core::note::{Cause, DATA_MISMATCH, Note};
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::format::FormatError;
@@ -40,7 +40,7 @@ pub enum TrainError {
         found_bytes: u64,
     },
     /// A file does not match its format.
-    #[error("corrupt data: {0}")]
+    #[error("{DATA_MISMATCH} {0}")]
     Corrupt(#[from] FormatError),
     /// A checkpoint could not be written during training.
     #[error(transparent)]

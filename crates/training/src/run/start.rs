@@ -86,6 +86,9 @@ impl Asked {
             request.results_beside_data = beside(folder.folder());
         }
         workload.dataset = data.spec.clone();
+        if data.inventory.starter {
+            request.take_starter_set(&workload);
+        }
         let Resolved { plan, warnings: of_plan } =
             TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
         let mut warnings = data.warnings.clone();

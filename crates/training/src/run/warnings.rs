@@ -3,6 +3,7 @@
 use crate::plan::client::ClientCost;
 use crate::report::TrainReport;
 use stormlp_core::evidence::DirectIo;
+use stormlp_core::others;
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::Pages;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -23,6 +24,8 @@ const COLD_SHARE: f64 = 0.01;
 /// `pages` is the backing of each run's buffers.
 pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    let direct = report.plan.transport.path.wants_direct();
+    warnings.extend(others::warning(&report.series, direct, report.results.group.as_ref()));
     warnings.extend(pacing(report));
     warnings.extend(over_full(report));
     warnings.extend(read_ahead(report));

@@ -57,12 +57,20 @@ const APART: &[&str] = &[
     "memory_bytes",
 ];
 
+/// What follows from one option.
+const OPTIONS: &[(&str, &str)] = &[
+    ("cufile_stats", "--cufile-stats"),
+    ("transport.engine", "--engine"),
+    ("transport.threads", "--threads"),
+];
+
 /// All settings that two runs must share to be the same work.
 fn work(report: &TrainReport) -> Work {
     let plan = &report.plan;
     let warm_up = if plan.runs > 1 { "yes" } else { "no" };
     let of_cufile = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
     let mut settings = Work::of_plan(plan, APART)
+        .typed_as(OPTIONS)
         .with("a warm-up run", warm_up)
         .with("barrier", &plan.request.barrier.to_string())
         .with("cufile_stats", &of_cufile);

@@ -10,7 +10,8 @@ use stormlp_core::stats::mean;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use super::{find_max, hosts};
-use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
+use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table, mismatch};
+use stormlp_show::hosts::processes;
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
@@ -20,7 +21,7 @@ const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
 
 /// Label for a mean over epochs, if there were several runs.
 const SCORED_MEAN: &str = "mean of all scored runs";
-/// Label for a sum over epochs, likewise.
+/// Label for a sum over epochs, in the same way.
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
 /// Paths of the record columns: those with `/` are in the epoch, others in the report.
@@ -152,13 +153,9 @@ fn headline(report: &TrainReport) -> String {
     let verb = if report.results.meets_threshold { "meets" } else { "misses" };
     match &report.ending {
         Ending::Complete => format!(
-            "AU {:.2} %{}{}: {verb} the {:.1} % of {}",
+            "AU {:.2} %{}: {verb} the {:.1} % of {}",
             report.results.mean.au_percent.profile,
-            match report.plan.request.barrier.remark() {
-                Some(remark) => format!(" ({remark})"),
-                None => String::new(),
-            },
-            if is_from_memory(report) { " (mostly read from memory)" } else { "" },
+            remarks(report),
             report.plan.metric.threshold_percent,
             report.plan.workload
         ),
@@ -166,8 +163,33 @@ fn headline(report: &TrainReport) -> String {
             "no result yet: unfinished; the run is still going, or was killed".to_string()
         }
         Ending::Stopped => "no result: the run was stopped by the user".to_string(),
-        Ending::Failed(note) => format!("no result: {}", note.fact),
+        Ending::Failed(note) => {
+            mismatch(&report.ending).unwrap_or_else(|| format!("no result: {}", note.fact))
+        }
     }
+}
+
+/// What the figure depends on, in parentheses: ` (starter set, cold, 2 epochs)`.
+fn remarks(report: &TrainReport) -> String {
+    let request = &report.plan.request;
+    let mut remarks: Vec<String> = request.barrier.remark().into_iter().collect();
+    if let hosts @ [first, _, ..] = report.plan.hosts.as_slice() {
+        let processes = processes(report.results.group.as_ref(), hosts.len());
+        let alike = hosts.iter().all(|one| one == first);
+        let accelerators = if alike { *first } else { report.plan.accelerators };
+        let join = if alike { " ×" } else { "," };
+        let accelerators = counted(u64::from(accelerators), "accelerator");
+        remarks.insert(0, format!("{processes}{join} {accelerators}"));
+    }
+    if request.starter {
+        let cold = if request.cold { "cold, " } else { "" };
+        let epochs = counted(u64::from(report.plan.epochs), "epoch");
+        remarks.push(format!("starter set, {cold}{epochs}"));
+    }
+    if is_from_memory(report) {
+        remarks.push("mostly read from memory".to_string());
+    }
+    if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) }
 }
 
 /// Whether most of the data read came from the page cache.

@@ -26,7 +26,7 @@ use stormlp_hosts::session::Session;
 #[command(after_help = "\
 Examples:
   stormlp checkpoint llama3-70b                          what fits here in about a minute
-  stormlp checkpoint llama3-405b --dry-run               files and bytes of all 512 ranks
+  stormlp checkpoint llama3-405b --scale 1 --dry-run     files and bytes of all 512 ranks
   stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --cold --path cpu
                                                          the full run, restored from storage
   stormlp checkpoint llama3-8b --find-knee --path cpu --dir /mnt/ckpt
@@ -39,14 +39,14 @@ Examples:
                                                          their reports together
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
-./stormlp-results (see --results-dir); checkpoints stay until --clean or `stormlp clean` removes them.")]
+./stormlp-results (see --results-dir); checkpoints stay until `stormlp clean` removes them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) request: CheckpointRequest,
 
-    /// Remove checkpoints written by stormlp from the directories, and exit
-    // Placed with the request's first options, which have no heading.
-    #[arg(long, help_heading = None::<&str>, display_order = 2, conflicts_with_all = [
+    /// Remove checkpoints written by stormlp from the directories, and exit: what `stormlp clean`
+    /// does, by its old name.
+    #[arg(long, hide = true, conflicts_with_all = [
         "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output", "start_at",
     ])]
     pub(crate) clean: bool,

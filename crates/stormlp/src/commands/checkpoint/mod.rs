@@ -10,7 +10,7 @@ use stormlp_checkpoint::report::outcome::outcome;
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
 use stormlp_checkpoint::run::CheckpointError;
 use stormlp_checkpoint::run::find_knee::first_run;
-use stormlp_checkpoint::run::{CleanedFolder, Look, agreement, clean, run_in_company, scan};
+use stormlp_checkpoint::run::{CleanedFolder, agreement, clean, run_in_company};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
@@ -31,6 +31,7 @@ use super::deliver::{self, OutputArgs};
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
+use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 
@@ -57,7 +58,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         if request.find_knee {
             show_first_run(&mut request);
         }
-        return if session.group.leads() { dry_run(&request, &host, &args.output) } else { Ok(()) };
+        return dry_run(&request, &host, &args.output, (&party, session));
     }
     request.seed.get_or_insert_with(args::fresh_seed);
     if request.find_knee {
@@ -136,33 +137,35 @@ fn show_first_run(request: &mut CheckpointRequest) {
     );
 }
 
-/// Prints the plan and its problems, and ends as the run would.
+/// Prints the plan of the run, whose scale depends on a trial of the storage, with its problems, and
+/// ends as the run would.
 fn dry_run(
     request: &CheckpointRequest,
     host: &HostFacts,
     output: &OutputArgs,
+    (party, session): (&Party, &Session),
 ) -> Result<(), Failure> {
     // Sizes can be shown without access to storage; the error of a run is shown too.
-    let (facts, unseen) = match scan(&Disk, &request.folders, Look::Only) {
+    let (facts, unseen) = match agreement::tried(request, party, session) {
         Ok(facts) => (facts, None),
-        Err(error) if error.is_device_failure() => return Err(error.into()),
-        Err(error) => (CheckpointFacts::default(), Some(error)),
+        Err(failure) if matches!(failure.cause(), Cause::Storage | Cause::Device) => {
+            return Err(failure);
+        }
+        Err(failure) => (CheckpointFacts::default(), Some(failure.note)),
     };
+    if !session.group.leads() {
+        return Ok(());
+    }
     let mut resolution = resolve(request, host, &facts);
-    if let Some(error) = unseen {
-        let help = "change its permissions, or use another --dir";
-        resolution.problems.machine(error.to_string(), help);
+    if let Some(note) = unseen {
+        resolution.problems.machine(note.fact, note.remedy);
     }
     let Some(plan) = resolution.plan.as_ref().filter(|_| !resolution.has_no_valid_plan()) else {
         return Err(resolution.problems.into());
     };
     let dry_run = DryRun { plan, problems: &resolution.problems };
     output.print_plan(&dry_run, plan.request.closed, checkpoint::dry_run)?;
-    // A dry run may show a plan that is too large for this machine.
-    match resolution.problems.cause() {
-        Cause::Capacity => Ok(()),
-        _ => Err(resolution.problems.into()),
-    }
+    if resolution.problems.is_empty() { Ok(()) } else { Err(resolution.problems.into()) }
 }
 
 /// Runs the plan.

@@ -81,6 +81,7 @@ fn check_null(asked: &TrainRequest) -> Result<(), Failure> {
         _ if asked.require_gds => "--require-gds".to_string(),
         _ if asked.cufile_stats.is_some() => "--cufile-stats".to_string(),
         _ if asked.cold => "--cold".to_string(),
+        _ if asked.warm => "--warm".to_string(),
         _ if asked.data_dir.is_some() => "--data-dir".to_string(),
         _ if asked.generate => "--generate".to_string(),
         _ if asked.full => "--full".to_string(),

@@ -103,7 +103,7 @@ fn steps(workload: &Workload, request: &TrainRequest) -> f64 {
         return steps as f64 + 1.0;
     }
     let compute = request.compute.unwrap_or(workload.train.computation_time);
-    let epochs = f64::from(request.length.epochs.unwrap_or(workload.train.epochs));
+    let epochs = f64::from(request.starter_epochs(workload));
     SECONDS / epochs / compute.mean_seconds().max(1e-4)
 }
 
