@@ -344,6 +344,21 @@ fn words_are_those_of_the_field() {
         ["there", "of", "of it"],
         ["albe", "it", "although"],
         ["when", "ce", "from where"],
+        ["like", "wise", "also, the same"],
+        ["thu", "s", "so"],
+        ["hen", "ce", "so"],
+        ["there", "by", "by this"],
+        ["where", "by", "by which"],
+        ["hither", "to", "so far"],
+        ["le", "st", "so that not"],
+        ["upo", "n", "on"],
+        ["sha", "ll", "must, will"],
+        ["oug", "ht", "should"],
+        ["at ha", "nd", "available"],
+        ["thanks ", "to", "by, because of"],
+        ["gave ba", "ck", "returned"],
+        ["goes as ", "well", "also possible"],
+        ["sign of ", "life", "heartbeat"],
     ]
     .map(|[one, two, usual]| ([one, two].concat(), usual));
     let below = ["crates", "docs", "configs", "examples"];

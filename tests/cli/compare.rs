@@ -161,7 +161,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     filled["plan"]["cells"][0]["submit_batch"] = json!(7);
     save(folder, "filled", &filled, 1e9);
     let said = stderr(compare(folder, "a1 filled").code(3));
-    for told in ["plan.request.fill every against", "plan.cells.submit_batch 7 against"] {
+    for told in ["--fill every against", "--submit-batch 7 against"] {
         assert!(said.contains(told), "{told}: {said}");
     }
     compare(folder, "a1 filled --force").success();

@@ -12,6 +12,7 @@ mod deliver;
 mod devices;
 mod doctor;
 mod double;
+mod exports;
 mod find_knee;
 mod find_max;
 mod frame;

@@ -1,7 +1,5 @@
 //! The records of a document as CSV, for spreadsheets and scripts.
 
-use stormlp_core::printable::printable;
-
 use crate::document::Document;
 
 /// The rows, below a header line if `with_header`.
@@ -14,7 +12,7 @@ pub fn render(document: &Document, with_header: bool) -> Result<String, csv::Err
         writer.write_record(&document.records.columns)?;
     }
     for row in document.records.text() {
-        writer.write_record(row.iter().map(|field| printable(field).into_owned()))?;
+        writer.write_record(row)?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

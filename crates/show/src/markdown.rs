@@ -62,14 +62,64 @@ fn draw(text: &mut String, table: &Table) {
     list(text, &notes.collect::<Vec<_>>());
 }
 
-/// Escapes a text to a single line without tables, tags or emphasis.
+/// Escapes a text to a single line that shows as it is: without tables, tags, emphasis, links or
+/// code, as names come from outside.
 fn escaped(text: &str) -> String {
+    let text = &*printable(text);
     let mut out = String::new();
-    for c in printable(text).chars() {
-        match c {
-            '\\' | '|' | '<' | '*' => out.extend(['\\', c]),
-            c => out.push(c),
+    for (at, c) in text.char_indices() {
+        let rest = &text[at..];
+        let is_special = match c {
+            '\\' | '|' | '<' | '*' | '`' | '~' => true,
+            // A link needs one of these behind its text; a footnote's number has none.
+            '[' => ["](", "][", "]:"].iter().any(|end| rest.contains(end)),
+            // Within a word it is itself, and reads better so.
+            '_' => !is_within_word(text, at),
+            // What follows would make an address a link.
+            ':' => rest.starts_with("://"),
+            '.' => text[..at].to_lowercase().ends_with("www"),
+            // An entity, such as `&lt;`.
+            '&' => rest[1..].starts_with(|c: char| c == '#' || c.is_ascii_alphabetic()),
+            // A heading, a quotation, a rule or another list.
+            '#' | '+' | '-' | '>' if at == 0 => {
+                !rest[1..].starts_with(|next: char| next.is_alphanumeric() || next == '.')
+            }
+            _ => false,
+        };
+        if is_special {
+            out.push('\\');
         }
+        out.push(c);
     }
     out
+}
+
+/// Whether there is a letter or digit on both sides of the underscores around `at`.
+fn is_within_word(text: &str, at: usize) -> bool {
+    let before = text[..at].trim_end_matches('_').chars().next_back();
+    let after = text[at..].trim_start_matches('_').chars().next();
+    [before, after].iter().all(|c| c.is_some_and(char::is_alphanumeric))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_outside_show_as_they_are() {
+        for (text, shown) in [
+            ("[a](http://b)", "\\[a](http\\://b)"),
+            ("![a][b]", "!\\[a][b]"),
+            ("see www.example.org", "see www\\.example.org"),
+            ("`rm`", "\\`rm\\`"),
+            ("_a_ and a_b", "\\_a\\_ and a_b"),
+            ("~~gone~~ &lt; R&D & <b>", "\\~\\~gone\\~\\~ \\&lt; R\\&D & \\<b>"),
+            ("# head", "\\# head"),
+            ("- item", "\\- item"),
+            ("-10.0 %", "-10.0 %"),
+            ("1.5 GiB/s [1.2 to 1.8], ~3 %", "1.5 GiB/s [1.2 to 1.8], \\~3 %"),
+        ] {
+            assert_eq!(escaped(text), shown);
+        }
+    }
 }

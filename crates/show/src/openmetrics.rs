@@ -1,6 +1,9 @@
 //! Reports as OpenMetrics text for monitoring systems: one gauge for each number of a cell, an
 //! epoch or a checkpoint. The rows are those of CSV.
 //!
+//! There are gauges only: the older text format of Prometheus, which node_exporter's textfile
+//! collector reads, knows no `info`, and refuses the whole file for one.
+//!
 //! Series with a run label would accumulate in a monitoring system, so there is none: of several
 //! reports of the same work on the same host with the same tags, only the newest is exported.
 
@@ -322,8 +325,7 @@ pub fn render(reports: &[&dyn Shown]) -> String {
         let of_kind = || sources.iter().filter(|source| source.kind() == kind);
         for family in families(kind).0 {
             let samples = of_kind().map(|source| source.samples(family));
-            let head = (family.name, "gauge", family.unit, family.help);
-            write_family(&mut text, head, "", samples.collect());
+            write_family(&mut text, (family.name, family.unit, family.help), samples.collect());
         }
     }
     text.push_str("# EOF\n");
@@ -349,33 +351,27 @@ fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
         labels.extend(more.map(|(name, value)| (name.to_string(), value.to_string())));
         one(labels, 1.0)
     });
-    let head = ("stormlp_run", "info", "", "The newest stormlp run of each command.");
-    write_newest(text, head, "_info", info.collect(), |labels| {
+    let head = ("stormlp_run_info", "", "The newest stormlp run of each command, always 1.");
+    write_newest(text, head, info.collect(), |labels| {
         labels.iter().take_while(|(name, _)| name != "status").cloned().collect()
     });
     let started = sources.iter().map(|source| {
         one(source.run_labels(), stamp::unix_seconds(&source.report.head().started_at))
     });
-    let head = ("stormlp_run_start_timestamp_seconds", "gauge", "seconds", "When it started.");
-    write_family(text, head, "", started.collect());
+    let head = ("stormlp_run_start_timestamp_seconds", "seconds", "When it started.");
+    write_family(text, head, started.collect());
 }
 
 type Labels = Vec<(String, String)>;
 
-fn write_family(
-    text: &mut String,
-    head: (&str, &str, &str, &str),
-    suffix: &str,
-    reports: Vec<Vec<(Labels, f64)>>,
-) {
-    write_newest(text, head, suffix, reports, Labels::clone);
+fn write_family(text: &mut String, head: (&str, &str, &str), reports: Vec<Vec<(Labels, f64)>>) {
+    write_newest(text, head, reports, Labels::clone);
 }
 
-/// Writes a family of metrics; among samples with the same `identity`, the newest report's.
+/// Writes a family of gauges; among samples with the same `identity`, the newest report's.
 fn write_newest(
     text: &mut String,
-    (name, kind, unit, help): (&str, &str, &str, &str),
-    suffix: &str,
+    (name, unit, help): (&str, &str, &str),
     reports: Vec<Vec<(Labels, f64)>>,
     identity: impl Fn(&Labels) -> Labels,
 ) {
@@ -389,7 +385,7 @@ fn write_newest(
         return;
     }
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "# TYPE {name} {kind}");
+    let _ = writeln!(text, "# TYPE {name} gauge");
     if !unit.is_empty() {
         let _ = writeln!(text, "# UNIT {name} {unit}");
     }
@@ -397,7 +393,7 @@ fn write_newest(
     for (labels, value) in kept {
         let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-        let _ = writeln!(text, "{name}{suffix}{{{}}} {value}", labels.join(","));
+        let _ = writeln!(text, "{name}{{{}}} {value}", labels.join(","));
     }
 }
 

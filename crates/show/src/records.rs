@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use stormlp_core::printable::printable;
 
 /// A table of plain values; column names include the unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,10 +40,19 @@ impl Records {
         }
     }
 
-    /// The rows as text; unmeasured values are empty.
+    /// The rows as fields of CSV; unmeasured values are empty.
     pub fn text(&self) -> impl Iterator<Item = Vec<String>> {
-        self.rows.iter().map(|row| row.iter().map(plain).collect())
+        self.rows.iter().map(|row| row.iter().map(field).collect())
     }
+}
+
+/// A value as a field. A text that a spreadsheet would take for a formula follows a `'`, which marks
+/// it as text there; names of hosts, files and tags come from outside.
+fn field(value: &Value) -> String {
+    let text = plain(value);
+    let is_formula = value.is_string() && text.starts_with(['=', '+', '-', '@']);
+    let mark = if is_formula { "'" } else { "" };
+    format!("{mark}{}", printable(&text))
 }
 
 /// A value without quotes; `null` is empty.
@@ -54,5 +64,21 @@ pub fn plain(value: &Value) -> String {
             number.as_f64().map_or(String::new(), |n| n.to_string())
         }
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_are_text_and_numbers_stay_numbers() {
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)"] {
+            assert_eq!(field(&formula.into()), format!("'{formula}"));
+        }
+        for (value, text) in [(Value::from(-1.5), "-1.5"), ("a=b".into(), "a=b")] {
+            assert_eq!(field(&value), text);
+        }
+        assert_eq!(field(&Value::Null), "");
     }
 }

@@ -2,6 +2,8 @@
 
 use clap::{Arg, Command, Id};
 
+use crate::commands::deliver::{Format, formats_without};
+
 /// The options that `-h` lists for a command, besides those of every command.
 const USUAL: [(&str, &[&str]); 4] = [
     (
@@ -92,7 +94,7 @@ const REPRODUCERS: [&str; 7] = [
 const REPRODUCERS_HEADING: &str = "To reproduce a run of DLIO";
 /// The commands that several processes can run together.
 const OF_SEVERAL_PROCESSES: [&str; 5] = ["gds", "train", "checkpoint", "datagen", "doctor"];
-/// The options of such commands, which others accept without listing them.
+/// The options of such commands, which all accept and only those list.
 const OF_GROUPS: [&str; 2] = ["group", "barrier-timeout"];
 
 /// Arranges the options of the command line for its help.
@@ -105,15 +107,20 @@ pub(crate) fn arranged(mut line: Command) -> Command {
     let names: Vec<String> =
         line.get_subcommands().map(|command| command.get_name().to_string()).collect();
     for option in &of_groups {
-        line = line.mut_arg(option.get_id().as_str(), |option| option.hide_short_help(true));
+        line = line.mut_arg(option.get_id().as_str(), |option| option.hide(true));
     }
     for name in &names {
         line = line.mut_subcommand(name, |mut command| {
-            if !OF_SEVERAL_PROCESSES.contains(&name.as_str()) {
-                command = command.args(of_groups.iter().map(|option| option.clone().hide(true)));
+            if OF_SEVERAL_PROCESSES.contains(&name.as_str()) {
+                let listed = of_groups.iter().map(|option| option.clone().hide_short_help(true));
+                command = command.args(listed);
             }
             if name == "train" {
                 command = last(command);
+            }
+            if name == "train" || name == "checkpoint" {
+                let formats = formats_without(&[Format::Gdsio]);
+                command = command.mut_arg("format", |option| option.value_parser(formats));
             }
             match USUAL.iter().find(|(usual, _)| usual == name) {
                 Some((_, usual)) => short(command, usual),
@@ -190,9 +197,34 @@ mod tests {
     }
 
     #[test]
+    fn formats_that_a_command_refuses_are_not_listed() {
+        for (command, listed) in [("gds", true), ("report", true), ("train", false)] {
+            assert_eq!(help(command, "--help").contains("- gdsio:"), listed, "{command}");
+        }
+        for command in ["checkpoint", "compare", "plan"] {
+            let long = help(command, "--help");
+            assert!(!long.contains("- gdsio:") && long.contains("- csv:"), "{long}");
+        }
+        assert!(!help("compare", "--help").contains("- svg:"));
+    }
+
+    #[test]
+    fn old_spellings_work_and_are_not_listed() {
+        for line in ["gds --remove", "gds --keep", "checkpoint llama3-8b --clean"] {
+            let words = ["stormlp"].into_iter().chain(line.split(' '));
+            assert!(cli::command().try_get_matches_from(words).is_ok(), "{line}");
+        }
+        let gds = help("gds", "--help");
+        assert!(!gds.contains("--remove") && !gds.contains("--keep") && gds.contains("--clean"));
+        assert!(!help("checkpoint", "--help").contains("--clean"));
+    }
+
+    #[test]
     fn only_commands_of_several_processes_list_how_these_meet() {
         assert!(help("gds", "--help").contains("--barrier-timeout"));
         assert!(!help("compare", "--help").contains("--barrier-timeout"));
+        let all = cli::command().try_get_matches_from(["stormlp", "--help"]).unwrap_err();
+        assert!(!all.to_string().contains("--barrier-timeout"));
         let words = ["stormlp", "compare", "--group", "none", "a", "b"];
         assert!(cli::command().try_get_matches_from(words).is_ok());
     }

@@ -32,13 +32,12 @@ pub fn plan(plan: &CampaignPlan) -> Document {
         table.row(result.workload.clone(), row(result));
     }
     document.table(table);
-    let section = document.section("Steps in order", None);
-    for (number, step) in (1..).zip(&plan.steps) {
-        section.lines.push(format!("{number}. {}", step.what));
-        if !step.command.is_empty() {
-            section.lines.push(format!("   {}", step.command));
-        }
-    }
+    let numbered = || (1..).zip(&plan.steps);
+    let steps = numbered().map(|(number, step)| format!("{number}. {}", step.what));
+    document.section("Steps in order (their commands: --details)", None).lines = steps.collect();
+    let commands = numbered().filter(|(_, step)| !step.command.is_empty());
+    let commands = commands.map(|(number, step)| format!("{number}. {}", step.command));
+    document.details("Commands", None).lines = commands.collect();
     document.section("", None).lines.push(NOTICE.to_string());
     document
 }

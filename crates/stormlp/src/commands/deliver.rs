@@ -2,10 +2,10 @@
 //! unit of work, stdout, exported files, and comparison with an earlier report.
 
 mod answer;
+mod file;
 mod sink;
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -33,8 +33,9 @@ use stormlp_hosts::savers::{Finished, Savers};
 use stormlp_hosts::session::Session;
 
 pub(crate) use answer::{Answer, AnswerArgs};
-pub(crate) use sink::{Format, Sink};
-use sink::{cannot_write, check_folder, of_file};
+use file::{append_csv, check_folder, check_header, replace};
+use sink::of_file;
+pub(crate) use sink::{Format, Sink, formats_without};
 
 /// Advice if the folder for MLPerf's files cannot be written.
 const MLPERF_HELP: &str =
@@ -48,8 +49,8 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Also write the result to a file: .json, .csv (appended to), .md, .html, .txt, .prom, .svg or
-    /// .gdsio; repeatable
+    /// Also write the result to a file: .json, .csv (appended to), .md, .html, .txt, .prom, .svg;
+    /// repeatable
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
 
@@ -374,8 +375,7 @@ impl Delivery {
     fn export(&self, report: &AnyReport) -> Result<(), Failure> {
         let write = |(path, format): &(PathBuf, Format)| match format {
             Format::Csv => append_csv(path, &self.document(report)),
-            _ => fs::write(path, self.text(*format, &Sink(Some(path.clone())), report)?)
-                .map_err(|error| cannot_write("--export", path, error)),
+            _ => replace("--export", path, &self.text(*format, &Sink(Some(path.clone())), report)?),
         };
         self.exports.iter().map(write).fold(Ok(()), Result::and)
     }
@@ -500,43 +500,4 @@ pub(crate) fn rows(document: &Document, with_header: bool) -> Result<String, Fai
     csv::render(document, with_header)
         .context("rows and columns do not match")
         .map_err(Failure::bug)
-}
-
-/// Appends the records to a CSV file, with a header if the file is new.
-fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
-    let is_new = fs::metadata(path).map_or(true, |metadata| metadata.len() == 0);
-    let rows = rows(document, is_new)?;
-    fs::File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(rows.as_bytes()))
-        .map_err(|error| cannot_write("--export", path, error))
-}
-
-/// Records are appended to an existing CSV file, so its columns must match.
-fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
-    // A pipe or a device has no header, and reading it may never end.
-    if !fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
-        return Ok(());
-    }
-    let expected = columns.join(",");
-    let mut start = Vec::new();
-    let read = fs::File::open(path)
-        .and_then(|file| file.take(expected.len() as u64 + 2).read_to_end(&mut start));
-    if read.is_err() {
-        return Ok(());
-    }
-    let header = start
-        .split(|byte| *byte == b'\n')
-        .next()
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    match header {
-        Some(header) if header != expected.as_bytes() => Err(Failure::machine(anyhow::anyhow!(
-            "--export {}: the file has other columns, so nothing can be added to it",
-            path.display()
-        ))
-        .with_help("name another file, or remove this one")),
-        _ => Ok(()),
-    }
 }

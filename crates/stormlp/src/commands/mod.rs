@@ -7,7 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod datagen;
 pub(crate) mod datasize;
-mod deliver;
+pub(crate) mod deliver;
 mod detached;
 pub(crate) mod doctor;
 pub(crate) mod gds;

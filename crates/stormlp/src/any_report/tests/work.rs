@@ -35,21 +35,35 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
     // So close that the rounded text is the same.
     let longer = gds["plan"]["request"]["duration_seconds"].as_f64().unwrap() + 0.001;
     for (report, place, value, findings) in [
-        (&gds, "/plan/request/fill", "every".into(), "plan.request.fill"),
-        (&gds, "/plan/cells/0/submit_batch", 9.into(), "plan.cells.submit_batch"),
-        (&gds, "/plan/cells/0/register_buffers", false.into(), "plan.cells.register_buffers"),
+        (&gds, "/plan/request/fill", "every".into(), "--fill"),
+        (&gds, "/plan/cells/0/submit_batch", 9.into(), "--submit-batch"),
+        (&gds, "/plan/cells/0/register_buffers", false.into(), "--no-register"),
         (&gds, "/plan/request/warmup_seconds", 2.5.into(), "warm-up"),
-        (&gds, "/plan/request/duration_seconds", longer.into(), "plan.request.duration_seconds"),
-        (&train, "/plan/transport/engine", "uring".into(), "plan.transport.engine"),
-        (&train, "/plan/transport/threads", 77.into(), "plan.transport.threads"),
+        (&gds, "/plan/request/duration_seconds", longer.into(), "--duration"),
+        (&train, "/plan/transport/engine", "uring".into(), "--engine"),
+        (&train, "/plan/transport/threads", 77.into(), "--threads"),
         (&train, "/plan/shuffle/files", "off".into(), "plan.shuffle.files"),
         (&train, "/plan/runs", 6.into(), "a warm-up run"),
-        (&checkpoint, "/plan/save/engine", "uring".into(), "plan.save.engine"),
-        (&checkpoint, "/plan/restore/chunk_bytes", 4096.into(), "plan.restore.chunk_bytes"),
-        (&checkpoint, "/plan/save/streams", 77.into(), "plan.save.streams"),
-        (&checkpoint, "/plan/rank_shift", 1.into(), "plan.rank_shift"),
+        (&checkpoint, "/plan/save/engine", "uring".into(), "--engine"),
+        (&checkpoint, "/plan/restore/chunk_bytes", 4096.into(), "--chunk-size"),
+        (&checkpoint, "/plan/save/streams", 77.into(), "--streams"),
+        (&checkpoint, "/plan/rank_shift", 1.into(), "--rank-shift"),
     ] {
         assert_eq!(changed(report, place, value), [findings]);
+    }
+}
+
+#[test]
+fn options_are_named_as_typed() {
+    let line = crate::cli::command();
+    for report in reports() {
+        let command = line.find_subcommand(report["kind"].as_str().unwrap()).unwrap();
+        let known: Vec<&str> = command.get_arguments().filter_map(|one| one.get_long()).collect();
+        let work = read(&report).work();
+        assert!(work.options().count() > 2);
+        for option in work.options() {
+            assert!(known.contains(&&option[2..]), "{option}");
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! A result other than a report of a run, printed and exported like reports.
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,17 +8,21 @@ use stormlp_show::document::Document;
 use stormlp_show::html::Sheet;
 use stormlp_show::{html, markdown, text};
 
-use super::sink::{Format, cannot_write, check_folder, of_file};
-use super::{append_csv, check_header, rows};
+use super::file::{append_csv, check_folder, check_header, replace};
+use super::rows;
+use super::sink::{Format, formats_without, of_file};
 use crate::output;
 use stormlp_core::failure::Failure;
+
+/// The formats that only reports have.
+const OF_REPORTS: [Format; 3] = [Format::Gdsio, Format::Openmetrics, Format::Svg];
 
 /// Output options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct AnswerArgs {
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, value_parser = formats_without(&OF_REPORTS), default_value = "text")]
     format: Format,
 
     /// Also write the result to a file: .json, .csv (appended to), .md, .html or .txt; repeatable
@@ -44,8 +47,7 @@ impl AnswerArgs {
             .map(|path| of_file(&path).map(|format| (path, format)))
             .collect::<Result<Vec<_>, Failure>>()?;
         let mut formats = exports.iter().map(|(_, format)| *format).chain([self.format]);
-        let of_reports = [Format::Gdsio, Format::Openmetrics, Format::Svg];
-        if formats.any(|format| of_reports.contains(&format)) {
+        if formats.any(|format| OF_REPORTS.contains(&format)) {
             return Err(Failure::usage(
                 "gdsio's result lines, openmetrics and svg are only for reports: use text, json, \
                  csv, markdown or html",
@@ -70,7 +72,7 @@ impl Answer {
         self.write_with(data, document, || document.clone().into())
     }
 
-    /// Likewise for a result with an HTML page of its own.
+    /// The same for a result with an HTML page of its own.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -92,8 +94,7 @@ impl Answer {
         let whole = || text::render(document, None);
         let write = |(path, format): &(PathBuf, Format)| match format {
             Format::Csv => append_csv(path, document),
-            _ => fs::write(path, text(*format, &whole)?)
-                .map_err(|error| cannot_write("--export", path, error)),
+            _ => replace("--export", path, &text(*format, &whole)?),
         };
         let exported = self.exports.iter().map(write).fold(Ok(()), Result::and);
         exported.and(printed)

@@ -1,15 +1,15 @@
-//! The output formats, and the files they are written to.
+//! The output formats, and where they are written.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use stormlp_show::document::Document;
 use stormlp_show::text;
 
+use super::file::replace;
 use crate::output;
 use stormlp_core::failure::Failure;
-use stormlp_hosts::saver::room_help;
 
 /// How a result is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -31,6 +31,17 @@ pub(crate) enum Format {
     Openmetrics,
     /// The first chart alone, for a README
     Svg,
+}
+
+/// Parses a format; help does not list `refused`, for which a command has a better answer than that
+/// there is no such format.
+pub(crate) fn formats_without(refused: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
+    let values = Format::value_variants().iter().filter_map(|format| {
+        let value = format.to_possible_value()?;
+        Some(value.hide(refused.contains(format)))
+    });
+    PossibleValuesParser::new(values.collect::<Vec<_>>())
+        .try_map(|text| Format::from_str(&text, false))
 }
 
 impl Format {
@@ -62,8 +73,7 @@ impl Sink {
             None => output::print(text),
             Some(path) => {
                 let end = if text.ends_with('\n') { "" } else { "\n" };
-                fs::write(path, format!("{text}{end}"))
-                    .map_err(|error| cannot_write("--output", path, error))
+                replace("--output", path, &format!("{text}{end}"))
             }
         }
     }
@@ -87,29 +97,4 @@ pub(super) fn of_file(path: &Path) -> Result<Format, Failure> {
             path.display()
         ))),
     }
-}
-
-/// Checks that the folder for the file of an option exists.
-///
-/// # Errors
-/// With exit code 4 if it does not.
-pub(super) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
-    let parent = path.parent().filter(|parent| *parent != Path::new(""));
-    match parent {
-        Some(parent) if !parent.is_dir() => Err(Failure::machine(anyhow::anyhow!(
-            "{option} {}: folder {} does not exist",
-            path.display(),
-            parent.display()
-        ))
-        .with_help(format!("mkdir -p {}", parent.display()))),
-        _ => Ok(()),
-    }
-}
-
-/// The failure to write the file of an option.
-pub(super) fn cannot_write(option: &str, path: &Path, error: std::io::Error) -> Failure {
-    let error = anyhow::Error::new(error).context(format!("cannot write {}", path.display()));
-    let help = room_help(&error, &format!("a file elsewhere: {option} FILE"))
-        .unwrap_or_else(|| format!("name a file that you may write to with {option}"));
-    Failure::machine(error).with_help(help)
 }

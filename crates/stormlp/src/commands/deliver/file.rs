@@ -1,0 +1,120 @@
+//! The files that results are written to: replaced at once, or appended to in whole rows, so that
+//! who reads them meanwhile, and a fault, finds no half of a result.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::path::Path;
+
+use stormlp_core::failure::Failure;
+use stormlp_hosts::saver::room_help;
+use stormlp_show::document::Document;
+use stormlp_transfer::storage::write_atomically;
+
+use super::rows;
+
+/// Checks that the folder for the file of an option exists.
+///
+/// # Errors
+/// With exit code 4 if it does not.
+pub(super) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    match parent {
+        Some(parent) if !parent.is_dir() => Err(Failure::machine(anyhow::anyhow!(
+            "{option} {}: folder {} does not exist",
+            path.display(),
+            parent.display()
+        ))
+        .with_help(format!("mkdir -p {}", parent.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// Replaces the content of the file of an option. A regular file keeps its old content until the
+/// new one is complete; a pipe or a device is written to.
+///
+/// # Errors
+/// With exit code 4 if it cannot be written.
+pub(super) fn replace(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
+    let wrote = if is_stream(path) {
+        fs::write(path, text).map_err(anyhow::Error::new)
+    } else {
+        // A link stays one, and what it leads to is replaced.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        write_atomically(&target, text.as_bytes()).map_err(anyhow::Error::new)
+    };
+    wrote.map_err(|error| cannot_write(option, path, error))
+}
+
+/// Appends the records to a CSV file, with a header if the file is new: under a lock, and whole or
+/// not at all.
+///
+/// # Errors
+/// If the file cannot be written, or another run has begun it with other columns.
+pub(super) fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
+    let cannot = |error: io::Error| cannot_write("--export", path, error.into());
+    let mut file = File::options().create(true).append(true).open(path).map_err(cannot)?;
+    if is_stream(path) {
+        let rows = rows(document, true)?;
+        return file.write_all(rows.as_bytes()).map_err(cannot);
+    }
+    lock(&file).map_err(cannot)?;
+    let old_bytes = file.metadata().map_err(cannot)?.len();
+    if old_bytes > 0 {
+        check_header(path, &document.records.columns)?;
+    }
+    let rows = rows(document, old_bytes == 0)?;
+    file.write_all(rows.as_bytes()).and_then(|()| file.sync_data()).map_err(|error| {
+        // What was written of the rows goes; if that fails too, the first error says more.
+        let _ = file.set_len(old_bytes);
+        cannot(error)
+    })
+}
+
+/// Waits for the file to be this process's own. Some file systems have no locks; there the rows are
+/// one write at the end of the file.
+fn lock(file: &File) -> io::Result<()> {
+    match file.lock() {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+        locked => locked,
+    }
+}
+
+/// Records are appended to an existing CSV file, so its columns must match.
+pub(super) fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
+    // A pipe or a device has no header, and reading it may never end.
+    if !fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
+        return Ok(());
+    }
+    let expected = columns.join(",");
+    let mut start = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(expected.len() as u64 + 2).read_to_end(&mut start));
+    if read.is_err() {
+        return Ok(());
+    }
+    let header = start
+        .split(|byte| *byte == b'\n')
+        .next()
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    match header {
+        Some(header) if header != expected.as_bytes() => Err(Failure::machine(anyhow::anyhow!(
+            "--export {}: the file has other columns, so nothing can be added to it",
+            path.display()
+        ))
+        .with_help("name another file, or remove this one")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the name exists and is no regular file.
+fn is_stream(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file())
+}
+
+/// The failure to write the file of an option.
+fn cannot_write(option: &str, path: &Path, error: anyhow::Error) -> Failure {
+    let error = error.context(format!("cannot write {}", path.display()));
+    let help = room_help(&error, &format!("a file elsewhere: {option} FILE"))
+        .unwrap_or_else(|| format!("name a file that you may write to with {option}"));
+    Failure::machine(error).with_help(help)
+}
