@@ -16,7 +16,7 @@ use crate::histogram::NamedHistogram;
 use crate::note::{Cause, Note};
 use crate::path::PathKind;
 use crate::tag::Tags;
-use crate::telemetry::{Load, Track};
+use crate::telemetry::{DeviceQueue, Load, Track};
 use crate::warning::Warning;
 
 /// The version of the saved report's format. It increases when an old reader would misread a new
@@ -155,6 +155,12 @@ pub struct Series {
     /// a matrix, whose threads keep their configured depth and size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
+    /// The queues of the block devices, sampled every 10 ms; empty without telemetry or devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_queues: Vec<DeviceQueue>,
+    /// Bytes that each process of a multi-host run moved in each interval, by rank; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rank_interval_bytes: Vec<Vec<u64>>,
 }
 
 /// An interval of a series.

@@ -101,6 +101,8 @@ pub struct Column {
     /// Whether it is part of what was set, not of what was measured. A screen shows one that is the
     /// same in all rows above the table, and never hides another.
     pub is_setting: bool,
+    /// Whether it holds the answer, which narrow pages show next to the first column.
+    pub leads: bool,
 }
 
 /// A row of a table.
@@ -269,7 +271,8 @@ impl Table {
 impl Column {
     /// A text column.
     pub fn words(name: impl Into<String>, drop: u8) -> Self {
-        Self { name: name.into(), numbers: false, drop, is_setting: false }
+        let name = name.into();
+        Self { name, numbers: false, drop, is_setting: false, leads: false }
     }
 
     /// A number column.
@@ -285,6 +288,13 @@ impl Column {
     /// A column of settings as numbers.
     pub fn number_setting(name: impl Into<String>) -> Self {
         Self { is_setting: true, ..Self::numbers(name, 0) }
+    }
+
+    /// Marks it as the one that holds the answer.
+    #[must_use]
+    pub fn leading(mut self) -> Self {
+        self.leads = true;
+        self
     }
 }
 

@@ -23,6 +23,7 @@ pub mod stamp;
 pub mod storage;
 pub mod sums;
 pub mod text;
+mod xml;
 
 pub use self::outcome::Outcome;
 pub use self::shown::{Lane, Shown, Subject, contradictions, status};

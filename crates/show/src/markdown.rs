@@ -81,7 +81,7 @@ fn escaped(text: &str) -> String {
             // An entity, such as `&lt;`.
             '&' => rest[1..].starts_with(|c: char| c == '#' || c.is_ascii_alphabetic()),
             // A heading, a quotation, a rule or another list.
-            '#' | '+' | '-' | '>' if at == 0 => {
+            '#' | '+' | '-' | '>' if at == 0 && rest.len() > 1 => {
                 !rest[1..].starts_with(|next: char| next.is_alphanumeric() || next == '.')
             }
             _ => false,
@@ -116,6 +116,7 @@ mod tests {
             ("~~gone~~ &lt; R&D & <b>", "\\~\\~gone\\~\\~ \\&lt; R\\&D & \\<b>"),
             ("# head", "\\# head"),
             ("- item", "\\- item"),
+            ("-", "-"),
             ("-10.0 %", "-10.0 %"),
             ("1.5 GiB/s [1.2 to 1.8], ~3 %", "1.5 GiB/s [1.2 to 1.8], \\~3 %"),
         ] {

@@ -5,7 +5,7 @@ use stormlp_core::report::NamedSeries;
 use stormlp_core::units::GIB;
 
 use stormlp_show::around;
-use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
+use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Place, Scale};
 use stormlp_show::series::over_time;
 
 /// Telemetry of more saves or restores than this would make the page too long.
@@ -30,6 +30,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
         }
         drawn.push(group);
         if !results.is_empty() {
+            drawn.push(processes(report, name));
             drawn.push(ranks(name, results));
             drawn.extend(around_each(report, name));
         }
@@ -44,7 +45,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
 
 /// Each save or restore as a whole.
 fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[CheckpointResult]) {
-    let why = "the report has no value of it";
+    let why = "the report has fewer than two of them";
     let bar = |number: fn(&CheckpointResult) -> f64| {
         let rows = results.iter().map(|one| Bar::one(format!("{name} {}", one.step), number(one)));
         rows.collect::<Vec<Bar>>()
@@ -85,9 +86,20 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
     }
 }
 
+/// The bandwidth of each process of a multi-host run over time.
+fn processes(report: &CheckpointReport, name: &str) -> Group {
+    let mut drawn =
+        Group::of_multiples(format!("Bandwidth of each process: {name}s"), Place::Detail);
+    for one in report.series.iter().filter(|one| one.name.starts_with(name)) {
+        let chart = around::charts::ranks(&one.series, ("GiB/s", GIB));
+        drawn.charts.extend(chart.map(|chart| Chart { title: one.name.clone(), ..chart }));
+    }
+    drawn
+}
+
 /// Each rank of each save or restore, from start to end.
 fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
-    let mut drawn = Group::new(format!("Ranks of each {name}"));
+    let mut drawn = Group::of_multiples(format!("Ranks of each {name}"), Place::Detail);
     for result in results {
         let rows = result.ranks.iter().map(bar).collect();
         let what = format!("{name} {}", result.step);
@@ -134,7 +146,11 @@ fn around(one: &NamedSeries) -> Group {
         drawn.charts.extend(around::charts::depths(load));
         drawn.charts.extend(around::charts::sizes(load));
     }
-    drawn.folded = true;
+    let queues = around::charts::device_queues([&one.series].into_iter());
+    drawn
+        .charts
+        .extend(queues.into_iter().map(|(_, chart)| chart.note(around::charts::QUEUES_NOTE)));
+    drawn.place = Place::Folded;
     drawn
 }
 

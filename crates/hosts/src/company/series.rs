@@ -25,6 +25,11 @@ pub fn sum(all: &[&Series]) -> Series {
         }),
         interval_in_flight: flights,
         interval_cpu_seconds: add(alike.iter().map(|series| &series.interval_cpu_seconds)),
+        rank_interval_bytes: if all.len() > 1 {
+            alike.iter().map(|series| series.interval_bytes.clone()).collect()
+        } else {
+            Vec::new()
+        },
         ..Series::default()
     }
 }
@@ -89,6 +94,7 @@ mod tests {
         assert_eq!(whole.interval_bytes, [11, 22, 3]);
         assert_eq!(whole.interval_cpu_seconds, [1.0, 1.0, 0.5]);
         assert_eq!(whole.interval_seconds, 0.1);
+        assert_eq!(whole.rank_interval_bytes, [vec![1, 2, 3], vec![10, 20]]);
     }
 
     #[test]
@@ -96,6 +102,8 @@ mod tests {
         let whole = sum(&[&series(0.2, &[1, 2]), &series(0.1, &[10, 20, 30])]);
         assert_eq!(whole.interval_bytes, [31, 32]);
         assert_eq!(whole.interval_device_bytes, None);
+        assert_eq!(whole.rank_interval_bytes, [vec![1, 2], vec![30, 30]]);
+        assert!(sum(&[&series(0.2, &[1])]).rank_interval_bytes.is_empty());
         assert_eq!(sum(&[]), Series::default());
     }
 }

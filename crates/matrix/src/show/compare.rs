@@ -191,7 +191,7 @@ pub(super) fn reaches<'a>(
 
 /// A path as the table names it, with the effective path, and whether the page cache rather than
 /// storage served or absorbed most of its bytes.
-fn words(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> String {
+pub(super) fn words(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> String {
     let mut of_path = of_path(groups, path);
     let name = of_path.next().map_or_else(|| path.to_string(), CellGroup::path_words);
     if reads_any_holes(plan, groups, path) {

@@ -99,7 +99,7 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
         Column::setting("I/O"),
         Column::numbers("threads", 0),
         Column::numbers("depth", 0),
-        Column::numbers("GiB/s", 0),
+        Column::numbers("GiB/s", 0).leading(),
         Column::numbers("% of best", 1),
         Column::numbers("p50 µs", 3),
         Column::numbers("p99 µs", 2),

@@ -314,7 +314,7 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
         Column::setting("I/O"),
         Column::number_setting("threads"),
         Column::number_setting("depth"),
-        Column::numbers("GiB/s", 0),
+        Column::numbers("GiB/s", 0).leading(),
         Column::numbers("IOPS", 4),
         Column::numbers("mean µs", 2),
         Column::numbers("p50 µs", 5),

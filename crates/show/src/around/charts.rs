@@ -4,7 +4,7 @@ use stormlp_core::report::Series;
 use stormlp_core::telemetry::{Load, Measure, Track};
 use stormlp_core::units::ByteSize;
 
-use super::{Amount, mean_sizes, sampled, shown};
+use super::{Amount, Mean, means, queues, sampled, shown};
 use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 
 /// Maximum total intervals in the charts of many cells, saves or restores: the page contains all
@@ -94,7 +94,9 @@ pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, Strin
         add(&mut drawn, picture.title, picture.unit, lines(series, picture), marks);
     }
     let title = "Mean size of a request of block devices over time";
-    add(&mut drawn, title, "KiB", request_sizes(series), marks);
+    add(&mut drawn, title, "KiB", of_requests(series, "KiB"), marks);
+    let title = "Mean latency of block devices over time";
+    add(&mut drawn, title, "µs", of_requests(series, "µs"), marks);
     add(&mut drawn, "CPU over time", "CPUs", processors(series), marks);
     if drawn.charts.is_empty() {
         drawn.absent.push(format!("Devices, host and network over time: {NO_COURSE}."));
@@ -127,7 +129,7 @@ fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
     let of = |(measure, word): &(Measure, &str)| {
         let tracks = series.tracks.iter().filter(|track| track.measure == *measure);
         let line = |track: &Track| {
-            let (_, _, amount) = shown(*measure);
+            let amount = shown(*measure).map_or(Amount::Level(1.0), |(.., amount)| amount);
             let name = format!("{} {word}", track.of);
             // Sparse samples of a level are connected with lines.
             let is_read = |(_, value): &(f64, f64)| value.is_finite();
@@ -139,14 +141,19 @@ fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
     picture.measures.iter().flat_map(of).collect()
 }
 
-/// Mean request size of each device; its line is interrupted where there were no requests.
-fn request_sizes(series: &Series) -> Vec<Line> {
-    let sizes = series.tracks.iter().filter_map(|count| {
-        let (word, sizes) = mean_sizes(count, &series.tracks)?;
-        let points = points(series, &sizes, Amount::Level(1.0));
-        Some(Line::new(format!("{} {word}", count.of), points))
-    });
-    sizes.collect()
+/// Means over the requests of each device that have this unit; their lines are interrupted where
+/// there were no requests.
+fn of_requests(series: &Series, unit: &str) -> Vec<Line> {
+    let of_track = |count: &Track| -> Vec<Line> {
+        let means = means(count, &series.tracks).into_iter().filter(|mean| mean.unit == unit);
+        let line = |Mean { what, values, .. }: Mean| {
+            let name = what.replace("mean ", "").replace(" latency", "");
+            let points: Vec<(f64, f64)> = points(series, &values, Amount::Level(1.0)).collect();
+            Line::new(format!("{} {name}", count.of), points)
+        };
+        means.map(line).collect()
+    };
+    series.tracks.iter().flat_map(of_track).collect()
 }
 
 /// CPU time of the process and of the whole host.
@@ -189,6 +196,31 @@ pub fn depths(load: &Load) -> Option<Chart> {
     let chart = Chart::bars("Queue depth", "% of the transfers", shares(counts, name));
     let note = "Transfers in flight over all threads at each submission, the new one included.";
     chart.map(|chart| chart.note(note))
+}
+
+/// How the charts of [`device_queues`] were measured.
+pub const QUEUES_NOTE: &str = queues::HOW;
+
+/// The share of the requests of each block device by the depth of its queue.
+pub fn device_queues<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<(String, Chart)> {
+    let chart = |(device, shares): (String, Vec<(u32, f64)>)| {
+        let title = format!("Queue depth of {device}");
+        let bars = queues::by_class(&shares);
+        let bars = bars.into_iter().map(|(name, share)| Bar::one(name, share * 100.0));
+        Some((device, Chart::bars(title, "% of the device's I/Os", bars.collect())?))
+    };
+    queues::of_all(series).into_iter().take(MOST_LINES).filter_map(chart).collect()
+}
+
+/// Throughput of each process of a multi-host run over time; `None` for a single one.
+pub fn ranks(series: &Series, unit: (&str, u64)) -> Option<Chart> {
+    let (name, bytes) = unit;
+    let ranks = series.rank_interval_bytes.iter().enumerate();
+    let lines = ranks.map(|(rank, moved)| {
+        Line::new(format!("rank {rank}"), crate::series::over_time(series, moved, bytes))
+    });
+    let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new(name, Scale::Linear));
+    Chart::lines("Throughput of each rank over time", x, y, lines.collect())
 }
 
 /// Transfer sizes, in percent of the transfers.

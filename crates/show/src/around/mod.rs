@@ -1,6 +1,7 @@
 //! System telemetry of a run: devices, host, network, GPUs, and its own queue depth.
 
 pub mod charts;
+mod queues;
 
 use stormlp_core::report::{Interval, Series};
 use stormlp_core::telemetry::{DepthCount, Load, Measure, Track};
@@ -64,6 +65,9 @@ fn add<'s>(
     if let Some(depths) = depths(&loads) {
         section.facts.add("queue depth", depths);
     }
+    for (device, shares) in queues::of_all(series.clone()).into_iter().take(MOST_DEVICES) {
+        section.facts.add(format!("queue of {device}"), queues::in_words(&shares));
+    }
     if let Some(sizes) = sizes(&loads) {
         section.facts.add("transfer sizes", sizes);
     }
@@ -104,20 +108,21 @@ fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
         let devices = devices(series);
         let hidden = devices.get(1..).filter(|_| devices.len() > MOST_DEVICES).unwrap_or_default();
         for track in (series.tracks.iter()).filter(|one| !hidden.contains(&one.of.as_str())) {
-            let (what, unit, amount) = shown(track.measure);
-            add(Followed {
-                name: format!("{} {what}", track.of),
-                unit,
-                is_brief: is_brief(track.measure),
-                values: over_time(&track.values, amount),
-            });
-            if let Some((what, sizes)) = mean_sizes(track, &series.tracks) {
-                let weighed = track.values.iter().copied().zip(sizes);
+            if let Some((what, unit, amount)) = shown(track.measure) {
                 add(Followed {
-                    name: format!("{} mean {what}", track.of),
-                    unit: "KiB",
-                    is_brief: false,
-                    values: weighed.filter(|(_, size)| size.is_finite()).collect(),
+                    name: format!("{} {what}", track.of),
+                    unit,
+                    is_brief: is_brief(track.measure),
+                    values: over_time(&track.values, amount),
+                });
+            }
+            for Mean { what, unit, is_brief, values } in means(track, &series.tracks) {
+                let weighed = track.values.iter().copied().zip(values);
+                add(Followed {
+                    name: format!("{} {what}", track.of),
+                    unit,
+                    is_brief,
+                    values: weighed.filter(|(_, mean)| mean.is_finite()).collect(),
                 });
             }
         }
@@ -174,12 +179,12 @@ impl Amount {
     }
 }
 
-/// How a measure is shown: label and unit.
-fn shown(measure: Measure) -> (&'static str, &'static str, Amount) {
+/// How a measure is shown: label and unit; `None` if only the means over requests are.
+fn shown(measure: Measure) -> Option<(&'static str, &'static str, Amount)> {
     let rate = Amount::Rate(MIB as f64);
     let size = Amount::Level(GIB as f64);
     let percent = Amount::Level(0.01);
-    match measure {
+    Some(match measure {
         Measure::DeviceReadBytes => ("read", "MiB/s", rate),
         Measure::DeviceReads => ("reads", "1/s", Amount::Rate(1.0)),
         Measure::DeviceWrittenBytes => ("written", "MiB/s", rate),
@@ -197,23 +202,45 @@ fn shown(measure: Measure) -> (&'static str, &'static str, Amount) {
         Measure::PcieSentBytes => ("sent over PCIe", "MiB/s", rate),
         Measure::NvlinkReceivedBytes => ("received over NVLink", "MiB/s", rate),
         Measure::NvlinkSentBytes => ("sent over NVLink", "MiB/s", rate),
-    }
+        Measure::DeviceReadSeconds | Measure::DeviceWriteSeconds => return None,
+    })
 }
 
-/// Mean request size of a device in each interval in KiB, next to its count; no value without
-/// requests.
-fn mean_sizes(count: &Track, tracks: &[Track]) -> Option<(&'static str, Vec<f64>)> {
-    let (what, of_bytes) = match count.measure {
-        Measure::DeviceReads => ("read", Measure::DeviceReadBytes),
-        Measure::DeviceWrites => ("write", Measure::DeviceWrittenBytes),
-        _ => return None,
+/// Means over the requests of a device in each interval; NaN where they are unknown.
+struct Mean {
+    what: &'static str,
+    unit: &'static str,
+    is_brief: bool,
+    values: Vec<f64>,
+}
+
+/// The least time of requests for a mean latency: the kernel counts it in whole milliseconds.
+const LEAST_SECONDS: f64 = 0.01;
+
+/// Mean size and latency of the requests that `count` counts; empty for other tracks.
+fn means(count: &Track, tracks: &[Track]) -> Vec<Mean> {
+    type Kind = (&'static str, &'static str, bool, Measure, f64, f64);
+    let kinds: [Kind; 2] = match count.measure {
+        Measure::DeviceReads => [
+            ("mean read", "KiB", false, Measure::DeviceReadBytes, KIB as f64, 0.0),
+            ("read latency", "µs", true, Measure::DeviceReadSeconds, 1e-6, LEAST_SECONDS),
+        ],
+        Measure::DeviceWrites => [
+            ("mean write", "KiB", false, Measure::DeviceWrittenBytes, KIB as f64, 0.0),
+            ("write latency", "µs", true, Measure::DeviceWriteSeconds, 1e-6, LEAST_SECONDS),
+        ],
+        _ => return Vec::new(),
     };
-    let bytes = (tracks.iter()).find(|track| track.measure == of_bytes && track.of == count.of)?;
-    let both = bytes.values.iter().zip(&count.values);
-    let size = |(bytes, requests): (&f64, &f64)| {
-        if *requests > 0.0 { bytes / requests / KIB as f64 } else { f64::NAN }
+    let mean = |(what, unit, is_brief, sum, scale, least): Kind| {
+        let sums = tracks.iter().find(|track| track.measure == sum && track.of == count.of)?;
+        let both = sums.values.iter().zip(&count.values);
+        let mean = |(sum, requests): (&f64, &f64)| match *requests > 0.0 && *sum >= least {
+            true => sum / requests / scale,
+            false => f64::NAN,
+        };
+        Some(Mean { what, unit, is_brief, values: both.map(mean).collect() })
     };
-    Some((what, both.map(size).collect()))
+    kinds.into_iter().filter_map(mean).collect()
 }
 
 fn table(followed: &[Followed]) -> Option<Table> {
@@ -303,6 +330,7 @@ mod tests {
                 tracks: vec![
                     track(Measure::DeviceReadBytes, &[1048576.0, 2097152.0, 1048576.0]),
                     track(Measure::DeviceReads, &[8.0, 8.0, 0.0]),
+                    track(Measure::DeviceReadSeconds, &[0.016, 0.004, 0.0]),
                     track(Measure::DeviceWrites, &[0.0, 0.0, 0.0]),
                     track(Measure::DeviceBusyShare, &[0.5, 1.0, 0.0]),
                 ],
@@ -323,12 +351,20 @@ mod tests {
         let section = &document.sections[0];
         let rows = &section.table.as_ref().unwrap().rows;
         let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
-        let expected =
-            ["in flight", "nvme0n1 read", "nvme0n1 reads", "nvme0n1 mean read", "nvme0n1 busy"];
+        let expected = [
+            "in flight",
+            "nvme0n1 read",
+            "nvme0n1 reads",
+            "nvme0n1 mean read",
+            "nvme0n1 read latency",
+            "nvme0n1 busy",
+        ];
         assert_eq!(keys, expected, "what stayed 0 is left out");
         let shown = crate::text::render(&document, Some(100));
         // Each interval is divided by its own length.
-        for line in ["2.00  3.20  4.00", "128  192  256", "1.00  1.60  2.00"] {
+        // 4 ms of reads are too few to know their latency by a clock of whole milliseconds.
+        let latency = "µs  2,000  2,000  2,000";
+        for line in ["2.00  3.20  4.00", "128  192  256", latency, "1.00  1.60  2.00"] {
             let line: Vec<&str> = line.split_ascii_whitespace().collect();
             let words = shown.lines().map(|row| row.split_ascii_whitespace().collect::<Vec<_>>());
             assert!(
@@ -350,7 +386,10 @@ mod tests {
         let mut one = series().series;
         let mut document = Document::default();
         brief_section(&mut document, TITLE, [&one].into_iter());
-        assert_eq!(keys(&document), ["in flight", "nvme0n1 read", "nvme0n1 busy"]);
+        assert_eq!(
+            keys(&document),
+            ["in flight", "nvme0n1 read", "nvme0n1 read latency", "nvme0n1 busy"]
+        );
         for of in ["nvme1n1", "nvme2n1"] {
             one.tracks.push(Track {
                 measure: Measure::DeviceBusyShare,
@@ -360,7 +399,10 @@ mod tests {
         }
         let mut document = Document::default();
         brief_section(&mut document, TITLE, [&one].into_iter());
-        assert_eq!(keys(&document), ["in flight", "nvme0n1 read", "nvme0n1 busy"]);
+        assert_eq!(
+            keys(&document),
+            ["in flight", "nvme0n1 read", "nvme0n1 read latency", "nvme0n1 busy"]
+        );
         let shown = crate::text::render(&document, Some(100));
         assert!(shown.contains("the first of 3"), "{shown}");
     }

@@ -1,4 +1,4 @@
-//! What a chart shows: axes, lines and bars, cut down to what is readable.
+//! What a chart shows: axes, lines, bars and heat maps, cut down to what is readable.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,22 @@ pub struct Group {
     pub charts: Vec<Chart>,
     /// Charts that could not be drawn, with the reason.
     pub absent: Vec<String>,
-    /// Whether it is collapsed by default.
-    pub folded: bool,
+    /// Its place on a page.
+    pub place: Place,
+    /// Whether its charts show one quantity each for another setting, so that they share a scale.
+    pub multiples: bool,
+}
+
+/// How prominently a page shows a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Place {
+    /// It answers the question of the run: large, and never collapsed.
+    Answer,
+    /// It explains the answer; the first charts are shown.
+    #[default]
+    Detail,
+    /// It is collapsed.
+    Folded,
 }
 
 /// One chart.
@@ -53,6 +67,8 @@ pub enum Plot {
     Lines(Lines),
     /// Horizontal bars.
     Bars(Bars),
+    /// A grid of values, coloured by size.
+    Heat(Heat),
 }
 
 /// An axis.
@@ -82,8 +98,36 @@ pub struct Lines {
 pub struct Line {
     /// Its name.
     pub name: String,
-    /// The points of each segment from left to right.
+    /// The points of each segment from left to right, or in the order of their settings.
     pub(super) pieces: Vec<Vec<(f64, f64)>>,
+    /// The name of each point, if the line connects settings.
+    pub(super) settings: Vec<String>,
+    /// The setting to point out.
+    pub(super) knee: Option<usize>,
+}
+
+/// A setting and what was measured at it, both axes included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// Its name, short enough to stand beside the point.
+    pub name: String,
+    /// Its position; both values are above 0.
+    pub at: (f64, f64),
+}
+
+/// A grid of values over two settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heat {
+    /// The name of the setting that differs between columns.
+    pub across: String,
+    /// The name of the setting that differs between rows.
+    pub down: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// The columns.
+    pub columns: Vec<String>,
+    /// The rows with a value for each column; `None` if it was not measured.
+    pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
 /// Horizontal bars, each with one segment per entry of `parts`.
@@ -121,6 +165,11 @@ impl Group {
         let why = "the report contains no readable distribution";
         drawn.add(what, percentiles(what, curves), why);
         drawn
+    }
+
+    /// A group of charts that show one quantity, each for another setting.
+    pub fn of_multiples(title: impl Into<String>, place: Place) -> Self {
+        Self { place, multiples: true, ..Self::new(title) }
     }
 
     /// Adds a chart, or notes that `what` is not drawn because of `why`.
@@ -178,12 +227,33 @@ impl Line {
             let most = share(&piece);
             thinned(piece, if all > MOST_POINTS { most } else { MOST_POINTS })
         };
-        Self { name: name.into(), pieces: pieces.into_iter().map(thin).collect() }
+        let pieces = pieces.into_iter().map(thin).collect();
+        Self { name: name.into(), pieces, settings: Vec::new(), knee: None }
     }
 
-    /// Its points from left to right.
+    /// A line from setting to setting in their order, of which one is the `knee`.
+    pub fn through(name: impl Into<String>, settings: Vec<Setting>, knee: Option<usize>) -> Self {
+        let is_drawn = |(x, y): (f64, f64)| is_amount(x) && is_amount(y) && x > 0.0 && y > 0.0;
+        let knee = knee.and_then(|nth| settings.get(nth)).map(|one| one.name.clone());
+        let drawn: Vec<Setting> = settings.into_iter().filter(|one| is_drawn(one.at)).collect();
+        Self {
+            name: name.into(),
+            pieces: vec![drawn.iter().map(|one| one.at).collect()],
+            knee: drawn.iter().position(|one| Some(&one.name) == knee.as_ref()),
+            settings: drawn.into_iter().map(|one| one.name).collect(),
+        }
+    }
+
+    /// Its points from left to right, or in the order of their settings.
     pub fn points(&self) -> impl Iterator<Item = (f64, f64)> {
         self.pieces.iter().flatten().copied()
+    }
+}
+
+impl Lines {
+    /// Whether its lines connect settings, so that they may go back and forth.
+    pub(super) fn has_settings(&self) -> bool {
+        self.lines.iter().any(|line| !line.settings.is_empty())
     }
 }
 
@@ -199,7 +269,7 @@ impl Bar {
 }
 
 impl Chart {
-    /// A line chart; `None` if no line has two points.
+    /// A line chart; `None` if no line has two points. A line of one point beside others is a mark.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Option<Self> {
         let is_above_zero = |point: &(f64, f64)| y.scale != Scale::Log || point.1 > 0.0;
         let drawn = lines.into_iter().map(|mut line| {
@@ -208,14 +278,23 @@ impl Chart {
             line.pieces.retain(|piece| !piece.is_empty());
             line
         });
-        let lines: Vec<Line> = drawn.filter(|line| line.points().count() > 1).collect();
-        (!lines.is_empty())
+        let lines: Vec<Line> = drawn.filter(|line| line.points().next().is_some()).collect();
+        lines
+            .iter()
+            .any(|line| line.points().nth(1).is_some())
             .then(|| Self::of(title, Plot::Lines(Lines { x, y, lines, marks: Vec::new() })))
     }
 
-    /// A chart of plain bars; `None` without bars.
+    /// A chart of plain bars; `None` for a single bar, which compares nothing.
     pub fn bars(title: impl Into<String>, unit: &str, rows: Vec<Bar>) -> Option<Self> {
-        Self::stacked(title, unit, &[""], rows)
+        if rows.len() < 2 { None } else { Self::stacked(title, unit, &[""], rows) }
+    }
+
+    /// A heat map; `None` unless both settings vary and a value is known.
+    pub fn heat(title: impl Into<String>, heat: Heat) -> Option<Self> {
+        let is_known = heat.rows.iter().flat_map(|(_, row)| row).flatten().next().is_some();
+        let varies = heat.rows.len() > 1 && heat.columns.len() > 1;
+        (is_known && varies).then(|| Self::of(title, Plot::Heat(heat)))
     }
 
     /// A chart of stacked bars; `None` without bars.
@@ -288,8 +367,10 @@ impl Chart {
                 let across = points().map(|(x, _)| x).chain(marks).collect();
                 AxisValues {
                     across: match lines.x.scale {
-                        Scale::Sizes | Scale::Counts => across,
-                        Scale::Linear | Scale::Log | Scale::Quantiles => ends(across),
+                        Scale::Counts => across,
+                        Scale::Linear | Scale::Log | Scale::Sizes | Scale::Quantiles => {
+                            ends(across)
+                        }
                     },
                     values: ends(points().map(|(_, y)| y).collect()),
                 }
@@ -298,26 +379,49 @@ impl Chart {
                 across: Vec::new(),
                 values: ends(bars.rows.iter().map(Bar::total).collect()),
             },
+            Plot::Heat(heat) => {
+                AxisValues { across: Vec::new(), values: ends(heat.values().collect()) }
+            }
+        }
+    }
+
+    /// What its axes measure: charts of a group that agree in it can share a scale.
+    fn axes(&self) -> (&str, &str) {
+        match &self.plot {
+            Plot::Lines(lines) => (&lines.x.name, &lines.y.name),
+            Plot::Bars(bars) => ("", &bars.unit),
+            Plot::Heat(heat) => (&heat.across, &heat.unit),
         }
     }
 }
 
-/// Gives charts of the same name a common scale, so that they can be compared side by side.
+impl Heat {
+    /// The known values.
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
+        self.rows.iter().flat_map(|(_, row)| row).flatten().copied().filter(|one| is_amount(*one))
+    }
+}
+
+/// Gives charts of the same name a common scale, so that they can be compared side by side. The
+/// charts of a group that show one quantity have one, too.
 pub(crate) fn align(sheets: &mut [&mut Vec<Group>]) {
-    let name = |group: &str, chart: &Chart| format!("{group}\n{}", chart.title);
+    let name = |group: &Group, chart: &Chart| match (group.multiples, chart.axes()) {
+        (true, (x, y)) => format!("{}\n\n{x}\n{y}", group.title),
+        (false, _) => format!("{}\n{}", group.title, chart.title),
+    };
     let mut extents: BTreeMap<String, AxisValues> = BTreeMap::new();
     for group in sheets.iter().flat_map(|groups| groups.iter()) {
         for chart in &group.charts {
             let own = chart.extent();
-            let all = extents.entry(name(&group.title, chart)).or_default();
+            let all = extents.entry(name(group, chart)).or_default();
             all.across.extend(own.across);
             all.values.extend(own.values);
         }
     }
     for group in sheets.iter_mut().flat_map(|groups| groups.iter_mut()) {
-        for chart in &mut group.charts {
-            let all = extents.get(&name(&group.title, chart));
-            chart.stretch = all.cloned().unwrap_or_default();
+        for nth in 0..group.charts.len() {
+            let all = extents.get(&name(group, &group.charts[nth]));
+            group.charts[nth].stretch = all.cloned().unwrap_or_default();
         }
     }
 }
@@ -367,7 +471,7 @@ pub enum Scale {
     Linear,
     /// Logarithmic.
     Log,
-    /// Sizes in bytes as equidistant categories.
+    /// Sizes in bytes, by their doublings.
     Sizes,
     /// Numbers as equidistant categories.
     Counts,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::draw::svg;
+use super::super::draw::{Form, svg};
 use super::super::ruler::Ruler;
 use super::*;
 
@@ -38,10 +38,13 @@ fn axes_have_round_names_and_hold_all_values() {
     let tiny = Axis::new("µs", Scale::Log);
     assert_eq!(names(tiny, &[0.001, 0.1]), "1 ns 2 ns 5 ns 10 ns 20 ns 50 ns 100 ns");
     let log = |name| Axis::new(name, Scale::Log);
-    assert_eq!(names(log("µs"), &[80.0, 2e6]), "10 µs 100 µs 1 ms 10 ms 100 ms 1 s 10 s");
+    assert_eq!(names(log("µs"), &[80.0, 2e6]), "100 µs 1 ms 10 ms 100 ms 1 s");
+    assert_eq!(names(log("IOPS"), &[13_000.0, 70_000.0]), "10,000 20,000 50,000 100,000");
+    assert_eq!(names(log("GiB/s"), &[0.15, 0.4]), "0.1 0.2 0.5");
     assert_eq!(names(log("µs"), &[120.0, 900.0]), "100 µs 200 µs 500 µs 1 ms");
     let sizes = Axis::new("I/O size", Scale::Sizes);
-    assert_eq!(names(sizes, &[1_048_576.0, 4096.0, 4096.0]), "4K 1M");
+    assert_eq!(names(sizes.clone(), &[1_048_576.0, 4096.0, 4096.0]), "4K 16K 64K 256K 1M");
+    assert_eq!(names(sizes, &[4096.0, 8192.0]), "4K 8K");
     let quantiles = Axis::new("percentile", Scale::Quantiles);
     assert_eq!(names(quantiles, &[0.0, 0.9995]), "p0 p90 p99 p99.9");
 }
@@ -66,12 +69,73 @@ fn the_table_has_every_drawn_number() {
     let axis = Axis::new("I/O size", Scale::Sizes);
     let chart = Chart::lines("", axis, linear("GiB/s"), both).unwrap();
     assert_eq!(rows(&chart), [["4K", "1.00", "-"], ["8K", "2.00", "3.00"], ["1M", "-", "4.00"]]);
-    let svg = svg(&chart, false).unwrap();
+    let svg = svg(&chart, Form::Third).unwrap();
     for colour in ["#0B62A4", "#C2410C"] {
         let line = format!("<polyline fill=\"none\" stroke=\"{colour}\"");
         assert_eq!(svg.matches(&line).count(), 1, "{colour}: {svg}");
     }
     assert!(svg.contains(">\ngds\n<") && svg.contains(">\n1M\n<"), "{svg}");
+    // The pointer finds all lines at a position.
+    assert!(svg.contains("<title>8K I/O size\ngds: 2.00 GiB/s\ncpu: 3.00 GiB/s</title>"), "{svg}");
+}
+
+#[test]
+fn settings_are_named_beside_their_points_and_the_knee_stands_out() {
+    let setting = |depth: u32, at| Setting { name: depth.to_string(), at };
+    let settings =
+        vec![setting(1, (0.5, 80.0)), setting(4, (1.9, 90.0)), setting(16, (1.8, 400.0))];
+    let line = Line::through("cpu", settings, Some(1));
+    let (x, y) = (Axis::new("GiB/s", Scale::Log), Axis::new("µs", Scale::Log));
+    let chart = Chart::lines("", x, y, vec![line]).unwrap();
+    assert_eq!(rows(&chart)[1], ["cpu", "4, the knee", "1.90", "90.0"]);
+    let svg = svg(&chart, Form::Half).unwrap();
+    assert!(svg.contains(">\nknee: 4\n<") && svg.contains(">\n16\n<"), "{svg}");
+    assert!(svg.contains("<title>cpu, 16\n1.80 GiB/s\n400 µs</title>"), "{svg}");
+}
+
+#[test]
+fn a_heat_map_has_every_value_and_says_what_was_not_measured() {
+    let heat = Heat {
+        across: "queue depth".to_string(),
+        down: "I/O size".to_string(),
+        unit: "GiB/s".to_string(),
+        columns: vec!["1".to_string(), "8".to_string()],
+        rows: vec![
+            ("4K".to_string(), vec![Some(0.1), Some(0.4)]),
+            ("1M".to_string(), vec![Some(3.0), None]),
+        ],
+    };
+    let one_column = Heat { columns: vec!["1".to_string()], ..heat.clone() };
+    assert_eq!(Chart::heat("", one_column), None);
+    let chart = Chart::heat("", heat).unwrap();
+    assert_eq!(rows(&chart), [["4K", "0.100", "0.400"], ["1M", "3.00", "-"]]);
+    let svg = svg(&chart, Form::Third).unwrap();
+    assert!(svg.contains("<title>I/O size 1M, queue depth 1\n3.00 GiB/s</title>"), "{svg}");
+    let colour = |nth: usize| svg.split("fill=\"#").filter(|part| part.contains("width=")).nth(nth);
+    assert_ne!(colour(0).map(|part| &part[..6]), colour(2).map(|part| &part[..6]));
+}
+
+#[test]
+fn charts_of_one_quantity_in_a_group_get_one_scale() {
+    let mut group = Group::of_multiples("g", Place::Answer);
+    for most in [1.0, 100.0] {
+        group.charts.extend(lines(vec![(0.0, 0.0), (most / 10.0, most)]));
+    }
+    let mut groups = vec![group];
+    align(&mut [&mut groups]);
+    let svg = svg(&groups[0].charts[0], Form::Third).unwrap();
+    assert!(svg.contains(">\n100\n<"), "{svg}");
+}
+
+#[test]
+fn one_bar_or_one_point_is_no_chart() {
+    assert_eq!(Chart::bars("", "s", vec![Bar::one("a", 1.0)]), None);
+    let line = |points: &[(f64, f64)]| Line::new("", points.to_vec());
+    let alone = vec![line(&[(0.0, 1.0)]), line(&[(2.0, 1.0)])];
+    assert_eq!(Chart::lines("", linear("seconds"), linear("GiB/s"), alone), None);
+    let beside = vec![line(&[(0.0, 1.0)]), line(&[(0.0, 2.0), (1.0, 1.0)])];
+    let chart = Chart::lines("", linear("seconds"), linear("GiB/s"), beside).unwrap();
+    assert_eq!(rows(&chart)[0], ["0.00", "1.00", "2.00"]);
 }
 
 #[test]
@@ -96,7 +160,7 @@ fn a_line_ends_where_nothing_is_known_and_steps_have_no_slopes() {
     let gap = Line::new("", [(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0), (3.0, 4.0)]);
     assert_eq!(gap.pieces, [vec![(0.0, 1.0)], vec![(2.0, 3.0), (3.0, 4.0)]]);
     let chart = Chart::lines("", linear("seconds"), linear("KiB"), vec![gap]).unwrap();
-    let drawn = svg(&chart, false).unwrap();
+    let drawn = svg(&chart, Form::Third).unwrap();
     assert_eq!(drawn.matches("<polyline fill=\"none\" stroke=\"#0B62A4\"").count(), 1);
     assert_eq!(rows(&chart).len(), 3);
     let steps = |count: u32| {
@@ -126,7 +190,7 @@ fn charts_of_one_name_get_one_scale() {
     let (mut small, mut large) = (group(1.0), group(100.0));
     align(&mut [&mut small, &mut large]);
     for groups in [small, large] {
-        let svg = svg(&groups[0].charts[0], false).unwrap();
+        let svg = svg(&groups[0].charts[0], Form::Third).unwrap();
         assert!(svg.contains(">\n100\n<") && svg.contains(">\n10\n<"), "{svg}");
     }
 }
@@ -134,8 +198,8 @@ fn charts_of_one_name_get_one_scale() {
 #[test]
 fn names_in_a_chart_are_escaped() {
     let chart = Chart::bars("<b>", "</svg>", vec![Bar::one("<script>\u{202e}", 1.0)]).unwrap();
-    for alone in [false, true] {
-        let svg = svg(&chart, alone).unwrap();
+    for form in [Form::Third, Form::Half, Form::Whole, Form::Alone] {
+        let svg = svg(&chart, form).unwrap();
         assert_eq!(svg.matches("</svg>").count(), 1, "{svg}");
         assert!(!svg.contains("<script") && !svg.contains('\u{202e}'), "{svg}");
     }
@@ -151,15 +215,34 @@ proptest! {
             Scale::Linear, Scale::Sizes, Scale::Counts, Scale::Quantiles,
         ]),
     ) {
-        let line = vec![Line::new("a", points)];
+        let line = vec![Line::new("a", points.clone())];
         let (x, y) = (Axis::new("x", across), Axis::new("y", scale));
         if let Some(chart) = Chart::lines("", x, y, line) {
-            prop_assert!(svg(&chart, true).is_ok());
+            prop_assert!(svg(&chart, Form::Alone).is_ok());
+            chart.table();
+        }
+        let settings = points.iter().map(|at| Setting { name: "1×8".to_string(), at: *at });
+        let line = vec![Line::through("a", settings.collect(), Some(1))];
+        let (x, y) = (Axis::new("x", scale), Axis::new("µs", scale));
+        if let Some(chart) = Chart::lines("", x, y, line) {
+            prop_assert!(svg(&chart, Form::Whole).is_ok());
+            chart.table();
+        }
+        let row = |(nth, value): (usize, &f64)| (nth.to_string(), vec![Some(*value), None]);
+        let heat = Heat {
+            across: String::new(),
+            down: String::new(),
+            unit: "s".to_string(),
+            columns: vec![String::new(); 2],
+            rows: values.iter().enumerate().map(row).collect(),
+        };
+        if let Some(chart) = Chart::heat("", heat) {
+            prop_assert!(svg(&chart, Form::Half).is_ok());
             chart.table();
         }
         let bars = values.iter().map(|value| Bar { name: String::new(), values: vec![*value; 2] });
         if let Some(chart) = Chart::stacked("", "s", &["a", "b"], bars.collect()) {
-            prop_assert!(svg(&chart.limit(1e20, "limit"), false).is_ok());
+            prop_assert!(svg(&chart.limit(1e20, "limit"), Form::Half).is_ok());
         }
     }
 }

@@ -40,7 +40,8 @@ impl Ruler {
             Scale::Linear => linear(least.min(0.0), most.max(0.0)),
             Scale::Log => log(least, most),
             Scale::Quantiles => quantiles(most),
-            Scale::Sizes | Scale::Counts => {
+            Scale::Sizes => doublings(least, most),
+            Scale::Counts => {
                 let every = values.len().div_ceil(MOST_NAMES).max(1);
                 let ticks = values
                     .iter()
@@ -90,9 +91,8 @@ impl Ruler {
             Scale::Linear => value,
             Scale::Log => value.log10(),
             Scale::Quantiles => nines(value),
-            Scale::Sizes | Scale::Counts => {
-                self.values.partition_point(|other| *other < value) as f64
-            }
+            Scale::Sizes => value.max(1.0).log2(),
+            Scale::Counts => self.values.partition_point(|other| *other < value) as f64,
         };
         place.clamp(from, to)
     }
@@ -141,7 +141,13 @@ pub(super) fn words(scale: Scale, value: f64) -> String {
 }
 
 fn short_count(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value}") } else { short(value) }
+    match value {
+        value if value >= 1000.0 => short(value),
+        value if value.fract() == 0.0 => format!("{value}"),
+        // Without digits that say nothing.
+        value if value < 100.0 => short(value).trim_end_matches('0').to_string(),
+        value => short(value),
+    }
 }
 
 /// From zero, in steps of 1, 2 or 5 times a power of ten.
@@ -162,18 +168,39 @@ fn linear(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     (range, ticks.map(|at| (at, name(at))).collect())
 }
 
-/// Whole powers of ten; if there is only one, with steps between.
+/// Whole powers of ten between the round values that enclose all; with few, steps between.
 fn log(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
-    let (from, to) = (least.max(1e-9).log10().floor(), most.max(1e-9).log10().ceil());
-    let to = to.max(from + 1.0);
-    let steps: &[f64] = if to - from < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let every = ((to - from) / 6.0).ceil() as usize;
-    let powers = (from as i64..=to as i64).step_by(every);
-    let values =
-        powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power as i32)));
-    let ticks = values.map(|value| (value.log10(), short_count(value)));
-    let within = ticks.filter(|(at, _)| *at <= to + 1e-9);
+    const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
+    let (least, most) = (least.max(1e-9), most.max(1e-9));
+    let powers = least.log10().floor() as i32..=most.log10().ceil() as i32;
+    let round: Vec<f64> =
+        powers.flat_map(|power| STEPS.map(|step| step * 10f64.powi(power))).collect();
+    let from = round.iter().rev().find(|value| **value <= least * 1.000_001).unwrap_or(&least);
+    let mut above = round.iter().filter(|value| *value > from);
+    let to = above.clone().find(|value| **value >= most * 0.999_999).or(above.next_back());
+    let (from, to) = (from.log10(), to.unwrap_or(&(from * 10.0)).log10());
+    let decades = to - from;
+    let every = (decades / 6.0).ceil() as i32;
+    let is_tick = |value: &&f64| {
+        let power = value.log10();
+        let is_power = (power - power.round()).abs() < 1e-6;
+        decades < 2.5 || is_power && power.round() as i32 % every == 0
+    };
+    let ticks = round.iter().filter(is_tick).map(|value| (value.log10(), short_count(*value)));
+    let within = ticks.filter(|(at, _)| (from - 1e-9..=to + 1e-9).contains(at));
     ((from, to), within.collect())
+}
+
+/// Sizes at equal distances for each doubling, with some room at both ends.
+fn doublings(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
+    let (from, to) = (least.max(1.0).log2(), most.max(1.0).log2());
+    let every = ((to - from) / 6.0).ceil().max(1.0) as usize;
+    let powers = (from.floor() as u32..=to.ceil() as u32).step_by(every);
+    let ticks = powers.map(|power| (f64::from(power), short_size(1 << power.min(63))));
+    let room = ((to - from) * 0.04).max(0.2);
+    let range = (from - room, to + room);
+    let within = ticks.filter(|(at, _)| (range.0..=range.1).contains(at));
+    (range, within.collect())
 }
 
 /// One tick for each nine.

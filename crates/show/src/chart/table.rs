@@ -1,6 +1,6 @@
 //! The numbers of a chart as a table.
 
-use super::plot::{Bars, Chart, Lines, Plot};
+use super::plot::{Bars, Chart, Heat, Lines, Plot};
 use super::ruler::words;
 use crate::document::{Cell, Column, Table};
 use crate::numbers::short;
@@ -9,8 +9,10 @@ impl Chart {
     /// Every number in the chart.
     pub(crate) fn table(&self) -> Table {
         match &self.plot {
+            Plot::Lines(lines) if lines.has_settings() => of_settings(lines),
             Plot::Lines(lines) => of_lines(lines),
             Plot::Bars(bars) => of_bars(bars),
+            Plot::Heat(heat) => of_heat(heat),
         }
     }
 }
@@ -43,6 +45,36 @@ fn of_lines(lines: &Lines) -> Table {
     }
     for (x, name) in &lines.marks {
         table.footnotes.push(format!("{name} at {}", words(lines.x.scale, *x)));
+    }
+    table
+}
+
+/// One row for each setting of each line, the knees marked.
+fn of_settings(lines: &Lines) -> Table {
+    let words = ["", "setting"].map(|name| Column::words(name, 0));
+    let numbers = [&lines.x.name, &lines.y.name].map(|name| Column::numbers(name.as_str(), 0));
+    let mut table = Table::new(words.into_iter().chain(numbers));
+    for line in &lines.lines {
+        for (nth, (x, y)) in line.points().enumerate() {
+            let knee = if line.knee == Some(nth) { ", the knee" } else { "" };
+            let setting = line.settings.get(nth).map_or("", String::as_str);
+            let cells = [line.name.clone(), format!("{setting}{knee}"), short(x), short(y)];
+            table.row(format!("{} {setting}", line.name), cells.map(Cell::from).to_vec());
+        }
+    }
+    table
+}
+
+/// The grid.
+fn of_heat(heat: &Heat) -> Table {
+    let names = heat.columns.iter().map(|name| format!("{} {name}, {}", heat.across, heat.unit));
+    let columns = [Column::words(heat.down.as_str(), 0)];
+    let mut table =
+        Table::new(columns.into_iter().chain(names.map(|name| Column::numbers(name, 0))));
+    for (name, values) in &heat.rows {
+        let values = values.iter().map(|value| value.map_or("-".into(), |v| Cell::from(short(v))));
+        let cells = [Cell::from(name.as_str())].into_iter().chain(values);
+        table.row(name.clone(), cells.collect());
     }
     table
 }

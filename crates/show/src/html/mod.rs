@@ -7,16 +7,17 @@ use stormlp_core::report::Head;
 use stormlp_core::tag;
 use stormlp_core::units::{ByteSize, counted};
 
-use self::write::{Text, escaped};
-use crate::chart::{self, Chart, Group, dark_rules};
+use self::write::Text;
+use crate::chart::{self, Chart, Form, Group, Place, dark_rules};
 use crate::document::{Document, Facts, Table};
 use crate::shown::Shown;
 use crate::storage;
+use crate::xml::escaped;
 
 /// The style of a page, except for chart colours.
 const STYLE: &str = include_str!("style.css");
 /// Maximum number of charts of a group shown without expanding.
-const SHOWN_AT_ONCE: usize = 8;
+const SHOWN_AT_ONCE: usize = 12;
 
 /// Maximum number of warnings shown without expanding.
 const WARNINGS_AT_ONCE: usize = 4;
@@ -73,7 +74,7 @@ impl From<Document> for Sheet {
 pub fn lead(report: &dyn Shown) -> Result<String, String> {
     let groups = report.charts();
     match groups.iter().flat_map(|group| &group.charts).next() {
-        Some(chart) => chart::svg(chart, true),
+        Some(chart) => chart::svg(chart, Form::Alone),
         None => {
             let absent: Vec<&str> = groups.iter().flat_map(|g| &g.absent).map(|s| &**s).collect();
             Err(format!("the report has nothing to draw: {}", absent.join("; ")))
@@ -250,35 +251,61 @@ impl HtmlPage<'_> {
             return;
         }
         self.begin(&group.title);
-        let folded =
-            !group.charts.is_empty() && (group.folded || group.charts.len() > SHOWN_AT_ONCE);
-        if folded {
-            let count = counted(group.charts.len() as u64, "chart");
+        let shown = match group.place {
+            Place::Answer => group.charts.len(),
+            Place::Detail => SHOWN_AT_ONCE,
+            Place::Folded => 0,
+        };
+        let (shown, folded) = group.charts.split_at(shown.min(group.charts.len()));
+        self.charts(group, shown, 1);
+        if !folded.is_empty() {
+            let count = counted(folded.len() as u64, "chart");
+            let more = if shown.is_empty() { "" } else { " more" };
             self.text.push("<details class=\"many\">\n");
-            self.text.element("summary", "", &format!("{count}: {}", group.title));
-        }
-        self.text.push("<div class=\"charts\">\n");
-        for (nth, chart) in group.charts.iter().enumerate() {
-            self.chart(chart, &format!("{}, {}", group.title, nth + 1));
-        }
-        self.text.push("</div>\n");
-        if folded {
+            let words = count.replacen(' ', &format!("{more} "), 1);
+            self.text.element("summary", "", &format!("{words}: {}", group.title));
+            self.charts(group, folded, 1 + shown.len());
             self.text.push("</details>\n");
         }
         self.text.list("class=\"absent\"", &group.absent);
         self.text.push("</section>\n");
     }
 
-    fn chart(&mut self, chart: &Chart, name: &str) {
+    /// Some charts of a group, the first of them the `from`th.
+    fn charts(&mut self, group: &Group, charts: &[Chart], from: usize) {
+        let wide = match (group.place, charts.len()) {
+            (_, 0) => return,
+            (Place::Answer | Place::Detail, 1) => Some(Form::Whole),
+            (Place::Answer, _) => Some(Form::Half),
+            (Place::Detail | Place::Folded, _) => None,
+        };
+        let class = match wide {
+            Some(Form::Whole) => " whole",
+            Some(_) => " half",
+            None => "",
+        };
+        self.text.push(&format!("<div class=\"charts{class}\">\n"));
+        for (nth, chart) in (from..).zip(charts) {
+            self.chart(chart, wide, &format!("{}, {nth}", group.title));
+        }
+        self.text.push("</div>\n");
+    }
+
+    /// A chart, for narrow places and, if it has a `wide` form, for others.
+    fn chart(&mut self, chart: &Chart, wide: Option<Form>, name: &str) {
         self.text.push("<figure>\n");
         self.text.element("figcaption", "", &chart.title);
-        match chart::svg(chart, false) {
-            Ok(svg) => {
-                let label = format!("{}; its numbers are in the table below", chart.title);
-                let label = format!("<svg role=\"img\" aria-label=\"{}\"", escaped(&label));
-                self.text.push(&svg.replacen("<svg", &label, 1));
+        let label = format!("{}; its numbers are in the table below", chart.title);
+        let label = escaped(&label);
+        let forms = wide.map(|form| ("class=\"wide\" ", form));
+        for (class, form) in forms.into_iter().chain([("", Form::Third)]) {
+            match chart::svg(chart, form) {
+                Ok(svg) => {
+                    let start = format!("<svg {class}role=\"img\" aria-label=\"{label}\"");
+                    self.text.push(&svg.replacen("<svg", &start, 1));
+                }
+                Err(error) => self.text.element("p", "", &format!("not drawn: {error}")),
             }
-            Err(error) => self.text.element("p", "", &format!("not drawn: {error}")),
         }
         for note in &chart.notes {
             self.text.element("p", "class=\"note\"", note);

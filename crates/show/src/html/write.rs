@@ -1,27 +1,10 @@
 //! The elements of a page. All text is escaped here.
 
-use stormlp_core::printable::printable;
-
 use crate::document::{Column, Facts, Table};
+use crate::xml::escaped;
 
 #[derive(Debug, Default)]
 pub(super) struct Text(pub(super) String);
-
-/// Escapes a text so that it contains no tags, attribute ends or control characters.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in printable(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 impl Text {
     /// Adds raw HTML.
@@ -70,11 +53,15 @@ impl Text {
     /// Adds a table that scrolls separately if it is wider than the page.
     pub(super) fn table(&mut self, name: &str, table: &Table) {
         let columns = table.texts();
-        let class = |column: &Column| if column.numbers { " class=\"n\"" } else { "" };
-        let name = escaped(name);
+        let class = |column: &Column| match (column.numbers, column.leads) {
+            (true, true) => " class=\"n lead\"",
+            (true, false) => " class=\"n\"",
+            (false, _) => "",
+        };
+        let (name, count) = (escaped(name), columns.len());
         self.push(&format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{name}\">\n<table>\n\
-             <thead><tr>"
+            "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{name}\">\n\
+             <table style=\"--columns:{count}\">\n<thead><tr>"
         ));
         for (column, _) in &columns {
             let name = match column.name.as_str() {

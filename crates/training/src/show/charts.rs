@@ -12,7 +12,7 @@ use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
 use stormlp_show::series::{depths, over_time};
 
-const NO_EPOCH: &str = "the report contains no epoch";
+const NO_EPOCH: &str = "the report contains fewer than two epochs";
 
 /// All charts of a training run.
 pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
@@ -140,6 +140,8 @@ fn how_it_went(report: &TrainReport) -> Group {
     let lines = read.map(|points| Line::new("", points)).into_iter().collect();
     let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines);
     drawn.add(what, chart.map(|chart| chart.marks(marks(report))), around::charts::NO_COURSE);
+    let ranks = series(report).and_then(|one| around::charts::ranks(one, ("MiB/s", MIB)));
+    drawn.charts.extend(ranks.map(|chart| chart.marks(marks(report))));
     drawn
 }
 
@@ -182,7 +184,6 @@ fn storage(report: &TrainReport) -> Group {
     drawn.add(what, chart.map(marked), "the report has no values of them");
 
     let load = series.and_then(|one| one.load.as_ref());
-    let why = "the report contains no counts of its transfers";
     let sampled = || {
         let depths = series.map(|one| depths(&one.interval_in_flight));
         let what = "Queue depth";
@@ -191,21 +192,26 @@ fn storage(report: &TrainReport) -> Group {
         chart.map(|chart| chart.note(note))
     };
     let counted = load.and_then(around::charts::depths).or_else(sampled);
-    drawn.add("Queue depth", counted, why);
+    drawn.add("Queue depth", counted, "the transfers had one depth, or were not counted");
+    let queues = around::charts::device_queues(series.into_iter());
+    drawn
+        .charts
+        .extend(queues.into_iter().map(|(_, chart)| chart.note(around::charts::QUEUES_NOTE)));
     let sizes = load.and_then(around::charts::sizes);
-    drawn.add("Sizes of the transfers", sizes, why);
+    drawn.add("Sizes of the transfers", sizes, "the transfers had one size, or were not counted");
 
     let what = "Mean size of a read request of the block devices";
     // No reads, no request size.
     let size = |epoch: &EpochReport| Some(epoch.device?.request_bytes / 1024.0);
     let sizes = of_epochs(report, |epoch| size(epoch).filter(|size| *size > 0.0));
-    drawn.add(what, Chart::bars(what, "KiB", sizes), "the block device of the data is unknown");
+    let why = "the block device of the data is unknown, or read in fewer than two epochs";
+    drawn.add(what, Chart::bars(what, "KiB", sizes), why);
     let what = "Data in the page cache when an epoch began";
     let shares = of_epochs(report, |epoch| Some(epoch.cached_share? * 100.0));
     drawn.add(
         what,
         Chart::bars(what, "%", shares),
-        "the kernel was not asked, or did not report it",
+        "fewer than two epochs, or the kernel did not report it",
     );
     drawn
 }

@@ -15,10 +15,16 @@ pub struct DeviceCounters {
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// Milliseconds that reads took, summed over all of them.
+    #[serde(default)]
+    pub reading_ms: u64,
     /// Writes completed, after merging.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// The same for writes.
+    #[serde(default)]
+    pub writing_ms: u64,
     /// Milliseconds with at least one request in flight.
     pub busy_ms: u64,
     /// Milliseconds in flight summed over all requests; divided by elapsed time, the mean queue
@@ -33,30 +39,47 @@ impl DeviceCounters {
         Self {
             reads: self.reads.wrapping_sub(earlier.reads),
             read_bytes: self.read_bytes.wrapping_sub(earlier.read_bytes),
+            reading_ms: self.reading_ms.wrapping_sub(earlier.reading_ms),
             writes: self.writes.wrapping_sub(earlier.writes),
             written_bytes: self.written_bytes.wrapping_sub(earlier.written_bytes),
+            writing_ms: self.writing_ms.wrapping_sub(earlier.writing_ms),
             busy_ms: self.busy_ms.wrapping_sub(earlier.busy_ms),
             queued_ms: self.queued_ms.wrapping_sub(earlier.queued_ms),
         }
     }
 
-    /// Parses the single line of a `stat` file in sysfs.
-    fn parse(line: &str) -> Option<Self> {
+    /// Parses the single line of a `stat` file in sysfs, with the requests in flight now.
+    fn parse(line: &str) -> Option<(Self, u32)> {
         let fields: Vec<u64> =
             line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
-        let [reads, _, read_sectors, _, writes, _, written_sectors, _, _, busy_ms, queued_ms, ..] =
-            fields.as_slice()
+        let [
+            reads,
+            _,
+            read_sectors,
+            reading_ms,
+            writes,
+            _,
+            written_sectors,
+            writing_ms,
+            in_flight,
+            busy_ms,
+            queued_ms,
+            ..,
+        ] = fields.as_slice()
         else {
             return None;
         };
-        Some(Self {
+        let counters = Self {
             reads: *reads,
             read_bytes: read_sectors << 9,
+            reading_ms: *reading_ms,
             writes: *writes,
             written_bytes: written_sectors << 9,
+            writing_ms: *writing_ms,
             busy_ms: *busy_ms,
             queued_ms: *queued_ms,
-        })
+        };
+        Some((counters, u32::try_from(*in_flight).unwrap_or(u32::MAX)))
     }
 }
 
@@ -94,6 +117,11 @@ impl BlockDevice {
         Self::in_folder(&Path::new("/sys/class/block").join(name.replace('/', "!")))
     }
 
+    /// A second handle, for another thread.
+    pub(super) fn again(&self) -> Option<Self> {
+        Some(Self { name: self.name.clone(), stat: self.stat.try_clone().ok()? })
+    }
+
     /// The device described by `folder` in sysfs.
     fn in_folder(folder: &Path) -> Option<Self> {
         Some(Self {
@@ -109,6 +137,11 @@ impl BlockDevice {
 
     /// The current counters.
     pub fn counters(&self) -> Option<DeviceCounters> {
+        self.now().map(|(counters, _)| counters)
+    }
+
+    /// The current counters and the requests in flight.
+    pub(super) fn now(&self) -> Option<(DeviceCounters, u32)> {
         let mut line = [0u8; 512];
         let len = self.stat.read_at(&mut line, 0).ok()?;
         DeviceCounters::parse(std::str::from_utf8(&line[..len]).ok()?)
@@ -150,11 +183,12 @@ mod tests {
 
     #[test]
     fn a_stat_line_is_read_by_its_documented_columns() {
-        let line = "  10  1  2048  5  20  2  4096  7  0  30  40  0 0 0 0 0 0\n";
-        let counters = DeviceCounters::parse(line).unwrap();
+        let line = "  10  1  2048  5  20  2  4096  7  3  30  40  0 0 0 0 0 0\n";
+        let (counters, in_flight) = DeviceCounters::parse(line).unwrap();
         assert_eq!((counters.reads, counters.read_bytes), (10, 2048 * 512));
         assert_eq!((counters.writes, counters.written_bytes), (20, 4096 * 512));
-        assert_eq!((counters.busy_ms, counters.queued_ms), (30, 40));
+        assert_eq!((counters.reading_ms, counters.writing_ms), (5, 7));
+        assert_eq!((counters.busy_ms, counters.queued_ms, in_flight), (30, 40, 3));
         assert_eq!(DeviceCounters::parse("1 2 3"), None);
     }
 

@@ -10,16 +10,19 @@ use super::devices::BlockDevice;
 use super::gpu::{self, Gpus};
 use super::host::Host;
 use super::network::Port;
+use super::queues::QueueWatch;
 use crate::probe::{self, root::Root};
 
 /// The metrics of a device, the host and a port, in reading order.
-const OF_DEVICE: [Measure; 6] = [
+const OF_DEVICE: [Measure; 8] = [
     Measure::DeviceReadBytes,
     Measure::DeviceReads,
     Measure::DeviceWrittenBytes,
     Measure::DeviceWrites,
     Measure::DeviceBusyShare,
     Measure::DeviceInFlight,
+    Measure::DeviceReadSeconds,
+    Measure::DeviceWriteSeconds,
 ];
 const OF_HOST: [Measure; 3] =
     [Measure::HostCpuSeconds, Measure::MemoryAvailableBytes, Measure::PageCacheBytes];
@@ -94,6 +97,11 @@ impl Instruments {
         Self { devices, host, ports, gpus, data: None, tracks }
     }
 
+    /// Begins to sample the queues of the devices; `None` if there is nothing to sample.
+    pub(crate) fn watch_queues(&self) -> Option<QueueWatch> {
+        QueueWatch::start(self.devices.iter().filter_map(BlockDevice::again).collect())
+    }
+
     /// Adds the share of `data` in the page cache, if anything is sampled and the kernel reports
     /// it cheaply.
     #[must_use]
@@ -125,7 +133,7 @@ impl Instruments {
     pub fn read(&self, everything: bool) -> Vec<f64> {
         let mut values = Vec::with_capacity(self.tracks.len());
         for device in &self.devices {
-            values.extend(device.counters().map_or([f64::NAN; 6], |counters| {
+            values.extend(device.counters().map_or([f64::NAN; 8], |counters| {
                 let seconds = |ms: u64| ms as f64 / 1e3;
                 [
                     counters.read_bytes as f64,
@@ -134,6 +142,8 @@ impl Instruments {
                     counters.writes as f64,
                     seconds(counters.busy_ms),
                     seconds(counters.queued_ms),
+                    seconds(counters.reading_ms),
+                    seconds(counters.writing_ms),
                 ]
             }));
         }

@@ -6,6 +6,7 @@ mod gpu;
 mod host;
 mod instruments;
 mod network;
+mod queues;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use devices::{BlockDevice, BlockDevices, DeviceCounters};
 pub(crate) use gpu::gpu_state;
 pub use instruments::Instruments;
+pub(crate) use queues::QueueWatch;
 
 /// CPU time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

@@ -1,0 +1,270 @@
+//! The charts of a matrix: each operation over sizes, under load, and as a heat map; then
+//! distributions, progress over time and telemetry.
+
+mod load;
+mod sizes;
+
+use crate::plan::{MatrixPlan, MatrixReport};
+use stormlp_core::path::PathKind;
+use stormlp_core::report::Series;
+use stormlp_core::units::{ByteSize, GIB, counted};
+
+use super::compare;
+use super::group::{CellGroup, Combination, groups};
+use stormlp_show::around;
+use stormlp_show::chart;
+use stormlp_show::chart::{Axis, Chart, Group, Line, Place, Scale};
+use stormlp_show::series::over_time;
+
+/// Maximum number of cells with system charts, so that the page can still be mailed.
+const MOST_SURROUNDINGS: usize = 6;
+
+/// All charts of a matrix.
+pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
+    let groups = groups(report);
+    let mut operations: Vec<Operation<'_>> = Vec::new();
+    for group in groups.iter().filter(|group| group.throughput().is_some()) {
+        let name = group.key.combination.operation();
+        match operations.iter_mut().find(|one| one.name == name) {
+            Some(one) => one.groups.push(group),
+            None => operations.push(Operation { plan: &report.plan, name, groups: vec![group] }),
+        }
+    }
+    let mut drawn = Vec::new();
+    for operation in &operations {
+        drawn.push(sizes::charts(operation));
+        drawn.push(load::against_latency(operation));
+        drawn.push(load::heat_maps(operation));
+    }
+    drawn.push(distributions(&operations));
+    drawn.push(courses(&operations));
+    drawn.extend(surroundings(&groups));
+    drawn
+}
+
+/// The measured cells of one operation.
+struct Operation<'a> {
+    plan: &'a MatrixPlan,
+    /// `randread`, or the mix.
+    name: String,
+    groups: Vec<&'a CellGroup<'a>>,
+}
+
+impl<'a> Operation<'a> {
+    /// The paths in the order of the matrix.
+    fn paths(&self) -> Vec<PathKind> {
+        distinct(self.groups.iter().map(|group| group.key.path))
+    }
+
+    /// What the charts call a path: the one that ran, and what its bytes came from.
+    fn name_of(&self, path: PathKind) -> String {
+        compare::words(self.plan, &self.groups, path)
+    }
+
+    /// The sizes of a transfer: fixed ones by size, then mixes.
+    fn sizes(&self) -> Vec<Size> {
+        let mut sizes = distinct(self.groups.iter().map(|group| Size::of(&group.key.combination)));
+        sizes.sort_by_key(|size| (size.mix.is_some(), size.bytes));
+        sizes
+    }
+
+    /// The settings of threads and depth, by transfers in flight.
+    fn settings(&self) -> Vec<Threads> {
+        let all = self.groups.iter().map(|group| Threads::of(&group.key.combination));
+        let mut settings = distinct(all);
+        settings.sort_by_key(|one| (one.in_flight(), one.threads));
+        settings
+    }
+
+    fn of_size(&self, size: Size) -> impl Iterator<Item = &'a CellGroup<'a>> {
+        let is = move |group: &&CellGroup<'_>| Size::of(&group.key.combination) == size;
+        self.groups.iter().copied().filter(is)
+    }
+
+    /// The cells of a size at one setting, which most of the paths ran and which moved the most.
+    fn side_by_side(&self, size: Size) -> Vec<&'a CellGroup<'a>> {
+        let at = |setting: Threads| -> Vec<&CellGroup<'_>> {
+            let same = |group: &&CellGroup<'_>| Threads::of(&group.key.combination) == setting;
+            self.of_size(size).filter(same).collect()
+        };
+        let most = |groups: &[&CellGroup<'_>]| groups.iter().map(|g| g.rate()).fold(0.0, f64::max);
+        let all = self.settings().into_iter().map(at);
+        let best =
+            all.max_by(|a, b| a.len().cmp(&b.len()).then_with(|| most(a).total_cmp(&most(b))));
+        best.unwrap_or_default()
+    }
+}
+
+/// The size of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Size {
+    bytes: u64,
+    mix: Option<crate::plan::IoSize>,
+}
+
+impl Size {
+    fn of(combination: &Combination) -> Self {
+        Self { bytes: combination.io_size_bytes, mix: combination.mix }
+    }
+
+    fn words(self) -> String {
+        self.mix.map_or_else(|| ByteSize(self.bytes).to_string(), |mix| mix.to_string())
+    }
+}
+
+/// How many transfers are in flight, and by how many threads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Threads {
+    threads: u32,
+    depth: u32,
+}
+
+impl Threads {
+    fn of(combination: &Combination) -> Self {
+        Self { threads: combination.threads, depth: combination.queue_depth }
+    }
+
+    fn in_flight(self) -> u64 {
+        u64::from(self.threads) * u64::from(self.depth)
+    }
+
+    fn words(self) -> String {
+        format!("{}, depth {}", counted(self.threads.into(), "thread"), self.depth)
+    }
+}
+
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+fn title(combination: &Combination) -> String {
+    format!("{}, depth {}", combination.words(), combination.queue_depth)
+}
+
+/// A chart for each size of each operation, with the paths side by side at one setting.
+fn of_each_size(
+    operations: &[Operation<'_>],
+    drawn: &mut Group,
+    chart: impl Fn(&str, &[&CellGroup<'_>]) -> Option<Chart>,
+    why: &str,
+) {
+    for operation in operations {
+        for size in operation.sizes() {
+            let groups = operation.side_by_side(size);
+            let Some(first) = groups.first() else { continue };
+            let title = title(&first.key.combination);
+            drawn.add(&title, chart(&title, &groups), why);
+        }
+        if operation.settings().len() > 1 {
+            let note = "At the fastest setting of each size; the report (JSON) has all.";
+            drawn.absent.push(format!("{}: {note}", operation.name));
+        }
+    }
+}
+
+/// Latency distribution of each size, with the paths side by side.
+fn distributions(operations: &[Operation<'_>]) -> Group {
+    let mut drawn = Group::of_multiples("Latency distributions", Place::Detail);
+    let chart = |title: &str, groups: &[&CellGroup<'_>]| {
+        let repeated = groups.iter().any(|group| group.results().len() > 1);
+        let measured = groups.iter().filter_map(|group| {
+            let first = group.results().into_iter().next()?;
+            Some((group.path_words(), first.latency_histogram.as_str()))
+        });
+        let chart = chart::percentiles(title, measured)?;
+        Some(if repeated { chart.note("First repetition.") } else { chart })
+    };
+    let why = "it has no readable histogram with more than one latency";
+    of_each_size(operations, &mut drawn, chart, why);
+    drawn
+}
+
+/// Throughput of each size over time.
+fn courses(operations: &[Operation<'_>]) -> Group {
+    let mut drawn = Group::of_multiples("Throughput over time", Place::Detail);
+    let chart = |title: &str, groups: &[&CellGroup<'_>]| {
+        let lines = groups.iter().filter_map(|group| {
+            let series = &group.results().first()?.series;
+            Some(Line::new(group.path_words(), over_time(series, &series.interval_bytes, GIB)))
+        });
+        let axes = ["seconds", "GiB/s"].map(|name| Axis::new(name, Scale::Linear));
+        let [x, y] = axes;
+        Chart::lines(title, x, y, lines.collect())
+    };
+    of_each_size(operations, &mut drawn, chart, around::charts::NO_COURSE);
+    drawn
+}
+
+/// The fastest measured cells of each path and operation, fastest first.
+fn fastest<'a, 'b>(all: &'a [CellGroup<'b>]) -> Vec<&'a CellGroup<'b>> {
+    let mut fastest: Vec<&CellGroup<'_>> = Vec::new();
+    for group in all.iter().filter(|group| group.throughput().is_some()) {
+        let of = |group: &CellGroup<'_>| (group.key.path, group.key.combination.operation());
+        match fastest.iter_mut().find(|known| of(known) == of(group)) {
+            Some(known) if known.rate() < group.rate() => *known = group,
+            Some(_) => {}
+            None => fastest.push(group),
+        }
+    }
+    fastest.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
+    fastest
+}
+
+fn name(group: &CellGroup<'_>) -> String {
+    format!("{}, {}", group.path_words(), title(&group.key.combination))
+}
+
+/// The first repetition of a cell over time.
+fn series<'a>(group: &&CellGroup<'a>) -> Option<&'a Series> {
+    group.results().into_iter().next().map(|numbers| &numbers.series)
+}
+
+/// What the devices, the ranks and the host did in the fastest cells.
+fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
+    let fastest = fastest(all);
+    let mut queues = Group::of_multiples("Queue depth of the block devices", Place::Detail);
+    let mut ranks = Group::of_multiples("Throughput of each rank", Place::Detail);
+    for group in fastest.iter().take(MOST_SURROUNDINGS) {
+        let Some(series) = series(group) else {
+            continue;
+        };
+        let titled = |chart: Chart, what: &str| {
+            let title = format!("{what}{}", name(group));
+            Chart { title, ..chart }
+        };
+        for (device, chart) in around::charts::device_queues([series].into_iter()) {
+            queues.charts.push(titled(chart, &format!("{device}: ")));
+        }
+        let chart = around::charts::ranks(series, ("GiB/s", GIB));
+        ranks.charts.extend(chart.map(|chart| titled(chart, "")));
+    }
+    if !queues.charts.is_empty() {
+        queues.absent.push(around::charts::QUEUES_NOTE.to_string());
+    }
+    let around = |group: &&CellGroup<'_>| {
+        let series = series(group)?;
+        let title = format!("Telemetry of {}", name(group));
+        let mut drawn = around::charts::over_time(title, series, &[]);
+        drawn.charts.extend(around::charts::in_flight(series));
+        drawn.place = Place::Folded;
+        (!drawn.charts.is_empty()).then_some(drawn)
+    };
+    let room = around::charts::room_for(fastest.iter().filter_map(series), MOST_SURROUNDINGS);
+    let cells: Vec<Group> = fastest.iter().take(room).filter_map(around).collect();
+    let measured = all.iter().filter(|group| group.throughput().is_some()).count();
+    let mut rest = Group::new("Telemetry of the cells");
+    rest.absent.extend(match cells.len() {
+        0 => Some("No telemetry: it was off (`--telemetry`), or the cells were too short."),
+        several if several < measured => {
+            Some("Shown for the fastest cells of each path and operation; the report (JSON) has all.")
+        }
+        _ => None,
+    }.map(str::to_string));
+    [ranks, queues, rest].into_iter().chain(cells).collect()
+}

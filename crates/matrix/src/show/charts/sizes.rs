@@ -1,0 +1,115 @@
+//! Throughput, IOPS, latency and CPU time of an operation over I/O sizes; with a single size, by path.
+
+use stormlp_core::path::PathKind;
+
+use super::{CellGroup, Operation, Size};
+use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Place, Scale};
+
+/// A quantity of a cell.
+struct Quantity {
+    name: &'static str,
+    unit: &'static str,
+    of: fn(&CellGroup<'_>) -> Option<f64>,
+}
+
+const THROUGHPUT: Quantity = Quantity {
+    name: "Throughput",
+    unit: "GiB/s",
+    of: |group| group.throughput().map(|rate| rate.value),
+};
+const IOPS: Quantity = Quantity {
+    name: "IOPS",
+    unit: "IOPS",
+    of: |group| group.estimate(|m| m.iops).map(|iops| iops.value),
+};
+const CPU: Quantity = Quantity {
+    name: "CPU time",
+    unit: "CPU seconds per GiB",
+    of: |group| group.estimate(|m| m.cpu_seconds_per_gib).map(|cost| cost.value),
+};
+const P99: Quantity =
+    Quantity { name: "p99 latency", unit: "µs", of: |group| group.known(|m| m.latency_us.p99) };
+const MEAN: Quantity = Quantity {
+    name: "Mean latency",
+    unit: "µs",
+    of: |group| group.known(|m| Some(m.latency_us.mean)),
+};
+
+/// The name of a latency that all of these cells have, and its value in a cell: one chart does not
+/// mix percentiles with means.
+pub(super) fn latency(
+    groups: &[&CellGroup<'_>],
+) -> (&'static str, fn(&CellGroup<'_>) -> Option<f64>) {
+    let p99 = groups.iter().all(|group| (P99.of)(group).is_some());
+    let chosen = if p99 { P99 } else { MEAN };
+    (chosen.name, chosen.of)
+}
+
+/// The charts that answer how fast each path is.
+pub(super) fn charts(operation: &Operation<'_>) -> Group {
+    let sizes: Vec<Size> = operation.sizes().into_iter().filter(|one| one.mix.is_none()).collect();
+    let mut drawn = Group { place: Place::Answer, ..Group::new("") };
+    let latency = match latency(&operation.groups).0 {
+        name if name == P99.name => P99,
+        _ => MEAN,
+    };
+    let quantities = [THROUGHPUT, IOPS, latency, CPU];
+    if sizes.len() > 1 {
+        drawn.title = format!("{} over I/O size", operation.name);
+        let charts = quantities.iter().map(|one| over_sizes(operation, &sizes, one));
+        drawn.charts.extend(charts.flatten());
+    } else if let Some(size) = operation.sizes().first() {
+        let groups = operation.side_by_side(*size);
+        drawn.title = match groups.first() {
+            Some(group) => super::title(&group.key.combination),
+            None => operation.name.clone(),
+        };
+        let charts = quantities.iter().map(|one| by_path(operation, &groups, one));
+        drawn.charts.extend(charts.flatten());
+    }
+    if drawn.charts.is_empty() {
+        return drawn;
+    }
+    let settings = operation.settings();
+    match (settings.as_slice(), sizes.len() > 1) {
+        ([only], true) => drawn.absent.push(format!("With {}.", only.words())),
+        ([_], false) => {}
+        (several, _) => {
+            let count = several.len();
+            drawn.absent.push(format!("The fastest of {count} settings of threads and depth."));
+        }
+    }
+    if operation.plan.request.verify {
+        drawn.absent.push("With --verify, these include the checks.".to_string());
+    }
+    drawn
+}
+
+/// A line for each path, on logarithmic axes.
+fn over_sizes(operation: &Operation<'_>, sizes: &[Size], quantity: &Quantity) -> Option<Chart> {
+    let point = |path: PathKind, size: &Size| {
+        let of_path = operation.of_size(*size).filter(|group| group.key.path == path);
+        let fastest = of_path.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
+        Some((size.bytes as f64, (quantity.of)(fastest)?))
+    };
+    let line = |path: PathKind| {
+        let points = sizes.iter().filter_map(|size| point(path, size));
+        Line::new(operation.name_of(path), points)
+    };
+    let lines = operation.paths().into_iter().map(line).collect();
+    let (x, y) = (Axis::new("I/O size", Scale::Sizes), Axis::new(quantity.unit, Scale::Log));
+    Chart::lines(format!("{} over I/O size", quantity.name), x, y, lines)
+}
+
+/// A bar for each path at one setting.
+fn by_path(
+    operation: &Operation<'_>,
+    groups: &[&CellGroup<'_>],
+    quantity: &Quantity,
+) -> Option<Chart> {
+    let bar = |group: &&CellGroup<'_>| {
+        Some(Bar::one(operation.name_of(group.key.path), (quantity.of)(group)?))
+    };
+    let bars = groups.iter().filter_map(bar).collect();
+    Chart::bars(quantity.name, quantity.unit, bars)
+}

@@ -1,0 +1,136 @@
+//! Draws horizontal bars, which may be stacked.
+
+use plotters::element::{PathElement, Rectangle, Text};
+use plotters::style::Color;
+use plotters::style::text_anchor::HPos;
+
+use super::hover::Hover;
+use super::{
+    ABOVE, Area, BELOW, Drawn, LETTER_WIDTH, axes, colour_of, ink, shown, width_of, with_room,
+    written,
+};
+use crate::chart::palette::{INK, PAPER};
+use crate::chart::plot::{Axis, Bar, Bars, Scale};
+use crate::chart::ruler::Ruler;
+use crate::numbers::short;
+
+/// Height of a bar with its spacing.
+const ROW_HEIGHT: i32 = 52;
+/// Space for values to the right of bars.
+const VALUE_WIDTH: i32 = 130;
+/// Longer names leave too little space for the bars next to them.
+const NAME_LETTERS: usize = 16;
+
+/// Whether the names are too long to stand beside their bars.
+fn names_above(bars: &Bars) -> bool {
+    bars.rows.iter().any(|row| row.name.chars().count() > NAME_LETTERS)
+}
+
+fn row_height(bars: &Bars) -> i32 {
+    if names_above(bars) { 2 * ROW_HEIGHT - 8 } else { ROW_HEIGHT }
+}
+
+/// Space for a named limit above the bars.
+fn above(bars: &Bars) -> i32 {
+    if bars.limit.is_some() { ABOVE } else { 8 }
+}
+
+/// Height of a whole chart.
+pub(super) fn height(bars: &Bars) -> i32 {
+    above(bars) + bars.rows.len() as i32 * row_height(bars) + BELOW
+}
+
+/// Draws bars on an axis that also holds the values of `stretch`.
+pub(super) fn draw(
+    area: &Area<'_>,
+    plot: &Area<'_>,
+    bars: &Bars,
+    stretch: &[f64],
+    hover: &mut Hover,
+) -> Drawn {
+    let totals = bars.rows.iter().map(Bar::total);
+    let limit = bars.limit.iter().map(|(value, _)| *value);
+    let values = totals.chain(limit.clone()).chain(stretch.iter().copied());
+    let axis = Axis::new(&bars.unit, Scale::Linear);
+    let rows = Ruler::plain(bars.rows.len() as f64);
+    let names_above = names_above(bars);
+    let letters = bars.rows.iter().map(|row| row.name.chars().count()).max();
+    let left =
+        if names_above { 40 } else { (letters.unwrap_or(0) as i32 * LETTER_WIDTH + 24).max(60) };
+    let sides = (left, VALUE_WIDTH, above(bars));
+    let x = with_room(Ruler::new(&axis, values), width_of(area) - left - VALUE_WIDTH);
+    let context = axes(plot, (&x, &rows), sides, &bars.unit)?;
+    let stacked = bars.parts.len() > 1;
+    for (nth, row) in bars.rows.iter().enumerate() {
+        let middle = rows.range.1 - nth as f64 - 0.5;
+        let pixel = |value: f64| context.backend_coord(&(x.place(value), middle));
+        let zero = pixel(0.0);
+        let (height, name) = if names_above {
+            (
+                zero.1 + 20,
+                Text::new(shown(&row.name, 56), (zero.0 + 4, zero.1 - 22), ink(HPos::Left)),
+            )
+        } else {
+            (
+                zero.1,
+                Text::new(shown(&row.name, NAME_LETTERS), (zero.0 - 12, zero.1), ink(HPos::Right)),
+            )
+        };
+        area.draw(&name)?;
+        let mut from = 0.0;
+        for (index, value) in row.values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+            let (start, end) = (pixel(from).0, pixel(from + value).0);
+            from += value;
+            draw_part(area, index, (start, end.max(start + 1), height), stacked)?;
+        }
+        let (top, right) = (height - row_height(bars) / 2, width_of(area));
+        hover.rectangle((0, top), (right, top + row_height(bars)), &said(bars, row));
+        // Avoids the line of the limit.
+        let beside = limit.clone().fold(from, f64::max);
+        let place = (pixel(beside).0 + 10, height);
+        area.draw(&Text::new(short(row.total()), place, ink(HPos::Left)))?;
+    }
+    if let Some((value, name)) = &bars.limit {
+        let at = x.place(*value);
+        let line = [(at, rows.range.0), (at, rows.range.1)].map(|end| context.backend_coord(&end));
+        area.draw(&PathElement::new(line, INK.light.stroke_width(3)))?;
+        let place = (line[1].0, line[1].1 - 22);
+        area.draw(&Text::new(shown(name, 24), place, ink(HPos::Center)))?;
+    }
+    Ok(())
+}
+
+/// What a bar says: its name, then its value, or that of each segment.
+fn said(bars: &Bars, row: &Bar) -> Vec<String> {
+    let value = |value: f64| format!("{} {}", short(value), bars.unit);
+    match row.values.as_slice() {
+        [only] => vec![format!("{}: {}", row.name, value(*only))],
+        several => {
+            let parts = bars.parts.iter().zip(several);
+            let parts = parts.map(|(name, one)| format!("{name}: {}", value(*one)));
+            [format!("{}: {}", row.name, value(row.total()))].into_iter().chain(parts).collect()
+        }
+    }
+}
+
+/// Draws a bar segment from `start` to `end`, with its letter if there are several kinds.
+pub(super) fn draw_part(
+    area: &Area<'_>,
+    index: usize,
+    (start, end, height): (i32, i32, i32),
+    stacked: bool,
+) -> Drawn {
+    let seam = i32::from(stacked && end - start > 4) * 2;
+    let corners = [(start, height - 17), (end - seam, height + 17)];
+    area.draw(&Rectangle::new(corners, colour_of(index).light.filled()))?;
+    if stacked && end - start > 2 * LETTER_WIDTH {
+        let place = ((start + end) / 2, height);
+        area.draw(&Text::new(letter(index), place, written(&PAPER, HPos::Center)))?;
+    }
+    Ok(())
+}
+
+/// A letter that identifies a segment in addition to its colour.
+fn letter(index: usize) -> String {
+    char::from(b'A' + (index % 26) as u8).to_string()
+}

@@ -1,0 +1,136 @@
+//! Draws lines over an axis.
+
+use plotters::element::{PathElement, Text};
+use plotters::style::Color;
+use plotters::style::text_anchor::HPos;
+
+use super::hover::Hover;
+use super::{
+    ABOVE, Area, Drawn, LETTER_WIDTH, MARKER, Pixel, axes, colour_of, draw_marker, draw_shape, ink,
+    settings, shown, text_width, width_of, with_room,
+};
+use crate::chart::palette::AXIS;
+use crate::chart::plot::{AxisValues, Line, Lines};
+use crate::chart::ruler::{Ruler, words};
+use crate::numbers::short;
+
+/// Lines with more points only have some of them marked.
+const MARKED_POINTS: usize = 24;
+/// Minimum and maximum space for the labels of a vertical axis.
+const NAMES_WIDTH: (i32, i32) = (126, 230);
+/// Maximum number of positions with values under the pointer.
+const MOST_SAID: usize = 40;
+
+/// Draws lines on axes that also hold the values of `stretch`.
+pub(super) fn draw(
+    area: &Area<'_>,
+    plot: &Area<'_>,
+    lines: &Lines,
+    stretch: &AxisValues,
+    hover: &mut Hover,
+) -> Drawn {
+    let points = || lines.lines.iter().flat_map(Line::points);
+    let marks = lines.marks.iter().map(|(at, _)| *at);
+    let across = points().map(|(x, _)| x).chain(marks);
+    let x = Ruler::new(&lines.x, across.chain(stretch.across.iter().copied()));
+    let values = points().map(|(_, y)| y);
+    let y = Ruler::new(&lines.y, values.chain(stretch.values.iter().copied()));
+    let (least, most) = NAMES_WIDTH;
+    let left = (y.letters() as i32 * LETTER_WIDTH + 26).clamp(least, most);
+    let x = with_room(x, width_of(area) - left);
+    // Half of the last label extends beyond the axis.
+    let right = (x.letters() as i32 * LETTER_WIDTH / 2 + 6).max(48);
+    let context = axes(plot, (&x, &y), (left, right, ABOVE), &lines.x.name)?;
+    let top = plot.get_base_pixel().1;
+    // Labels on a time axis include their units.
+    let name = if lines.y.name == "µs" { "latency" } else { &lines.y.name };
+    area.draw(&Text::new(name.to_string(), (12, top + 18), ink(HPos::Left)))?;
+    let column = |at: f64| {
+        let ends = [(x.place(at), y.range.0), (x.place(at), y.range.1)];
+        ends.map(|end| context.backend_coord(&end))
+    };
+    draw_marks(area, lines, (top + 18, 20 + text_width(name)), &column)?;
+    let pixel = |(at, value): (f64, f64)| context.backend_coord(&(x.place(at), y.place(value)));
+    for (index, line) in lines.lines.iter().enumerate() {
+        let pieces = line.pieces.iter();
+        let pieces: Vec<Vec<Pixel>> =
+            pieces.map(|piece| piece.iter().copied().map(pixel).collect()).collect();
+        draw_line(area, index, &pieces, lines.lines.len())?;
+    }
+    if lines.has_settings() {
+        settings::draw(area, lines, pixel, hover)
+    } else {
+        say_columns(lines, &column, hover);
+        Ok(())
+    }
+}
+
+/// Draws the labelled positions of the horizontal axis, `beside` the name of the other one.
+fn draw_marks(
+    area: &Area<'_>,
+    lines: &Lines,
+    (height, mut free_from): Pixel,
+    column: &dyn Fn(f64) -> [Pixel; 2],
+) -> Drawn {
+    for (at, name) in &lines.marks {
+        let line = column(*at);
+        area.draw(&PathElement::new(line, AXIS.light.stroke_width(4)))?;
+        // Labels that would overlap are only in the table, as are those without space.
+        let (name, place) = (shown(name, 12), (line[1].0 + 4, height));
+        let end = place.0 + text_width(&name);
+        if place.0 >= free_from && end <= width_of(area) {
+            free_from = end + 8;
+            area.draw(&Text::new(name, place, ink(HPos::Left)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Says the values of all lines at up to [`MOST_SAID`] positions, each over the height of the plot.
+fn say_columns(lines: &Lines, column: &dyn Fn(f64) -> [Pixel; 2], hover: &mut Hover) {
+    let mut across: Vec<f64> = lines.lines.iter().flat_map(Line::points).map(|(x, _)| x).collect();
+    across.sort_by(f64::total_cmp);
+    across.dedup();
+    let every = across.len().div_ceil(MOST_SAID).max(1);
+    let said: Vec<f64> = across.iter().copied().step_by(every).collect();
+    let mut from = said.first().map_or(0, |first| column(*first)[0].0 - 20);
+    for (nth, at) in said.iter().enumerate() {
+        let [(middle, bottom), (_, top)] = column(*at);
+        let next = said.get(nth + 1);
+        let to = next.map_or(middle + 20, |next| (middle + column(*next)[0].0) / 2);
+        let until = next.copied().unwrap_or(f64::INFINITY);
+        let mut words = vec![format!("{} {}", words(lines.x.scale, *at), lines.x.name)];
+        for line in &lines.lines {
+            let mut here = line.points().filter(|(x, _)| (*at..until).contains(x));
+            words.extend(here.next().map(|(_, value)| {
+                let value = format!("{} {}", short(value), lines.y.name);
+                if line.name.is_empty() { value } else { format!("{}: {value}", line.name) }
+            }));
+        }
+        hover.rectangle((from, top), (to, bottom), &words);
+        from = to;
+    }
+}
+
+/// Draws the line with this `index` of `among`.
+fn draw_line(area: &Area<'_>, index: usize, pieces: &[Vec<Pixel>], among: usize) -> Drawn {
+    let pixels: usize = pieces.iter().map(Vec::len).sum();
+    let (first, every) = match (pixels <= MARKED_POINTS, among) {
+        (true, _) => (0, 1),
+        (false, 1) => (pixels, 1),
+        // Different lines have their markers in different places.
+        (false, _) => (pixels / 24 * (1 + index % 3), pixels / 8),
+    };
+    // Many points are close to each other.
+    let width = if pixels > 200 { 2 } else { 4 };
+    let stroke = colour_of(index).light.stroke_width(width);
+    for piece in pieces {
+        match piece.as_slice() {
+            // A single point would be invisible without a shape.
+            [only] => draw_shape(area, index, *only, MARKER / 2, colour_of(index))?,
+            _ => area.draw(&PathElement::new(piece.clone(), stroke))?,
+        }
+    }
+    let marked = pieces.iter().flatten().skip(first).step_by(every);
+    marked.copied().try_for_each(|pixel| draw_marker(area, index, pixel))
+}
