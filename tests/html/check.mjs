@@ -48,7 +48,10 @@ for (const name of pages) {
       const charts = await page.evaluate(() => {
         document.querySelectorAll("details").forEach((one) => (one.open = true));
         return [...document.querySelectorAll("figure")].map((figure) => {
-          const svg = figure.querySelector("svg");
+          // A chart has a wide and a narrow drawing; the width decides which one shows.
+          const svg = [...figure.querySelectorAll("svg")].find(
+            (one) => one.getBoundingClientRect().width > 0,
+          );
           const marks = svg?.querySelectorAll("polyline,rect,circle,polygon").length ?? 0;
           const box = svg?.getBoundingClientRect();
           return {

@@ -124,7 +124,7 @@ fn telemetry_is_reported_and_drawn_for_the_fastest_cell_of_each_path() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let groups = charts::charts(&report);
-    let around: Vec<_> = groups.iter().filter(|group| group.folded).collect();
+    let around: Vec<_> = groups.iter().filter(|group| group.place == Place::Folded).collect();
     let titles: Vec<&str> = around.iter().map(|group| group.title.as_str()).collect();
     let expected = [
         "Telemetry of cpu-gpu, read of 1 MiB, 8 threads, depth 1",
