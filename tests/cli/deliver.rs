@@ -32,13 +32,17 @@ fn every_command_exports_compares_and_shows_in_every_format() {
     for command in [&format!("{GDS} {QUICK}"), TRAIN, CHECKPOINT] {
         let folder = folder();
         let folder = folder.path();
-        let words = format!("{command} --format csv --export a.csv --export a.md");
+        let words =
+            format!("{command} --format csv --export a.csv --export a.md --export a.series.csv");
         let printed = stdout(run(folder, &words).success());
         assert!(printed.starts_with("format_version,started_at,"), "{printed}");
         let exported = fs::read_to_string(folder.join("a.csv")).unwrap();
         assert_eq!(exported, printed, "{command}");
         let page = fs::read_to_string(folder.join("a.md")).unwrap();
         assert!(page.starts_with("### ") && page.contains("| ---"), "{page}");
+        let over_time = fs::read_to_string(folder.join("a.series.csv")).unwrap();
+        assert!(over_time.starts_with("part,quantity,of,queue_depth,start_seconds,"));
+        assert!(over_time.contains(",interval_bytes,,,"), "{over_time}");
         let report = saved(folder);
         for format in ["text", "table", "json", "csv", "markdown", "html", "openmetrics", "svg"] {
             run(folder, &format!("report {report} --format {format}")).success();
@@ -162,6 +166,11 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     refused(&format!("report {report} --columns study-a"), 2, "stormlp gds");
     refused(&format!("report {report} --format csv --baseline {report}"), 2, "--baseline");
     refused("report results --export a.csv", 2, "a single report");
+    refused("report results --format series-csv", 2, "name one of them");
+    refused(&format!("report {report} {report} --format series-csv"), 2, "name one of them");
+    let plan = "plan unet3d --storage read=1GB/s";
+    refused(&format!("{plan} --format series-csv"), 2, "only for reports");
+    refused(&format!("{plan} --export a.series.csv"), 2, "only for reports");
     let beside = [
         ("gds", "--resume r --results-dir d", "--results-dir"),
         ("gds", "--resume r --throttle read=1M", "--resume"),

@@ -59,7 +59,7 @@ fn series_have_the_length_of_their_last_interval_and_count_transfers_in_flight()
     let mut save = tiny(folder.path(), &["--writes", "1", "--reads", "1", "--format", "json"]);
     let mut train = stormlp();
     train.current_dir(folder.path()).args(
-        "train unet3d --generate --files 42 --epochs 2 --compute-time 1ms --format json \
+        "train unet3d --generate --files 42 --accelerators 2 --epochs 2 --compute-time 1ms --format json \
          --params dataset.record_length_bytes=65536 --params dataset.record_length_bytes_stdev=0 \
          --params metric.au=0.001"
             .split_whitespace(),
@@ -82,6 +82,14 @@ fn series_have_the_length_of_their_last_interval_and_count_transfers_in_flight()
             assert!(last > 0.0 && last <= 1.5 * usual, "{last} {usual}");
         }
         if report["kind"] == "train" {
+            let of_all = report["series"][0]["interval_bytes"].as_array().unwrap();
+            let of_ranks = report["series"][0]["rank_interval_bytes"].as_array().unwrap();
+            assert_eq!(of_ranks.len(), 2);
+            for (nth, whole) in of_all.iter().enumerate() {
+                let sum: u64 = of_ranks.iter().map(|rank| rank[nth].as_u64().unwrap()).sum();
+                // What is spread over the intervals is rounded for each rank.
+                assert!(sum.abs_diff(whole.as_u64().unwrap()) <= 2, "{sum} {whole}");
+            }
             let begun = report["epochs"][0]["started_seconds"].as_f64().unwrap();
             let series = report["series"][0]["started_seconds"].as_f64().unwrap();
             assert!(series > 0.0 && series <= begun, "{series} {begun}");

@@ -158,7 +158,8 @@ pub struct Series {
     /// The queues of the block devices, sampled every 10 ms; empty without telemetry or devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_queues: Vec<DeviceQueue>,
-    /// Bytes that each process of a multi-host run moved in each interval, by rank; else empty.
+    /// Bytes that each rank moved in each interval: in training the accelerators of this process, if
+    /// there are 2 to 64; else the processes of a multi-host run; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_interval_bytes: Vec<Vec<u64>>,
 }

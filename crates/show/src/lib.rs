@@ -17,6 +17,7 @@ pub mod openmetrics;
 pub mod outcome;
 pub mod records;
 pub mod series;
+pub mod series_csv;
 pub mod settings;
 pub mod shown;
 pub mod stamp;

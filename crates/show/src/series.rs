@@ -14,6 +14,27 @@ const BARS: usize = 20;
 /// Bars by height: none, then one eighth and more.
 const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// Maximum number of ranks that are all shown.
+const MOST_RANKS: usize = 5;
+
+/// The ranks of a series with their bytes in each interval: all, or of many the slowest, the median
+/// and the fastest.
+pub fn ranks(series: &report::Series) -> Vec<(String, &[u64])> {
+    let mut all: Vec<(usize, &[u64])> =
+        series.rank_interval_bytes.iter().map(Vec::as_slice).enumerate().collect();
+    let name = |(rank, _): &(usize, &[u64])| format!("rank {rank}");
+    if all.len() <= MOST_RANKS {
+        return all.iter().map(|one| (name(one), one.1)).collect();
+    }
+    all.sort_by_key(|(_, moved)| moved.iter().sum::<u64>());
+    let chosen = [(0, "slowest"), (all.len() / 2, "median"), (all.len() - 1, "fastest")];
+    let named = |(nth, word): (usize, &str)| {
+        let one: &(usize, &[u64]) = &all[nth];
+        (format!("{}, the {word} of {}", name(one), all.len()), one.1)
+    };
+    chosen.map(named).into()
+}
+
 /// Bytes in each interval as a rate in units of `unit` bytes per second, at the midpoint of the
 /// interval.
 pub fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64, f64)> {
@@ -51,14 +72,24 @@ pub fn depths(in_flight: &[u32]) -> Vec<Bar> {
 }
 
 impl Series {
-    /// Throughput over time in units of `unit` bytes per second; `None` if it ended too soon.
-    pub fn rates(
+    /// Throughput over time in units of `unit` bytes per second, then that of its ranks; empty if it
+    /// ended too soon.
+    pub fn rates(name: &str, series: &report::Series, unit: (&'static str, u64)) -> Vec<Self> {
+        let whole = Self::of_row(name.to_string(), series, &series.interval_bytes, unit);
+        let of_rank = |(rank, moved): (String, &[u64])| {
+            Self::of_row(format!("{name}, {rank}"), series, moved, unit)
+        };
+        whole.into_iter().chain(ranks(series).into_iter().filter_map(of_rank)).collect()
+    }
+
+    fn of_row(
         name: String,
         series: &report::Series,
+        moved: &[u64],
         (unit, bytes): (&'static str, u64),
     ) -> Option<Self> {
         // The last interval is usually partial.
-        let (_, whole) = series.interval_bytes.split_last()?;
+        let (_, whole) = moved.split_last()?;
         let seconds = series.interval_seconds;
         let rate = |moved: &u64| *moved as f64 / bytes as f64 / seconds;
         (whole.len() >= FEWEST).then(|| Self {
@@ -141,5 +172,34 @@ impl Table {
             table.row(one.name.clone(), name.into_iter().chain(values).collect());
         }
         Some(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_ranks(moved: &[u64]) -> report::Series {
+        report::Series {
+            interval_seconds: 1.0,
+            interval_bytes: vec![moved.iter().sum(); 9],
+            rank_interval_bytes: moved.iter().map(|bytes| vec![*bytes; 9]).collect(),
+            ..report::Series::default()
+        }
+    }
+
+    #[test]
+    fn few_ranks_are_all_shown_and_many_by_the_slowest_the_median_and_the_fastest() {
+        let names = |series: &report::Series| -> Vec<String> {
+            ranks(series).into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(&of_ranks(&[3, 1])), ["rank 0", "rank 1"]);
+        let many = of_ranks(&[5, 1, 4, 7, 3, 6, 2]);
+        let expected =
+            ["rank 1, the slowest of 7", "rank 2, the median of 7", "rank 3, the fastest of 7"];
+        assert_eq!(names(&many), expected);
+        let rates = Series::rates("run 1", &many, ("B/s", 1));
+        let values: Vec<f64> = rates.iter().map(|one| one.values[0]).collect();
+        assert_eq!(values, [28.0, 1.0, 4.0, 7.0]);
     }
 }

@@ -2,7 +2,7 @@
 //! the lane.
 
 use serde::Serialize;
-use stormlp_core::report::{Ending, Head, Report};
+use stormlp_core::report::{Ending, Head, Report, Series};
 
 use crate::chart::Group;
 use crate::comparison::figure::Figure;
@@ -36,6 +36,10 @@ pub trait Lane: Serialize + Clone + Sized {
     fn subjects(_: &Report<Self::Plan, Self>) -> Vec<Subject> {
         Vec::new()
     }
+    /// What it has over time, by part.
+    fn series(report: &Report<Self::Plan, Self>) -> Vec<(String, &Series)> {
+        report.series.iter().map(|one| (one.name.clone(), &one.series)).collect()
+    }
     /// Prefix of every line for scaled-down work: `SCALED 0.27`.
     fn mark(_: &Report<Self::Plan, Self>) -> Option<String> {
         None
@@ -66,6 +70,8 @@ pub trait Shown {
     fn outcome(&self) -> Outcome;
     /// All planned measurements; empty if a report has a single subject.
     fn subjects(&self) -> Vec<Subject>;
+    /// What it has over time, by part.
+    fn series(&self) -> Vec<(String, &Series)>;
     /// Prefix of every line for scaled-down work: `SCALED 0.27`.
     fn mark(&self) -> Option<String>;
 }
@@ -116,6 +122,10 @@ impl<R: Lane> Shown for Report<R::Plan, R> {
 
     fn subjects(&self) -> Vec<Subject> {
         R::subjects(self)
+    }
+
+    fn series(&self) -> Vec<(String, &Series)> {
+        R::series(self)
     }
 
     fn mark(&self) -> Option<String> {

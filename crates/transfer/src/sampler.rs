@@ -14,7 +14,7 @@ const INTERVALS: usize = 1024;
 const FIRST_INTERVALS: usize = 16;
 
 /// A sample: totals since the start, except `in_flight` and the peak in `flown`.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counters {
     /// Bytes transferred.
     pub bytes: u64,
@@ -27,6 +27,8 @@ pub struct Counters {
     pub cpu_seconds: f64,
     /// Bytes transferred by the block devices; `None` if no block device is behind the files.
     pub device_bytes: Option<u64>,
+    /// Bytes transferred for each rank; empty if they are not counted by rank.
+    pub rank_bytes: Vec<u64>,
 }
 
 impl Counters {
@@ -40,6 +42,7 @@ impl Counters {
             flown: drivers.flown(),
             cpu_seconds: CpuTimes::of_process().total_seconds(),
             device_bytes: device.map(|device| device.read_bytes + device.written_bytes),
+            rank_bytes: Vec::new(),
         }
     }
 
@@ -239,6 +242,10 @@ impl<'a> Sampler<'a> {
             // Sampling takes time, during which the clock advances.
             mean.clamp(0.0, f64::from(to.most))
         };
+        let of_rank = |rank: usize| {
+            let counted = |counters: &Counters| counters.rank_bytes.get(rank).copied().unwrap_or(0);
+            steps().map(|(a, b)| counted(b).saturating_sub(counted(a))).collect()
+        };
         let tracks = self.instruments.tracks().iter().enumerate();
         let (device_queues, queues_cost) =
             self.queues.as_ref().map(QueueWatch::so_far).unwrap_or_default();
@@ -258,7 +265,7 @@ impl<'a> Sampler<'a> {
                 .then_some(self.cost_seconds + queues_cost),
             load: None,
             device_queues,
-            rank_interval_bytes: Vec::new(),
+            rank_interval_bytes: (0..self.last.counters.rank_bytes.len()).map(of_rank).collect(),
             tracks: tracks
                 .filter_map(|(index, (measure, of))| {
                     let most = |interval| self.instruments.most(*measure, seconds(interval));
@@ -342,6 +349,7 @@ fn bridged(mut read: Vec<f64>) -> Option<Vec<f64>> {
 fn between(from: &Counters, to: &Counters, share: f64) -> Counters {
     let count = |from: u64, to: u64| from + (to.saturating_sub(from) as f64 * share) as u64;
     let device = from.device_bytes.zip(to.device_bytes);
+    let ranks = from.rank_bytes.iter().zip(&to.rank_bytes);
     Counters {
         bytes: count(from.bytes, to.bytes),
         in_flight: to.in_flight,
@@ -353,6 +361,7 @@ fn between(from: &Counters, to: &Counters, share: f64) -> Counters {
         }),
         cpu_seconds: from.cpu_seconds + (to.cpu_seconds - from.cpu_seconds) * share,
         device_bytes: device.map(|(from, to)| count(from, to)),
+        rank_bytes: ranks.map(|(from, to)| count(*from, *to)).collect(),
     }
 }
 

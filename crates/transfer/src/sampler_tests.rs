@@ -20,6 +20,7 @@ fn counters(bytes: u64) -> Counters {
         flown: None,
         cpu_seconds: bytes as f64 / 10.0,
         device_bytes: Some(2 * bytes),
+        rank_bytes: vec![bytes / 3, bytes - bytes / 3],
     }
 }
 
@@ -35,6 +36,7 @@ fn counts_between_samples_are_spread_over_the_time_between() {
     // A remainder of 40 is less than half an interval.
     assert_eq!(series.interval_bytes, [20, 20, 30]);
     assert_eq!(series.interval_device_bytes, Some(vec![40, 40, 60]));
+    assert_eq!(series.rank_interval_bytes, [vec![6, 7, 10], vec![13, 13, 21]]);
     assert_eq!(series.interval_in_flight, [3; 3]);
     assert!(series.interval_in_flight_mean.is_empty());
     assert_eq!((series.started_seconds, series.interval_seconds), (5e-8, 1e-7));

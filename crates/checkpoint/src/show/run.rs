@@ -268,7 +268,7 @@ fn phase<'d>(
 fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
     let is_of = |name: &str| name.starts_with(part);
     let series = report.series.iter().filter(|one| is_of(&one.name));
-    let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, GIB_S));
+    let rates = series.flat_map(|one| Series::rates(&one.name, &one.series, GIB_S));
     section.series = rates.collect();
     let timed = report
         .histograms

@@ -5,6 +5,7 @@ use crate::plan::{
     Measurement,
 };
 use crate::report::contradictions;
+use stormlp_core::report::Series;
 use stormlp_core::units::{ByteSize, format_duration};
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
@@ -64,6 +65,15 @@ impl Lane for MatrixResults {
             (super::group::subject(report, cell), fault)
         });
         done.chain(left_out).collect()
+    }
+
+    fn series(report: &MatrixReport) -> Vec<(String, &Series)> {
+        let cells = report.results.cells.iter();
+        let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
+        let named = measured.map(|(cell, series)| {
+            (format!("{}, repeat {}", super::group::subject(report, cell), cell.repeat), series)
+        });
+        named.collect()
     }
 }
 

@@ -451,16 +451,17 @@ fn evidence(groups: &[CellGroup<'_>]) -> Vec<(String, String)> {
 fn over_time(report: &MatrixReport, document: &mut Document) {
     let cells = report.results.cells.iter();
     let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
-    let rates: Vec<Series> = measured
-        .filter_map(|(cell, series)| {
+    let rates: Vec<Vec<Series>> = measured
+        .map(|(cell, series)| {
             let combination = key_of(report, cell).combination;
             let (op, size) = (combination.operation(), combination.io_size());
             let name = format!("{} {op} {size}", cell.requested_path);
-            Series::rates(name, series, ("GiB/s", GIB))
+            Series::rates(&name, series, ("GiB/s", GIB))
         })
+        .filter(|rates| !rates.is_empty())
         .collect();
     if rates.len() <= AT_A_GLANCE {
-        document.details("", None).series = rates;
+        document.details("", None).series = rates.concat();
     }
 }
 

@@ -212,13 +212,12 @@ pub fn device_queues<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<(Strin
     queues::of_all(series).into_iter().take(MOST_LINES).filter_map(chart).collect()
 }
 
-/// Throughput of each process of a multi-host run over time; `None` for a single one.
+/// Throughput of each rank over time, or of some of many; `None` for a single one.
 pub fn ranks(series: &Series, unit: (&str, u64)) -> Option<Chart> {
     let (name, bytes) = unit;
-    let ranks = series.rank_interval_bytes.iter().enumerate();
-    let lines = ranks.map(|(rank, moved)| {
-        Line::new(format!("rank {rank}"), crate::series::over_time(series, moved, bytes))
-    });
+    let ranks = crate::series::ranks(series).into_iter();
+    let lines =
+        ranks.map(|(rank, moved)| Line::new(rank, crate::series::over_time(series, moved, bytes)));
     let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new(name, Scale::Linear));
     Chart::lines("Throughput of each rank over time", x, y, lines.collect())
 }

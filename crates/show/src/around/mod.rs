@@ -222,12 +222,12 @@ fn means(count: &Track, tracks: &[Track]) -> Vec<Mean> {
     type Kind = (&'static str, &'static str, bool, Measure, f64, f64);
     let kinds: [Kind; 2] = match count.measure {
         Measure::DeviceReads => [
-            ("mean read", "KiB", false, Measure::DeviceReadBytes, KIB as f64, 0.0),
-            ("read latency", "µs", true, Measure::DeviceReadSeconds, 1e-6, LEAST_SECONDS),
+            ("mean read", "KiB", false, Measure::DeviceReadBytes, 1.0 / KIB as f64, 0.0),
+            ("read latency", "µs", true, Measure::DeviceReadSeconds, 1e6, LEAST_SECONDS),
         ],
         Measure::DeviceWrites => [
-            ("mean write", "KiB", false, Measure::DeviceWrittenBytes, KIB as f64, 0.0),
-            ("write latency", "µs", true, Measure::DeviceWriteSeconds, 1e-6, LEAST_SECONDS),
+            ("mean write", "KiB", false, Measure::DeviceWrittenBytes, 1.0 / KIB as f64, 0.0),
+            ("write latency", "µs", true, Measure::DeviceWriteSeconds, 1e6, LEAST_SECONDS),
         ],
         _ => return Vec::new(),
     };
@@ -235,12 +235,27 @@ fn means(count: &Track, tracks: &[Track]) -> Vec<Mean> {
         let sums = tracks.iter().find(|track| track.measure == sum && track.of == count.of)?;
         let both = sums.values.iter().zip(&count.values);
         let mean = |(sum, requests): (&f64, &f64)| match *requests > 0.0 && *sum >= least {
-            true => sum / requests / scale,
+            true => sum / requests * scale,
             false => f64::NAN,
         };
         Some(Mean { what, unit, is_brief, values: both.map(mean).collect() })
     };
     kinds.into_iter().filter_map(mean).collect()
+}
+
+/// Mean latency in microseconds of the requests of each device: what it is called, the device, and
+/// the value of each interval, NaN where it is unknown.
+pub(crate) fn latencies(series: &Series) -> Vec<(&'static str, &str, Vec<f64>)> {
+    let mut found = Vec::new();
+    for count in &series.tracks {
+        let name = match count.measure {
+            Measure::DeviceReads => "device_read_latency_us",
+            _ => "device_write_latency_us",
+        };
+        let means = means(count, &series.tracks).into_iter().filter(|mean| mean.unit == "µs");
+        found.extend(means.map(|mean| (name, count.of.as_str(), mean.values)));
+    }
+    found
 }
 
 fn table(followed: &[Followed]) -> Option<Table> {

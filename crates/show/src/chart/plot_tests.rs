@@ -197,7 +197,8 @@ fn charts_of_one_name_get_one_scale() {
 
 #[test]
 fn names_in_a_chart_are_escaped() {
-    let chart = Chart::bars("<b>", "</svg>", vec![Bar::one("<script>\u{202e}", 1.0)]).unwrap();
+    let bars = ["<script>\u{202e}", "&"].map(|name| Bar::one(name, 1.0));
+    let chart = Chart::bars("<b>", "</svg>", bars.into()).unwrap();
     for form in [Form::Third, Form::Half, Form::Whole, Form::Alone] {
         let svg = svg(&chart, form).unwrap();
         assert_eq!(svg.matches("</svg>").count(), 1, "{svg}");

@@ -21,7 +21,7 @@ use stormlp_mlperf::official::OutputFile;
 use stormlp_show::comparison::{Comparison, Named, Terms};
 use stormlp_show::document::{Columns, Document};
 use stormlp_show::html::{self, Sheet};
-use stormlp_show::{csv, markdown, openmetrics};
+use stormlp_show::{csv, markdown, openmetrics, series_csv};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use super::saved;
@@ -49,8 +49,8 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Also write the result to a file: .json, .csv (appended to), .md, .html, .txt, .prom, .svg;
-    /// repeatable
+    /// Also write the result to a file: .json, .csv (appended to), .series.csv, .md, .html, .txt,
+    /// .prom, .svg; repeatable
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
 
@@ -386,6 +386,7 @@ impl Delivery {
             (Format::Gdsio, AnyReport::Gds(report)) => Ok(gdsio_lines(report, self.per_job)),
             (Format::Markdown, _) => Ok(markdown::render(&self.document(report))),
             (Format::Csv, _) => rows(&self.document(report), true),
+            (Format::SeriesCsv, _) => csv_text(series_csv::render(&**report)),
             (Format::Html, _) => Ok(html::page(vec![Sheet::new(&**report, self.document(report))])),
             (Format::Openmetrics, _) => Ok(openmetrics::render(&[&**report])),
             (Format::Svg, _) => {
@@ -497,7 +498,12 @@ pub(crate) fn write_mlperf(
 /// # Errors
 /// If a row has too many fields, which is a bug in stormlp.
 pub(crate) fn rows(document: &Document, with_header: bool) -> Result<String, Failure> {
-    csv::render(document, with_header)
-        .context("rows and columns do not match")
-        .map_err(Failure::bug)
+    csv_text(csv::render(document, with_header))
+}
+
+fn csv_text<E>(rendered: Result<String, E>) -> Result<String, Failure>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    rendered.context("rows and columns do not match").map_err(Failure::bug)
 }

@@ -5,7 +5,7 @@
 //! another while holding the lock, and the clock is read only under the lock: otherwise the
 //! machine's time would run backwards.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::Duration;
@@ -63,6 +63,8 @@ pub(super) struct Sleeper {
 
 struct SharedState {
     machine: Machine,
+    /// Bytes read so far for each accelerator of this process.
+    rank_bytes: Vec<u64>,
     source: Option<Arc<dyn Source>>,
     /// The sleeping I/O threads, and where they sleep.
     asleep: Vec<(usize, Sleep)>,
@@ -81,7 +83,6 @@ pub(super) struct Shared {
     moved: Condvar,
     clock: StampClock,
     epoch: Stamp,
-    bytes: AtomicU64,
     /// The other hosts, and a reference for their thread; `None` on a single host.
     others: Option<(Arc<Group>, Weak<Self>)>,
     /// Whether every thread must end; outside `State` for threads that should not wait for its
@@ -116,6 +117,7 @@ impl Shared {
             others: group.map(|group| (group, Weak::clone(this))),
             drivers,
             state: Mutex::new(SharedState {
+                rank_bytes: vec![0; machine.accelerator_count()],
                 machine,
                 source: None,
                 asleep: Vec::with_capacity(io_threads),
@@ -127,14 +129,18 @@ impl Shared {
             moved: Condvar::new(),
             epoch: clock.now(),
             clock,
-            bytes: AtomicU64::new(0),
             over: AtomicBool::new(false),
         })
     }
 
     /// Total bytes read so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.lock().rank_bytes.iter().sum()
+    }
+
+    /// Bytes read so far for each accelerator of this process.
+    pub(super) fn rank_bytes(&self) -> Vec<u64> {
+        self.lock().rank_bytes.clone()
     }
 
     /// Nanoseconds since the run was set up.
@@ -155,12 +161,11 @@ impl Shared {
     /// Reports completed reads and takes up to `want` waiting ones; if there are none, the thread
     /// will sleep as given by `sleep`.
     pub(super) fn turn(&self, index: usize, hands: &mut Hands, want: usize, sleep: Sleep) -> Turn {
-        let bytes = hands.finished.iter().map(|read| read.bytes).sum();
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut state = self.lock();
         let now = self.now();
         for finished in hands.finished.drain(..) {
-            let Finished { request, landed, .. } = finished;
+            let Finished { request, landed, bytes } = finished;
+            state.rank_bytes[request.accelerator as usize] += bytes;
             state.machine.on_read_complete(request, landed, now);
         }
         // If I/O occupies all CPUs, the pacer may have to wait for one.

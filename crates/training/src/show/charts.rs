@@ -140,6 +140,8 @@ fn how_it_went(report: &TrainReport) -> Group {
     let lines = read.map(|points| Line::new("", points)).into_iter().collect();
     let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines);
     drawn.add(what, chart.map(|chart| chart.marks(marks(report))), around::charts::NO_COURSE);
+    let ranks = series(report).and_then(|one| around::charts::ranks(one, ("MiB/s", MIB)));
+    drawn.charts.extend(ranks.map(|chart| chart.marks(marks(report))));
     drawn
 }
 

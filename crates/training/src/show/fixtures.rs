@@ -15,6 +15,7 @@ use stormlp_core::facts::FoundFile;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::histogram::LatencyUs;
 use stormlp_core::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
+use stormlp_core::telemetry::{DeviceDepth, DeviceQueue};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_show::document::Document;
 
@@ -155,12 +156,19 @@ pub fn report() -> TrainReport {
         started_unix_seconds: 1_795_245_900.25,
         steps: Vec::new(),
     };
+    // Slow at first, with a period of inactivity.
+    let moved: Vec<u64> =
+        (0..27u64).map(|n| [(n % 7).min(4), 0][usize::from(n / 6 == 2)] << 30).collect();
+    let share = |part: u64| moved.iter().map(|bytes| bytes / 4 * part).collect();
+    let depth = |depth, requests| DeviceDepth { depth, samples: 1000, requests };
     let series = Series {
         interval_seconds: 0.5,
-        // Slow at first, with a period of inactivity.
-        interval_bytes: (0..27u64)
-            .map(|n| [(n % 7).min(4), 0][usize::from(n / 6 == 2)] << 30)
-            .collect(),
+        rank_interval_bytes: vec![share(1), share(3)],
+        device_queues: vec![DeviceQueue {
+            of: "nvme0n1".to_string(),
+            depths: vec![depth(0, 100), depth(1, 300), depth(6, 600)],
+        }],
+        interval_bytes: moved,
         ..Series::default()
     };
     let name = "run 1".to_string();

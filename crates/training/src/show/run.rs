@@ -94,7 +94,7 @@ fn of_run(report: &TrainReport) -> Document {
     ];
     let section = document.details("", None);
     let series = report.series.iter();
-    let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, MIB_S));
+    let rates = series.flat_map(|one| Series::rates(&one.name, &one.series, MIB_S));
     section.series = rates.collect();
     let known = waits.into_iter().filter_map(|(name, us)| {
         let name = format!("{name}{}", scope(report, "scored runs"));

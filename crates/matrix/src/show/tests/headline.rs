@@ -5,6 +5,7 @@ use crate::report::{CellVerification, FileMismatch};
 use stormlp_core::report::HostShare;
 use stormlp_core::telemetry::{Measure, Track};
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_show::chart::Place;
 
 use super::*;
 

@@ -15,7 +15,8 @@ use crate::output;
 use stormlp_core::failure::Failure;
 
 /// The formats that only reports have.
-const OF_REPORTS: [Format; 3] = [Format::Gdsio, Format::Openmetrics, Format::Svg];
+const OF_REPORTS: [Format; 4] =
+    [Format::Gdsio, Format::Openmetrics, Format::SeriesCsv, Format::Svg];
 
 /// Output options.
 #[derive(Debug, Args)]
@@ -49,8 +50,8 @@ impl AnswerArgs {
         let mut formats = exports.iter().map(|(_, format)| *format).chain([self.format]);
         if formats.any(|format| OF_REPORTS.contains(&format)) {
             return Err(Failure::usage(
-                "gdsio's result lines, openmetrics and svg are only for reports: use text, json, \
-                 csv, markdown or html",
+                "gdsio's result lines, openmetrics, series-csv and svg are only for reports: use \
+                 text, json, csv, markdown or html",
             ));
         }
         for (path, format) in &exports {
@@ -87,7 +88,11 @@ impl Answer {
             Format::Markdown => Ok(markdown::render(document)),
             Format::Csv => rows(document, true),
             Format::Html => Ok(html::page(vec![page()])),
-            Format::Text | Format::Gdsio | Format::Openmetrics | Format::Svg => Ok(drawn()),
+            Format::Text
+            | Format::Gdsio
+            | Format::Openmetrics
+            | Format::SeriesCsv
+            | Format::Svg => Ok(drawn()),
         };
         let printed =
             text(self.format, &|| output::drawn(document)).and_then(|text| output::print(&text));

@@ -21,6 +21,8 @@ pub(crate) enum Format {
     Json,
     /// A line for each cell, epoch or checkpoint
     Csv,
+    /// CSV over time: a line for each interval of each quantity, for plotting
+    SeriesCsv,
     /// For a README or a ticket
     Markdown,
     /// gdsio's result lines, only for `stormlp gds`
@@ -81,6 +83,10 @@ impl Sink {
 
 /// The format for a file extension.
 pub(super) fn of_file(path: &Path) -> Result<Format, Failure> {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    if name.ends_with(".series.csv") {
+        return Ok(Format::SeriesCsv);
+    }
     let extension = path.extension().and_then(|text| text.to_str());
     match extension.map(str::to_ascii_lowercase).as_deref() {
         Some("json") => Ok(Format::Json),
@@ -92,8 +98,8 @@ pub(super) fn of_file(path: &Path) -> Result<Format, Failure> {
         Some("prom" | "openmetrics") => Ok(Format::Openmetrics),
         Some("svg") => Ok(Format::Svg),
         _ => Err(Failure::usage(format!(
-            "{}: the extension is not that of a format: use .json, .csv, .md, .html, .txt, \
-             .prom, .svg or .gdsio",
+            "{}: the extension is not that of a format: use .json, .csv, .series.csv, .md, .html, \
+             .txt, .prom, .svg or .gdsio",
             path.display()
         ))),
     }

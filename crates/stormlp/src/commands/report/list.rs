@@ -172,9 +172,9 @@ pub(super) fn show(
         Format::Markdown => markdown::render(&document(places, &rows(&files, filter)?)),
         Format::Csv => deliver::rows(&document(places, &rows(&files, filter)?), true)?,
         Format::Html => html::page(vec![document(places, &rows(&files, filter)?).into()]),
-        Format::Gdsio | Format::Svg | Format::Openmetrics => {
+        Format::Gdsio | Format::Svg | Format::SeriesCsv | Format::Openmetrics => {
             return Err(Failure::usage(
-                "a folder of reports has no gdsio lines and no chart: name one of them",
+                "a folder of reports has no gdsio lines, chart or series: name one of them",
             ));
         }
     };

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     tag: Vec<Tag>,
 
     /// Write to this file instead of stdout, in the format of its extension unless --format is set:
-    /// .txt, .json, .csv, .md, .html, .prom, .svg, .gdsio
+    /// .txt, .json, .csv, .series.csv, .md, .html, .prom, .svg, .gdsio
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     output: Option<PathBuf>,
 
@@ -186,7 +186,7 @@ fn of_dlio(run: &DlioRun, show: ShowArgs, columns: Columns, sink: &Sink) -> Resu
         Format::Markdown => markdown::render(&document),
         Format::Csv => deliver::rows(&document, true)?,
         Format::Html => html::page(vec![document.into()]),
-        Format::Gdsio | Format::Openmetrics | Format::Svg => {
+        Format::Gdsio | Format::Openmetrics | Format::SeriesCsv | Format::Svg => {
             return Err(Failure::usage(
                 "DLIO's files have the formats text, json, csv, markdown and html",
             ));

@@ -67,6 +67,9 @@ pub(super) fn show(
             lines.collect()
         }
         Format::Svg => return Err(Failure::usage("--format svg draws one chart of one report")),
+        Format::SeriesCsv => {
+            return Err(Failure::usage("--format series-csv is of one report: name one of them"));
+        }
     };
     sink.write(&text)
 }

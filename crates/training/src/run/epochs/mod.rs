@@ -22,7 +22,7 @@ use stormlp_core::transport::DeviceId;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
-use stormlp_transfer::{AcceleratorSet, Backing, DriverSet};
+use stormlp_transfer::{AcceleratorSet, Backing};
 
 use self::checkpoints::CheckpointWriter;
 use super::attribution::{self, Reading};
@@ -32,6 +32,7 @@ use super::error::TrainError;
 use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
+use super::shared::Shared;
 use super::source::Source;
 use super::together::{HostsTally, Others};
 use stormlp_hosts::company::Hosts;
@@ -42,6 +43,8 @@ use stormlp_transfer::surroundings::unix_seconds;
 
 /// Poll interval while a loader is drained.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
+/// Maximum number of accelerators whose bytes over time are kept: 1024 numbers each.
+const MOST_RANKS: usize = 64;
 
 enum Cut {
     /// The user stopped it.
@@ -189,15 +192,19 @@ pub(super) fn run(
     Ok(measured)
 }
 
-/// Input of the sampler: a reading, and the drivers' requests in flight.
-fn counters(reading: &Reading, drivers: &DriverSet) -> Counters {
-    let device = reading.device;
+/// Input of the sampler: a reading, and what `shared` counts.
+fn counters(plan: &TrainPlan, reading: &Reading, shared: &Shared) -> Counters {
+    let (device, drivers) = (reading.device, &shared.drivers);
+    // A single rank is the whole.
+    let is_kept =
+        |ranks: &Vec<u64>| (2..=MOST_RANKS).contains(&ranks.len()) && !moves_nothing(plan);
     Counters {
         bytes: reading.bytes,
         in_flight: drivers.total().in_flight as u32,
         flown: drivers.flown(),
         cpu_seconds: reading.cpu.total_seconds(),
         device_bytes: device.map(|device| device.read_bytes + device.written_bytes),
+        rank_bytes: Some(shared.rank_bytes()).filter(is_kept).unwrap_or_default(),
     }
 }
 
@@ -355,8 +362,8 @@ impl<'a> Runner<'a> {
         }
         self.meet_before_phase(kind)?;
         let first = self.reading();
-        let drivers = &self.crew.shared.drivers;
-        self.sampler.look(first.now, counters(&first, drivers));
+        let at_first = counters(self.plan, &first, &self.crew.shared);
+        self.sampler.look(first.now, at_first);
         let steps = phase.steps;
         // A read left over from the previous epoch may have failed since.
         if !self.crew.shared.begin(source, phase) {
@@ -400,8 +407,8 @@ impl<'a> Runner<'a> {
             let halt = self.crew.shared.wait(self.patience());
             let now = self.reading();
             waiting += self.divide(&last, &now);
-            let drivers = &self.crew.shared.drivers;
-            self.sampler.tick(now.now, halt.is_some(), || counters(&now, drivers));
+            let (plan, shared) = (self.plan, &self.crew.shared);
+            self.sampler.tick(now.now, halt.is_some(), || counters(plan, &now, shared));
             last = now;
             match halt {
                 Some(Halt::PhaseOver) => {

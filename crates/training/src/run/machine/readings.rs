@@ -7,6 +7,11 @@ use super::queue::Nanos;
 use super::tally::{BlockTally, StepHistograms, StepTimes, Waits};
 
 impl Machine {
+    /// Number of accelerators.
+    pub fn accelerator_count(&self) -> usize {
+        self.accelerators.len()
+    }
+
     /// Records the end of each step from now on.
     pub fn mark_steps(&mut self) {
         self.marks.get_or_insert_default();
