@@ -140,8 +140,8 @@ def arguments():
     parser.add_argument("--stormlp", default="target/release/stormlp")
     parser.add_argument("--ring-loop", help="target/release/examples/ring_loop, to compare with it "
                         "too (cargo build --release -p stormlp-transfer --example ring_loop)")
-    parser.add_argument("--dir", default=".", help="where the 4 GiB test file lies or is made")
-    parser.add_argument("--size", default="4g")
+    parser.add_argument("--dir", default=".", help="where the test file lies or is made")
+    parser.add_argument("--size", default="4g", help="size of the file, if it is made")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3, help="length of one run")
     parser.add_argument("--only", default="", help="only comparisons with these words in their title")
@@ -151,6 +151,8 @@ def arguments():
         subprocess.run(["fio", "--name=x", f"--filename={args.file}", f"--size={args.size}",
                         "--rw=write", "--bs=1M", "--ioengine=psync", "--end_fsync=1",
                         "--output=/dev/null"], check=True)
+    # stormlp reads all of the file, so fio does, too.
+    args.size = str(os.path.getsize(args.file))
     return args
 
 
