@@ -124,7 +124,8 @@ pub struct CheckpointRequest {
         value_hint = clap::ValueHint::AnyPath))]
     pub folders: Vec<Location>,
 
-    /// When to sync files: per-file, per-checkpoint, none [default: per-file]
+    /// When to sync files: per-file, per-checkpoint, none [default: per-file, or none with --profile
+    /// v2, as its client does, unless --closed]
     #[cfg_attr(feature = "cli", arg(long, value_name = "POLICY", help_heading = "Transfers"))]
     pub fsync: Option<FsyncPolicy>,
 
@@ -234,6 +235,12 @@ impl CheckpointRequest {
     /// The profile, which sets read order and arithmetic.
     pub fn profile(&self) -> CheckpointProfile {
         self.profile.unwrap_or_default()
+    }
+
+    /// Whether it saves as v2.0's client does, which syncs nothing and writes a tensor in one call:
+    /// where that profile was named. A closed run keeps the rule that saves are synced.
+    pub fn saves_as_v2(&self) -> bool {
+        self.profile == Some(CheckpointProfile::V2) && !self.closed
     }
 
     /// The command for the same run, at this size; a closed run has but one.

@@ -1,7 +1,7 @@
 //! Resolves a request and the facts to a plan, or to all problems that prevent one.
 
 use super::adopt;
-use super::choice::{Container, ScaleChoice, is_chunk};
+use super::choice::{Container, FsyncPolicy, ScaleChoice, is_chunk};
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
@@ -387,7 +387,10 @@ fn assemble(
         writes: counts.writes,
         restores,
         pause_seconds,
-        fsync: request.fsync.unwrap_or_default(),
+        fsync: request.fsync.unwrap_or(match request.saves_as_v2() {
+            true => FsyncPolicy::None,
+            false => FsyncPolicy::PerFile,
+        }),
         content,
         rank_shift: request.rank_shift.unwrap_or(0),
         free_bytes: space::free(facts),

@@ -427,6 +427,24 @@ fn keeping_few_checkpoints_needs_less_space_and_restores_the_newest() {
 }
 
 #[test]
+fn the_named_profile_v2_saves_as_its_client_does() {
+    let of = |profile, fsync, closed| {
+        let mut asked = request("llama3-8b");
+        (asked.profile, asked.fsync, asked.closed) = (profile, fsync, closed);
+        let plan = resolve(&asked, &host(), &facts(2_000 * GIB)).plan.expect("a plan");
+        (plan.fsync, plan.save.chunk_bytes, plan.restore.chunk_bytes)
+    };
+    let v2 = Some(CheckpointProfile::V2);
+    let (none, per_file) = (FsyncPolicy::None, FsyncPolicy::PerFile);
+    assert_eq!(of(v2, None, false), (none, 64 << 20, 1 << 20));
+    assert_eq!(of(v2, Some(per_file), false), (per_file, 64 << 20, 1 << 20));
+    for profile in [None, Some(CheckpointProfile::Native), Some(CheckpointProfile::V3)] {
+        assert_eq!(of(profile, None, false), (per_file, 1 << 20, 1 << 20));
+    }
+    assert_eq!(of(v2, None, true), (per_file, 1 << 20, 1 << 20));
+}
+
+#[test]
 fn without_io_uring_plain_calls_are_taken_and_named() {
     let mut old = host();
     old.io_uring = Availability::unavailable("EPERM", "allow it");

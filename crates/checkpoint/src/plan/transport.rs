@@ -41,6 +41,9 @@ pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
     if path.uses_page_cache() { MIB } else { 4 * MIB }
 }
 
+/// Transfer size of v2.0's client, which writes tensors of up to 68 MB in one call each.
+const TENSOR_BYTES: u64 = 64 * MIB;
+
 /// Decides how `ranks` ranks save and restore.
 pub(super) fn decide(
     request: &CheckpointRequest,
@@ -63,7 +66,8 @@ pub(super) fn decide(
     // would hand it to a kernel thread first. So `auto` picks plain system calls there.
     let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
     let engine_of_saves = if copies { EngineKind::Psync } else { bare.engine };
-    let transport = |engine: EngineKind, streams: u32| {
+    let of_tensors = request.saves_as_v2() && path.uses_page_cache();
+    let transport = |engine: EngineKind, streams: u32, is_save: bool| {
         let ranks = ranks.max(1) as usize;
         let window = streams as usize;
         let wanted = ranks.saturating_mul(window);
@@ -76,6 +80,7 @@ pub(super) fn decide(
         // A rank's thread makes one blocking call at a time, for all streams of the rank.
         let calls = if path == PathKind::Gds { u64::from(streams) } else { 1 };
         let usual = (default_chunk_bytes(path) * calls).min(LARGEST_CALL_BYTES);
+        let usual = if of_tensors && is_save && blocks { TENSOR_BYTES } else { usual };
         let chunk_bytes = request.chunk_bytes.unwrap_or(usual);
         Transport {
             engine,
@@ -90,8 +95,8 @@ pub(super) fn decide(
         }
     };
     let read_streams = request.streams.unwrap_or_else(|| request.profile().read_streams());
-    let save = transport(engine_of_saves, request.streams.unwrap_or(1));
-    let restore = transport(bare.engine, read_streams);
+let save = transport(engine_of_saves, request.streams.unwrap_or(1), true);
+    let restore = transport(bare.engine, read_streams, false);
     for transport in [&save, &restore] {
         gpu_limits::check(transport, FLIGHT, host, problems);
     }

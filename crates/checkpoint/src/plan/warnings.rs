@@ -60,9 +60,15 @@ fn on_scale(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
 fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if plan.fsync == FsyncPolicy::None && plan.writes > 0 {
+        let as_v2 = plan.request.saves_as_v2() && plan.request.fsync.is_none();
         warnings.push(Warning::new(
             WarningKind::NotDurable,
-            "nothing is synced: not crash-safe",
+            if as_v2 {
+                "nothing is synced, as in v2.0's client: a save ends when the page cache has it, not \
+                 the storage"
+            } else {
+                "nothing is synced: not crash-safe"
+            },
             "use --fsync per-file for checkpoints that survive a crash",
         ));
     }
