@@ -28,9 +28,12 @@ points, device bytes within 2 %, the mean request size within 10 %. That is the 
 merges requests: a limit holds them back and lets them out by the dozen every 100 ms, and which of
 them then lie beside each other depends on what else waited.
 
---client measures first what DLIO itself costs on this host, with runs of its own (over records of 1
-KiB for the time of a step, over the real files for the CPU time of a GiB), and has stormlp add it
-(--client dlio): what it predicts has to agree within 1 point.
+--client FILE is what `stormlp calibrate` saved on this host, and has stormlp add it: what it predicts
+has to agree within 1 point, or within 3 where storage is limited.
+
+--kinds runs eight kinds of work, each limited in its own way (KINDS below lists them), by --client FILE
+under v2. AU has to agree within 3 points, device bytes within 1 %, requests that reach the device after
+merging within 5 %. The CPUs limit DLIO in those of the client: leave the host idle.
 
 A few steps say little: which of the first files comes first moves AU by several points. --files and
 --record-bytes make more of them, smaller, where the disk has no room for more of the real size.
@@ -77,6 +80,24 @@ WORKLOADS = {
     "csv": Workload("a100", 28, 1, 32, 7, 0.5, "unet3d", "csv", 1 << 10),
 }
 DEFAULT = ["resnet50", "unet3d", "cosmoflow"]
+
+# Name: workload, seconds of a step, requests/s, MB/s, ms of each request. Three formats; the last two
+# are not limited, so that the client is.
+KINDS = {
+    "npz, bandwidth": ("npz", 0.3, 0, 60, 0),
+    "npz, requests": ("npz", 0.3, 400, 0, 0),
+    "tfrecord, bandwidth": ("tfrecord", 0.02, 0, 60, 0),
+    "tfrecord, requests": ("tfrecord", 0.02, 300, 0, 0),
+    "hdf5, bandwidth": ("hdf5", 0.15, 0, 30, 0),
+    "hdf5, latency": ("hdf5", 0.15, 0, 0, 20),
+    "tfrecord, client": ("tfrecord", 0.0035, 0, 0, 0),
+    "hdf5, client": ("hdf5", 0.03, 0, 0, 0),
+}
+# 1.3 GB of each: smaller files than the workloads', so that there are enough steps.
+WORKLOADS |= {
+    "npz": Workload("h100", 210, 1, 1, 7, None, "unet3d", "npz", 6 << 20),
+    "tfrecord": Workload("h100", 400, 1, 1, 1, None, "cosmoflow", "tfrecord", 2828486),
+}
 
 
 def run(command, group=None, **more):
@@ -165,7 +186,7 @@ def stormlp_command(args, name, folder):
                str(args.accelerators), "--data-dir", folder, "--files",
                str(workload.seen(args.cold)), "--samples-per-file", str(workload.samples),
                "--steps", str(steps(args, name)), "--epochs", "1", "--format", "json",
-               *args.client_options, *stormlp_params(workload, None)]
+               *(["--client", args.client] if args.client else []), *stormlp_params(workload, None)]
     compute = args.compute or workload.compute
     return command + (["--compute-time", str(compute)] if compute else [])
 
@@ -218,33 +239,6 @@ def by_dlio(args, name, folder):
 SIDES = {"dlio": by_dlio, "stormlp": by_stormlp}
 
 
-def client_options(args, name, folder):
-    """What DLIO itself takes here, as options of stormlp: in each step, and of the CPU for a GiB."""
-    small = make(args, name, 1024)
-    warm(small)
-    au, _, idle_cpu = by_dlio(args, name, small)
-    warm(folder)
-    _, _, busy_cpu = by_dlio(args, name, folder)
-    step_ms = compute_seconds(args, name, small) * (100 / au - 1) * 1e3
-    gib = sum(os.path.getsize(path) for path in data_files(folder)) / (1 << 30)
-    per_gib = max(busy_cpu - idle_cpu, 0) / gib
-    print(f"{name}: DLIO takes {step_ms:.3f} ms of each step, {per_gib:.3f} CPU s a GiB", flush=True)
-    return ["--client", "dlio", "--client-step", f"{step_ms:.3f}ms", "--client-cpu-per-gib",
-            f"{per_gib:.3f}"]
-
-
-def compute_seconds(args, name, folder):
-    """The compute time of a step that both sides emulate."""
-    chosen = args.compute or WORKLOADS[name].compute
-    if chosen:
-        return chosen
-    command = stormlp_command(args, name, folder) + ["--dry-run"]
-    done, _ = run(command)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}\n{done.stderr}")
-    return json.loads(done.stdout)["compute"]["seconds"]
-
-
 def medians(args, name, folder, label):
     """Runs both sides in turn; of each the medians of what a side returns and the device counted."""
     results = {side: [] for side in SIDES}
@@ -257,7 +251,7 @@ def medians(args, name, folder, label):
             after = args.counters(folder)
             reads, read_bytes, merged = map(operator.sub, after, before) if before else (0, 0, 0)
             asked = read_bytes / max(reads + merged, 1)
-            results[side].append((au, throughput, cpu, read_bytes, asked))
+            results[side].append((au, throughput, cpu, read_bytes, asked, reads))
             print(f"{label} {side:8} AU {au:6.2f} %  {throughput:9.2f} samples/s  CPU {cpu:6.1f} s"
                   f"  device {read_bytes / 1e6:9.1f} MB in requests of"
                   f" {asked / 1024:6.1f} KiB, merged {read_bytes / max(reads, 1) / 1024:6.1f} KiB",
@@ -304,11 +298,23 @@ def compare_cold(args, name, median):
     return good
 
 
+def of_kind(args, kind):
+    name, args.compute, args.read_iops, args.read_mbs, args.latency_ms = KINDS[kind]
+    args.cold = args.is_limited = True
+    median = compare(args, name)
+    ours, theirs = median["stormlp"], median["dlio"]
+    points, of_bytes, of_requests = ours[0] - theirs[0], ours[3] / theirs[3], ours[5] / theirs[5]
+    good = abs(points) <= 3 and abs(of_bytes - 1) <= 0.01 and abs(of_requests - 1) <= 0.05
+    load = os.getloadavg()[0]
+    print(f"| {kind} | {theirs[0]:.1f} | {ours[0]:.1f} | {points:+.1f} | {of_bytes:.4f} |"
+          f" {theirs[5]:.0f} | {ours[5]:.0f} | {of_requests:.3f} | load {load:.1f}, {verdict(good)}",
+          flush=True)
+    return good
+
+
 def compare(args, name):
     folder = make(args, name)
-    args.group, args.counters, args.client_options = None, slow_storage.device_counters, []
-    if args.client:
-        args.client_options = client_options(args, name, folder)
+    args.group, args.counters = None, slow_storage.device_counters
     with contextlib.ExitStack() as stack:
         if args.latency_ms:
             slow = slow_storage.delayed(args.dir, args.latency_ms, args.python)
@@ -321,6 +327,8 @@ def compare(args, name):
             limits = slow_storage.limited(folder, args.read_iops, args.read_mbs * 1_000_000)
             args.group = stack.enter_context(limits)
         median = medians(args, name, folder, name)
+    if args.kinds:
+        return median
     return compare_cold(args, name, median) if args.cold else compare_warm(args, name, median)
 
 
@@ -340,7 +348,9 @@ def main():
     parser.add_argument("--read-ahead", type=int, help="KiB")
     parser.add_argument("--files", type=int, help="different files, of all workloads")
     parser.add_argument("--record-bytes", type=int, help="of a sample, all of one size")
-    parser.add_argument("--client", action="store_true", help="predict with DLIO's own cost")
+    parser.add_argument("--client", type=os.path.abspath, help="a saved calibration")
+    parser.add_argument("--kinds", action="store_true", help="eight kinds of work")
+    parser.add_argument("--only", action="append", choices=KINDS, help="one of the kinds")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--ceiling", action="store_true")
     parser.add_argument("--cosmoflow-compute", default=0.02, type=float, help="seconds")
@@ -350,6 +360,8 @@ def main():
     WORKLOADS["cosmoflow"].compute = args.cosmoflow_compute
     for workload in WORKLOADS.values():
         workload.files = args.files or workload.files
+    if args.kinds:
+        sys.exit(0 if all([of_kind(args, kind) for kind in args.only or KINDS]) else 1)
     args.is_limited = bool(args.read_iops or args.read_mbs or args.latency_ms)
     args.cold = args.cold or args.is_limited or bool(args.read_ahead)
     good = [compare(args, name) for name in args.workload]

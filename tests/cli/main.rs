@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod calibrate;
 mod checkpoint;
 mod checkpoint_trouble;
 mod compare;

@@ -172,7 +172,10 @@ fn client(mark: &Value) -> Option<String> {
     }
     let cost = ClientCost {
         step_seconds: client["step_seconds"].as_f64()?,
+        step_seconds_per_sample: client["step_seconds_per_sample"].as_f64().unwrap_or(0.0),
+        cpu_seconds_per_sample: client["cpu_seconds_per_sample"].as_f64().unwrap_or(0.0),
         cpu_seconds_per_gib: client["cpu_seconds_per_gib"].as_f64()?,
+        oversleep_seconds: client["oversleep_seconds"].as_f64(),
         cpus: 1,
         estimated: client["estimated"].as_bool()?,
     };

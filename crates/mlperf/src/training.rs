@@ -135,7 +135,10 @@ impl<'a> OneRun<'a> {
             "held_to_closed_rules": self.report.plan.request.closed,
             "client": self.report.plan.client.map(|client| json!({
                 "step_seconds": client.step_seconds,
+                "step_seconds_per_sample": client.step_seconds_per_sample,
+                "cpu_seconds_per_sample": client.cpu_seconds_per_sample,
                 "cpu_seconds_per_gib": client.cpu_seconds_per_gib,
+                "oversleep_seconds": client.oversleep_seconds,
                 "estimated": client.estimated,
             })),
         })

@@ -144,8 +144,7 @@ fn a_part_of_a_run_predicts_the_whole() {
 #[test]
 fn a_slow_client_limits_before_storage() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(1e12));
-    sizing.host_cost =
-        Some(ClientCost { step_seconds: 0.1, cpu_seconds_per_gib: 0.0, cpus: 1, estimated: false });
+    sizing.host_cost = Some(ClientCost { step_seconds: 0.1, ..ClientCost::NONE });
     let stop = StopToken::new();
     let mut study = study(&sizing, &stop);
     assert_eq!(study.largest(1).unwrap(), 0);

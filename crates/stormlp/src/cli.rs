@@ -10,8 +10,8 @@ use stormlp_core::impairment::{Fault, Throttle};
 use stormlp_core::printable::printable;
 
 use crate::commands::{
-    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, kvcache, man,
-    plan, report, submission, train, workloads,
+    calibrate, checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio,
+    kvcache, man, plan, report, submission, train, workloads,
 };
 use crate::hosts::{GroupArgs, Needs};
 use crate::options;
@@ -146,6 +146,8 @@ pub(crate) enum Command {
     Kvcache(kvcache::Args),
     /// Predict how many accelerators storage can feed, and what limits them.
     Plan(Box<plan::Args>),
+    /// Measure what DLIO itself costs on this host, for predictions of its result.
+    Calibrate(calibrate::Args),
     /// Calculate the dataset size for a workload and a number of accelerators.
     Datasize(datasize::Args),
     /// Write the dataset of a workload.
@@ -182,6 +184,7 @@ impl Command {
             | Self::Clean(_)
             | Self::Kvcache(_)
             | Self::Plan(_)
+            | Self::Calibrate(_)
             | Self::Datasize(_)
             | Self::Workloads(_)
             | Self::Report(_)
@@ -205,6 +208,7 @@ impl Command {
             Self::Workloads(_) => "workloads",
             Self::Doctor(_) => "doctor",
             Self::Report(_) => "report",
+            Self::Calibrate(_) => "calibrate",
             Self::Compare(_) => "compare",
             Self::Submission(_) => "submission",
             Self::Clean(_) => "clean",
@@ -226,7 +230,11 @@ impl Command {
     /// Whether a signal lets the command end with partial results; other commands have none.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         match self {
-            Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
+            Self::Gds(_)
+            | Self::Gdsio(_)
+            | Self::Train(_)
+            | Self::Datagen(_)
+            | Self::Calibrate(_) => true,
             Self::Checkpoint(args) => !args.clean,
             Self::Submission(args) => args.keeps_what_it_has(),
             Self::Compare(args) => args.keeps_what_it_has(),

@@ -95,7 +95,7 @@ pub(super) fn decide(
         }
     };
     let read_streams = request.streams.unwrap_or_else(|| request.profile().read_streams());
-let save = transport(engine_of_saves, request.streams.unwrap_or(1), true);
+    let save = transport(engine_of_saves, request.streams.unwrap_or(1), true);
     let restore = transport(bare.engine, read_streams, false);
     for transport in [&save, &restore] {
         gpu_limits::check(transport, FLIGHT, host, problems);

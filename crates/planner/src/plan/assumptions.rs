@@ -2,7 +2,7 @@
 
 use super::case::Sizing;
 use super::storage::DEFAULT_STRIPE_BYTES;
-use stormlp_core::units::{ByteSize, counted, format_duration, short_size};
+use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
 use stormlp_training::plan::train_plan::TrainPlan;
 
 /// The error over all published rows: docs/validation.md, which a test compares.
@@ -131,14 +131,20 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
             .to_string(),
         Some(cost) => format!(
             "each step costs a host {} in addition to loading and compute, each GiB {} of {}{}",
-            format_duration(cost.step_seconds),
-            format_duration(cost.cpu_seconds_per_gib),
+            format_duration(cost.step_seconds_of(plan.batch_size)),
+            format_duration(cost.worker_seconds(
+                GIB as f64 / plan.data.read_sample_bytes.max(1.0),
+                plan.data.read_sample_bytes
+            )),
             match sizing.asked.host_cpus {
                 Some(cpus) => counted(u64::from(cpus), "CPU"),
                 None => format!(
                     "a CPU that its reader has alone ({:.1} CPUs are busy with reading in all; if hosts \
                      have fewer, set --host-cpus)",
-                    cost.worker_seconds(plan.demand_bytes_per_second() * plan.passes())
+                    cost.worker_seconds(
+                        plan.demand_samples_per_second() * plan.passes(),
+                        plan.data.read_sample_bytes
+                    )
                 ),
             },
             if cost.estimated { "; these are estimates from another host" } else { "" }

@@ -211,21 +211,22 @@ impl Sizing {
 
     /// CPU cost of the client, if it has any.
     pub fn client(&self) -> Option<ClientCost> {
-        let usual = match (self.host_cost, self.asked.client) {
+        let usual = match (self.host_cost, &self.asked.client) {
             (Some(measured), _) => measured,
             (None, None | Some(Client::None)) => ClientCost::NONE,
-            (None, Some(Client::Dlio)) => ClientCost::DLIO,
+            (None, Some(_)) => ClientCost::DLIO,
         };
         let step = self.asked.host_cost_per_step_seconds;
         let gib = self.asked.host_cost_per_gib_seconds;
         let cost = ClientCost {
             step_seconds: step.unwrap_or(usual.step_seconds),
+            step_seconds_per_sample: step.map_or(usual.step_seconds_per_sample, |_| 0.0),
             cpu_seconds_per_gib: gib.unwrap_or(usual.cpu_seconds_per_gib),
+            cpu_seconds_per_sample: gib.map_or(usual.cpu_seconds_per_sample, |_| 0.0),
             estimated: usual.estimated && (step.is_none() || gib.is_none()),
             ..usual
         };
-        let costs = cost.step_seconds > 0.0 || cost.cpu_seconds_per_gib > 0.0;
-        costs.then_some(cost)
+        cost.takes_time().then_some(cost)
     }
 
     /// Description and size in bytes of the checkpoint: the requested one, or the workload's.

@@ -48,7 +48,6 @@ fn cost(report: &TrainReport) -> Option<ClientCost> {
     Some(ClientCost {
         step_seconds: (compute / share - compute).max(0.0),
         cpu_seconds_per_gib: if gib > 0.0 { cpu / gib } else { 0.0 },
-        cpus: 1,
-        estimated: false,
+        ..ClientCost::NONE
     })
 }

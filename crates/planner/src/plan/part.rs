@@ -209,6 +209,7 @@ fn of_share(client: ClientCost, share: f64) -> ClientCost {
     let exact = client.cpus as f64 * share;
     let cpus = exact.round().max(1.0);
     ClientCost {
+        cpu_seconds_per_sample: client.cpu_seconds_per_sample * cpus / exact,
         cpu_seconds_per_gib: client.cpu_seconds_per_gib * cpus / exact,
         cpus: cpus as usize,
         ..client

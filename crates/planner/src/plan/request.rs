@@ -125,9 +125,10 @@ pub struct SizingRequest {
         value_parser = parse_seconds, help_heading = "Hosts"))]
     pub host_cost_per_gib_seconds: Option<f64>,
 
-    /// Add the cost of the official client, unless set by the two options above: dlio, or none for
-    /// hosts that cost nothing [default: none, with the official client's cost in the range]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "dlio|none", help_heading = "Hosts"))]
+    /// Add the cost of the official client, unless set by the two options above: a FILE that
+    /// `stormlp calibrate` saved on such a host, dlio for the cost of another host, or none for hosts
+    /// that cost nothing [default: none, with the official client's cost in the range]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE|dlio|none", help_heading = "Hosts"))]
     pub client: Option<Client>,
 
     /// Checkpoint size, or a model such as llama3-70b [default: the workload's checkpoint, if any]

@@ -236,12 +236,17 @@ fn barrier_and_client_add_to_each_step() {
     assert_near(run.au_percent, 100.0 * 0.323 / 0.340, 0.2, "barrier");
     assert_eq!(run.limited_by, LimitedBy::Barrier);
     scenario.barrier_seconds = 0.0;
-    plan.client = Some(ClientCost { step_seconds: 0.017, ..ClientCost::DLIO.on(64) });
+    plan.client = Some(ClientCost {
+        step_seconds: 0.017,
+        cpu_seconds_per_gib: 0.9,
+        ..ClientCost::NONE.on(64)
+    });
     let run = predicted(&plan, &scenario);
     assert_near(run.au_percent, 100.0 * 0.323 / 0.340, 0.2, "client");
     assert_eq!(run.limited_by, LimitedBy::Client);
     // One CPU for all samples: 0.9 s for each GiB.
-    plan.client = Some(ClientCost::DLIO.on(1));
+    plan.client =
+        Some(ClientCost { step_seconds: 0.001_25, cpu_seconds_per_gib: 0.9, ..ClientCost::NONE });
     let run = predicted(&plan, &scenario);
     let batches = 2.0 * 7.0 * plan.data.mean_file_bytes();
     let step = 0.9 * batches / GIB as f64;

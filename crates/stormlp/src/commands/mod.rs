@@ -1,6 +1,7 @@
 //! One module per command: its arguments, and the few lines that turn them into a plan, run it and
 //! render the report. Nothing here measures or formats.
 
+pub(crate) mod calibrate;
 pub(crate) mod checkpoint;
 pub(crate) mod clean;
 pub(crate) mod compare;
@@ -16,6 +17,7 @@ pub(crate) mod hang;
 pub(crate) mod kvcache;
 pub(crate) mod man;
 pub(crate) mod plan;
+mod process;
 pub(crate) mod report;
 mod saved;
 pub(crate) mod submission;
@@ -39,6 +41,7 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Checkpoint(args) => checkpoint::run(*args, session),
         Command::Kvcache(args) => kvcache::run(args),
         Command::Plan(args) => plan::run(*args, session),
+        Command::Calibrate(args) => calibrate::run(args, session),
         Command::Datasize(args) => datasize::run(args, session),
         Command::Datagen(args) => datagen::run(args, session),
         Command::Workloads(args) => workloads::run(args, session),

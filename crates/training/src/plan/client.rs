@@ -4,44 +4,77 @@
 //! copies, collation). Near the threshold on fast storage this decides the official result, so a
 //! run can be asked to account for it.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::plan::train_plan::TrainPlan;
-use stormlp_core::names::{Named, unknown};
+use stormlp_core::profile::Profile;
 use stormlp_core::units::GIB;
 
-/// The client to account for.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    Display,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
-    VariantNames,
-    Serialize,
-    Deserialize,
-)]
+/// The client to account for: `none`, `dlio`, or the file of a calibration.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+#[serde(from = "String", into = "String")]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub enum Client {
     /// No client: storage and compute only.
     #[default]
     None,
-    /// DLIO.
+    /// DLIO, at the cost known from another host.
     Dlio,
+    /// DLIO, at the cost that `stormlp calibrate` measured and saved in this file.
+    Calibrated(PathBuf),
 }
 
-impl Named for Client {
-    const WHAT: &'static str = "a client";
+impl Client {
+    /// The names besides those of files.
+    pub const NAMES: [&str; 2] = ["none", "dlio"];
+
+    /// The file of its calibration, if it has one.
+    pub fn calibration(&self) -> Option<&Path> {
+        match self {
+            Self::Calibrated(file) => Some(file),
+            Self::None | Self::Dlio => None,
+        }
+    }
+}
+
+impl From<String> for Client {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "none" => Self::None,
+            "dlio" => Self::Dlio,
+            _ => Self::Calibrated(text.into()),
+        }
+    }
+}
+
+impl From<Client> for String {
+    fn from(client: Client) -> Self {
+        client.to_string()
+    }
+}
+
+impl FromStr for Client {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.to_string().into())
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Dlio => f.write_str("dlio"),
+            Self::Calibrated(file) => write!(f, "{}", file.display()),
+        }
+    }
 }
 
 /// The overhead of a client.
@@ -50,8 +83,18 @@ impl Named for Client {
 pub struct ClientCost {
     /// Seconds per step that are neither loading nor compute.
     pub step_seconds: f64,
+    /// Seconds that each sample of a step adds to that.
+    #[serde(default)]
+    pub step_seconds_per_sample: f64,
+    /// Worker CPU seconds per sample, whatever its size.
+    #[serde(default)]
+    pub cpu_seconds_per_sample: f64,
     /// Worker CPU seconds per GiB read.
     pub cpu_seconds_per_gib: f64,
+    /// How much longer than asked the client sleeps in each step, which counts as compute; `None` if
+    /// that was not measured.
+    #[serde(default)]
+    pub oversleep_seconds: Option<f64>,
     /// CPUs shared by the workers of all accelerators.
     pub cpus: usize,
     /// Whether the times were measured on another host, which makes them an estimate.
@@ -60,13 +103,20 @@ pub struct ClientCost {
 
 impl ClientCost {
     /// No overhead.
-    pub const NONE: Self =
-        Self { step_seconds: 0.0, cpu_seconds_per_gib: 0.0, cpus: 1, estimated: false };
+    pub const NONE: Self = Self {
+        step_seconds: 0.0,
+        step_seconds_per_sample: 0.0,
+        cpu_seconds_per_sample: 0.0,
+        cpu_seconds_per_gib: 0.0,
+        oversleep_seconds: None,
+        cpus: 1,
+        estimated: false,
+    };
 
     /// DLIO's overhead as measured on one machine (Python 3.11, PyTorch's loader, npz, a Xeon at
     /// 2.1 GHz), for one CPU.
     pub const DLIO: Self =
-        Self { step_seconds: 0.001_25, cpu_seconds_per_gib: 0.9, cpus: 1, estimated: true };
+        Self { step_seconds: 0.001_25, cpu_seconds_per_gib: 0.9, estimated: true, ..Self::NONE };
 
     /// The same overhead on a host with `cpus` CPUs.
     pub fn on(self, cpus: u32) -> Self {
@@ -74,9 +124,21 @@ impl ClientCost {
         Self { cpus, ..self }
     }
 
-    /// Worker CPU seconds for this many bytes.
-    pub fn worker_seconds(&self, bytes: f64) -> f64 {
-        self.cpu_seconds_per_gib * bytes / GIB as f64
+    /// Whether it takes any time.
+    pub fn takes_time(&self) -> bool {
+        let oversleep = self.oversleep_seconds.unwrap_or(0.0);
+        self.step_seconds_of(1) + self.worker_seconds(1.0, GIB as f64) + oversleep > 0.0
+    }
+
+    /// Seconds of a step of `batch_size` samples that are neither loading nor compute.
+    pub fn step_seconds_of(&self, batch_size: u32) -> f64 {
+        self.step_seconds + self.step_seconds_per_sample * f64::from(batch_size)
+    }
+
+    /// Worker CPU seconds for `samples` of `sample_bytes` each.
+    pub fn worker_seconds(&self, samples: f64, sample_bytes: f64) -> f64 {
+        let of_bytes = self.cpu_seconds_per_gib * sample_bytes / GIB as f64;
+        samples * (self.cpu_seconds_per_sample + of_bytes)
     }
 
     /// The AU that `plan`, which reached `au_percent` without a client, can reach with this client:
@@ -86,24 +148,60 @@ impl ClientCost {
         if compute <= 0.0 || au_percent <= 0.0 {
             return au_percent;
         }
-        let batch_bytes = f64::from(plan.batch_size) * plan.data.read_sample_bytes;
-        let work = self.worker_seconds(batch_bytes);
+        let work = self.worker_seconds(f64::from(plan.batch_size), plan.data.read_sample_bytes);
         let workers = plan.loader.concurrent_reads().max(1) as f64;
         let of_workers = work / workers;
         let of_cpus = work * f64::from(plan.most_accelerators()) / self.cpus.max(1) as f64;
         let step = (compute * 100.0 / au_percent).max(of_workers).max(of_cpus);
-        100.0 * compute / (step + self.step_seconds)
+        let slept = compute + self.oversleep_seconds.unwrap_or(0.0);
+        let counted = if plan.profile == Profile::V1 { compute } else { slept };
+        100.0 * counted / (step - compute + slept + self.step_seconds_of(plan.batch_size))
     }
 }
 
 impl fmt::Display for ClientCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.2} ms a step, {:.2} CPU s/GiB{}",
-            self.step_seconds * 1e3,
-            self.cpu_seconds_per_gib,
-            if self.estimated { " (estimated)" } else { "" }
-        )
+        write!(f, "{:.2} ms a step", self.step_seconds * 1e3)?;
+        if self.step_seconds_per_sample > 0.0 {
+            write!(f, " and {:.3} for each of its samples", self.step_seconds_per_sample * 1e3)?;
+        }
+        if self.cpu_seconds_per_sample > 0.0 {
+            write!(f, ", {:.3} CPU ms/sample", self.cpu_seconds_per_sample * 1e3)?;
+        }
+        write!(f, ", {:.2} CPU s/GiB", self.cpu_seconds_per_gib)?;
+        if let Some(oversleep) = self.oversleep_seconds {
+            write!(f, ", {:.2} ms asleep too long", oversleep * 1e3)?;
+        }
+        f.write_str(if self.estimated { " (estimated)" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_a_name_or_a_file() {
+        for text in ["none", "dlio", "/srv/dlio.json"] {
+            let client: Client = text.to_string().into();
+            assert_eq!(client.to_string(), text);
+            assert_eq!(client.calibration().is_some(), text.contains('/'));
+            let json = serde_json::to_string(&client).unwrap_or_default();
+            assert_eq!(json, format!("\"{text}\""));
+        }
+    }
+
+    #[test]
+    fn cost_grows_with_samples_and_bytes() {
+        let cost = ClientCost {
+            step_seconds: 0.001,
+            step_seconds_per_sample: 0.000_1,
+            cpu_seconds_per_sample: 0.002,
+            cpu_seconds_per_gib: 0.5,
+            ..ClientCost::NONE
+        };
+        assert_eq!(cost.step_seconds_of(10), 0.002);
+        assert_eq!(cost.worker_seconds(4.0, GIB as f64), 4.0 * 0.502);
+        assert!(cost.takes_time() && !ClientCost::NONE.takes_time());
     }
 }

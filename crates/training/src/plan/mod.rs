@@ -5,6 +5,7 @@
 //! measurements.
 
 pub mod barrier;
+pub mod calibration;
 pub mod catalog;
 pub mod client;
 pub mod datasize;

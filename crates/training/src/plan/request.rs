@@ -124,16 +124,21 @@ pub struct TrainRequest {
     #[cfg_attr(feature = "cli", arg(long = "compute-time", value_name = "TIME"))]
     pub compute: Option<Distribution>,
 
-    /// Add the cost of the official client, so that AU predicts its result: dlio or none
-    #[cfg_attr(feature = "cli", arg(long, value_name = "dlio|none", default_value = "none"))]
+    /// Add the cost of the official client, so that AU predicts its result: a FILE that `stormlp
+    /// calibrate` saved on this host, dlio for the cost of another host, or none
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE|dlio|none", default_value = "none"))]
     pub client: Client,
 
-    /// DLIO's overhead per step [default: 1.25ms, an estimate from another host]
+    /// The cost in that file for the workload's format, read by the command line.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub calibrated: Option<ClientCost>,
+
+    /// DLIO's overhead per step [default: of the file, or 1.25ms, an estimate from another host]
     #[cfg_attr(feature = "cli", arg(long = "client-step", value_name = "TIME",
         value_parser = parse_seconds))]
     pub client_step_seconds: Option<f64>,
 
-    /// CPU time of DLIO's workers per GiB [default: 0.9s, an estimate from another host]
+    /// CPU time of DLIO's workers per GiB [default: of the file, or 0.9s, an estimate from another host]
     #[cfg_attr(feature = "cli", arg(long = "client-cpu-per-gib", value_name = "TIME",
         value_parser = parse_seconds))]
     pub client_cpu_seconds_per_gib: Option<f64>,
@@ -394,12 +399,23 @@ impl TrainRequest {
 
     /// The cost of the client to account for.
     pub fn client_cost(&self) -> Option<ClientCost> {
+        let usual = match &self.client {
+            Client::None => return None,
+            Client::Dlio => ClientCost::DLIO,
+            Client::Calibrated(_) => self.calibrated.unwrap_or(ClientCost::DLIO),
+        };
         let (step, cpu) = (self.client_step_seconds, self.client_cpu_seconds_per_gib);
-        let usual = ClientCost::DLIO;
-        (self.client == Client::Dlio).then(|| ClientCost {
-            step_seconds: step.unwrap_or(usual.step_seconds),
-            cpu_seconds_per_gib: cpu.unwrap_or(usual.cpu_seconds_per_gib),
-            estimated: step.is_none() || cpu.is_none(),
+        // A stated time is a whole one: nothing known is added to it.
+        let of_step =
+            step.map_or((usual.step_seconds, usual.step_seconds_per_sample), |s| (s, 0.0));
+        let of_cpu =
+            cpu.map_or((usual.cpu_seconds_per_gib, usual.cpu_seconds_per_sample), |s| (s, 0.0));
+        Some(ClientCost {
+            step_seconds: of_step.0,
+            step_seconds_per_sample: of_step.1,
+            cpu_seconds_per_gib: of_cpu.0,
+            cpu_seconds_per_sample: of_cpu.1,
+            estimated: usual.estimated && (step.is_none() || cpu.is_none()),
             ..usual
         })
     }

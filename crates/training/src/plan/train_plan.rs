@@ -101,9 +101,10 @@ impl TrainPlan {
     }
 
     /// Whether compute that this host ends late counts as compute: v2.0 and later count what a sleep
-    /// took.
+    /// took. A calibration knows how late the client's own sleep is.
     pub fn late_compute_counts(&self) -> bool {
-        matches!(self.profile, Profile::V2 | Profile::V3)
+        let counts_sleep = matches!(self.profile, Profile::V2 | Profile::V3);
+        counts_sleep && self.client.is_none_or(|client| client.oversleep_seconds.is_none())
     }
 
     /// The accelerators of process `rank`; numbering is contiguous, process by process.
@@ -133,6 +134,12 @@ impl TrainPlan {
             return f64::INFINITY;
         }
         self.global_batch() as f64 * self.data.read_sample_bytes / compute
+    }
+
+    /// Samples per second demanded by all accelerators at an AU of 100 %.
+    pub fn demand_samples_per_second(&self) -> f64 {
+        let compute = self.compute.mean_seconds();
+        if compute > 0.0 { self.global_batch() as f64 / compute } else { f64::INFINITY }
     }
 
     /// Reads in the steps of one epoch, over all accelerators.

@@ -154,8 +154,11 @@ fn client_work(plan: &TrainPlan) -> ClientWork {
     let Some(cost) = &plan.client else {
         return ClientWork::default();
     };
-    let sample_seconds = cost.worker_seconds(plan.data.read_sample_bytes);
-    ClientWork::new((cost.step_seconds * 1e9) as Nanos, sample_seconds * 1e9, cost.cpus)
+    let step_seconds = cost.step_seconds_of(plan.batch_size);
+    let sample_seconds = cost.worker_seconds(1.0, plan.data.read_sample_bytes);
+    let oversleep_seconds = cost.oversleep_seconds.unwrap_or(0.0);
+    ClientWork::new((step_seconds * 1e9) as Nanos, sample_seconds * 1e9, cost.cpus)
+        .oversleeping((oversleep_seconds * 1e9) as Nanos)
 }
 
 /// The evaluation after epoch `epoch`.

@@ -229,8 +229,8 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
                 "AU is an upper bound: it does not include DLIO's own cost; with {dlio} the \
                  official tool would reach about {official:.1} %, below {threshold} %"
             ),
-            "run again with --client dlio, with the figures of your host \
-             (--client-step, --client-cpu-per-gib)",
+            "measure DLIO's cost on this host with `stormlp calibrate`, and run again with --client \
+             FILE",
         )
     })
 }

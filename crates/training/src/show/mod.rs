@@ -1,6 +1,7 @@
 //! Renders training as documents: the run, its plan, the built-in workloads, dataset sizes; and the
 //! files that MLPerf Storage's own tools read.
 
+mod calibration;
 mod charts;
 pub mod datagen;
 mod datasize;
@@ -16,6 +17,7 @@ pub mod fixtures;
 #[cfg(test)]
 mod tests;
 
+pub use calibration::document as calibration;
 pub(crate) use charts::charts;
 pub use datasize::{SizeAnswer, datasize};
 pub use plan::plan;

@@ -8,6 +8,7 @@ use stormlp_core::report::Ending;
 use stormlp_core::report::MODELLED;
 use stormlp_core::stats::mean;
 use stormlp_core::units::{ByteSize, counted, format_duration};
+use stormlp_core::warning::WarningKind;
 
 use super::{find_max, hosts};
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table, mismatch};
@@ -153,7 +154,8 @@ fn headline(report: &TrainReport) -> String {
     let verb = if report.results.meets_threshold { "meets" } else { "misses" };
     match &report.ending {
         Ending::Complete => format!(
-            "AU {:.2} %{}: {verb} the {:.1} % of {}",
+            "AU {}{:.2} %{}: {verb} the {:.1} % of {}",
+            if is_upper_bound(report) { "up to " } else { "" },
             report.results.mean.au_percent.profile,
             remarks(report),
             report.plan.metric.threshold_percent,
@@ -190,6 +192,11 @@ fn remarks(report: &TrainReport) -> String {
         remarks.push("mostly read from memory".to_string());
     }
     if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) }
+}
+
+/// Whether the official client's own cost, which the figure leaves out, could turn the verdict.
+fn is_upper_bound(report: &TrainReport) -> bool {
+    report.warnings.iter().any(|warning| warning.kind == WarningKind::UpperBound)
 }
 
 /// Whether most of the data read came from the page cache.

@@ -28,7 +28,15 @@ pub struct CpuTimes {
 impl CpuTimes {
     /// CPU time of this process so far, all threads.
     pub fn of_process() -> Self {
-        let usage = usage();
+        Self::of(&usage(libc::RUSAGE_SELF))
+    }
+
+    /// CPU time of the processes that this one started and has waited for, and of theirs.
+    pub fn of_children() -> Self {
+        Self::of(&usage(libc::RUSAGE_CHILDREN))
+    }
+
+    fn of(usage: &libc::rusage) -> Self {
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
         Self { user_seconds: seconds(usage.ru_utime), system_seconds: seconds(usage.ru_stime) }
     }
@@ -54,20 +62,20 @@ pub fn thread_cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Resource usage of this process, from the kernel.
-fn usage() -> libc::rusage {
+/// Resource usage of this process or its children, from the kernel.
+fn usage(whose: libc::c_int) -> libc::rusage {
     // SAFETY: rusage is plain integers, for which all zeroes is a valid value; the kernel fills it
     // in.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        libc::getrusage(whose, &raw mut usage);
         usage
     }
 }
 
 /// The peak resident set size of this process in bytes.
 pub fn peak_rss_bytes() -> u64 {
-    (usage().ru_maxrss as u64) << 10
+    (usage(libc::RUSAGE_SELF).ru_maxrss as u64) << 10
 }
 
 #[cfg(test)]

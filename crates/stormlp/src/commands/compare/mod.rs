@@ -1,7 +1,7 @@
 //! `stormlp compare`: whether saved reports, or the runs of two commands, differ.
 
 mod kept;
-mod process;
+
 mod turns;
 
 use std::path::PathBuf;

@@ -13,8 +13,9 @@ use stormlp_core::shell::shell_word;
 use stormlp_hosts::session::Session;
 use stormlp_show::comparison::{Comparison, Named, Terms};
 
+use super::Saved;
 use super::kept::{Folder, Side};
-use super::{Saved, process};
+use crate::commands::process;
 use crate::output;
 
 /// The exit code of a run that measured everything and missed its target.

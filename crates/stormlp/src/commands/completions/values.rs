@@ -57,7 +57,7 @@ fn training() -> Vec<Offer> {
         ("datagen", "engine", EngineChoice::VARIANTS.to_vec()),
         ("datagen", "content", vec!["random", "constant"]),
     ];
-    offers.push(("plan", "client", Client::VARIANTS.to_vec()));
+    offers.push(("plan", "client", Client::NAMES.to_vec()));
     for command in ["train", "datagen", "datasize", "plan"] {
         let names = each_once(CATALOG.iter().map(|entry| entry.name));
         offers.push((command, "workload", names));

@@ -9,10 +9,11 @@ use stormlp_core::report::ReportKind;
 use stormlp_core::units::parse_some_bytes;
 use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest, host_cost};
 use stormlp_show::contradictions;
-use stormlp_training::plan::client::ClientCost;
+use stormlp_training::plan::client::{Client, ClientCost};
 use stormlp_transfer::probe;
 
 use crate::any_report::AnyReport;
+use crate::commands::calibrate::calibrated;
 use crate::commands::{saved, workloads};
 use crate::output;
 
@@ -23,12 +24,19 @@ use crate::output;
 pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
     // Both are present unless the list of presets was requested.
     let name = asked.workload.as_deref().unwrap_or_default();
+    let workload = workloads::load(name, asked.accelerator.as_deref(), &asked.params)?;
+    let client = asked.client.as_ref().and_then(Client::calibration);
+    let host_cost = match (&asked.host_cost, client) {
+        (Some(report), _) => Some(measured_cost(report)?),
+        (None, Some(file)) => Some(calibrated(file, workload.dataset.format)?.whole()),
+        (None, None) => None,
+    };
     let sizing = Sizing {
-        workload: workloads::load(name, asked.accelerator.as_deref(), &asked.params)?,
+        workload,
         storage: storage(asked.storage.as_deref().unwrap_or_default())?,
         host: probe::host_facts(),
         checkpoint: asked.checkpoint.as_deref().map(checkpoint).transpose()?,
-        host_cost: asked.host_cost.as_deref().map(measured_cost).transpose()?,
+        host_cost,
         asked,
     };
     sizing.check()?;

@@ -21,6 +21,7 @@ use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::workload::Workload;
 
 use super::Args;
+use crate::commands::calibrate::calibrated;
 use crate::commands::submission::rehearsed::other_edition;
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads;
@@ -109,7 +110,7 @@ fn refuse_idle(asked: &TrainRequest, workload: &Workload) -> Result<(), Failure>
     let of_client = asked.client_step_seconds.or(asked.client_cpu_seconds_per_gib);
     if asked.client == Client::None && of_client.is_some() {
         return Err(Failure::usage(
-            "--client-step and --client-cpu-per-gib have no effect without --client dlio",
+            "--client-step and --client-cpu-per-gib have no effect without --client dlio or --client FILE",
         ));
     }
     check_wait(&asked.threading, path.ends_in_accelerator())?;
@@ -133,6 +134,10 @@ pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, 
     request.drawn_seed = RandomState::new().build_hasher().finish() >> 32;
     request.telemetry = args.output.telemetry();
     request.keep_step_times = args.mlperf_output.is_some();
+    if let Some(file) = request.client.calibration() {
+        let cost = calibrated(file, workload.dataset.format)?;
+        request.calibrated = Some(cost.beyond_own());
+    }
     let barrier = request.barrier;
     if !barrier.is_at_every_step() && request.keep_step_times {
         return Err(Failure::usage(format!(

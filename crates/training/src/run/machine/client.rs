@@ -11,6 +11,8 @@ use super::queue::Nanos;
 pub struct ClientWork {
     /// Time per step that is neither loading nor compute.
     pub(super) step_ns: Nanos,
+    /// How much longer than asked each compute takes, because the client sleeps that much too long.
+    pub(super) oversleep_ns: Nanos,
     /// CPU time per sample.
     sample_ns: f64,
     /// When each CPU becomes free.
@@ -20,7 +22,13 @@ pub struct ClientWork {
 impl ClientWork {
     /// Work of `step_ns` per step and `sample_ns` per sample, on this many CPUs.
     pub fn new(step_ns: Nanos, sample_ns: f64, cpus: usize) -> Self {
-        Self { step_ns, sample_ns, cpus: vec![Reverse(0); cpus.max(1)].into() }
+        Self { step_ns, oversleep_ns: 0, sample_ns, cpus: vec![Reverse(0); cpus.max(1)].into() }
+    }
+
+    /// The same work by a client that sleeps this much too long in each step.
+    #[must_use]
+    pub fn oversleeping(self, oversleep_ns: Nanos) -> Self {
+        Self { oversleep_ns, ..self }
     }
 
     /// Whether samples take any time.

@@ -411,7 +411,8 @@ impl Machine {
         // The client delivers the batch before it computes.
         let since = now + self.spec.client.step_ns;
         let accelerator = &mut self.accelerators[index as usize];
-        let deadline = since + compute;
+        let asleep = if compute > 0 { compute + self.spec.client.oversleep_ns } else { 0 };
+        let deadline = since + asleep;
         accelerator.fetch_ns = since - fetch_since;
         accelerator.waits.client_ns += self.spec.client.step_ns;
         if accelerator.step > 0 {

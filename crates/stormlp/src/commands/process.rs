@@ -1,4 +1,4 @@
-//! Runs a command of a comparison in a shell, until it ends or the user stops it.
+//! Runs a command of a comparison or a calibration in a shell, until it ends or the user stops it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// # Errors
 /// If a file cannot be written or the shell cannot be started.
-pub(super) fn run(
+pub(crate) fn run(
     command: &str,
     variables: &[(&str, OsString)],
     folder: &Path,

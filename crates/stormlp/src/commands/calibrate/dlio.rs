@@ -1,0 +1,231 @@
+//! Runs of DLIO, and what its output files say.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, bail};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use stormlp_core::failure::Failure;
+use stormlp_core::stats;
+use stormlp_dataset::section::DataFormat;
+use stormlp_training::plan::calibration::{
+    COMPUTE_SECONDS, CheckpointCost, Observed, STEPS, Trial,
+};
+
+use super::trials::{Workplace, base};
+
+const HOW: &str = "name a checked-out tree of DLIO with --dlio, and a Python that has its requirements \
+                   (numpy, h5py, pandas, torch, tensorflow, mpi4py, hydra-core) with --python";
+/// Model of the checkpoint that is saved and restored.
+const MODEL_BYTES: u64 = 512 << 20;
+
+/// DLIO, ready to run.
+pub(super) struct Dlio {
+    python: PathBuf,
+    variables: Vec<(&'static str, OsString)>,
+    description: String,
+}
+
+/// The times that a rank saves.
+#[derive(Deserialize)]
+struct Output {
+    #[serde(rename = "1")]
+    epoch: EpochTimes,
+}
+
+#[derive(Deserialize)]
+struct EpochTimes {
+    compute: BTreeMap<String, Vec<f64>>,
+    au: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+struct Summary {
+    metric: CheckpointMetrics,
+}
+
+#[derive(Deserialize)]
+struct CheckpointMetrics {
+    #[serde(rename = "save_checkpoint_io_mean_GB_per_second")]
+    save_gib_per_second: f64,
+    #[serde(rename = "load_checkpoint_io_mean_GB_per_second")]
+    restore_gib_per_second: f64,
+}
+
+impl Dlio {
+    /// DLIO of `tree`, or the one that `python` finds.
+    pub(super) fn found(
+        python: PathBuf,
+        tree: Option<&Path>,
+        work: &Workplace<'_>,
+    ) -> Result<Self, Failure> {
+        let mut variables: Vec<(&str, OsString)> = vec![
+            ("TF_CPP_MIN_LOG_LEVEL", "3".into()),
+            // As root Open MPI wants to be asked twice, even for one process.
+            ("OMPI_ALLOW_RUN_AS_ROOT", "1".into()),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1".into()),
+        ];
+        if let Some(tree) = tree {
+            let tree = tree
+                .canonicalize()
+                .with_context(|| format!("cannot use DLIO in {}", tree.display()));
+            variables.push(("PYTHONPATH", tree.map_err(Failure::machine)?.into()));
+        }
+        let mut dlio = Self { python, variables, description: String::new() };
+        let says = "import platform, dlio_benchmark; print('DLIO in', dlio_benchmark.__path__[0] + \
+                    ', Python', platform.python_version())";
+        let words = [dlio.python.display().to_string(), "-c".to_string(), says.to_string()];
+        work.run(&words, &dlio.variables).map_err(|failure| failure.with_help(HOW))?;
+        let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;
+        dlio.description = said.trim().to_string();
+        Ok(dlio)
+    }
+
+    /// Its place and its Python.
+    pub(super) fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Runs it with `keys` of its configuration; what it saved lies in the returned folder.
+    fn run(
+        &self,
+        workload: &str,
+        keys: &[String],
+        work: &Workplace<'_>,
+    ) -> Result<(PathBuf, f64), Failure> {
+        let out = work.path("dlio-out");
+        if out.exists() {
+            fs::remove_dir_all(&out).map_err(Failure::machine)?;
+        }
+        let mut words = vec![
+            self.python.display().to_string(),
+            "-m".to_string(),
+            "dlio_benchmark.main".to_string(),
+            format!("workload={workload}_h100"),
+        ];
+        words.extend(keys.iter().map(|key| format!("++workload.{key}")));
+        words.push(format!("hydra.run.dir={}", out.display()));
+        let cpu = work.run(&words, &self.variables).map_err(|failure| failure.with_help(HOW))?;
+        Ok((out, cpu))
+    }
+
+    /// Has it make `files` of `trial`.
+    pub(super) fn generate(
+        &self,
+        format: DataFormat,
+        trial: Trial,
+        files: u64,
+        folder: &Path,
+        work: &Workplace<'_>,
+    ) -> Result<(), Failure> {
+        let mut keys = keys(format, trial, files, folder);
+        keys.extend(["workflow.generate_data=True", "workflow.train=False"].map(str::to_string));
+        self.run(base(format), &keys, work).map(|_| ())
+    }
+
+    /// The steps of `trial` over the files in `folder`, whose bytes are left to the caller.
+    pub(super) fn trial(
+        &self,
+        format: DataFormat,
+        trial: Trial,
+        folder: &Path,
+        work: &Workplace<'_>,
+    ) -> Result<Observed, Failure> {
+        let (out, cpu_seconds) =
+            self.run(base(format), &keys(format, trial, trial.samples(), folder), work)?;
+        let times: Output = of_json(&out.join("0_output.json"))?;
+        let (step_seconds, oversleep_seconds) =
+            of_steps(&times.epoch).map_err(|error| Failure::machine(error).with_help(HOW))?;
+        Ok(Observed { trial, bytes: 0, cpu_seconds, step_seconds, oversleep_seconds })
+    }
+
+    /// Saves and restores a checkpoint without syncing, so that storage has little part in it.
+    pub(super) fn checkpoint(&self, work: &Workplace<'_>) -> Result<CheckpointCost, Failure> {
+        work.say("checkpoints: two saves and two restores of 512 MiB");
+        let keys = [
+            "workflow.train=False".to_string(),
+            "workflow.generate_data=False".to_string(),
+            "workflow.checkpoint=True".to_string(),
+            format!("model.model_size_bytes={MODEL_BYTES}"),
+            "checkpoint.num_checkpoints_write=2".to_string(),
+            "checkpoint.num_checkpoints_read=2".to_string(),
+            format!("checkpoint.checkpoint_folder={}", work.path("checkpoints").display()),
+        ];
+        let (out, _) = self.run("unet3d", &keys, work)?;
+        let summary: Summary = of_json(&out.join("summary.json"))?;
+        Ok(CheckpointCost {
+            save_seconds_per_gib: 1.0 / summary.metric.save_gib_per_second,
+            restore_seconds_per_gib: 1.0 / summary.metric.restore_gib_per_second,
+        })
+    }
+}
+
+/// The keys of a trial; sizes by the names of v2.0 and of v1.0.
+fn keys(format: DataFormat, trial: Trial, files: u64, folder: &Path) -> Vec<String> {
+    let bytes = trial.record_bytes;
+    let mut keys = vec![
+        format!("dataset.data_folder={}", folder.display()),
+        format!("dataset.format={format}"),
+        format!("dataset.num_files_train={files}"),
+        "dataset.num_samples_per_file=1".to_string(),
+    ];
+    for name in ["record_length", "record_length_bytes"] {
+        keys.push(format!("dataset.{name}={bytes}"));
+        keys.push(format!("dataset.{name}_stdev=0"));
+    }
+    keys.extend([
+        format!("reader.batch_size={}", trial.batch_size),
+        format!("train.total_training_steps={STEPS}"),
+        format!("train.computation_time={COMPUTE_SECONDS}"),
+        "train.epochs=1".to_string(),
+        "workflow.checkpoint=False".to_string(),
+    ]);
+    keys
+}
+
+fn of_json<T: DeserializeOwned>(file: &Path) -> Result<T, Failure> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("DLIO left no {}", file.display()))
+        .map_err(|error| Failure::machine(error).with_help(HOW))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} of DLIO is of an unknown version", file.display()))
+        .map_err(|error| Failure::machine(error).with_help(HOW))
+}
+
+/// Time of a step besides what counts as compute, and how much too long a step computes. The first
+/// step is in neither figure, as in AU.
+fn of_steps(times: &EpochTimes) -> anyhow::Result<(f64, f64)> {
+    let (compute, au) = times
+        .compute
+        .get("block1")
+        .zip(times.au.get("block1"))
+        .ok_or_else(|| anyhow!("DLIO's output has no block of steps"))?;
+    let counted = compute.get(1..).unwrap_or_default();
+    if counted.is_empty() || *au <= 0.0 {
+        bail!("DLIO's output has no steps");
+    }
+    let mean = stats::mean(counted);
+    Ok(((mean * 100.0 / au - mean).max(0.0), (mean - COMPUTE_SECONDS).max(0.0)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_takes_what_au_says_and_no_compute() {
+        let text = r#"{"hostname": "a", "1": {
+            "load": {"block1": [1.0, 0.0, 0.0]}, "compute": {"block1": [0.5, 0.022, 0.02]},
+            "au": {"block1": 84.0}}}"#;
+        let output: Output = serde_json::from_str(text).unwrap();
+        let (step, oversleep) = of_steps(&output.epoch).unwrap();
+        assert!((step - 0.004).abs() < 1e-9, "{step}");
+        assert!((oversleep - 0.001).abs() < 1e-9, "{oversleep}");
+        let none = EpochTimes { compute: BTreeMap::new(), au: BTreeMap::new() };
+        assert!(of_steps(&none).is_err());
+    }
+}

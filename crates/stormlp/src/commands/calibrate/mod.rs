@@ -1,0 +1,121 @@
+//! `stormlp calibrate`: measures what DLIO itself costs on this host, for `--client FILE`.
+
+mod client;
+mod dlio;
+mod trials;
+
+use std::path::{Path, PathBuf};
+
+use rustix::system::sysinfo;
+use stormlp_core::failure::Failure;
+use stormlp_dataset::section::DataFormat;
+use stormlp_hosts::session::Session;
+use stormlp_training::plan::calibration::{Calibration, FORMAT_VERSION, FORMATS};
+use stormlp_training::show as training;
+use stormlp_transfer::storage::write_atomically;
+
+use crate::output::{self, Format};
+
+pub(crate) use client::calibrated;
+
+/// Arguments of `stormlp calibrate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp calibrate                                   all formats, with the DLIO of python3
+  stormlp calibrate --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz,tfrecord
+  stormlp train unet3d --client dlio-calibration.json     then predicts what DLIO would report
+
+Takes about two minutes for each format, and 1.3 GB in --dir, which are removed at the end. Other work
+on the host makes DLIO slower: leave it idle. See docs/workloads.md.")]
+pub(crate) struct Args {
+    /// Checked-out tree of DLIO [default: the one that PYTHON imports]
+    #[arg(long, value_name = "TREE")]
+    dlio: Option<PathBuf>,
+
+    /// Python interpreter with DLIO's requirements
+    #[arg(long, value_name = "PYTHON", default_value = "python3")]
+    python: PathBuf,
+
+    /// Formats to measure, separated by commas [default: npz, tfrecord, hdf5, csv, jpeg]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    formats: Vec<DataFormat>,
+
+    /// Do not measure checkpoints
+    #[arg(long)]
+    no_checkpoint: bool,
+
+    /// Folder for the datasets of the trials, on a local disk
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+
+    /// File to save the costs in
+    #[arg(long, value_name = "FILE", default_value = "dlio-calibration.json")]
+    save: PathBuf,
+
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Measures the costs and saves them.
+///
+/// # Errors
+/// With exit code 3 if a format is not measured, 4 if DLIO does not run here.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let formats = if args.formats.is_empty() { FORMATS.to_vec() } else { args.formats.clone() };
+    if let Some(other) = formats.iter().find(|format| !FORMATS.contains(format)) {
+        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+        return Err(Failure::usage(format!(
+            "the cost of {other} is not measured; use {}",
+            names.join(", ")
+        )));
+    }
+    check_place(&args.save)?;
+    let facts = session.host_facts(None)?;
+    // In units of 2^-16.
+    let load_before = sysinfo().loads[0] as f64 / 65_536.0;
+    let work = trials::Workplace::inside(&args.dir, session)?;
+    let dlio = dlio::Dlio::found(args.python, args.dlio.as_deref(), &work)?;
+    let mut calibration = Calibration {
+        calibration_version: FORMAT_VERSION,
+        started_at: session.started_at(),
+        hostname: facts.hostname,
+        cpu_model: facts.cpu_model,
+        cpus: facts.cpus,
+        load_before,
+        client: dlio.description().to_string(),
+        formats: Vec::with_capacity(formats.len()),
+        checkpoint: None,
+    };
+    for format in formats {
+        calibration.formats.push(trials::format(format, &dlio, &work)?);
+        // What was measured is not lost if a later trial fails.
+        save(&args.save, &calibration)?;
+    }
+    if !args.no_checkpoint {
+        calibration.checkpoint = Some(dlio.checkpoint(&work)?);
+        save(&args.save, &calibration)?;
+    }
+    args.format.print(&calibration, training::calibration)?;
+    if !session.quiet {
+        output::say(format!("saved: {0}; use it with --client {0}", args.save.display()));
+    }
+    Ok(())
+}
+
+/// Finds out before minutes of work whether the result can be saved.
+fn check_place(file: &Path) -> Result<(), Failure> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if folder.is_dir() && !file.is_dir() {
+        return Ok(());
+    }
+    Err(Failure::machine(anyhow::anyhow!("cannot save the costs in {}", file.display()))
+        .with_help("name a file in an existing folder with --save"))
+}
+
+fn save(file: &Path, calibration: &Calibration) -> Result<(), Failure> {
+    let json = serde_json::to_vec_pretty(calibration).map_err(Failure::bug)?;
+    write_atomically(file, &json).map_err(Failure::from)
+}

@@ -1,0 +1,216 @@
+//! The trials of a calibration: datasets, the client's runs, and the same by this program.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use stormlp_core::failure::Failure;
+use stormlp_core::shell::shell_word;
+use stormlp_core::units::ByteSize;
+use stormlp_dataset::section::DataFormat;
+use stormlp_hosts::session::Session;
+use stormlp_training::plan::calibration::{
+    COMPUTE_SECONDS, CpuCost, FormatCost, Observed, STEPS, Trial,
+};
+use stormlp_transfer::telemetry::CpuTimes;
+
+use super::dlio::Dlio;
+use crate::commands::process;
+use crate::output;
+
+/// A folder of its own for all that trials write; removed when dropped.
+pub(super) struct Workplace<'a> {
+    folder: PathBuf,
+    session: &'a Session,
+}
+
+impl Drop for Workplace<'_> {
+    fn drop(&mut self) {
+        // What is left is in a folder with a telling name.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl<'a> Workplace<'a> {
+    /// A new folder inside `dir`.
+    pub(super) fn inside(dir: &Path, session: &'a Session) -> Result<Self, Failure> {
+        let name = format!("stormlp-calibrate-{}", std::process::id());
+        let cannot = || format!("cannot make a folder in {}", dir.display());
+        // The trials run in folders of their own.
+        let dir = dir.canonicalize().with_context(cannot).map_err(not_made)?;
+        let folder = dir.join(name);
+        fs::create_dir(&folder).with_context(cannot).map_err(not_made)?;
+        Ok(Self { folder, session })
+    }
+
+    /// A path in it.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub(super) fn say(&self, line: &str) {
+        if !self.session.quiet {
+            output::say(line);
+        }
+    }
+
+    /// Runs `words`; its output lies in the folder. The CPU seconds of all its processes.
+    pub(super) fn run(
+        &self,
+        words: &[String],
+        variables: &[(&str, OsString)],
+    ) -> Result<f64, Failure> {
+        let command: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+        let before = CpuTimes::of_children();
+        let ended = process::run(&command.join(" "), variables, &self.folder, &self.session.stop);
+        let status = ended.map_err(|error| not_made(error.into()))?;
+        if self.session.stop.is_stopped() {
+            return Err(Failure::stopped("stopped by the user"));
+        }
+        if !status.success() && status.code() != Some(MISSED) {
+            return Err(Failure::machine(anyhow::anyhow!(
+                "`{}` ended with {status}: {}",
+                command.join(" "),
+                self.last_words()
+            )));
+        }
+        Ok(CpuTimes::of_children().since(before).total_seconds())
+    }
+
+    /// The last lines that the last command printed.
+    fn last_words(&self) -> String {
+        let read = |name| fs::read(self.folder.join(name)).unwrap_or_default();
+        let all = [read("stdout"), read("stderr")].concat();
+        let text = String::from_utf8_lossy(&all);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(4)..].join(" | ")
+    }
+}
+
+/// The exit code of a run of this program that missed its target.
+const MISSED: i32 = 6;
+
+fn not_made(error: anyhow::Error) -> Failure {
+    Failure::machine(error).with_help("name a folder that you may write to with --dir")
+}
+
+/// The workload of theirs that reads `format`, which names loader, threads and decoded size.
+pub(super) fn base(format: DataFormat) -> &'static str {
+    if format == DataFormat::Tfrecord { "cosmoflow" } else { "unet3d" }
+}
+
+/// Measures the cost of `format`.
+pub(super) fn format(
+    format: DataFormat,
+    dlio: &Dlio,
+    work: &Workplace<'_>,
+) -> Result<FormatCost, Failure> {
+    let mut observed = Vec::with_capacity(3);
+    let mut own = Vec::with_capacity(3);
+    for (nth, trial) in Trial::all(format).into_iter().enumerate() {
+        let record = ByteSize(trial.record_bytes);
+        let batch = trial.batch_size;
+        work.say(&format!("{format}, trial {} of 3: {STEPS} steps of {batch} x {record}", nth + 1));
+        let folder = dataset(format, trial, dlio, work)?;
+        let bytes = bytes_of(&folder, trial).map_err(|error| not_made(error.into()))?;
+        let of_client = dlio.trial(format, trial, &folder, work)?;
+        observed.push(Observed { bytes, ..of_client });
+        own.push((trial.samples(), bytes as f64 / GIB, own_cpu(format, trial, &folder, work)?));
+        if nth > 0 {
+            fs::remove_dir_all(&folder).map_err(|error| not_made(error.into()))?;
+        }
+    }
+    let [one, some, large] = [0, 1, 2].map(|nth: usize| own[nth]);
+    let own = CpuCost::of((one.0, one.2), (some.0, some.2), (large.1, large.2), some.1);
+    let observed = [observed[0], observed[1], observed[2]];
+    Ok(FormatCost::of(format, &observed, own))
+}
+
+const GIB: f64 = stormlp_core::units::GIB as f64;
+
+/// The folder with the files of `trial`. Those of the smaller batch are some of the larger one's.
+fn dataset(
+    format: DataFormat,
+    trial: Trial,
+    dlio: &Dlio,
+    work: &Workplace<'_>,
+) -> Result<PathBuf, Failure> {
+    let folder = work.path(&format!("{format}-{}", trial.record_bytes));
+    let [_, most, _] = Trial::all(format);
+    let files = most.samples();
+    if folder.exists() {
+        return Ok(folder);
+    }
+    if format == DataFormat::Jpeg {
+        // A picture of stormlp's has few pixels, and costs less to decode.
+        dlio.generate(format, trial, files, &folder, work)?;
+        return Ok(folder);
+    }
+    let mut words = own_command("datagen", format, trial, &folder, work)?;
+    words.extend(["--files".to_string(), files.to_string()]);
+    work.run(&words, &[])?;
+    // DLIO wants both.
+    fs::create_dir_all(folder.join("valid")).map_err(|error| not_made(error.into()))?;
+    Ok(folder)
+}
+
+/// A command of this program over the files of `trial`.
+fn own_command(
+    command: &str,
+    format: DataFormat,
+    trial: Trial,
+    folder: &Path,
+    work: &Workplace<'_>,
+) -> Result<Vec<String>, Failure> {
+    let words = [
+        work.session.executable()?.display().to_string(),
+        command.to_string(),
+        base(format).to_string(),
+        "--accelerator=h100".to_string(),
+        "--profile=v2".to_string(),
+        format!("--data-dir={}", folder.display()),
+        "--samples-per-file=1".to_string(),
+        "--params".to_string(),
+        format!("dataset.format={format}"),
+        format!("dataset.record_length_bytes={}", trial.record_bytes),
+        "dataset.record_length_bytes_stdev=0".to_string(),
+        "workflow.checkpoint=False".to_string(),
+    ];
+    Ok(words.to_vec())
+}
+
+/// CPU seconds of this program for the steps of `trial`.
+fn own_cpu(
+    format: DataFormat,
+    trial: Trial,
+    folder: &Path,
+    work: &Workplace<'_>,
+) -> Result<f64, Failure> {
+    let mut words = own_command("train", format, trial, folder, work)?;
+    words.extend([
+        format!("--files={}", trial.samples()),
+        format!("--batch-size={}", trial.batch_size),
+        format!("--steps={STEPS}"),
+        "--epochs=1".to_string(),
+        // The time of a step decides nothing here, as long as readers do not spin.
+        format!("--compute-time={}", COMPUTE_SECONDS / 4.0),
+        format!("--results-dir={}", work.path("results").display()),
+        "--quiet".to_string(),
+    ]);
+    work.run(&words, &[])
+}
+
+/// Bytes of the files that a trial reads.
+fn bytes_of(folder: &Path, trial: Trial) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    let mut files = 0;
+    for entry in fs::read_dir(folder.join("train"))? {
+        let found = entry?.metadata()?;
+        if found.is_file() {
+            bytes += found.len();
+            files += 1;
+        }
+    }
+    Ok((bytes as f64 / f64::from(files.max(1)) * trial.samples() as f64) as u64)
+}

@@ -1,0 +1,322 @@
+//! What the official client costs on a host, by format: the trials of `stormlp calibrate`, what
+//! follows from them, and the file that keeps it.
+
+use serde::{Deserialize, Serialize};
+
+use super::client::ClientCost;
+use stormlp_core::stats;
+use stormlp_core::units::GIB;
+use stormlp_dataset::section::DataFormat;
+
+/// The formats that a calibration measures unless others are named.
+pub const FORMATS: [DataFormat; 5] =
+    [DataFormat::Npz, DataFormat::Tfrecord, DataFormat::Hdf5, DataFormat::Csv, DataFormat::Jpeg];
+/// Version of the saved file.
+pub const FORMAT_VERSION: u32 = 1;
+/// Steps of a trial.
+pub const STEPS: u64 = 150;
+/// Emulated compute of a trial's step: long enough for small samples to be ready in time.
+pub const COMPUTE_SECONDS: f64 = 0.02;
+/// Samples a step of the larger trials.
+pub const LARGE_BATCH: u32 = 8;
+
+/// A trial: some steps over a dataset of one sample a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// Samples a step.
+    pub batch_size: u32,
+    /// Bytes of a sample as the workload states them.
+    pub record_bytes: u64,
+}
+
+impl Trial {
+    /// The trials of a format: small samples one and several a step, then large ones.
+    pub fn all(format: DataFormat) -> [Self; 3] {
+        // pandas parses every column, about 20 µs each, so that its samples are smaller.
+        let (small, large) = match format {
+            DataFormat::Csv => (64, 1 << 10),
+            _ => (4 << 10, 1 << 20),
+        };
+        [(1, small), (LARGE_BATCH, small), (LARGE_BATCH, large)]
+            .map(|(batch_size, record_bytes)| Self { batch_size, record_bytes })
+    }
+
+    /// Samples that it reads, each from a file of its own.
+    pub fn samples(&self) -> u64 {
+        STEPS * u64::from(self.batch_size)
+    }
+}
+
+/// What a client did in a trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observed {
+    /// The trial.
+    pub trial: Trial,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// CPU time of all its processes, start included.
+    pub cpu_seconds: f64,
+    /// Time of a step besides what counts as compute.
+    pub step_seconds: f64,
+    /// How much longer than asked a step computed.
+    pub oversleep_seconds: f64,
+}
+
+impl Observed {
+    fn gib(&self) -> f64 {
+        self.bytes as f64 / GIB as f64
+    }
+}
+
+/// What each sample and each GiB takes of the CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuCost {
+    /// CPU seconds per sample.
+    pub seconds_per_sample: f64,
+    /// CPU seconds per GiB.
+    pub seconds_per_gib: f64,
+}
+
+impl CpuCost {
+    /// From CPU seconds of `few` samples, of `many`, and of as many large ones; what a process takes
+    /// to start is in all of them and cancels out. Noise can make a difference negative: no cost.
+    pub fn of(few: (u64, f64), many: (u64, f64), large: (f64, f64), small_gib: f64) -> Self {
+        let samples = many.0.saturating_sub(few.0).max(1) as f64;
+        let (gib, seconds) = large;
+        Self {
+            seconds_per_sample: ((many.1 - few.1) / samples).max(0.0),
+            seconds_per_gib: ((seconds - many.1) / (gib - small_gib).max(f64::MIN_POSITIVE))
+                .max(0.0),
+        }
+    }
+}
+
+/// The cost of one format.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FormatCost {
+    /// The format.
+    pub format: DataFormat,
+    /// Seconds of a step besides loading and compute.
+    pub step_seconds: f64,
+    /// Seconds that each sample of a step adds to that.
+    pub step_seconds_per_sample: f64,
+    /// How much longer than asked the client sleeps in a step.
+    pub oversleep_seconds: f64,
+    /// The client's workers.
+    pub workers: CpuCost,
+    /// The loops of this program for the same reads, which `train` really performs.
+    pub own: CpuCost,
+}
+
+impl FormatCost {
+    /// From the trials of the client, in the order of [`Trial::all`], and the loops of this program.
+    pub fn of(format: DataFormat, [one, some, large]: &[Observed; 3], own: CpuCost) -> Self {
+        let more = f64::from(some.trial.batch_size - one.trial.batch_size).max(1.0);
+        let per_sample = ((some.step_seconds - one.step_seconds) / more).max(0.0);
+        let alone = one.step_seconds - f64::from(one.trial.batch_size) * per_sample;
+        Self {
+            format,
+            step_seconds: alone.max(0.0),
+            step_seconds_per_sample: per_sample,
+            oversleep_seconds: stats::mean(&[one.oversleep_seconds, some.oversleep_seconds])
+                .max(0.0),
+            workers: CpuCost::of(
+                (one.trial.samples(), one.cpu_seconds),
+                (some.trial.samples(), some.cpu_seconds),
+                (large.gib(), large.cpu_seconds),
+                some.gib(),
+            ),
+            own,
+        }
+    }
+
+    /// The whole cost, for a run that reads nothing itself.
+    pub fn whole(&self) -> ClientCost {
+        ClientCost {
+            step_seconds: self.step_seconds,
+            step_seconds_per_sample: self.step_seconds_per_sample,
+            cpu_seconds_per_sample: self.workers.seconds_per_sample,
+            cpu_seconds_per_gib: self.workers.seconds_per_gib,
+            oversleep_seconds: Some(self.oversleep_seconds),
+            ..ClientCost::NONE
+        }
+    }
+
+    /// What the client takes beyond the loops of this program, for a run that really reads.
+    pub fn beyond_own(&self) -> ClientCost {
+        let beyond = |client: f64, own: f64| (client - own).max(0.0);
+        ClientCost {
+            cpu_seconds_per_sample: beyond(
+                self.workers.seconds_per_sample,
+                self.own.seconds_per_sample,
+            ),
+            cpu_seconds_per_gib: beyond(self.workers.seconds_per_gib, self.own.seconds_per_gib),
+            ..self.whole()
+        }
+    }
+}
+
+/// What checkpoints cost in the client, without storage that they wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointCost {
+    /// Seconds in which a rank serialises a GiB into the page cache.
+    pub save_seconds_per_gib: f64,
+    /// Seconds in which a rank restores a GiB from the page cache.
+    pub restore_seconds_per_gib: f64,
+}
+
+/// A calibration as it is saved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// [`FORMAT_VERSION`].
+    pub calibration_version: u32,
+    /// When it began.
+    pub started_at: String,
+    /// The host.
+    pub hostname: String,
+    /// Its processor.
+    pub cpu_model: String,
+    /// Its CPUs.
+    pub cpus: u32,
+    /// Load average over the minute before it began: a busy host makes the client slower.
+    pub load_before: f64,
+    /// The client, its place and its Python.
+    pub client: String,
+    /// The costs.
+    pub formats: Vec<FormatCost>,
+    /// The costs of checkpoints; `None` if not measured.
+    pub checkpoint: Option<CheckpointCost>,
+}
+
+impl Calibration {
+    /// Reads the text of a saved one.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let found: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if found.calibration_version != FORMAT_VERSION {
+            return Err(format!(
+                "its version is {}, not {FORMAT_VERSION}",
+                found.calibration_version
+            ));
+        }
+        let times = found.formats.iter().flat_map(|cost| {
+            [
+                cost.step_seconds,
+                cost.step_seconds_per_sample,
+                cost.oversleep_seconds,
+                cost.workers.seconds_per_sample,
+                cost.workers.seconds_per_gib,
+                cost.own.seconds_per_sample,
+                cost.own.seconds_per_gib,
+            ]
+        });
+        match times.into_iter().find(|time| !(0.0..1e9).contains(time)) {
+            Some(time) => Err(format!("a time in it is {time} s")),
+            None => Ok(found),
+        }
+    }
+
+    /// The cost of `format`.
+    ///
+    /// # Errors
+    /// The formats that it has, if this one is not among them.
+    pub fn of(&self, format: DataFormat) -> Result<&FormatCost, String> {
+        let found = self.formats.iter().find(|cost| cost.format == format);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.formats.iter().map(|cost| cost.format.name()).collect();
+            format!("it has the costs of {}, not of {format}", names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn observed(trial: Trial, cost: &FormatCost, start_seconds: f64) -> Observed {
+        let bytes = trial.samples() * trial.record_bytes;
+        let per_sample = trial.samples() as f64 * cost.workers.seconds_per_sample;
+        let batch = f64::from(trial.batch_size);
+        Observed {
+            trial,
+            bytes,
+            cpu_seconds: start_seconds
+                + per_sample
+                + bytes as f64 / GIB as f64 * cost.workers.seconds_per_gib,
+            step_seconds: cost.step_seconds + batch * cost.step_seconds_per_sample,
+            oversleep_seconds: cost.oversleep_seconds,
+        }
+    }
+
+    fn cost(format: DataFormat, [a, b, c, d]: [f64; 4]) -> FormatCost {
+        FormatCost {
+            format,
+            step_seconds: a,
+            step_seconds_per_sample: b,
+            oversleep_seconds: 0.001,
+            workers: CpuCost { seconds_per_sample: c, seconds_per_gib: d },
+            own: CpuCost::default(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_costs_that_made_the_trials_are_found_again(
+            step in 0.0..0.01_f64, of_sample in 0.0..0.001_f64,
+            per_sample in 0.0..0.01_f64, per_gib in 0.0..10.0_f64, start in 0.5..20.0_f64,
+        ) {
+            for format in FORMATS {
+                let truth = cost(format, [step, of_sample, per_sample, per_gib]);
+                let trials = Trial::all(format).map(|trial| observed(trial, &truth, start));
+                let found = FormatCost::of(format, &trials, CpuCost::default());
+                let near = |a: f64, b: f64, within: f64| (a - b).abs() <= within;
+                prop_assert!(near(found.step_seconds, step, 1e-9));
+                prop_assert!(near(found.step_seconds_per_sample, of_sample, 1e-9));
+                prop_assert!(near(found.workers.seconds_per_gib, per_gib, 1e-3 + 1e-3 * per_gib));
+                // The bytes of small samples are counted as part of the samples.
+                prop_assert!(near(found.workers.seconds_per_sample, per_sample, 5e-5));
+            }
+        }
+    }
+
+    #[test]
+    fn what_this_program_reads_itself_is_not_added_again() {
+        let own = CpuCost { seconds_per_sample: 0.001, seconds_per_gib: 0.2 };
+        let cost = FormatCost { own, ..cost(DataFormat::Npz, [0.0, 0.0, 0.003, 0.1]) };
+        assert_eq!(cost.beyond_own().cpu_seconds_per_sample, 0.002);
+        assert_eq!(cost.beyond_own().cpu_seconds_per_gib, 0.0);
+        assert_eq!(cost.whole().cpu_seconds_per_gib, 0.1);
+        assert_eq!(cost.whole().oversleep_seconds, Some(0.001));
+    }
+
+    #[test]
+    fn a_saved_calibration_is_not_trusted() {
+        let whole = Calibration {
+            calibration_version: FORMAT_VERSION,
+            started_at: String::new(),
+            hostname: String::new(),
+            cpu_model: String::new(),
+            cpus: 2,
+            load_before: 0.5,
+            client: "DLIO".to_string(),
+            formats: vec![cost(DataFormat::Npz, [0.001; 4])],
+            checkpoint: None,
+        };
+        let text = serde_json::to_string(&whole).unwrap();
+        let found = Calibration::parse(&text).unwrap();
+        assert_eq!(found, whole);
+        assert!(found.of(DataFormat::Npz).is_ok());
+        let missing = found.of(DataFormat::Csv).unwrap_err();
+        assert_eq!(missing, "it has the costs of npz, not of csv");
+        for (from, to) in [
+            ("\"calibration_version\":1", "\"calibration_version\":7"),
+            ("\"oversleep_seconds\":0.001", "\"oversleep_seconds\":-1"),
+        ] {
+            assert!(Calibration::parse(&text.replace(from, to)).is_err(), "{to}");
+        }
+    }
+}
