@@ -16,6 +16,8 @@ const CPUS: f64 = 0.5;
 const DEVICE_SHARE: f64 = 0.05;
 /// Fewest whole intervals in which CPU time says something: the kernel counts it in ticks.
 const FEWEST: usize = 5;
+/// Shortest time in which it does: a tick on each CPU is much of a shorter one.
+const SHORTEST_SECONDS: f64 = 0.5;
 
 /// CPUs that other programs used beside the `own` of this process, on the mean over `series`.
 pub fn of_cpus(series: &Series, own: f64) -> Option<String> {
@@ -24,7 +26,7 @@ pub fn of_cpus(series: &Series, own: f64) -> Option<String> {
     let (seconds, used) =
         known.fold((0.0, 0.0), |(s, u), (interval, value)| (s + interval.seconds, u + value));
     let others = if seconds > 0.0 { used / seconds - own } else { 0.0 };
-    let is_told = seconds >= FEWEST as f64 * series.interval_seconds;
+    let is_told = seconds >= SHORTEST_SECONDS.max(FEWEST as f64 * series.interval_seconds);
     (is_told && others > CPUS).then(|| format!("other programs used {others:.1} CPUs"))
 }
 

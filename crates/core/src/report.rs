@@ -313,6 +313,16 @@ impl<P, R> Report<P, R> {
         shown.unwrap_or(planned)
     }
 
+    /// `gds ran as gds-compat`, if another path ran than the planned one, or if its route is
+    /// unproven; `None` if it ran, or nothing did.
+    pub fn other_path(&self, name: &str, planned: PathKind) -> Option<String> {
+        match self.evidence_of(name)?.effective_path {
+            Some(ran) if ran == planned => None,
+            Some(ran) => Some(format!("{planned} ran as {ran}")),
+            None => Some(format!("the route of {planned} is unproven")),
+        }
+    }
+
     /// Adds a warning unless it is already present.
     pub fn warn(&mut self, warning: Warning) {
         if !self.warnings.contains(&warning) {

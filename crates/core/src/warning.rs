@@ -72,6 +72,13 @@ pub enum WarningKind {
 /// A measured fact and the recommended action.
 pub type Warning = Note<WarningKind>;
 
+impl WarningKind {
+    /// Whether it says that the bytes took another path than the requested one, or may have.
+    pub fn is_about_path(self) -> bool {
+        matches!(self, Self::PathFellBack | Self::PathNotProven | Self::NotDirect)
+    }
+}
+
 impl Warning {
     /// The part that is shared by warnings which differ only in their numbers.
     pub fn shape(&self) -> (WarningKind, String, &str) {

@@ -244,6 +244,17 @@ impl CellPlan {
     }
 }
 
+/// Growth of the share of the files in the page cache that is not by chance.
+const CACHED: f64 = 0.01;
+
+impl Measurement {
+    /// The shares of the files in the page cache before and after the cell, if it filled the cache.
+    pub fn filled_cache(&self) -> Option<(f64, f64)> {
+        let shares = self.page_cache_share.zip(self.page_cache_share_after);
+        shares.filter(|(before, after)| *after > before + CACHED)
+    }
+}
+
 #[cfg(any(test, feature = "fixtures"))]
 impl Measurement {
     /// 1 GiB read in one second in transfers of 1 MiB, all of it from the device.

@@ -184,9 +184,11 @@ impl Document {
         Facts(self.brief.0.iter().chain(&self.facts.0).cloned().collect())
     }
 
-    /// Adds warnings, each once.
+    /// Adds warnings, each once: first those about the path that ran, which the figures rest on.
     pub fn warn<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
-        for warning in warnings {
+        let (path, others): (Vec<_>, Vec<_>) =
+            warnings.into_iter().partition(|warning| warning.kind.is_about_path());
+        for warning in path.into_iter().chain(others) {
             let text = warning.to_string();
             if !self.warnings.contains(&text) {
                 self.warnings.push(text);

@@ -166,6 +166,9 @@ fn headline(report: &CheckpointReport) -> String {
     } else {
         format!("{} by {}", rates.join(", "), detached::by_what(report))
     };
+    let planned = report.plan.path();
+    let other = ["saves", "restores"].iter().find_map(|name| report.other_path(name, planned));
+    let other = other.map_or(String::new(), |words| format!("; {words}"));
     let ended = ended(&report.ending);
     let of = match report.results.hosts.len() {
         hosts if hosts > 1 && !report.results.is_of_detached_hosts() => {
@@ -173,7 +176,7 @@ fn headline(report: &CheckpointReport) -> String {
         }
         _ => detached::in_words(&report.results),
     };
-    format!("checkpoint {}{of}: {answer}{ended}", report.plan.model)
+    format!("checkpoint {}{of}: {answer}{other}{ended}", report.plan.model)
 }
 
 /// Whether most of the restored data came from the page cache.

@@ -20,7 +20,7 @@ pub(super) fn warning(
     measured: &Measurement,
 ) -> Option<Warning> {
     let signs = [
-        reach.and_then(|reach| of_devices(plan, reach, measured)),
+        reach.and_then(|reach| of_devices(plan.request.read_percent.is_some(), reach, measured)),
         of_cpus(measured),
         of_intervals(measured),
     ];
@@ -28,13 +28,17 @@ pub(super) fn warning(
     (!signs.is_empty()).then(|| Warning::new(WarningKind::OthersLoad, signs.join("; "), REMEDY))
 }
 
-/// Bytes that the devices moved beyond those of the cell, in both directions.
-fn of_devices(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<String> {
+/// Bytes that the devices moved beyond those of the cell, in both directions. The page cache reads
+/// ahead and writes later, so a cell whose bytes went through it tells nothing here.
+fn of_devices(is_mixed: bool, reach: Reach, measured: &Measurement) -> Option<String> {
+    if reach.through_cache || measured.filled_cache().is_some() {
+        return None;
+    }
     let along = reach.device_bytes?.saturating_sub(measured.bytes);
-    let against = match (plan.request.read_percent, reach.is_write) {
-        (Some(_), _) => 0,
-        (None, true) => measured.device_read_bytes.unwrap_or_default(),
-        (None, false) => measured.device_written_bytes.unwrap_or_default(),
+    let against = match (is_mixed, reach.is_write) {
+        (true, _) => 0,
+        (false, true) => measured.device_read_bytes.unwrap_or_default(),
+        (false, false) => measured.device_written_bytes.unwrap_or_default(),
     };
     let devices = measured.device_names.join(", ");
     others::of_devices(&devices, along.saturating_add(against), measured.bytes, "this cell")
@@ -101,6 +105,26 @@ mod tests {
             },
             ..Measurement::fixture()
         }
+    }
+
+    #[test]
+    fn devices_tell_of_others_unless_the_page_cache_was_used() {
+        let reach = |through_cache| Reach {
+            device_bytes: Some(1200 * MIB),
+            device_share: Some(1.2),
+            rounds: 1.0,
+            through_cache,
+            is_write: false,
+            synced: false,
+        };
+        let mut cell = measured([100; 10], 0.5);
+        cell.page_cache_share = Some(0.0);
+        cell.page_cache_share_after = Some(0.0);
+        let told = of_devices(false, reach(false), &cell).unwrap();
+        assert!(told.ends_with("moved 200 MiB beyond the 1000 MiB of this cell"), "{told}");
+        assert_eq!(of_devices(false, reach(true), &cell), None);
+        cell.page_cache_share_after = Some(0.48);
+        assert_eq!(of_devices(false, reach(false), &cell), None);
     }
 
     #[test]

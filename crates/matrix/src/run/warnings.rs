@@ -44,6 +44,7 @@ pub(crate) fn of_cell(
         others::warning(plan, reach, measured),
         engine(evidence),
         cache(plan, cell, measured),
+        filled(cell, evidence, measured),
     ];
     let of_course = [
         length(plan, measured),
@@ -119,6 +120,27 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
         }
         _ => None,
     }
+}
+
+/// Direct reads after which more of the files is in the page cache than before.
+fn filled(cell: &CellPlan, evidence: &Evidence, measured: &Measurement) -> Option<Warning> {
+    let is_read = cell.op.direction() == Direction::Read;
+    let (before, after) = measured.filled_cache().filter(|_| cell.direct && is_read)?;
+    let who = match evidence.effective_path {
+        Some(PathKind::GdsCompat) => "cuFile's compatibility mode",
+        _ => "another program",
+    };
+    Some(Warning::new(
+        WarningKind::NotDirect,
+        format!(
+            "{}: the page cache held {:.1} % of the files before the cell and {:.1} % after it, \
+             although they are open with O_DIRECT: {who} may have read them through it",
+            cell.transport.path,
+            before * 100.0,
+            after * 100.0
+        ),
+        "see the device's share of the bytes; cpu-gpu reads past the page cache",
+    ))
 }
 
 /// Repeated reads of the same bytes, which may have been cached by then.
@@ -323,6 +345,30 @@ mod tests {
         // Emulated paths do not wait for a GPU.
         transport.emulated = true;
         assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_some());
+    }
+
+    #[test]
+    fn direct_reads_that_fill_the_page_cache_are_named() {
+        let mut cell = CellPlan::fixture(PathKind::GdsBatch);
+        let evidence = Evidence {
+            effective_path: Some(PathKind::GdsCompat),
+            summary: String::new(),
+            direct_io: DirectIo::Honoured,
+            engine: None,
+            direct_storage: None,
+        };
+        let mut measured = Measurement::fixture();
+        assert_eq!(filled(&cell, &evidence, &measured), None);
+        measured.page_cache_share_after = Some(0.48);
+        let told = filled(&cell, &evidence, &measured).unwrap();
+        assert_eq!(told.kind, WarningKind::NotDirect);
+        assert!(
+            told.fact.contains("0.0 % of the files before the cell and 48.0 % after"),
+            "{told}"
+        );
+        assert!(told.fact.contains("cuFile's compatibility mode"), "{told}");
+        cell.direct = false;
+        assert_eq!(filled(&cell, &evidence, &measured), None);
     }
 
     /// The warning for a cell that moved this many MiB in each 100 ms interval, in transfers of 1

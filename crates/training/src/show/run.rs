@@ -188,6 +188,7 @@ fn remarks(report: &TrainReport) -> String {
         let epochs = counted(u64::from(report.plan.epochs), "epoch");
         remarks.push(format!("starter set, {cold}{epochs}"));
     }
+    remarks.extend(report.other_path("reads", report.plan.transport.path));
     if is_from_memory(report) {
         remarks.push("mostly read from memory".to_string());
     }
