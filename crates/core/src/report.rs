@@ -313,10 +313,11 @@ impl<P, R> Report<P, R> {
         shown.unwrap_or(planned)
     }
 
-    /// `gds ran as gds-compat`, if another path ran than the planned one, or if its route is
-    /// unproven; `None` if it ran, or nothing did.
+    /// `gds ran as gds-compat`, if the planned path fell back to another, or if its route is
+    /// unproven; `None` if it ran, or nothing did, or it does not fall back to what ran.
     pub fn other_path(&self, name: &str, planned: PathKind) -> Option<String> {
-        match self.evidence_of(name)?.effective_path {
+        let evidence = self.evidence_of(name).filter(|evidence| evidence.may_be_of(planned))?;
+        match evidence.effective_path {
             Some(ran) if ran == planned => None,
             Some(ran) => Some(format!("{planned} ran as {ran}")),
             None => Some(format!("the route of {planned} is unproven")),
