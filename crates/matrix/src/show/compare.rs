@@ -190,21 +190,24 @@ pub(super) fn reaches<'a>(
 }
 
 /// A path as the table names it, with the effective path, and whether the page cache rather than
-/// storage served or absorbed most of its bytes.
+/// storage served or absorbed most of its bytes, in all or in some of these cells.
 pub(super) fn words(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> String {
-    let mut of_path = of_path(groups, path);
-    let name = of_path.next().map_or_else(|| path.to_string(), CellGroup::path_words);
+    let first = of_path(groups, path).next();
+    let name = first.map_or_else(|| path.to_string(), CellGroup::path_words);
     if reads_any_holes(plan, groups, path) {
         let share = percent(plan.hole_share().unwrap_or_default());
         return format!("{name} (reading a file that is {share} holes)");
     }
     let is = |writes| is_mostly_memory(plan, groups, path, writes);
-    match (is(false), is(true)) {
-        (false, false) => name,
-        (true, false) => format!("{name} (mostly read from memory)"),
-        (false, true) => format!("{name} (mostly written to memory)"),
-        (true, true) => format!("{name} (mostly read from and written to memory)"),
-    }
+    let how = match (is(false), is(true)) {
+        (false, false) => return name,
+        (true, false) => "read from memory",
+        (false, true) => "written to memory",
+        (true, true) => "read from and written to memory",
+    };
+    let all = of_path(groups, path).all(|group| is_from_memory(plan, &[group], path));
+    let share = if all { "mostly" } else { "some cells mostly" };
+    format!("{name} ({share} {how})")
 }
 
 fn of_path<'a, 'b>(
