@@ -20,6 +20,7 @@ fuzz_target!(|text: &str| {
             direct: Availability::Available,
         }],
         saved: Vec::new(),
+        leftovers: Vec::new(),
         trial_bytes_per_second: Some(1e9),
     };
     let request = CheckpointRequest::plain(workload, "folder".into());

@@ -44,7 +44,7 @@ pub(crate) fn refused(scene: &Scene, library: &Path, folder: &Path) -> Verdict {
         .and_then(|text| serde_json::from_str::<Value>(&text).ok())
         .map_or(Value::Null, |report| report["cells"].clone());
     for words in [
-        "libcufile does not recognise the file system of the file",
+        "the file system was not recognised",
         "libcufile's log says: udev property not found: ID_FS_USAGE",
         "-v /run/udev:/run/udev:ro",
     ] {
@@ -209,7 +209,7 @@ impl Run {
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            let refused = said.contains("cuFile rejects a file in");
+            let refused = said.contains("cuFile rejects files in");
             return match scene.hurdle().filter(|_| refused) {
                 Some(why) => Verdict::Refused(why),
                 None => Verdict::Failed(format!("{}\n{}", output.status, said.trim_end())),

@@ -192,6 +192,9 @@ pub struct CuFileLimits {
     /// The buffers of compatibility mode: their size in bytes and their number
     /// (`properties.posix_pool_slab_size_kb`, `posix_pool_slab_count`), smallest first.
     pub posix_pool: Vec<(u64, u64)>,
+    /// Entries of a batch (`properties.io_batchsize`).
+    #[serde(default = "default_batch_entries")]
+    pub batch_entries: u64,
     /// Whether the library reports any direct route; without one all transfers use compatibility
     /// mode.
     pub has_direct_route: bool,
@@ -204,9 +207,14 @@ impl CuFileLimits {
             stream_transfers: 128,
             registered_bytes: 32 << 30,
             posix_pool: vec![(4 << 10, 128), (1 << 20, 64), (16 << 20, 64)],
+            batch_entries: default_batch_entries(),
             has_direct_route,
         }
     }
+}
+
+const fn default_batch_entries() -> u64 {
+    128
 }
 
 /// CUDA's default when `CUDA_DEVICE_MAX_CONNECTIONS` is not set.

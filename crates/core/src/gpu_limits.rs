@@ -12,6 +12,8 @@ use crate::units::ByteSize;
 pub struct FlightOptions {
     /// What makes transfers fewer: `use fewer --threads`.
     pub fewer: &'static str,
+    /// What makes a thread have fewer in flight: `use a lower --queue-depth`.
+    pub shallower: &'static str,
     /// What makes buffers smaller or fewer.
     pub smaller: &'static str,
 }
@@ -72,8 +74,8 @@ fn streams(
     })
 }
 
-/// A batch in compatibility mode that needs more buffers at once than there are:
-/// `cuFileBatchIOSubmit` waits for one that only its own completion would free.
+/// A batch of more entries than cuFile takes, or one in compatibility mode that needs more buffers at
+/// once than there are: `cuFileBatchIOSubmit` waits for one that only its own completion would free.
 fn batch(
     transport: &Transport,
     devices: &[DeviceId],
@@ -82,6 +84,14 @@ fn batch(
 ) -> Option<Availability> {
     let batches = matches!(transport.path, PathKind::GdsBatch | PathKind::GdsBatchStream);
     let on_gpu = devices.iter().any(|device| *device != DeviceId::Host);
+    if batches && transport.queue_depth as u64 > limits.batch_entries {
+        let fact = format!(
+            "a batch of {} entries is larger than cuFile takes, {} (properties.io_batchsize)",
+            transport.queue_depth, limits.batch_entries
+        );
+        let remedy = format!("{}, or raise io_batchsize in cufile.json", options.shallower);
+        return Some(Availability::unavailable(fact, remedy));
+    }
     if !batches || !on_gpu || limits.has_direct_route {
         return None;
     }
@@ -97,7 +107,7 @@ fn batch(
                 transport.queue_depth,
                 ByteSize(*bytes)
             ),
-            format!("{}, or raise the count in cufile.json", options.fewer),
+            format!("{}, or raise the count in cufile.json", options.shallower),
         )
     })
 }
@@ -121,6 +131,8 @@ fn memory(
     let mapped = registered.filter(|limits| limits.has_direct_route);
     let limits = [
         (gpu.free_memory_bytes, "of free memory"),
+        // What is free is unknown of a slice, and where NVML is missing.
+        (gpu.memory_bytes, "of memory"),
         (mapped.and(gpu.bar1_bytes), "of BAR1, through which registered memory is mapped"),
         (
             registered.map(|limits| limits.registered_bytes),
@@ -148,8 +160,11 @@ mod tests {
     use crate::placement::Placement;
 
     const GPU: DeviceId = DeviceId::nvidia(0);
-    const OPTIONS: FlightOptions =
-        FlightOptions { fewer: "use fewer threads", smaller: "use smaller buffers" };
+    const OPTIONS: FlightOptions = FlightOptions {
+        fewer: "use fewer threads",
+        shallower: "use a lower depth",
+        smaller: "use smaller buffers",
+    };
 
     fn transport(path: PathKind, queue_depth: usize, chunk_bytes: u64) -> Transport {
         Transport {
@@ -194,6 +209,25 @@ mod tests {
         assert!(reason(&batch, 1, &facts(false)).contains("64 buffers of 1 MiB"));
         // A buffer of another size.
         assert_eq!(reason(&transport(PathKind::GdsBatch, 65, 4096), 1, &facts(false)), "runs");
+    }
+
+    #[test]
+    fn a_batch_larger_than_cufile_takes_is_refused_on_any_route() {
+        let batch = transport(PathKind::GdsBatch, 129, 4096);
+        let reason = reason(&batch, 1, &facts(true));
+        assert!(reason.contains("129 entries is larger than cuFile takes, 128"), "{reason}");
+        let verdict = kept(&batch, &[GPU], OPTIONS, &facts(true));
+        let remedy = format!("{verdict:?}");
+        assert!(remedy.contains("use a lower depth, or raise io_batchsize"), "{remedy}");
+    }
+
+    #[test]
+    fn all_memory_of_a_gpu_is_a_limit_where_what_is_free_is_unknown() {
+        let mut slice = facts(false);
+        slice.accelerators[0].free_memory_bytes = None;
+        let large = transport(PathKind::CpuGpu, 1, 1 << 30);
+        assert_eq!(reason(&large, 16, &slice), "runs");
+        assert!(reason(&large, 17, &slice).contains("which has 16 GiB of memory"));
     }
 
     #[test]

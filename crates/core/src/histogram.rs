@@ -253,7 +253,9 @@ fn read(data: &str) -> Option<Histogram<u64>> {
     if bytes.len() != HEADER_BYTES + usize::try_from(payload).ok()? {
         return None;
     }
-    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
+    let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+    // The counts of a file that nobody measured may exceed what their sum can hold.
+    (histogram.len() < u64::MAX).then_some(histogram)
 }
 
 #[cfg(test)]
@@ -277,6 +279,15 @@ mod tests {
     #[test]
     fn an_empty_histogram_has_no_summary() {
         assert!(LatencyHistogram::new().summary().is_none());
+    }
+
+    #[test]
+    fn counts_beyond_what_their_sum_can_hold_are_no_histogram() {
+        let mut histogram = LatencyHistogram::new();
+        for ns in [5, 500, 9000] {
+            histogram.inner.record_n(ns, i64::MAX as u64).unwrap();
+        }
+        assert_eq!(curve(&histogram.to_base64()), None);
     }
 
     #[test]

@@ -279,19 +279,53 @@ pub fn blocks(path: PathKind, engine: EngineKind) -> bool {
     path == PathKind::Gds || (path.has_engine() && engine == EngineKind::Psync)
 }
 
-/// The most transfers of a thread, out of `threads`, that cuFile takes on `path` without failing or
-/// hanging; `None` if it sets no limit.
-pub fn most_in_cufile(path: PathKind, threads: usize, host: &HostFacts) -> Option<usize> {
-    let limits = host.cufile_limits.as_ref()?;
-    let most = match path {
-        PathKind::GdsAsync => limits.stream_transfers,
-        // In compatibility mode every entry holds one of few buffers until its batch ends.
-        PathKind::GdsBatch | PathKind::GdsBatchStream if !limits.has_direct_route => {
-            limits.posix_pool.iter().map(|(_, count)| *count).min()?
-        }
-        _ => return None,
+/// The depth of each of `threads` on `path` where `wanted` is what the lane would use, and a warning
+/// if cuFile takes fewer without failing or hanging.
+pub fn depth_in_cufile(
+    path: PathKind,
+    threads: usize,
+    wanted: usize,
+    host: &HostFacts,
+) -> (usize, Option<Warning>) {
+    let Some((most, setting)) = most_in_cufile(path, threads, host).filter(|it| it.0 < wanted)
+    else {
+        return (wanted, None);
     };
-    Some((most as usize / threads.max(1)).max(1))
+    let warning = Warning::new(
+        WarningKind::KnownIssue,
+        format!(
+            "cuFile takes {} of {} transfers in flight on {path} ({setting}): other paths have more",
+            most * threads,
+            wanted * threads
+        ),
+        format!("raise {setting} in cufile.json for the same bytes in flight as on other paths"),
+    );
+    (most, Some(warning))
+}
+
+/// The most transfers of a thread, out of `threads`, that cuFile takes on `path`, and the setting
+/// that says so; `None` if none does.
+fn most_in_cufile(
+    path: PathKind,
+    threads: usize,
+    host: &HostFacts,
+) -> Option<(usize, &'static str)> {
+    let limits = host.cufile_limits.as_ref()?;
+    let of_each = |all: u64| (all as usize / threads.max(1)).max(1);
+    match path {
+        PathKind::GdsAsync => {
+            Some((of_each(limits.stream_transfers), "execution.max_io_queue_depth"))
+        }
+        PathKind::GdsBatch | PathKind::GdsBatchStream => {
+            let entries = (limits.batch_entries as usize, "properties.io_batchsize");
+            // In compatibility mode every entry holds one of few buffers until its batch ends.
+            let pool = limits.posix_pool.iter().map(|(_, count)| *count).min();
+            let pool = pool.filter(|_| !limits.has_direct_route);
+            let pool = pool.map(|count| (of_each(count), "properties.posix_pool_slab_count"));
+            pool.into_iter().chain([entries]).min_by_key(|(most, _)| *most)
+        }
+        _ => None,
+    }
 }
 
 /// The default submission batch for `depth` transfers in flight. Through the page cache the kernel

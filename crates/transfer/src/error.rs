@@ -172,6 +172,19 @@ impl TransferError {
         self.errno().is_some_and(|errno| DEVICE_FAILURES.contains(&errno))
     }
 
+    /// What this machine lacks, and what to do; `None` of other errors.
+    pub fn missing(&self) -> Option<&str> {
+        match self.inner() {
+            Self::Unavailable { remedy, .. } => Some(remedy),
+            _ => None,
+        }
+    }
+
+    /// Whether a GPU or its library failed, as opposed to storage.
+    pub fn is_of_gpu(&self) -> bool {
+        matches!(self.inner(), Self::CuFile { .. } | Self::Cuda { .. })
+    }
+
     /// The cause of a failure while files are looked at, before anything runs.
     pub fn cause(&self) -> Cause {
         if self.is_device_failure() { Cause::Storage } else { Cause::Machine }

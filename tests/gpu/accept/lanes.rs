@@ -46,6 +46,17 @@ impl Amount {
     }
 }
 
+/// Every path to the GPU that training and checkpoints take, with the path into host memory that reads
+/// the same bytes.
+const PATHS: [(&str, &str); 6] = [
+    ("page-cache", "buffered"),
+    ("gds", "cpu"),
+    ("gds-async", "cpu"),
+    ("gds-batch", "cpu"),
+    ("cpu-gpu", "cpu"),
+    ("cpu-async-gpu", "cpu"),
+];
+
 fn training(scene: &Scene, report: &mut Report, workload: &str, amount: Amount, more: &str) {
     let folder = scene.folder(workload);
     let train = |path: &str| {
@@ -54,9 +65,7 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, amount: Amount, 
     };
     let mut by_host = BTreeMap::new();
     // Through the page cache headers are read again, as numpy does; with O_DIRECT nothing is.
-    for (path, of_host) in
-        [("page-cache", "buffered"), ("gds", "cpu"), ("cpu-gpu", "cpu"), ("cpu-async-gpu", "cpu")]
-    {
+    for (path, of_host) in PATHS {
         let what = format!("{workload} by {path}");
         let host =
             by_host.entry(of_host).or_insert_with(|| train(of_host).map(|run| read_bytes(&run)));
@@ -135,7 +144,7 @@ fn checkpoints(scene: &Scene, report: &mut Report) {
         Ok((_, files)) => files,
         Err(why) => return report.fail("checkpoint from host memory", why),
     };
-    for path in ["gds", "cpu-gpu", "page-cache"] {
+    for (path, _) in PATHS {
         let what = format!("checkpoint by {path}");
         let proof = scene.direct().option_of(path);
         let verdict =

@@ -89,6 +89,8 @@ fn main() -> ExitCode {
             }
             Ok(()) => part(&scene, &mut report),
         }
+        // Whoever ends this early has what was measured.
+        scene.keep_results();
     }
     if let Some(raw) = scene.keep_results() {
         report.note("raw reports, logs and nvidia-smi -q", raw.display().to_string());

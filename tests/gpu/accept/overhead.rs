@@ -12,7 +12,7 @@ const SECONDS: f64 = 2.0;
 /// stormlp may be this much slower.
 const GOAL: f64 = 0.02;
 /// What stormlp says where cuFile takes no file in memory, as up to 1.15.
-const REJECTED: &str = "cuFile rejects a file in";
+const REJECTED: &str = "cuFile rejects files in";
 
 /// Comparisons that one matrix of stormlp measures.
 struct Group {

@@ -207,13 +207,20 @@ impl Scene {
         let _ = fs::create_dir_all(&self.raw).and_then(|()| fs::write(self.raw.join(name), text));
     }
 
-    /// Keeps the saved reports and logs of all runs; the folder that has them, if any.
+    /// Keeps the saved reports and logs of all runs so far, wherever in this folder they are; the
+    /// folder that has them, if any.
     pub(crate) fn keep_results(&self) -> Option<PathBuf> {
-        let results = self.work().join("stormlp-results");
-        for run in fs::read_dir(results).into_iter().flatten().flatten() {
-            let folder = self.raw.join(run.file_name());
+        let mut left = vec![self.work().to_path_buf()];
+        while let Some(place) = left.pop() {
+            let below = fs::read_dir(&place).into_iter().flatten().flatten();
+            left.extend(below.map(|entry| entry.path()).filter(|path| path.is_dir()));
+            let Some(run) = place.file_name().filter(|_| place.join("report.json").is_file())
+            else {
+                continue;
+            };
+            let folder = self.raw.join(run);
             for name in ["report.json", "cufile.log"] {
-                let from = run.path().join(name);
+                let from = place.join(name);
                 if from.is_file() && fs::create_dir_all(&folder).is_ok() {
                     let _ = fs::copy(from, folder.join(name));
                 }

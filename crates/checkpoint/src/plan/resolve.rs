@@ -64,7 +64,7 @@ pub fn resolve(
     let counts = saved::counts(request, facts);
     let scaling = scale(request, host, facts, &layout, ranks, &counts);
     let scaled = cut(&layout, scaling.layers);
-    let transports = transport::decide(request, host, scaling.ranks, &mut problems);
+    let (transports, limited) = transport::decide(request, host, scaling.ranks, &mut problems);
     if request.dry_run && !problems.is_empty() {
         // Sizes are valid on any machine, but the path, engine or device may be unavailable on this
         // one.
@@ -95,6 +95,7 @@ pub fn resolve(
     }
     let idle = devices::idle_warning(request.device.as_ref(), &plan.save, "ranks");
     plan.warnings.extend(idle);
+    plan.warnings.extend(limited);
     Resolution { plan: Some(plan), problems }
 }
 

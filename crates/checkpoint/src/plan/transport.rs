@@ -10,6 +10,7 @@ use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::transport;
 use stormlp_core::transport::{Asked, EngineChoice, Transport};
 use stormlp_core::units::{ByteSize, MIB};
+use stormlp_core::warning::Warning;
 
 /// The most transfers in flight over all ranks: 256 MiB with the largest default chunk.
 const MOST_IN_FLIGHT: usize = 64;
@@ -27,6 +28,7 @@ const RANK_BYTES: u64 = 64 << 10;
 /// What decides how much a rank has in flight.
 const FLIGHT: FlightOptions = FlightOptions {
     fewer: "use fewer --streams",
+    shallower: "use fewer --streams",
     smaller: "use a smaller --chunk-size, fewer --streams, or more GPUs (--device)",
 };
 
@@ -50,7 +52,7 @@ pub(super) fn decide(
     host: &HostFacts,
     ranks: u64,
     problems: &mut Problems,
-) -> (Transport, Transport) {
+) -> ((Transport, Transport), Option<Warning>) {
     let path = request.path;
     let asked = Asked {
         path,
@@ -67,7 +69,8 @@ pub(super) fn decide(
     let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
     let engine_of_saves = if copies { EngineKind::Psync } else { bare.engine };
     let of_tensors = request.saves_as_v2() && path.uses_page_cache();
-    let transport = |engine: EngineKind, streams: u32, is_save: bool| {
+    let mut limited = None;
+    let mut transport = |engine: EngineKind, streams: u32, is_save: bool| {
         let ranks = ranks.max(1) as usize;
         let window = streams as usize;
         let wanted = ranks.saturating_mul(window);
@@ -75,11 +78,12 @@ pub(super) fn decide(
         // As many for each device.
         let threads = threads(blocks, path, cpus, wanted).next_multiple_of(bare.device_count());
         let depth = if blocks { window } else { wanted.min(MOST_IN_FLIGHT).div_ceil(threads) };
-        let queue_depth =
-            depth.min(transport::most_in_cufile(path, threads, host).unwrap_or(usize::MAX));
-        // A rank's thread makes one blocking call at a time, for all streams of the rank.
-        let calls = if path == PathKind::Gds { u64::from(streams) } else { 1 };
-        let usual = (default_chunk_bytes(path) * calls).min(LARGEST_CALL_BYTES);
+        let (queue_depth, warning) = transport::depth_in_cufile(path, threads, depth, host);
+        limited = limited.take().or(warning);
+        let usual = match path {
+            PathKind::Gds => call_bytes(wanted, threads.min(ranks)),
+            _ => default_chunk_bytes(path),
+        };
         let usual = if of_tensors && is_save && blocks { TENSOR_BYTES } else { usual };
         let chunk_bytes = request.chunk_bytes.unwrap_or(usual);
         Transport {
@@ -100,7 +104,15 @@ pub(super) fn decide(
     for transport in [&save, &restore] {
         gpu_limits::check(transport, FLIGHT, host, problems);
     }
-    (save, restore)
+    ((save, restore), limited)
+}
+
+/// Bytes of a blocking cuFile call. A rank's thread makes one at a time, for all streams of all ranks
+/// it serves: so `threads` have as much in flight as the other paths with the `wanted` transfers.
+fn call_bytes(wanted: usize, threads: usize) -> u64 {
+    let default = default_chunk_bytes(PathKind::Gds);
+    let in_flight = wanted.min(MOST_IN_FLIGHT) as u64 * default;
+    (in_flight / threads.max(1) as u64 / MIB * MIB).clamp(default, LARGEST_CALL_BYTES)
 }
 
 /// Thread count: enough to keep every CPU copying if the CPU copies or waits, and one or two if the
@@ -151,5 +163,52 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
                 "use a smaller --chunk-size, fewer --streams or fewer --ranks"
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stormlp_core::facts::CuFileLimits;
+    use stormlp_core::path::buffers_needed;
+
+    use crate::plan::builtin;
+    use std::path::PathBuf;
+
+    fn decided(path: PathKind, ranks: u64, streams: u32) -> (Transport, Option<Warning>) {
+        let workload = builtin::load("llama3-8b").unwrap();
+        let mut request = CheckpointRequest::plain(workload, PathBuf::from("folder").into());
+        (request.path, request.streams) = (path, Some(streams));
+        let host = HostFacts {
+            cpus: 16,
+            cufile_limits: Some(CuFileLimits::defaults(true)),
+            ..HostFacts::fixture()
+        };
+        let mut problems = Problems::default();
+        let ((save, _), limited) = decide(&request, &host, ranks, &mut problems);
+        (save, limited)
+    }
+
+    #[test]
+    fn every_path_to_the_gpu_has_the_same_bytes_in_flight() {
+        const OTHERS: [PathKind; 4] =
+            [PathKind::CpuGpu, PathKind::CpuAsyncGpu, PathKind::GdsAsync, PathKind::GdsBatch];
+        for (ranks, streams) in [(1, 1), (8, 1), (8, 4), (16, 1), (32, 1), (64, 1), (64, 4)] {
+            let blocking = decided(PathKind::Gds, ranks, streams).0;
+            // A rank's thread has one call at a time.
+            let busy = blocking.threads.min(ranks as usize) as u64;
+            for path in OTHERS {
+                let (other, limited) = decided(path, ranks, streams);
+                assert_eq!(limited, None);
+                let (_, buffers) = buffers_needed(path, other.queue_depth);
+                let most = (ranks * u64::from(streams)).min(MOST_IN_FLIGHT as u64);
+                let in_flight = (other.threads * buffers).min(most as usize) as u64;
+                assert_eq!(
+                    busy * blocking.chunk_bytes,
+                    in_flight * other.chunk_bytes,
+                    "{path}, {ranks} ranks, {streams} streams"
+                );
+            }
+        }
     }
 }

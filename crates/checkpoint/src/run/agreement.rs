@@ -26,7 +26,8 @@ pub fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<Host
         Some(devices) => devices.any_gpu() || request.path.needs_cufile(),
         None => request.path.ends_in_accelerator(),
     };
-    session.facts_of_run((uses_gpu, None), request.folders.iter().map(Location::folder))
+    let folders = || request.folders.iter().map(Location::folder);
+    session.facts_of_run((uses_gpu, folders().next()), folders())
 }
 
 /// The plan of a valid request.

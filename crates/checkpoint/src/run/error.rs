@@ -123,6 +123,8 @@ impl CheckpointError {
             Self::Crew(CrewError::Panicked(_)) => Cause::Internal,
             Self::Crew(CrewError::Start(_)) => Cause::Resources,
             Self::Hosts(_) => Cause::Hosts,
+            Self::Transfer(error) if error.missing().is_some() => Cause::Machine,
+            Self::Transfer(error) if error.is_of_gpu() => Cause::Device,
             _ => Cause::Storage,
         }
     }
@@ -139,7 +141,8 @@ impl CheckpointError {
                 "give every host a --dir of its own: hosts started by their clocks share nothing"
             }
             _ => self.remedy(closed),
-        };
+        }
+        .to_string();
         Failure::new(self.cause_before(), self).with_help(remedy)
     }
 
@@ -155,7 +158,7 @@ impl CheckpointError {
     }
 
     /// What the user can do now; in a closed run only what the rules permit.
-    pub(super) fn remedy(&self, closed: bool) -> &'static str {
+    pub(super) fn remedy(&self, closed: bool) -> &str {
         match self {
             Self::Hosts(error) => error.remedy(),
             Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",
@@ -164,7 +167,10 @@ impl CheckpointError {
                 "something removed it during the run: keep others out of the directory, or use \
                  another --dir"
             }
-            Self::Transfer(_) => DEVICE_HELP,
+            Self::Transfer(error) if error.is_of_gpu() => {
+                "`stormlp doctor` shows what can run on this machine"
+            }
+            Self::Transfer(error) => error.missing().unwrap_or(DEVICE_HELP),
             Self::NoSpace { .. } if closed => {
                 "free some space or use another --dir; the checkpoint is not saved, others are \
                  untouched"

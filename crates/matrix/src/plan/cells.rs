@@ -22,6 +22,7 @@ use stormlp_core::units::{ByteSize, short_size};
 /// What decides how much a cell has in flight.
 const FLIGHT: FlightOptions = FlightOptions {
     fewer: "use fewer --threads or a lower --queue-depth",
+    shallower: "use a lower --queue-depth",
     smaller: "use a smaller --io-size, fewer --threads or a lower --queue-depth",
 };
 

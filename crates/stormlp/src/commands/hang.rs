@@ -19,8 +19,16 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Has runs end whose cuFile calls hang.
 pub(crate) fn arm() {
-    let chosen = std::env::var(LIMIT_VARIABLE).ok().and_then(|text| text.parse().ok());
-    let limit = chosen.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let limit = std::env::var(LIMIT_VARIABLE).ok().map(|text| {
+        let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0);
+        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_else(|| {
+            output::say(format!(
+                "{LIMIT_VARIABLE}={text} is not a number of seconds; it is {} s",
+                LIMIT.as_secs()
+            ));
+            LIMIT
+        })
+    });
     cufile::on_hang(limit.unwrap_or(LIMIT), end);
 }
 

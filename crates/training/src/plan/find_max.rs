@@ -237,7 +237,9 @@ impl FindMax {
             (0, Some(1)) => "not even 1".to_string(),
             (0, Some(missing)) => format!("fewer than {missing}"),
             (passing, None) => format!("{passing} or more"),
-            (passing, Some(missing)) if missing - passing == 1 => format!("{passing}"),
+            (passing, Some(missing)) if missing <= passing.saturating_add(1) => {
+                format!("{passing}")
+            }
             (passing, Some(missing)) => format!("between {passing} and {}", missing - 1),
         }
     }

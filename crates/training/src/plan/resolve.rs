@@ -80,13 +80,15 @@ impl TrainPlan {
             host,
             inventory,
             reads_as: None,
+            limited: None,
             problems: Problems::default(),
         };
         let plan = resolver.plan();
         rules::closed_problems(workload, request, &plan, host, &mut resolver.problems);
         memory::check(&plan, request, host, &mut resolver.problems);
         let plan = resolver.problems.or(plan)?;
-        let warnings = warnings::of(&plan, workload, request, host);
+        let mut warnings = warnings::of(&plan, workload, request, host);
+        warnings.extend(resolver.limited);
         Ok(Resolved { plan, warnings })
     }
 }
@@ -109,6 +111,7 @@ pub fn imagined(
         host,
         inventory: &Inventory::default(),
         reads_as: Some(path),
+        limited: None,
         problems: Problems::default(),
     };
     let plan = resolver.plan();
@@ -128,6 +131,7 @@ pub fn rules_broken_without_data(
         host,
         inventory: &Inventory::default(),
         reads_as: None,
+        limited: None,
         problems: Problems::default(),
     };
     // Other problems result from the missing dataset.
@@ -152,6 +156,8 @@ struct Resolver<'a> {
     inventory: &'a Inventory,
     /// The path whose read pattern is used, if it differs from the run's path.
     reads_as: Option<PathKind>,
+    /// What limits the transport.
+    limited: Option<Warning>,
     problems: Problems,
 }
 
@@ -183,7 +189,9 @@ impl Resolver<'_> {
             read_bytes: data.read_bytes(&reads),
             as_official: profile != Profile::Native,
         };
-        let transport = transport::decide(request, path, &reader, self.host, &mut self.problems);
+        let (transport, limited) =
+            transport::decide(request, path, &reader, self.host, &mut self.problems);
+        self.limited = limited;
         self.check_direct(path);
         self.check_barrier();
         let mut plan = TrainPlan {

@@ -8,6 +8,7 @@ use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::path::{EngineKind, PathKind, buffers_needed};
 use stormlp_core::transport;
 use stormlp_core::transport::{Asked, EngineChoice, Transport};
+use stormlp_core::warning::Warning;
 
 /// A buffer that stays in a core's cache makes page cache reads a third cheaper. This is also the
 /// kernel's readahead size.
@@ -40,6 +41,7 @@ const OTHER_FILES: usize = 8;
 /// What decides how much a run has in flight.
 const FLIGHT: FlightOptions = FlightOptions {
     fewer: "use fewer --threads",
+    shallower: "use more --threads",
     smaller: "use fewer --accelerators, or more GPUs (--device)",
 };
 
@@ -113,14 +115,15 @@ fn buffers_of_slot(path: PathKind) -> usize {
     if path.ends_in_accelerator() { 2 } else { 1 }
 }
 
-/// Chooses the transport of `reader` on `path`, and reports what this host cannot do.
+/// Chooses the transport of `reader` on `path`, with what limits it, and reports what this host
+/// cannot do.
 pub(super) fn decide(
     request: &TrainRequest,
     path: PathKind,
     reader: &Reader<'_>,
     host: &HostFacts,
     problems: &mut Problems,
-) -> Transport {
+) -> (Transport, Option<Warning>) {
     let asked = Asked {
         path,
         engine: request.engine,
@@ -147,9 +150,8 @@ pub(super) fn decide(
     let usual = |threads: usize| threads.next_multiple_of(devices);
     let mut sizes =
         CrewSizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, (cpus, &usual));
-    if let Some(most) = transport::most_in_cufile(path, sizes.threads, host) {
-        sizes.queue_depth = sizes.queue_depth.min(most);
-    }
+    let (depth, limited) = transport::depth_in_cufile(path, sizes.threads, sizes.queue_depth, host);
+    sizes.queue_depth = depth;
     // A thread attaches its streams in addition to the files it reads whole.
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
     let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
@@ -160,7 +162,7 @@ pub(super) fn decide(
         ..bare
     });
     gpu_limits::check(&transport, FLIGHT, host, problems);
-    transport
+    (transport, limited)
 }
 
 impl TrainPlan {
@@ -266,7 +268,7 @@ mod tests {
         let mut problems = Problems::default();
         let loader = loader(8);
         let reader = reader(&loader, &ReadPattern::NumpyLoad);
-        let transport = decide(request, path, &reader, host, &mut problems);
+        let (transport, _) = decide(request, path, &reader, host, &mut problems);
         (transport, problems)
     }
 
@@ -309,7 +311,7 @@ mod tests {
             let reader =
                 Reader { accelerators, as_official, ..reader(&loader, &ReadPattern::NumpyLoad) };
             let host = HostFacts::fixture();
-            let got = decide(&request, path, &reader, &host, &mut Problems::default());
+            let (got, _) = decide(&request, path, &reader, &host, &mut Problems::default());
             (got.engine, got.threads)
         };
         use EngineKind::{Psync, Uring};
@@ -329,7 +331,7 @@ mod tests {
         host.io_uring = Availability::unavailable("seccomp forbids it", "allow it");
         let mut problems = Problems::default();
         let request = TrainRequest::default();
-        let got = decide(
+        let (got, _) = decide(
             &request,
             PathKind::Buffered,
             &Reader { accelerators: 1, ..reader(&loader(4), &ReadPattern::NumpyLoad) },
@@ -372,7 +374,8 @@ mod tests {
             let request = TrainRequest::default();
             let of_paths = PATHS.map(|path| {
                 let mut problems = Problems::default();
-                let got = decide(&request, path, &reader, &with_cufile(cpus, true), &mut problems);
+                let host = with_cufile(cpus, true);
+                let (got, _) = decide(&request, path, &reader, &host, &mut problems);
                 bytes_in_flight(&got, reader.reads())
             });
             let wanted = (reader.reads() as u64 * DIRECT_CALL_BYTES).min(POOL_BYTES / 2);
@@ -386,12 +389,15 @@ mod tests {
         let reader = Reader { accelerators: 8, ..reader(&loader, &ReadPattern::WholeFile) };
         let of = |path, has_direct_route| {
             let (host, request) = (with_cufile(2, has_direct_route), TrainRequest::default());
-            let got = decide(&request, path, &reader, &host, &mut Problems::default());
-            got.threads * got.queue_depth
+            let (got, limited) = decide(&request, path, &reader, &host, &mut Problems::default());
+            (got.threads * got.queue_depth, limited.map(|warning| warning.fact))
         };
-        assert_eq!(of(PathKind::GdsBatch, true), 112);
-        assert_eq!(of(PathKind::GdsBatch, false), 64);
-        assert_eq!(of(PathKind::GdsAsync, false), 112);
+        assert_eq!(of(PathKind::GdsBatch, true), (112, None));
+        let (depth, limited) = of(PathKind::GdsBatch, false);
+        assert_eq!(depth, 64);
+        let limited = limited.unwrap();
+        assert!(limited.starts_with("cuFile takes 64 of 112 transfers"), "{limited}");
+        assert_eq!(of(PathKind::GdsAsync, false), (112, None));
     }
 
     #[test]
@@ -424,7 +430,7 @@ mod tests {
         let mut problems = Problems::default();
         let request = TrainRequest::default();
         let reader = Reader { accelerators: 8, ..reader(&loader, &ReadPattern::NumpyLoad) };
-        let got = decide(&request, PathKind::Buffered, &reader, &host, &mut problems);
+        let (got, _) = decide(&request, PathKind::Buffered, &reader, &host, &mut problems);
         assert!(got.streams > 100, "{got:?}");
         assert!(got.threads * (got.streams + got.queue_depth) < 1024, "{got:?}");
     }

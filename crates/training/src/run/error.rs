@@ -94,6 +94,15 @@ impl TrainError {
                 "please report it with the command line and the output above".to_string(),
             ),
         };
+        let (cause, remedy) = match self.transfer() {
+            Some(error) if error.missing().is_some() => {
+                (Cause::Machine, error.missing().unwrap_or_default().to_string())
+            }
+            Some(error) if error.is_of_gpu() => {
+                (Cause::Device, "`stormlp doctor` shows what can run on this machine".to_string())
+            }
+            _ => (cause, remedy),
+        };
         let fell_back = self.transfer().and_then(|e| fallback::remedy(plan.request.require_gds, e));
         Note::new(cause, self.to_string(), fell_back.map_or(remedy, str::to_string))
     }

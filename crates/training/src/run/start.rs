@@ -106,7 +106,7 @@ fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure
     // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
     // current folder.
     let reads = (!request.is_null()).then_some(folder.unwrap_or(Path::new(".")));
-    session.facts_of_run((uses_gpu, folder.filter(|folder| folder.is_dir())), reads)
+    session.facts_of_run((uses_gpu, reads), reads)
 }
 
 /// A missing dataset, and the closed rules that the run would break with any dataset.

@@ -5,10 +5,11 @@
 //! hold shares of their own, are gone. Without an explicit close the library's statistics can
 //! crash at exit.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use stormlp_core::facts::CuFileLimits;
 
+use super::config::Config;
 use super::count::{Statistics, Switch, Tallies};
 use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
@@ -33,8 +34,7 @@ pub struct Driver {
     switch: Switch,
     tallies: Tallies,
     said: Said,
-    /// Determined once: it requires reading the kernel's symbol list.
-    no_p2pdma: OnceLock<Option<String>>,
+    no_p2pdma: Option<String>,
 }
 
 /// The library's report on its driver, queried once when the driver was opened.
@@ -135,6 +135,17 @@ fn ask_posix_pool(api: &Api) -> Vec<(u64, u64)> {
     Vec::new()
 }
 
+/// The buffers of compatibility mode as cufile.json sets them, else `defaults`.
+fn configured_pool(defaults: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let config = Config::read();
+    let sizes = config.numbers("properties", "posix_pool_slab_size_kb");
+    let counts = config.numbers("properties", "posix_pool_slab_count");
+    if sizes.is_empty() || sizes.len() != counts.len() {
+        return defaults;
+    }
+    sizes.into_iter().map(|kib| kib.saturating_mul(1024)).zip(counts).collect()
+}
+
 /// Empty if the library is too old (before 1.16) or has no direct route.
 fn ask_routes(api: &Api) -> Vec<String> {
     let Some(get) = api.get_p2p_flags else {
@@ -209,13 +220,17 @@ impl Driver {
         // SAFETY: no arguments; the registry's lock keeps others from opening or closing.
         check(api.call("DriverOpen"), unsafe { (api.driver_open)() })?;
         switch.opened();
+        let said = Said::ask(api);
+        // The kernel's list of symbols takes a tenth of a second to read: here, where no transfer
+        // is measured.
+        let p2pdma = said.parameters.flag(api.vendor().parameters.p2pdma);
         let driver = Self {
             api,
             settings: settings.clone(),
             switch,
             tallies: Tallies::default(),
-            said: Said::ask(api),
-            no_p2pdma: OnceLock::new(),
+            no_p2pdma: no_p2pdma(api.version(), p2pdma),
+            said,
         };
         // Libraries before 1.14 only read the environment, which must have been set in time.
         // Dropping the driver here would wait for the registry, which is locked.
@@ -298,15 +313,20 @@ impl Driver {
         let defaults = CuFileLimits::defaults(has_direct_route);
         let positive = |number: Option<u64>| number.filter(|number| *number > 0);
         let depth = self.said.parameters.size(self.api.vendor().parameters.stream_transfers);
-        let depth = depth.map(|depth| depth as u64);
+        let depth = depth.map(|depth| depth as u64).or_else(|| {
+            let set = Config::read().numbers("execution", "max_io_queue_depth");
+            set.first().copied()
+        });
         let registered = properties.map(|known| known.max_registered_bytes);
+        let entries = properties.map(|known| known.max_batch_entries as u64);
         CuFileLimits {
             stream_transfers: positive(depth).unwrap_or(defaults.stream_transfers),
             registered_bytes: positive(registered).unwrap_or(defaults.registered_bytes),
             posix_pool: match self.said.posix_pool.is_empty() {
-                true => defaults.posix_pool,
+                true => configured_pool(defaults.posix_pool),
                 false => self.said.posix_pool.clone(),
             },
+            batch_entries: positive(entries).unwrap_or(defaults.batch_entries),
             has_direct_route,
         }
     }
@@ -318,12 +338,7 @@ impl Driver {
 
     /// Why no transfer can have used PCI peer-to-peer DMA, if that is certain.
     pub(crate) fn no_p2pdma(&self) -> Option<&str> {
-        self.no_p2pdma
-            .get_or_init(|| {
-                let switch = self.api.vendor().parameters.p2pdma;
-                no_p2pdma(self.api.version(), self.said.parameters.flag(switch))
-            })
-            .as_deref()
+        self.no_p2pdma.as_deref()
     }
 }
 

@@ -244,7 +244,7 @@ mod tests {
         for code in [5027, 5030] {
             let error =
                 LIBCUFILE.call("HandleRegister").failed(CUfileError_t { err: code, cu_err: 0 });
-            assert!(error.to_string().ends_with("does not recognise the file system of the file"));
+            assert!(error.to_string().ends_with("the file system was not recognised"));
             assert!(error.remedy().contains("-v /run/udev:/run/udev:ro"), "{}", error.remedy());
         }
         let elsewhere = LIBCUFILE.call("DriverOpen").failed(CUfileError_t { err: 5030, cu_err: 0 });

@@ -9,6 +9,7 @@
 mod batch;
 mod buffer;
 mod candidates;
+mod config;
 mod count;
 mod driver;
 mod error;

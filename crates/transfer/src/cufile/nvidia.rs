@@ -17,6 +17,8 @@ pub(super) static LIBCUFILE: Vendor = Vendor {
     files: &["libcufile.so.0", "libcufile.so"],
     prefix: "cuFile",
     environment: Environment {
+        settings: "CUFILE_ENV_PATH_JSON",
+        default_settings: "/etc/cufile.json",
         log: "CUFILE_LOGFILE_PATH",
         allow_fallback: "CUFILE_ALLOW_COMPAT_MODE",
     },
@@ -202,9 +204,7 @@ fn meaning(call: &str, code: c_int) -> Option<(&'static str, &'static str)> {
     let (_, row) = rows.find(|(of, _)| of.parse() == Ok(code))?;
     let (name, meaning) = row.split_once(' ')?;
     match (call, code) {
-        (REGISTER, 5027 | 5030) => {
-            Some((name, "libcufile does not recognise the file system of the file"))
-        }
+        (REGISTER, 5027 | 5030) => Some((name, "the file system was not recognised")),
         _ => Some((name, meaning)),
     }
 }
@@ -219,13 +219,14 @@ fn remedy(call: &str, code: i32) -> &'static str {
             "check the syntax of cufile.json (CUFILE_ENV_PATH_JSON, else /etc/cufile.json)"
         }
         5027 | 5030 if call == REGISTER => {
-            "libcufile looks up the file system in udev's data: in a container, mount /run/udev \
-             read-only from the host (`-v /run/udev:/run/udev:ro`); it takes local files on ext4 \
-             and xfs in every version, on tmpfs and overlay from 1.16 on"
+            "in a container add `-v /run/udev:/run/udev:ro`; libcufile looks up the file system in \
+             udev's data, and takes local files on ext4 and xfs in every version, on tmpfs and \
+             overlay from 1.16 on"
         }
         5001 | 5010 | 5033 | 5048 => {
-            "load the nvidia-fs driver (`modprobe nvidia-fs`) or enable PCI P2PDMA; without \
-             --require-gds cuFile may use its POSIX compatibility mode"
+            "load the nvidia-fs driver (`modprobe nvidia-fs`) or enable PCI P2PDMA; or let cuFile \
+             use its POSIX compatibility mode, which --require-gds, allow_compat_mode in \
+             cufile.json or CUFILE_ALLOW_COMPAT_MODE forbids"
         }
         5007 | 5009 | 5029 => "check the GPU with `nvidia-smi` and `stormlp doctor`",
         5008 | 5018 | 5027 => {
@@ -241,6 +242,11 @@ fn remedy(call: &str, code: i32) -> &'static str {
              host memory is used up"
         }
         5037 => "use a lower --queue-depth",
+        -5 if call.ends_with("Async") => {
+            "use a lower --queue-depth or fewer --threads: a full queue of stream transfers \
+             (execution.max_io_queue_depth in cufile.json) fails like this, too; else see \
+             cufile.log in the folder of the run"
+        }
         5038 => "set execution.parallel_io in cufile.json, or use --path gds",
         5049 => "the batch interface has no direct route here; allow compatibility mode",
         _ => SEE_LOG,

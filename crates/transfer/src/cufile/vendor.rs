@@ -39,6 +39,9 @@ pub struct Vendor {
 /// The variables with which it is set.
 #[derive(Debug)]
 pub(super) struct Environment {
+    /// The file of its settings, and where it is if no variable names it.
+    pub(super) settings: &'static str,
+    pub(super) default_settings: &'static str,
     /// The file of its log.
     pub(super) log: &'static str,
     /// Whether it may fall back, in versions that have no parameter for it.

@@ -12,7 +12,7 @@ use super::{DirectWatch, PathSpec};
 use crate::accelerator::device::Accelerator;
 use crate::cufile::{
     Api, CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters,
-    RouteCounting, Settings, Statistics, Tally, WatchedCalls,
+    RouteCounting, Settings, Statistics, Tally, Transferred, WatchedCalls,
 };
 use crate::error::TransferError;
 use crate::transfer::AcceleratorBuffer;
@@ -42,6 +42,8 @@ pub(super) struct GdsCommon {
     count: Option<RouteCounting>,
     /// Whether all counted transfers came before the measured part.
     counted_beforehand: bool,
+    /// What had been moved when this path's counting ended.
+    moved_while_counted: Option<Transferred>,
 }
 
 impl GdsCommon {
@@ -81,6 +83,7 @@ impl GdsCommon {
             direct: DirectWatch::default(),
             calls,
             counted_beforehand: false,
+            moved_while_counted: None,
             count: Some(count),
             longest_bound,
             tally: Tally::new(Arc::clone(&driver)),
@@ -186,7 +189,7 @@ impl GdsCommon {
             other => other,
         };
         if self.count.is_some() && self.tally.operations() >= COUNTED_AT_FIRST {
-            self.count = None;
+            self.end_counting();
         }
         Completion { slot: transfer.slot, result: result.map_err(TransferError::from) }
     }
@@ -234,8 +237,14 @@ impl GdsCommon {
     /// Ends the counting behind the route evidence: nothing is in flight, and subsequent transfers
     /// are measured.
     pub(super) fn stop_counting(&mut self) {
-        self.count = None;
+        self.end_counting();
         self.counted_beforehand = true;
+    }
+
+    fn end_counting(&mut self) {
+        if self.count.take().is_some() {
+            self.moved_while_counted = Some(self.tally.moved());
+        }
     }
 
     /// When cuFile counted the transfers behind the evidence.
@@ -270,6 +279,7 @@ impl GdsCommon {
             can_count: self.driver.api().counts_routes(),
             nvfs,
             moved,
+            moved_while_counted: self.moved_while_counted.unwrap_or(moved),
             begun,
             unbound: self.tally.unbound().operations,
             no_p2pdma: self.driver.no_p2pdma(),

@@ -16,7 +16,7 @@ use crate::cufile::{NvfsCounts, NvidiaFsCounts, RouteCounters, TO_ENABLE, Transf
 pub(super) struct Operations {
     pub(super) direct: OperationsBy,
     pub(super) fallback: u64,
-    /// Those that went by io_uring and are in none of the above: their route is not documented.
+    /// Those that went by io_uring, whose route is not documented: the others may include them.
     pub(super) unassigned: u64,
 }
 
@@ -33,12 +33,7 @@ impl Operations {
         } else {
             routes.fallback
         };
-        let assigned = direct.saturating_add(fallback);
-        Self {
-            direct: routes.direct.clone(),
-            fallback,
-            unassigned: routes.unassigned.saturating_sub(assigned),
-        }
+        Self { direct: routes.direct.clone(), fallback, unassigned: routes.unassigned }
     }
 
     /// `3 peer-to-peer, 0 nvidia-fs and 0 POSIX`.
@@ -63,6 +58,8 @@ pub(super) struct RouteCounts<'a> {
     pub(super) nvfs: NvidiaFsCounts,
     /// What the paths of this process moved, by their own count.
     pub(super) moved: Transferred,
+    /// What they had moved when this path's counting ended: cuFile has counted as many at least.
+    pub(super) moved_while_counted: Transferred,
     /// What they had started, including transfers that failed or are in flight.
     pub(super) begun: Transferred,
     /// How many of these cuFile may move by POSIX calls even when compatibility mode is forbidden.
@@ -139,13 +136,15 @@ pub(super) fn judge(seen: &RouteCounts<'_>) -> RouteVerdict {
 /// Judges by cuFile's own counters.
 fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let operations = seen.operations?;
-    let unassigned = operations.unassigned;
     let direct = operations.direct.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
+    // Entries that went by io_uring are accounted for if the routes have all that were moved.
+    let assigned = direct.saturating_add(operations.fallback);
+    let leaves_some = operations.unassigned > 0 && assigned < seen.moved_while_counted.operations;
     let route = match (direct, operations.fallback) {
         (0, 0) => return None,
-        (_, 0) if unassigned > 0 => return None,
+        (_, 0) if leaves_some => return None,
         (_, 0) => Route::Direct,
-        (0, _) if unassigned > 0 => Route::NotAllDirect,
+        (0, _) if leaves_some => Route::NotAllDirect,
         (0, _) => Route::Posix,
         _ => Route::Mixed,
     };

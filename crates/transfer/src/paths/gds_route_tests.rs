@@ -18,6 +18,7 @@ fn nothing() -> RouteCounts<'static> {
         can_count: false,
         nvfs: NvidiaFsCounts::Absent,
         moved: HUNDRED,
+        moved_while_counted: HUNDRED,
         begun: HUNDRED,
         unbound: 0,
         no_p2pdma: None,
@@ -64,13 +65,18 @@ fn io_uring_alone_proves_no_route() {
         let batches = Routes { direct: direct(p2p, 0), fallback, unassigned };
         let counters = RouteCounters { batches, ..RouteCounters::default() };
         let operations = Operations::of(PathKind::GdsBatch, false, &counters);
-        judge(&RouteCounts { operations: Some(&operations), ..counted(0, 0, 0) })
+        let moved_while_counted = Transferred { operations: 8, bytes: 8 << 20 };
+        judge(&RouteCounts {
+            operations: Some(&operations),
+            moved_while_counted,
+            ..counted(0, 0, 0)
+        })
     };
     // Entries that another counter assigns to a route.
     assert_eq!(of(8, 0, 8).route, Route::Direct);
     assert_eq!(of(0, 8, 8).route, Route::Posix);
     assert_eq!(of(0, 4, 8).route, Route::NotAllDirect);
-    for unproven in [of(0, 0, 8), of(4, 0, 8)] {
+    for unproven in [of(0, 0, 8), of(4, 0, 8), of(4, 0, 4)] {
         assert_eq!(unproven.route, Route::Unknown);
         assert!(unproven.summary.contains("assigns to no route"), "{}", unproven.summary);
     }

@@ -36,14 +36,15 @@ pub fn child_main(folder: Option<&Path>) {
     tell(&Message::Found(Box::new(probe)));
 }
 
-/// The failure in words, with what the library logged since `mark`.
+/// The failure in words. What the library logged since `mark` comes after the remedy, which a short
+/// footnote keeps then.
 fn unavailable(fact: &str, error: &CuFileError, mark: LogMark) -> Availability {
     // The log is removed with the probe; its lines are quoted.
     let remedy = match error.remedy() {
         text if text == SEE_LOG => "use the paths that do not need cuFile".to_string(),
         text => text,
     };
-    Availability::unavailable(mark.quote(fact), remedy)
+    Availability::unavailable(fact, mark.quote(&remedy))
 }
 
 /// Sets whether this process is killed when its parent ends: nothing else would stop a spinning
@@ -88,7 +89,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     tell(&Message::Found(Box::new(probe.clone())));
     if let Some(folder) = folder {
         tell(&Message::Begins(ProbeStep::UseFolder));
-        probe.folder = Some(use_folder(&driver, folder));
+        probe.folder = use_folder(&driver, folder);
         tell(&Message::Found(Box::new(probe.clone())));
     }
     tell(&Message::Begins(ProbeStep::CloseDriver));
@@ -128,25 +129,23 @@ fn with_state(gpu: AcceleratorFacts) -> AcceleratorFacts {
     }
 }
 
-/// Whether cuFile can read a file in `folder` into host memory.
-fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
+/// Whether cuFile can read a file in `folder` into host memory; `None` where no file can be made, as
+/// in a dataset that is mounted read-only.
+fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Option<Availability> {
     let path = super::message::probe_file(folder, std::process::id());
     // The file is removed whatever happens to the parent.
     let parent = rustix::process::getppid();
     end_with_parent(false);
     let mark = LogMark::now();
     let verdict = match make_file(&path) {
-        Ok(file) => match read_back(driver, file) {
+        Ok(file) => Some(match read_back(driver, file) {
             Ok(()) => Availability::Available,
             Err(error) => {
-                let fact = format!("cuFile rejects a file in {}: {error}", folder.display());
+                let fact = format!("cuFile rejects files in {}: {error}", folder.display());
                 unavailable(&fact, &error, mark)
             }
-        },
-        Err(error) => Availability::unavailable(
-            format!("cannot create a file in {}: {error}", folder.display()),
-            "choose a writable folder",
-        ),
+        }),
+        Err(_) => None,
     };
     // The file may not even exist.
     let _ = std::fs::remove_file(path);

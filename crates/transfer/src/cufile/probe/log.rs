@@ -57,9 +57,9 @@ impl LogMark {
         Self(length as usize)
     }
 
-    /// `fact` with the ERROR lines since this mark.
-    pub(super) fn quote(self, fact: &str) -> String {
-        own().map_or_else(|| fact.to_string(), |path| with_errors(fact, &path, self.0))
+    /// `text` with the ERROR lines since this mark.
+    pub(super) fn quote(self, text: &str) -> String {
+        own().map_or_else(|| text.to_string(), |path| with_errors(text, &path, self.0))
     }
 }
 
@@ -68,15 +68,15 @@ fn own() -> Option<PathBuf> {
     std::env::var_os(LOG_VARIABLE).map(PathBuf::from)
 }
 
-/// `fact` with the ERROR lines of `log` after its first `start` bytes.
-pub(super) fn with_errors(fact: &str, log: &Path, start: usize) -> String {
+/// `said` with the ERROR lines of `log` after its first `start` bytes.
+pub(super) fn with_errors(said: &str, log: &Path, start: usize) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = text.get(start..).unwrap_or_default();
     let text = String::from_utf8_lossy(&text[..text.len().min(READ_BYTES)]);
     let lines = errors(&text);
     match lines.is_empty() {
-        true => fact.to_string(),
-        false => format!("{fact}; libcufile's log says: {}", lines.join("; ")),
+        true => said.to_string(),
+        false => format!("{said}; libcufile's log says: {}", lines.join("; ")),
     }
 }
 

@@ -46,8 +46,8 @@ impl ProbeStep {
 pub struct CuFileProbe {
     /// Whether cuFile can be used: the library loads and its driver opens and closes.
     pub driver: Availability,
-    /// Whether cuFile accepts files in the requested folder; `None` without a folder or without a
-    /// driver.
+    /// Whether cuFile accepts files in the requested folder; `None` without a folder that can be
+    /// written to, or without a driver.
     pub folder: Option<Availability>,
     /// Version of the library, `1.16`.
     pub library_version: Option<String>,
