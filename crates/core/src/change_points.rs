@@ -66,9 +66,18 @@ fn shifts(series: &[f64], cuts: &[usize], noise: f64) -> Vec<ChangePoint> {
 fn noise(series: &[f64]) -> f64 {
     let apart: Vec<f64> = series.windows(2).map(|two| two[1] - two[0]).collect();
     let sizes: Vec<f64> = apart.iter().map(|one| one.abs()).collect();
-    let typical = OF_MEDIAN * median(&sizes);
-    // If more than half of the neighbours are equal, figures are rounded and nothing is typical.
-    let largest = if typical > 0.0 { MOST_TYPICAL * typical } else { f64::INFINITY };
+    // If more than half of the neighbours are equal, figures are rounded: to the smallest difference.
+    let rounded_to = sizes.iter().copied().filter(|size| *size > 0.0).fold(f64::INFINITY, f64::min);
+    let typical = match OF_MEDIAN * median(&sizes) {
+        0.0 => rounded_to,
+        typical => typical,
+    };
+    let stretches = || series.chunk_by(|a, b| a == b);
+    if rounded_to.is_finite() && stretches().all(|stretch| stretch.len() >= SHORTEST) {
+        // Levels without noise: what rounding hides is evenly distributed.
+        return rounded_to.powi(2) / 12.0;
+    }
+    let largest = MOST_TYPICAL * typical;
     let apart: Vec<f64> = apart.iter().map(|one| one.clamp(-largest, largest)).collect();
     let squares: f64 = apart.iter().map(|one| one.powi(2)).sum();
     if squares <= 0.0 {
@@ -172,6 +181,21 @@ mod tests {
             found += usize::from(cuts.len() == 1 && cuts[0].at.abs_diff(40) <= 2);
         }
         assert!(found >= 160, "{found} of 200");
+    }
+
+    #[test]
+    fn a_step_between_constant_or_rounded_levels_is_found() {
+        for each in [3, 6, 20] {
+            let series = [vec![1.0; each], vec![0.5; each]].concat();
+            let found = change_points(&series, 0.05);
+            assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [each]);
+        }
+        let mut random = Mt19937::new(5);
+        let mut rounded = |level: f64| ((level + 0.004 * random.next_gaussian()) * 100.0).round();
+        let series: Vec<f64> =
+            (0..40).map(|nth| rounded(if nth < 20 { 1.0 } else { 0.8 })).collect();
+        let found = change_points(&series, 0.05);
+        assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [20], "{series:?}");
     }
 
     #[test]

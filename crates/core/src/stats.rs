@@ -189,7 +189,7 @@ impl Shift {
     /// where the numbers do not determine one.
     pub fn interval(&self, level: f64) -> [f64; 2] {
         let everything = [f64::NEG_INFINITY, f64::INFINITY];
-        if !(self.value.is_finite() && self.error.is_finite()) {
+        if !(self.value.is_finite() && self.error.is_finite()) || self.is_without_spread() {
             return everything;
         }
         let width = match self.error {
@@ -199,14 +199,20 @@ impl Shift {
         if width.is_finite() { [self.value - width, self.value + width] } else { everything }
     }
 
+    /// Whether values differ that do not spread on either side: a few rounded ones are equal by
+    /// chance, so how they vary is unknown.
+    fn is_without_spread(&self) -> bool {
+        self.error <= 0.0 && self.value != 0.0
+    }
+
     /// The probability of such a difference by chance, two-sided.
     pub fn probability(&self) -> f64 {
         // Infinite values are not evidence of a difference.
-        if self.value == 0.0 || !(self.value.is_finite() && self.error.is_finite()) {
+        if self.value == 0.0
+            || !(self.value.is_finite() && self.error.is_finite())
+            || self.is_without_spread()
+        {
             return 1.0;
-        }
-        if self.error <= 0.0 {
-            return 0.0;
         }
         two_sided((self.value / self.error).powi(2), self.degrees_of_freedom)
     }

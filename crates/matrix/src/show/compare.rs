@@ -19,18 +19,7 @@ const ERROR: f64 = 0.05;
 /// of storage.
 pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> Option<String> {
     let fair = fair(plan, all);
-    let mut groups: Vec<&CellGroup<'_>> = comparable(fair.iter().copied()).collect();
-    if groups.is_empty() {
-        groups = comparable(all).collect();
-    }
-    let of_storage = |group: &&CellGroup<'_>| !is_from_memory(plan, &[*group], group.key.path);
-    let (mut ranked, memory): (Vec<&CellGroup<'_>>, Vec<_>) =
-        groups.into_iter().partition(of_storage);
-    let by_rate = |a: &&CellGroup<'_>, b: &&CellGroup<'_>| b.rate().total_cmp(&a.rate());
-    ranked.sort_by(by_rate);
-    let from_storage = ranked.len();
-    ranked.extend(memory);
-    ranked[from_storage..].sort_by(by_rate);
+    let (ranked, from_storage) = ranked(plan, all, &fair);
     let first = ranked.first()?;
     let is_sweep = ranked.iter().any(|group| group.key.combination != first.key.combination);
     Some(if is_sweep {
@@ -39,6 +28,35 @@ pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> 
     } else {
         format!("{}{}", compared(plan, &ranked, hosts), left_out(plan, all, &fair))
     })
+}
+
+/// The fastest of the groups that moved bytes, of those from storage if there are any.
+pub(super) fn fastest<'a, 'b>(
+    plan: &MatrixPlan,
+    all: &'a [CellGroup<'b>],
+) -> Option<&'a CellGroup<'b>> {
+    ranked(plan, all, &fair(plan, all)).0.first().copied()
+}
+
+/// The groups to compare, fastest first, those of storage before those from memory, and how many are
+/// of storage.
+fn ranked<'a, 'b>(
+    plan: &MatrixPlan,
+    all: &'a [CellGroup<'b>],
+    fair: &[&'a CellGroup<'b>],
+) -> (Vec<&'a CellGroup<'b>>, usize) {
+    let mut groups: Vec<&'a CellGroup<'b>> = comparable(fair.iter().copied()).collect();
+    if groups.is_empty() {
+        groups = comparable(all).collect();
+    }
+    let of_storage = |group: &&CellGroup<'_>| !is_from_memory(plan, &[*group], group.key.path);
+    let (mut ranked, memory): (Vec<_>, Vec<_>) = groups.into_iter().partition(of_storage);
+    let by_rate = |a: &&CellGroup<'_>, b: &&CellGroup<'_>| b.rate().total_cmp(&a.rate());
+    ranked.sort_by(by_rate);
+    let from_storage = ranked.len();
+    ranked.extend(memory);
+    ranked[from_storage..].sort_by(by_rate);
+    (ranked, from_storage)
 }
 
 /// The highest throughput, the most operations and the lowest latency at depth 1, each with its

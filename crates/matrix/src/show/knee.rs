@@ -37,7 +37,14 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
         (true, _) => format!("{peak} by {best}, the most that was tried: more may reach more"),
         (false, true) => format!("{peak} by {at}; fewer in flight do not reach it"),
         (false, false) if knee.alike.is_empty() => {
-            format!("{peak} by {best}; {at} reach {rate} GiB/s, within {percent} % of it")
+            let share = 100.0 - knee.share_of_best_percent;
+            let near = match share <= percent {
+                true => format!("within {percent} % of it"),
+                false => {
+                    format!("{share:.1} % below it, which noise does not tell from {percent} %")
+                }
+            };
+            format!("{peak} by {best}; {at}: {rate} GiB/s, {near}")
         }
         (false, false) => format!(
             "{peak}; {} tie, the fewest in flight are {at} ({rate} GiB/s)",
@@ -88,7 +95,10 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
     if find.knees.is_empty() {
         return;
     }
-    let title = format!("The fewest in flight within {} % of the best", find.within_percent);
+    let title = format!(
+        "The fewest in flight that are not clearly more than {} % below the best",
+        find.within_percent
+    );
     document.section(&title, Some(table(report, find)));
 }
 

@@ -137,11 +137,17 @@ fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
     report.results.cells.iter().map(cell)
 }
 
-/// The throughput of the fastest combination in GiB/s.
+/// The throughput of the fastest combination in GiB/s, as the headline ranks them.
 pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
-    let groups = groups(report);
-    let measured = groups.iter().filter_map(CellGroup::throughput);
-    measured.max_by(|a, b| a.value.total_cmp(&b.value))
+    compare::fastest(&report.plan, &groups(report))?.throughput()
+}
+
+/// The answer where no path through storage has a figure.
+fn nothing_of_storage(groups: &[CellGroup<'_>]) -> String {
+    match groups.iter().any(|group| group.throughput().is_some()) {
+        true => "no storage was measured: only path null ran".to_string(),
+        false => "no cell was measured".to_string(),
+    }
 }
 
 /// The answer: wrong data before all else, then rates that may be added up over the hosts.
@@ -158,7 +164,7 @@ fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
             let at_once = share.map_or(String::new(), |share| {
                 format!("; {hosts} hosts at once for {} of the time", percent(share))
             });
-            format!("{}{at_once}", answer.unwrap_or_else(|| "no cell was measured".to_string()))
+            format!("{}{at_once}", answer.unwrap_or_else(|| nothing_of_storage(groups)))
         }
     });
     format!("{answer}{}", ended(&report.ending))

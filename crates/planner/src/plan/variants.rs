@@ -89,7 +89,8 @@ pub fn variants(
 /// The threshold leaves a part of the time. Storage alone has all of it, and here the client.
 fn client(sizing: &Sizing) -> Option<Variant> {
     let threshold = sizing.workload.metric.au;
-    if sizing.knows_client() || threshold >= UNDELAYED_AU {
+    let is_stated = sizing.knows_client() || sizing.asked.client.is_some();
+    if is_stated || threshold >= UNDELAYED_AU {
         return None;
     }
     let left = "if the client's own cost takes all the time that the threshold leaves";

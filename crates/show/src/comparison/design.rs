@@ -6,8 +6,8 @@ use super::judge::Design;
 /// How the reports of both sides were measured, unless they are known to be pairs.
 ///
 /// A side that was measured after the other differs from it by whatever happened to the machine in
-/// between, too. Runs that alternate share that. Start times have seconds; runs of the same second
-/// are taken as alternating.
+/// between, too. Runs that alternate share that, if each side has runs before and after some of the
+/// other.
 pub(super) fn design(baseline: &[Named<'_>], now: &[Named<'_>]) -> Design {
     if baseline.len().min(now.len()) < 2 {
         return Design::OneRun;
@@ -19,8 +19,9 @@ pub(super) fn design(baseline: &[Named<'_>], now: &[Named<'_>]) -> Design {
     }
     order.sort_unstable();
     let stretches = order.chunk_by(|a, b| a.2 == b.2).count();
-    // Two sides of n runs in random order change n + 1 times on average, in turns 2 n times.
-    if stretches <= baseline.len().min(now.len()) { Design::Blocks } else { Design::Turns }
+    // Two sides of n runs in random order change n + 1 times on average, in turns 2 n times. With
+    // three stretches or fewer, a side was measured in one go.
+    if stretches <= baseline.len().min(now.len()).max(3) { Design::Blocks } else { Design::Turns }
 }
 
 /// The reports from the first to the last.

@@ -22,8 +22,10 @@ pub const ERROR: f64 = 0.05;
 const FEWEST_IN_BLOCKS: usize = 10;
 /// Neighbours are called alike beyond this many standard errors: false alarms only cost an answer.
 const ALIKE: f64 = 0.5;
-/// Earlier reports show the noise from this many independent ones on.
-const FEWEST_EARLIER: f64 = 3.0;
+/// Earlier reports show the noise from this many on: fewer do not show whether neighbours are alike.
+const FEWEST_EARLIER: usize = 8;
+/// As many of them have to be independent.
+const FEWEST_INDEPENDENT: f64 = 3.0;
 
 /// The order in which the runs of both sides were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -277,7 +279,7 @@ impl Sides {
     fn against_earlier(&self, scale: Scale) -> Option<Shift> {
         let earlier = scale.shares(&self.earlier);
         let samples = effective_samples(&earlier);
-        if samples < FEWEST_EARLIER {
+        if earlier.len() < FEWEST_EARLIER || samples < FEWEST_INDEPENDENT {
             return None;
         }
         let variance = population_deviation(&earlier).powi(2) * samples / (samples - 1.0);

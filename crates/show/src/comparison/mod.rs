@@ -193,11 +193,19 @@ impl Comparison {
         headlines.clone().count() > 0 && headlines.into_iter().all(Compared::is_settled)
     }
 
-    /// The headline figure with the widest interval: what a comparison still waits for.
+    /// The headline figure with the widest interval: what a comparison still waits for. Of those
+    /// without an interval the one that changed most.
     pub fn widest(&self) -> Option<&Compared> {
         let width = |one: &&Compared| one.interval.map_or(f64::INFINITY, |ends| ends[1] - ends[0]);
         let headlines = self.figures.iter().filter(|one| one.headline);
-        headlines.max_by(|a, b| width(a).total_cmp(&width(b)))
+        headlines
+            .max_by(|a, b| width(a).total_cmp(&width(b)).then(a.change().total_cmp(&b.change())))
+    }
+
+    /// The names of the headline figures without a verdict.
+    pub fn undecided(&self) -> impl Iterator<Item = &str> {
+        let headlines = self.figures.iter().filter(|one| one.headline);
+        headlines.filter(|one| one.verdict == Verdict::CannotTell).map(|one| &*one.name)
     }
 
     /// Describes the differences between the work of both sides.

@@ -462,17 +462,30 @@ pub trait Storage: Send + Sync {
         content: &[u8],
         durability: Durability,
     ) -> Result<(), TransferError> {
-        let temporary = temporary_name(path);
+        self.write_by(&temporary_name(path), path, content, durability)
+    }
+
+    /// The same by way of a file named `temporary`, which no other process may use.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    fn write_by(
+        &self,
+        temporary: &Path,
+        path: &Path,
+        content: &[u8],
+        durability: Durability,
+    ) -> Result<(), TransferError> {
         let write = || {
-            let file = self.open(&temporary, Access::Create, false)?;
-            self.write_at(&file, &temporary, 0, content)?;
+            let file = self.open(temporary, Access::Create, false)?;
+            self.write_at(&file, temporary, 0, content)?;
             if durability != Durability::Unsynced {
-                self.sync(&file, &temporary)?;
+                self.sync(&file, temporary)?;
             }
-            self.rename(&temporary, path)
+            self.rename(temporary, path)
         };
         write().map_err(|error| {
-            self.discard(&temporary);
+            self.discard(temporary);
             error.on(path)
         })?;
         match durability {

@@ -43,6 +43,17 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), TransferError
     Disk.write(path, content, Durability::Certain)
 }
 
+/// The same for a file that several processes may write at once: the last one wins.
+///
+/// # Errors
+/// As [`write_atomically`].
+pub fn write_shared(path: &Path, content: &[u8]) -> Result<(), TransferError> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.partial", std::process::id()));
+    Disk.write_by(&path.with_file_name(name), path, content, Durability::Certain)
+}
+
 /// An empty file, for a path that requires a file but does not access it.
 ///
 /// # Errors

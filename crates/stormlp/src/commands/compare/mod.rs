@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use crate::any_report::AnyReport;
 use stormlp_core::units::counted;
 use stormlp_show::comparison::history::History;
-use stormlp_show::comparison::judge::Verdict;
 use stormlp_show::comparison::{Comparison, Named, Terms};
 use stormlp_show::html::Sheet;
 
@@ -284,10 +283,14 @@ fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
         };
         return Err(Failure::regressed(format!("{first}{besides}")));
     }
-    if comparison.verdict == Verdict::CannotTell {
-        output::say(
-            "warning: --fail-on-regression has no effect: these runs are too few or too noisy to decide",
-        );
+    let undecided: Vec<&str> = comparison.undecided().collect();
+    if let Some((first, others)) = undecided.split_first() {
+        let more =
+            if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+        output::say(format!(
+            "warning: --fail-on-regression has no effect on {first}{more}: these runs are too few or too \
+             noisy to decide"
+        ));
     }
     let worse = comparison.regressions(percent);
     match worse.first() {

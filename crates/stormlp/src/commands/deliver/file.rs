@@ -8,7 +8,7 @@ use std::path::Path;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::saver::room_help;
 use stormlp_show::document::Document;
-use stormlp_transfer::storage::write_atomically;
+use stormlp_transfer::storage::write_shared;
 
 use super::rows;
 
@@ -40,7 +40,7 @@ pub(super) fn replace(option: &str, path: &Path, text: &str) -> Result<(), Failu
     } else {
         // A link stays one, and what it leads to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        write_atomically(&target, text.as_bytes()).map_err(anyhow::Error::new)
+        write_shared(&target, text.as_bytes()).map_err(anyhow::Error::new)
     };
     wrote.map_err(|error| cannot_write(option, path, error))
 }
