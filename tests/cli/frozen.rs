@@ -3,8 +3,9 @@
 //!
 //! `tests/fixtures/reports/expect.json` has what each says: its row in a list, the rows of its CSV
 //! without prose, and figures of its JSON by names that [`PLACES`] finds. What was measured does
-//! not change: where the shape of the JSON does, `PLACES` follows, and neither a report nor what is
-//! expected of it is touched.
+//! not change: where the shape of the JSON does, `PLACES` follows, and neither a report nor its rows
+//! and figures are touched. Which of a matrix's measured rates stands for it in a list is a choice,
+//! the headline's: the fastest that moved data from storage. `figure` follows where that changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
