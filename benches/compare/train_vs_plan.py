@@ -32,6 +32,7 @@ CASES = [
      ["read=300MB/s,latency=500us", "read=110MB/s,latency=2ms"]),
 ]
 READ_AHEAD_BATCHES = 20
+STEPS = 50
 FIELDS = ["workload", "storage", "accelerators", "predicted_au_percent", "measured_au_percent",
           "predicted_mib_per_second", "measured_mib_per_second"]
 
@@ -74,10 +75,10 @@ def measured(args, case, throttle, accelerators):
     return stormlp(args.stormlp, *words, "--throttle", throttle)
 
 
-def predicted(args, case, throttle, accelerators):
+def predicted(args, case, throttle, accelerators, steps=STEPS):
     workload, options, params, _ = case
     words = ["plan", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
-             str(args.steps), "--host-memory", "1MiB", "--brief",
+             str(steps), "--host-memory", "1MiB", "--brief",
              # The gate is above the kernel's read-ahead: reads reach it as they are made.
              "--storage", f"{throttle},readahead=0", "--params", *params]
     return stormlp(args.stormlp, *words)
@@ -87,7 +88,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stormlp", required=True, help="the executable, a release build")
     parser.add_argument("--dir", required=True, help="a folder for about 2 GB of data")
-    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--accelerators", type=int, nargs="+", default=[1, 2, 3, 4])
     parser.add_argument("--csv", help="write the rows to this file")
     args = parser.parse_args()
@@ -100,7 +101,7 @@ def main():
         for throttle in case[3]:
             real = as_it_is(args, throttle)
             for count in args.accelerators:
-                run, plan = measured(args, case, throttle, count), predicted(args, case, real, count)
+                run, plan = measured(args, case, throttle, count), predicted(args, case, real, count, args.steps)
                 au = run["au_percent"]
                 au = au["profile"] if isinstance(au, dict) else au
                 values = [case[0], real, count, plan["au_percent"], au, plan["mib_per_second"],

@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 
+import train_vs_plan
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.join(HERE, "..", "validation")
 WORKLOADS = ["resnet50", "unet3d", "cosmoflow"]
@@ -98,24 +100,28 @@ def published(args):
               f"{row['error']:+.0f} % | {row['low']} to {row['high']} | {'yes' if row['holds'] else 'no'} | "
               f"{row['high'] - row['low']} | {answer['storage_alone_accelerators']} | {shown(row['au'])} | "
               f"{answer['au_percent']:.1f} | {au} | {'fitted' if row['is_fitted'] else ''} |")
-    print("\nOver all rows:\n")
-    print(summary(most, "all rows"))
-    print(summary([row for row in most if not row["is_fitted"]], "rows that are not fitted"))
+    runs = [run_of_a_number(args, row) for row in rows if row["is_most"] != "yes"]
+    others(runs)
+    print("\n### Over all of them\n")
+    print("What `stormlp plan` prints as its error. A run whose AU is not published decides nothing.\n")
+    print(summary(most, runs))
     variants(most)
     left_out(args, most)
-    others(args, [row for row in rows if row["is_most"] != "yes"])
 
 
-def summary(rows, what):
-    """The line that `stormlp plan` prints, too, so it is one sentence."""
-    if not rows:
-        return f"- {what}: none"
-    held = sum(row["holds"] for row in rows)
-    errors = sorted(abs(row["error"]) for row in rows)
-    wide = sum(row["high"] - row["low"] > row["likely"] / 2 + 2 for row in rows)
-    return (f"- {what}: the range held the published number in {held} of {len(rows)}, the likely number was "
-            f"off by {statistics.median(errors):.0f} % (median) and by {errors[-1]:.0f} % at most; the range "
-            f"was wider than half the likely number plus 2 in {wide}")
+def summary(most, runs):
+    """The sentence that `stormlp plan` prints, too."""
+    decided = [run for run in runs if run["holds"] is not None]
+    unfitted = [row for row in most if not row["is_fitted"]] + decided
+    held = lambda rows: f"{sum(row['holds'] for row in rows)} of {len(rows)}"
+    off = lambda rows: sorted(abs(row["error"]) for row in rows)
+    errors, of_unfitted = off(most), off(row for row in most if not row["is_fitted"])
+    wide = sum(row["high"] - row["low"] > row["likely"] / 2 + 2 for row in most)
+    return (f"- all: the range held {held(most + decided)} published results ({held(unfitted)} not fitted), N "
+            f"was off by {statistics.median(errors):.0f} % (median), at most {errors[-1]:.0f} %\n"
+            f"- not fitted: N was off by {statistics.median(of_unfitted):.0f} % (median), at "
+            f"most {of_unfitted[-1]:.0f} %\n"
+            f"- the range was wider than half the likely number plus 2 in {wide} of {len(most)}")
 
 
 def variants(rows):
@@ -163,27 +169,36 @@ def left_out(args, rows):
         print(f"| {name} | {rate:.0f} | {row['count']} | {count} | {percent(count, row['count']):+.0f} % |")
 
 
-def others(args, rows):
-    if not rows:
+def run_of_a_number(args, row):
+    """What is predicted of a run that is not of the largest number."""
+    answer = plan(args, row, "-n", row["accelerators"])
+    au, (low, high) = number(row["au_percent"]), answer["au_percent_range"]
+    # Both ends as they are shown.
+    holds = None if au is None else round(low) <= au <= round(high)
+    return {**row, "answer": answer, "au": au, "holds": holds}
+
+
+def others(runs):
+    if not runs:
         return
     print("\n### Runs of a number of accelerators\n")
     print("KIOXIA (DLIO, 18 emulated V100s on a CM7-R; AU and rate from the published time of five epochs) "
           "and Micron (MLPerf Storage v0.5, 15 V100s on a 9400; the rate is 15 to 20 % below the drive's "
           "maximum) published runs, not the largest number. Memory of Micron's host is not published. Of "
           "Kingston's DC3000ME neither figures of the drive nor results are available.\n")
-    print("| workload | storage | N | AU % published | AU % likely | AU % range | MiB/s published | "
+    print("| workload | storage | N | AU % published | AU % likely | AU % range | holds | MiB/s published | "
           "MiB/s likely | error |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
-    for row in rows:
-        answer = plan(args, row, "-n", row["accelerators"])
-        mib = number(row["mib_per_second"])
+    print("|---|---|--:|--:|--:|--:|---|--:|--:|--:|")
+    for run in runs:
+        answer, mib = run["answer"], number(run["mib_per_second"])
         au = " to ".join(f"{end:.0f}" for end in answer["au_percent_range"])
-        print(f"| {row['workload']} | {row['storage']} | {row['accelerators']} | {row['au_percent']} | "
-              f"{answer['au_percent']:.1f} | {au} | {mib:.0f} | {answer['mib_per_second']:.0f} | "
+        holds = {True: "yes", False: "no", None: ""}[run["holds"]]
+        print(f"| {run['workload']} | {run['storage']} | {run['accelerators']} | {shown(run['au'])} | "
+              f"{answer['au_percent']:.1f} | {au} | {holds} | {mib:.0f} | {answer['mib_per_second']:.0f} | "
               f"{percent(answer['mib_per_second'], mib):+.1f} % |")
 
 
-def own():
+def own(args):
     print("\n## Beside own runs\n")
     path = os.path.join(DATA, "own.csv")
     if not os.path.exists(path):
@@ -191,7 +206,7 @@ def own():
               "runs of `stormlp train` whose storage is throttled to known figures.")
         return
     print("Runs of `stormlp train` whose storage was throttled to known figures, by "
-          "`benches/compare/train_vs_plan.py`, each predicted from those figures alone. Latency is the "
+          "`benches/compare/train_vs_plan.py`, each predicted from those figures alone, now. Latency is the "
           "median that single reads through the same throttle had.\n")
     print("| workload | storage | N | AU % measured | AU % predicted | points | MiB/s measured | "
           "MiB/s predicted |")
@@ -199,11 +214,13 @@ def own():
     off = []
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
-            told, seen = float(row["predicted_au_percent"]), float(row["measured_au_percent"])
+            case = next(case for case in train_vs_plan.CASES if case[0] == row["workload"])
+            answer = train_vs_plan.predicted(args, case, row["storage"], row["accelerators"])
+            told, seen = answer["au_percent"], float(row["measured_au_percent"])
             off.append(abs(told - seen))
             print(f"| {row['workload']} | {row['storage']} | {row['accelerators']} | {seen:.1f} | "
                   f"{told:.1f} | {told - seen:+.1f} | {float(row['measured_mib_per_second']):.0f} | "
-                  f"{float(row['predicted_mib_per_second']):.0f} |")
+                  f"{answer['mib_per_second']:.0f} |")
     within = sum(points <= 2 for points in off)
     print(f"\nAU within 2 points in {within} of {len(off)} runs, {max(off):.1f} at the most.")
 
@@ -217,7 +234,7 @@ def main():
     chosen = "" if set(args.workload) == set(WORKLOADS) else f" --workload {' '.join(args.workload)}"
     print(HEAD.format(chosen=chosen))
     published(args)
-    own()
+    own(args)
 
 
 if __name__ == "__main__":

@@ -168,13 +168,15 @@ fn checkpoint(sizing: &Sizing, hosts: u32) -> Option<CheckpointTimes> {
     let (what, bytes) = sizing.checkpoint()?;
     let storage = sizing.storage.model.of_hosts(hosts);
     let links = storage.link.map_or(f64::INFINITY, |link| link.bytes_per_second * f64::from(hosts));
-    Some(CheckpointTimes::new(
+    let times = CheckpointTimes::new(
         what,
         bytes,
         storage.write_bytes_per_second().map(|rate| rate.min(links)),
         storage.read_bytes_per_second().min(links),
         sizing.asked.mtbf_seconds,
-    ))
+    );
+    let asked = sizing.checkpoint.is_some() || sizing.asked.mtbf_seconds.is_some();
+    Some(CheckpointTimes { asked, ..times })
 }
 
 /// Bytes per second that keep all accelerators always computing.
@@ -524,7 +526,9 @@ impl Study<'_> {
         let threshold_percent = self.sizing.workload.metric.au * 100.0;
         let most = self.sizing.most_accelerators();
         let end = largest.max(1).saturating_mul(2).min(most);
-        let powers = (0..32).map(|power| 1u32 << power);
+        // Rows of a screen; with fewer accelerators than these, little is limited.
+        let powers =
+            (0..32).map(|power| 1u32 << power).filter(|count| count.saturating_mul(16) >= end);
         let mut counts: Vec<u32> = powers.take_while(|count| *count <= end).collect();
         counts.extend([largest.max(1), (largest + 1).min(most), asked]);
         counts.sort_unstable();

@@ -19,6 +19,8 @@ pub const AFFORDABLE_PERCENT: f64 = 5.0;
 pub struct CheckpointTimes {
     /// What is saved.
     pub what: String,
+    /// Whether it was asked for, rather than being what the workload saves.
+    pub asked: bool,
     /// Size of one checkpoint.
     pub bytes: u64,
     /// Seconds to write one; `None` if the write bandwidth is unknown.
@@ -61,6 +63,7 @@ impl CheckpointTimes {
             .map(|(save, mtbf)| Optimum::of(save, restore_seconds, mtbf));
         Self {
             what,
+            asked: false,
             bytes,
             save_seconds,
             restore_seconds,

@@ -47,7 +47,7 @@ pub fn document(answer: &SizingAnswer) -> Document {
     document.brief = brief(answer);
     document.facts = facts(answer);
     if !answer.range_causes.is_empty() {
-        document.details("Range", Some(range(answer)));
+        document.details("Range, one assumption changed at a time", Some(range(answer)));
     }
     // The table of what was asked for is on the screen, the other among the details.
     let by_drives = answer.asked && !answer.over_devices.is_empty();
@@ -68,7 +68,6 @@ pub fn document(answer: &SizingAnswer) -> Document {
     }
     let section = document.details("Assumptions", None);
     section.lines = answer.assumptions.iter().map(|one| format!("- {one}")).collect();
-    document.details("Model error", None).lines.push(answer.model_error.clone());
     let rows = rows_of_records(answer);
     document.records = Records::new(answer, rows, &RECORDS);
     document
@@ -156,8 +155,45 @@ fn brief(answer: &SizingAnswer) -> Facts {
     if answer.asked && !answer.over_devices.is_empty() {
         facts.add("needs", needs(answer));
     }
-    facts.add("storage", format!("{} ({})", answer.storage, answer.storage_source));
+    facts.add("storage", answer.storage.clone());
+    if let Some(causes) = ends(answer) {
+        facts.add("range", causes);
+    }
+    if let Some(checkpoint) = answer.checkpoint.as_ref().filter(|one| one.asked) {
+        facts.add("checkpoint", times(checkpoint));
+    }
+    facts.add("error", answer.model_error.clone());
     facts
+}
+
+/// What the least and the most of the range come from, if they differ from what is likely.
+fn ends(answer: &SizingAnswer) -> Option<String> {
+    let likely = answer.largest_accelerators;
+    let of = |end: u32| {
+        let mut causes = answer.range_causes.iter();
+        let cause = causes.find(|other| other.largest_accelerators == end && end != likely)?;
+        Some(format!("{end} {}", cause.assumption))
+    };
+    let ends: Vec<String> = answer.largest_accelerators_range.into_iter().filter_map(of).collect();
+    (!ends.is_empty()).then(|| ends.join("; "))
+}
+
+/// The times of a checkpoint in a line.
+fn times(checkpoint: &CheckpointTimes) -> String {
+    let size = ByteSize(checkpoint.bytes);
+    let restored = format_duration(checkpoint.restore_seconds);
+    let saved = match checkpoint.save_seconds {
+        Some(seconds) => format!("saved in {}", format_duration(seconds)),
+        None => "time to save unknown (set write=)".to_string(),
+    };
+    let every = match &checkpoint.optimum {
+        Some(optimum) if optimum.useful_percent >= LEAST_USEFUL_PERCENT => {
+            format!("; best every {}", format_duration(optimum.daly_interval_seconds))
+        }
+        Some(_) => "; no useful interval".to_string(),
+        None => String::new(),
+    };
+    format!("{}, {size}: {saved}, restored in {restored}{every}", checkpoint.what)
 }
 
 /// The simulated machine and run.

@@ -12,16 +12,31 @@ pub(super) fn design(baseline: &[Named<'_>], now: &[Named<'_>]) -> Design {
     if baseline.len().min(now.len()) < 2 {
         return Design::OneRun;
     }
-    let mut order: Vec<(&str, usize, bool)> = Vec::new();
+    let mut order: Vec<(&str, bool)> = Vec::new();
     for (side, is_now) in [(baseline, false), (now, true)] {
-        let starts = side.iter().map(|named| &*named.report.head().started_at).enumerate();
-        order.extend(starts.map(|(nth, start)| (start, nth, is_now)));
+        order.extend(side.iter().map(|named| (&*named.report.head().started_at, is_now)));
     }
     order.sort_unstable();
-    let stretches = order.chunk_by(|a, b| a.2 == b.2).count();
+    let stretches = stretches(&order);
     // Two sides of n runs in random order change n + 1 times on average, in turns 2 n times. With
     // three stretches or fewer, a side was measured in one go.
     if stretches <= baseline.len().min(now.len()).max(3) { Design::Blocks } else { Design::Turns }
+}
+
+/// How many times a side was measured in one go, of starts in order. They have whole seconds: within
+/// one, the sides change no more often than they must have.
+fn stretches(order: &[(&str, bool)]) -> usize {
+    let (mut count, mut last) = (0, None);
+    for second in order.chunk_by(|a, b| a.0 == b.0) {
+        let mut sides: Vec<bool> = second.iter().map(|(_, is_now)| *is_now).collect();
+        sides.dedup();
+        sides.sort_by_key(|side| Some(*side) != last);
+        for side in sides {
+            count += usize::from(last != Some(side));
+            last = Some(side);
+        }
+    }
+    count
 }
 
 /// The reports from the first to the last.

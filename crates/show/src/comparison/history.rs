@@ -97,7 +97,8 @@ impl History {
         }
         if series.len() < 2 * SHORTEST {
             let (found, fewest) = (series.len(), 2 * SHORTEST);
-            warnings.push(format!("{found} reports show no change: it takes {fewest} or more"));
+            warnings
+                .push(format!("{found} reports are too few to tell: it takes {fewest} or more"));
         }
         let mut history = Self {
             sentence: String::new(),

@@ -5,7 +5,7 @@ use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
 
 use super::super::document::{between, signed};
-use super::{Change, History, Tracked};
+use super::{Change, History, SHORTEST, Tracked};
 use crate::chart::{Axis, Chart, Group, Line, Scale};
 use crate::document::{Cell, Column, Document, Quantity, Section, Table};
 use crate::numbers::short;
@@ -43,7 +43,10 @@ impl History {
     pub(super) fn in_a_sentence(&self) -> String {
         let reports = counted(self.reports.len() as u64, "report");
         match self.last_change() {
-            None => format!("no change in {reports}{}", self.span()),
+            None if self.reports.len() < 2 * SHORTEST => {
+                format!("cannot tell: {reports}{} are too few to show a change", self.span())
+            }
+            None => format!("no change found in {reports}{}", self.span()),
             Some((figure, change)) => {
                 let all: usize = self.figures.iter().map(|one| one.changes.len()).sum();
                 format!(

@@ -20,6 +20,8 @@ use crate::output;
 
 /// The exit code of a run that measured everything and missed its target.
 const MISSED: u8 = 6;
+/// A shell's exit code for a command that it did not find.
+const NOT_FOUND: i32 = 127;
 
 /// Compares the commands of `folder`: the answer so far, unless nothing was measured, and why it
 /// ended early, if it did.
@@ -182,6 +184,10 @@ fn failed(
     let (number, name) = (pair + 1, side.name());
     let fact = format!("{option} failed in pair {number} ({name}), {status}{said}");
     let output = format!("its output is in {}; ", shell_word(&logs.to_string_lossy()));
+    if status.code() == Some(NOT_FOUND) && option != "--setup" {
+        let whole = "give the whole command, such as 'stormlp gds --threads 8'";
+        return Failure::saying(Cause::Usage, fact).with_help(whole);
+    }
     Failure::saying(cause, fact).with_help(output + &resume(folder))
 }
 

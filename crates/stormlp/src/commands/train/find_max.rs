@@ -37,9 +37,8 @@ pub(super) fn run(
         let confirm = one.plan.request.confirm.unwrap_or(DEFAULT_CONFIRM_RUNS);
         return super::print_plan(&args, &one, session, |document| {
             let outlook = FindMax::outlook(&one.plan, confirm);
-            document
-                .facts
-                .add("search", format!("from 1 accelerator, as above; takes about {outlook}"));
+            let search = format!("from 1 accelerator, as above; takes about {outlook}");
+            document.brief.add("search", search);
         });
     }
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
