@@ -185,11 +185,12 @@ mod tests {
 
     #[test]
     fn a_step_between_constant_or_rounded_levels_is_found() {
-        for each in [3, 6, 20] {
-            let series = [vec![1.0; each], vec![0.5; each]].concat();
-            let found = change_points(&series, 0.05);
+        let step = |each: usize| [vec![1.0; each], vec![0.5; each]].concat();
+        for each in [4, 6, 20] {
+            let found = change_points(&step(each), 0.05);
             assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [each]);
         }
+        assert_eq!(change_points(&step(3), 0.05), [], "three and three are too few");
         let mut random = Mt19937::new(5);
         let mut rounded = |level: f64| ((level + 0.004 * random.next_gaussian()) * 100.0).round();
         let series: Vec<f64> =
