@@ -17,12 +17,13 @@ pub(crate) fn measured(folder: &Path) -> Value {
     read_json(&saved(folder))
 }
 
-/// Saves `report` as `name/report.json`, with its cell at `rate` bytes a second; `a1`, `b1`, `a2` …
-/// started in turns.
+/// Saves `report` as `name/report.json`, with its cell at `rate` bytes a second. `a1`, `b1`, `a2` …
+/// started in turns, as `before/0`, `now/0`, `before/1` … did.
 fn save(folder: &Path, name: &str, report: &Value, rate: f64) {
     let mut report = report.clone();
-    let (side, number) = name.split_at(1);
-    let minute = 2 * number.parse::<usize>().unwrap_or_default() + usize::from(side == "b");
+    let (side, number) = name.split_at(name.len() - 1);
+    let minute = 2 * number.parse::<usize>().unwrap_or_default()
+        + usize::from(["b", "now/"].contains(&side));
     report["started_at"] = json!(format!("2026-11-21T10:{minute:02}:00Z"));
     report["command"] = json!(format!("stormlp gds # {name}"));
     let cell = &mut report["cells"][0];

@@ -79,6 +79,11 @@ pub fn effective_samples(series: &[f64]) -> f64 {
     (count / time(whole.sum())).max(1.0)
 }
 
+/// A spread of this share of a difference is that of rounded sums.
+const ROUNDING: f64 = 1e-9;
+/// So many equal values show that there is no spread.
+const FEWEST_WITHOUT_SPREAD: f64 = 8.0;
+
 /// Above this many degrees of freedom, Student's t distribution equals the normal distribution.
 const NORMAL: f64 = 1e5;
 
@@ -181,7 +186,11 @@ impl Shift {
                 0.0
             }
         };
-        let degrees_of_freedom = (share(a) + share(b)).recip().min(NORMAL);
+        let degrees_of_freedom = if variance > 0.0 {
+            (share(a) + share(b)).recip().min(NORMAL)
+        } else {
+            a.degrees_of_freedom.min(b.degrees_of_freedom)
+        };
         Self { value: b.value - a.value, error: variance.sqrt(), degrees_of_freedom }
     }
 
@@ -199,10 +208,12 @@ impl Shift {
         if width.is_finite() { [self.value - width, self.value + width] } else { everything }
     }
 
-    /// Whether values differ that do not spread on either side: a few rounded ones are equal by
-    /// chance, so how they vary is unknown.
+    /// Whether sides differ whose few values do not spread: rounded ones are equal by chance, so how
+    /// they vary is unknown.
     fn is_without_spread(&self) -> bool {
-        self.error <= 0.0 && self.value != 0.0
+        let values = self.degrees_of_freedom + 1.0;
+        let is_spread = self.error > ROUNDING * self.value.abs();
+        self.value != 0.0 && !is_spread && values < FEWEST_WITHOUT_SPREAD
     }
 
     /// The probability of such a difference by chance, two-sided.
@@ -213,6 +224,9 @@ impl Shift {
             || self.is_without_spread()
         {
             return 1.0;
+        }
+        if self.error <= 0.0 {
+            return 0.0;
         }
         two_sided((self.value / self.error).powi(2), self.degrees_of_freedom)
     }
@@ -355,6 +369,8 @@ mod tests {
         let other = shift(&[1.0, 1.0], &[2.0, 2.0]);
         let everything = [f64::NEG_INFINITY, f64::INFINITY];
         assert_eq!((other.probability(), other.interval(0.05)), (1.0, everything));
+        let many = shift(&[1.0; 8], &[2.0; 8]);
+        assert_eq!((many.probability(), many.interval(0.05)), (0.0, [1.0, 1.0]));
         assert_eq!(UncertainMean::of_independent(&[1.0]), None);
         assert_eq!(UncertainMean::of_blocks(&[1.0]), None);
         assert_eq!(UncertainMean::of_series(1.0, &[1.0, 2.0], 3.0), None);

@@ -114,8 +114,8 @@ fn the_headline_has_the_number_and_that_it_is_predicted() {
         "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 %; range 4 to 6 (predicted, not measured)"
     );
     for part in [
-        "limited by  storage, with one accelerator more",
-        "range       6 if page caches keep 20 %",
+        "limited by   storage, with one accelerator more",
+        "range        6 if page caches keep 20 %",
         "5 times 1006 GiB of memory in 1 host",
         "- everything here is simulated",
         "within 5 %",

@@ -40,8 +40,11 @@ fn the_same_and_cannot_tell_are_two_answers() {
     let [low, high] = noisy.interval.unwrap();
     assert!(low < -0.05 && high > 0.05);
     // A certain change that is too small to matter.
-    let small = only(sides(&[10.0, 10.0, 10.0], &[10.01, 10.01, 10.01]), Design::Turns);
-    assert_eq!((small.verdict, small.adjusted), (Verdict::Same, Some(0.0)));
+    let small = only(sides(&[10.0; 8], &[10.01; 8]), Design::Turns);
+    assert!(small.verdict == Verdict::Same && small.adjusted < Some(1e-9), "{small:?}");
+    // Three equal values do not show how the next one varies.
+    let few = only(sides(&[10.0; 3], &[12.0; 3]), Design::Turns);
+    assert_eq!((few.verdict, few.adjusted), (Verdict::CannotTell, None));
     for (interval, verdict) in [
         ([-0.05, 0.05], Verdict::Same),
         ([-0.051, 0.01], Verdict::CannotTell),

@@ -186,7 +186,7 @@ fn failed(
     let output = format!("its output is in {}; ", shell_word(&logs.to_string_lossy()));
     if status.code() == Some(NOT_FOUND) && option != "--setup" {
         let whole = "give the whole command, such as 'stormlp gds --threads 8'";
-        return Failure::saying(Cause::Usage, fact).with_help(whole);
+        return Failure::saying(cause, fact).with_help(whole);
     }
     Failure::saying(cause, fact).with_help(output + &resume(folder))
 }
