@@ -188,10 +188,10 @@ pub fn idle_warning(
     Some(Warning::new(
         WarningKind::NoEffect,
         format!(
-            "{} of --device have nothing to do: there are more devices than {shares} here",
+            "nothing is left to do for {} of --device: there are more devices than {shares} here",
             list(&named[used..])
         ),
-        format!("name {used} devices, or use more {shares}"),
+        format!("name {}, or use more {shares}", counted(used as u64, "device")),
     ))
 }
 

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::path::{EngineKind, PathKind};
 use crate::threads::HostNode;
 
+/// Memory of the program itself, its threads and its state for the plan, generously estimated.
+pub const PROCESS_BYTES: u64 = 24 << 20;
+
 /// Whether a file system type keeps its files in memory: it has no backing storage, and its pages
 /// cannot be dropped.
 pub fn keeps_files_in_memory(file_system: &str) -> bool {

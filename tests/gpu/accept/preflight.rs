@@ -18,6 +18,8 @@ pub(crate) struct Preflight {
     pub(crate) refused: Option<String>,
     /// Why cells should be direct here, if they should.
     pub(crate) should_be_direct: Option<String>,
+    /// Why none is due otherwise.
+    why_not: &'static str,
     /// Whether a GPU offers memory for peer-to-peer DMA.
     pub(crate) has_p2pdma: bool,
 }
@@ -54,7 +56,12 @@ impl Preflight {
         let blocked = if gpus == 0 {
             let hidden = host["hidden_gpus"]["reason"].as_str();
             let problem = hidden.or(host["cuda_problem"].as_str());
-            Some(format!("CUDA shows no GPU: {}", problem.unwrap_or("it names no reason")))
+            let on_bus = known(&machine["gpu"]["devices"]).and_then(Value::as_array);
+            Some(if on_bus.is_some_and(Vec::is_empty) && hidden.is_none() {
+                "this machine has no NVIDIA GPU: none is on the PCI bus".to_string()
+            } else {
+                format!("CUDA shows no GPU: {}", problem.unwrap_or("it names no reason"))
+            })
         } else if !has_library {
             Some(format!("there is no usable libcufile: {}", reason(gds)))
         } else {
@@ -80,6 +87,11 @@ impl Preflight {
                 .or(by_p2p)
                 .filter(|_| fits)
                 .map(|why| format!("{why}, and the folder is {kind} on NVMe")),
+            why_not: if fits {
+                "neither nvidia-fs nor peer-to-peer memory"
+            } else {
+                "the folder is not ext4 or xfs on NVMe"
+            },
             has_p2pdma,
             blocked,
         }
@@ -94,13 +106,8 @@ impl Preflight {
             ),
             (None, None) => report.pass("preflight", "a GPU, a libcufile and a folder it takes"),
         }
-        let words = self.should_be_direct.as_deref();
-        report.note(
-            "a direct route is due",
-            words.unwrap_or(
-                "no: neither nvidia-fs nor peer-to-peer memory, or not ext4 or xfs on NVMe",
-            ),
-        );
+        let not = format!("no: {}", self.why_not);
+        report.note("a direct route is due", self.should_be_direct.as_deref().unwrap_or(&not));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::choice::FsyncPolicy;
 use super::request::CheckpointRequest;
 use crate::plan::checkpoint_plan::CheckpointPlan;
-use stormlp_core::facts::HostFacts;
+use stormlp_core::facts::{HostFacts, PROCESS_BYTES};
 use stormlp_core::failure::Problems;
 use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::path::{EngineKind, PathKind};
@@ -149,11 +149,11 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
             },
         );
     }
-    let memory = plan.buffer_bytes + ranks * RANK_BYTES;
+    let memory = PROCESS_BYTES + plan.buffer_bytes + ranks * RANK_BYTES;
     if memory > host.usable_memory_bytes() {
         problems.capacity(
             format!(
-                "buffers and {ranks} ranks need {} of memory; there is {}",
+                "the program, its buffers and {ranks} ranks need {} of memory; there is {}",
                 ByteSize(memory),
                 ByteSize(host.usable_memory_bytes())
             ),

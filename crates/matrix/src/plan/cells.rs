@@ -177,6 +177,11 @@ impl CellPlanner<'_> {
                 "cuFile is available, but there is no GPU to transfer to",
                 "--memory host measures cuFile on host memory",
             )
+        } else if path.needs_cufile() && host_kind && self.request.require_gds {
+            Availability::unavailable(
+                "cuFile has no direct route to host memory",
+                "leave --memory out, or --require-gds",
+            )
         } else if path.has_bounce_buffer() && on_gpu && (host_kind || kind == MemoryKind::Pinned) {
             Availability::unavailable(
                 format!("--memory {} is for the cuFile paths", kind.name()),

@@ -1,6 +1,6 @@
 //! Warnings before a matrix runs.
 
-use crate::plan::matrix_plan::{CellPlan, FilePlan};
+use crate::plan::matrix_plan::{CellPlan, CrewPlan, FilePlan};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::PathKind;
@@ -17,7 +17,7 @@ pub(super) fn all(
     request: &MatrixRequest,
     facts: &HostFacts,
     table: &PlannedFiles,
-    cells: &[CellPlan],
+    (devices, crews, cells): (&[DeviceId], &[CrewPlan], &[CellPlan]),
 ) -> Vec<Warning> {
     let runnable: Vec<&CellPlan> =
         (cells.iter()).filter(|cell| cell.availability.is_available()).collect();
@@ -46,6 +46,7 @@ pub(super) fn all(
             "its results include the page cache; --require-direct makes this an error",
         ));
     }
+    warnings.extend(idle_devices(devices, crews));
     warnings.extend(queue_depth(&runnable));
     warnings.extend(of_cufile(request, facts, &runnable));
     warnings.extend(pattern_work(request, &runnable));
@@ -55,6 +56,29 @@ pub(super) fn all(
         None => warnings.extend(fits_in_memory(request, facts, table, &runnable)),
     }
     warnings
+}
+
+/// Cells with fewer threads than devices.
+fn idle_devices(devices: &[DeviceId], crews: &[CrewPlan]) -> Option<Warning> {
+    let used = |crew: &CrewPlan| {
+        devices
+            .iter()
+            .filter(|one| crew.workers.iter().any(|worker| worker.device == **one))
+            .count()
+    };
+    let fewest = crews.iter().min_by_key(|crew| used(crew))?;
+    (used(fewest) < devices.len()).then(|| {
+        Warning::new(
+            WarningKind::NoEffect,
+            format!(
+                "with {}, only {} of the {} devices has transfers",
+                counted(fewest.workers.len() as u64, "thread"),
+                used(fewest),
+                devices.len()
+            ),
+            format!("use --threads {} or more, or name fewer devices", devices.len()),
+        )
+    })
 }
 
 /// Generating or checking transfer contents within the measured time.

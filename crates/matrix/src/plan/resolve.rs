@@ -67,7 +67,7 @@ pub fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut warnings = plan_warnings::all(request, facts, &table, &cells);
+    let mut warnings = plan_warnings::all(request, facts, &table, (&devices, &crews, &cells));
     warnings.extend(threading.warnings);
     let mut plan = MatrixPlan {
         request: request.clone(),

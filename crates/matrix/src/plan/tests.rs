@@ -287,6 +287,9 @@ fn paths_that_cannot_run_give_a_reason() {
     let mut request = plain();
     request.require_gds = true;
     assert!(problems(&request, &folder(100 * GIB)).to_string().contains("--require-gds"));
+    (request.memory, request.paths) = (MemoryKind::Host, PathChoice::each(&[PathKind::Gds]));
+    let found = resolve(&request, &gpu_server(), &folder(100 * GIB)).unwrap_err();
+    assert!(found.to_string().contains("no direct route to host memory"), "{found}");
 }
 
 #[test]

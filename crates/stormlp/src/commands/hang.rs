@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
+use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_transfer::cufile;
 use stormlp_transfer::storage::write_atomically;
@@ -33,16 +34,19 @@ pub(crate) fn arm() {
 }
 
 /// Ends the process: the thread that hangs cannot be joined, and its memory not be freed.
-fn end(report: &Path, after: Duration) {
+fn end(report: &Path, path: PathKind, after: Duration) {
     let fact = format!(
-        "a cuFile call has not returned for {} s; its buffers were left alone, and the run was \
-         ended",
+        "a cuFile call on path {path} has not returned for {} s; its buffers were left alone, and \
+         the run was ended",
         after.as_secs_f64()
     );
-    let remedy = format!(
-        "see cufile.log beside the report; for batches in compatibility mode use a lower \
-         --queue-depth; {LIMIT_VARIABLE}=SECONDS waits longer"
-    );
+    let fewer = if matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream) {
+        "in compatibility mode use a lower --queue-depth; "
+    } else {
+        ""
+    };
+    let remedy =
+        format!("see cufile.log beside the report; {fewer}{LIMIT_VARIABLE}=SECONDS waits longer");
     let note = Note::new(Cause::Device, fact, remedy);
     if save(report, &note).is_some() {
         output::say(format!("report: {}", report.display()));

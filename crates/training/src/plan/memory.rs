@@ -2,12 +2,10 @@
 
 use super::request::TrainRequest;
 use crate::plan::train_plan::{LoaderPlan, TrainPlan};
-use stormlp_core::facts::HostFacts;
+use stormlp_core::facts::{HostFacts, PROCESS_BYTES};
 use stormlp_core::failure::Problems;
 use stormlp_core::units::ByteSize;
 
-/// The program itself, its threads and its state for the plan.
-const BASE_BYTES: u64 = 24 << 20;
 /// Loader, recorder and deadlines of one accelerator, generously estimated.
 const ACCELERATOR_BYTES: u64 = 256 << 10;
 /// A batch that is read ahead, or the worker that reads it.
@@ -47,7 +45,7 @@ pub(super) fn estimate(plan: &TrainPlan) -> u64 {
         epochs.saturating_mul(each_epoch),
     ]
     .into_iter()
-    .fold(BASE_BYTES + plan.transport.buffer_bytes(), u64::saturating_add)
+    .fold(PROCESS_BYTES + plan.transport.buffer_bytes(), u64::saturating_add)
 }
 
 /// Reports a problem when the estimate exceeds the limit.

@@ -12,10 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use stormlp_core::path::PathKind;
+
 /// Counts the beginnings and ends of calls on one path: odd while one is under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
-struct CallCount(AtomicU64);
+struct CallCount(AtomicU64, PathKind);
 
 /// The calls of one path, which belongs to one thread.
 #[derive(Debug)]
@@ -24,9 +26,9 @@ pub(crate) struct WatchedCalls {
 }
 
 impl WatchedCalls {
-    /// Calls that the watchdog sees as long as this exists.
-    pub(crate) fn new() -> Self {
-        let count = Arc::new(CallCount::default());
+    /// Calls on `path` that the watchdog sees as long as this exists.
+    pub(crate) fn new(path: PathKind) -> Self {
+        let count = Arc::new(CallCount(AtomicU64::new(0), path));
         let mut all = watched();
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&count));
@@ -67,9 +69,9 @@ fn watched() -> MutexGuard<'static, Vec<Weak<CallCount>>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What ends a run whose call has not returned for so long: it saves that in the report at this
-/// path and calls [`end_process`].
-pub type HangHandler = fn(report: &Path, after: Duration);
+/// What ends a run whose call on this path has not returned for so long: it saves that in the report
+/// at this place and calls [`end_process`].
+pub type HangHandler = fn(report: &Path, path: PathKind, after: Duration);
 
 /// How to end a run that hangs, and after how long.
 static HANDLER: OnceLock<(Duration, HangHandler)> = OnceLock::new();
@@ -95,17 +97,17 @@ pub fn watch_calls(report: &Path) -> std::io::Result<()> {
     let mut started = Ok(());
     ONCE.call_once(|| {
         let body = move || {
-            await_hang(limit);
+            let path = await_hang(limit);
             let report = REPORT.lock().unwrap_or_else(PoisonError::into_inner).take();
-            handler(&report.unwrap_or_default(), limit);
+            handler(&report.unwrap_or_default(), path, limit);
         };
         started = std::thread::Builder::new().name("watchdog".to_string()).spawn(body).map(drop);
     });
     started
 }
 
-/// Returns when a call has been under way for `limit`.
-fn await_hang(limit: Duration) {
+/// Returns when a call has been under way for `limit`, with its path.
+fn await_hang(limit: Duration) -> PathKind {
     // What was seen of each path, and since when.
     let mut seen: Vec<(Weak<CallCount>, u64, Instant)> = Vec::new();
     loop {
@@ -113,13 +115,14 @@ fn await_hang(limit: Duration) {
         let all = watched().clone();
         seen.retain(|(one, _, _)| one.strong_count() > 0);
         for one in &all {
-            let Some(count) = one.upgrade().map(|count| count.0.load(Ordering::Relaxed)) else {
+            let Some(calls) = one.upgrade() else {
                 continue;
             };
+            let count = calls.0.load(Ordering::Relaxed);
             match seen.iter_mut().find(|(known, _, _)| known.ptr_eq(one)) {
                 Some((_, before, since)) if *before == count => {
                     if count % 2 == 1 && since.elapsed() >= limit {
-                        return;
+                        return calls.1;
                     }
                 }
                 Some(known) => *known = (one.clone(), count, Instant::now()),
@@ -142,14 +145,14 @@ mod tests {
 
     #[test]
     fn only_a_call_that_does_not_return_is_a_hang() {
-        let (quick, stuck) = (WatchedCalls::new(), WatchedCalls::new());
+        let (quick, stuck) =
+            (WatchedCalls::new(PathKind::Gds), WatchedCalls::new(PathKind::GdsBatch));
         for _ in 0..3 {
             drop(quick.enter());
         }
         assert_eq!(quick.count.0.load(Ordering::Relaxed), 6);
         let call = stuck.enter();
-        // Returns, since one call stays under way.
-        await_hang(Duration::from_millis(30));
+        assert_eq!(await_hang(Duration::from_millis(30)), PathKind::GdsBatch);
         drop(call);
         assert_eq!(stuck.count.0.load(Ordering::Relaxed) % 2, 0);
     }

@@ -53,7 +53,7 @@ impl GdsCommon {
     /// When there is no usable cuFile, or it rejects the memory.
     pub(super) fn new(spec: PathSpec) -> Result<Self, TransferError> {
         spec.accelerator.bind_thread()?;
-        let calls = WatchedCalls::new();
+        let calls = WatchedCalls::new(spec.kind);
         let setting_up = calls.enter();
         let driver = match Driver::current() {
             Some(driver) => driver,

@@ -213,7 +213,7 @@ pub(crate) fn paths(
         } else if cufile.is_available() && needs_stream(path) && gpus.is_empty() {
             Availability::unavailable(
                 "it needs CUDA streams, and CUDA has no GPU here",
-                "a GPU and its driver; `gds` and the batch paths work on host memory too",
+                "use a machine with a GPU and its driver; `gds` and the batch paths work on host memory, too",
             )
         } else {
             cufile.clone()
