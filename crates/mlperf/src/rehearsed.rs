@@ -15,6 +15,8 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::TrainReport;
+use stormlp_transfer::error::TransferError;
+use stormlp_transfer::storage::{Disk, Facts, Kind, Storage as _};
 
 use crate::official::OutputFile;
 use crate::show::{
@@ -43,7 +45,8 @@ impl RehearsedResult {
     /// runs are in `runs` below the place.
     ///
     /// # Errors
-    /// With exit code 4 if the result exists and is not resumed, or cannot be.
+    /// With exit code 4 if the result exists and is not resumed, or cannot be; with 4 or 5 if
+    /// storage does not tell what exists.
     pub fn open(
         folder: PathBuf,
         rehearsal: Rehearsal,
@@ -52,7 +55,7 @@ impl RehearsedResult {
     ) -> Result<Self, Failure> {
         let at = folder.join(place);
         let mut tree = Self { folder, rehearsal, runs: Vec::new(), cut_off: Vec::new() };
-        match (at.exists(), resume) {
+        match (Disk.look(&at)?.is_some(), resume) {
             (false, _) => {}
             (true, true) => tree.take_up(&at, place, runs)?,
             (true, false) => {
@@ -78,14 +81,12 @@ impl RehearsedResult {
             "" => (at.to_path_buf(), place.to_string()),
             below => (at.join(below), format!("{place}/{below}")),
         };
-        for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
-            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            let name = entry.file_name().to_string_lossy().into_owned();
-            match whole(&entry.path(), format!("{place}/{name}")) {
-                Some(run) => self.runs.push(run),
-                None => self.cut_off.push(entry.path()),
+        let entries = if Disk.is_folder(&parent)? { Disk.list(&parent)? } else { Vec::new() };
+        for entry in entries.into_iter().filter(|entry| entry.is_folder() && !entry.facts.link) {
+            let (run, name) = (parent.join(&entry.name), entry.name.to_string_lossy());
+            match whole(&run, format!("{place}/{name}"))? {
+                Some(whole) => self.runs.push(whole),
+                None => self.cut_off.push(run),
             }
         }
         self.runs.sort_by(|a, b| a.folder.cmp(&b.folder));
@@ -240,21 +241,25 @@ fn not_ours(what: &str) -> Failure {
     )
 }
 
-/// The run in a folder; `None` if it was interrupted while being written.
-fn whole(at: &Path, folder: String) -> Option<RunInTree> {
-    Some(RunInTree {
-        folder,
-        summary: json_in(&at.join("summary.json"))?,
-        provenance: json_in(&at.join(PROVENANCE))?,
-    })
+/// The run in a folder; `None` if it was interrupted while being written. One that cannot be read is
+/// an error: it may be whole.
+fn whole(at: &Path, folder: String) -> Result<Option<RunInTree>, Failure> {
+    let (summary, provenance) =
+        (json_in(&at.join("summary.json"))?, json_in(&at.join(PROVENANCE))?);
+    let both = summary.zip(provenance);
+    Ok(both.map(|(summary, provenance)| RunInTree { folder, summary, provenance }))
 }
 
-/// The content of a regular JSON file.
-fn json_in(path: &Path) -> Option<Value> {
-    let found = fs::symlink_metadata(path).ok()?;
-    let usable = found.is_file() && found.len() <= MOST_BYTES;
-    let text = usable.then(|| fs::read_to_string(path))?.ok()?;
-    serde_json::from_str(&text).ok()
+/// The content of a regular JSON file; `None` if there is none, or another content.
+fn json_in(path: &Path) -> Result<Option<Value>, Failure> {
+    let found = Disk.look(path)?;
+    let is_usable =
+        |file: &Facts| file.kind == Kind::File && !file.link && file.bytes <= MOST_BYTES;
+    if !found.as_ref().is_some_and(is_usable) {
+        return Ok(None);
+    }
+    let text = fs::read(path).map_err(|error| TransferError::file("read", path, error))?;
+    Ok(serde_json::from_slice(&text).ok())
 }
 
 /// An unused name below `folder`, based on that of `of`.

@@ -7,6 +7,7 @@ use stormlp_core::stats::{Shift, UncertainMean};
 use stormlp_core::warning::WarningKind;
 
 use super::group::CellGroup;
+use super::mix;
 use stormlp_show::document::Quantity;
 use stormlp_show::numbers::percent;
 
@@ -73,18 +74,23 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
     if let Some(group) = groups.iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))
         && let Some(rate) = group.throughput()
     {
-        parts.push(format!("best {} GiB/s ({})", rate.text(), at(group)));
+        parts.push(format!("best {} GiB/s{} ({})", rate.text(), mix::rates(group), at(group)));
     }
     if let Some((group, iops)) = most(|numbers| numbers.iops) {
         let iops = Quantity::higher(iops, "IOPS").text();
         parts.push(format!("most {iops} IOPS ({})", at(group)));
     }
     let one_at_a_time = groups.iter().filter(|group| group.key.combination.queue_depth == 1);
-    let latencies = one_at_a_time
-        .filter_map(|group| Some((group, group.estimate(|one| one.latency_us.mean)?.value)));
+    let mixed = groups.iter().any(|group| !mix::rates(group).is_empty());
+    let mean = |group: &CellGroup<'_>| match mixed {
+        true => mix::known(group, mix::reads, |part| Some(part.latency_us?.mean)),
+        false => Some(group.estimate(|one| one.latency_us.mean)?.value),
+    };
+    let of = if mixed { " of reads" } else { "" };
+    let latencies = one_at_a_time.filter_map(|group| Some((group, mean(group)?)));
     if let Some((group, us)) = latencies.min_by(|a, b| a.1.total_cmp(&b.1)) {
         let us = Quantity::lower(us, "µs").text();
-        parts.push(format!("lowest mean latency at depth 1 {us} µs ({})", at(group)));
+        parts.push(format!("lowest mean latency{of} at depth 1 {us} µs ({})", at(group)));
     }
     parts.join("; ")
 }
@@ -96,7 +102,7 @@ fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: usize) -> Strin
     };
     let rate = |group: &CellGroup<'_>| {
         let rate = group.throughput().map_or(String::new(), |rate| rate.text());
-        format!("{} {rate} GiB/s", group_words(plan, group))
+        format!("{} {rate} GiB/s{}", group_words(plan, group), mix::rates(group))
     };
     let mut parts = vec![rate(first)];
     for other in others.iter().take(MOST_OTHERS) {

@@ -12,9 +12,43 @@ pub(super) fn words(read_percent: u8) -> String {
     format!("{read_percent} % reads and {writes} % writes in each cell")
 }
 
+/// The rates of both directions for a sentence: `, 2.40 read and 1.00 written`; empty without a mix.
+pub(super) fn rates(group: &CellGroup<'_>) -> String {
+    let rate = |side: Side| Some(gib_per_second(group, side)?.text());
+    match (rate(reads), rate(writes)) {
+        (Some(reads), Some(writes)) => format!(", {reads} read and {writes} written"),
+        _ => String::new(),
+    }
+}
+
+/// Takes one direction of a mix.
+pub(super) type Side = fn(&MixedParts) -> &PartOfMix;
+
+pub(super) fn reads(mix: &MixedParts) -> &PartOfMix {
+    &mix.reads
+}
+
+pub(super) fn writes(mix: &MixedParts) -> &PartOfMix {
+    &mix.writes
+}
+
+/// A figure of one direction: the mean over the repetitions, if all have it.
+pub(super) fn known(
+    group: &CellGroup<'_>,
+    side: Side,
+    figure: fn(&PartOfMix) -> Option<f64>,
+) -> Option<f64> {
+    group.known(|numbers: &Measurement| figure(side(numbers.mix.as_ref()?)))
+}
+
+fn gib_per_second(group: &CellGroup<'_>, side: Side) -> Option<Quantity> {
+    let rate = known(group, side, |part| Some(part.throughput_bytes_per_second / GIB as f64))?;
+    Some(Quantity::higher(rate, "GiB/s"))
+}
+
 /// The columns of both directions.
 pub(super) fn columns() -> Vec<Column> {
-    let figures = [("GiB/s", 0), ("IOPS", 6), ("mean µs", 3), ("p99 µs", 0)];
+    let figures = [("GiB/s", 0), ("IOPS", 6), ("mean µs", 4), ("p99 µs", 1)];
     let both = |(figure, drop): (&str, u8)| {
         ["read", "write"].map(|what| Column::numbers(format!("{what} {figure}"), drop))
     };
@@ -23,26 +57,15 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// The cells under [`columns`]: means over the repetitions.
 pub(super) fn cells(group: &CellGroup<'_>) -> Vec<Cell> {
-    type Side = fn(&MixedParts) -> &PartOfMix;
-    let sides: [Side; 2] = [|mix| &mix.reads, |mix| &mix.writes];
-    let known = |side: Side, figure: fn(&PartOfMix) -> Option<f64>| {
-        group.known(|numbers: &Measurement| figure(side(numbers.mix.as_ref()?)))
+    let sides: [Side; 2] = [reads, writes];
+    let cell = |value: Option<Quantity>| value.map_or("".into(), Cell::from);
+    let gib = sides.map(|side| cell(gib_per_second(group, side)));
+    let of = |figure: fn(&PartOfMix) -> Option<f64>, quantity: fn(f64) -> Quantity| {
+        sides.map(|side| cell(known(group, side, figure).map(quantity)))
     };
-    let cell = |value: Option<f64>, quantity: fn(f64) -> Quantity| {
-        value.map_or("".into(), |value| Cell::from(quantity(value)))
-    };
-    let gib = sides.map(|side| {
-        let rate = known(side, |part| Some(part.throughput_bytes_per_second / GIB as f64));
-        cell(rate, |rate| Quantity::higher(rate, "GiB/s"))
-    });
-    let iops = sides.map(|side| {
-        cell(known(side, |part| Some(part.iops)), |iops| Quantity::higher(iops, "IOPS"))
-    });
-    let mean = sides.map(|side| {
-        let mean = known(side, |part| Some(part.latency_us?.mean));
-        cell(mean, |us| Quantity::lower(us, "µs"))
-    });
-    let p99 = sides
-        .map(|side| cell(known(side, |part| part.latency_us?.p99), |us| Quantity::lower(us, "µs")));
+    let us = |value| Quantity::lower(value, "µs");
+    let iops = of(|part| Some(part.iops), |iops| Quantity::higher(iops, "IOPS"));
+    let mean = of(|part| Some(part.latency_us?.mean), us);
+    let p99 = of(|part| part.latency_us?.p99, us);
     [gib, iops, mean, p99].into_iter().flatten().collect()
 }

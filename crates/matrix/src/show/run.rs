@@ -21,7 +21,7 @@ use stormlp_show::{around, hosts, storage};
 const AT_A_GLANCE: usize = 8;
 
 /// Source of each record column: in the cell if it starts with `/`, else in the report.
-pub const RECORDS: [(&str, &str); 55] = [
+pub const RECORDS: [(&str, &str); 56] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -77,6 +77,7 @@ pub const RECORDS: [(&str, &str); 55] = [
     ("write_latency_us_p50", "/mix/writes/latency_us/p50"),
     ("write_latency_us_p99", "/mix/writes/latency_us/p99"),
     ("write_latency_us_p999", "/mix/writes/latency_us/p999"),
+    ("read_percent", "plan/request/read_percent"),
 ];
 
 /// The results of a matrix: the fastest path, the settings, one row for each combination.
@@ -336,6 +337,11 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
     let synced = results().any(|numbers| numbers.fsync_seconds.is_some());
     columns.extend(synced.then(|| Column::numbers("fsync s", 0)));
     let mixed = results().any(|numbers| numbers.mix.is_some());
+    if mixed {
+        // Latencies of both directions together answer nothing: those of each stand beside them.
+        let both = columns.iter_mut().filter(|column| column.name.ends_with(" µs"));
+        both.for_each(|column| column.drop += 6);
+    }
     columns.extend(mixed.then(mix::columns).into_iter().flatten());
     columns.extend(paged.then(|| Column::setting("pages")));
     let mut table = Table::new(columns);
@@ -460,8 +466,7 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
     let rates: Vec<Vec<Series>> = measured
         .map(|(cell, series)| {
             let combination = key_of(report, cell).combination;
-            let (op, size) = (combination.operation(), combination.io_size());
-            let name = format!("{} {op} {size}", cell.requested_path);
+            let name = format!("{} {}", cell.requested_path, of_series(report, &combination));
             Series::rates(&name, series, ("GiB/s", GIB))
         })
         .filter(|rates| !rates.is_empty())
@@ -469,6 +474,19 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
     if rates.len() <= AT_A_GLANCE {
         document.details("", None).series = rates.concat();
     }
+}
+
+/// The operation and size of a cell, and the threads and depth where these vary.
+fn of_series(report: &MatrixReport, combination: &Combination) -> String {
+    let cells = || report.results.cells.iter();
+    let mut words = format!("{} {}", combination.operation(), combination.io_size());
+    if cells().any(|cell| cell.threads != combination.threads) {
+        words.push_str(&format!(" × {}", combination.threads));
+    }
+    if cells().any(|cell| cell.queue_depth != combination.queue_depth) {
+        words.push_str(&format!(", depth {}", combination.queue_depth));
+    }
+    words
 }
 
 /// Summary of system telemetry over all cells.

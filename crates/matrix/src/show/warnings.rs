@@ -14,8 +14,9 @@ struct Alike<'a> {
     found: Vec<(&'a CellReport, &'a Warning)>,
 }
 
-/// The warnings of all cells in order of appearance, similar ones merged: `in 10 of 12 cells, the
-/// first cpu read of 1 MiB, 8 threads: …`.
+/// The warnings of all cells in order of appearance, similar ones merged. The fact comes first, since
+/// a screen may cut the rest: `other programs used 1.6 CPUs (in 10 of 12 cells, the first: cpu read
+/// of 1 MiB, 8 threads); …`.
 pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for cell in &report.results.cells {
@@ -35,34 +36,27 @@ pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
 
 impl Alike<'_> {
     fn text(&self, report: &MatrixReport, ran: usize) -> String {
-        let names = || self.found.iter().map(|(cell, _)| name(report, cell));
+        let names: Vec<String> = self.found.iter().map(|(cell, _)| name(report, cell)).collect();
         let [(_, first), ..] = self.found.as_slice() else {
             return String::new();
         };
         let count = self.found.len();
         let same = self.found.iter().all(|(_, warning)| warning == first);
-        match (count, same) {
-            (1, _) => format!("{}: {first}", names().collect::<String>()),
-            (..=NAMED, true) => {
-                let names: Vec<String> = names().collect();
-                format!("in {count} of {ran} cells ({}): {first}", names.join("; "))
-            }
+        let facts = match (count, same) {
+            (..=NAMED, true) => format!("{} ({})", first.fact, names.join(" and ")),
             (..=NAMED, false) => {
-                let each = names().zip(&self.found);
-                let each: Vec<String> =
-                    each.map(|(name, (_, warning))| format!("{name}: {}", warning.fact)).collect();
-                let advice = if first.remedy.is_empty() {
-                    String::new()
-                } else {
-                    format!("; {}", first.remedy)
-                };
-                format!("in {count} of {ran} cells: {}{advice}", each.join("; "))
+                let each = names.iter().zip(&self.found);
+                let each = each.map(|(name, (_, warning))| format!("{} ({name})", warning.fact));
+                each.collect::<Vec<_>>().join("; ")
             }
-            (_, true) => format!("in {count} of {ran} cells: {first}"),
+            (_, true) => format!("{} (in {count} of {ran} cells)", first.fact),
             (_, false) => {
-                let name = names().next().unwrap_or_default();
-                format!("in {count} of {ran} cells, the first {name}: {first}")
+                format!("{} (in {count} of {ran} cells, the first: {})", first.fact, names[0])
             }
+        };
+        match first.remedy.as_str() {
+            "" => facts,
+            remedy => format!("{facts}; {remedy}"),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Reads a tree of results: its entries, and the text of the files that rules refer to.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_transfer::error::TransferError;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::image;
 use super::tree::{self, Content, Entry, Tree, Wanted, join};
@@ -22,49 +24,46 @@ const MOST_RANK_BYTES: u64 = 512 << 20;
 /// The tree below `folder`. Links are listed, not followed.
 ///
 /// # Errors
-/// With exit code 4 if the folder cannot be read, 3 if it is larger than any submission.
+/// With exit code 4 if the folder cannot be read, 3 if it is larger than any submission, 5 if the
+/// device fails: no rule is judged by what was not read.
 pub fn tree(folder: &Path) -> Result<Tree, Failure> {
-    let unreadable = |error: io::Error| {
-        Failure::saying(Cause::Machine, format!("cannot read {}: {error}", folder.display()))
-            .with_help("name the folder that contains closed/ or open/, or a folder of results")
-    };
     let mut tree = Tree::default();
     let mut folders: Vec<(PathBuf, String, usize)> = vec![(folder.to_path_buf(), String::new(), 0)];
     let mut count = 0usize;
     while let Some((place, path, depth)) = folders.pop() {
-        let entries = match fs::read_dir(&place) {
+        let entries = match Disk.list(&place) {
             Ok(entries) => entries,
-            Err(error) if path.is_empty() => return Err(unreadable(error)),
+            Err(error) if error.is_device_failure() => return Err(error.into()),
+            Err(error) if path.is_empty() => {
+                let help = "name the folder that contains closed/ or open/, or a folder of results";
+                let fact = format!("cannot read {}: {}", folder.display(), error.into_io());
+                return Err(Failure::saying(Cause::Machine, fact).with_help(help));
+            }
             Err(error) => {
-                let content = Content::Unreadable(format!("the folder cannot be read: {error}"));
-                tree.add(join(&path, "summary.json"), Entry::File { bytes: 0, content });
+                tree.add(join(&path, "summary.json"), unreadable(0, error.to_string()));
                 continue;
             }
         };
-        for entry in entries.flatten() {
-            count += 1;
-            if count > MOST_ENTRIES {
-                return Err(Failure::saying(
-                    Cause::Plan,
-                    format!(
-                        "{} contains more than {MOST_ENTRIES} files: no submission does",
-                        folder.display()
-                    ),
-                ));
-            }
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let path = join(&path, &name);
-            let Ok(kind) = entry.file_type() else {
-                continue;
-            };
-            if kind.is_dir() {
+        count += entries.len();
+        if count > MOST_ENTRIES {
+            let folder = folder.display();
+            let fact =
+                format!("{folder} contains more than {MOST_ENTRIES} files: no submission does");
+            return Err(Failure::saying(Cause::Plan, fact));
+        }
+        for found in entries {
+            let name = found.name.to_string_lossy();
+            let (place, path) = (place.join(&found.name), join(&path, &name));
+            if found.facts.link {
+                tree.add(path, Entry::Other);
+            } else if found.is_folder() {
                 tree.add(path.clone(), Entry::Folder);
                 if depth < MOST_DEPTH && name != ".git" {
-                    folders.push((entry.path(), path, depth + 1));
+                    folders.push((place, path, depth + 1));
                 }
-            } else if kind.is_file() {
-                let bytes = entry.metadata().map_or(0, |found| found.len());
-                let content = content(&entry.path(), &path, bytes);
+            } else if found.is_file() {
+                let bytes = found.facts.bytes;
+                let content = content(&place, &path, bytes)?;
                 tree.add(path, Entry::File { bytes, content });
             } else {
                 tree.add(path, Entry::Other);
@@ -75,20 +74,27 @@ pub fn tree(folder: &Path) -> Result<Tree, Failure> {
     Ok(tree)
 }
 
+/// A file that cannot be read, or the folder in which it would be.
+fn unreadable(bytes: u64, why: String) -> Entry {
+    Entry::File { bytes, content: Content::Unreadable(why) }
+}
+
 /// The content kept of a file.
-fn content(place: &Path, path: &str, bytes: u64) -> Content {
+fn content(place: &Path, path: &str, bytes: u64) -> Result<Content, TransferError> {
     let (most, is_part) = match tree::wanted(path) {
-        Wanted::Nothing => return Content::NotRead,
+        Wanted::Nothing => return Ok(Content::NotRead),
         Wanted::Head(most) => (most, true),
         Wanted::All => (MOST_TEXT_BYTES, false),
         Wanted::Figures => (MOST_RANK_BYTES, false),
     };
     if bytes > most && !is_part {
-        return Content::Unreadable(format!("it is too large ({bytes} bytes)"));
+        return Ok(Content::Unreadable(format!("it is too large ({bytes} bytes)")));
     }
     let mut read = Vec::new();
     let taken = File::open(place).and_then(|file| file.take(most).read_to_end(&mut read));
-    match (taken, String::from_utf8(read)) {
+    let taken = taken.map_err(|error| TransferError::file("read", place, error));
+    Ok(match (taken, String::from_utf8(read)) {
+        (Err(error), _) if error.is_device_failure() => return Err(error),
         (Err(error), _) => Content::Unreadable(error.to_string()),
         (Ok(_), Ok(text)) => Content::of(path, text),
         // Logs contain arbitrary output and may be cut within a character.
@@ -97,5 +103,5 @@ fn content(place: &Path, path: &str, bytes: u64) -> Content {
             Content::of(path, text)
         }
         (Ok(_), Err(error)) => Content::Unreadable(error.to_string()),
-    }
+    })
 }

@@ -45,13 +45,7 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !Disk.is_folder(&file)? {
         return Ok(vec![file]);
     }
-    let mut files = Vec::new();
-    for entry in Disk.list(&file)? {
-        let inside = file.join(entry.name).join("report.json");
-        if is_file(&inside)? {
-            files.push(inside);
-        }
-    }
+    let files = in_subfolders(&file)?;
     if files.is_empty() {
         let error = anyhow::anyhow!("{} contains no reports", file.display());
         let help = "`stormlp gds`, `train` and `checkpoint` save one in every run";
@@ -59,6 +53,21 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     } else {
         Ok(files)
     }
+}
+
+/// The reports of the subfolders of `folder`, by name.
+///
+/// # Errors
+/// With exit code 4 or 5 if they cannot be listed.
+pub(crate) fn in_subfolders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for entry in Disk.list(folder)? {
+        let inside = folder.join(entry.name).join("report.json");
+        if is_file(&inside)? {
+            files.push(inside);
+        }
+    }
+    Ok(files)
 }
 
 /// The file of the only report in `place`, which may be a parent of its folder.

@@ -173,9 +173,18 @@ fn distributions(operations: &[Operation<'_>]) -> Group {
     let mut drawn = Group::of_multiples("Latency distributions", Place::Detail);
     let chart = |title: &str, groups: &[&CellGroup<'_>]| {
         let repeated = groups.iter().any(|group| group.results().len() > 1);
-        let measured = groups.iter().filter_map(|group| {
-            let first = group.results().into_iter().next()?;
-            Some((group.path_words(), first.latency_histogram.as_str()))
+        let measured = groups.iter().flat_map(|group| {
+            let path = group.path_words();
+            let Some(first) = group.results().into_iter().next() else {
+                return Vec::new();
+            };
+            match &first.mix {
+                Some(mix) => vec![
+                    (format!("{path}, reads"), mix.reads.latency_histogram.as_str()),
+                    (format!("{path}, writes"), mix.writes.latency_histogram.as_str()),
+                ],
+                None => vec![(path, first.latency_histogram.as_str())],
+            }
         });
         let chart = chart::percentiles(title, measured)?;
         Some(if repeated { chart.note("First repetition.") } else { chart })

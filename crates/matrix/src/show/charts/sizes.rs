@@ -1,7 +1,10 @@
 //! Throughput, IOPS, latency and CPU time of an operation over I/O sizes; with a single size, by path.
 
+use crate::plan::PartOfMix;
 use stormlp_core::path::PathKind;
+use stormlp_core::units::GIB;
 
+use super::super::mix;
 use super::{CellGroup, Operation, Size};
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Place, Scale};
 
@@ -45,15 +48,53 @@ pub(super) fn latency(
     (chosen.name, chosen.of)
 }
 
-/// The charts that answer how fast each path is.
-pub(super) fn charts(operation: &Operation<'_>) -> Group {
-    let sizes: Vec<Size> = operation.sizes().into_iter().filter(|one| one.mix.is_none()).collect();
-    let mut drawn = Group { place: Place::Answer, ..Group::new("") };
+/// What a mix of reads and writes shows of each direction, beside what both cost.
+const MIXED: [Quantity; 5] = [
+    Quantity {
+        name: "Read throughput",
+        unit: "GiB/s",
+        of: |group| mix::known(group, mix::reads, gib_per_second),
+    },
+    Quantity {
+        name: "Write throughput",
+        unit: "GiB/s",
+        of: |group| mix::known(group, mix::writes, gib_per_second),
+    },
+    Quantity {
+        name: "p99 latency of reads",
+        unit: "µs",
+        of: |group| mix::known(group, mix::reads, |part| part.latency_us?.p99),
+    },
+    Quantity {
+        name: "p99 latency of writes",
+        unit: "µs",
+        of: |group| mix::known(group, mix::writes, |part| part.latency_us?.p99),
+    },
+    CPU,
+];
+
+fn gib_per_second(part: &PartOfMix) -> Option<f64> {
+    Some(part.throughput_bytes_per_second / GIB as f64)
+}
+
+/// What the charts of an operation show.
+fn quantities(operation: &Operation<'_>) -> Vec<Quantity> {
+    let mut results = operation.groups.iter().flat_map(|group| group.results());
+    if results.any(|numbers| numbers.mix.is_some()) {
+        return MIXED.into();
+    }
     let latency = match latency(&operation.groups).0 {
         name if name == P99.name => P99,
         _ => MEAN,
     };
-    let quantities = [THROUGHPUT, IOPS, latency, CPU];
+    vec![THROUGHPUT, IOPS, latency, CPU]
+}
+
+/// The charts that answer how fast each path is.
+pub(super) fn charts(operation: &Operation<'_>) -> Group {
+    let sizes: Vec<Size> = operation.sizes().into_iter().filter(|one| one.mix.is_none()).collect();
+    let mut drawn = Group { place: Place::Answer, ..Group::new("") };
+    let quantities = quantities(operation);
     if sizes.len() > 1 {
         drawn.title = format!("{} over I/O size", operation.name);
         let charts = quantities.iter().map(|one| over_sizes(operation, &sizes, one));

@@ -15,11 +15,12 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Failure;
 use stormlp_core::mt19937::Mt19937;
+use stormlp_core::note::Cause;
 use stormlp_core::sequential::MOST_PAIRS;
 use stormlp_core::units::counted;
 use stormlp_hosts::session::Session;
 use stormlp_show::comparison::Comparison;
-use stormlp_transfer::storage;
+use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::Saved;
 use crate::commands::saved;
@@ -195,16 +196,19 @@ impl Folder {
         while pairs.len() < MOST_PAIRS {
             let nth = pairs.len();
             let pair = self.of_pair(nth);
-            if !pair.is_dir() {
+            if !Disk.is_folder(&pair)? {
                 break;
             }
-            let read = |side| self.report(nth, side);
-            if let (Ok(run), Ok(against)) = (read(Side::Run), read(Side::Against)) {
-                pairs.push([run, against]);
-                continue;
+            let both = self.report(nth, Side::Run);
+            match both.and_then(|run| Ok([run, self.report(nth, Side::Against)?])) {
+                Ok(both) => pairs.push(both),
+                // One that cannot be read may be complete.
+                Err(failure) if failure.cause() != Cause::Plan => return Err(failure),
+                Err(_) => {
+                    self.set_aside(&pair)?;
+                    break;
+                }
             }
-            self.set_aside(&pair)?;
-            break;
         }
         Ok(pairs)
     }
@@ -215,8 +219,15 @@ impl Folder {
             name.push(format!("-cut-{nth}"));
             PathBuf::from(name)
         };
-        let free = (1..).map(name).find(|place| !place.exists());
-        free.map_or(Ok(()), |free| fs::rename(pair, free))
+        let mut names = (1..).map(name);
+        let free = loop {
+            match names.next() {
+                Some(taken) if Disk.look(&taken)?.is_some() => {}
+                Some(free) => break free,
+                None => return Ok(()),
+            }
+        };
+        fs::rename(pair, free)
             .with_context(|| format!("cannot rename {}", pair.display()))
             .map_err(Failure::machine)
     }
@@ -224,7 +235,8 @@ impl Folder {
     /// The complete report of a run.
     ///
     /// # Errors
-    /// With exit code 3 if the command left none, several, or one that is not complete.
+    /// With exit code 3 if the command left none, several, or one that is not complete; with 4 or 5
+    /// if it cannot be read.
     pub(super) fn report(&self, pair: usize, side: Side) -> Result<Saved, Failure> {
         let folder = self.of_run(pair, side);
         let command = self.request.command(side);
@@ -235,9 +247,12 @@ impl Folder {
                         report where STORMLP_RESULTS_DIR says";
             Failure::no_plan(anyhow::anyhow!(message)).with_help(help)
         };
-        let files = saved::files(&folder).map_err(|_| wrong("no report"))?;
-        let [file] = files.as_slice() else {
-            return Err(wrong(&counted(files.len() as u64, "report")));
+        let is_there = Disk.is_folder(&folder)?;
+        let files = if is_there { saved::in_subfolders(&folder)? } else { Vec::new() };
+        let file = match files.as_slice() {
+            [] => return Err(wrong("no report")),
+            [file] => file,
+            several => return Err(wrong(&counted(several.len() as u64, "report"))),
         };
         let report = saved::any(file)?;
         if *report.ending() != stormlp_core::report::Ending::Complete {

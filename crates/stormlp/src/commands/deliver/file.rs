@@ -8,7 +8,8 @@ use std::path::Path;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::saver::room_help;
 use stormlp_show::document::Document;
-use stormlp_transfer::storage::write_shared;
+use stormlp_transfer::error::TransferError;
+use stormlp_transfer::storage::{Disk, Kind, Storage as _, write_shared};
 
 use super::rows;
 
@@ -82,16 +83,15 @@ fn lock(file: &File) -> io::Result<()> {
 /// Records are appended to an existing CSV file, so its columns must match.
 pub(super) fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
     // A pipe or a device has no header, and reading it may never end.
-    if !fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
+    let found = Disk.look(path)?;
+    if !found.is_some_and(|found| found.kind == Kind::File && found.bytes > 0) {
         return Ok(());
     }
     let expected = columns.join(",");
     let mut start = Vec::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(expected.len() as u64 + 2).read_to_end(&mut start));
-    if read.is_err() {
-        return Ok(());
-    }
+    File::open(path)
+        .and_then(|file| file.take(expected.len() as u64 + 2).read_to_end(&mut start))
+        .map_err(|error| TransferError::file("read", path, error))?;
     let header = start
         .split(|byte| *byte == b'\n')
         .next()
