@@ -14,7 +14,7 @@ const ANSWERS: [(&[&str], &str); 25] = [
     (&["runtime"], "--duration"),
     (&["time_based"], "a cell always runs for its --duration, or for its --passes"),
     (&["ramp_time"], "--warmup"),
-    (&["rate_iops"], "--throttle iops=4000, which also marks the result as that of slowed storage"),
+    (&["rate_iops"], "--throttle iops=N, which also marks the result as that of slowed storage"),
     (&["loops"], "--passes"),
     (&["size", "filesize"], "--file-size"),
     (&["filename"], "--file"),
@@ -34,6 +34,9 @@ const ANSWERS: [(&[&str], &str); 25] = [
         "not needed, since all threads of a cell are one result; --job makes groups of them",
     ),
 ];
+
+/// Options that every command with a report has.
+const SHARED: [&str; 3] = ["--export", "--format", "--device"];
 
 /// fio's mixed modes and their equivalents.
 const MIXES: [(&str, &str); 2] =
@@ -81,6 +84,9 @@ pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
     };
     let tips = match command.as_str() {
         "gds" => tips(words),
+        "train" | "checkpoint" if SHARED.contains(&ours) => {
+            vec![format!("{unknown} is {ours} here")]
+        }
         "train" | "checkpoint" => vec![format!(
             "{unknown} is fio's; `stormlp gds` measures as fio does, and there it is {ours}"
         )],
@@ -164,7 +170,7 @@ mod tests {
     fn spellings_and_values_of_other_programs_lead_to_ours() {
         for (line, tip) in [
             ("gds --ramp-time 3", "--ramp-time is --warmup here"),
-            ("gds --rate-iops=100", "--rate-iops is --throttle iops=4000"),
+            ("gds --rate-iops=100", "--rate-iops is --throttle iops=N"),
             ("gds --op randrw", "randrw is --op randread --read-percent 50 here"),
             ("gds --path direct", "direct is --path cpu, which opens files with O_DIRECT here"),
         ] {

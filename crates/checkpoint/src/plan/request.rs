@@ -41,9 +41,9 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "mlperf_output"))]
     pub dry_run: bool,
 
-    /// Find the fewest streams per rank within 2 % of the best save and restore bandwidth; each run
-    /// does 2 saves and 2 restores unless set by --writes and --reads, and drops files from the
-    /// page cache before restores
+    /// Find the fewest streams per rank not clearly more than 2 % below the best save and restore;
+    /// each run does 2 saves and 2 restores unless set by --writes and --reads, and drops files from
+    /// the page cache before restores
     #[cfg_attr(feature = "cli", arg(long,
         conflicts_with_all = ["streams", "closed", "clean", "mlperf_output",
             "overlap_step_seconds"]))]

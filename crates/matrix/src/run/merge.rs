@@ -34,7 +34,8 @@ pub(crate) fn cell(plans: &[&MatrixPlan], parts: &[CellPart<'_>]) -> Option<Cell
 }
 
 /// All hosts' warnings about a cell: equal ones once, and storage traffic for all hosts together,
-/// since all processes of a host share its devices.
+/// since all processes of a host share its devices. Processes that share a host cannot tell each
+/// other's load from that of other programs, so they say nothing of it.
 fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport) -> Vec<Warning> {
     let of_storage = |plan: &MatrixPlan, cell: &CellReport, hosts: usize| {
         let planned = plan.cells.get(whole.cell);
@@ -43,10 +44,14 @@ fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport
             warnings::of_storage(plan, planned, numbers, hosts)
         })
     };
+    let share_a_host = parts.iter().any(|part| !part.counts_devices);
     let mut warnings: Vec<Warning> = Vec::new();
     for (part, plan) in parts.iter().zip(plans) {
         let own = of_storage(plan, part.cell, 1);
-        for warning in part.cell.warnings.iter().filter(|one| !own.contains(one)) {
+        let told = |one: &&Warning| {
+            !own.contains(one) && !(share_a_host && one.kind == WarningKind::OthersLoad)
+        };
+        for warning in part.cell.warnings.iter().filter(told) {
             if warnings.iter().all(|known| known.shape() != warning.shape()) {
                 warnings.push(warning.clone());
             }

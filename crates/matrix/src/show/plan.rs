@@ -79,7 +79,11 @@ fn layout_words(layouts: &[LayoutSummary]) -> String {
 fn cells(plan: &MatrixPlan) -> Table {
     let words = ["path", "op", "I/O"].map(Column::setting);
     let settings = ["threads", "depth", "repeat"].map(Column::number_setting);
-    let numbers = ["requested", "estimate"].map(|name| Column::numbers(name, 0));
+    let moves = match plan.request.span() {
+        CellSpan::Seconds(_) => "files",
+        CellSpan::Passes(_) => "moves",
+    };
+    let numbers = [moves, "estimate"].map(|name| Column::numbers(name, 0));
     let mut table = Table::new(words.into_iter().chain(settings).chain(numbers));
     for cell in &plan.cells {
         let estimate = match &cell.availability {

@@ -222,47 +222,53 @@ impl Comparison {
         }
     }
 
-    /// The differing figures if they are scattered over many subjects; then a section for each
-    /// subject.
+    /// A section for each subject. Of several, one screen shows what differs, or else the headline
+    /// figure of each; the rest is details.
     fn sections(&self, title: &str) -> Vec<Section> {
         let mut sections: Vec<Section> = Vec::new();
-        sections.extend(self.different(title));
+        sections.extend(self.across(title));
+        let place = if sections.is_empty() { Place::Screen } else { Place::Details };
         for subject in self.figures.chunk_by(|a, b| a.subject == b.subject) {
             sections.push(Section {
                 title: title_of([title, &subject[0].subject]),
                 table: Some(table(subject)),
+                place,
                 ..Section::default()
             });
         }
-        if let Some(last) = sections.last_mut() {
+        if let Some(first) = sections.first_mut() {
             let shown = self.unmatched.iter().take(MOST_UNMATCHED);
-            last.lines = shown.map(|subject| format!("not compared: {subject}")).collect();
+            first.lines.extend(shown.map(|subject| format!("not compared: {subject}")));
             let left = self.unmatched.len().saturating_sub(MOST_UNMATCHED);
             if left > 0 {
-                last.lines.push(format!("not compared: {left} more"));
+                first.lines.push(format!("not compared: {left} more"));
             }
         }
         sections
     }
 
-    /// The differing figures, largest change first; `None` if a single table holds all figures.
-    fn different(&self, title: &str) -> Option<Section> {
-        let called =
-            |one: &&Compared| matches!(one.verdict, Verdict::Improved | Verdict::Regressed);
-        let mut different: Vec<&Compared> = self.figures.iter().filter(called).collect();
+    /// The differing figures of several subjects, or their headline figures if none is known to
+    /// differ, largest change first; `None` if a single table holds all figures.
+    fn across(&self, title: &str) -> Option<Section> {
         let first = &self.figures.first()?.subject;
-        let scattered = self.figures.iter().any(|one| one.subject != *first);
-        if different.is_empty() || !scattered {
+        if self.figures.iter().all(|one| one.subject == *first) {
             return None;
         }
-        different.sort_by(|a, b| b.change().total_cmp(&a.change()));
+        let called =
+            |one: &&Compared| matches!(one.verdict, Verdict::Improved | Verdict::Regressed);
+        let different: Vec<&Compared> = self.figures.iter().filter(called).collect();
+        let (name, mut shown) = match different.is_empty() {
+            true => ("of each", self.figures.iter().filter(|one| one.headline).collect()),
+            false => ("what differs", different),
+        };
+        shown.sort_by(|a, b| b.change().total_cmp(&a.change()));
         let mut table = Table::new([
             Column::words("figure", 0),
             Column::words("of", 0),
             Column::numbers("change", 0),
             Column::words("verdict", 0),
         ]);
-        for figure in different.iter().take(MOST_DIFFERENT) {
+        for figure in shown.iter().take(MOST_DIFFERENT) {
             let row = vec![
                 figure.figure.into(),
                 figure.subject.as_str().into(),
@@ -271,9 +277,9 @@ impl Comparison {
             ];
             table.row(figure.name.clone(), row);
         }
-        let left = different.len().saturating_sub(MOST_DIFFERENT);
+        let left = shown.len().saturating_sub(MOST_DIFFERENT);
         Some(Section {
-            title: title_of([title, "what differs"]),
+            title: title_of([title, name]),
             table: Some(table),
             lines: (left > 0).then(|| format!("and {left} more")).into_iter().collect(),
             ..Section::default()
