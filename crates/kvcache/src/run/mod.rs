@@ -18,3 +18,6 @@ pub use clean::{CleanedFolder, clean};
 pub use error::KvcacheError;
 pub use folder::{Look, scan};
 pub use trials::run;
+
+#[cfg(test)]
+mod tests;
