@@ -19,7 +19,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("show", &["core"]),
     ("matrix", &["core", "transfer", "hosts", "show"]),
     ("checkpoint", &["core", "transfer", "hosts", "show"]),
-    ("kvcache", &["core", "show"]),
+    ("kvcache", &["core", "transfer", "hosts", "show"]),
     ("training", &["core", "transfer", "hosts", "show", "dataset"]),
     ("planner", &["core", "transfer", "show", "dataset", "matrix", "training"]),
     ("mlperf", &["core", "transfer", "show", "training", "checkpoint"]),

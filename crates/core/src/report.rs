@@ -38,9 +38,14 @@ pub enum ReportKind {
     Train,
     /// A checkpoint run.
     Checkpoint,
+    /// A run of the KV-cache workload.
+    Kvcache,
 }
 
 impl ReportKind {
+    /// All of them, in the order of the help.
+    pub const ALL: [Self; 4] = [Self::Gds, Self::Train, Self::Checkpoint, Self::Kvcache];
+
     /// The command's name.
     pub fn name(self) -> &'static str {
         self.into()

@@ -126,5 +126,6 @@ fn named(kind: ReportKind) -> (&'static str, &'static str) {
         ReportKind::Gds => ("cells", "a cell of a matrix"),
         ReportKind::Train => ("epochs", "an epoch of a training run"),
         ReportKind::Checkpoint => ("checkpoints", "a save or a restore"),
+        ReportKind::Kvcache => ("trials", "a trial"),
     }
 }

@@ -1,9 +1,12 @@
 //! KV caches of inference servers on storage.
 //!
 //! The objects, users and requests are those of the KV-cache benchmark of MLPerf Storage v3.0, to
-//! the byte: they follow from a seed.
+//! the byte: they follow from a seed. A run has users send requests to threads that keep the objects
+//! in files.
 
 #![forbid(unsafe_code)]
 
 pub mod plan;
+pub mod report;
+pub mod run;
 pub mod show;

@@ -11,6 +11,8 @@ use stormlp_checkpoint::show as checkpoint;
 #[cfg(test)]
 use stormlp_core::report::FORMAT_VERSION;
 use stormlp_core::report::{Ending, ReportError, ReportKind, current_form};
+use stormlp_kvcache::report::KvcacheReport;
+use stormlp_kvcache::show as kvcache;
 use stormlp_matrix::plan::MatrixReport;
 use stormlp_matrix::show as matrix;
 use stormlp_show::document::Columns;
@@ -34,6 +36,9 @@ pub(crate) enum AnyReport {
     /// A checkpoint run.
     #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "checkpoint"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
     Checkpoint(CheckpointReport),
+    /// A run of the KV-cache workload.
+    #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "kvcache"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
+    Kvcache(KvcacheReport),
 }
 
 /// The comparison that is added to a report printed or exported with a baseline; it is never saved.
@@ -54,6 +59,7 @@ impl AnyReport {
             ReportKind::Gds => serde_json::from_value(value).map(Self::Gds),
             ReportKind::Train => serde_json::from_value(value).map(Self::Train),
             ReportKind::Checkpoint => serde_json::from_value(value).map(Self::Checkpoint),
+            ReportKind::Kvcache => serde_json::from_value(value).map(Self::Kvcache),
         };
         report.map_err(|source| ReportError::Damaged { kind, source })
     }
@@ -64,6 +70,7 @@ impl AnyReport {
             Self::Gds(report) => (&mut report.ending, &mut report.head),
             Self::Train(report) => (&mut report.ending, &mut report.head),
             Self::Checkpoint(report) => (&mut report.ending, &mut report.head),
+            Self::Kvcache(report) => (&mut report.ending, &mut report.head),
         };
         *its_ending = ending;
         head.ended_at = Some(at);
@@ -88,6 +95,7 @@ impl Deref for AnyReport {
             Self::Gds(report) => report,
             Self::Train(report) => report,
             Self::Checkpoint(report) => report,
+            Self::Kvcache(report) => report,
         }
     }
 }
@@ -98,6 +106,7 @@ pub(crate) fn record_columns(kind: ReportKind) -> Vec<&'static str> {
         ReportKind::Gds => &matrix::RECORDS[..],
         ReportKind::Train => &training::RECORDS[..],
         ReportKind::Checkpoint => &checkpoint::RECORDS[..],
+        ReportKind::Kvcache => &kvcache::RECORDS[..],
     };
     places.iter().map(|(name, _)| *name).collect()
 }

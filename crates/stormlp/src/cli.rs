@@ -116,9 +116,10 @@ impl Cli {
             Command::Gds(args) => args.refuses_impairment(),
             Command::Train(args) => args.dry_run.then_some("--dry-run"),
             Command::Checkpoint(args) => args.refuses_impairment(),
+            Command::Kvcache(args) => args.refuses_impairment(),
             _ => {
                 return Err(Failure::usage(
-                    "--throttle and --inject-fault are for gds, train and checkpoint",
+                    "--throttle and --inject-fault are for gds, train, checkpoint and kvcache",
                 ));
             }
         };
@@ -142,8 +143,8 @@ pub(crate) enum Command {
     Train(Box<train::Args>),
     /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
     Checkpoint(Box<checkpoint::Args>),
-    /// KV caches of inference servers: their size, and what MLPerf Storage asks of storage.
-    Kvcache(kvcache::Args),
+    /// Run MLPerf Storage's KV-cache workload of inference servers, or compute its sizes.
+    Kvcache(Box<kvcache::Args>),
     /// Predict how many accelerators storage can feed, and what limits them.
     Plan(Box<plan::Args>),
     /// Measure what DLIO itself costs on this host, for predictions of its result.
@@ -238,8 +239,8 @@ impl Command {
             Self::Checkpoint(args) => !args.clean,
             Self::Submission(args) => args.keeps_what_it_has(),
             Self::Compare(args) => args.keeps_what_it_has(),
-            Self::Kvcache(_)
-            | Self::Plan(_)
+            Self::Kvcache(args) => args.keeps_what_it_has(),
+            Self::Plan(_)
             | Self::Datasize(_)
             | Self::Workloads(_)
             | Self::Doctor(_)

@@ -5,7 +5,7 @@ use clap::{Arg, Command, Id};
 use crate::commands::deliver::{Format, formats_without};
 
 /// The options that `-h` lists for a command, besides those of every command.
-const USUAL: [(&str, &[&str]); 4] = [
+const USUAL: [(&str, &[&str]); 5] = [
     (
         "gds",
         &[
@@ -59,6 +59,13 @@ const USUAL: [(&str, &[&str]); 4] = [
             "find-knee",
             "dry-run",
             "export",
+        ],
+    ),
+    (
+        "kvcache",
+        &[
+            "model", "option", "closed", "users", "duration", "trials", "dir", "capacity", "keep",
+            "dry-run", "export",
         ],
     ),
     (
@@ -118,7 +125,7 @@ pub(crate) fn arranged(mut line: Command) -> Command {
             if name == "train" {
                 command = last(command);
             }
-            if name == "train" || name == "checkpoint" {
+            if ["train", "checkpoint", "kvcache"].contains(&name.as_str()) {
                 let formats = formats_without(&[Format::Gdsio]);
                 command = command.mut_arg("format", |option| option.value_parser(formats));
             }

@@ -162,6 +162,15 @@ pub fn drop_file(file: &File, path: &Path) -> Result<(), TransferError> {
     let fail = |source| TransferError::file("drop from the page cache", path, source);
     // Only clean pages can be dropped. A file opened read-only may still be synced.
     file.sync_data().map_err(fail)?;
+    forget(file, path)
+}
+
+/// Advises the kernel to drop the clean pages of `file`, without writing back others.
+///
+/// # Errors
+/// When the advice is rejected.
+pub fn forget(file: &File, path: &Path) -> Result<(), TransferError> {
+    let fail = |source| TransferError::file("drop from the page cache", path, source);
     rustix::fs::fadvise(file, 0, None, Advice::DontNeed).map_err(|errno| fail(errno.into()))
 }
 

@@ -62,6 +62,8 @@ pub(super) fn upgrade(kind: ReportKind, fields: &mut Map<String, Value>) {
         ReportKind::Gds => matrix(fields),
         ReportKind::Train => training(fields),
         ReportKind::Checkpoint => checkpoint(fields),
+        // Newer than that version.
+        ReportKind::Kvcache => {}
     }
 }
 

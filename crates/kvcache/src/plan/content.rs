@@ -1,6 +1,5 @@
 //! The bytes of an object: a `.npy` file whose content follows from its name, the model and the
-//! seed of the run. Any part can be made on its own, so neither writing nor checking needs the
-//! 256 MiB of noise that the original keeps.
+//! seed of the run. Any part can be made on its own.
 //!
 //! An object is a piece of one stream of noise, the same for the whole run, that starts at a place
 //! given by its name; each 4 KiB of it is combined with a stamp of the object and the number of the
@@ -9,12 +8,11 @@
 use sha2::{Digest as _, Sha256};
 
 use super::model::{ELEMENT_BYTES, Model};
+use super::noise::{Element, NOISE_ELEMENTS, Noise};
 use super::pcg64::Pcg64;
 
 /// Bytes before the elements.
 pub const HEADER_BYTES: u64 = 128;
-/// Elements of the stream of noise; longer objects are made of several pieces of it.
-const NOISE_ELEMENTS: u64 = 1 << 27;
 /// Bytes that a stamp covers.
 const BLOCK_BYTES: usize = 4096;
 
@@ -37,6 +35,15 @@ fn header(model: &Model, tokens: u64) -> [u8; HEADER_BYTES as usize] {
     header
 }
 
+/// The tokens of a file that begins with this header, if it is one of `model`.
+pub(super) fn tokens_of(model: &Model, found: &[u8; HEADER_BYTES as usize]) -> Option<u64> {
+    // The number of tokens is the only one that the model does not fix.
+    let (before, after) = model.around_tokens();
+    let text = std::str::from_utf8(&found[10..]).ok()?;
+    let tokens = text.split_once(&before)?.1.split_once(&after)?.0.parse().ok()?;
+    (header(model, tokens) == *found).then_some(tokens)
+}
+
 /// The size of the file of `tokens`, in bytes.
 pub fn file_bytes(model: &Model, tokens: u64) -> u64 {
     HEADER_BYTES + tokens * model.bytes_per_token()
@@ -46,7 +53,6 @@ pub fn file_bytes(model: &Model, tokens: u64) -> u64 {
 #[derive(Debug, Clone)]
 pub struct Content {
     header: [u8; HEADER_BYTES as usize],
-    noise: Pcg64,
     elements: u64,
     /// Where each piece of the noise starts.
     offsets: Vec<u64>,
@@ -63,13 +69,7 @@ impl Content {
         for word in stamp.as_chunks_mut::<8>().0 {
             *word = own.next_u64().to_le_bytes();
         }
-        Self {
-            header: header(model, tokens),
-            noise: Pcg64::new(run_seed),
-            elements,
-            offsets: offsets(seed, elements),
-            stamp,
-        }
+        Self { header: header(model, tokens), elements, offsets: offsets(seed, elements), stamp }
     }
 
     /// The size of the file in bytes.
@@ -78,7 +78,7 @@ impl Content {
     }
 
     /// Makes the bytes of the file from `at` on; `target` must end within the file.
-    pub fn fill(&self, at: u64, target: &mut [u8]) {
+    pub fn fill(&self, noise: &Noise, at: u64, target: &mut [u8]) {
         let of_header = (HEADER_BYTES.saturating_sub(at) as usize).min(target.len());
         let (head, payload) = target.split_at_mut(of_header);
         if of_header > 0 {
@@ -86,46 +86,43 @@ impl Content {
             head.copy_from_slice(&self.header[start..start + of_header]);
         }
         let from = (at + of_header as u64).saturating_sub(HEADER_BYTES);
-        self.fill_noise(from, payload);
+        self.fill_noise(noise, from, payload);
         self.apply_stamp(from, payload);
     }
 
     /// Noise for the payload from byte `from` on.
-    fn fill_noise(&self, from: u64, target: &mut [u8]) {
+    fn fill_noise(&self, noise: &Noise, from: u64, target: &mut [u8]) {
         let mut element = from / ELEMENT_BYTES;
         let mut pair = [[0; 2]];
         if !from.is_multiple_of(ELEMENT_BYTES)
             && let Some((first, rest)) = target.split_first_mut()
         {
-            self.fill_piece(element, &mut pair);
+            self.fill_piece(noise, element, &mut pair);
             *first = pair[0][1];
-            return self.fill_noise(from + 1, rest);
+            return self.fill_noise(noise, from + 1, rest);
         }
         let (mut whole, odd) = target.as_chunks_mut::<2>();
         while !whole.is_empty() {
             let left = NOISE_ELEMENTS - element % NOISE_ELEMENTS;
             let (now, later) = whole.split_at_mut(whole.len().min(left as usize));
-            self.fill_piece(element, now);
+            self.fill_piece(noise, element, now);
             element += now.len() as u64;
             whole = later;
         }
         if let [last] = odd {
-            self.fill_piece(element, &mut pair);
+            self.fill_piece(noise, element, &mut pair);
             *last = pair[0][0];
         }
     }
 
     /// Elements of one piece of noise, which wraps round at its end.
-    fn fill_piece(&self, element: u64, mut target: &mut [[u8; 2]]) {
+    fn fill_piece(&self, noise: &Noise, element: u64, mut target: &mut [Element]) {
         let piece = (element / NOISE_ELEMENTS) as usize;
         let mut place = (self.offsets[piece] + element % NOISE_ELEMENTS) % NOISE_ELEMENTS;
         while !target.is_empty() {
             let left = (NOISE_ELEMENTS - place) as usize;
             let (now, later) = target.split_at_mut(target.len().min(left));
-            let mut noise = self.noise.jumped(place);
-            for pair in now {
-                *pair = element_of(noise.next_u64()).to_le_bytes();
-            }
+            noise.copy(place, now);
             (place, target) = (0, later);
         }
     }
@@ -171,28 +168,6 @@ fn offsets(seed: u64, elements: u64) -> Vec<u64> {
     (0..pieces).map(|_| next()).collect()
 }
 
-/// An element: uniform from -1 to 1, rounded to 16-bit floating point, ties to even. Crates that
-/// convert drop the low half of the number first, or round twice; numpy does neither.
-#[inline]
-fn element_of(raw: u64) -> u16 {
-    /// The smallest normal 16-bit number, 2⁻¹⁴.
-    const NORMAL: f64 = 6.103_515_625e-5;
-    /// The reciprocal of the distance of the numbers below it, 2²⁴.
-    const PER_STEP: f64 = 16_777_216.0;
-    /// Difference of the exponents' biases, in place.
-    const BIAS: u64 = (1023 - 15) << 10;
-    // Exact: a multiple of 2⁻⁵² below 1.
-    let value = -1.0 + 2.0 * ((raw >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0));
-    let sign = (value.to_bits() >> 48) as u16 & 0x8000;
-    if value.abs() < NORMAL {
-        return sign | (value.abs() * PER_STEP).round_ties_even() as u16;
-    }
-    let bits = value.abs().to_bits();
-    // Rounds at bit 42, where the fraction of the short form ends.
-    let rounded = (bits + 0x1ff_ffff_ffff + (bits >> 42 & 1)) >> 42;
-    sign | (rounded - BIAS) as u16
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,12 +178,13 @@ mod tests {
     }
 
     fn sha256(content: &Content) -> String {
+        let noise = Noise::new(42);
         let mut hash = Sha256::new();
         let mut at = 0;
         let mut buffer = vec![0; 1 << 20];
         while at < content.bytes() {
             let now = buffer.len().min((content.bytes() - at) as usize);
-            content.fill(at, &mut buffer[..now]);
+            content.fill(&noise, at, &mut buffer[..now]);
             hash.update(&buffer[..now]);
             at += now as u64;
         }
@@ -266,46 +242,18 @@ mod tests {
         assert_eq!(offsets, [5_846_362, 63_602_494, 107_998_099, 120_179_997, 12_316_931]);
     }
 
-    /// The value of a 16-bit number.
-    fn value_of(bits: u16) -> f64 {
-        let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-        let size = match exponent {
-            0 => fraction / 1024.0 * 2f64.powi(-14),
-            _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
-        };
-        if bits & 0x8000 == 0 { size } else { -size }
-    }
-
-    #[test]
-    fn elements_are_the_nearest_16_bit_numbers() {
-        let mut generator = Pcg64::new(7);
-        // The ends, the middle, and the smallest numbers beside it.
-        let middle = 1u64 << 63;
-        let small = (0..2000).map(|nth| middle + (nth << 32) - (1 << 42));
-        let edges = [0, u64::MAX, middle, middle - 1].into_iter().chain(small);
-        for raw in edges.chain((0..200_000).map(|_| generator.next_u64())) {
-            let value = -1.0 + 2.0 * ((raw >> 11) as f64 / 9_007_199_254_740_992.0);
-            let bits = element_of(raw);
-            let off = (value - value_of(bits)).abs();
-            for other in [bits.wrapping_add(1), bits.wrapping_sub(1)] {
-                let other_off = (value - value_of(other)).abs();
-                let is_tie_to_even = off == other_off && bits & 1 == 0;
-                assert!(off < other_off || is_tie_to_even, "{raw:#x}: {bits:#x}");
-            }
-        }
-    }
-
     proptest! {
         #[test]
         fn any_piece_is_a_piece_of_the_whole(
             start in 0usize..9000, len in 0usize..9000, key in "[a-z]{1,8}"
         ) {
             let content = Content::new(&tiny(), &key, 1, 42);
+            let noise = Noise::new(42);
             let mut whole = vec![0; content.bytes() as usize];
-            content.fill(0, &mut whole);
+            content.fill(&noise, 0, &mut whole);
             let len = len.min(whole.len() - start);
             let mut piece = vec![0; len];
-            content.fill(start as u64, &mut piece);
+            content.fill(&noise, start as u64, &mut piece);
             prop_assert_eq!(&whole[start..start + len], &piece[..]);
         }
     }

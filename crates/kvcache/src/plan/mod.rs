@@ -1,25 +1,39 @@
 //! What a run of the KV-cache workload does: models, objects, users, requests.
 //!
 //! ```
-//! use stormlp_kvcache::plan::{Content, Model};
+//! use stormlp_kvcache::plan::{Content, Model, Noise};
 //! let model = Model::named("llama3.1-8b").expect("a model that is built in");
 //! assert_eq!(model.bytes_per_token(), 131_072);
 //! let object = Content::new(&model, "precond_0", 2048, 42);
 //! let mut somewhere = [0; 64];
-//! object.fill(1 << 27, &mut somewhere);
+//! object.fill(&Noise::new(42), 1 << 27, &mut somewhere);
 //! ```
 
+mod cache;
 mod content;
+mod facts;
+mod kvcache_plan;
 mod load;
+mod marker;
 mod model;
+mod noise;
 mod options;
 mod pcg64;
+mod request;
+mod resolve;
 mod size;
 mod users;
 
+pub use cache::{Cache, Claim, Step, Tier, Victim};
 pub use content::{Content, HEADER_BYTES, file_bytes};
+pub use facts::KvcacheFacts;
+pub use kvcache_plan::{DECIDED_FURTHER_ON, KvcachePlan, Pass};
 pub use load::{Load, Queue, Request, Without};
+pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name};
 pub use model::{Attention, Model};
+pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MlperfOption, OPTIONS, Offered, SECONDS, SEED};
+pub use request::{End, KvcacheRequest, NamingClock};
+pub use resolve::{Resolution, resolve};
 pub use size::{Fits, ObjectSize, READ_PER_WRITTEN, Size, SizeRequest, Written, size};
 pub use users::{Class, User, draw};

@@ -8,6 +8,7 @@ pub(super) const ELEMENT_BYTES: u64 = 2;
 
 /// What is kept for each token in each layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Attention {
     /// A key and a value for each of these heads (MHA, GQA).
@@ -26,6 +27,7 @@ pub enum Attention {
 
 /// A model: what determines the size of its cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Model {
     /// Its name.
     pub name: String,
@@ -90,12 +92,18 @@ impl Model {
 
     /// The dimensions of a cache of `tokens`, as numpy prints a shape.
     pub(super) fn shape(&self, tokens: u64) -> String {
+        let (before, after) = self.around_tokens();
+        format!("{before}{tokens}{after}")
+    }
+
+    /// What stands before and after the number of tokens in such a shape.
+    pub(super) fn around_tokens(&self) -> (String, String) {
         let layers = self.layers;
         match self.attention {
             Attention::Heads { heads, dimension } => {
-                format!("({layers}, 2, {tokens}, {heads}, {dimension})")
+                (format!("({layers}, 2, "), format!(", {heads}, {dimension})"))
             }
-            Attention::Latent { elements } => format!("({layers}, {tokens}, {elements})"),
+            Attention::Latent { elements } => (format!("({layers}, "), format!(", {elements})")),
         }
     }
 }

@@ -10,8 +10,11 @@ use super::users::{User, draw};
 pub const SEED: u32 = 42;
 /// Duration of a trial in seconds.
 pub const SECONDS: f64 = 300.0;
+/// Trials of each option, and seconds between options.
+pub(super) const TRIALS: u32 = 3;
+pub(super) const PAUSE_SECONDS: f64 = 90.0;
 /// Requests are served by one thread for each user, but at most so many.
-const MOST_WORKERS: u32 = 500;
+pub(super) const MOST_WORKERS: u32 = 500;
 /// Tokens in memory for each worker of the original, by its own estimate.
 const TOKENS_OF_WORKER: u64 = 2 * 8000;
 /// Memory that the original takes besides, in bytes: 2.5 GiB.
@@ -87,17 +90,16 @@ impl Offered {
     pub fn of(option: &MlperfOption) -> Result<Self, String> {
         let per_token = Model::named(option.model)?.bytes_per_token();
         let users = draw(&mut Mt19937::of_python(SEED), option.users);
-        let rate = |user: &User| 1.0 / user.think_seconds;
         let (mut written, mut read) = (0.0, 0.0);
         for user in &users {
             let (of_write, of_reads) = user.tokens_of_request();
-            written += rate(user) * of_write;
-            read += rate(user) * of_reads;
+            written += user.requests_per_second() * of_write;
+            read += user.requests_per_second() * of_reads;
         }
         let workers = u64::from(option.users.min(MOST_WORKERS));
         Ok(Self {
             option: *option,
-            requests_per_second: users.iter().map(rate).sum(),
+            requests_per_second: users.iter().map(User::requests_per_second).sum(),
             written_bytes_per_second: written * per_token as f64,
             read_bytes_per_second: read * per_token as f64,
             original_memory_bytes: workers * TOKENS_OF_WORKER * per_token + BESIDE_WORKERS,

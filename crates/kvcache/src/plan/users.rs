@@ -11,6 +11,7 @@ use super::load::{ONLY_PREFILL_TOKENS, further_reads};
 
 /// How soon a request is to be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(Display, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
@@ -73,6 +74,11 @@ pub struct User {
 }
 
 impl User {
+    /// Requests that it sends per second.
+    pub fn requests_per_second(&self) -> f64 {
+        1.0 / self.think_seconds
+    }
+
     /// Tokens that a request of this user writes, and those it reads of its own object: means over
     /// what [`Load`](super::Load) draws.
     pub(super) fn tokens_of_request(&self) -> (f64, f64) {

@@ -1,5 +1,25 @@
-//! Answers about KV caches as documents.
+//! Plans, reports and answers about KV caches as documents.
 
+mod charts;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+mod lane;
+mod plan;
+mod run;
 mod size;
 
+pub use plan::{DryRun, dry_run, opening};
+pub use run::{RECORDS, document};
 pub use size::size;
+
+use stormlp_core::units::{ByteSize, GIB};
+
+/// A size with two decimals from a GiB on.
+fn size_of(bytes: u64) -> String {
+    match bytes {
+        small if small < 1 << 20 => ByteSize(small).to_string(),
+        below if below < GIB => format!("{:.0} MiB", below as f64 / (1u64 << 20) as f64),
+        below if below < GIB << 10 => format!("{:.2} GiB", below as f64 / GIB as f64),
+        large => format!("{:.2} TiB", large as f64 / (GIB << 10) as f64),
+    }
+}

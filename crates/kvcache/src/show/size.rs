@@ -1,8 +1,9 @@
 //! The sizes of a model's caches as a document.
 
-use stormlp_core::units::{ByteSize, GIB, format_duration};
+use stormlp_core::units::{GIB, format_duration};
 use stormlp_show::document::{Column, Document, Quantity, Table};
 
+use super::size_of as of;
 use crate::plan::{Attention, Fits, READ_PER_WRITTEN, SECONDS, SEED, Size, Written};
 
 /// What the caches take, what fits, what a run writes, and what MLPerf's options ask for.
@@ -52,16 +53,6 @@ pub fn size(size: &Size) -> Document {
     objects(size, &mut document);
     options(size, &mut document);
     document
-}
-
-/// A size with two decimals from a GiB on.
-fn of(bytes: u64) -> String {
-    match bytes {
-        small if small < 1 << 20 => ByteSize(small).to_string(),
-        below if below < GIB => format!("{:.0} MiB", below as f64 / (1u64 << 20) as f64),
-        below if below < GIB << 10 => format!("{:.2} GiB", below as f64 / GIB as f64),
-        large => format!("{:.2} TiB", large as f64 / (GIB << 10) as f64),
-    }
 }
 
 /// The files of typical requests, and of those asked for.

@@ -12,6 +12,8 @@ use stormlp_dataset::generate::{FileState, state_of};
 use stormlp_dataset::manifest::{
     JOURNAL_NAME, ManifestError, ManifestFile, Record, journals_beside,
 };
+use stormlp_kvcache::plan::MARKER_NAME as OBJECTS_NAME;
+use stormlp_kvcache::run::{CleanedFolder, KvcacheError, clean as clean_objects};
 use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
@@ -83,7 +85,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
 
 /// Folders with a manifest or a journal, a few levels deep; links are not followed.
 fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    for name in LISTS.into_iter().chain([JOURNAL_NAME]) {
+    for name in LISTS.into_iter().chain([JOURNAL_NAME, OBJECTS_NAME]) {
         if is_file(&folder.join(name))? {
             found.push(folder.to_path_buf());
             return Ok(());
@@ -106,7 +108,7 @@ fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<(
 
 /// Why a folder has no list: it is missing, or the name is taken by something else.
 fn without_list(folder: &Path) -> Result<String, Failure> {
-    for path in LISTS.map(|name| folder.join(name)) {
+    for path in LISTS.into_iter().chain([OBJECTS_NAME]).map(|name| folder.join(name)) {
         if let Some(found) = Disk.look(&path)? {
             return Ok(format!("{} is {}, not a manifest", path.display(), found.what()));
         }
@@ -132,6 +134,9 @@ struct Cleaned {
 
 /// Removes the files of a folder that are unchanged since their creation.
 fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
+    if is_file(&folder.join(OBJECTS_NAME))? {
+        return clean_kvcache(folder, dry_run);
+    }
     // A lock is a file; a dry run must not create one.
     let locks = if dry_run { Vec::new() } else { locks(folder)? };
     let mut cleaned = Cleaned::default();
@@ -173,6 +178,14 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
     }
     drop(locks);
     Ok(cleaned)
+}
+
+/// Removes the objects of KV caches, which no list names: they are known by their content.
+fn clean_kvcache(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
+    let CleanedFolder { files, bytes, left } =
+        clean_objects(&Disk, folder, dry_run).map_err(KvcacheError::not_started)?;
+    let left = left.into_iter().map(|path| path.display().to_string()).collect();
+    Ok(Cleaned { files, bytes, left })
 }
 
 /// Locks a folder while it is cleaned, and its parent, where a run over several checkpoints has its

@@ -39,7 +39,7 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Gdsio(args) => gdsio::run(args, session),
         Command::Train(args) => train::run(*args, session),
         Command::Checkpoint(args) => checkpoint::run(*args, session),
-        Command::Kvcache(args) => kvcache::run(args),
+        Command::Kvcache(args) => kvcache::run(*args, session),
         Command::Plan(args) => plan::run(*args, session),
         Command::Calibrate(args) => calibrate::run(args, session),
         Command::Datasize(args) => datasize::run(args, session),

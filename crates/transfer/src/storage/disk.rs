@@ -270,6 +270,11 @@ impl Storage for Disk {
         page_cache::drop_file(&self.open(path, Access::Read, false)?, path)
     }
 
+    fn forget(&self, file: &File, path: &Path) -> Result<(), TransferError> {
+        failing::pass(Call::Evict, path, 0)?;
+        page_cache::forget(file, path)
+    }
+
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
         let Some(failing) = failing::of_process() else {
             return build_path(spec);

@@ -298,6 +298,11 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         self.inner.drop_cached(path)
     }
 
+    fn forget(&self, file: &File, path: &Path) -> Result<(), TransferError> {
+        self.pass(StorageOperation::Evict, path, 0)?;
+        self.inner.forget(file, path)
+    }
+
     fn lock(&self, folder: &Path) -> Result<FolderLock, LockError> {
         self.pass(StorageOperation::Lock, folder, 0)?;
         self.inner.lock(folder)

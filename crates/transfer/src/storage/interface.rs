@@ -284,6 +284,12 @@ pub trait Storage: Send + Sync {
     /// When the file cannot be synced or the advice is rejected.
     fn drop_cached(&self, path: &Path) -> Result<(), TransferError>;
 
+    /// The same for the clean pages of an open file: others are not written back, and stay.
+    ///
+    /// # Errors
+    /// When the advice is rejected.
+    fn forget(&self, file: &File, path: &Path) -> Result<(), TransferError>;
+
     /// The block devices under files and folders, if any.
     fn devices(&self, paths: &[&Path]) -> BlockDevices {
         BlockDevices::behind(paths.iter().copied())

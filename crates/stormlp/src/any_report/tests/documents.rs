@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use stormlp_core::histogram::LatencyHistogram;
 
 use stormlp_checkpoint::show as checkpoint;
+use stormlp_kvcache::show as kvcache;
 use stormlp_matrix::show as matrix;
 use stormlp_show::document::{Document, Place};
 use stormlp_show::{csv, markdown, text};
@@ -20,6 +21,7 @@ fn documents() -> Vec<(&'static str, Document)> {
     let mut documents = matrix::fixtures::samples();
     documents.extend(training::fixtures::samples());
     documents.extend(checkpoint::fixtures::samples());
+    documents.extend(kvcache::fixtures::samples());
     documents.extend(comparison::samples());
     documents
 }
@@ -84,6 +86,7 @@ fn every_report_wide_column_has_a_value() {
         ("gds", &matrix::RECORDS[..]),
         ("train", &training::RECORDS[..]),
         ("checkpoint", &checkpoint::RECORDS[..]),
+        ("kvcache", &kvcache::RECORDS[..]),
     ];
     for (name, document) in documents {
         let Some((_, places)) = places.iter().find(|(lane, _)| *lane == name) else {
@@ -277,7 +280,7 @@ fn duplicate_cells_and_cells_without_transfers_are_found() {
 
 #[test]
 fn every_metric_has_a_column() {
-    for kind in [ReportKind::Gds, ReportKind::Train, ReportKind::Checkpoint] {
+    for kind in ReportKind::ALL {
         let records = record_columns(kind);
         for column in stormlp_show::openmetrics::columns(kind) {
             assert!(records.contains(&column), "{column} of {}", kind.name());

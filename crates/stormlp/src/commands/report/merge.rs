@@ -109,6 +109,7 @@ fn warn(report: &mut AnyReport, warning: Warning) {
         AnyReport::Gds(report) => report.warn(warning),
         AnyReport::Train(report) => report.warn(warning),
         AnyReport::Checkpoint(report) => report.warn(warning),
+        AnyReport::Kvcache(report) => report.warn(warning),
     }
 }
 
@@ -132,7 +133,7 @@ fn merged(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
 fn matrices_of(reports: &[AnyReport]) -> Option<Vec<MatrixReport>> {
     let matrices = reports.iter().map(|report| match report {
         AnyReport::Gds(report) => Some(report.clone()),
-        AnyReport::Train(_) | AnyReport::Checkpoint(_) => None,
+        AnyReport::Train(_) | AnyReport::Checkpoint(_) | AnyReport::Kvcache(_) => None,
     });
     matrices.collect()
 }
@@ -142,7 +143,10 @@ fn detached_checkpoints(reports: &[AnyReport]) -> Option<Vec<CheckpointReport>> 
     let detached = |head: &Head| head.part.as_ref().is_some_and(|part| part.rank.is_none());
     let checkpoints = reports.iter().map(|report| match report {
         AnyReport::Checkpoint(report) if detached(&report.head) => Some(report.clone()),
-        AnyReport::Checkpoint(_) | AnyReport::Gds(_) | AnyReport::Train(_) => None,
+        AnyReport::Checkpoint(_)
+        | AnyReport::Gds(_)
+        | AnyReport::Train(_)
+        | AnyReport::Kvcache(_) => None,
     });
     checkpoints.collect()
 }
@@ -188,10 +192,11 @@ fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
         AnyReport::Gds(report) => report.results.cells.len(),
         AnyReport::Train(report) => report.results.epochs.len(),
         AnyReport::Checkpoint(report) => report.results.saves.len() + report.results.restores.len(),
+        AnyReport::Kvcache(report) => report.results.trials.len(),
     };
     let is_whole = |report: &AnyReport| match report {
         AnyReport::Train(report) => !training::is_of_some_hosts(report),
-        AnyReport::Gds(_) | AnyReport::Checkpoint(_) => true,
+        AnyReport::Gds(_) | AnyReport::Checkpoint(_) | AnyReport::Kvcache(_) => true,
     };
     if !reports.iter().any(is_whole)
         && let Some(whole) = of_own_epochs(&reports)
@@ -202,7 +207,7 @@ fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     match &mut furthest {
         Some(AnyReport::Train(report)) => report.head.part = None,
         Some(AnyReport::Checkpoint(report)) => report.head.part = None,
-        Some(AnyReport::Gds(_)) | None => {}
+        Some(AnyReport::Gds(_) | AnyReport::Kvcache(_)) | None => {}
     }
     furthest.ok_or_else(|| Failure::bug(anyhow::anyhow!("there are no parts")))
 }
@@ -211,7 +216,7 @@ fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
 fn of_own_epochs(reports: &[AnyReport]) -> Option<TrainReport> {
     let trainings = reports.iter().map(|report| match report {
         AnyReport::Train(report) => Some(report.clone()),
-        AnyReport::Gds(_) | AnyReport::Checkpoint(_) => None,
+        AnyReport::Gds(_) | AnyReport::Checkpoint(_) | AnyReport::Kvcache(_) => None,
     });
     training::merged(&trainings.collect::<Option<Vec<_>>>()?)
 }

@@ -82,6 +82,7 @@ enum Kind {
     Gds,
     Train,
     Checkpoint,
+    Kvcache,
 }
 
 /// The report filter.
@@ -135,6 +136,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
             Kind::Gds => ReportKind::Gds,
             Kind::Train => ReportKind::Train,
             Kind::Checkpoint => ReportKind::Checkpoint,
+            Kind::Kvcache => ReportKind::Kvcache,
         }),
         tags: tag::collect(&args.tag).map_err(Failure::usage)?,
     };

@@ -62,7 +62,9 @@ pub(super) fn show(
             only(&reports, ReportKind::Gds, "gdsio's result lines")?;
             let lines = reports.iter().map(|report| match report {
                 AnyReport::Gds(report) => gdsio_lines(report, false),
-                AnyReport::Train(_) | AnyReport::Checkpoint(_) => String::new(),
+                AnyReport::Train(_) | AnyReport::Checkpoint(_) | AnyReport::Kvcache(_) => {
+                    String::new()
+                }
             });
             lines.collect()
         }

@@ -7,7 +7,7 @@ use stormlp_kvcache::show;
 
 use crate::output::Format;
 
-/// Arguments of `stormlp kvcache`.
+/// Arguments of `stormlp kvcache size`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -17,21 +17,7 @@ Examples:
   stormlp kvcache size --rate 20G --format json           what a run of 300 s writes at 20 GiB/s
 
 Sizes: K, M, G, T are powers of 1024, kB, MB, GB, TB powers of 1000.")]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
-/// What is done.
-#[derive(Debug, clap::Subcommand)]
-enum What {
-    /// Compute the size of a model's KV caches, and what MLPerf's options ask of storage.
-    Size(SizeArgs),
-}
-
-/// Arguments of `stormlp kvcache size`.
-#[derive(Debug, clap::Args)]
-struct SizeArgs {
+pub(super) struct Args {
     #[command(flatten)]
     request: SizeRequest,
 
@@ -44,8 +30,7 @@ struct SizeArgs {
 ///
 /// # Errors
 /// With exit code 3 if there is no such model.
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let What::Size(SizeArgs { request, format }) = args.what;
-    let answer = size(&request).map_err(|error| Failure::saying(Cause::Plan, error))?;
-    format.print(&answer, show::size)
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let answer = size(&args.request).map_err(|error| Failure::saying(Cause::Plan, error))?;
+    args.format.print(&answer, show::size)
 }

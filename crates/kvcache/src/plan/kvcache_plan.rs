@@ -1,0 +1,108 @@
+//! The plan of a run: every number is decided before the first byte moves.
+
+use serde::{Deserialize, Serialize};
+use stormlp_core::transport::Transport;
+use stormlp_core::warning::Warning;
+
+use super::model::Model;
+use super::request::KvcacheRequest;
+
+/// What a client does in each of its trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pass {
+    /// MLPerf's option whose model, users, memory and writes these are; `None` if one differs.
+    pub option: Option<u32>,
+    /// The model.
+    pub model: Model,
+    /// Users.
+    pub users: u32,
+    /// Threads that serve requests.
+    pub workers: u32,
+    /// Memory of the host that holds objects before storage does, in bytes.
+    pub memory_bytes: u64,
+    /// Objects that are written at a time.
+    pub concurrent_writes: u32,
+    /// Requests that its users send per second.
+    pub requests_per_second: f64,
+    /// The largest object that its users may ask for, in bytes.
+    pub largest_object_bytes: u64,
+}
+
+/// A run with every number decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KvcachePlan {
+    /// What was asked for.
+    pub request: KvcacheRequest,
+    /// The benchmark whose workload this is: `mlperf-v3`.
+    pub profile: String,
+    /// What is done, one after the other.
+    pub passes: Vec<Pass>,
+    /// Trials of each.
+    pub trials: u32,
+    /// Duration of a trial in seconds.
+    pub duration_seconds: f64,
+    /// Seconds between trials, or between options if the rules fix them.
+    pub pause_seconds: f64,
+    /// The seed of users, requests and content.
+    pub seed: u32,
+    /// How bytes move: each thread serves a request at a time.
+    pub transport: Transport,
+    /// Most bytes of objects in the folder.
+    pub capacity_bytes: u64,
+    /// Free bytes on its file system, with what a killed run left; `None` if it was not examined.
+    pub free_bytes: Option<u64>,
+    /// Host memory for buffers and the noise that objects are made of, in bytes.
+    pub buffer_bytes: u64,
+    /// Warnings to read before the run.
+    pub warnings: Vec<Warning>,
+}
+
+/// Fields of the request whose consequences other fields of the plan hold: two plans are compared
+/// by those.
+pub const DECIDED_FURTHER_ON: [&str; 12] = [
+    "request.model",
+    "request.option",
+    "request.closed",
+    "request.users",
+    "request.duration_seconds",
+    "request.trials",
+    "request.pause_seconds",
+    "request.seed",
+    "request.memory_bytes",
+    "request.concurrent_writes",
+    "request.chunk_bytes",
+    "request.dry_run",
+];
+
+impl KvcachePlan {
+    /// The names of the models, each once.
+    pub fn models(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for pass in &self.passes {
+            if !names.contains(&pass.model.name) {
+                names.push(pass.model.name.clone());
+            }
+        }
+        names
+    }
+
+    /// The models in words.
+    pub fn name(&self) -> String {
+        self.models().join(", ")
+    }
+
+    /// The name of a pass in series and histograms: `option 1`, or the model.
+    pub fn part_name(&self, pass: usize) -> String {
+        match &self.passes[pass] {
+            Pass { option: Some(option), .. } => format!("option {option}"),
+            Pass { model, .. } => model.name.clone(),
+        }
+    }
+
+    /// The most threads of any pass.
+    pub fn most_workers(&self) -> u32 {
+        self.passes.iter().map(|pass| pass.workers).max().unwrap_or(1)
+    }
+}

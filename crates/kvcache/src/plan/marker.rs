@@ -1,0 +1,116 @@
+//! The marker in a folder of objects, and how a file in it is known to be one of them: by its name
+//! and its beginning, which follow from each other. So there is no list of files, and a killed run
+//! leaves nothing that cannot be told from files of others.
+
+use serde::{Deserialize, Serialize};
+
+use super::content::{Content, HEADER_BYTES, tokens_of};
+use super::model::Model;
+use super::noise::Noise;
+
+/// The file name of the marker.
+pub const MARKER_NAME: &str = ".stormlp-kvcache.json";
+/// Bytes of a file by which it is known.
+pub const KNOWN_BY_BYTES: usize = 4096;
+/// How the name of an object's file ends.
+const SUFFIX: &str = ".npy";
+const FORMAT_VERSION: u32 = 1;
+
+/// The file name of an object.
+pub fn file_name(key: &str) -> String {
+    format!("{key}{SUFFIX}")
+}
+
+/// What a folder's marker says of the objects in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marker {
+    format_version: u32,
+    /// The command that made it: `kvcache`.
+    made_by: String,
+    /// The models of its objects.
+    models: Vec<String>,
+    /// The seed of their content.
+    seed: u32,
+}
+
+impl Marker {
+    /// The marker of a run.
+    pub fn new(models: Vec<String>, seed: u32) -> Self {
+        Self { format_version: FORMAT_VERSION, made_by: "kvcache".to_string(), models, seed }
+    }
+
+    /// Reads a marker.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let marker: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match marker.format_version {
+            FORMAT_VERSION => Ok(marker),
+            newer => Err(format!(
+                "it has format version {newer}, this stormlp reads up to {FORMAT_VERSION}"
+            )),
+        }
+    }
+
+    /// Whether a file is an object of this folder, whole or not: `start` has its first
+    /// [`KNOWN_BY_BYTES`], or all if there are fewer. An empty one holds nothing to lose.
+    pub fn made(&self, name: &str, bytes: u64, start: &[u8]) -> bool {
+        let Some(key) = name.strip_suffix(SUFFIX) else {
+            return false;
+        };
+        if bytes == 0 {
+            return true;
+        }
+        let noise = Noise::new(self.seed.into());
+        self.models.iter().filter_map(|model| Model::named(model).ok()).any(|model| {
+            // A file that ends within its header has no tokens to compare with.
+            let header = start.first_chunk::<{ HEADER_BYTES as usize }>();
+            let Some(tokens) = header.and_then(|header| tokens_of(&model, header)) else {
+                return false;
+            };
+            let content = Content::new(&model, key, tokens, self.seed.into());
+            let mut expected = vec![0; start.len().min(content.bytes() as usize)];
+            content.fill(&noise, 0, &mut expected);
+            bytes <= content.bytes() && expected == start
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_name_and_its_beginning() {
+        let marker = Marker::new(vec!["llama3.1-8b".to_string(), "tiny-1b".to_string()], 42);
+        let model = Model::named("tiny-1b").unwrap();
+        let content = Content::new(&model, "user_0000_req_000001", 700, 42);
+        let mut start = vec![0; KNOWN_BY_BYTES];
+        content.fill(&Noise::new(42), 0, &mut start);
+        let name = file_name("user_0000_req_000001");
+        assert!(marker.made(&name, content.bytes(), &start));
+        // Cut short by a kill.
+        assert!(marker.made(&name, 1000, &start[..1000]));
+        assert!(marker.made(&name, 0, &[]));
+        assert!(!marker.made(&name, content.bytes() + 1, &start));
+        assert!(!marker.made(&file_name("user_0000_req_000002"), content.bytes(), &start));
+        assert!(!marker.made("user_0000_req_000001", content.bytes(), &start));
+        assert!(!marker.made(&name, 100, &start[..100]));
+        start[200] ^= 1;
+        assert!(!marker.made(&name, content.bytes(), &start));
+        let other = Marker::new(vec!["tiny-1b".to_string()], 43);
+        start[200] ^= 1;
+        assert!(!other.made(&name, content.bytes(), &start));
+    }
+
+    #[test]
+    fn a_marker_is_read_as_it_was_written() {
+        let marker = Marker::new(vec!["tiny-1b".to_string()], 7);
+        let text = serde_json::to_string(&marker).unwrap();
+        assert_eq!(Marker::parse(&text), Ok(marker));
+        assert!(Marker::parse("{}").is_err());
+        let newer = text.replace("\"format_version\":1", "\"format_version\":2");
+        assert!(Marker::parse(&newer).unwrap_err().contains("format version 2"));
+    }
+}

@@ -1,0 +1,177 @@
+//! The request for a run: the options of `stormlp kvcache`, not validated yet.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use stormlp_core::location::Location;
+use stormlp_core::names::{Named, unknown};
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
+use stormlp_core::shell::CommandLine;
+use stormlp_core::telemetry::Telemetry;
+#[cfg(feature = "cli")]
+use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
+
+/// What is done about requests that are being served when the time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
+#[strum(parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum End {
+    /// Each thread finishes its request, as the client of the v3.0 round does.
+    #[default]
+    #[serde(rename = "v3.0")]
+    #[strum(serialize = "v3.0")]
+    V3,
+    /// Each thread stops after the transfer in flight.
+    #[serde(rename = "fixed")]
+    #[strum(serialize = "fixed")]
+    Fixed,
+}
+
+impl Named for End {
+    const WHAT: &'static str = "an end of a run";
+}
+
+/// The clock in the names of conversations, and so in names and content of all objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NamingClock {
+    /// The clock of the host, as in the original.
+    #[default]
+    Real,
+    /// A run begins at so many milliseconds since 1970, whenever it runs.
+    Fixed(u64),
+}
+
+impl FromStr for NamingClock {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{text}` is not a clock: use real, fixed, or fixed:MILLISECONDS");
+        match text.split_once(':') {
+            None if text == "real" => Ok(Self::Real),
+            None if text == "fixed" => Ok(Self::Fixed(0)),
+            Some(("fixed", since)) => since.parse().map(Self::Fixed).map_err(|_| bad()),
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// Options of a run. `None` falls back to MLPerf's option, then to the default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[serde(default)]
+pub struct KvcacheRequest {
+    /// tiny-1b, mistral-7b, llama2-7b, llama3.1-8b, llama3.1-70b-instruct, deepseek-v3, qwen3-32b,
+    /// gpt-oss-120b or gpt-oss-20b [default: that of the option]
+    #[cfg_attr(feature = "cli", arg(value_name = "MODEL"))]
+    pub model: Option<String>,
+
+    /// The command as it was typed, for advice. It is not saved: the head of a report has it.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub command: CommandLine,
+
+    /// MLPerf's option: 1, 2 or 3 [default: the first of the model, else 1]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(1..=3)))]
+    pub option: Option<u32>,
+
+    /// All three options, three trials each, as MLPerf's closed rules fix them
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Load", conflicts_with_all = [
+        "model", "option", "users", "duration_seconds", "trials", "pause_seconds", "memory_bytes",
+        "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock",
+    ]))]
+    pub closed: bool,
+
+    /// Users, who send requests without waiting for answers [default: of the option]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(..)))]
+    pub users: Option<u32>,
+
+    /// Duration of a trial [default: 300s]
+    #[cfg_attr(feature = "cli", arg(long = "duration", value_name = "TIME", help_heading = "Load",
+        value_parser = parse_seconds))]
+    pub duration_seconds: Option<f64>,
+
+    /// Trials of each option [default: 1]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(..)))]
+    pub trials: Option<u32>,
+
+    /// Time between trials [default: none; 90s between closed options]
+    #[cfg_attr(feature = "cli", arg(long = "pause", value_name = "TIME", help_heading = "Load",
+        value_parser = parse_seconds))]
+    pub pause_seconds: Option<f64>,
+
+    /// Seed of users, requests and content [default: 42]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(..)))]
+    pub seed: Option<u32>,
+
+    /// What requests do that are served when the time is over: v3.0 finishes them, fixed does not
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "v3.0|fixed", help_heading = "Load", default_value = "v3.0")
+    )]
+    pub end: End,
+
+    /// Clock in the names of objects: real, or fixed[:MS] for the same names in each run
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "real|fixed[:MS]", help_heading = "Load", default_value = "real")
+    )]
+    pub clock: NamingClock,
+
+    /// No conversations: each request stands alone
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Load"))]
+    pub no_conversations: bool,
+
+    /// No system prompts
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Load"))]
+    pub no_prompts: bool,
+
+    /// Folder of the objects [default: ./stormlp-data/kvcache]
+    #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Objects",
+        value_hint = clap::ValueHint::AnyPath))]
+    pub folder: Option<Location>,
+
+    /// Most bytes of objects in the folder; the least recently used ones are deleted for new ones
+    /// [default: 95 % of the free space]
+    #[cfg_attr(feature = "cli", arg(long = "capacity", value_name = "SIZE",
+        help_heading = "Objects", value_parser = parse_some_bytes))]
+    pub capacity_bytes: Option<u64>,
+
+    /// Memory of the host that holds objects before storage does [default: of the option]
+    #[cfg_attr(feature = "cli", arg(long = "memory", value_name = "SIZE", help_heading = "Objects",
+        value_parser = parse_bytes))]
+    pub memory_bytes: Option<u64>,
+
+    /// Objects that are written at a time [default: of the option]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Objects",
+        value_parser = whole::<u32>(..)))]
+    pub concurrent_writes: Option<u32>,
+
+    /// Bytes of a read or write call [default: 1M]
+    #[cfg_attr(feature = "cli", arg(long = "chunk-size", value_name = "SIZE",
+        help_heading = "Objects", value_parser = parse_some_bytes))]
+    pub chunk_bytes: Option<u64>,
+
+    /// Keep the objects of the last trial, until the next run or `stormlp clean`
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Objects"))]
+    pub keep: bool,
+
+    /// Print the plan and exit as the run would
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub dry_run: bool,
+
+    /// Telemetry interval: an option common to all runs.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub telemetry: Telemetry,
+}

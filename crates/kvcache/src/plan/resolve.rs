@@ -1,0 +1,376 @@
+//! Resolves a request and the facts to a plan, or to all problems that prevent one.
+
+use std::path::PathBuf;
+
+use stormlp_core::facts::{Availability, HostFacts, PROCESS_BYTES, keeps_files_in_memory};
+use stormlp_core::failure::Problems;
+use stormlp_core::mt19937::Mt19937;
+use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::printable::printable;
+use stormlp_core::transport::{EngineChoice, Transport};
+use stormlp_core::units::{ByteSize, MIB};
+use stormlp_core::warning::{Warning, WarningKind};
+
+use super::content::file_bytes;
+use super::facts::KvcacheFacts;
+use super::kvcache_plan::{KvcachePlan, Pass};
+use super::model::Model;
+use super::noise::NOISE_BYTES;
+use super::options::{MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, SEED, TRIALS};
+use super::request::KvcacheRequest;
+use super::users::{User, draw};
+
+/// Bytes of a call: a piece that stays in a core's cache while it is made and copied.
+const CHUNK_BYTES: u64 = MIB;
+/// Share of the free space that objects may fill, as in the original.
+const SHARE_OF_FREE: f64 = 0.95;
+/// Open files of a thread, and of everything else.
+const FILES_OF_WORKER: u64 = 3;
+const OTHER_FILES: u64 = 96;
+/// Memory of a thread besides its buffer, in bytes.
+const WORKER_BYTES: u64 = 256 << 10;
+/// The most users, trials, and requests of a plan.
+const MOST_USERS: u32 = 100_000;
+const MOST_TRIALS: u32 = 1000;
+
+/// A plan as far as one can be made, and every problem.
+#[derive(Debug, Clone)]
+pub struct Resolution {
+    /// The plan; `None` if the request is invalid.
+    pub plan: Option<KvcachePlan>,
+    /// What prevents the run; empty if nothing does.
+    pub problems: Problems,
+}
+
+/// Decides every number of a run. Without `facts` the folder was not examined.
+pub fn resolve(
+    request: &KvcacheRequest,
+    host: &HostFacts,
+    facts: Option<&KvcacheFacts>,
+    results_beside_data: &[PathBuf],
+) -> Resolution {
+    let mut problems = Problems::default();
+    number_problems(request, &mut problems);
+    let passes = passes(request, &mut problems);
+    if !problems.is_empty() {
+        return Resolution { plan: None, problems };
+    }
+    let plan = assemble(request, passes, facts);
+    closed_problems(&plan, results_beside_data, &mut problems);
+    machine_problems(&plan, host, &mut problems);
+    if let Some(facts) = facts {
+        folder_problems(&plan, facts, &mut problems);
+    }
+    Resolution { plan: Some(plan), problems }
+}
+
+/// Numbers of the request that are invalidly zero, or absurd.
+fn number_problems(request: &KvcacheRequest, problems: &mut Problems) {
+    let mut must = |holds: bool, what: String, remedy: &str| {
+        if !holds {
+            problems.plan(what, remedy);
+        }
+    };
+    let users = request.users.unwrap_or(1);
+    must(
+        (1..=MOST_USERS).contains(&users),
+        format!("{users} users"),
+        &format!("use --users 1 to {MOST_USERS}"),
+    );
+    let trials = request.trials.unwrap_or(1);
+    must(
+        (1..=MOST_TRIALS).contains(&trials),
+        format!("{trials} trials"),
+        &format!("use --trials 1 to {MOST_TRIALS}"),
+    );
+    let seconds = request.duration_seconds.unwrap_or(SECONDS);
+    must(
+        (0.1..=604_800.0).contains(&seconds),
+        format!("a duration of {seconds} s"),
+        "use --duration with 100ms to 168h",
+    );
+    let pause = request.pause_seconds.unwrap_or(0.0);
+    must(
+        (0.0..=86_400.0).contains(&pause),
+        format!("a pause of {pause} s"),
+        "use --pause with 0 to 24h",
+    );
+    must(
+        request.concurrent_writes != Some(0),
+        "0 objects written at a time".to_string(),
+        "use --concurrent-writes with at least 1",
+    );
+    let chunk = request.chunk_bytes.unwrap_or(CHUNK_BYTES);
+    must(
+        chunk.is_multiple_of(4096) && (4096..=1 << 30).contains(&chunk),
+        format!("calls of {}", ByteSize(chunk)),
+        "use --chunk-size with a multiple of 4K, from 4K to 1G",
+    );
+}
+
+/// What is done, one after the other.
+fn passes(request: &KvcacheRequest, problems: &mut Problems) -> Vec<Pass> {
+    let options = match (request.closed, request.option, &request.model) {
+        (true, ..) => OPTIONS.to_vec(),
+        (false, Some(number), _) => {
+            OPTIONS.into_iter().filter(|option| option.number == number).collect()
+        }
+        (false, None, model) => {
+            let own = OPTIONS.into_iter().find(|option| Some(option.model) == model.as_deref());
+            vec![own.unwrap_or(OPTIONS[0])]
+        }
+    };
+    options.iter().filter_map(|option| pass(request, option, problems)).collect()
+}
+
+/// A pass of `option` with what the request changes.
+fn pass(request: &KvcacheRequest, option: &MlperfOption, problems: &mut Problems) -> Option<Pass> {
+    let name = request.model.as_deref().unwrap_or(option.model);
+    let model = match Model::named(name) {
+        Ok(model) => model,
+        Err(what) => {
+            problems.plan(what, "`stormlp kvcache size` shows what each model takes");
+            return None;
+        }
+    };
+    let users = request.users.unwrap_or(option.users);
+    let memory_bytes = request.memory_bytes.unwrap_or(option.cpu_bytes);
+    let concurrent_writes = request.concurrent_writes.unwrap_or(option.concurrent_writes);
+    let is_option = (name, users, memory_bytes, concurrent_writes)
+        == (option.model, option.users, option.cpu_bytes, option.concurrent_writes);
+    let seed = request.seed.unwrap_or(SEED);
+    // What is wrong with their number was said before.
+    let all = draw(&mut Mt19937::of_python(seed), users.min(MOST_USERS));
+    let largest = all.iter().map(|user| user.context_tokens).max().unwrap_or(0);
+    Some(Pass {
+        option: is_option.then_some(option.number),
+        users,
+        workers: users.min(MOST_WORKERS),
+        memory_bytes,
+        concurrent_writes,
+        requests_per_second: all.iter().map(User::requests_per_second).sum(),
+        largest_object_bytes: file_bytes(&model, largest.into()),
+        model,
+    })
+}
+
+fn assemble(
+    request: &KvcacheRequest,
+    passes: Vec<Pass>,
+    facts: Option<&KvcacheFacts>,
+) -> KvcachePlan {
+    let workers = passes.iter().map(|pass| pass.workers).max().unwrap_or(1) as usize;
+    let transport = Transport {
+        threads: workers,
+        chunk_bytes: request.chunk_bytes.unwrap_or(CHUNK_BYTES),
+        ..Transport::bare(PathKind::Buffered, EngineKind::Psync, EngineChoice::Psync, None)
+    };
+    let free_bytes = facts.map(|facts| facts.free_bytes.saturating_add(facts.left_bytes));
+    let usable = free_bytes.map_or(u64::MAX, |free| (free as f64 * SHARE_OF_FREE) as u64);
+    let (trials, pause_seconds) = match request.closed {
+        true => (TRIALS, PAUSE_SECONDS),
+        false => (request.trials.unwrap_or(1), request.pause_seconds.unwrap_or(0.0)),
+    };
+    KvcachePlan {
+        request: request.clone(),
+        profile: "mlperf-v3".to_string(),
+        trials,
+        duration_seconds: request.duration_seconds.unwrap_or(SECONDS),
+        pause_seconds,
+        seed: request.seed.unwrap_or(SEED),
+        capacity_bytes: request.capacity_bytes.unwrap_or(usable),
+        free_bytes,
+        buffer_bytes: transport.buffer_bytes() + NOISE_BYTES,
+        transport,
+        warnings: facts.and_then(in_memory).into_iter().collect(),
+        passes,
+    }
+}
+
+fn in_memory(facts: &KvcacheFacts) -> Option<Warning> {
+    let kind = facts.file_system.as_deref().filter(|kind| keeps_files_in_memory(kind))?;
+    Some(Warning::new(
+        WarningKind::CacheState,
+        format!("objects are in memory: the folder is on {kind}"),
+        "use a --dir on storage",
+    ))
+}
+
+/// Rules of a closed run that options of the results break.
+fn closed_problems(plan: &KvcachePlan, results_beside_data: &[PathBuf], problems: &mut Problems) {
+    if !plan.request.closed {
+        return;
+    }
+    for folder in results_beside_data {
+        let folder = folder.display().to_string();
+        problems.plan(
+            format!(
+                "--closed: results go to {}, which is on the file system of the objects",
+                printable(&folder)
+            ),
+            "use a --results-dir on another file system",
+        );
+    }
+    if plan.request.capacity_bytes.is_some() {
+        problems.plan(
+            "--closed: --capacity limits what the rules leave to the file system",
+            "leave --capacity out",
+        );
+    }
+}
+
+/// Open files and memory that this host lacks.
+fn machine_problems(plan: &KvcachePlan, host: &HostFacts, problems: &mut Problems) {
+    let workers = u64::from(plan.most_workers());
+    let files = workers * FILES_OF_WORKER + OTHER_FILES;
+    if files > host.open_files_limit {
+        problems.capacity(
+            format!(
+                "{workers} threads need {files} open files; this process may have {}",
+                host.open_files_limit
+            ),
+            format!("raise the limit with `ulimit -n {files}`, or use fewer --users"),
+        );
+    }
+    let memory = PROCESS_BYTES + plan.buffer_bytes + workers * WORKER_BYTES;
+    if memory > host.usable_memory_bytes() {
+        problems.capacity(
+            format!(
+                "the program, its buffers and {workers} threads need {} of memory; there is {}",
+                ByteSize(memory),
+                ByteSize(host.usable_memory_bytes())
+            ),
+            "use a smaller --chunk-size or fewer --users",
+        );
+    }
+}
+
+/// A folder that cannot be used, or is too small.
+fn folder_problems(plan: &KvcachePlan, facts: &KvcacheFacts, problems: &mut Problems) {
+    let folder = plan.request.folder.as_ref().map_or(String::new(), ToString::to_string);
+    if let Availability::Unavailable { fact, remedy } = &facts.writable {
+        problems.machine(format!("cannot write to {folder}: {fact}"), remedy.clone());
+        return;
+    }
+    if let Some(name) = &facts.foreign {
+        problems.machine(
+            format!("{folder} contains {name}, which stormlp did not make"),
+            "use another --dir, or move it away",
+        );
+        return;
+    }
+    let free = plan.free_bytes.unwrap_or(u64::MAX);
+    if plan.capacity_bytes > free {
+        problems.capacity(
+            format!(
+                "--capacity {}: {folder} has {} free",
+                ByteSize(plan.capacity_bytes),
+                ByteSize(free)
+            ),
+            "use a smaller --capacity, or free some space",
+        );
+    }
+    for pass in &plan.passes {
+        if pass.largest_object_bytes > plan.capacity_bytes {
+            problems.capacity(
+                format!(
+                    "the largest object of {} takes {}; {folder} may hold {} of objects",
+                    pass.model.name,
+                    ByteSize(pass.largest_object_bytes),
+                    ByteSize(plan.capacity_bytes)
+                ),
+                "use a --dir with more space, a larger --capacity, or a smaller model",
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stormlp_core::location::Location;
+    use stormlp_core::note::Cause;
+
+    fn facts() -> KvcacheFacts {
+        KvcacheFacts {
+            writable: Availability::Available,
+            free_bytes: 1 << 40,
+            left_objects: 0,
+            left_bytes: 0,
+            foreign: None,
+            file_system: Some("xfs".to_string()),
+        }
+    }
+
+    fn request() -> KvcacheRequest {
+        KvcacheRequest { folder: Some(Location::from("objects")), ..KvcacheRequest::default() }
+    }
+
+    fn resolved(request: &KvcacheRequest, facts: &KvcacheFacts) -> Resolution {
+        resolve(request, &HostFacts::fixture(), Some(facts), &[])
+    }
+
+    #[test]
+    fn a_plain_request_is_option_1() {
+        let plan = resolved(&request(), &facts()).plan.unwrap();
+        let [pass] = plan.passes.as_slice() else { panic!("{:?}", plan.passes) };
+        assert_eq!((pass.option, pass.users, pass.workers), (Some(1), 200, 200));
+        assert_eq!(pass.requests_per_second.round() as u32, 483);
+        assert_eq!(pass.largest_object_bytes >> 20, 3104);
+        assert_eq!((plan.trials, plan.duration_seconds), (1, 300.0));
+        assert_eq!(plan.capacity_bytes, ((1u64 << 40) as f64 * 0.95) as u64);
+        // The buffers of 200 threads and the noise are well below 2 GiB.
+        assert_eq!(plan.buffer_bytes, (200 << 20) + NOISE_BYTES);
+    }
+
+    #[test]
+    fn a_model_takes_its_option_and_a_change_leaves_none() {
+        let of = |change: fn(&mut KvcacheRequest)| {
+            let mut request = request();
+            change(&mut request);
+            resolved(&request, &facts()).plan.unwrap().passes.remove(0)
+        };
+        let large = of(|one| one.model = Some("llama3.1-70b-instruct".to_string()));
+        assert_eq!((large.option, large.users, large.concurrent_writes), (Some(3), 70, 4));
+        let other = of(|one| one.model = Some("qwen3-32b".to_string()));
+        assert_eq!((other.option, other.users), (None, 200));
+        assert_eq!(of(|one| one.users = Some(10)).option, None);
+        let second = of(|one| one.option = Some(2));
+        assert_eq!((second.option, second.memory_bytes), (Some(2), 4 << 30));
+    }
+
+    #[test]
+    fn a_closed_run_is_three_options_and_three_trials() {
+        let request = KvcacheRequest { closed: true, ..request() };
+        let plan = resolved(&request, &facts()).plan.unwrap();
+        let options: Vec<_> = plan.passes.iter().map(|pass| pass.option).collect();
+        assert_eq!(options, [Some(1), Some(2), Some(3)]);
+        assert_eq!((plan.trials, plan.pause_seconds), (3, 90.0));
+        let beside = [PathBuf::from("results")];
+        let host = HostFacts::fixture();
+        let refused = resolve(&request, &host, Some(&facts()), &beside).problems;
+        assert_eq!(refused.cause(), Cause::Plan);
+    }
+
+    #[test]
+    fn every_problem_is_found() {
+        let mut bad = request();
+        (bad.users, bad.trials, bad.chunk_bytes) = (Some(0), Some(0), Some(100));
+        (bad.duration_seconds, bad.concurrent_writes) = (Some(0.0), Some(0));
+        bad.model = Some("llama4".to_string());
+        let found = resolved(&bad, &facts());
+        assert!(found.plan.is_none());
+        assert_eq!((found.problems.len(), found.problems.cause()), (6, Cause::Plan));
+        let full = KvcacheFacts { free_bytes: 1 << 30, ..facts() };
+        let found = resolved(&request(), &full).problems;
+        assert_eq!(found.cause(), Cause::Capacity);
+        assert!(found.to_string().contains("the largest object of llama3.1-8b takes"), "{found}");
+        let foreign = KvcacheFacts { foreign: Some("photo.jpg".to_string()), ..facts() };
+        let found = resolved(&request(), &foreign).problems;
+        assert!(found.to_string().contains("photo.jpg, which stormlp did not make"), "{found}");
+        let host =
+            HostFacts { open_files_limit: 256, memory_bytes: 1 << 28, ..HostFacts::fixture() };
+        let found = resolve(&request(), &host, Some(&facts()), &[]).problems;
+        assert_eq!(found.len(), 2, "{found}");
+    }
+}

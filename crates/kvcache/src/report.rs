@@ -1,0 +1,342 @@
+//! Results of a run: what each trial moved, served and took, and means over the trials.
+//!
+//! A trial is a window of fixed length in which users send requests. The client of the v3.0 round
+//! also counts what its threads move after the window and divides all by the window's length. Here
+//! both are apart, and rates are of the window alone.
+
+pub mod contradictions;
+pub mod outcome;
+
+use serde::{Deserialize, Serialize};
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::report::Report;
+use stormlp_core::stats::{mean, population_deviation};
+use stormlp_core::units::GIB;
+
+use crate::plan::{Class, KvcachePlan};
+
+/// Fewest samples for a percentile: one lies beyond it.
+const FEWEST_FOR_P95: u64 = 20;
+/// If a smaller share of the bytes came from or went to devices, memory did the rest.
+pub const DEVICE_SHARE: f64 = 0.9;
+
+/// Objects and bytes moved between storage and memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ObjectsMoved {
+    /// Whole objects within the window.
+    pub objects: u64,
+    /// Bytes within the window. A write counts once `fsync` has returned.
+    pub bytes: u64,
+    /// Whole objects after the window.
+    pub late_objects: u64,
+    /// Bytes after the window.
+    pub late_bytes: u64,
+}
+
+impl ObjectsMoved {
+    /// Counts a whole object, `late` if after the window.
+    pub(crate) fn count_object(&mut self, late: bool) {
+        *if late { &mut self.late_objects } else { &mut self.objects } += 1;
+    }
+
+    /// Counts bytes.
+    pub(crate) fn count_bytes(&mut self, bytes: u64, late: bool) {
+        *if late { &mut self.late_bytes } else { &mut self.bytes } += bytes;
+    }
+
+    /// Bytes within and after the window.
+    pub fn all_bytes(&self) -> u64 {
+        self.bytes + self.late_bytes
+    }
+}
+
+/// The requests of a class of users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClassResult {
+    /// The class.
+    pub class: Class,
+    /// Requests that its users sent within the window.
+    pub offered: u64,
+    /// Requests served within the window.
+    pub served: u64,
+    /// Requests begun within the window and served after it.
+    pub served_late: u64,
+}
+
+/// Where objects were looked for, and found or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Lookups {
+    /// Objects of other turns of a conversation that were there.
+    pub other_turn_hits: u64,
+    /// Those that were not written yet, or deleted.
+    pub other_turn_misses: u64,
+    /// First reads of a request's own object.
+    pub own_hits: u64,
+    /// Own objects that were deleted before they were read, and written again.
+    pub own_misses: u64,
+    /// System prompts: none is ever stored.
+    pub prompt_misses: u64,
+    /// First reads of their own object by requests that begin with a system prompt.
+    pub own_hits_with_prompt: u64,
+    /// Reads of objects in memory of the host.
+    pub memory_hits: u64,
+}
+
+/// Objects that left a tier to make room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Evictions {
+    /// Objects written from memory of the host to storage.
+    pub demoted: u64,
+    /// Objects deleted from storage.
+    pub deleted: u64,
+}
+
+/// Page cache residency of a sample of the objects that were read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SampledResidency {
+    /// Objects in the sample.
+    pub objects: u64,
+    /// Share of their bytes in the page cache before it was to drop them, 0 to 1.
+    pub before_drop: f64,
+    /// The same afterwards, when the read began.
+    pub after_drop: f64,
+}
+
+/// Bytes that the block devices moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BytesOfDevices {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// Times of one kind in milliseconds; percentiles within 1 %, and `None` with too few samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TimesMs {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Maximum.
+    pub max: f64,
+}
+
+impl TimesMs {
+    /// The times in a histogram; `None` if it is empty.
+    pub fn of(histogram: &LatencyHistogram) -> Option<Self> {
+        let us = histogram.summary()?;
+        let p95 = (histogram.len() >= FEWEST_FOR_P95).then(|| histogram.quantile_ns(0.95));
+        Some(Self {
+            count: histogram.len(),
+            mean: us.mean / 1e3,
+            p50: us.p50.map(|us| us / 1e3),
+            p95: p95.map(|ns| ns as f64 / 1e6),
+            p99: us.p99.map(|us| us / 1e3),
+            max: us.max / 1e3,
+        })
+    }
+}
+
+/// The times of a trial. All are of whole objects or requests, those after the window included.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrialTimes {
+    /// Reading an object from storage: opening it, and all its reads.
+    pub read: Option<TimesMs>,
+    /// Writing an object to the page cache: creating the file, and all its writes.
+    pub write: Option<TimesMs>,
+    /// `fsync` of an object: what the original calls the write of the device.
+    pub fsync: Option<TimesMs>,
+    /// Both: until an object is durable.
+    pub persist: Option<TimesMs>,
+    /// Waiting to be one of the objects that are written at a time.
+    pub slot_wait: Option<TimesMs>,
+    /// From the sending of a request until a thread takes it.
+    pub queue_wait: Option<TimesMs>,
+    /// Reads and writes of a request together.
+    pub storage: Option<TimesMs>,
+    /// From the sending of a request to its end.
+    pub request: Option<TimesMs>,
+}
+
+/// A trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrialResult {
+    /// The pass it belongs to, as its place in the plan, from 0.
+    pub pass: u32,
+    /// Its number among the trials of the pass, from 1.
+    pub trial: u32,
+    /// Start time in seconds since the start of the run.
+    pub started_at_seconds: f64,
+    /// Length of the window in seconds; shorter than planned if the run ended early.
+    pub window_seconds: f64,
+    /// From the start until the last thread was done, in seconds.
+    pub total_seconds: f64,
+    /// What was read.
+    pub read: ObjectsMoved,
+    /// What was written.
+    pub written: ObjectsMoved,
+    /// Read rate within the window.
+    pub read_gib_per_second: f64,
+    /// Write rate within the window.
+    pub write_gib_per_second: f64,
+    /// Tokens generated by the requests served within the window.
+    pub tokens: u64,
+    /// The same of those served after it.
+    pub late_tokens: u64,
+    /// Tokens per second of the window.
+    pub tokens_per_second: f64,
+    /// The requests of each class.
+    pub classes: Vec<ClassResult>,
+    /// Times.
+    pub times_ms: TrialTimes,
+    /// Where objects were looked for.
+    pub lookups: Lookups,
+    /// Objects that made room.
+    pub evictions: Evictions,
+    /// Page cache residency around reads; `None` if the kernel does not report it, or nothing was
+    /// read.
+    pub residency: Option<SampledResidency>,
+    /// Bytes of the block devices from the start until the last thread was done; `None` without a
+    /// local device.
+    pub device: Option<BytesOfDevices>,
+    /// CPU seconds in user mode until then.
+    pub cpu_user_seconds: f64,
+    /// CPU seconds in the kernel until then.
+    pub cpu_system_seconds: f64,
+}
+
+impl TrialResult {
+    /// Requests offered, served within the window and served after it.
+    pub fn requests(&self) -> (u64, u64, u64) {
+        let sum = |of: fn(&ClassResult) -> u64| self.classes.iter().map(of).sum();
+        (sum(|one| one.offered), sum(|one| one.served), sum(|one| one.served_late))
+    }
+
+    /// CPU seconds for each GiB moved.
+    pub fn cpu_seconds_per_gib(&self) -> Option<f64> {
+        let bytes = self.read.all_bytes() + self.written.all_bytes();
+        let seconds = self.cpu_user_seconds + self.cpu_system_seconds;
+        (bytes > 0).then(|| seconds / (bytes as f64 / GIB as f64))
+    }
+}
+
+/// Bytes over seconds in GiB/s; 0 for no time.
+pub fn gib_per_second(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 / GIB as f64 / seconds } else { 0.0 }
+}
+
+/// Mean and spread over trials.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MeanOfTrials {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation with divisor n.
+    pub deviation: f64,
+}
+
+impl MeanOfTrials {
+    fn of(samples: &[f64]) -> Self {
+        Self { mean: mean(samples), deviation: population_deviation(samples) }
+    }
+}
+
+/// All trials of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PassSummary {
+    /// The pass, as its place in the plan.
+    pub pass: u32,
+    /// Its trials.
+    pub trials: u32,
+    /// Read rate within the window.
+    pub read_gib_per_second: MeanOfTrials,
+    /// Write rate within the window.
+    pub write_gib_per_second: MeanOfTrials,
+    /// Tokens per second of the window.
+    pub tokens_per_second: MeanOfTrials,
+    /// The largest 95th percentile of reading an object, as MLPerf takes it.
+    pub read_p95_ms_max: Option<f64>,
+    /// The same of `fsync`, which MLPerf calls the write of the device.
+    pub fsync_p95_ms_max: Option<f64>,
+}
+
+/// Measurements of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KvcacheResults {
+    /// The trials, in their order.
+    pub trials: Vec<TrialResult>,
+    /// Means over the trials of each pass.
+    pub passes: Vec<PassSummary>,
+    /// Total duration of the run, pauses included, in seconds.
+    pub elapsed_seconds: f64,
+    /// CPU seconds of making the noise that all objects are pieces of, before the first trial.
+    pub noise_cpu_seconds: f64,
+    /// Peak resident set size of the process in bytes.
+    pub peak_rss_bytes: u64,
+}
+
+/// The report of `stormlp kvcache`.
+pub type KvcacheReport = Report<KvcachePlan, KvcacheResults>;
+
+/// Means over the trials of each pass; none of a pass without trials.
+pub fn summarise(trials: &[TrialResult], passes: usize) -> Vec<PassSummary> {
+    (0..passes as u32).filter_map(|pass| summary_of(trials, pass)).collect()
+}
+
+fn summary_of(trials: &[TrialResult], pass: u32) -> Option<PassSummary> {
+    let own: Vec<&TrialResult> = trials.iter().filter(|trial| trial.pass == pass).collect();
+    if own.is_empty() {
+        return None;
+    }
+    let over = |of: fn(&TrialResult) -> f64| {
+        MeanOfTrials::of(&own.iter().map(|trial| of(trial)).collect::<Vec<_>>())
+    };
+    let largest = |of: fn(&TrialTimes) -> Option<TimesMs>| {
+        own.iter().filter_map(|trial| of(&trial.times_ms)?.p95).max_by(f64::total_cmp)
+    };
+    Some(PassSummary {
+        pass,
+        trials: own.len() as u32,
+        read_gib_per_second: over(|trial| trial.read_gib_per_second),
+        write_gib_per_second: over(|trial| trial.write_gib_per_second),
+        tokens_per_second: over(|trial| trial.tokens_per_second),
+        read_p95_ms_max: largest(|times| times.read),
+        fsync_p95_ms_max: largest(|times| times.fsync),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_need_a_sample_beyond_them() {
+        let mut histogram = LatencyHistogram::new();
+        assert_eq!(TimesMs::of(&histogram), None);
+        (1..=19).for_each(|ms| histogram.record_ns(ms * 1_000_000));
+        let few = TimesMs::of(&histogram).unwrap();
+        assert_eq!((few.count, few.mean, few.max, few.p95), (19, 10.0, 19.0, None));
+        histogram.record_ns(20_000_000);
+        let enough = TimesMs::of(&histogram).unwrap();
+        assert!((18.8..=19.2).contains(&enough.p95.unwrap()), "{enough:?}");
+        assert_eq!(enough.p99, None);
+    }
+}

@@ -1,0 +1,63 @@
+//! Removes the objects that stormlp made, and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use stormlp_transfer::storage::{LOCK_NAME, Storage};
+
+use super::error::KvcacheError;
+use super::folder::{Own, contents};
+use crate::plan::MARKER_NAME;
+
+/// What was removed, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CleanedFolder {
+    /// Objects.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What is not stormlp's.
+    pub left: Vec<PathBuf>,
+}
+
+/// Removes the objects in `folder`, and the folder itself if it is then empty; `dry_run` only counts
+/// them.
+///
+/// # Errors
+/// If another run uses the folder, or something of stormlp's cannot be removed.
+pub fn clean(
+    storage: &dyn Storage,
+    folder: &Path,
+    dry_run: bool,
+) -> Result<CleanedFolder, KvcacheError> {
+    storage.hold(folder);
+    // A lock is a file; a dry run must not create one.
+    let lock = if dry_run { None } else { Some(storage.lock(folder)?) };
+    let mut cleaned = CleanedFolder::default();
+    let mut others = Vec::new();
+    for (entry, own) in contents(storage, folder)? {
+        let path = folder.join(&entry.name);
+        match own {
+            Own::Object => {
+                if !dry_run {
+                    storage.remove(&path)?;
+                }
+                cleaned.files += 1;
+                cleaned.bytes += entry.facts.bytes;
+            }
+            Own::Other => others.push(path),
+            Own::Not => cleaned.left.push(path),
+        }
+    }
+    // The marker goes last, and stays as long as it may be needed to know what is stormlp's.
+    if !dry_run && cleaned.left.is_empty() {
+        let is_last = |path: &PathBuf| path.ends_with(MARKER_NAME) || path.ends_with(LOCK_NAME);
+        others.sort_by_key(is_last);
+        for path in &others {
+            storage.remove(path)?;
+        }
+        storage.remove(&folder.join(LOCK_NAME))?;
+        let _ = storage.remove_folder(folder);
+    }
+    drop(lock);
+    Ok(cleaned)
+}

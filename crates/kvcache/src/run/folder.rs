@@ -1,0 +1,190 @@
+//! The folder of the objects: scanned beforehand, locked and marked during the run, emptied of what
+//! stormlp made before and after each trial.
+
+use std::path::Path;
+
+use stormlp_core::facts::Availability;
+use stormlp_core::location::Location;
+use stormlp_transfer::storage::{
+    Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Storage, dead_link, temporary_name,
+};
+use stormlp_transfer::{TransferError, probe};
+
+use super::error::KvcacheError;
+use crate::plan::{KNOWN_BY_BYTES, KvcacheFacts, MARKER_NAME, Marker};
+
+/// How the names of files begin that only test a folder. A kill may leave one.
+const TRIAL_PREFIX: &str = ".stormlp-trial-";
+
+/// How thoroughly a folder is scanned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing is modified, so it remains unknown whether it is writable.
+    Only,
+    /// A temporary file is created in it.
+    AndTry,
+}
+
+/// Scans the folder without changing what is in it.
+///
+/// # Errors
+/// If an existing folder cannot be read, or its marker cannot be used.
+pub fn scan(
+    storage: &dyn Storage,
+    location: &Location,
+    look: Look,
+) -> Result<KvcacheFacts, KvcacheError> {
+    let folder = location.folder();
+    storage.hold(folder);
+    let nearest = storage.nearest(folder)?;
+    let found = storage.found(&nearest)?;
+    let writable = if let Some(link) = dead_link(folder) {
+        let what = format!("{} is a link that does not lead to a folder", link.display());
+        Availability::unavailable(what, "remove the link, or use another --dir")
+    } else if found.kind != Kind::Folder {
+        let what = format!("{} is not a folder", nearest.display());
+        Availability::unavailable(what, "use --dir with a folder")
+    } else if look == Look::Only {
+        Availability::Available
+    } else {
+        may_write(storage, &nearest)?
+    };
+    let mut facts = KvcacheFacts {
+        writable,
+        free_bytes: storage.space(&nearest)?.free_bytes,
+        left_objects: 0,
+        left_bytes: 0,
+        foreign: None,
+        file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
+    };
+    if storage.is_folder(folder)? {
+        for (entry, own) in contents(storage, folder)? {
+            match own {
+                Own::Object => {
+                    facts.left_objects += 1;
+                    facts.left_bytes += entry.facts.allocated_bytes;
+                }
+                Own::Other => {}
+                Own::Not if facts.foreign.is_some() => {}
+                Own::Not => facts.foreign = Some(entry.name.to_string_lossy().into_owned()),
+            }
+        }
+    }
+    Ok(facts)
+}
+
+/// Whether a file can be created in a folder: tried under a name that no other run uses.
+fn may_write(storage: &dyn Storage, folder: &Path) -> Result<Availability, TransferError> {
+    let trial = folder.join(format!("{TRIAL_PREFIX}{}", std::process::id()));
+    let opened = storage.open(&trial, Access::Create, false);
+    storage.discard(&trial);
+    match opened {
+        Err(error) if error.is_device_failure() => Err(error),
+        Err(error) => Ok(Availability::unavailable(
+            error.reason(),
+            "change its permissions, or use another --dir",
+        )),
+        Ok(_) => Ok(Availability::Available),
+    }
+}
+
+/// Whether an entry of the folder is stormlp's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Own {
+    /// An object, whole or not.
+    Object,
+    /// The marker, the lock, or the remains of a trial.
+    Other,
+    /// It is not.
+    Not,
+}
+
+/// The entries of a folder, with what each is. Without a marker none is an object.
+pub(super) fn contents(
+    storage: &dyn Storage,
+    folder: &Path,
+) -> Result<Vec<(Entry, Own)>, KvcacheError> {
+    let marker = marker_of(storage, folder)?;
+    let mut contents = Vec::new();
+    for entry in storage.list(folder)? {
+        let own = match &marker {
+            Some(marker) if is_object(storage, folder, &entry, marker)? => Own::Object,
+            _ if is_known(&entry) => Own::Other,
+            _ => Own::Not,
+        };
+        contents.push((entry, own));
+    }
+    Ok(contents)
+}
+
+fn is_known(entry: &Entry) -> bool {
+    let temporary = temporary_name(Path::new(MARKER_NAME));
+    let is_name = |name: &str| {
+        [MARKER_NAME, LOCK_NAME].contains(&name)
+            || name.starts_with(TRIAL_PREFIX)
+            || Path::new(name) == temporary
+    };
+    entry.is_file() && !entry.facts.link && entry.text().is_some_and(is_name)
+}
+
+fn is_object(
+    storage: &dyn Storage,
+    folder: &Path,
+    entry: &Entry,
+    marker: &Marker,
+) -> Result<bool, TransferError> {
+    let Some(name) = entry.text().filter(|_| entry.is_file() && !entry.facts.link) else {
+        return Ok(false);
+    };
+    let path = folder.join(name);
+    let file = storage.open(&path, Access::Read, false)?;
+    let mut start = [0; KNOWN_BY_BYTES];
+    let mut filled = 0;
+    while filled < start.len() {
+        match storage.read_at(&file, &path, filled as u64, &mut start[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(marker.made(name, entry.facts.bytes, &start[..filled]))
+}
+
+/// The marker of a folder; `None` without one.
+fn marker_of(storage: &dyn Storage, folder: &Path) -> Result<Option<Marker>, KvcacheError> {
+    let path = folder.join(MARKER_NAME);
+    let unusable = |reason: String| KvcacheError::Marker { path: path.clone(), reason };
+    let text = match storage.read_text(&path) {
+        // It could be read but is not text.
+        Err(error) if error.errno().is_none() => return Err(unusable(error.reason())),
+        text => text?,
+    };
+    text.map(|text| Marker::parse(&text)).transpose().map_err(unusable)
+}
+
+/// Creates the folder, locks out other runs and removes the objects that an earlier run left.
+///
+/// # Errors
+/// If anything else is in it.
+pub(super) fn enter(
+    storage: &dyn Storage,
+    folder: &Path,
+    marker: &Marker,
+) -> Result<FolderLock, KvcacheError> {
+    storage.hold(folder);
+    storage.make_folder(folder)?;
+    let lock = storage.lock(folder)?;
+    let contents = contents(storage, folder)?;
+    if let Some((entry, _)) = contents.iter().find(|(_, own)| *own == Own::Not) {
+        return Err(KvcacheError::InTheWay { path: folder.join(&entry.name) });
+    }
+    for (entry, _) in contents.iter().filter(|(_, own)| *own == Own::Object) {
+        storage.remove(&folder.join(&entry.name))?;
+    }
+    // A marker is plain data.
+    let text = serde_json::to_string_pretty(marker).unwrap_or_default();
+    let path = folder.join(MARKER_NAME);
+    storage
+        .write(&path, text.as_bytes(), Durability::Certain)
+        .map_err(|error| KvcacheError::on(&path, error))?;
+    Ok(lock)
+}

@@ -1,0 +1,23 @@
+//! Runs a plan: users send requests, threads serve them with objects in files.
+//!
+//! Each thread serves one request at a time, as in the original: it looks for the objects of other
+//! turns, writes the request's own object, and reads that again and again. What it may write, what
+//! is where and what is deleted for it, is decided by the state that all threads share (`store`).
+
+mod clean;
+mod error;
+mod folder;
+mod requests;
+mod store;
+mod tally;
+mod trial;
+mod trials;
+mod worker;
+
+pub use clean::{CleanedFolder, clean};
+pub use error::KvcacheError;
+pub use folder::{Look, scan};
+pub use trials::run;
+
+#[cfg(test)]
+mod tests;

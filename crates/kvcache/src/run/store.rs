@@ -1,0 +1,138 @@
+//! What all threads share: which objects there are, and how many are being written.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::plan::{Cache, Claim, Step, Tier, Victim};
+
+/// How often a thread that waits for others checks whether the run is to end.
+const TICK: Duration = Duration::from_millis(50);
+
+/// See the [module's description](self).
+pub(super) struct Store {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    cache: Cache,
+    /// Objects that may still be written at a time.
+    slots: u32,
+}
+
+/// The run is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ending;
+
+impl Store {
+    pub(super) fn new(cache: Cache, slots: u32) -> Self {
+        Self { state: Mutex::new(State { cache, slots }), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere ends the run; what is here is as it was between two calls.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let changed = change(&mut self.lock());
+        self.changed.notify_all();
+        changed
+    }
+
+    /// Tries until there is an answer, or `ends`.
+    fn wait_for<T>(
+        &self,
+        ends: impl Fn() -> bool,
+        mut attempt: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<T, Ending> {
+        let mut state = self.lock();
+        loop {
+            if ends() {
+                return Err(Ending);
+            }
+            if let Some(answer) = attempt(&mut state) {
+                return Ok(answer);
+            }
+            let waited = self.changed.wait_timeout(state, TICK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits until an object more may be written.
+    pub(super) fn take_slot(&self, ends: impl Fn() -> bool) -> Result<(), Ending> {
+        self.wait_for(ends, |state| {
+            state.slots = state.slots.checked_sub(1)?;
+            Some(())
+        })
+    }
+
+    pub(super) fn give_slot(&self) {
+        self.change(|state| state.slots += 1);
+    }
+
+    /// Takes an object, once no other thread uses it: where it is, and its tokens; `None` if there
+    /// is none.
+    pub(super) fn claim(
+        &self,
+        key: &str,
+        ends: impl Fn() -> bool,
+    ) -> Result<Option<(Tier, u32)>, Ending> {
+        self.wait_for(ends, |state| match state.cache.claim(key) {
+            Claim::Absent => Some(None),
+            Claim::Busy => None,
+            Claim::Held(tier, tokens) => Some(Some((tier, tokens))),
+        })
+    }
+
+    pub(super) fn release(&self, key: &str) {
+        self.change(|state| state.cache.release(key));
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.lock().cache.has(key)
+    }
+
+    pub(super) fn tier_of(&self, bytes: u64) -> Tier {
+        self.lock().cache.tier_of(bytes)
+    }
+
+    /// The next step to have room, once there is one.
+    pub(super) fn make_room(
+        &self,
+        tier: Tier,
+        bytes: u64,
+        ends: impl Fn() -> bool,
+    ) -> Result<Step, Ending> {
+        self.wait_for(ends, |state| match state.cache.make_room(tier, bytes) {
+            Step::Wait => None,
+            step => Some(step),
+        })
+    }
+
+    pub(super) fn give_up(&self, bytes: u64, tier: Tier) {
+        self.change(|state| state.cache.give_up(bytes, tier));
+    }
+
+    /// Adds an object that others may use from now on.
+    pub(super) fn add(&self, key: &str, tokens: u32, bytes: u64, tier: Tier) {
+        self.change(|state| {
+            state.cache.add(key, tokens, bytes, tier);
+            state.cache.release(key);
+        });
+    }
+
+    pub(super) fn demoted(&self, victim: &Victim) {
+        self.change(|state| state.cache.demoted(victim));
+    }
+
+    pub(super) fn deleted(&self, victim: &Victim) {
+        self.change(|state| state.cache.deleted(victim));
+    }
+
+    /// The objects in files, once all threads are done.
+    pub(super) fn into_stored(self) -> Vec<String> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        state.cache.stored().map(str::to_string).collect()
+    }
+}

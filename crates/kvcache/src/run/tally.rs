@@ -1,0 +1,134 @@
+//! What all threads of a trial count together. Objects are large, so a lock for each of their
+//! operations costs nothing.
+
+use stormlp_core::histogram::{LatencyHistogram, NamedHistogram};
+use stormlp_transfer::page_cache::Residency;
+
+use super::requests::place_of;
+use crate::plan::{Class, Request};
+use crate::report::{
+    ClassResult, Evictions, Lookups, ObjectsMoved, SampledResidency, TimesMs, TrialTimes,
+};
+
+/// The times of a trial or of several.
+#[derive(Debug, Default)]
+pub(super) struct Timings {
+    pub(super) read: LatencyHistogram,
+    pub(super) write: LatencyHistogram,
+    pub(super) fsync: LatencyHistogram,
+    pub(super) persist: LatencyHistogram,
+    pub(super) slot_wait: LatencyHistogram,
+    pub(super) queue_wait: LatencyHistogram,
+    pub(super) storage: LatencyHistogram,
+    pub(super) request: LatencyHistogram,
+}
+
+impl Timings {
+    /// Adds those of another trial.
+    pub(super) fn merge(&mut self, other: &Self) {
+        let pairs = self.each_mut().into_iter().zip(other.each());
+        pairs.for_each(|(own, (_, other))| own.merge(other));
+    }
+
+    fn each_mut(&mut self) -> [&mut LatencyHistogram; 8] {
+        [
+            &mut self.read,
+            &mut self.write,
+            &mut self.fsync,
+            &mut self.persist,
+            &mut self.slot_wait,
+            &mut self.queue_wait,
+            &mut self.storage,
+            &mut self.request,
+        ]
+    }
+
+    fn each(&self) -> [(&'static str, &LatencyHistogram); 8] {
+        [
+            ("read", &self.read),
+            ("write", &self.write),
+            ("fsync", &self.fsync),
+            ("persist", &self.persist),
+            ("slot_wait", &self.slot_wait),
+            ("queue_wait", &self.queue_wait),
+            ("storage", &self.storage),
+            ("request", &self.request),
+        ]
+    }
+
+    /// All of them in their saved form, as those of `part`.
+    pub(super) fn named(&self, part: &str) -> Vec<NamedHistogram> {
+        let named =
+            |(name, times): (&str, &LatencyHistogram)| times.named(&format!("{part} {name}"));
+        self.each().into_iter().filter_map(named).collect()
+    }
+
+    /// Their summaries.
+    pub(super) fn times(&self) -> TrialTimes {
+        TrialTimes {
+            read: TimesMs::of(&self.read),
+            write: TimesMs::of(&self.write),
+            fsync: TimesMs::of(&self.fsync),
+            persist: TimesMs::of(&self.persist),
+            slot_wait: TimesMs::of(&self.slot_wait),
+            queue_wait: TimesMs::of(&self.queue_wait),
+            storage: TimesMs::of(&self.storage),
+            request: TimesMs::of(&self.request),
+        }
+    }
+}
+
+/// What was counted in a trial.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) timings: Timings,
+    pub(super) read: ObjectsMoved,
+    pub(super) written: ObjectsMoved,
+    pub(super) lookups: Lookups,
+    pub(super) evictions: Evictions,
+    /// Requests of each class served within the window, and after it.
+    served: [[u64; 2]; Class::ALL.len()],
+    pub(super) tokens: u64,
+    pub(super) late_tokens: u64,
+    /// Objects of the sample, and their residency before and after the drop.
+    sampled: u64,
+    residency: Option<(Residency, Residency)>,
+}
+
+impl Tally {
+    /// Counts a request that was served, `late` if after the window.
+    pub(super) fn served(&mut self, request: &Request, late: bool) {
+        self.served[place_of(request.class)][usize::from(late)] += 1;
+        let tokens = u64::from(request.generate_tokens);
+        if late { self.late_tokens += tokens } else { self.tokens += tokens }
+    }
+
+    /// Adds an object to the sample.
+    pub(super) fn sample(&mut self, before: Residency, after: Residency) {
+        self.sampled += 1;
+        self.residency = Some(match self.residency {
+            Some((all_before, all_after)) => (all_before.plus(before), all_after.plus(after)),
+            None => (before, after),
+        });
+    }
+
+    /// The residency of the sample.
+    pub(super) fn residency(&self) -> Option<SampledResidency> {
+        self.residency.map(|(before, after)| SampledResidency {
+            objects: self.sampled,
+            before_drop: before.share(),
+            after_drop: after.share(),
+        })
+    }
+
+    /// The requests of each class, of which so many were offered.
+    pub(super) fn classes(&self, offered: [u64; Class::ALL.len()]) -> Vec<ClassResult> {
+        let classes = Class::ALL.into_iter().zip(offered).zip(self.served);
+        classes
+            .map(|((class, offered), served)| {
+                let [served, served_late] = served;
+                ClassResult { class, offered, served, served_late }
+            })
+            .collect()
+    }
+}

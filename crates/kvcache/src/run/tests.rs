@@ -1,0 +1,148 @@
+//! Runs on real files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stormlp_core::event::Silent;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::location::Location;
+use stormlp_core::report::{Ending, Head, ReportKind};
+use stormlp_core::stop::StopToken;
+use stormlp_core::telemetry::Telemetry;
+use stormlp_transfer::storage::{Disk, Storage};
+use stormlp_transfer::surroundings::Surroundings;
+use tempfile::TempDir;
+
+use super::*;
+use crate::plan::{Content, End, KvcachePlan, KvcacheRequest, Model, NamingClock, Noise, resolve};
+use crate::report::KvcacheReport;
+use crate::report::contradictions::contradictions;
+
+/// A request for a short run of small objects in `folder`.
+fn request(folder: &Path) -> KvcacheRequest {
+    KvcacheRequest {
+        model: Some("tiny-1b".to_string()),
+        users: Some(3),
+        duration_seconds: Some(0.8),
+        end: End::Fixed,
+        clock: NamingClock::Fixed(1_784_555_733_870),
+        folder: Some(Location::from(folder)),
+        telemetry: Telemetry::off(),
+        ..KvcacheRequest::default()
+    }
+}
+
+fn plan(request: &KvcacheRequest) -> KvcachePlan {
+    let folder = request.folder.clone().unwrap();
+    let facts = scan(&Disk, &folder, Look::AndTry).unwrap();
+    let resolution = resolve(request, &HostFacts::fixture(), Some(&facts), &[]);
+    assert!(resolution.problems.is_empty(), "{}", resolution.problems);
+    resolution.plan.unwrap()
+}
+
+fn run_of(request: &KvcacheRequest) -> KvcacheReport {
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
+    let stop = StopToken::new();
+    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop: &stop };
+    let started = "2026-01-31T23:59:55Z".to_string();
+    let head = Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, HostFacts::fixture());
+    let mut units = 0;
+    let report = run(head, &plan(request), &surroundings, &mut |_| units += 1).unwrap();
+    assert_eq!(report.ending, Ending::Complete);
+    assert_eq!(units, report.results.trials.len());
+    assert_eq!(contradictions(&report), Vec::<String>::new());
+    report
+}
+
+fn objects(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let names = Disk.list(folder).unwrap().into_iter();
+    let names = names.filter_map(|entry| entry.text().map(str::to_string));
+    let objects = names.filter(|name| name.ends_with(".npy"));
+    objects.map(|name| (name.clone(), std::fs::read(folder.join(name)).unwrap())).collect()
+}
+
+#[test]
+fn objects_are_those_of_the_original_and_are_counted() {
+    let dir = TempDir::new_in(".").unwrap();
+    let report = run_of(&KvcacheRequest { keep: true, ..request(dir.path()) });
+    let trial = &report.results.trials[0];
+    let (model, noise) = (Model::named("tiny-1b").unwrap(), Noise::new(42));
+    let kept = objects(dir.path());
+    assert_eq!(kept.len() as u64, trial.written.objects + trial.written.late_objects);
+    let bytes: usize = kept.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(bytes as u64, trial.written.all_bytes());
+    for (name, bytes) in &kept {
+        let tokens = (bytes.len() as u64 - 128) / model.bytes_per_token();
+        let content = Content::new(&model, name.strip_suffix(".npy").unwrap(), tokens, 42);
+        let mut expected = vec![0; bytes.len()];
+        content.fill(&noise, 0, &mut expected);
+        assert!(expected == *bytes, "{name}");
+    }
+    // Each object that is read was written, so all are of whole objects.
+    let lookups = trial.lookups;
+    assert!(lookups.own_hits > 0 && trial.read.bytes > trial.written.bytes, "{trial:?}");
+    assert_eq!(trial.times_ms.persist.unwrap().count, kept.len() as u64);
+}
+
+#[test]
+fn what_is_used_least_is_deleted_when_the_folder_is_full() {
+    let dir = TempDir::new_in(".").unwrap();
+    // Room for the largest object, and for few others.
+    let capacity_bytes = Some(700 << 20);
+    let few = KvcacheRequest { capacity_bytes, keep: true, ..request(dir.path()) };
+    let report = run_of(&KvcacheRequest { users: Some(6), duration_seconds: Some(1.5), ..few });
+    let trial = &report.results.trials[0];
+    assert!(trial.evictions.deleted > 0, "{trial:?}");
+    let bytes: usize = objects(dir.path()).iter().map(|(_, bytes)| bytes.len()).sum();
+    assert!(bytes <= 700 << 20, "{bytes}");
+}
+
+#[test]
+fn objects_in_memory_are_written_when_others_take_their_place() {
+    let dir = TempDir::new_in(".").unwrap();
+    let memory = KvcacheRequest { memory_bytes: Some(500 << 20), ..request(dir.path()) };
+    let report = run_of(&KvcacheRequest { users: Some(6), ..memory });
+    let trial = &report.results.trials[0];
+    assert!(trial.lookups.memory_hits > 0 && trial.evictions.demoted > 0, "{trial:?}");
+    let written = trial.written.objects + trial.written.late_objects;
+    assert!(written >= trial.evictions.demoted, "{trial:?}");
+}
+
+#[test]
+fn trials_begin_empty_and_leave_nothing() {
+    let dir = TempDir::new_in(".").unwrap();
+    let report = run_of(&KvcacheRequest { trials: Some(2), ..request(dir.path()) });
+    let [first, second] = report.results.trials.as_slice() else { panic!("two trials") };
+    assert!(second.started_at_seconds >= first.started_at_seconds + first.total_seconds);
+    assert_eq!(report.results.passes[0].trials, 2);
+    assert_eq!(objects(dir.path()), []);
+}
+
+#[test]
+fn requests_are_finished_after_the_window_and_counted_apart() {
+    let dir = TempDir::new_in(".").unwrap();
+    let report = run_of(&KvcacheRequest { end: End::V3, ..request(dir.path()) });
+    let trial = &report.results.trials[0];
+    assert_eq!(trial.window_seconds, 0.8);
+    let (_, served, late) = trial.requests();
+    // Three threads, each with at most one request.
+    assert!(late <= 3 && served + late > 0, "{trial:?}");
+    assert!(trial.read.late_bytes + trial.written.late_bytes > 0 || late == 0, "{trial:?}");
+}
+
+#[test]
+fn a_stopped_run_keeps_what_it_measured() {
+    let dir = TempDir::new_in(".").unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
+    let stop = StopToken::new();
+    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop: &stop };
+    let request = KvcacheRequest { trials: Some(1000), ..request(dir.path()) };
+    let plan = plan(&request);
+    let started = "2026-01-31T23:59:55Z".to_string();
+    let head = Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, HostFacts::fixture());
+    let report = run(head, &plan, &surroundings, &mut |_| stop.stop()).unwrap();
+    assert_eq!(report.ending, Ending::Stopped);
+    assert_eq!(report.results.trials.len(), 1);
+    assert_eq!(contradictions(&report), Vec::<String>::new());
+    assert_eq!(objects(dir.path()), []);
+}

@@ -1,0 +1,297 @@
+//! One trial: threads, paths and buffers are set up, measured and torn down.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stormlp_core::event::{Event, Observer, Unit};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::mt19937::Mt19937;
+use stormlp_core::report::Series;
+use stormlp_core::stop::{Ends, StopToken};
+use stormlp_transfer::crew::{self, Watch};
+use stormlp_transfer::sampler::{Counters, Sampler};
+use stormlp_transfer::storage::Storage;
+use stormlp_transfer::surroundings::unix_seconds;
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
+use stormlp_transfer::{
+    AcceleratorSet, Driver, DriverSet, PathBuffers, PathSpec, TransferError, evidence,
+};
+
+use super::error::KvcacheError;
+use super::requests::Requests;
+use super::store::Store;
+use super::tally::{Tally, Timings};
+use super::worker::{Shared, Worker, WorkerResult};
+use crate::plan::{Cache, KvcachePlan, Load, NamingClock, Noise, Pass, Without, draw, file_name};
+use crate::report::{BytesOfDevices, TrialResult, gib_per_second};
+
+/// What all trials of a run share.
+pub(super) struct Stage<'a> {
+    pub(super) plan: &'a KvcachePlan,
+    pub(super) folder: &'a std::path::Path,
+    pub(super) storage: &'a dyn Storage,
+    pub(super) observer: &'a dyn Observer,
+    pub(super) stop: &'a StopToken,
+    pub(super) devices: &'a BlockDevices,
+    pub(super) instruments: &'a Instruments,
+    pub(super) noise: &'a Noise,
+    pub(super) started: Instant,
+}
+
+/// Which trial it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TrialId {
+    /// The place of its pass in the plan.
+    pub(super) pass: usize,
+    /// Its number, from 1.
+    pub(super) trial: u32,
+    /// Whether its objects stay when it ends.
+    pub(super) keeps: bool,
+}
+
+/// What a trial came to, whether or not it failed.
+pub(super) struct TrialOutcome {
+    pub(super) result: TrialResult,
+    pub(super) timings: Timings,
+    pub(super) series: Series,
+    pub(super) evidence: Option<Evidence>,
+    pub(super) failure: Option<KvcacheError>,
+}
+
+/// What the monitoring thread measured.
+struct Watched {
+    total: Duration,
+    cpu: CpuTimes,
+    device: Option<BytesOfDevices>,
+    series: Series,
+}
+
+impl Stage<'_> {
+    /// Runs a trial from an empty folder.
+    ///
+    /// # Errors
+    /// If it could not start, or its objects cannot be removed.
+    pub(super) fn run(&self, id: TrialId) -> Result<TrialOutcome, KvcacheError> {
+        let pass = &self.plan.passes[id.pass];
+        let workers = pass.workers as usize;
+        let window = Duration::from_secs_f64(self.plan.duration_seconds);
+        let store = Store::new(
+            Cache::new(pass.memory_bytes, self.plan.capacity_bytes),
+            pass.concurrent_writes,
+        );
+        let requests = Mutex::new(self.requests(pass, window));
+        let tally = Mutex::new(Tally::default());
+        let failed = StopToken::new();
+        let shared = Shared {
+            storage: self.storage,
+            folder: self.folder,
+            model: &pass.model,
+            noise: self.noise,
+            seed: self.plan.seed.into(),
+            chunk_bytes: self.plan.transport.chunk_bytes,
+            window,
+            end: self.plan.request.end,
+            ends: Ends { stop: self.stop, failed: &failed },
+            requests: &requests,
+            store: &store,
+            tally: &tally,
+        };
+        let accelerators = AcceleratorSet::open(&self.plan.transport)?;
+        let buffers = self.buffers(workers, &accelerators)?;
+        let drivers = DriverSet::counting_loads(workers);
+        let started_at_seconds = self.started.elapsed().as_secs_f64();
+        let ran = crew::run(
+            "worker",
+            buffers.into_iter().enumerate(),
+            &failed,
+            |(index, buffers), start| {
+                let prepared = self.path(buffers, &accelerators, index);
+                let path = prepared.inspect_err(|_| failed.stop())?;
+                let worker = Worker::new(Driver::new(path, &drivers, index), &shared);
+                Ok::<WorkerResult, TransferError>(worker.run(start.wait()))
+            },
+            |watch| self.watch(watch, &drivers, (id, window)),
+        );
+        let kept = ran.is_ok() && id.keeps;
+        let removed = if kept { Ok(()) } else { self.remove(store) };
+        let (workers, mut watched) = ran?;
+        watched.series.load = drivers.load();
+        let (evidence, failure) = self.gather(workers);
+        let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = requests.into_inner().unwrap_or_else(PoisonError::into_inner);
+        requests.advance(watched.total.min(window).as_nanos() as u64);
+        let result = self.result(id, started_at_seconds, &tally, requests.offered(), &watched);
+        let failure = failure.or(removed.err());
+        let Watched { series, .. } = watched;
+        Ok(TrialOutcome { result, timings: tally.timings, series, evidence, failure })
+    }
+
+    /// The users of a pass, who begin now.
+    fn requests(&self, pass: &Pass, window: Duration) -> Requests {
+        let request = &self.plan.request;
+        let mut random = Mt19937::of_python(self.plan.seed);
+        let users = draw(&mut random, pass.users);
+        let without =
+            Without { conversations: request.no_conversations, prompts: request.no_prompts };
+        let started_unix_ms = match request.clock {
+            NamingClock::Real => (unix_seconds() * 1e3) as u64,
+            NamingClock::Fixed(ms) => ms,
+        };
+        let load = Load::new(users, random, without);
+        Requests::new(load, started_unix_ms, window.as_nanos() as u64)
+    }
+
+    fn buffers(
+        &self,
+        workers: usize,
+        accelerators: &AcceleratorSet,
+    ) -> Result<Vec<PathBuffers>, TransferError> {
+        let transport = &self.plan.transport;
+        let mut regions = accelerators.regions(&[transport])?;
+        let allocate = |index| {
+            PathBuffers::allocate(
+                transport.path,
+                transport.queue_depth,
+                transport.chunk_bytes as usize,
+                (&**accelerators.of_thread(index), transport.memory),
+                regions.of_thread(index),
+            )
+        };
+        (0..workers).map(allocate).collect()
+    }
+
+    fn path(
+        &self,
+        buffers: PathBuffers,
+        accelerators: &AcceleratorSet,
+        index: usize,
+    ) -> Result<Box<dyn stormlp_transfer::TransferPath>, TransferError> {
+        let transport = &self.plan.transport;
+        accelerators.bind_thread(index)?;
+        self.storage.path(PathSpec {
+            kind: transport.path,
+            engine: transport.engine,
+            host: buffers.host,
+            accelerator_buffers: buffers.accelerator,
+            accelerator: Arc::clone(accelerators.of_thread(index)),
+            submit_batch: transport.submit_batch,
+            max_files: transport.streams,
+            register_buffers: transport.register_buffers,
+            page_aligned: false,
+        })
+    }
+
+    /// Opens the gate, then reports progress and takes samples until every thread is done.
+    fn watch(
+        &self,
+        watch: &Watch<'_>,
+        drivers: &DriverSet,
+        (id, window): (TrialId, Duration),
+    ) -> Watched {
+        let total = Some(window.as_millis() as u64);
+        let label = self.label(id);
+        self.observer.event(&Event::PhaseStarted { label, total, unit: Unit::Milliseconds });
+        let device_before = self.devices.counters();
+        let cpu_before = CpuTimes::of_process();
+        let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
+        sampler.look(0, Counters::now(drivers, self.devices));
+        let start = watch.open();
+        let (mut is_over, mut is_late) = (false, false);
+        while !is_over {
+            watch.sleep(sampler.pause());
+            is_over = watch.is_over();
+            let elapsed = start.elapsed();
+            sampler
+                .tick(elapsed.as_nanos() as u64, is_over, || Counters::now(drivers, self.devices));
+            if elapsed >= window && !is_late && !is_over {
+                is_late = true;
+                let label = "requests that are being served".to_string();
+                let unit = Unit::Milliseconds;
+                self.observer.event(&Event::PhaseFinished);
+                self.observer.event(&Event::PhaseStarted { label, total: None, unit });
+            }
+            let since = if is_late { elapsed.saturating_sub(window) } else { elapsed };
+            self.observer.event(&Event::Progress { done: since.as_millis() as u64 });
+        }
+        self.observer.event(&Event::PhaseFinished);
+        let device = self.devices.counters().zip(device_before);
+        let device = device.map(|(after, before)| after.since(before));
+        Watched {
+            total: start.elapsed(),
+            cpu: CpuTimes::of_process().since(cpu_before),
+            device: device.map(|moved| BytesOfDevices {
+                read_bytes: moved.read_bytes,
+                written_bytes: moved.written_bytes,
+            }),
+            series: sampler.series(),
+        }
+    }
+
+    fn label(&self, id: TrialId) -> String {
+        let pass = &self.plan.passes[id.pass];
+        let option = pass.option.map_or(String::new(), |option| format!("option {option}, "));
+        let (trial, trials, users) = (id.trial, self.plan.trials, pass.users);
+        format!("{option}trial {trial} of {trials}, {}, {users} users", pass.model.name)
+    }
+
+    /// Removes the objects of a trial.
+    fn remove(&self, store: Store) -> Result<(), KvcacheError> {
+        for key in store.into_stored() {
+            self.storage.remove(&self.folder.join(file_name(&key)))?;
+        }
+        Ok(())
+    }
+
+    fn gather(
+        &self,
+        workers: Vec<Result<WorkerResult, TransferError>>,
+    ) -> (Option<Evidence>, Option<KvcacheError>) {
+        let (mut seen, mut failure) = (Vec::with_capacity(workers.len()), None);
+        for worker in workers {
+            match worker {
+                Ok(worker) => {
+                    seen.push(worker.evidence);
+                    failure = failure.or(worker.failure);
+                }
+                Err(error) => failure = failure.or(Some(error.into())),
+            }
+        }
+        let evidence =
+            evidence::combine(self.plan.transport.path, &seen.iter().collect::<Vec<_>>());
+        (evidence, failure)
+    }
+
+    fn result(
+        &self,
+        id: TrialId,
+        started_at_seconds: f64,
+        tally: &Tally,
+        offered: [u64; 3],
+        watched: &Watched,
+    ) -> TrialResult {
+        let total_seconds = watched.total.as_secs_f64();
+        let window_seconds = total_seconds.min(self.plan.duration_seconds);
+        TrialResult {
+            pass: id.pass as u32,
+            trial: id.trial,
+            started_at_seconds,
+            window_seconds,
+            total_seconds,
+            read: tally.read,
+            written: tally.written,
+            read_gib_per_second: gib_per_second(tally.read.bytes, window_seconds),
+            write_gib_per_second: gib_per_second(tally.written.bytes, window_seconds),
+            tokens: tally.tokens,
+            late_tokens: tally.late_tokens,
+            tokens_per_second: tally.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
+            classes: tally.classes(offered),
+            times_ms: tally.timings.times(),
+            lookups: tally.lookups,
+            evictions: tally.evictions,
+            residency: tally.residency(),
+            device: watched.device,
+            cpu_user_seconds: watched.cpu.user_seconds,
+            cpu_system_seconds: watched.cpu.system_seconds,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The main loop of a run: the trials of each pass, with pauses between them.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlp_core::evidence::Evidence;
+use stormlp_core::others;
+use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::surroundings::{Surroundings, now};
+use stormlp_transfer::telemetry::{CpuTimes, Instruments, peak_rss_bytes};
+
+use super::error::KvcacheError;
+use super::folder;
+use super::tally::Timings;
+use super::trial::{Stage, TrialId};
+use crate::plan::{KvcachePlan, Marker, NOISE_ELEMENTS, Noise};
+use crate::report::{DEVICE_SHARE, KvcacheReport, KvcacheResults, TrialResult, summarise};
+
+/// How often a pause checks for a stop request.
+const TICK: Duration = Duration::from_millis(50);
+/// Elements of the noise that a thread makes at a time.
+const NOISE_PART: usize = 1 << 20;
+/// If more of the sampled objects is in the page cache when their reads begin, the drop had no
+/// effect.
+const COLD_SHARE: f64 = 0.1;
+
+/// Runs the plan and passes the results so far to `on_unit` after each trial. Results from before a
+/// failure or a stop are in the report; its `ending` says which it was.
+///
+/// # Errors
+/// If the run cannot start: the folder is in use or holds files of others, or there is no memory.
+pub fn run(
+    head: Head,
+    plan: &KvcachePlan,
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&KvcacheReport),
+) -> Result<KvcacheReport, KvcacheError> {
+    let &Surroundings { storage, observer, stop } = surroundings;
+    let folder = plan.request.folder.as_ref().map_or(Path::new(""), |folder| folder.folder());
+    let marker = Marker::new(plan.models(), plan.seed);
+    let _lock = folder::enter(&**storage, folder, &marker)?;
+    let devices = storage.devices(&[folder]);
+    let instruments = Instruments::around([folder], [], plan.request.telemetry);
+    let mut report = KvcacheReport::new(head, plan.clone(), KvcacheResults::default());
+    report.warnings.clone_from(&plan.warnings);
+    report.warnings.extend(debug_build(&report.head));
+    let started = Instant::now();
+    let (noise, noise_cpu_seconds) = make_noise(plan);
+    report.results.noise_cpu_seconds = noise_cpu_seconds;
+    let mut run = Run {
+        stage: Stage {
+            plan,
+            folder,
+            storage: &**storage,
+            observer,
+            stop,
+            devices: &devices,
+            instruments: &instruments,
+            noise: &noise,
+            started,
+        },
+        report,
+        timings: plan.passes.iter().map(|_| Timings::default()).collect(),
+        on_unit,
+    };
+    let ended = run.all();
+    run.sum_up();
+    let mut report = run.report;
+    report.ending = match ended {
+        Err(error) => Ending::failed(error.cause(), error.to_string(), error.remedy()),
+        Ok(()) if stop.is_stopped() => Ending::Stopped,
+        Ok(()) => Ending::Complete,
+    };
+    report.warnings.extend(storage.warnings());
+    for trial in &report.results.trials.clone() {
+        warnings_of(trial, plan).into_iter().for_each(|warning| report.warn(warning));
+    }
+    let load = others::warning(&report.series, false, None);
+    report.warnings.extend(load);
+    report.head.ended_at = Some(now());
+    Ok(report)
+}
+
+/// All of the noise, made on every CPU, and the CPU seconds that it took.
+fn make_noise(plan: &KvcachePlan) -> (Noise, f64) {
+    let before = CpuTimes::of_process();
+    let noise = Noise::new(plan.seed.into());
+    let mut all = vec![[0; 2]; NOISE_ELEMENTS as usize];
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let parts = all.chunks_mut(NOISE_PART).zip((0..).step_by(NOISE_PART));
+    let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
+    for (nth, part) in parts.enumerate() {
+        shares[nth % threads].push(part);
+    }
+    thread::scope(|scope| {
+        for share in shares {
+            scope.spawn(|| {
+                share.into_iter().for_each(|(part, place)| noise.generate(place, part));
+            });
+        }
+    });
+    let seconds = CpuTimes::of_process().since(before).total_seconds();
+    (noise.holding(all), seconds)
+}
+
+/// Warns that a debug build may itself be the bottleneck.
+fn debug_build(head: &Head) -> Option<Warning> {
+    (!head.host.release_build).then(|| {
+        Warning::new(
+            WarningKind::DebugBuild,
+            "stormlp was built without optimisations",
+            "use a release build for measurements",
+        )
+    })
+}
+
+/// What the figures of a trial say about themselves.
+fn warnings_of(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(sample) = trial.residency.filter(|sample| sample.after_drop > COLD_SHARE) {
+        warnings.push(Warning::new(
+            WarningKind::CacheState,
+            format!(
+                "{:.0} % of the sampled objects were still in the page cache after they were dropped",
+                sample.after_drop * 100.0
+            ),
+            "reads may come from memory: use a --dir on a file system that can drop its pages",
+        ));
+    }
+    let known = plan.warnings.iter().any(|warning| warning.kind == WarningKind::CacheState);
+    let Some(device) = trial.device.filter(|_| !known) else {
+        return warnings;
+    };
+    for (verb, moved, of_device) in [
+        ("read", trial.read.all_bytes(), device.read_bytes),
+        ("written", trial.written.all_bytes(), device.written_bytes),
+    ] {
+        let share = of_device as f64 / moved.max(1) as f64;
+        if moved > 0 && share < DEVICE_SHARE {
+            warnings.push(Warning::new(
+                WarningKind::CacheState,
+                format!("devices moved only {:.0} % of the bytes that were {verb}", share * 100.0),
+                "the rest was in memory, or storage compresses: use a --dir on storage",
+            ));
+        }
+    }
+    warnings
+}
+
+/// A run in progress.
+struct Run<'a> {
+    stage: Stage<'a>,
+    report: KvcacheReport,
+    /// The times of all trials of each pass.
+    timings: Vec<Timings>,
+    on_unit: &'a mut dyn FnMut(&KvcacheReport),
+}
+
+impl Run<'_> {
+    fn all(&mut self) -> Result<(), KvcacheError> {
+        let plan = self.stage.plan;
+        let count = plan.passes.len();
+        for pass in 0..count {
+            for trial in 1..=plan.trials {
+                let is_first = (pass, trial) == (0, 1);
+                // The rules fix a pause between options, not between trials.
+                let pauses = if plan.request.closed { trial == 1 } else { true };
+                if pauses && !is_first && !self.pause() {
+                    return Ok(());
+                }
+                let is_last = (pass + 1, trial) == (count, plan.trials);
+                self.trial(TrialId { pass, trial, keeps: is_last && plan.request.keep })?;
+                if self.stage.stop.is_stopped() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn trial(&mut self, id: TrialId) -> Result<(), KvcacheError> {
+        let outcome = self.stage.run(id)?;
+        let name = format!("{} trial {}", self.stage.plan.part_name(id.pass), id.trial);
+        self.timings[id.pass].merge(&outcome.timings);
+        self.report.results.trials.push(outcome.result);
+        self.report.series.push(NamedSeries { name, series: outcome.series });
+        self.report.evidence = named(outcome.evidence).into_iter().collect();
+        self.sum_up();
+        (self.on_unit)(&self.report);
+        outcome.failure.map_or(Ok(()), Err)
+    }
+
+    /// Updates the sums over the trials so far.
+    fn sum_up(&mut self) {
+        let plan = self.stage.plan;
+        let results = &mut self.report.results;
+        results.passes = summarise(&results.trials, plan.passes.len());
+        results.elapsed_seconds = self.stage.started.elapsed().as_secs_f64();
+        results.peak_rss_bytes = peak_rss_bytes();
+        let named = self.timings.iter().enumerate();
+        self.report.histograms =
+            named.flat_map(|(pass, timings)| timings.named(&plan.part_name(pass))).collect();
+    }
+
+    /// Waits before a trial; `false` if the run is to end.
+    fn pause(&self) -> bool {
+        let until = Instant::now() + Duration::from_secs_f64(self.stage.plan.pause_seconds);
+        while !self.stage.stop.is_stopped() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            thread::sleep(left.min(TICK));
+        }
+        false
+    }
+}
+
+fn named(evidence: Option<Evidence>) -> Option<NamedEvidence> {
+    evidence.map(|evidence| NamedEvidence { name: "objects".to_string(), evidence })
+}

@@ -1,0 +1,410 @@
+//! A thread that serves requests, one at a time.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlp_core::evidence::Evidence;
+use stormlp_core::operation::Direction;
+use stormlp_core::stop::Ends;
+use stormlp_transfer::storage::{Access, Storage};
+use stormlp_transfer::{Driver, Place, TransferError};
+
+use super::error::KvcacheError;
+use super::requests::{Next, Requests, Work};
+use super::store::{Ending, Store};
+use super::tally::Tally;
+use crate::plan::{Content, End, Model, Noise, Step, Tier, Victim, file_bytes, file_name};
+
+/// How often a thread without work checks whether the run is to end.
+const TICK: Duration = Duration::from_millis(50);
+/// Residency is looked at for one in so many reads of a thread, the first included.
+const SAMPLE_EVERY: u64 = 16;
+
+/// What the threads of a trial share.
+pub(super) struct Shared<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) folder: &'a Path,
+    pub(super) model: &'a Model,
+    pub(super) noise: &'a Noise,
+    pub(super) seed: u64,
+    pub(super) chunk_bytes: u64,
+    pub(super) window: Duration,
+    pub(super) end: End,
+    pub(super) ends: Ends<'a>,
+    pub(super) requests: &'a Mutex<Requests>,
+    pub(super) store: &'a Store,
+    pub(super) tally: &'a Mutex<Tally>,
+}
+
+/// Why a thread stops in the middle of a request.
+enum Cut {
+    /// The time is over, the user stopped the run, or another thread failed.
+    Ends,
+    /// Storage failed.
+    Failed(KvcacheError),
+}
+
+impl From<Ending> for Cut {
+    fn from(_: Ending) -> Self {
+        Self::Ends
+    }
+}
+
+impl From<TransferError> for Cut {
+    fn from(error: TransferError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// The results of a thread besides what it counted.
+pub(super) struct WorkerResult {
+    pub(super) evidence: Evidence,
+    pub(super) failure: Option<KvcacheError>,
+}
+
+/// Bytes of a transfer within the window and after it, and its time.
+#[derive(Default)]
+struct Transferred {
+    bytes: u64,
+    late_bytes: u64,
+    nanos: u64,
+}
+
+/// See the [module's description](self).
+pub(super) struct Worker<'a> {
+    driver: Driver<'a, ()>,
+    shared: &'a Shared<'a>,
+    start: Instant,
+    reads: u64,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(driver: Driver<'a, ()>, shared: &'a Shared<'a>) -> Self {
+        Self { driver, shared, start: Instant::now(), reads: 0 }
+    }
+
+    /// Serves requests from `start` until the time is over.
+    pub(super) fn run(mut self, start: Instant) -> WorkerResult {
+        self.start = start;
+        let failure = match self.serve_all() {
+            Ok(()) | Err(Cut::Ends) => None,
+            Err(Cut::Failed(error)) => {
+                self.shared.ends.failed.stop();
+                Some(error)
+            }
+        };
+        WorkerResult { evidence: self.driver.evidence(), failure }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Whether the window is over.
+    fn is_late(&self) -> bool {
+        self.start.elapsed() >= self.shared.window
+    }
+
+    /// Whether a request is to be left as it is.
+    fn ends(&self) -> bool {
+        self.shared.ends.are_near() || (self.shared.end == End::Fixed && self.is_late())
+    }
+
+    /// Counts something with all other threads.
+    fn count(&self, add: impl FnOnce(&mut Tally)) {
+        add(&mut self.shared.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn serve_all(&mut self) -> Result<(), Cut> {
+        while !self.shared.ends.are_near() && !self.is_late() {
+            let now_ns = self.now_ns();
+            let mut requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = requests.next(now_ns);
+            drop(requests);
+            match next {
+                Next::Serve(work) => self.serve(&work)?,
+                Next::At(due_ns) => {
+                    let until = due_ns.min(self.shared.window.as_nanos() as u64);
+                    let wait = Duration::from_nanos(until.saturating_sub(now_ns));
+                    thread::sleep(wait.min(TICK));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, work: &Work) -> Result<(), Cut> {
+        let taken_ns = self.now_ns();
+        let request = &work.request;
+        let mut storage_ns = 0;
+        for other in &work.others {
+            let found = self.read(other)?;
+            storage_ns += found.unwrap_or(0);
+            self.count(|tally| match found {
+                Some(_) => tally.lookups.other_turn_hits += 1,
+                None => tally.lookups.other_turn_misses += 1,
+            });
+        }
+        if !self.shared.store.has(&request.key) {
+            storage_ns += self.write(&request.key, work.context_tokens)?;
+        }
+        if request.decodes() {
+            storage_ns += self.decode(work)?;
+        }
+        let (now_ns, late) = (self.now_ns(), self.is_late());
+        self.count(|tally| {
+            tally.timings.queue_wait.record_ns(taken_ns.saturating_sub(request.sent_ns));
+            tally.timings.storage.record_ns(storage_ns);
+            tally.timings.request.record_ns(now_ns.saturating_sub(request.sent_ns));
+            tally.lookups.prompt_misses += u64::from(work.has_prompt);
+            tally.served(request, late);
+        });
+        Ok(())
+    }
+
+    /// Reads a request's own object once, and once more for each batch of tokens; one that was
+    /// deleted meanwhile is written again instead.
+    fn decode(&mut self, work: &Work) -> Result<u64, Cut> {
+        let key = &work.request.key;
+        let Some(mut storage_ns) = self.read(key)? else {
+            self.count(|tally| tally.lookups.own_misses += 1);
+            return self.write(key, work.context_tokens);
+        };
+        self.count(|tally| {
+            tally.lookups.own_hits += 1;
+            tally.lookups.own_hits_with_prompt += u64::from(work.has_prompt);
+        });
+        for _ in 0..work.request.further_reads() {
+            storage_ns += self.read(key)?.unwrap_or(0);
+        }
+        Ok(storage_ns)
+    }
+
+    fn path_of(&self, key: &str) -> PathBuf {
+        self.shared.folder.join(file_name(key))
+    }
+
+    /// Reads an object; the time that storage took in nanoseconds, or `None` if there is none.
+    fn read(&mut self, key: &str) -> Result<Option<u64>, Cut> {
+        let Some((tier, tokens)) = self.shared.store.claim(key, || self.ends())? else {
+            return Ok(None);
+        };
+        let read = match tier {
+            Tier::Storage => self.read_file(key, tokens),
+            Tier::Memory => {
+                self.count(|tally| tally.lookups.memory_hits += 1);
+                Ok(0)
+            }
+        };
+        self.shared.store.release(key);
+        read.map(Some)
+    }
+
+    fn read_file(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
+        let path = self.path_of(key);
+        let opening = self.driver.now();
+        let file = self.shared.storage.open(&path, Access::Read, false)?;
+        let opened_ns = self.driver.now().nanos_since(opening);
+        self.drop_cached(&file, &path)?;
+        let bytes = file_bytes(self.shared.model, tokens.into());
+        let (moved, ended) = self.transfer(file, &path, bytes, None);
+        let read_ns = opened_ns + moved.nanos;
+        let is_whole = ended.is_ok();
+        // Of a read that failed nothing counts.
+        if !matches!(ended, Err(Cut::Failed(_))) {
+            let late = self.is_late();
+            self.count(|tally| {
+                tally.read.bytes += moved.bytes;
+                tally.read.late_bytes += moved.late_bytes;
+                if is_whole {
+                    tally.read.count_object(late);
+                    tally.timings.read.record_ns(read_ns);
+                }
+            });
+        }
+        ended.map(|()| read_ns)
+    }
+
+    /// Has the kernel drop a file's pages, and looks at some files whether it did.
+    fn drop_cached(&mut self, file: &File, path: &Path) -> Result<(), Cut> {
+        let storage = self.shared.storage;
+        let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
+        self.reads += 1;
+        let residency = || {
+            if !is_sampled {
+                return Ok(None);
+            }
+            match storage.residency(path) {
+                Err(error) if error.is_permission_denied() => Ok(None),
+                looked => looked.map(Some),
+            }
+        };
+        let before = residency()?;
+        storage.forget(file, path)?;
+        if let Some((before, after)) = before.zip(residency()?) {
+            self.count(|tally| tally.sample(before, after));
+        }
+        Ok(())
+    }
+
+    /// Writes an object once fewer others are being written; the time that storage took.
+    fn write(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
+        let asked = self.driver.now();
+        self.shared.store.take_slot(|| self.ends())?;
+        let waited_ns = self.driver.now().nanos_since(asked);
+        self.count(|tally| tally.timings.slot_wait.record_ns(waited_ns));
+        let placed = self.place(key, tokens);
+        self.shared.store.give_slot();
+        placed
+    }
+
+    fn place(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
+        let bytes = file_bytes(self.shared.model, tokens.into());
+        let tier = self.shared.store.tier_of(bytes);
+        let mut storage_ns = self.make_room(tier, bytes)?;
+        if tier == Tier::Storage {
+            let written = self.write_file(key, tokens);
+            storage_ns += written.inspect_err(|_| self.shared.store.give_up(bytes, tier))?;
+        }
+        self.shared.store.add(key, tokens, bytes, tier);
+        Ok(storage_ns)
+    }
+
+    /// Makes room for an object; the time that storage took for what was demoted.
+    fn make_room(&mut self, tier: Tier, bytes: u64) -> Result<u64, Cut> {
+        let mut storage_ns = 0;
+        loop {
+            match self.shared.store.make_room(tier, bytes, || self.ends())? {
+                Step::Demote(victim) => {
+                    let demoted = self.demote(&victim);
+                    storage_ns +=
+                        demoted.inspect_err(|_| self.shared.store.release(&victim.key))?;
+                }
+                Step::Delete(victim) => {
+                    self.shared.storage.remove(&self.path_of(&victim.key))?;
+                    self.shared.store.deleted(&victim);
+                    self.count(|tally| tally.evictions.deleted += 1);
+                }
+                Step::Place | Step::Wait => return Ok(storage_ns),
+                Step::TooLarge { capacity_bytes } => {
+                    return Err(Cut::Failed(KvcacheError::TooLarge { bytes, capacity_bytes }));
+                }
+            }
+        }
+    }
+
+    fn demote(&mut self, victim: &Victim) -> Result<u64, Cut> {
+        let mut storage_ns = self.make_room(Tier::Storage, victim.bytes)?;
+        let written = self.write_file(&victim.key, victim.tokens);
+        storage_ns +=
+            written.inspect_err(|_| self.shared.store.give_up(victim.bytes, Tier::Storage))?;
+        self.shared.store.demoted(victim);
+        self.count(|tally| tally.evictions.demoted += 1);
+        Ok(storage_ns)
+    }
+
+    /// Writes a file and syncs it; what is left of one that could not be written is removed.
+    fn write_file(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
+        let path = self.path_of(key);
+        let written = self.write_and_sync(key, tokens, &path);
+        if written.is_err() {
+            self.shared.storage.discard(&path);
+        }
+        written
+    }
+
+    fn write_and_sync(&mut self, key: &str, tokens: u32, path: &Path) -> Result<u64, Cut> {
+        let shared = self.shared;
+        let full = |error| Cut::Failed(KvcacheError::on(path, error));
+        let content = Content::new(shared.model, key, tokens.into(), shared.seed);
+        let creating = self.driver.now();
+        let file = shared.storage.open(path, Access::Create, false).map_err(full)?;
+        let handle =
+            file.try_clone().map_err(|source| TransferError::file("open", path, source))?;
+        let created_ns = self.driver.now().nanos_since(creating);
+        let (moved, ended) = self.transfer(file, path, content.bytes(), Some(&content));
+        ended?;
+        let syncing = self.driver.now();
+        let synced = shared.storage.sync(&handle, path);
+        synced.map_err(|error| Cut::Failed(KvcacheError::on_sync(path, error)))?;
+        let fsync_ns = self.driver.now().nanos_since(syncing);
+        let (write_ns, late) = (created_ns + moved.nanos, self.is_late());
+        self.count(|tally| {
+            tally.written.count_object(late);
+            tally.written.count_bytes(content.bytes(), late);
+            tally.timings.write.record_ns(write_ns);
+            tally.timings.fsync.record_ns(fsync_ns);
+            tally.timings.persist.record_ns(write_ns + fsync_ns);
+        });
+        Ok(write_ns + fsync_ns)
+    }
+
+    /// Moves a whole file, one call after the other; with `content` it is written. What was moved
+    /// counts also if it ends early.
+    fn transfer(
+        &mut self,
+        file: File,
+        path: &Path,
+        bytes: u64,
+        content: Option<&Content>,
+    ) -> (Transferred, Result<(), Cut>) {
+        let mut moved = Transferred::default();
+        let ended = self.pieces(file, path, bytes, content, &mut moved);
+        (moved, ended)
+    }
+
+    fn pieces(
+        &mut self,
+        file: File,
+        path: &Path,
+        bytes: u64,
+        content: Option<&Content>,
+        moved: &mut Transferred,
+    ) -> Result<(), Cut> {
+        let id = self.driver.attach(file)?;
+        let direction = if content.is_some() { Direction::Write } else { Direction::Read };
+        let mut offset = 0;
+        let ended = loop {
+            if offset == bytes {
+                break Ok(());
+            }
+            if self.ends() {
+                break Err(Cut::Ends);
+            }
+            let len = self.shared.chunk_bytes.min(bytes - offset) as usize;
+            let mut slot = self.driver.take_slot().expect("one transfer at a time");
+            if let Some((content, buffer)) = content.zip(slot.host_mut()) {
+                content.fill(self.shared.noise, offset, &mut buffer[..len]);
+            }
+            let submitted = self.driver.now();
+            let place = Place { direction, file: id, offset, len };
+            match self.driver.submit(slot, place, ()).and_then(|()| self.landed()) {
+                Ok(found) if found < len => {
+                    let found = offset + found as u64;
+                    let path = path.to_path_buf();
+                    break Err(Cut::Failed(KvcacheError::Short { path, found, expected: bytes }));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    break Err(Cut::Failed(KvcacheError::on(path, error)));
+                }
+            }
+            moved.nanos += self.driver.now().nanos_since(submitted);
+            *if self.is_late() { &mut moved.late_bytes } else { &mut moved.bytes } += len as u64;
+            offset += len as u64;
+        };
+        self.driver.detach(id)?;
+        ended
+    }
+
+    /// Waits for the transfer in flight, and frees its buffer.
+    fn landed(&mut self) -> Result<usize, TransferError> {
+        self.driver.wait(1)?;
+        let landed = self.driver.next_landed().expect("a wait returns what is in flight");
+        self.driver.put_back(landed.slot);
+        landed.result
+    }
+}

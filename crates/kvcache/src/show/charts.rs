@@ -1,0 +1,83 @@
+//! Charts of a run: rates of the trials, bandwidth over time, classes, distributions.
+
+use stormlp_core::units::GIB;
+use stormlp_show::around;
+use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Place, Scale};
+use stormlp_show::series::over_time;
+
+use super::plan::name_of;
+use crate::report::{KvcacheReport, TrialResult};
+
+/// The charts of a run.
+pub(super) fn charts(report: &KvcacheReport) -> Vec<Group> {
+    let mut drawn = vec![trials(report), classes(report)];
+    drawn.push(Group::of_histograms(
+        "Distributions of times",
+        "Times of all trials",
+        &report.histograms,
+    ));
+    drawn.extend(around_each(report));
+    drawn
+}
+
+/// The trials as a whole, and over time.
+fn trials(report: &KvcacheReport) -> Group {
+    let mut drawn = Group::new("Trials");
+    let why = "the report has fewer than two trials";
+    let name = |trial: &TrialResult| {
+        let pass = report.plan.passes.get(trial.pass as usize).map_or(String::new(), name_of);
+        format!("{pass} trial {}", trial.trial)
+    };
+    for (what, rate) in [
+        ("Read rate of each trial", (|one| one.read_gib_per_second) as fn(&TrialResult) -> f64),
+        ("Write rate of each trial", |one| one.write_gib_per_second),
+    ] {
+        let rows = report.results.trials.iter().map(|one| Bar::one(name(one), rate(one))).collect();
+        let chart = Chart::bars(what, "GiB/s", rows);
+        let note = "Bytes within the window over its length.";
+        drawn.add(what, chart.map(|chart| chart.note(note)), why);
+    }
+    let lines: Vec<Line> = report
+        .series
+        .iter()
+        .map(|one| Line::new(&one.name, over_time(&one.series, &one.series.interval_bytes, GIB)))
+        .filter(|line| line.points().count() > 1)
+        .collect();
+    if lines.is_empty() {
+        let why = "the report contains fewer than two intervals of any trial";
+        drawn.absent.push(format!("Bandwidth over time: {why}."));
+    }
+    for lines in lines.chunks(MOST_LINES) {
+        let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new("GiB/s", Scale::Linear));
+        let what = "Reads and writes over time, those after the window included";
+        drawn.charts.extend(Chart::lines(what, x, y, lines.to_vec()));
+    }
+    drawn
+}
+
+/// The share of the requests of each class that was served.
+fn classes(report: &KvcacheReport) -> Group {
+    let mut drawn = Group::of_multiples("Requests served of those sent", Place::Detail);
+    for trial in &report.results.trials {
+        let pass = report.plan.passes.get(trial.pass as usize).map_or(String::new(), name_of);
+        let what = format!("{pass} trial {}", trial.trial);
+        let share = |served: u64, sent: u64| served as f64 / sent.max(1) as f64 * 100.0;
+        let rows = trial.classes.iter();
+        let rows = rows.map(|one| Bar::one(one.class.name(), share(one.served, one.offered)));
+        let chart = Chart::bars(what.clone(), "%", rows.collect());
+        drawn.add(&what, chart, "no request was sent");
+    }
+    drawn
+}
+
+/// Telemetry of each trial.
+fn around_each(report: &KvcacheReport) -> Vec<Group> {
+    let groups = report.series.iter().map(|one| {
+        let title = format!("Telemetry of {}", one.name);
+        let mut drawn = around::charts::over_time(title, &one.series, &[]);
+        drawn.charts.extend(around::charts::in_flight(&one.series));
+        drawn.place = Place::Folded;
+        drawn
+    });
+    groups.collect()
+}

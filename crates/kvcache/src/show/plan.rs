@@ -1,0 +1,136 @@
+//! What a run does and requires.
+
+use serde::Serialize;
+use stormlp_core::note::{Cause, Note};
+use stormlp_core::units::{ByteSize, counted, format_duration};
+use stormlp_show::document::{Column, Document, Place, Table};
+
+use super::size_of;
+use crate::plan::{End, KvcachePlan, NamingClock, Pass};
+
+/// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
+#[derive(Debug, Serialize)]
+pub struct DryRun<'a> {
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: &'a KvcachePlan,
+    /// What does not fit or is missing; empty if the plan can run.
+    pub problems: &'a [Note<Cause>],
+}
+
+/// The name of a pass in words.
+pub(super) fn name_of(pass: &Pass) -> String {
+    match pass.option {
+        Some(option) => format!("{option} {}", pass.model.name),
+        None => pass.model.name.clone(),
+    }
+}
+
+/// What a run requires, printed before it starts.
+pub fn opening(plan: &KvcachePlan) -> Document {
+    let trials = u64::from(plan.trials) * plan.passes.len() as u64;
+    let mut document = Document::new(format!(
+        "kvcache {}: {} of {}",
+        plan.name(),
+        counted(trials, "trial"),
+        format_duration(plan.duration_seconds)
+    ));
+    setup(plan, &mut document);
+    document.brief = document.all_facts();
+    document.facts.0.clear();
+    document
+}
+
+/// The load, the folder and how bytes move.
+pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
+    let (brief, facts) = (&mut document.brief, &mut document.facts);
+    let request = &plan.request;
+    let load: Vec<String> = plan.passes.iter().map(load_of).collect();
+    brief.add("load", load.join("; "));
+    let folder = request.folder.as_ref().map_or(String::new(), ToString::to_string);
+    let capacity = match plan.capacity_bytes {
+        u64::MAX => String::new(),
+        bytes => format!(", up to {}", size_of(bytes)),
+    };
+    brief.add("objects", format!("{folder}{capacity}"));
+    let pauses = match (request.closed, plan.pause_seconds > 0.0) {
+        (true, _) => format!(", {} between options", format_duration(plan.pause_seconds)),
+        (false, true) => format!(", {} between them", format_duration(plan.pause_seconds)),
+        (false, false) => String::new(),
+    };
+    let seconds = format_duration(plan.duration_seconds);
+    let trials = counted(plan.trials.into(), "trial");
+    facts.add("trials", format!("{trials} of {seconds}{pauses}"));
+    let clock = match request.clock {
+        NamingClock::Real => "names by the clock".to_string(),
+        NamingClock::Fixed(ms) => format!("names as if the run began at {ms} ms since 1970"),
+    };
+    let without = [("conversations", request.no_conversations), ("prompts", request.no_prompts)];
+    let without = without.iter().filter(|(_, off)| *off).map(|(what, _)| format!(", no {what}"));
+    let without: String = without.collect();
+    facts.add("requests", format!("seed {}, {clock}{without}", plan.seed));
+    facts.add(
+        "end",
+        match request.end {
+            End::V3 => "each thread finishes its request, as in v3.0; what it moves is apart",
+            End::Fixed => "each thread stops after the transfer in flight",
+        },
+    );
+    let transport = &plan.transport;
+    facts.add(
+        "transfers",
+        format!(
+            "path {} by {}, {} a call; fsync after each object; pages dropped before each read",
+            transport.path,
+            transport.engine,
+            ByteSize(transport.chunk_bytes)
+        ),
+    );
+    facts.add("memory", format!("{} for buffers and noise", size_of(plan.buffer_bytes)));
+}
+
+fn load_of(pass: &Pass) -> String {
+    let memory = match pass.memory_bytes {
+        0 => String::new(),
+        bytes => format!(", {} of memory first", size_of(bytes)),
+    };
+    let option = pass.option.map_or(String::new(), |option| format!("option {option}: "));
+    format!(
+        "{option}{}, {} users, {} writes at a time{memory}",
+        pass.model.name, pass.users, pass.concurrent_writes
+    )
+}
+
+/// The plan as text: the opening, what each pass asks for, and what does not fit.
+pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
+    let plan = dry_run.plan;
+    let mut document = opening(plan);
+    let mut table = Table::new([
+        Column::words("option", 0),
+        Column::numbers("users", 0),
+        Column::numbers("threads", 0),
+        Column::numbers("requests/s", 0),
+        Column::numbers("largest object", 0),
+    ]);
+    for pass in &plan.passes {
+        let cells = vec![
+            name_of(pass).into(),
+            pass.users.to_string().into(),
+            pass.workers.to_string().into(),
+            format!("{:.0}", pass.requests_per_second).into(),
+            size_of(pass.largest_object_bytes).into(),
+        ];
+        table.row(name_of(pass), cells);
+    }
+    document.section("What the users ask for", Some(table));
+    if let Some(free) = plan.free_bytes {
+        document.brief.add("free", size_of(free));
+    }
+    document.warn(&plan.warnings);
+    if !dry_run.problems.is_empty() {
+        let lines = dry_run.problems.iter().map(ToString::to_string).collect();
+        let section = document.section("This cannot run here:", None);
+        (section.place, section.lines) = (Place::Screen, lines);
+    }
+    document
+}

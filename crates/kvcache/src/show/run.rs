@@ -1,0 +1,446 @@
+//! A run as a document.
+
+use serde_json::{Value, json};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::report::MODELLED;
+use stormlp_core::units::GIB;
+use stormlp_show::document::{
+    Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended, mismatch,
+};
+use stormlp_show::records::Records;
+use stormlp_show::series::{Series, TimeSummary};
+use stormlp_show::{around, storage};
+
+use super::plan::{name_of, setup};
+use super::size_of;
+use crate::plan::{KvcachePlan, Pass};
+use crate::report::{KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult};
+
+/// The unit of throughput.
+const GIB_S: (&str, u64) = ("GiB/s", GIB);
+/// Maximum number of trials that a screen shows one by one.
+const AT_A_GLANCE: usize = 8;
+
+/// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
+/// the report.
+pub const RECORDS: [(&str, &str); 46] = [
+    ("format_version", "format_version"),
+    ("started_at", "started_at"),
+    ("hostname", "host/hostname"),
+    ("command", "command"),
+    ("profile", "plan/profile"),
+    ("seed", "plan/seed"),
+    ("end", "plan/request/end"),
+    ("path", "plan/transport/path"),
+    ("option", "/option"),
+    ("model", "/model"),
+    ("users", "/users"),
+    ("trial", "/trial"),
+    ("started_at_seconds", "/started_at_seconds"),
+    ("window_seconds", "/window_seconds"),
+    ("total_seconds", "/total_seconds"),
+    ("read_gib_per_second", "/read_gib_per_second"),
+    ("write_gib_per_second", "/write_gib_per_second"),
+    ("read_bytes", "/read/bytes"),
+    ("read_late_bytes", "/read/late_bytes"),
+    ("read_objects", "/read/objects"),
+    ("written_bytes", "/written/bytes"),
+    ("written_late_bytes", "/written/late_bytes"),
+    ("written_objects", "/written/objects"),
+    ("tokens_per_second", "/tokens_per_second"),
+    ("offered", "/offered"),
+    ("served", "/served"),
+    ("served_late", "/served_late"),
+    ("read_p50_ms", "/times_ms/read/p50"),
+    ("read_p95_ms", "/times_ms/read/p95"),
+    ("read_p99_ms", "/times_ms/read/p99"),
+    ("write_p95_ms", "/times_ms/write/p95"),
+    ("fsync_p95_ms", "/times_ms/fsync/p95"),
+    ("persist_p95_ms", "/times_ms/persist/p95"),
+    ("slot_wait_p95_ms", "/times_ms/slot_wait/p95"),
+    ("queue_wait_p95_ms", "/times_ms/queue_wait/p95"),
+    ("storage_p95_ms", "/times_ms/storage/p95"),
+    ("request_p95_ms", "/times_ms/request/p95"),
+    ("other_turn_hits", "/lookups/other_turn_hits"),
+    ("other_turn_misses", "/lookups/other_turn_misses"),
+    ("deleted", "/evictions/deleted"),
+    ("resident_before_drop", "/residency/before_drop"),
+    ("resident_after_drop", "/residency/after_drop"),
+    ("device_read_bytes", "/device/read_bytes"),
+    ("device_written_bytes", "/device/written_bytes"),
+    ("cpu_user_seconds", "/cpu_user_seconds"),
+    ("cpu_system_seconds", "/cpu_system_seconds"),
+];
+
+/// The document of a run.
+pub fn document(report: &KvcacheReport) -> Document {
+    let mut document = Document::new(headline(report));
+    setup(&report.plan, &mut document);
+    document.facts.add("figure", MODELLED);
+    storage::describe(&report.head.host, &mut document.facts);
+    ran(report.evidence_of("objects"), &mut document.facts);
+    let trials = &report.results.trials;
+    // Of many, a screen shows the means.
+    let (place, of_means) = match trials.len() {
+        ..=AT_A_GLANCE => (Place::Screen, Place::Details),
+        _ => (Place::Details, Place::Screen),
+    };
+    if !trials.is_empty() {
+        let section = document.section("Trials (P95 of whole objects)", Some(rates(report)));
+        section.place = place;
+        over_time(section, report);
+        let title = "Means over trials; the largest P95 of any";
+        document.section(title, Some(means(report))).place = of_means;
+        let section = document.section("Served of what users sent", Some(classes(report)));
+        section.place = if report.plan.passes.len() > 1 { Place::Details } else { Place::Screen };
+        document.details("Times in ms, those after the window included", Some(times(report)));
+        document.details("After the window", Some(late(report)));
+        let found = document.details("Where objects were", Some(places(report)));
+        found.facts = cost(report);
+    }
+    let series = report.series.iter().map(|one| &one.series);
+    around::section(&mut document, around::TITLE, series);
+    document.warn(&report.warnings);
+    let mut alone = report.clone();
+    alone.results.trials.clear();
+    document.records = Records::new(&alone, units(report), &RECORDS);
+    document
+}
+
+fn pass_of<'p>(plan: &'p KvcachePlan, trial: &TrialResult) -> Option<&'p Pass> {
+    plan.passes.get(trial.pass as usize)
+}
+
+/// The records of the trials, each with what its pass is.
+fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
+    report.results.trials.iter().map(|trial| {
+        // A trial is plain data, so it always serialises to JSON.
+        let mut value = serde_json::to_value(trial).unwrap_or_default();
+        if let Some(pass) = pass_of(&report.plan, trial) {
+            value["option"] = json!(pass.option);
+            value["model"] = json!(pass.model.name);
+            value["users"] = json!(pass.users);
+        }
+        let (offered, served, late) = trial.requests();
+        value["offered"] = offered.into();
+        value["served"] = served.into();
+        value["served_late"] = late.into();
+        value
+    })
+}
+
+/// What the passes read and wrote, and how the run ended if it failed.
+fn headline(report: &KvcacheReport) -> String {
+    if let Some(mismatch) = mismatch(&report.ending) {
+        return mismatch;
+    }
+    let several = report.plan.passes.len() > 1;
+    let of_pass = |summary: &PassSummary| {
+        let pass = report.plan.passes.get(summary.pass as usize)?;
+        let name = if several { format!("{} ", name_of(pass)) } else { String::new() };
+        let p95 = summary.read_p95_ms_max.filter(|_| !several);
+        let p95 = p95.map(|ms| format!(", P95 of reading an object {}", seconds_of(ms)));
+        let p95 = p95.unwrap_or_default();
+        Some(format!(
+            "{name}read at {:.3} GiB/s and wrote at {:.3} GiB/s{p95}",
+            summary.read_gib_per_second.mean, summary.write_gib_per_second.mean
+        ))
+    };
+    let passes: Vec<String> = report.results.passes.iter().filter_map(of_pass).collect();
+    let answer = match passes.as_slice() {
+        [] => "nothing was measured".to_string(),
+        passes => passes.join("; "),
+    };
+    let name = if several { String::new() } else { format!(" {}", report.plan.name()) };
+    let ended = ended(&report.ending);
+    format!("kvcache{name}: {answer}, by profile {}{ended}", report.plan.profile)
+}
+
+/// Milliseconds in words.
+fn seconds_of(ms: f64) -> String {
+    if ms < 1000.0 { format!("{ms:.1} ms") } else { format!("{:.2} s", ms / 1e3) }
+}
+
+/// The path that moved the bytes, with evidence.
+fn ran(evidence: Option<&Evidence>, facts: &mut Facts) {
+    if let Some(evidence) = evidence {
+        let path = evidence.effective_path.map_or("unknown", |path| path.name());
+        let engine = evidence.engine.as_ref();
+        let engine = engine.map_or(String::new(), |facts| format!(", engine {}", facts.engine));
+        facts.add("objects moved", format!("path {path}{engine}: {}", evidence.summary));
+    }
+}
+
+/// The name of a trial's row.
+fn key_of(report: &KvcacheReport, trial: &TrialResult) -> String {
+    let pass = pass_of(&report.plan, trial).map_or(String::new(), name_of);
+    format!("{pass} trial {}", trial.trial)
+}
+
+/// The first two cells of each row: pass and trial.
+fn name_cells(report: &KvcacheReport, trial: &TrialResult) -> Vec<Cell> {
+    let pass = pass_of(&report.plan, trial).map_or(String::new(), name_of);
+    vec![pass.into(), trial.trial.to_string().into()]
+}
+
+fn name_columns() -> [Column; 2] {
+    [Column::setting("option"), Column::numbers("trial", 0)]
+}
+
+fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
+    match times.as_ref().and_then(of) {
+        Some(ms) => Quantity::lower(ms, "ms").into(),
+        None => "?".into(),
+    }
+}
+
+/// A table with a row for each trial.
+fn per_trial(
+    report: &KvcacheReport,
+    columns: impl IntoIterator<Item = Column>,
+    cells: impl Fn(&TrialResult) -> Vec<Cell>,
+) -> Table {
+    let mut table = Table::new(name_columns().into_iter().chain(columns));
+    for trial in &report.results.trials {
+        let all = name_cells(report, trial).into_iter().chain(cells(trial)).collect();
+        table.row(key_of(report, trial), all);
+    }
+    table
+}
+
+fn rates(report: &KvcacheReport) -> Table {
+    let columns = [
+        Column::numbers("read GiB/s", 0).leading(),
+        Column::numbers("write GiB/s", 0),
+        Column::numbers("read ms", 0),
+        Column::numbers("fsync ms", 1),
+        Column::numbers("persist ms", 0),
+        Column::numbers("tokens/s", 2),
+        Column::numbers("device read %", 3),
+    ];
+    per_trial(report, columns, |trial| {
+        let times = &trial.times_ms;
+        vec![
+            Quantity::higher(trial.read_gib_per_second, "GiB/s").into(),
+            Quantity::higher(trial.write_gib_per_second, "GiB/s").into(),
+            ms(times.read, |one| one.p95),
+            ms(times.fsync, |one| one.p95),
+            ms(times.persist, |one| one.p95),
+            Quantity::higher(trial.tokens_per_second, "tokens/s").into(),
+            match trial.device {
+                Some(device) => share(device.read_bytes, trial.read.all_bytes()),
+                None => "?".into(),
+            },
+        ]
+    })
+}
+
+/// A part of a whole in percent.
+fn share(part: u64, whole: u64) -> Cell {
+    match whole {
+        0 => "-".into(),
+        _ => Quantity::neutral(part as f64 / whole as f64 * 100.0, "%").into(),
+    }
+}
+
+fn means(report: &KvcacheReport) -> Table {
+    let mut table = Table::new([
+        Column::words("option", 0),
+        Column::numbers("trials", 0),
+        Column::numbers("read GiB/s", 0),
+        Column::numbers("write GiB/s", 0),
+        Column::numbers("tokens/s", 2),
+        Column::numbers("P95 read ms", 0),
+        Column::numbers("P95 fsync ms", 1),
+    ]);
+    for summary in &report.results.passes {
+        let pass = report.plan.passes.get(summary.pass as usize);
+        let name = pass.map_or(String::new(), name_of);
+        let mean = |of: MeanOfTrials, unit| {
+            let spread = (summary.trials > 1).then_some(of.deviation);
+            Cell::from(Quantity::higher(of.mean, unit).spread(spread))
+        };
+        let largest = |ms: Option<f64>| match ms {
+            Some(ms) => Quantity::lower(ms, "ms").into(),
+            None => "?".into(),
+        };
+        let cells = vec![
+            name.clone().into(),
+            summary.trials.to_string().into(),
+            mean(summary.read_gib_per_second, "GiB/s"),
+            mean(summary.write_gib_per_second, "GiB/s"),
+            mean(summary.tokens_per_second, "tokens/s"),
+            largest(summary.read_p95_ms_max),
+            largest(summary.fsync_p95_ms_max),
+        ];
+        table.row(name, cells);
+    }
+    table
+}
+
+/// Requests offered and served, of the last trial of each pass by class.
+fn classes(report: &KvcacheReport) -> Table {
+    let mut table = Table::new([
+        Column::setting("option"),
+        Column::words("class", 0),
+        Column::numbers("sent", 0),
+        Column::numbers("served", 0),
+        Column::numbers("after the window", 1),
+        Column::numbers("served %", 0),
+    ]);
+    for (index, pass) in report.plan.passes.iter().enumerate() {
+        let own = || report.results.trials.iter().filter(|trial| trial.pass as usize == index);
+        let Some(last) = own().next_back() else { continue };
+        for (place, class) in last.classes.iter().enumerate() {
+            let of_class = || own().filter_map(|trial| trial.classes.get(place));
+            let sent: u64 = of_class().map(|one| one.offered).sum();
+            let served: u64 = of_class().map(|one| one.served).sum();
+            let late: u64 = of_class().map(|one| one.served_late).sum();
+            let cells = vec![
+                name_of(pass).into(),
+                class.class.name().into(),
+                sent.to_string().into(),
+                served.to_string().into(),
+                late.to_string().into(),
+                share(served, sent),
+            ];
+            table.row(format!("{} {}", name_of(pass), class.class), cells);
+        }
+    }
+    table
+}
+
+fn times(report: &KvcacheReport) -> Table {
+    let columns = [
+        Column::words("of", 0),
+        Column::numbers("count", 1),
+        Column::numbers("mean", 0),
+        Column::numbers("P50", 0),
+        Column::numbers("P95", 0),
+        Column::numbers("P99", 0),
+        Column::numbers("max", 0),
+    ];
+    let mut table = Table::new(name_columns().into_iter().chain(columns));
+    for trial in &report.results.trials {
+        let times = &trial.times_ms;
+        for (name, times) in [
+            ("read an object", times.read),
+            ("write it", times.write),
+            ("fsync", times.fsync),
+            ("persist: both", times.persist),
+            ("wait to write", times.slot_wait),
+            ("wait in queue", times.queue_wait),
+            ("storage of a request", times.storage),
+            ("request", times.request),
+        ] {
+            let Some(known) = times else { continue };
+            let mut cells = name_cells(report, trial);
+            cells.extend([name.into(), known.count.to_string().into()]);
+            cells.push(ms(times, |one| Some(one.mean)));
+            let percentiles: [fn(&TimesMs) -> Option<f64>; 3] =
+                [|one| one.p50, |one| one.p95, |one| one.p99];
+            cells.extend(percentiles.map(|of| ms(times, of)));
+            cells.push(ms(times, |one| Some(one.max)));
+            table.row(format!("{} {name}", key_of(report, trial)), cells);
+        }
+    }
+    table
+}
+
+fn late(report: &KvcacheReport) -> Table {
+    let columns = [
+        Column::numbers("s", 0),
+        Column::numbers("read GiB", 0),
+        Column::numbers("written GiB", 0),
+        Column::numbers("requests", 0),
+        Column::numbers("read GiB/s as in v3.0", 0),
+    ];
+    let gib = |bytes: u64| Cell::from(Quantity::neutral(bytes as f64 / GIB as f64, "GiB"));
+    per_trial(report, columns, |trial| {
+        let all = crate::report::gib_per_second(trial.read.all_bytes(), trial.window_seconds);
+        vec![
+            Quantity::neutral(trial.total_seconds - trial.window_seconds, "s").into(),
+            gib(trial.read.late_bytes),
+            gib(trial.written.late_bytes),
+            trial.requests().2.to_string().into(),
+            Quantity::higher(all, "GiB/s").into(),
+        ]
+    })
+}
+
+fn places(report: &KvcacheReport) -> Table {
+    let columns = [
+        Column::numbers("objects written", 0),
+        Column::numbers("read", 0),
+        Column::numbers("other turns there", 0),
+        Column::numbers("not there", 0),
+        Column::numbers("own deleted", 2),
+        Column::numbers("read in memory", 3),
+        Column::numbers("demoted", 3),
+        Column::numbers("deleted", 2),
+    ];
+    let objects = |moved: &ObjectsMoved| (moved.objects + moved.late_objects).to_string().into();
+    per_trial(report, columns, |trial| {
+        let (lookups, evictions) = (&trial.lookups, &trial.evictions);
+        vec![
+            objects(&trial.written),
+            objects(&trial.read),
+            lookups.other_turn_hits.to_string().into(),
+            lookups.other_turn_misses.to_string().into(),
+            lookups.own_misses.to_string().into(),
+            lookups.memory_hits.to_string().into(),
+            evictions.demoted.to_string().into(),
+            evictions.deleted.to_string().into(),
+        ]
+    })
+}
+
+/// What the run cost the host, and where bytes were.
+fn cost(report: &KvcacheReport) -> Facts {
+    let mut facts = Facts::default();
+    for trial in &report.results.trials {
+        let name = key_of(report, trial);
+        if let Some(seconds) = trial.cpu_seconds_per_gib() {
+            facts.add(format!("CPU, {name}"), format!("{seconds:.3} s for each GiB moved"));
+        }
+        if let Some(device) = trial.device {
+            let moved = |of_device: u64, moved: u64| {
+                format!("{} of {}", size_of(of_device), size_of(moved))
+            };
+            facts.add(
+                format!("devices, {name}"),
+                format!(
+                    "read {}, wrote {}",
+                    moved(device.read_bytes, trial.read.all_bytes()),
+                    moved(device.written_bytes, trial.written.all_bytes())
+                ),
+            );
+        }
+        if let Some(sample) = trial.residency {
+            facts.add(
+                format!("page cache, {name}"),
+                format!(
+                    "{:.1} % of {} sampled objects before they were dropped, {:.1} % after",
+                    sample.before_drop * 100.0,
+                    sample.objects,
+                    sample.after_drop * 100.0
+                ),
+            );
+        }
+    }
+    facts.add("peak memory", size_of(report.results.peak_rss_bytes));
+    facts.add(
+        "CPU before the first trial",
+        format!("{:.2} s to make the noise of all objects", report.results.noise_cpu_seconds),
+    );
+    facts
+}
+
+/// Each trial over time, and the distributions of all.
+fn over_time(section: &mut Section, report: &KvcacheReport) {
+    let series = report.series.iter();
+    section.series = series.flat_map(|one| Series::rates(&one.name, &one.series, GIB_S)).collect();
+    let timed = report.histograms.iter();
+    section.distributions =
+        timed.map(|one| TimeSummary::of(one.name.replace('_', " "), &one.summary_us)).collect();
+}

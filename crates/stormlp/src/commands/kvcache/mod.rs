@@ -1,0 +1,138 @@
+//! `stormlp kvcache`: runs the KV-cache workload, or computes the sizes of caches.
+
+mod size;
+
+use std::path::Path;
+
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
+use stormlp_core::report::ReportKind;
+use stormlp_hosts::savers::copy_of;
+use stormlp_hosts::session::Session;
+use stormlp_kvcache::plan::{KvcachePlan, KvcacheRequest, Resolution, resolve};
+use stormlp_kvcache::report::outcome::outcome;
+use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
+use stormlp_kvcache::run::{KvcacheError, Look, scan};
+use stormlp_kvcache::show::{DryRun, dry_run, opening};
+use stormlp_show::document::Columns;
+use stormlp_transfer::surroundings::Surroundings;
+
+use super::deliver::OutputArgs;
+use crate::output;
+
+/// Where objects are without `--dir`.
+const DEFAULT_FOLDER: &str = "stormlp-data/kvcache";
+
+/// Arguments of `stormlp kvcache`.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  stormlp kvcache --dir /mnt/nvme/kv                      option 1: llama3.1-8b, 200 users, 300 s
+  stormlp kvcache --option 3 --dir /mnt/nvme/kv --trials 3
+                                                          the 70B model, three times
+  stormlp kvcache --closed --dir /mnt/nvme/kv --results-dir /home/me/results
+                                                          all options as MLPerf fixes them, 50 min
+  stormlp kvcache tiny-1b --users 20 --duration 10s       a look at the workload
+  stormlp kvcache size llama3.1-70b-instruct              bytes a token, and what users ask for
+
+Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
+./stormlp-results (see --results-dir). Objects are removed at the end, unless --keep is given."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    request: KvcacheRequest,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+/// What is done instead of a run.
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Compute the size of a model's KV caches, and what MLPerf's options ask of storage.
+    Size(size::Args),
+}
+
+impl Args {
+    /// The option or command that measures nothing, so that storage impairment has no effect.
+    pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
+        let size = self.what.is_some().then_some("kvcache size");
+        size.or(self.request.dry_run.then_some("--dry-run"))
+    }
+
+    /// Whether a signal lets it end with partial results.
+    pub(crate) fn keeps_what_it_has(&self) -> bool {
+        self.refuses_impairment().is_none()
+    }
+}
+
+/// Runs the workload, prints its plan, or computes sizes.
+///
+/// # Errors
+/// With exit code 3 or 4 if it cannot run, or why it ended early.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    if let Some(What::Size(args)) = args.what {
+        return size::run(args);
+    }
+    let mut request = args.request;
+    request.command = Session::command_line();
+    request.telemetry = args.output.telemetry();
+    let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
+    let places = || [folder.folder()].into_iter();
+    let host = session.facts_of_run((false, None), places())?;
+    let beside = args.output.beside(places(), None);
+    let plan = |look: Look| {
+        let facts = scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started)?;
+        Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
+    };
+    if request.dry_run {
+        return show_plan(plan(Look::Only)?, &args.output);
+    }
+    // Nothing is written before checks that need no writes have passed.
+    planned(plan(Look::Only)?)?;
+    let delivery = args.output.open(ReportKind::Kvcache, Columns::Standard)?;
+    let party = session.party(false)?;
+    let plan = planned(plan(Look::AndTry)?)?;
+    let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
+    let mut savers = delivery.savers(&name, &party, session)?;
+    if !session.quiet {
+        output::say_page(&output::drawn(&opening(&plan)));
+    }
+    let head = delivery.head(host.clone(), session);
+    let begun = KvcacheReport::new(head.clone(), plan.clone(), KvcacheResults::default());
+    savers.begin(&begun, |of| copy_of(&begun, of))?;
+    let progress = session.progress();
+    let surroundings =
+        Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
+    let mut on_unit = |report: &KvcacheReport| savers.unit(|| report.clone());
+    let report = stormlp_kvcache::run::run(head, &plan, &surroundings, &mut on_unit)
+        .map_err(KvcacheError::not_started)?;
+    let ended = |saved: Option<&Path>| outcome(&report, saved);
+    delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
+}
+
+/// The plan, if nothing prevents it.
+///
+/// # Errors
+/// All problems.
+fn planned(resolution: Resolution) -> Result<KvcachePlan, Failure> {
+    match resolution.plan.filter(|_| resolution.problems.is_empty()) {
+        Some(plan) => Ok(plan),
+        None => Err(resolution.problems.into()),
+    }
+}
+
+/// Prints the plan with its problems, and ends as the run would.
+fn show_plan(resolution: Resolution, output: &OutputArgs) -> Result<(), Failure> {
+    let Resolution { plan, problems } = resolution;
+    if let Some(plan) = plan.filter(|_| problems.cause() != Cause::Plan) {
+        let shown = DryRun { plan: &plan, problems: &problems };
+        output.print_plan(&shown, plan.request.closed, dry_run)?;
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
+}

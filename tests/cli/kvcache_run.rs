@@ -1,0 +1,198 @@
+//! `stormlp kvcache`: runs of the workload on real files.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{stderr, stdout, stormlp};
+
+/// A short run with small objects, in `folder`.
+fn words(folder: &Path) -> Vec<String> {
+    let folder = folder.display().to_string();
+    let words = "kvcache tiny-1b --users 2 --duration 1s --end fixed --quiet --telemetry off --dir";
+    words.split(' ').map(str::to_string).chain([folder]).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.map(|one| one.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn objects(folder: &Path) -> Vec<String> {
+    names(folder).into_iter().filter(|name| name.ends_with(".npy")).collect()
+}
+
+#[test]
+fn a_run_is_reported_and_leaves_no_objects() {
+    let dir = TempDir::new_in(".").unwrap();
+    let folder = dir.path().join("objects");
+    let mut ran = stormlp();
+    let ran = ran.current_dir(&dir).args(words(&folder)).args(["--format", "json"]).assert();
+    let json: Value = serde_json::from_str(&stdout(ran.success())).unwrap();
+    assert_eq!(json["kind"], "kvcache");
+    assert_eq!(json["ending"]["status"], "complete");
+    let trial = &json["trials"][0];
+    assert!(trial["written"]["objects"].as_u64().unwrap() > 0, "{trial:#}");
+    assert!(trial["read"]["bytes"].as_u64().unwrap() > 0, "{trial:#}");
+    // Threads stop at the end of the window, which is what rates are of.
+    let (window, total) = (trial["window_seconds"].as_f64(), trial["total_seconds"].as_f64());
+    assert!(window == Some(1.0) && total >= window, "{trial:#}");
+    let rate = trial["read"]["bytes"].as_f64().unwrap() / (1u64 << 30) as f64;
+    assert!((trial["read_gib_per_second"].as_f64().unwrap() - rate).abs() < 1e-6);
+    assert!(json["histograms"].as_array().unwrap().len() >= 6);
+    assert_eq!(objects(&folder), Vec::<String>::new());
+}
+
+#[test]
+fn a_report_shows_in_every_format() {
+    let dir = TempDir::new_in(".").unwrap();
+    let exports = ["a.csv", "a.md", "a.html", "a.prom", "a.svg", "a.txt", "a.json"];
+    let mut ran = stormlp();
+    ran.env("STORMLP_DETAILS", "0").env("COLUMNS", "80");
+    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--trials", "2"]);
+    for name in exports {
+        ran.args(["--export", name]);
+    }
+    let text = stdout(ran.assert().success());
+    assert!(text.lines().count() <= 24, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let last = text.trim_end().rsplit("\n\n").next().unwrap();
+    assert!(last.starts_with("kvcache tiny-1b: read at "), "{text}");
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    let csv = read("a.csv");
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    assert!(csv.starts_with("format_version,started_at,hostname,command,profile,seed,end,path"));
+    assert!(read("a.html").contains("Read rate of each trial"));
+    assert!(read("a.prom").contains("stormlp_kvcache_read_bytes_per_second{"));
+    let listed = stdout(stormlp().current_dir(&dir).args(["report"]).assert().success());
+    assert!(listed.contains("kvcache"), "{listed}");
+    let saved = dir.path().join("a.json");
+    let saved = saved.display().to_string();
+    let compared = ["compare", &saved, &saved];
+    let compared = stdout(stormlp().current_dir(&dir).args(compared).assert().success());
+    assert!(compared.contains("tiny-1b read"), "{compared}");
+}
+
+#[test]
+fn a_plan_is_printed_and_nothing_is_made() {
+    let dir = TempDir::new_in(".").unwrap();
+    let plan = ["kvcache", "--closed", "--dry-run", "--dir", "objects", "--format", "json"];
+    let results = ["--results-dir", "/dev/shm"];
+    let ran = stormlp().current_dir(&dir).args(plan).args(results).assert();
+    let json: Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+    assert_eq!(json["passes"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        (json["trials"].as_u64(), json["duration_seconds"].as_f64()),
+        (Some(3), Some(300.0))
+    );
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn wrong_requests_are_refused_with_what_to_do() {
+    let dir = TempDir::new_in(".").unwrap();
+    let refused = |words: &str, code: i32, says: &str| {
+        let words = words.split(' ');
+        let ran = stormlp().current_dir(&dir).arg("kvcache").args(words).assert().code(code);
+        let text = stderr(ran);
+        assert!(text.contains(says), "{text}");
+    };
+    refused("llama3-8b", 3, "llama3.1-8b");
+    refused("tiny-1b --users 0", 3, "use --users 1 to 100000");
+    refused("--option 4", 2, "--option");
+    refused("--closed --users 3", 2, "--closed");
+    refused("--closed --capacity 10G --results-dir /dev/shm", 3, "leave --capacity out");
+    refused("tiny-1b --capacity 1M", 4, "the largest object of tiny-1b takes");
+    refused("tiny-1b --capacity 1000T", 4, "use a smaller --capacity");
+    refused("tiny-1b --clock sundial", 2, "use real, fixed");
+    refused("tiny-1b --dir /etc/hosts", 4, "/etc/hosts is not a folder");
+    refused("size --users 3", 2, "--users");
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_folder_of_somebody_else_is_refused_and_left_alone() {
+    let dir = TempDir::new_in(".").unwrap();
+    fs::create_dir(dir.path().join("photos")).unwrap();
+    fs::write(dir.path().join("photos/cat.npy"), "meow").unwrap();
+    let ran = stormlp().current_dir(&dir).args(words(Path::new("photos"))).assert().code(4);
+    assert!(stderr(ran).contains("photos contains cat.npy, which stormlp did not make"));
+    assert_eq!(names(&dir.path().join("photos")), ["cat.npy"]);
+    stormlp().current_dir(&dir).args(["clean", "photos"]).assert().code(4);
+}
+
+#[test]
+fn objects_that_stay_are_removed_by_clean_and_nothing_else_is() {
+    let dir = TempDir::new_in(".").unwrap();
+    let folder = dir.path().join("objects");
+    stormlp().current_dir(&dir).args(words(&folder)).arg("--keep").assert().success();
+    let kept = objects(&folder);
+    assert!(!kept.is_empty());
+    // A file in the place of an object, with its name.
+    fs::write(folder.join("user_0000_req_000000.npy"), vec![7; 5000]).unwrap();
+    let dry = ["clean", "objects", "--dry-run"];
+    let text = stdout(stormlp().current_dir(&dir).args(dry).assert().success());
+    assert!(text.contains(&format!("would remove {} file", kept.len())), "{text}");
+    let ran = stormlp().current_dir(&dir).args(["clean", "objects"]).assert().success();
+    assert!(stderr(ran).contains("user_0000_req_000000.npy, which stormlp did not create"));
+    assert_eq!(objects(&folder), ["user_0000_req_000000.npy"]);
+    let ran = stormlp().current_dir(&dir).args(words(&folder)).assert().code(4);
+    assert!(stderr(ran).contains("use another --dir, or move it away"));
+    fs::remove_file(folder.join("user_0000_req_000000.npy")).unwrap();
+    stormlp().current_dir(&dir).args(["clean", "objects"]).assert().success();
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_that_the_next_one_reads() {
+    let dir = TempDir::new_in(".").unwrap();
+    let folder = dir.path().join("objects");
+    let kill = ["--inject-fault", "nth=12,call=write,errno=KILL"];
+    stormlp().current_dir(&dir).args(words(&folder)).args(kill).assert().failure();
+    assert!(names(&folder).contains(&".stormlp-kvcache.json".to_string()));
+    stormlp().current_dir(&dir).args(words(&folder)).assert().success();
+    assert_eq!(objects(&folder), Vec::<String>::new());
+}
+
+#[test]
+fn failed_storage_fails_the_run() {
+    let dir = TempDir::new_in(".").unwrap();
+    for (fault, says) in [
+        ("read:3:EIO", "Input/output error"),
+        ("write:3:EIO", "Input/output error"),
+        ("write:3:ENOSPC", "no space left while writing"),
+        ("sync:3:EIO", "data loss: fsync of"),
+    ] {
+        let mut ran = stormlp();
+        ran.current_dir(&dir).args(words(Path::new("objects")));
+        let ran = ran.args(["--inject-fault", fault, "--format", "json"]).assert().code(5);
+        let text = String::from_utf8(ran.get_output().stderr.clone()).unwrap();
+        assert!(text.contains(says), "{fault}: {text}");
+        let json: Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+        assert_eq!(json["ending"]["status"], "failed");
+        assert_eq!(objects(&dir.path().join("objects")), Vec::<String>::new(), "{fault}");
+    }
+}
+
+#[test]
+fn the_content_and_names_of_a_fixed_clock_are_those_of_every_run() {
+    let dir = TempDir::new_in(".").unwrap();
+    let run = |name: &str| {
+        let folder = dir.path().join(name);
+        let fixed = ["--clock", "fixed", "--users", "1", "--no-prompts", "--keep"];
+        let mut words = words(&folder);
+        words.retain(|word| word != "--users" && word != "2");
+        stormlp().current_dir(&dir).args(words).args(fixed).assert().success();
+        let name = objects(&folder).into_iter().next().unwrap();
+        let bytes = fs::read(folder.join(&name)).unwrap();
+        (name, bytes)
+    };
+    let (one, other) = (run("one"), run("other"));
+    assert_eq!(one.0, other.0);
+    assert!(one.1 == other.1 && one.1.starts_with(b"\x93NUMPY"));
+}
