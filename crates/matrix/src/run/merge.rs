@@ -49,7 +49,8 @@ fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport
     for (part, plan) in parts.iter().zip(plans) {
         let own = of_storage(plan, part.cell, 1);
         let told = |one: &&Warning| {
-            !own.contains(one) && !(share_a_host && one.kind == WarningKind::OthersLoad)
+            let is_moot = share_a_host && one.kind == WarningKind::OthersLoad;
+            !is_moot && !own.contains(one)
         };
         for warning in part.cell.warnings.iter().filter(told) {
             if warnings.iter().all(|known| known.shape() != warning.shape()) {
