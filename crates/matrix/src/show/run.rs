@@ -77,7 +77,7 @@ pub const RECORDS: [(&str, &str); 56] = [
     ("write_latency_us_p50", "/mix/writes/latency_us/p50"),
     ("write_latency_us_p99", "/mix/writes/latency_us/p99"),
     ("write_latency_us_p999", "/mix/writes/latency_us/p999"),
-    ("read_percent", "plan/request/read_percent"),
+    ("read_percent", "/read_percent"),
 ];
 
 /// The results of a matrix: the fastest path, the settings, one row for each combination.
@@ -127,6 +127,7 @@ fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
         // A cell is plain data and always serialises to JSON.
         let mut value = serde_json::to_value(cell).unwrap_or_default();
         value["hosts"] = cell.hosts.len().max(1).into();
+        value["read_percent"] = report.plan.request.read_percent.into();
         if let Some(mix) = cell.io_size_mix {
             value["io_size_mix"] = mix.to_string().into();
         }
