@@ -22,7 +22,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("kvcache", &["core", "transfer", "hosts", "show"]),
     ("training", &["core", "transfer", "hosts", "show", "dataset"]),
     ("planner", &["core", "transfer", "show", "dataset", "matrix", "training"]),
-    ("mlperf", &["core", "transfer", "show", "training", "checkpoint"]),
+    ("mlperf", &["core", "transfer", "show", "training", "checkpoint", "kvcache"]),
 ];
 /// Crates with the rooms `plan`, `run` and `show`.
 const LANES: [&str; 4] = ["matrix", "checkpoint", "kvcache", "training"];

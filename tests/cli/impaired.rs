@@ -109,7 +109,7 @@ fn impairments_are_read_strictly_and_refused_where_nothing_runs() {
     let cases = [
         ("gds --throttle read=0", "--throttle: `read=0` needs a rate"),
         ("gds --inject-fault reed:1:EIO", "--inject-fault: in `reed:1:EIO`"),
-        ("doctor --throttle read=1M", "are for gds, train and checkpoint"),
+        ("doctor --throttle read=1M", "are for gds, train, checkpoint and kvcache"),
     ];
     for (words, said) in cases {
         let text = stderr(stormlp().args(words.split(' ')).assert().code(2));

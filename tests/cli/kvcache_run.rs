@@ -11,7 +11,7 @@ use crate::{stderr, stdout, stormlp};
 /// A short run with small objects, in `folder`.
 fn words(folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
-    let words = "kvcache tiny-1b --users 2 --duration 1s --end fixed --quiet --telemetry off --dir";
+    let words = "kvcache tiny-1b --users 2 --duration 1s --quiet --telemetry off --dir";
     words.split(' ').map(str::to_string).chain([folder]).collect()
 }
 
@@ -37,9 +37,10 @@ fn a_run_is_reported_and_leaves_no_objects() {
     assert_eq!(json["kind"], "kvcache");
     assert_eq!(json["ending"]["status"], "complete");
     let trial = &json["trials"][0];
-    assert!(trial["written"]["objects"].as_u64().unwrap() > 0, "{trial:#}");
-    assert!(trial["read"]["bytes"].as_u64().unwrap() > 0, "{trial:#}");
-    // Threads stop at the end of the window, which is what rates are of.
+    // Requests are finished, be it after the window.
+    let sum = |of: &Value, what: [&str; 2]| what.map(|key| of[key].as_u64().unwrap());
+    assert!(sum(&trial["written"], ["objects", "late_objects"]).iter().sum::<u64>() > 0);
+    assert!(sum(&trial["read"], ["bytes", "late_bytes"]).iter().sum::<u64>() > 0, "{trial:#}");
     let (window, total) = (trial["window_seconds"].as_f64(), trial["total_seconds"].as_f64());
     assert!(window == Some(1.0) && total >= window, "{trial:#}");
     let rate = trial["read"]["bytes"].as_f64().unwrap() / (1u64 << 30) as f64;
@@ -195,4 +196,32 @@ fn the_content_and_names_of_a_fixed_clock_are_those_of_every_run() {
     let (one, other) = (run("one"), run("other"));
     assert_eq!(one.0, other.0);
     assert!(one.1 == other.1 && one.1.starts_with(b"\x93NUMPY"));
+}
+
+#[test]
+fn the_files_of_mlperfs_client_are_written_beside_the_report() {
+    let dir = TempDir::new_in(".").unwrap();
+    let mut ran = stormlp();
+    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--mlperf-output", "official"]);
+    ran.args(["--format", "json"]);
+    let report: Value = serde_json::from_str(&stdout(ran.assert().success())).unwrap();
+    let runs = dir.path().join("official/kv_cache/tiny-1b/run");
+    let [run] = names(&runs).try_into().unwrap();
+    let run = runs.join(&run);
+    let read = |path: &Path| -> Value {
+        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let summary = read(&run.join("summary.json"));
+    let rank = run.join("option_1/trial_1/rank_0");
+    let [file] = names(&rank).try_into().unwrap();
+    let stats = read(&rank.join(file))["summary"]["cache_stats"].clone();
+    let trial = &report["trials"][0];
+    let bytes = |key: &str| trial["read"][key].as_u64().unwrap();
+    assert_eq!(stats["total_read_bytes"], bytes("bytes") + bytes("late_bytes"));
+    let option = &summary["options"]["1"];
+    let rate = option["aggregated_read_bandwidth_gbps"].as_f64().unwrap();
+    let of_rank = stats["tier_storage_read_bandwidth_gbps"].as_f64().unwrap();
+    assert!((rate - of_rank).abs() < 1e-9 && summary["partial_failure"] == false, "{summary:#}");
+    let both = ["kvcache", "--dry-run", "--mlperf-output", "official"];
+    stormlp().current_dir(&dir).args(both).assert().code(2);
 }

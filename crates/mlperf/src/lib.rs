@@ -4,6 +4,7 @@
 
 pub mod checkpoint;
 pub mod dlio;
+pub mod kvcache;
 pub mod official;
 pub mod python_json;
 pub mod rehearsed;

@@ -2,7 +2,7 @@
 
 mod size;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
@@ -14,10 +14,11 @@ use stormlp_kvcache::report::outcome::outcome;
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
 use stormlp_kvcache::run::{KvcacheError, Look, scan};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
+use stormlp_mlperf::kvcache::files as mlperf_files;
 use stormlp_show::document::Columns;
 use stormlp_transfer::surroundings::Surroundings;
 
-use super::deliver::OutputArgs;
+use super::deliver::{self, OutputArgs};
 use crate::output;
 
 /// Where objects are without `--dir`.
@@ -46,6 +47,11 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     output: OutputArgs,
+
+    /// Also write the files of MLPerf's client to a folder of the run: kvcache_results_*.json,
+    /// summary.json, metadata
+    #[arg(long, value_name = "DIR", help_heading = "Results", conflicts_with = "dry_run")]
+    mlperf_output: Option<PathBuf>,
 
     #[command(subcommand)]
     what: Option<What>,
@@ -85,7 +91,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
     let host = session.facts_of_run((false, None), places())?;
-    let beside = args.output.beside(places(), None);
+    let beside = args.output.beside(places(), args.mlperf_output.as_deref());
     let plan = |look: Look| {
         let facts = scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started)?;
         Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
@@ -100,6 +106,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let plan = planned(plan(Look::AndTry)?)?;
     let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
     let mut savers = delivery.savers(&name, &party, session)?;
+    deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
     if !session.quiet {
         output::say_page(&output::drawn(&opening(&plan)));
     }
@@ -112,7 +119,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut on_unit = |report: &KvcacheReport| savers.unit(|| report.clone());
     let report = stormlp_kvcache::run::run(head, &plan, &surroundings, &mut on_unit)
         .map_err(KvcacheError::not_started)?;
-    let ended = |saved: Option<&Path>| outcome(&report, saved);
+    let for_mlperf =
+        deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| mlperf_files(&report, taken));
+    let ended = |saved: Option<&Path>| outcome(&report, saved).and(for_mlperf);
     delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
 }
 

@@ -1,0 +1,259 @@
+//! The files of a KV-cache run that MLPerf Storage's own tools read, with the keys and the
+//! arithmetic of its client ("gbps" is GiB/s): all bytes, those after the window included, over the
+//! window. What stormlp does not measure is left out.
+
+use serde_json::{Map, Value, json};
+use stormlp_core::stats::mean;
+use stormlp_core::units::GIB;
+use stormlp_kvcache::plan::Pass;
+use stormlp_kvcache::report::{KvcacheReport, TimesMs, TrialResult, gib_per_second};
+use stormlp_show::stamp;
+
+use crate::official::{Metadata, OutputFile, free_folder, pretty, run_moment};
+
+/// The only rank of a run on one host.
+const RANK: &str = "rank_0";
+
+/// The files of a run. The folder is named after the second in which the run started, or after the
+/// next second whose folder is not `taken`.
+#[must_use]
+pub fn files(report: &KvcacheReport, taken: &dyn Fn(&str) -> bool) -> Vec<OutputFile> {
+    let started = stamp::unix_seconds(&report.head.started_at);
+    let model = report.plan.passes.first().map_or("model", |pass| &pass.model.name);
+    let folder = free_folder(&format!("kv_cache/{model}/run"), started, taken);
+    let mut files = Vec::new();
+    for trial in &report.results.trials {
+        let Some(pass) = report.plan.passes.get(trial.pass as usize) else { continue };
+        let of_option = format!("option_{}/trial_{}/{RANK}", option_of(pass, trial), trial.trial);
+        let moment = run_moment(started + trial.started_at_seconds);
+        let path = format!("{folder}/{of_option}/kvcache_results_{moment}.json");
+        files.push(OutputFile { path, content: pretty(&rank_file(report, trial)) });
+    }
+    let path = format!("{folder}/summary.json");
+    files.push(OutputFile { path, content: pretty(&run_summary(report, started)) });
+    let metadata = Metadata {
+        benchmark: "kv_cache",
+        folder: &folder,
+        started_unix_seconds: started,
+        runtime_seconds: report.results.elapsed_seconds,
+        command: &report.head.command,
+        args: args(report),
+        overrides: &[],
+        config: json!({ "workload": {} }),
+        mark: mark(report),
+    };
+    files.push(metadata.file());
+    files
+}
+
+/// The number of an option; of a pass that is none, its place.
+fn option_of(pass: &Pass, trial: &TrialResult) -> u32 {
+    pass.option.unwrap_or(trial.pass + 1)
+}
+
+/// What says that these are not the results of the official client.
+fn mark(report: &KvcacheReport) -> Value {
+    json!({
+        "version": report.head.host.stormlp_version,
+        "profile": report.plan.profile,
+        "ending": report.ending,
+    })
+}
+
+/// The arguments with mlpstorage's names.
+fn args(report: &KvcacheReport) -> Value {
+    let plan = &report.plan;
+    let folder = plan.request.folder.as_ref().map(ToString::to_string);
+    json!({
+        "mode": "whatif",
+        "command": "run",
+        "cache_dir": folder,
+        "seed": plan.seed,
+        "trials": plan.trials,
+        "duration": plan.duration_seconds,
+    })
+}
+
+/// The file of the rank for one trial.
+fn rank_file(report: &KvcacheReport, trial: &TrialResult) -> Value {
+    let (_, served, late) = trial.requests();
+    let lookups = &trial.lookups;
+    json!({
+        "requests_completed": served + late,
+        "total_tokens_generated": trial.tokens + trial.late_tokens,
+        "multi_turn_cache_hits": lookups.other_turn_hits,
+        "multi_turn_cache_misses": lookups.other_turn_misses,
+        "seed": report.plan.seed,
+        "stormlp": mark(report),
+        "summary": summary_of(trial),
+    })
+}
+
+fn summary_of(trial: &TrialResult) -> Value {
+    let (_, served, late) = trial.requests();
+    let (requests, tokens) = (served + late, trial.tokens + trial.late_tokens);
+    let per_second = |count: u64| count as f64 / trial.window_seconds.max(f64::MIN_POSITIVE);
+    let times = &trial.times_ms;
+    let storage_seconds = times.storage.map(|one| one.mean * one.count as f64 / 1e3);
+    let lookups = &trial.lookups;
+    let found = lookups.other_turn_hits + lookups.other_turn_misses;
+    let rate = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    json!({
+        "total_requests": requests,
+        "total_tokens": tokens,
+        "elapsed_time": trial.window_seconds,
+        "avg_throughput_tokens_per_sec": per_second(tokens),
+        "requests_per_second": per_second(requests),
+        "total_storage_io_time": storage_seconds,
+        "storage_throughput_tokens_per_sec":
+            storage_seconds.filter(|seconds| *seconds > 0.0).map(|seconds| tokens as f64 / seconds),
+        "end_to_end_latency_ms": latencies(times.request),
+        "storage_io_latency_ms": latencies(times.storage),
+        "cache_stats": cache_stats(trial),
+        "multi_turn_stats": {
+            "cache_hits": lookups.other_turn_hits,
+            "cache_misses": lookups.other_turn_misses,
+            "hit_rate": rate(lookups.other_turn_hits, found),
+        },
+    })
+}
+
+/// Mean and percentiles; those that too few samples support are missing.
+fn latencies(times: Option<TimesMs>) -> Value {
+    times.map_or(
+        Value::Null,
+        |times| json!({ "mean": times.mean, "p50": times.p50, "p95": times.p95, "p99": times.p99 }),
+    )
+}
+
+fn cache_stats(trial: &TrialResult) -> Value {
+    let (read, written) = (trial.read.all_bytes(), trial.written.all_bytes());
+    let reads = trial.read.objects + trial.read.late_objects;
+    let writes = trial.written.objects + trial.written.late_objects;
+    let lookups = &trial.lookups;
+    let hits = reads + lookups.memory_hits;
+    let misses = lookups.prompt_misses + lookups.other_turn_misses + lookups.own_misses;
+    let gib = |bytes: u64| bytes as f64 / GIB as f64;
+    let mut stats = json!({
+        "cache_hits": hits,
+        "cache_misses": misses,
+        "cache_hit_rate": hits as f64 / (hits + misses).max(1) as f64,
+        "prefill_writes": writes,
+        "decode_reads": reads,
+        "tier_storage_kv_bytes_read_gb": gib(read),
+        "tier_storage_kv_bytes_written_gb": gib(written),
+        "tier_storage_read_bandwidth_gbps": gib_per_second(read, trial.window_seconds),
+        "tier_storage_write_bandwidth_gbps": gib_per_second(written, trial.window_seconds),
+        "total_read_bytes": read,
+        "total_write_bytes": written,
+        "total_read_gb": gib(read),
+        "total_write_gb": gib(written),
+        "read_write_ratio": if written == 0 { None } else { Some(gib(read) / gib(written)) },
+        "read_iops": reads,
+        "write_iops": writes,
+    });
+    let times = &trial.times_ms;
+    for (name, times) in [
+        ("storage_read_device", times.read),
+        ("storage_write_device", times.fsync),
+        ("storage_write_host", times.write),
+    ] {
+        let Some(times) = times else { continue };
+        for (percentile, ms) in [("p50", times.p50), ("p95", times.p95), ("p99", times.p99)] {
+            if let Some(ms) = ms {
+                stats[format!("{name}_{percentile}_ms")] = ms.into();
+            }
+        }
+    }
+    stats
+}
+
+/// The summary over ranks and trials: sums over ranks, means over trials, the largest P95.
+fn run_summary(report: &KvcacheReport, started: f64) -> Value {
+    let mut options = Map::new();
+    for (index, pass) in report.plan.passes.iter().enumerate() {
+        let own = report.results.trials.iter().filter(|trial| trial.pass as usize == index);
+        let own: Vec<&TrialResult> = own.collect();
+        let Some(first) = own.first() else { continue };
+        let option = option_of(pass, first);
+        options.insert(option.to_string(), option_summary(option, &own, report.plan.trials));
+    }
+    let is_partial =
+        report.results.trials.len() < report.plan.passes.len() * report.plan.trials as usize;
+    json!({
+        "schema_version": "1.0",
+        "run_datetime": run_moment(started),
+        "npernode": 1,
+        "host_count": 1,
+        "total_ranks": 1,
+        "trials_per_option": report.plan.trials,
+        "partial_failure": is_partial,
+        "options": options,
+        "stormlp": mark(report),
+    })
+}
+
+fn option_summary(option: u32, trials: &[&TrialResult], planned: u32) -> Value {
+    let summaries: Vec<Value> = trials.iter().map(|trial| summary_of(trial)).collect();
+    let numbers = |place: &str| -> Vec<f64> {
+        summaries.iter().filter_map(|summary| summary.pointer(place)?.as_f64()).collect()
+    };
+    let mean_of =
+        |place: &str| Some(numbers(place)).filter(|all| !all.is_empty()).map(|all| mean(&all));
+    let most = numbers("/storage_io_latency_ms/p95").into_iter().max_by(f64::total_cmp);
+    json!({
+        "option": option,
+        "aggregated_read_bandwidth_gbps": mean_of("/cache_stats/tier_storage_read_bandwidth_gbps"),
+        "aggregated_write_bandwidth_gbps":
+            mean_of("/cache_stats/tier_storage_write_bandwidth_gbps"),
+        "aggregated_avg_throughput_tokens_per_sec": mean_of("/avg_throughput_tokens_per_sec"),
+        "aggregated_storage_throughput_tokens_per_sec":
+            mean_of("/storage_throughput_tokens_per_sec"),
+        "aggregated_p95_latency_ms": most,
+        "rank_count": 1,
+        "trial_count": trials.len(),
+        "partial_failure": trials.len() < planned as usize,
+        "missing_files": [],
+        "cpu_tier_ranks": [],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlp_kvcache::show::fixtures;
+
+    use super::*;
+
+    #[test]
+    fn files_have_the_keys_and_the_arithmetic_of_the_original() {
+        let report = fixtures::report();
+        let files = files(&report, &|_| false);
+        let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        let folder = "kv_cache/llama3.1-8b/run/20260131_235955";
+        assert_eq!(
+            names,
+            [
+                &format!("{folder}/option_1/trial_1/rank_0/kvcache_results_20260131_235955.json"),
+                &format!("{folder}/option_1/trial_2/rank_0/kvcache_results_20260201_000455.json"),
+                &format!("{folder}/summary.json"),
+                &format!("{folder}/kv_cache_20260131_235955_metadata.json"),
+            ]
+        );
+        let json = |index: usize| -> Value { serde_json::from_str(&files[index].content).unwrap() };
+        let stats = &json(0)["summary"]["cache_stats"];
+        // 900 GiB within the window and 20 after it, over 300 s.
+        assert_eq!(stats["tier_storage_read_bandwidth_gbps"], 920.0 / 300.0);
+        assert_eq!(stats["read_iops"], 920);
+        let trial = &report.results.trials[0];
+        assert_eq!(
+            stats["storage_write_device_p95_ms"],
+            trial.times_ms.fsync.unwrap().p95.unwrap()
+        );
+        let option = &json(2)["options"]["1"];
+        let means = (920.0 + 1220.0) / 600.0;
+        let rate = option["aggregated_read_bandwidth_gbps"].as_f64().unwrap();
+        assert!((rate - means).abs() < 1e-9, "{rate}");
+        assert_eq!(option["trial_count"], 2);
+        assert_eq!(json(3)["verification"], "REHEARSAL");
+    }
+}
