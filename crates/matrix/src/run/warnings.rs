@@ -332,6 +332,7 @@ mod tests {
             ..Measurement::fixture()
         };
         let evidence = |properties: Vec<String>| Evidence {
+            object_store: None,
             effective_path: Some(PathKind::CpuGpu),
             summary: String::new(),
             direct_io: DirectIo::Honoured,
@@ -351,6 +352,7 @@ mod tests {
     fn direct_reads_that_fill_the_page_cache_are_named() {
         let mut cell = CellPlan::fixture(PathKind::GdsBatch);
         let evidence = Evidence {
+            object_store: None,
             effective_path: Some(PathKind::GdsCompat),
             summary: String::new(),
             direct_io: DirectIo::Honoured,
