@@ -94,7 +94,7 @@ pub fn folder_or_prefix(text: &str) -> Result<PathBuf, String> {
 /// A folder, where objects cannot be used.
 fn only_folder(path: PathBuf) -> Result<Location, String> {
     match names_object(&path) {
-        true => Err("only `gds` and `clean` use objects so far; name a folder".to_string()),
+        true => Err("objects cannot be used here; name a folder".to_string()),
         false => Ok(Location(path)),
     }
 }

@@ -19,6 +19,8 @@ pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     }
     let engines: Vec<&EngineFacts> = workers.iter().filter_map(|e| e.engine.as_ref()).collect();
     combined.engine = engine(&engines);
+    let stores = workers.iter().filter_map(|e| e.object_store.clone());
+    combined.object_store = stores.reduce(|sum, one| sum.plus(&one));
     Some(combined)
 }
 
