@@ -36,7 +36,7 @@ pub enum ObjectFault {
         reason: String,
     },
     /// The endpoint answered with an error.
-    Refused(Refusal),
+    Refused(Box<Refusal>),
     /// The endpoint's answer cannot be right: a body of another length, malformed XML.
     Answer(String),
     /// The data is not what it should be: another object, a missing part.

@@ -289,7 +289,7 @@ impl Session {
                 Ok(done) => return Ok(done),
                 Err(Attempt::Refused(refusal)) => {
                     let passing = refusal.is_passing();
-                    (ObjectFault::Refused(refusal.after(retries)), passing)
+                    (ObjectFault::Refused(Box::new(refusal.after(retries))), passing)
                 }
                 Err(Attempt::Wire(error)) => {
                     let passing = matches!(error, WireError::Lost(_));
