@@ -1,5 +1,6 @@
 //! Requests for objects over one connection, made again where that may help.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,8 @@ use super::wire::{Connection, Tally, WireError};
 pub(super) const SIGNED_FOR: Duration = Duration::from_secs(3600);
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
+/// The namespace of S3's documents.
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Keys of one request to delete.
 const DELETED_AT_ONCE: usize = 1000;
 
@@ -402,5 +405,17 @@ pub(super) fn parsed<T, E: std::fmt::Display>(
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, String> {
     let text = std::str::from_utf8(body).map_err(|_| "the reply is not UTF-8".to_string())?;
-    parse(text).map_err(|error| format!("the reply cannot be read: {error}"))
+    let text = with_namespace(text);
+    parse(&text).map_err(|error| format!("the reply cannot be read: {error}"))
+}
+
+/// The document with S3's namespace, which some endpoints leave out.
+fn with_namespace(text: &str) -> Cow<'_, str> {
+    let root = text.find("?>").map_or(0, |end| end + 2);
+    let end = text[root..].find('>').map(|end| root + end);
+    match end.filter(|end| !text[root..*end].contains("xmlns") && !text[root..*end].ends_with('/'))
+    {
+        None => text.into(),
+        Some(end) => format!("{} xmlns=\"{NAMESPACE}\"{}", &text[..end], &text[end..]).into(),
+    }
 }

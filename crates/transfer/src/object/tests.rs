@@ -254,6 +254,19 @@ fn an_upload_that_is_cut_off_is_aborted() {
 }
 
 #[test]
+fn documents_without_a_namespace_are_read_and_kept_objects_named() {
+    let gone = reply("200 OK", "", b"<?xml version=\"1.0\"?><DeleteResult></DeleteResult>");
+    let kept = "<DeleteResult><Error><Key>k</Key><Code>AccessDenied</Code><Message>no</Message>\
+                </Error></DeleteResult>";
+    let (client, requests) = server(vec![gone, reply("200 OK", "", kept.as_bytes())]);
+    let mut session = client.session("bucket").unwrap();
+    session.delete(&["a & b".to_string()]).unwrap();
+    assert!(requests.recv().unwrap().contains("<Key>a &amp; b</Key>"));
+    let error = session.delete(&["k".to_string()]).unwrap_err().to_string();
+    assert!(error.contains("s3://bucket/k: it was kept: AccessDenied"), "{error}");
+}
+
+#[test]
 fn settings_are_found_where_aws_tools_have_them() {
     let file = "[default]\nregion = eu-1\nendpoint_url = http://h:1\naws_access_key_id = k\n\
                 aws_secret_access_key = s3cret\ns3 =\n  addressing_style = virtual\n";

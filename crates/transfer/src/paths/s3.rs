@@ -117,5 +117,10 @@ fn summary(store: Option<&ObjectStore>) -> String {
     };
     let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
     let tls = store.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
-    format!("{}{tls} from {} (Server: {})", of(&store.http), store.endpoint, of(&store.server))
+    format!(
+        "{}{tls} with {} (Server: {}); what the endpoint caches is unknown",
+        of(&store.http),
+        store.endpoint,
+        of(&store.server)
+    )
 }

@@ -103,7 +103,10 @@ impl Buckets {
     }
 
     pub(super) fn write(&self, path: &Path, content: &[u8]) -> Result<(), TransferError> {
-        self.within(path, |session, key| Ok(drop(session.put(key, content)?)))
+        self.within(path, |session, key| {
+            session.put(key, content)?;
+            Ok(())
+        })
     }
 
     /// Removes an object and what writes put for it; `false` if there was nothing.
