@@ -140,6 +140,50 @@ impl DirectStorage {
     }
 }
 
+/// An object store as its replies describe it, and what passed over the wire, from the first
+/// request of a cell to its last: warm-up included.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ObjectStore {
+    /// Scheme, host and port.
+    pub endpoint: String,
+    /// Whether buckets stand in the path or in the host name: `path`, `virtual`.
+    pub addressing: String,
+    /// The reply's header `Server`.
+    pub server: Option<String>,
+    /// The version in the replies, `HTTP/1.1`.
+    pub http: Option<String>,
+    /// The version of TLS, if the endpoint uses it.
+    pub tls: Option<String>,
+    /// Requests sent, retries included.
+    pub requests: u64,
+    /// Requests sent again, because the endpoint was busy or a connection broke.
+    pub retries: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// Bytes sent, heads of requests included. With TLS, as encrypted.
+    pub sent_bytes: u64,
+    /// Bytes received, heads of replies included. With TLS, as encrypted.
+    pub received_bytes: u64,
+}
+
+impl ObjectStore {
+    /// The store with the counts of `other` added.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        let Self { server, http, tls, .. } = other;
+        self.server = self.server.or_else(|| server.clone());
+        self.http = self.http.or_else(|| http.clone());
+        self.tls = self.tls.or_else(|| tls.clone());
+        self.requests = self.requests.saturating_add(other.requests);
+        self.retries = self.retries.saturating_add(other.retries);
+        self.connections = self.connections.saturating_add(other.connections);
+        self.sent_bytes = self.sent_bytes.saturating_add(other.sent_bytes);
+        self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
+        self
+    }
+}
+
 /// What actually ran, with the facts that prove it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -154,6 +198,9 @@ pub struct Evidence {
     pub engine: Option<EngineFacts>,
     /// What the vendor's library did, for cuFile's paths.
     pub direct_storage: Option<DirectStorage>,
+    /// The object store, for path `s3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_store: Option<ObjectStore>,
 }
 
 impl Evidence {
@@ -207,6 +254,7 @@ mod tests {
                 to_prove: Some("count".to_string()),
                 ..DirectStorage::default()
             }),
+            object_store: None,
         }
     }
 

@@ -1,6 +1,5 @@
-//! The location of data.
+//! The location of data: folders and files, and the objects that `s3://bucket/key` names.
 
-use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,6 +29,76 @@ impl Location {
     }
 }
 
+/// How the names of objects begin.
+pub const OBJECT_SCHEME: &str = "s3://";
+
+/// An object, or all objects whose keys begin alike, named by a path: `s3://bucket/key`. Whatever
+/// takes the name of a file can take that of an object; storage tells them apart by the scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectName<'a> {
+    /// The bucket.
+    pub bucket: &'a str,
+    /// The key, or what keys begin with; empty for the whole bucket.
+    pub key: &'a str,
+}
+
+impl<'a> ObjectName<'a> {
+    /// The most bytes of a key.
+    const KEY_BYTES: usize = 1024;
+
+    /// The object that a path names.
+    ///
+    /// # Errors
+    /// When the path names a file, or its bucket or key cannot exist.
+    pub fn of(path: &'a Path) -> Result<Self, String> {
+        let text = path.to_str().ok_or("the name is not valid UTF-8")?;
+        let rest = text
+            .strip_prefix(OBJECT_SCHEME)
+            .ok_or_else(|| format!("`{text}` does not begin with {OBJECT_SCHEME}"))?;
+        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(fits) {
+            return Err(format!(
+                "`{bucket}` is not the name of a bucket, which has 3 to 63 letters, digits, dots \
+                 and hyphens: s3://my-bucket/prefix"
+            ));
+        }
+        let folds = |part: &str| matches!(part, "." | "..");
+        if key.starts_with('/') || key.contains("//") || key.split('/').any(folds) {
+            return Err(format!("key `{key}` has `.`, `..` or `//` in it, which URLs cannot keep"));
+        }
+        if key.len() > Self::KEY_BYTES {
+            return Err(format!("a key of {} bytes; the most are {}", key.len(), Self::KEY_BYTES));
+        }
+        Ok(Self { bucket, key })
+    }
+}
+
+/// Whether a path names an object instead of a file.
+pub fn names_object(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().starts_with(OBJECT_SCHEME.as_bytes())
+}
+
+/// A folder or a prefix of objects, as typed.
+///
+/// # Errors
+/// When it names objects that cannot exist.
+pub fn folder_or_prefix(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if names_object(&path) {
+        ObjectName::of(&path)?;
+    }
+    Ok(path)
+}
+
+/// A folder, where objects cannot be used.
+fn only_folder(path: PathBuf) -> Result<Location, String> {
+    match names_object(&path) {
+        true => Err("objects cannot be used here; name a folder".to_string()),
+        false => Ok(Location(path)),
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.display().fmt(f)
@@ -37,10 +106,10 @@ impl fmt::Display for Location {
 }
 
 impl FromStr for Location {
-    type Err = Infallible;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.into()))
+    fn from_str(text: &str) -> Result<Self, String> {
+        only_folder(text.into())
     }
 }
 
@@ -53,18 +122,35 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Location {
 /// Parsed from the command line as a path.
 #[cfg(feature = "cli")]
 impl clap::builder::ValueParserFactory for Location {
-    type Parser =
-        clap::builder::MapValueParser<clap::builder::PathBufValueParser, fn(PathBuf) -> Self>;
+    type Parser = clap::builder::TryMapValueParser<
+        clap::builder::PathBufValueParser,
+        fn(PathBuf) -> Result<Self, String>,
+    >;
 
     fn value_parser() -> Self::Parser {
         use clap::builder::TypedValueParser as _;
-        clap::builder::PathBufValueParser::new().map(Self)
+        clap::builder::PathBufValueParser::new().try_map(only_folder)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_are_named_by_bucket_and_key() {
+        let of = |text: &'static str| ObjectName::of(Path::new(text));
+        let named = |bucket, key| Ok(ObjectName { bucket, key });
+        assert_eq!(of("s3://data/a b+c%d/é"), named("data", "a b+c%d/é"));
+        assert_eq!(of("s3://data"), named("data", ""));
+        assert!(names_object(Path::new("s3://data/x")) && !names_object(Path::new("s3:/data")));
+        let wrong =
+            ["/data", "s3://", "s3://d/x", "s3://da ta/x", "s3://data//x", "s3://data/../x"];
+        for name in wrong {
+            assert!(of(name).is_err(), "{name}");
+        }
+        assert!("s3://data/x".parse::<Location>().is_err());
+    }
 
     #[test]
     fn a_location_is_saved_as_given() {

@@ -39,12 +39,15 @@ pub enum PathKind {
     /// Recorded when a cuFile path got no direct route: cuFile's compatibility mode, i.e. POSIX
     /// reads and writes inside the library. It cannot be requested, only found to have run.
     GdsCompat,
+    /// GET and PUT of objects into host memory: the only path to `s3://`, and to nothing else.
+    S3,
     /// Moves nothing: measures the ceiling of the harness itself.
     Null,
 }
 
 impl PathKind {
-    /// Every path that can be requested, in gdsio's order, `buffered` after `cpu`, `null` last.
+    /// Every path to files that can be requested, in gdsio's order, `buffered` after `cpu`, `null`
+    /// last.
     pub const ALL: [Self; 10] = [
         Self::Gds,
         Self::Cpu,
@@ -60,6 +63,11 @@ impl PathKind {
 
     /// The paths a plain `stormlp gds` compares.
     pub const AUTO: [Self; 3] = [Self::Gds, Self::CpuGpu, Self::PageCache];
+
+    /// Every path that can be requested.
+    pub fn named() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain([Self::S3])
+    }
 
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -77,7 +85,7 @@ impl PathKind {
             Self::GdsAsync => Some(5),
             Self::GdsBatch => Some(6),
             Self::GdsBatchStream => Some(7),
-            Self::GdsCompat | Self::Null => None,
+            Self::GdsCompat | Self::S3 | Self::Null => None,
         }
     }
 
@@ -93,6 +101,7 @@ impl PathKind {
             Self::GdsBatch => "GPU_BATCH",
             Self::GdsBatchStream => "GPU_BATCH_STREAM",
             Self::GdsCompat => "GPUD_COMPAT",
+            Self::S3 => "S3",
             Self::Null => "NULL",
         }
     }
@@ -110,6 +119,7 @@ impl PathKind {
             Self::GdsBatch => "Storage->GPU_BATCH",
             Self::GdsBatchStream => "Storage->GPU_BATCH_STREAM",
             Self::GdsCompat => "Storage->CPU->GPU (inside cuFile)",
+            Self::S3 => "Storage->HTTP->CPU",
             Self::Null => "nothing",
         }
     }
@@ -124,7 +134,7 @@ impl PathKind {
 
     /// Whether the CPU moves the bytes, so that the path uses an I/O engine.
     pub fn has_engine(self) -> bool {
-        !self.needs_cufile() && self != Self::Null
+        !self.needs_cufile() && !matches!(self, Self::S3 | Self::Null)
     }
 
     /// Whether the bytes pass through the page cache by design.
@@ -134,7 +144,7 @@ impl PathKind {
 
     /// Whether files should be opened with `O_DIRECT`.
     pub fn wants_direct(self) -> bool {
-        !self.uses_page_cache() && self != Self::Null
+        !self.uses_page_cache() && !matches!(self, Self::S3 | Self::Null)
     }
 
     /// The path that runs where the file system refuses `O_DIRECT`.
@@ -148,7 +158,7 @@ impl PathKind {
 
     /// Whether the bytes end in (or start from) accelerator memory.
     pub fn ends_in_accelerator(self) -> bool {
-        !matches!(self, Self::Cpu | Self::Buffered | Self::Null)
+        !matches!(self, Self::Cpu | Self::Buffered | Self::S3 | Self::Null)
     }
 
     /// Whether a host buffer sits between storage and accelerator memory.
@@ -161,15 +171,16 @@ impl FromStr for PathKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let asked = Self::ALL.into_iter().find(|path| path.name() == text);
-        asked.ok_or_else(|| unknown_among(&Self::ALL.map(Self::name), "a path", text))
+        let asked = Self::named().find(|path| path.name() == text);
+        let names: Vec<&str> = Self::named().map(Self::name).collect();
+        asked.ok_or_else(|| unknown_among(&names, "a path", text))
     }
 }
 
 /// The number of host buffers and accelerator buffers a path needs at a queue depth.
 pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
     match kind {
-        PathKind::Cpu | PathKind::Buffered | PathKind::Null => (queue_depth, 0),
+        PathKind::Cpu | PathKind::Buffered | PathKind::S3 | PathKind::Null => (queue_depth, 0),
         PathKind::CpuGpu | PathKind::PageCache => (queue_depth, queue_depth),
         // One extra of each, so that a copy overlaps the next read at every depth.
         PathKind::CpuAsyncGpu => (queue_depth + 1, queue_depth + 1),
@@ -336,7 +347,7 @@ mod tests {
 
     #[test]
     fn every_name_reads_back() {
-        for path in PathKind::ALL {
+        for path in PathKind::named() {
             assert_eq!(path.name().parse::<PathKind>().unwrap(), path);
             let json = serde_json::to_string(&path).unwrap();
             assert_eq!(json, format!("\"{}\"", path.name()));

@@ -276,7 +276,8 @@ pub fn engine_at(
 
 /// Whether transfers on `path` are blocking calls: a thread has one in flight, whatever its depth.
 pub fn blocks(path: PathKind, engine: EngineKind) -> bool {
-    path == PathKind::Gds || (path.has_engine() && engine == EngineKind::Psync)
+    matches!(path, PathKind::Gds | PathKind::S3)
+        || (path.has_engine() && engine == EngineKind::Psync)
 }
 
 /// The depth of each of `threads` on `path` where `wanted` is what the lane would use, and a warning

@@ -59,6 +59,8 @@ pub enum WarningKind {
     NotRemoved,
     /// A setting that has no effect here.
     NoEffect,
+    /// Requests were made again, because an object store was busy or a connection broke.
+    Retried,
     /// Storage was throttled or made to fail on purpose.
     Impaired,
     /// The kernel, a driver or a library is known to behave badly here.

@@ -6,7 +6,6 @@
 
 pub(crate) mod load;
 
-use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +20,7 @@ use self::load::{Counting, Together};
 use crate::error::TransferError;
 use crate::paths::null::NullPath;
 use crate::stamp::{Stamp, StampClock};
+use crate::storage::Handle;
 use crate::transfer::Slot;
 use crate::transfer::{Completion, FileId, Place, Transfer, TransferPath};
 
@@ -175,12 +175,15 @@ impl<'a, T> Driver<'a, T> {
         }
     }
 
-    /// Registers a file with the path; see [`TransferPath::attach`].
+    /// Registers a file or object with the path; see [`TransferPath::attach`].
     ///
     /// # Errors
-    /// When the kernel or cuFile rejects the file.
-    pub fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
-        self.path.attach(file)
+    /// When the kernel or cuFile rejects the file, or the path cannot move what it is.
+    pub fn attach(&mut self, handle: impl Into<Handle>) -> Result<FileId, TransferError> {
+        match handle.into() {
+            Handle::File(file) => self.path.attach(file),
+            Handle::Object(object) => self.path.attach_object(object),
+        }
     }
 
     /// Removes and closes a file that has no transfers in flight.

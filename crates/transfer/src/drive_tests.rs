@@ -1,6 +1,7 @@
 //! The driver over mock paths: transfers in flight are counted, returned, and never freed while
 //! something may still write to them.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use stormlp_core::impairment::Fault;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 
+use crate::object::ObjectError;
+
 /// A transfer, a file or a device failed. Messages state what was attempted and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
@@ -65,6 +67,9 @@ pub enum TransferError {
         /// The remedy.
         remedy: String,
     },
+    /// A request to an object store failed.
+    #[error("{0}")]
+    Object(Box<ObjectError>),
     /// The buffers of a run could not be allocated.
     #[error(
         "cannot map {bytes} bytes for buffers: {source}; use smaller --io-size, fewer --threads \
@@ -102,6 +107,7 @@ impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
         let remedy = match &error {
             TransferError::Unavailable { remedy, .. } => remedy.clone(),
+            TransferError::Object(error) => error.remedy().to_string(),
             error if error.is_device_failure() => DEVICE_HELP.to_string(),
             error if error.is_permission_denied() => {
                 "change its permissions, or run as a user who may read it".to_string()
@@ -163,13 +169,29 @@ impl TransferError {
 
     /// Whether there is nothing of that name. Every other error leaves open what is there.
     pub fn is_not_found(&self) -> bool {
-        matches!(self.inner(), Self::File { source, .. }
-            if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
+        match self.inner() {
+            Self::File { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            }
+            Self::Object(error) => error.is_not_found(),
+            _ => false,
+        }
     }
 
     /// Whether the device, or the connection to it, failed, as opposed to a call that it refused.
     pub fn is_device_failure(&self) -> bool {
-        self.errno().is_some_and(|errno| DEVICE_FAILURES.contains(&errno))
+        match self.inner() {
+            Self::Object(error) => error.is_failure(),
+            _ => self.errno().is_some_and(|errno| DEVICE_FAILURES.contains(&errno)),
+        }
+    }
+
+    /// What to do about a request to an object store.
+    pub fn object_remedy(&self) -> Option<&'static str> {
+        match self.inner() {
+            Self::Object(error) => Some(error.remedy()),
+            _ => None,
+        }
     }
 
     /// What this machine lacks, and what to do; `None` of other errors.
@@ -258,6 +280,7 @@ impl TransferError {
                 explanation.clone()
             }
             Self::Unavailable { reason, .. } => reason.clone(),
+            Self::Object(error) => error.to_string(),
         }
     }
 

@@ -19,6 +19,8 @@ pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     }
     let engines: Vec<&EngineFacts> = workers.iter().filter_map(|e| e.engine.as_ref()).collect();
     combined.engine = engine(&engines);
+    let stores = workers.iter().filter_map(|e| e.object_store.clone());
+    combined.object_store = stores.reduce(|sum, one| sum.plus(&one));
     Some(combined)
 }
 
@@ -72,6 +74,7 @@ mod tests {
 
     fn evidence(fallbacks: &[&str]) -> Evidence {
         Evidence {
+            object_store: None,
             effective_path: Some(PathKind::Cpu),
             summary: "direct".to_string(),
             direct_io: DirectIo::Honoured,
@@ -97,6 +100,7 @@ mod tests {
     #[test]
     fn the_thread_with_the_best_evidence_represents_all_that_fell_back() {
         let fell_back = |posix, summary: &str| Evidence {
+            object_store: None,
             effective_path: Some(PathKind::GdsCompat),
             summary: summary.to_string(),
             direct_storage: Some(DirectStorage {
@@ -113,6 +117,7 @@ mod tests {
     #[test]
     fn counts_of_the_measured_part_are_reported() {
         let of = |counted| Evidence {
+            object_store: None,
             direct_storage: Some(DirectStorage {
                 direct_operations: Some([(Mechanism::P2pdma, 16)].into()),
                 counted,
@@ -131,6 +136,7 @@ mod tests {
     fn one_thread_that_fell_back_names_the_path_of_all() {
         let good = evidence(&[]);
         let bad = Evidence {
+            object_store: None,
             effective_path: Some(PathKind::Buffered),
             direct_io: DirectIo::Refused,
             summary: "cached".to_string(),

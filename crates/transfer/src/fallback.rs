@@ -82,6 +82,7 @@ mod tests {
 
     fn evidence(effective_path: Option<PathKind>, direct_io: DirectIo) -> Evidence {
         Evidence {
+            object_store: None,
             effective_path,
             summary: "cuFile's POSIX compatibility mode".to_string(),
             direct_io,
@@ -106,6 +107,7 @@ mod tests {
         assert!(broken_demand(true, PathKind::Gds, &unknown, 1).is_some());
         // If a fallback was forbidden and no evidence shows one, that is a warning.
         let unshown = Evidence {
+            object_store: None,
             direct_storage: Some(DirectStorage {
                 fallback_allowed: Some(false),
                 ..DirectStorage::default()

@@ -19,6 +19,7 @@ pub mod error;
 pub mod evidence;
 pub mod fallback;
 pub mod limits;
+pub mod object;
 pub mod page_cache;
 pub mod paths;
 pub mod probe;

@@ -8,6 +8,7 @@ use stormlp_core::operation::Direction;
 
 use crate::error::TransferError;
 use crate::region::HostBuffer;
+use crate::storage::OpenObject;
 
 /// The block size that cuFile's streams may be promised.
 const PAGE_BYTES: u64 = 4096;
@@ -219,6 +220,19 @@ pub trait TransferPath {
     /// # Errors
     /// When the kernel or cuFile rejects the file.
     fn attach(&mut self, file: File) -> Result<FileId, TransferError>;
+
+    /// Registers an object; only paths to object stores take any.
+    ///
+    /// # Errors
+    /// When the path moves files, or the object's bucket cannot be addressed.
+    fn attach_object(&mut self, object: OpenObject) -> Result<FileId, TransferError> {
+        let _ = object;
+        Err(TransferError::Unavailable {
+            what: "a path from files to memory".to_string(),
+            reason: "it was given an object".to_string(),
+            remedy: "use --path s3".to_string(),
+        })
+    }
 
     /// Removes and closes a file that has no transfers in flight.
     ///

@@ -104,6 +104,7 @@ fn a_gpu_for_one_process_is_known_by_its_mode() {
 /// Evidence of a check by `gds`.
 fn evidence(ran: Option<PathKind>, proof: RouteProof) -> Evidence {
     Evidence {
+        object_store: None,
         effective_path: ran,
         summary: "so it went".to_string(),
         direct_io: DirectIo::Honoured,

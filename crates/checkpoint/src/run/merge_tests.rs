@@ -150,6 +150,7 @@ fn a_fallback_is_not_hidden_by_hosts_without_one() {
             part.evidence = vec![NamedEvidence {
                 name: "saves".to_string(),
                 evidence: Evidence {
+                    object_store: None,
                     effective_path,
                     summary: format!("of h{nth}"),
                     direct_io: DirectIo::NotAsked,

@@ -128,7 +128,7 @@ impl CellPlanner<'_> {
     fn syncs(&self, path: PathKind, op: Operation, direct: bool) -> bool {
         let writes = op.direction() == Direction::Write || self.request.read_percent.is_some();
         writes
-            && path != PathKind::Null
+            && !matches!(path, PathKind::S3 | PathKind::Null)
             && match self.request.fsync {
                 Fsync::Auto => !direct,
                 Fsync::None => false,

@@ -5,13 +5,15 @@ use std::path::Path;
 
 use crate::plan::matrix_plan::FileAction;
 use stormlp_core::failure::Problems;
+use stormlp_core::location::{ObjectName, names_object};
 use stormlp_core::operation::Operation;
+use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, GIB, short_size};
 
-use super::choice::CellSpan;
+use super::choice::{CacheState, CellSpan};
 use super::files::{PlannedFiles, round_down};
 use super::inventory::TargetInventory;
-use super::request::MatrixRequest;
+use super::request::{JobTarget, MatrixRequest};
 
 /// More threads than this do not help in a single-host benchmark.
 const MOST_THREADS: u32 = 1024;
@@ -25,6 +27,7 @@ const LONGEST_SECONDS: f64 = 7.0 * 86_400.0;
 /// Reports numbers of a request that are zero, absurd or out of range.
 pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     lists(request, problems);
+    objects(request, problems);
     let count = |what: &str, value: u32, most: u32, problems: &mut Problems| {
         if value == 0 || value > most {
             problems.plan(format!("{what} is {value}"), format!("use 1 to {most} for {what}"));
@@ -62,6 +65,57 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     }
     if let Some(percent) = request.read_percent {
         mix(request, percent, problems);
+    }
+}
+
+/// The largest object that an upload of parts of 16 MiB can make.
+const LARGEST_OBJECT_BYTES: u64 = 10_000 * (16 << 20);
+
+/// Checks that objects are moved by the path to objects, and that nothing is asked of them that
+/// only files can do.
+fn objects(request: &MatrixRequest, problems: &mut Problems) {
+    for job in &request.jobs {
+        let (path, shown) = (job.target.path(), job.target.path().display());
+        if !names_object(path) {
+            if request.paths().contains(&PathKind::S3) {
+                problems.plan(
+                    format!("path s3 moves objects, and {shown} is not a prefix of any"),
+                    "use --dir s3://bucket/prefix, or another --path",
+                );
+            }
+            continue;
+        }
+        if let Err(reason) = ObjectName::of(path) {
+            problems.plan(reason, "use --dir s3://bucket/prefix");
+        }
+        if matches!(job.target, JobTarget::File(_)) {
+            problems.plan(format!("{shown} is not a file"), "use --dir s3://bucket/prefix");
+        }
+        let of_files = |path: &&PathKind| !matches!(path, PathKind::S3 | PathKind::Null);
+        if let Some(path) = request.paths().iter().find(of_files) {
+            problems.plan(
+                format!("path {path} moves files, and {shown} names objects"),
+                "use --path s3",
+            );
+        }
+    }
+    if !request.uses_objects() {
+        return;
+    }
+    let files_only = [
+        (request.read_percent.is_some(), "--read-percent"),
+        (request.cache == CacheState::Warm, "--cache warm"),
+        (request.find_knee, "--find-knee"),
+    ];
+    for (_, option) in files_only.iter().filter(|(asked, _)| *asked) {
+        problems.plan(format!("{option} is not done with objects"), "leave it out");
+    }
+    let bytes = request.file_size_bytes.unwrap_or_default().saturating_add(request.offset_bytes);
+    if bytes > LARGEST_OBJECT_BYTES {
+        problems.plan(
+            format!("an object of {}", ByteSize(bytes)),
+            format!("use up to {} for --file-size", ByteSize(LARGEST_OBJECT_BYTES)),
+        );
     }
 }
 

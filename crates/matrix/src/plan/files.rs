@@ -65,7 +65,10 @@ impl FileNeeds {
         let mixed = request.read_percent.is_some();
         Self {
             // Random writes on unwritten space would measure the allocation of blocks.
-            content: reads || mixed || request.ops.iter().any(|op| op.is_random()),
+            // Of objects each write makes a new one.
+            content: reads
+                || mixed
+                || (!request.uses_objects() && request.ops.iter().any(|op| op.is_random())),
             pattern: (request.verify && reads).then_some(request.seed),
             writes: mixed || request.ops.iter().any(|op| op.direction() == Direction::Write),
         }

@@ -186,7 +186,7 @@ impl CellPlan {
     /// Whether its threads make blocking calls, so that the queue depth has no effect.
     pub(super) fn blocks(&self) -> bool {
         match self.transport.path {
-            PathKind::Gds => true,
+            PathKind::Gds | PathKind::S3 => true,
             // The copies of `cpu-async-gpu` overlap, but its reads and writes do not.
             PathKind::Cpu
             | PathKind::Buffered

@@ -34,7 +34,8 @@ impl MatrixPlan {
     /// The storage traffic of a cell of this plan, measured by this many hosts on their own files;
     /// `None` if the cell does not access storage.
     pub fn reach(&self, cell: &CellPlan, numbers: &Measurement, hosts: usize) -> Option<Reach> {
-        if cell.transport.path == PathKind::Null {
+        // What an endpoint reads from its own devices and caches does not show here.
+        if matches!(cell.transport.path, PathKind::S3 | PathKind::Null) {
             return None;
         }
         let (read, written) = (numbers.device_read_bytes, numbers.device_written_bytes);

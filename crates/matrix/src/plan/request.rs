@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
 #[cfg(feature = "cli")]
+use stormlp_core::location::folder_or_prefix;
+use stormlp_core::location::names_object;
+#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{MemoryKind, PathKind};
@@ -152,7 +155,7 @@ pub struct MatrixRequest {
     pub name: String,
 
     /// Paths: gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu,
-    /// cpu-async-gpu, page-cache, null; or `auto` (gds, cpu-gpu, page-cache), or `all`
+    /// cpu-async-gpu, page-cache, s3, null; or `auto` (gds, cpu-gpu, page-cache), or `all`
     /// [default: auto]
     #[cfg_attr(feature = "cli", arg(long = "path", value_name = "LIST", value_delimiter = ','))]
     pub paths: Vec<PathChoice>,
@@ -221,11 +224,11 @@ pub struct MatrixRequest {
         value_parser = whole::<u8>(0..=100)))]
     pub read_percent: Option<u8>,
 
-    /// Folder with one file per thread; repeatable to spread threads over folders [default:
-    /// ./stormlp-data/gds]
+    /// Folder with one file per thread, or prefix of objects, s3://bucket/prefix; repeatable to
+    /// spread threads over folders [default: ./stormlp-data/gds]
     #[serde(skip)]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Files",
-        conflicts_with_all = ["files", "jobs"]))]
+        value_parser = folder_or_prefix, conflicts_with_all = ["files", "jobs"]))]
     pub folders: Vec<PathBuf>,
 
     /// File or block device shared by all threads; repeatable
@@ -438,11 +441,17 @@ impl MatrixRequest {
     /// The paths in table order.
     pub fn paths(&self) -> Vec<PathKind> {
         let of_choice = |choice: &PathChoice| match choice {
+            PathChoice::Auto | PathChoice::All if self.uses_objects() => vec![PathKind::S3],
             PathChoice::Auto => PathKind::AUTO.to_vec(),
             PathChoice::All => PathKind::ALL.to_vec(),
             PathChoice::One(path) => vec![*path],
         };
         self.paths.iter().flat_map(of_choice).collect()
+    }
+
+    /// Whether some of its data is objects.
+    pub fn uses_objects(&self) -> bool {
+        self.jobs.iter().any(|job| names_object(job.target.path()))
     }
 
     /// Whether the user named the paths, so that one that cannot run is an error.

@@ -14,7 +14,7 @@ use stormlp_core::report::Series;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::accelerator::{self, Accelerator};
 use stormlp_transfer::crew::{self, Start, Watch};
-use stormlp_transfer::storage::{Access, Storage};
+use stormlp_transfer::storage::{Access, Handle, Storage};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters, Instruments};
 use stormlp_transfer::{
     Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, cufile, thread,
@@ -51,7 +51,7 @@ struct WorkerSupplies<'a> {
     plan: &'a WorkerPlan,
     accelerator: Arc<dyn Accelerator>,
     buffers: PathBuffers,
-    file: File,
+    file: Handle,
     sync: Option<File>,
     work: WorkerTask,
 }
@@ -137,12 +137,13 @@ impl Bench<'_> {
             Direction::Read if !mixed => Access::Read,
             Direction::Read | Direction::Write => Access::ReadWrite,
         };
-        let file = self.storage.open(path, access, cell.direct)?;
-        let sync = cell
-            .fsync
-            .then(|| file.try_clone())
-            .transpose()
-            .map_err(|e| TransferError::file("open", path, e))?;
+        let file = self.storage.handle(path, access, cell.direct)?;
+        let sync = match &file {
+            Handle::File(file) if cell.fsync => {
+                Some(file.try_clone().map_err(|e| TransferError::file("open", path, e))?)
+            }
+            Handle::File(_) | Handle::Object(_) => None,
+        };
         // Threads of several hosts draw different offsets.
         let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
         let work = self.assignment(cell, worker, number, path);

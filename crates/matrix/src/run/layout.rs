@@ -1,18 +1,20 @@
 //! Lays out the files a matrix reads: incompressible, position-dependent, written with direct I/O.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use stormlp_core::event::{Event, Observer, Unit};
+use stormlp_core::location::names_object;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::pattern::Pattern;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::crew::{self, Start, Watch};
-use stormlp_transfer::storage::{Storage, is_direct_refused};
+use stormlp_transfer::object::{PART_BYTES, Upload};
+use stormlp_transfer::storage::{Access, Handle, Storage, is_direct_refused};
 use stormlp_transfer::{Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError};
 
 use super::error::MatrixError;
@@ -112,25 +114,66 @@ pub(crate) fn lay_out(
     Ok(if stop.is_stopped() { LaidOut::Stopped } else { LaidOut::All })
 }
 
-/// Creates a file, with `O_DIRECT` if the file system supports it.
-fn create(storage: &dyn Storage, layout: &LayoutFile) -> Result<(File, PathKind), TransferError> {
+/// Creates a file, with `O_DIRECT` if the file system supports it, or begins an object.
+fn create(storage: &dyn Storage, layout: &LayoutFile) -> Result<(Handle, PathKind), TransferError> {
+    if names_object(&layout.path) {
+        let object = storage.handle(&layout.path, Access::Create, false)?;
+        return Ok((object, PathKind::S3));
+    }
     match storage.create(&layout.path, layout.bytes, true) {
-        Ok(file) => Ok((file, PathKind::Cpu)),
+        Ok(file) => Ok((file.into(), PathKind::Cpu)),
         // This is not a measurement, so the page cache is acceptable.
         Err(error) if is_direct_refused(&error) => {
             let file = storage.create(&layout.path, layout.bytes, false)?;
-            Ok((file, PathKind::Buffered))
+            Ok((file.into(), PathKind::Buffered))
         }
         Err(error) => Err(error),
     }
 }
 
+/// What completes a file or object once all of its data is written.
+enum Closing {
+    File(File),
+    Object(Arc<Upload>),
+}
+
+impl Closing {
+    fn of(handle: &Handle, path: &Path) -> Result<Self, TransferError> {
+        let cannot = |source| TransferError::file("open", path, source);
+        match handle {
+            Handle::File(file) => file.try_clone().map(Self::File).map_err(cannot),
+            Handle::Object(object) => {
+                let upload = object.upload().map(Self::Object);
+                upload.ok_or_else(|| cannot(std::io::ErrorKind::InvalidInput.into()))
+            }
+        }
+    }
+
+    fn finish(self, storage: &dyn Storage, layout: &LayoutFile) -> Result<(), TransferError> {
+        match self {
+            Self::Object(upload) => upload.complete(),
+            Self::File(file) => {
+                file.set_len(layout.bytes).map_err(|source| {
+                    TransferError::file("set the size of", &layout.path, source)
+                })?;
+                storage.sync(&file, &layout.path)
+            }
+        }
+    }
+}
+
+/// Size and number of the writes of a path: an object is written part by part.
+fn chunks(kind: PathKind) -> (usize, usize) {
+    if kind == PathKind::S3 { (PART_BYTES as usize, 1) } else { (CHUNK_BYTES, DEPTH) }
+}
+
 /// The specification of a path that writes one file.
 fn one_file(kind: PathKind, engine: EngineKind, region: &mut Region) -> PathSpec {
+    let (chunk_bytes, depth) = chunks(kind);
     PathSpec {
         kind,
         engine,
-        host: (0..DEPTH).filter_map(|_| region.carve(CHUNK_BYTES, CHUNK_BYTES)).collect(),
+        host: (0..depth).filter_map(|_| region.carve(chunk_bytes, CHUNK_BYTES)).collect(),
         accelerator_buffers: Vec::new(),
         accelerator: Arc::new(HostStandIn),
         submit_batch: 1,
@@ -150,8 +193,9 @@ fn write_file(
     ends: Ends<'_>,
 ) -> Result<bool, TransferError> {
     let (file, kind) = create(storage, layout)?;
-    let closing = file.try_clone().map_err(|e| TransferError::file("open", &layout.path, e))?;
-    let mut region = Region::new(CHUNK_BYTES * DEPTH)?;
+    let closing = Closing::of(&file, &layout.path)?;
+    let (chunk_bytes, depth) = chunks(kind);
+    let mut region = Region::new(chunk_bytes * depth)?;
     let path = storage.path(one_file(kind, engine, &mut region))?;
     let set = DriverSet::new(1);
     let mut driver = Driver::new(path, &set, 0);
@@ -167,7 +211,7 @@ fn write_file(
             && !stopped
             && let Some(mut slot) = driver.take_slot()
         {
-            let useful = (layout.bytes - offset).min(CHUNK_BYTES as u64) as usize;
+            let useful = (layout.bytes - offset).min(chunk_bytes as u64) as usize;
             // Direct writes use whole blocks; the excess at the end of the file is truncated below.
             let len = if kind.wants_direct() { useful.next_multiple_of(4096) } else { useful };
             if let Some(bytes) = slot.host_mut() {
@@ -184,17 +228,13 @@ fn write_file(
             written.fetch_add(moved as u64, Ordering::Relaxed);
         }
     }
-    closing
-        .set_len(layout.bytes)
-        .map_err(|source| TransferError::file("set the size of", &layout.path, source))?;
-    storage.sync(&closing, &layout.path)?;
+    closing.finish(storage, layout)?;
     Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use super::*;
     use stormlp_core::event::Silent;

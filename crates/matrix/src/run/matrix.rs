@@ -342,7 +342,8 @@ impl Matrix<'_> {
     fn note_writes(&mut self, cell: &CellPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let plan = self.bench.plan;
         let writes = cell.op.direction() == Direction::Write || plan.request.read_percent.is_some();
-        if !writes || cell.transport.path == PathKind::Null {
+        // A write makes another object than the one that is read.
+        if !writes || matches!(cell.transport.path, PathKind::S3 | PathKind::Null) {
             return Ok(());
         }
         let pattern = ContentState::Pattern { seed: plan.request.seed };
@@ -435,6 +436,8 @@ fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
         if let TransferError::Unavailable { remedy, .. } = transfer {
             entry.status = CellStatus::Unavailable;
             entry.remedy = Some(remedy.clone());
+        } else if let Some(remedy) = transfer.object_remedy() {
+            entry.remedy = Some(remedy.to_string());
         }
     }
     entry
@@ -479,7 +482,9 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
                 }
             ),
             errno: error.errno(),
-            remedy: fallback::remedy(plan.request.require_gds, error).map(str::to_string),
+            remedy: fallback::remedy(plan.request.require_gds, error)
+                .or(error.object_remedy())
+                .map(str::to_string),
         },
         WorkerFailure::Short { visit, moved } => {
             Reason::saying(short(plan, worker, *visit, *moved))

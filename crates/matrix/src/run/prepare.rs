@@ -11,6 +11,7 @@ use crate::plan::{
 };
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::facts::{Identity, keeps_inode_numbers};
+use stormlp_core::location::names_object;
 use stormlp_core::pattern::stream_of;
 use stormlp_core::stop::StopToken;
 use stormlp_core::units::counted;
@@ -171,7 +172,8 @@ pub(crate) fn make_files(
     let (allocate, fill) = (of(FileAction::Allocate), of(FileAction::Fill));
     // Their previous contents are no longer valid.
     folders.announce(plan, &allocate)?;
-    for file in allocate {
+    // Objects have no room of their own.
+    for file in allocate.into_iter().filter(|file| !names_object(&file.path)) {
         let made = storage.create(&file.path, file.bytes, false);
         made.inspect_err(|_| {
             // Without its blocks the file is useless.
@@ -221,6 +223,8 @@ pub(crate) fn remove_files(
         let made = folders.made(file);
         let path = &file.path;
         match folders.storage.left(path, Some(file.bytes), made)? {
+            // What writes put for it remains.
+            Left::Nothing if names_object(path) => drop(folders.storage.remove(path)?),
             Left::Nothing => {}
             Left::Same(_) => drop(folders.storage.remove(path)?),
             Left::Other(what) => {

@@ -8,6 +8,7 @@ use crate::plan::{
     TargetFolder, TargetInventory,
 };
 use stormlp_core::facts::{Availability, FoundFile};
+use stormlp_core::location::names_object;
 use stormlp_core::machine::{DirectSupport, Fact};
 use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_transfer::storage::{Access, Entry, Kind, Storage, dead_link};
@@ -34,8 +35,13 @@ pub(super) fn inventory(
     for target in request.jobs.iter().map(|job| &job.target) {
         match target {
             JobTarget::Folder(path) if inventory.folder(path).is_none() => {
-                inventory.folders.push(folder(storage, path, makes)?);
+                inventory.folders.push(match names_object(path) {
+                    true => prefix(storage, path)?,
+                    false => folder(storage, path, makes)?,
+                });
             }
+            // The plan refuses it.
+            JobTarget::File(path) if names_object(path) => {}
             JobTarget::File(path) if inventory.file(path).is_none() => {
                 let mut facts = file(storage, path)?;
                 if request.compares_what_was_there() && facts.readable.is_available() {
@@ -109,6 +115,29 @@ fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFold
     })
 }
 
+/// A prefix of objects: there is nothing to create, and no room to run out of.
+fn prefix(storage: &dyn Storage, path: &Path) -> Result<TargetFolder, TransferError> {
+    let (manifest, manifest_problem) = manifest(storage, path)?;
+    let Entries { files, hole_bytes, copies, others } =
+        entries(storage, path, storage.list(path)?, manifest.as_ref());
+    Ok(TargetFolder {
+        path: path.to_path_buf(),
+        exists: true,
+        writable: Availability::Available,
+        free_bytes: storage.space(path)?.free_bytes,
+        file_system_id: 0,
+        file_system: Some("s3".to_string()),
+        direct: Availability::unavailable("objects have no O_DIRECT", "leave it out"),
+        direct_alignment_bytes: USUAL_ALIGNMENT_BYTES,
+        manifest,
+        manifest_problem,
+        files,
+        hole_bytes,
+        copies,
+        others,
+    })
+}
+
 fn file_system(folder: &Path) -> Option<String> {
     probe::filesystem(folder).known().map(|fs| fs.kind.clone())
 }
@@ -121,7 +150,9 @@ fn manifest(
     let text = match storage.read_text(&folder.join(MANIFEST_NAME)) {
         Ok(None) => return Ok((None, None)),
         // It could be read but is not text, or not a file.
-        Err(error) if error.errno().is_none() => return Ok((None, Some(error.to_string()))),
+        Err(error) if error.errno().is_none() && error.object_remedy().is_none() => {
+            return Ok((None, Some(error.to_string())));
+        }
         text => text?.unwrap_or_default(),
     };
     let made_by = serde_json::from_str::<serde_json::Value>(&text)

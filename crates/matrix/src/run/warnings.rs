@@ -31,6 +31,16 @@ const ENOUGH: f64 = 100.0;
 /// Above this share of its threads' time a cell is CPU-bound.
 const CPU_SHARE: f64 = 0.95;
 
+/// Requests that were made again: the figure then includes waits that no transfer needs.
+fn retries(evidence: &Evidence) -> Option<Warning> {
+    let store = evidence.object_store.as_ref().filter(|store| store.retries > 0)?;
+    Some(Warning::new(
+        WarningKind::Retried,
+        format!("{} of {} requests were retries", store.retries, store.requests),
+        "use fewer --threads, or look at the endpoint's log for what it refused",
+    ))
+}
+
 /// All warnings of a cell that ran.
 pub(crate) fn of_cell(
     plan: &MatrixPlan,
@@ -41,6 +51,7 @@ pub(crate) fn of_cell(
     let reach = plan.reach(cell, measured, 1);
     let checks = [
         path(cell, evidence),
+        retries(evidence),
         others::warning(plan, reach, measured),
         engine(evidence),
         cache(plan, cell, measured),
@@ -332,6 +343,7 @@ mod tests {
             ..Measurement::fixture()
         };
         let evidence = |properties: Vec<String>| Evidence {
+            object_store: None,
             effective_path: Some(PathKind::CpuGpu),
             summary: String::new(),
             direct_io: DirectIo::Honoured,
@@ -351,6 +363,7 @@ mod tests {
     fn direct_reads_that_fill_the_page_cache_are_named() {
         let mut cell = CellPlan::fixture(PathKind::GdsBatch);
         let evidence = Evidence {
+            object_store: None,
             effective_path: Some(PathKind::GdsCompat),
             summary: String::new(),
             direct_io: DirectIo::Honoured,

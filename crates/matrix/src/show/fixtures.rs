@@ -135,6 +135,7 @@ pub fn report(request: &MatrixRequest, gib: impl Fn(PathKind, u32) -> Option<f64
                 entry.effective_path = Some(cell.transport.path);
                 entry.measurement = Some(numbers(cell.transport.path, gib, entry.io_size_bytes));
                 entry.evidence = Some(Evidence {
+                    object_store: None,
                     effective_path: Some(cell.transport.path),
                     summary: "O_DIRECT held".to_string(),
                     direct_io: DirectIo::Honoured,

@@ -193,7 +193,13 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
         CellSpan::Passes(passes) => format!("{passes} passes over the files per cell"),
     };
     let engine = plan.engines_in_words();
-    brief.add("how", format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()));
+    brief.add(
+        "how",
+        match plan.request.uses_objects() {
+            true => format!("{span}, one request in flight in each thread"),
+            false => format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()),
+        },
+    );
     if let Some(percent) = plan.request.read_percent {
         brief.add("mix", mix::words(percent));
     }

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 use stormlp_core::facts::Identity;
+use stormlp_core::location::{folder_or_prefix, names_object};
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_dataset::generate::{FileState, state_of};
@@ -20,6 +21,7 @@ use stormlp_transfer::storage::{
     Disk, FolderLock, Kind, LOCK_NAME, Left, Storage as _, temporary_name,
 };
 
+use super::clean_objects;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
@@ -36,8 +38,8 @@ Examples:
   stormlp clean /mnt/nvme/data        the data of one folder
   stormlp clean --dry-run             what would be removed")]
 pub(crate) struct Args {
-    /// A data folder, or a folder with data folders
-    #[arg(value_name = "DIR", default_value = "stormlp-data")]
+    /// A data folder, a folder with data folders, or a prefix of objects, s3://bucket/prefix
+    #[arg(value_name = "DIR", default_value = "stormlp-data", value_parser = folder_or_prefix)]
     folder: PathBuf,
 
     /// Show what would be removed, without removing it
@@ -47,6 +49,9 @@ pub(crate) struct Args {
 
 /// Removes the files and prints their number.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    if names_object(&args.folder) {
+        return clean_objects::run(&args.folder, args.dry_run);
+    }
     Disk.hold(&args.folder);
     let mut folders = Vec::new();
     data_folders(&args.folder, 0, &mut folders)?;

@@ -4,6 +4,7 @@
 pub(crate) mod calibrate;
 pub(crate) mod checkpoint;
 pub(crate) mod clean;
+mod clean_objects;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod datagen;

@@ -292,6 +292,7 @@ impl GdsCommon {
         words.extend(self.driver.parameters());
         words.push(format!("buffers registered {}", self.registered));
         Evidence {
+            object_store: None,
             effective_path: verdict.route.effective(self.kind),
             summary: verdict.summary,
             direct_io,

@@ -66,6 +66,7 @@ impl TransferPath for HostPath {
             DirectIo::NotAsked => "through the page cache to host memory",
         };
         Evidence {
+            object_store: None,
             effective_path: Some(effective),
             summary: summary.to_string(),
             direct_io,

@@ -53,6 +53,7 @@ impl TransferPath for NullPath {
 
     fn evidence(&self) -> Evidence {
         Evidence {
+            object_store: None,
             effective_path: Some(PathKind::Null),
             summary: "nothing was moved; the figure is the harness's own ceiling".to_string(),
             direct_io: DirectIo::NotAsked,

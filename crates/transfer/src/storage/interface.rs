@@ -10,6 +10,7 @@ use stormlp_core::facts::Identity;
 use stormlp_core::impairment::StorageOperation;
 use stormlp_core::warning::Warning;
 
+use super::handle::Handle;
 use super::lock::{FolderLock, LockError};
 use super::reach::parent;
 use super::{failing, holes, reach};
@@ -176,6 +177,14 @@ pub trait Storage: Send + Sync {
     /// The kernel's error. [`is_direct_refused`] recognises a file system without `O_DIRECT`;
     /// whether to use the page cache instead is up to the caller, which must report it.
     fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError>;
+
+    /// Opens what a path is to move: a file as [`Storage::open`] does, or an object.
+    ///
+    /// # Errors
+    /// As [`Storage::open`].
+    fn handle(&self, path: &Path, access: Access, direct: bool) -> Result<Handle, TransferError> {
+        self.open(path, access, direct).map(Handle::File)
+    }
 
     /// Sets a file's final size before it is written: allocates blocks if the file system can, so
     /// that a full disk is detected now and direct writes need not extend the file.

@@ -17,7 +17,8 @@ pub const LOCK_NAME: &str = ".stormlp-lock";
 /// Keeps other runs out of a data folder until dropped.
 #[derive(Debug)]
 pub struct FolderLock {
-    _file: File,
+    /// `None` where nothing can be locked.
+    _file: Option<File>,
 }
 
 /// Why a folder could not be locked.
@@ -35,6 +36,11 @@ pub enum LockError {
 }
 
 impl FolderLock {
+    /// Of a bucket: object stores have no locks that end with a process.
+    pub(super) fn of_bucket() -> Self {
+        Self { _file: None }
+    }
+
     /// Locks `folder`, which must exist, without waiting.
     ///
     /// # Errors
@@ -46,7 +52,7 @@ impl FolderLock {
         let file = lock_file(folder)
             .map_err(|source| TransferError::file("make the lock", &path, source))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { _file: Some(file) }),
             Err(Errno::WOULDBLOCK) => Err(LockError::Held { folder: folder.to_path_buf() }),
             Err(errno) => Err(TransferError::file("lock", &path, errno.into()).into()),
         }

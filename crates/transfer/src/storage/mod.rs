@@ -1,13 +1,16 @@
 //! The single interface to files: look up, open, complete, remove. A transfer path only moves
 //! bytes, and is built here too, so that storage as a whole can be throttled or made to fail.
 //!
-//! [`Disk`] is the kernel's storage. [`Gated`] asks a [`Gate`] before each operation:
+//! [`Disk`] is the kernel's storage; [`Anywhere`] adds the objects that paths name as `s3://`. [`Gated`] asks a [`Gate`] before each operation:
 //! [`Throttled`] delays it, [`Failing`] fails it. What [`inject`] is given fails in `Disk` itself,
 //! for the whole process.
 
+mod anywhere;
+mod bucket;
 mod disk;
 mod failing;
 mod gated;
+mod handle;
 mod holes;
 pub(crate) mod interface;
 mod lock;
@@ -25,9 +28,12 @@ use crate::error::TransferError;
 
 pub use stormlp_core::facts::Identity;
 
+pub use anywhere::Anywhere;
 pub use disk::Disk;
 pub use failing::{Failing, inject, injected};
 pub use gated::{Clock, Gate, Gated, Grant, Request};
+pub use handle::{Handle, OpenObject, PUTS};
+pub(crate) use handle::{ObjectMode, put_key};
 pub use interface::{Access, Durability, Entry, Facts, Kind, Left, Space, Storage, temporary_name};
 pub use lock::{FolderLock, LOCK_NAME, LockError};
 pub use reach::dead_link;
@@ -75,13 +81,16 @@ fn cannot_exchange(error: &TransferError) -> bool {
 
 /// Real storage, throttled and with those of the injected faults that are a run's own.
 pub fn impaired(throttle: Option<Throttle>, faults: &[Fault]) -> Arc<dyn Storage> {
+    let of_run: Vec<Fault> = faults.iter().filter(|one| !one.everywhere).copied().collect();
+    if throttle.is_none() && of_run.is_empty() {
+        return Arc::new(Anywhere::default());
+    }
     let mut storage: Arc<dyn Storage> = Arc::new(Disk);
     if let Some(throttle) = throttle {
         storage = Arc::new(Gated::new(storage, Throttled::new(throttle)));
     }
-    let of_run: Vec<Fault> = faults.iter().filter(|one| !one.everywhere).copied().collect();
     if !of_run.is_empty() {
         storage = Arc::new(Gated::new(storage, Failing::new(&of_run)));
     }
-    storage
+    Arc::new(Anywhere::impaired(storage))
 }

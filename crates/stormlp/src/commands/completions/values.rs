@@ -29,7 +29,7 @@ pub(super) fn offer(command: Command) -> Command {
 }
 
 fn path_names() -> Vec<&'static str> {
-    PathKind::ALL.iter().map(|path| path.name()).collect()
+    PathKind::named().map(PathKind::name).collect()
 }
 
 fn gds() -> Vec<Offer> {

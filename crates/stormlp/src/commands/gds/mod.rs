@@ -158,10 +158,13 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
             }
         }
     }
-    if request.engine != EngineChoice::Auto && paths.iter().all(|path| *path == PathKind::Null) {
-        return Err(Failure::usage(
-            "--engine has no effect with --path null: leave out one of them",
-        ));
+    if request.engine != EngineChoice::Auto
+        && let Some(path) = paths.first()
+        && paths.iter().all(|path| matches!(path, PathKind::S3 | PathKind::Null))
+    {
+        return Err(Failure::usage(format!(
+            "--engine has no effect with --path {path}: leave out one of them"
+        )));
     }
     Ok(request)
 }

@@ -1,0 +1,116 @@
+//! What all sessions with an object store share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rustls::ClientConfig;
+use rusty_s3::Bucket;
+use stormlp_core::evidence::ObjectStore;
+
+use super::error::{ObjectError, ObjectFault};
+use super::session::Session;
+use super::settings::Settings;
+use super::tls;
+use super::wire::WireError;
+use crate::error::TransferError;
+
+/// An object store as one user sees it.
+#[derive(Debug)]
+pub struct Client {
+    pub(super) settings: Settings,
+    pub(super) tls: Option<Arc<ClientConfig>>,
+    /// Whether the endpoint has ever answered: until then nothing is retried, so that a wrong
+    /// address is reported at once.
+    pub(super) answered: AtomicBool,
+    /// What the first reply said of the server.
+    pub(super) seen: OnceLock<Seen>,
+    sessions: AtomicU64,
+}
+
+/// The server as its replies describe it.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) server: Option<String>,
+    pub(super) http_minor: u8,
+    pub(super) tls: Option<&'static str>,
+}
+
+impl Client {
+    /// A client of the endpoint in `settings`; connects to nothing yet.
+    ///
+    /// # Errors
+    /// When the endpoint needs TLS and there are no certificates to trust.
+    pub fn new(settings: Settings) -> Result<Arc<Self>, TransferError> {
+        let secure = settings.endpoint.scheme() == "https";
+        let tls = secure.then(|| tls::config(settings.ca_bundle.as_deref())).transpose()?;
+        Ok(Arc::new(Self {
+            settings,
+            tls,
+            answered: AtomicBool::new(false),
+            seen: OnceLock::new(),
+            sessions: AtomicU64::new(1),
+        }))
+    }
+
+    /// The settings in use.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A session with `bucket`, for one thread.
+    ///
+    /// # Errors
+    /// When the bucket cannot be part of an address.
+    pub fn session(self: &Arc<Self>, bucket: &str) -> Result<Session, TransferError> {
+        let Settings { endpoint, region, .. } = &self.settings;
+        let style = self.settings.style();
+        let address = Bucket::new(endpoint.clone(), style, bucket.to_string(), region.clone());
+        let address = address.map_err(|_| TransferError::Unavailable {
+            what: format!("bucket {bucket}"),
+            reason: format!("{} cannot have it in its address", self.settings.host()),
+            remedy: "use AWS_S3_ADDRESSING_STYLE=path".to_string(),
+        })?;
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(Session::new(Arc::clone(self), address, number))
+    }
+
+    /// The evidence of a session with nothing counted yet.
+    pub(crate) fn evidence(&self) -> ObjectStore {
+        let seen = self.seen.get();
+        ObjectStore {
+            endpoint: self.settings.host(),
+            addressing: self.settings.addressing().name().to_string(),
+            server: seen.and_then(|seen| seen.server.clone()),
+            http: seen.map(|seen| format!("HTTP/1.{}", seen.http_minor)),
+            tls: seen.and_then(|seen| seen.tls).map(str::to_string),
+            ..ObjectStore::default()
+        }
+    }
+
+    /// A fault of a connection to this endpoint.
+    pub(super) fn fault(&self, error: WireError) -> ObjectFault {
+        let endpoint = self.settings.host();
+        match error {
+            WireError::Lost(source) => ObjectFault::Connection { endpoint, source },
+            WireError::Tls(reason) => ObjectFault::Tls { endpoint, reason },
+            WireError::Wrong(what) => ObjectFault::Answer(what),
+        }
+    }
+
+    /// A text of the endpoint's without the user's credentials, should it repeat them.
+    pub(super) fn conceal(&self, text: &[u8]) -> String {
+        let mut text = String::from_utf8_lossy(text).into_owned();
+        let credentials = &self.settings.credentials;
+        let secrets = [Some(credentials.key()), Some(credentials.secret()), credentials.token()];
+        for secret in secrets.into_iter().flatten() {
+            text = text.replace(secret, "***");
+        }
+        text
+    }
+}
+
+impl From<ObjectError> for TransferError {
+    fn from(error: ObjectError) -> Self {
+        Self::Object(Box::new(error))
+    }
+}

@@ -1,0 +1,94 @@
+//! What went wrong with an object: the request, the object, the position, and what to do now.
+
+use std::fmt;
+use std::io;
+
+use super::reply::Refusal;
+
+/// A request that did not succeed.
+#[derive(Debug)]
+pub struct ObjectError {
+    /// The request: `GET`, `upload part 3 of`.
+    pub(super) request: String,
+    /// The object or bucket: `s3://bucket/key`.
+    pub(super) object: String,
+    /// The first byte of the range, for requests of a range.
+    pub(super) offset: Option<u64>,
+    /// The reason.
+    pub(super) fault: ObjectFault,
+}
+
+/// Why a request did not succeed.
+#[derive(Debug)]
+pub enum ObjectFault {
+    /// The endpoint cannot be reached, or the connection to it broke.
+    Connection {
+        /// Scheme, host and port.
+        endpoint: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The certificate or the protocol of TLS was not accepted.
+    Tls {
+        /// Scheme, host and port.
+        endpoint: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The endpoint answered with an error.
+    Refused(Box<Refusal>),
+    /// The endpoint's answer cannot be right: a body of another length, malformed XML.
+    Answer(String),
+    /// The data is not what it should be: another object, a missing part.
+    Data(String),
+}
+
+impl fmt::Display for ObjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.request, self.object)?;
+        if let Some(offset) = self.offset {
+            write!(f, " at byte {offset}")?;
+        }
+        match &self.fault {
+            ObjectFault::Connection { endpoint, source } => write!(f, ": {endpoint}: {source}"),
+            ObjectFault::Tls { endpoint, reason } => write!(f, ": TLS with {endpoint}: {reason}"),
+            ObjectFault::Refused(refusal) => write!(f, ": {refusal}"),
+            ObjectFault::Answer(what) | ObjectFault::Data(what) => write!(f, ": {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ObjectError {}
+
+impl ObjectError {
+    /// What to do now.
+    pub fn remedy(&self) -> &'static str {
+        match &self.fault {
+            ObjectFault::Connection { .. } => {
+                "check that the endpoint (AWS_ENDPOINT_URL) is running and reachable from here"
+            }
+            ObjectFault::Tls { .. } => {
+                "name the certificate authority in AWS_CA_BUNDLE, or correct the endpoint's scheme"
+            }
+            ObjectFault::Refused(refusal) => refusal.remedy(),
+            ObjectFault::Answer(_) => {
+                "compare with another client: the endpoint, or what lies before it, is at fault"
+            }
+            ObjectFault::Data(_) => "write the object again, and look for what changed it",
+        }
+    }
+
+    /// Whether there is no such object.
+    pub fn is_not_found(&self) -> bool {
+        matches!(&self.fault, ObjectFault::Refused(refusal) if refusal.is_no_such_key())
+    }
+
+    /// Whether the endpoint or the way to it failed, as opposed to a request that it refused.
+    pub fn is_failure(&self) -> bool {
+        match &self.fault {
+            ObjectFault::Connection { .. } | ObjectFault::Answer(_) | ObjectFault::Data(_) => true,
+            ObjectFault::Tls { .. } => false,
+            ObjectFault::Refused(refusal) => refusal.is_failure(),
+        }
+    }
+}

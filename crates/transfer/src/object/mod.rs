@@ -1,0 +1,25 @@
+//! Object stores: a client of S3 over HTTP/1.1 on blocking sockets.
+//!
+//! [`Settings`] come from the environment and `~/.aws`, as the AWS tools take them. A [`Client`] is
+//! shared; each thread speaks through a [`Session`] with a connection of its own, whose [`Tally`]
+//! counts requests, retries, connections and bytes. Bodies are received straight into the
+//! caller's memory. Signatures and XML are those of `rusty-s3`, which does no I/O.
+
+mod client;
+mod error;
+mod ini;
+mod reply;
+mod retry;
+mod session;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod upload;
+mod wire;
+
+pub use client::Client;
+pub use error::{ObjectError, ObjectFault};
+pub use session::{Listed, ObjectFacts, Session};
+pub use settings::{Addressing, Settings};
+pub use upload::{PART_BYTES, Upload};

@@ -1,0 +1,196 @@
+//! Heads of replies, and what an error document says.
+
+use std::fmt;
+
+use stormlp_core::printable::printable;
+
+/// The most headers of a reply.
+const MOST_HEADERS: usize = 64;
+
+/// What the first lines of a reply say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    /// Minor version of HTTP/1.
+    pub(super) version: u8,
+    pub(super) length: Option<u64>,
+    pub(super) chunked: bool,
+    /// Whether the connection ends with this reply.
+    pub(super) closes: bool,
+    pub(super) etag: Option<String>,
+    pub(super) server: Option<String>,
+    pub(super) content_range: Option<String>,
+    pub(super) location: Option<String>,
+    pub(super) region: Option<String>,
+    pub(super) last_modified: Option<String>,
+}
+
+impl Head {
+    /// Parses the head at the start of `bytes`; its length too, or `None` if it is incomplete.
+    ///
+    /// # Errors
+    /// When it is not HTTP/1, or its lengths contradict each other.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, String> {
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut parsed = httparse::Response::new(&mut headers);
+        let used = match parsed.parse(bytes) {
+            Ok(httparse::Status::Complete(used)) => used,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(error) => return Err(format!("the reply is not HTTP/1: {error}")),
+        };
+        let version = parsed.version.unwrap_or_default();
+        let mut head = Self {
+            status: parsed.code.unwrap_or_default(),
+            version,
+            closes: version == 0,
+            ..Self::default()
+        };
+        for header in parsed.headers.iter() {
+            head.take(header.name, header.value)?;
+        }
+        if head.chunked {
+            head.length = None;
+        }
+        Ok(Some((head, used)))
+    }
+
+    fn take(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
+        let text = || printable(String::from_utf8_lossy(value).trim()).into_owned();
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => {
+                let length: u64 =
+                    text().parse().map_err(|_| format!("Content-Length is `{}`", text()))?;
+                if self.length.replace(length).is_some_and(|other| other != length) {
+                    return Err("the reply has two different Content-Lengths".to_string());
+                }
+            }
+            "transfer-encoding" => self.chunked = text().eq_ignore_ascii_case("chunked"),
+            "connection" if text().eq_ignore_ascii_case("close") => self.closes = true,
+            "connection" if text().eq_ignore_ascii_case("keep-alive") => self.closes = false,
+            "etag" => self.etag = Some(text()),
+            "server" => self.server = Some(text()),
+            "content-range" => self.content_range = Some(text()),
+            // Its query is a signature.
+            "location" => self.location = text().split('?').next().map(str::to_string),
+            "x-amz-bucket-region" => self.region = Some(text()),
+            "last-modified" => self.last_modified = Some(text()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the request succeeded.
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// An error status with what its document says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    status: u16,
+    code: String,
+    message: String,
+    /// Where the endpoint would send the request, and the bucket's region.
+    elsewhere: Option<String>,
+    retries: u32,
+    /// Whether the connection can be used again.
+    keeps_connection: bool,
+}
+
+impl Refusal {
+    /// What a reply with an error status says.
+    pub(super) fn of(head: &Head, body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let region = head.region.as_ref().map(|region| format!("region {region}"));
+        let elsewhere = [head.location.clone(), region];
+        let elsewhere: Vec<String> = elsewhere.into_iter().flatten().collect();
+        let code = element(&text, "Code").unwrap_or_default();
+        Self {
+            status: head.status,
+            // HEAD has no body; the status says as much.
+            code: match head.status {
+                404 if code.is_empty() => "NotFound".to_string(),
+                _ => code,
+            },
+            message: element(&text, "Message").unwrap_or_default(),
+            elsewhere: Some(elsewhere.join(", ")).filter(|text| !text.is_empty()),
+            retries: 0,
+            keeps_connection: !head.closes,
+        }
+    }
+
+    /// The same after so many retries.
+    pub(super) fn after(self, retries: u32) -> Self {
+        Self { retries, ..self }
+    }
+
+    /// Whether the same request may succeed later.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self.status, 429 | 500 | 502 | 503 | 504)
+    }
+
+    pub(super) fn keeps_connection(&self) -> bool {
+        self.keeps_connection
+    }
+
+    /// Whether there is no such object, as opposed to no such bucket or upload.
+    pub(super) fn is_no_such_key(&self) -> bool {
+        self.status == 404 && matches!(self.code.as_str(), "NoSuchKey" | "NotFound")
+    }
+
+    /// Whether the endpoint failed, as opposed to refusing.
+    pub(super) fn is_failure(&self) -> bool {
+        self.status >= 500 || self.status == 429
+    }
+
+    /// What to do now.
+    pub(super) fn remedy(&self) -> &'static str {
+        match (self.status, self.code.as_str()) {
+            (_, "RequestTimeTooSkewed") => "set this machine's clock (NTP): signatures need it",
+            (_, "ExpiredToken") => "get a new AWS_SESSION_TOKEN: this one has expired",
+            (_, "InvalidAccessKeyId" | "SignatureDoesNotMatch") => {
+                "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION"
+            }
+            (_, "NoSuchBucket") => "create the bucket first, or correct its name",
+            (401 | 403, _) => {
+                "the credentials have no permission for this: change the bucket's policy or the \
+                 credentials. Where listing is not permitted, missing objects look the same"
+            }
+            (404, _) => "correct the name, or create the object first",
+            (300..=399, _) => "set AWS_ENDPOINT_URL and AWS_REGION to where the bucket is",
+            (429 | 503, _) => "use fewer --threads, or let the endpoint take more requests",
+            (500.., _) => "look at the endpoint's log",
+            _ => "look at the endpoint's log; stormlp's request may not be one it supports",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the endpoint answered {}", self.status)?;
+        if !self.code.is_empty() {
+            write!(f, " {}", self.code)?;
+        }
+        if !self.message.is_empty() {
+            write!(f, " ({})", self.message)?;
+        }
+        if let Some(elsewhere) = &self.elsewhere {
+            write!(f, ", which leads to {elsewhere}; redirects are not followed")?;
+        }
+        if self.retries > 0 {
+            write!(f, ", after {} retries", self.retries)?;
+        }
+        Ok(())
+    }
+}
+
+/// The text of the first element of this name, shortened: error documents have a handful of plain
+/// elements, and whatever else they hold is not looked at.
+fn element(text: &str, name: &str) -> Option<String> {
+    const MOST: usize = 200;
+    let rest = text.split_once(&format!("<{name}>"))?.1;
+    let inner = rest.split_once('<')?.0;
+    let short: String = inner.chars().take(MOST).collect();
+    Some(printable(short.trim()).into_owned())
+}

@@ -1,0 +1,421 @@
+//! Requests for objects over one connection, made again where that may help.
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
+use rusty_s3::{Bucket, Credentials, S3Action};
+use stormlp_core::evidence::ObjectStore;
+use url::Url;
+
+use super::client::{Client, Seen};
+use super::error::{ObjectError, ObjectFault};
+use super::reply::{Head, Refusal};
+use super::retry::{MOST_RETRIES, Pauses};
+use super::wire::{Connection, Tally, WireError};
+
+/// How long a signature is valid: longer than any request with all of its retries.
+pub(super) const SIGNED_FOR: Duration = Duration::from_secs(3600);
+/// The longest document that is read: a page of 1,000 long keys is a third of it.
+pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
+/// The namespace of S3's documents.
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+/// Keys of one request to delete.
+const DELETED_AT_ONCE: usize = 1000;
+
+/// What HEAD tells of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectFacts {
+    /// Its size.
+    pub bytes: u64,
+    /// What identifies its content.
+    pub etag: Option<String>,
+    /// When it was written, as the endpoint spells it.
+    pub last_modified: Option<String>,
+}
+
+/// An object of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its whole key.
+    pub key: String,
+    /// Its size and identity.
+    pub facts: ObjectFacts,
+}
+
+/// One thread's dialogue with a bucket.
+pub struct Session {
+    pub(super) client: Arc<Client>,
+    pub(super) bucket: Bucket,
+    connection: Option<Connection>,
+    pauses: Pauses,
+    tally: Tally,
+    head: Vec<u8>,
+}
+
+/// A request that is ready to be sent, any number of times.
+pub(super) struct Request<'a> {
+    /// The name of the request in errors.
+    pub(super) name: &'a str,
+    pub(super) method: &'static str,
+    pub(super) key: &'a str,
+    pub(super) offset: Option<u64>,
+    pub(super) url: Url,
+    /// Header lines beside the host and the length.
+    pub(super) headers: String,
+    pub(super) body: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// A signed request without headers or body.
+    pub(super) fn of<A: S3Action<'a>>(action: &A, name: &'a str, key: &'a str) -> Self {
+        Self {
+            name,
+            method: A::METHOD.to_str(),
+            key,
+            offset: None,
+            url: action.sign(SIGNED_FOR),
+            headers: String::new(),
+            body: &[],
+        }
+    }
+
+    fn write_head(&self, head: &mut Vec<u8>) {
+        use io::Write as _;
+        head.clear();
+        let path = &self.url[url::Position::BeforePath..url::Position::AfterQuery];
+        let authority = &self.url[url::Position::BeforeHost..url::Position::AfterPort];
+        let _ = write!(
+            head,
+            "{} {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: stormlp\r\n{}",
+            self.method, self.headers
+        );
+        if !self.body.is_empty() || matches!(self.method, "PUT" | "POST") {
+            let _ = write!(head, "Content-Length: {}\r\n", self.body.len());
+        }
+        head.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Why one attempt did not succeed.
+enum Attempt {
+    Wire(WireError),
+    Refused(Refusal),
+}
+
+impl From<WireError> for Attempt {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl Session {
+    pub(super) fn new(client: Arc<Client>, bucket: Bucket, number: u64) -> Self {
+        Self {
+            client,
+            bucket,
+            connection: None,
+            pauses: Pauses::new(number),
+            tally: Tally::default(),
+            head: Vec::new(),
+        }
+    }
+
+    /// The client whose session it is.
+    pub(super) fn credentials(&self) -> Credentials {
+        self.client.settings.credentials.clone()
+    }
+
+    /// What passed since the session began, and what is known of the endpoint.
+    pub fn evidence(&self) -> ObjectStore {
+        let Tally { requests, retries, connections, sent_bytes, received_bytes } = self.tally;
+        ObjectStore {
+            requests,
+            retries,
+            connections,
+            sent_bytes,
+            received_bytes,
+            ..self.client.evidence()
+        }
+    }
+
+    /// Reads `target.len()` bytes at `offset` of an object, straight into `target`. With `etag`,
+    /// the object must still be that one.
+    ///
+    /// # Errors
+    /// When the object is shorter, is another one, or the request fails.
+    pub fn get(
+        &mut self,
+        key: &str,
+        offset: u64,
+        etag: Option<&str>,
+        target: &mut [u8],
+    ) -> Result<(), ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let action = bucket.get_object(Some(&credentials), key);
+        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
+        let request = Request {
+            offset: Some(offset),
+            headers: format!("Range: bytes={offset}-{last}\r\n"),
+            ..Request::of(&action, "GET", key)
+        };
+        let fail = |fault| Err(request.error(&bucket, fault));
+        let filled = self.perform(&request, |connection, head| {
+            check_range(head, offset, wanted)?;
+            connection.fill(target)
+        });
+        let (head, filled) = filled?;
+        if filled as u64 != wanted {
+            self.connection = None;
+            let what = format!("the body ended after {filled} of {wanted} bytes");
+            return fail(ObjectFault::Answer(what));
+        }
+        match (etag, &head.etag) {
+            (Some(before), Some(now)) if before != now => fail(ObjectFault::Data(format!(
+                "another object is there: ETag {now}, not {before}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes an object of these bytes, in one request; its ETag.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let action = bucket.put_object(Some(&credentials), key);
+        let request = Request { body, ..Request::of(&action, "PUT", key) };
+        Ok(self.document(&request)?.0.etag)
+    }
+
+    /// Size and identity of an object; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the request fails, also for lack of permission.
+    pub fn head(&mut self, key: &str) -> Result<Option<ObjectFacts>, ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let action = bucket.head_object(Some(&credentials), key);
+        let request = Request::of(&action, "HEAD", key);
+        let head = match self.perform(&request, |_, _| Ok(())) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => other?.0,
+        };
+        let Some(bytes) = head.length else {
+            let what = "the reply has no Content-Length".to_string();
+            return Err(request.error(&bucket, ObjectFault::Answer(what)));
+        };
+        let Head { etag, last_modified, .. } = head;
+        Ok(Some(ObjectFacts { bytes, etag, last_modified }))
+    }
+
+    /// All objects whose keys begin with `prefix`, page by page.
+    ///
+    /// # Errors
+    /// When a request fails or a page cannot be right.
+    pub fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let mut all = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let mut action = ListObjectsV2::new(&bucket, Some(&credentials));
+            action.with_prefix(prefix);
+            if let Some(token) = &token {
+                action.with_continuation_token(token.as_str());
+            }
+            let request = Request::of(&action, "list", prefix);
+            let wrong = |what: String| request.error(&bucket, ObjectFault::Answer(what));
+            let (_, body) = self.document(&request)?;
+            let page = parsed(&body, ListObjectsV2::parse_response).map_err(wrong)?;
+            for one in page.contents {
+                let Some(bytes) = one.size.filter(|_| one.key.starts_with(prefix)) else {
+                    return Err(wrong("it contains other objects, or no sizes".to_string()));
+                };
+                let facts = ObjectFacts { bytes, etag: one.etag, last_modified: one.last_modified };
+                all.push(Listed { key: one.key, facts });
+            }
+            match page.next_continuation_token {
+                None => return Ok(all),
+                next if next == token => {
+                    return Err(wrong("a page leads back to itself".to_string()));
+                }
+                next => token = next,
+            }
+        }
+    }
+
+    /// Removes objects; those that do not exist are no error.
+    ///
+    /// # Errors
+    /// When a request fails, or the endpoint kept one of the objects.
+    pub fn delete(&mut self, keys: &[String]) -> Result<(), ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        for some in keys.chunks(DELETED_AT_ONCE) {
+            let named: Vec<_> = some.iter().cloned().map(ObjectIdentifier::new).collect();
+            let action = DeleteObjects::new(&bucket, Some(&credentials), named.iter());
+            let request = Request::of(&action, "delete", &some[0]);
+            let (body, md5) = action.body_with_md5();
+            let headers = format!("Content-MD5: {md5}\r\n");
+            let request = Request { headers, body: body.as_bytes(), ..request };
+            let (_, reply) = self.document(&request)?;
+            let reply = parsed(&reply, rusty_s3::actions::DeleteObjectsResponse::parse)
+                .map_err(|what| request.error(&bucket, ObjectFault::Answer(what)))?;
+            if let Some(kept) = reply.errors.first() {
+                let what = format!("it was kept: {} ({})", kept.code, kept.message);
+                let key = &kept.key;
+                return Err(Request { key, ..request }.error(&bucket, ObjectFault::Data(what)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A request with a small document as its reply.
+    pub(super) fn document(
+        &mut self,
+        request: &Request<'_>,
+    ) -> Result<(Head, Vec<u8>), ObjectError> {
+        self.perform(request, |connection, head| connection.body(head, DOCUMENT_BYTES))
+    }
+
+    /// Sends a request until it succeeds or retries cannot help; `take` receives the body.
+    pub(super) fn perform<T>(
+        &mut self,
+        request: &Request<'_>,
+        mut take: impl FnMut(&mut Connection, &Head) -> Result<T, WireError>,
+    ) -> Result<(Head, T), ObjectError> {
+        for retries in 0.. {
+            let (fault, passing) = match self.attempt(request, &mut take) {
+                Ok(done) => return Ok(done),
+                Err(Attempt::Refused(refusal)) => {
+                    let passing = refusal.is_passing();
+                    (ObjectFault::Refused(Box::new(refusal.after(retries))), passing)
+                }
+                Err(Attempt::Wire(error)) => {
+                    let passing = matches!(error, WireError::Lost(_));
+                    let answered = self.client.answered.load(Ordering::Relaxed);
+                    (self.client.fault(error), passing && answered)
+                }
+            };
+            if !passing || retries == MOST_RETRIES {
+                return Err(request.error(&self.bucket, fault));
+            }
+            self.tally.retries += 1;
+            thread::sleep(self.pauses.next(retries));
+        }
+        unreachable!("the last retry returns")
+    }
+
+    /// Sends a request once. The connection is kept if it can be used again.
+    fn attempt<T>(
+        &mut self,
+        request: &Request<'_>,
+        take: &mut impl FnMut(&mut Connection, &Head) -> Result<T, WireError>,
+    ) -> Result<(Head, T), Attempt> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connect(&request.url)?,
+        };
+        request.write_head(&mut self.head);
+        self.tally.requests += 1;
+        let reply = connection.exchange(&self.head, request.body);
+        let reply = reply.map_err(Attempt::from).and_then(|head| {
+            self.note(&connection, &head);
+            if head.is_success() {
+                let taken = take(&mut connection, &head)?;
+                return Ok((head, taken));
+            }
+            let body = match request.method {
+                "HEAD" => Vec::new(),
+                _ => connection.body(&head, DOCUMENT_BYTES)?,
+            };
+            let told = self.client.conceal(&body);
+            Err(Attempt::Refused(Refusal::of(&head, told.as_bytes())))
+        });
+        let (sent, received) = connection.passed();
+        self.tally.sent_bytes += sent;
+        self.tally.received_bytes += received;
+        let usable = match &reply {
+            Ok((head, _)) => !head.closes,
+            Err(Attempt::Refused(refusal)) => refusal.keeps_connection(),
+            Err(Attempt::Wire(_)) => false,
+        };
+        self.connection = usable.then_some(connection);
+        reply
+    }
+
+    fn connect(&mut self, url: &Url) -> Result<Connection, WireError> {
+        let addresses = url.socket_addrs(|| None).map_err(WireError::Lost)?;
+        self.tally.connections += 1;
+        let tls = self.client.tls.as_ref();
+        Connection::open(&addresses, tls.zip(url.host_str()))
+    }
+
+    /// Remembers what the first reply says of the endpoint.
+    fn note(&self, connection: &Connection, head: &Head) {
+        if !self.client.answered.load(Ordering::Relaxed) {
+            self.client.answered.store(true, Ordering::Relaxed);
+        }
+        self.client.seen.get_or_init(|| Seen {
+            server: head.server.clone(),
+            http_minor: head.version,
+            tls: connection.tls(),
+        });
+    }
+}
+
+impl Request<'_> {
+    /// The error of this request.
+    pub(super) fn error(&self, bucket: &Bucket, fault: ObjectFault) -> ObjectError {
+        ObjectError {
+            request: self.name.to_string(),
+            object: format!("s3://{}/{}", bucket.name(), self.key),
+            offset: self.offset,
+            fault,
+        }
+    }
+}
+
+/// Whether a reply has the requested range of `wanted` bytes: a proxy may have ignored the range,
+/// and an object that is too short gives fewer.
+fn check_range(head: &Head, offset: u64, wanted: u64) -> Result<(), WireError> {
+    let range = head.content_range.as_deref().unwrap_or("no Content-Range");
+    let right = format!("bytes {offset}-{}/", offset + wanted - 1);
+    let whole = head.status == 200 && offset == 0 && head.content_range.is_none();
+    if !whole && !range.starts_with(&right) {
+        return Err(WireError::Wrong(format!(
+            "the reply has status {} and {range}, not bytes {offset}-{}",
+            head.status,
+            offset + wanted - 1
+        )));
+    }
+    match head.length {
+        Some(length) if length == wanted => Ok(()),
+        Some(length) => Err(WireError::Wrong(format!("the body has {length} bytes, not {wanted}"))),
+        None => Err(WireError::Wrong("the reply has no Content-Length".to_string())),
+    }
+}
+
+/// A document as `parse` reads it.
+pub(super) fn parsed<T, E: std::fmt::Display>(
+    body: &[u8],
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "the reply is not UTF-8".to_string())?;
+    let text = with_namespace(text);
+    parse(&text).map_err(|error| format!("the reply cannot be read: {error}"))
+}
+
+/// The document with S3's namespace, which some endpoints leave out.
+fn with_namespace(text: &str) -> Cow<'_, str> {
+    let root = text.find("?>").map_or(0, |end| end + 2);
+    let end = text[root..].find('>').map(|end| root + end);
+    match end.filter(|end| !text[root..*end].contains("xmlns") && !text[root..*end].ends_with('/'))
+    {
+        None => text.into(),
+        Some(end) => format!("{} xmlns=\"{NAMESPACE}\"{}", &text[..end], &text[end..]).into(),
+    }
+}

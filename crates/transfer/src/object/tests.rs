@@ -1,0 +1,283 @@
+//! The client against a server that fails on purpose.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::settings::Sources;
+use super::{Client, Settings, Upload};
+
+/// Answers each request with the next of `replies`, and then closes. Requests arrive at the
+/// receiver as they came.
+fn server(replies: Vec<Vec<u8>>) -> (Arc<Client>, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, requests) = channel();
+    thread::spawn(move || {
+        let mut replies = replies.into_iter().peekable();
+        while replies.peek().is_some() {
+            let (mut socket, _) = listener.accept().unwrap();
+            while let Some(request) = receive(&mut socket) {
+                let Some(reply) = replies.next() else { return };
+                let _ = sender.send(request);
+                if socket.write_all(&reply).is_err() || reply.is_empty() {
+                    break;
+                }
+                if String::from_utf8_lossy(&reply).contains("Connection: close") {
+                    break;
+                }
+            }
+        }
+    });
+    (client(&format!("http://{address}")), requests)
+}
+
+/// A request with its body; `None` at the end of the connection.
+fn receive(socket: &mut std::net::TcpStream) -> Option<String> {
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                return Some(text);
+            }
+        }
+        match socket.read(&mut piece).ok()? {
+            0 => return None,
+            read => bytes.extend_from_slice(&piece[..read]),
+        }
+    }
+}
+
+fn client(endpoint: &str) -> Arc<Client> {
+    Client::new(settings(&[
+        ("AWS_ENDPOINT_URL", endpoint),
+        ("AWS_ACCESS_KEY_ID", "the-key"),
+        ("AWS_SECRET_ACCESS_KEY", "the-secret"),
+    ]))
+    .unwrap()
+}
+
+fn settings(variables: &[(&str, &str)]) -> Settings {
+    try_settings(variables, "").unwrap()
+}
+
+fn try_settings(
+    variables: &[(&str, &str)],
+    file: &str,
+) -> Result<Settings, crate::error::TransferError> {
+    let find = |name: &str| variables.iter().find(|(key, _)| *key == name);
+    Settings::from(&Sources {
+        variable: &|name| find(name).map(|(_, value)| (*value).to_string()),
+        file: &|_| Some(file.to_string()),
+    })
+}
+
+fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!(
+        "HTTP/1.1 {status}\r\nServer: t\r\nContent-Length: {}\r\n{headers}\r\n",
+        body.len()
+    )
+    .into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn error(status: &str, code: &str) -> Vec<u8> {
+    let body = format!("<Error><Code>{code}</Code><Message>so the-secret it is</Message></Error>");
+    reply(status, "", body.as_bytes())
+}
+
+/// The error of a GET of bytes 4 to 7 that is answered so, and the retries before it.
+fn refused(replies: Vec<Vec<u8>>) -> (String, String, u64) {
+    let (client, _requests) = server(replies);
+    let mut session = client.session("bucket").unwrap();
+    let error = session.get("a key", 4, Some("\"one\""), &mut [0; 4]).unwrap_err();
+    (error.to_string(), error.remedy().to_string(), session.evidence().retries)
+}
+
+const RANGE: &str = "Content-Range: bytes 4-7/8\r\nETag: \"one\"\r\n";
+
+#[test]
+fn a_busy_endpoint_is_asked_again_and_the_retries_count() {
+    let busy = error("503 Slow Down", "SlowDown");
+    let lost = Vec::new();
+    let right = reply("206 Partial Content", RANGE, b"data");
+    let (client, requests) = server(vec![busy, lost, right]);
+    let mut session = client.session("bucket").unwrap();
+    let mut target = [0; 4];
+    session.get("a +%é", 4, Some("\"one\""), &mut target).unwrap();
+    assert_eq!(&target, b"data");
+    let seen = session.evidence();
+    assert_eq!((seen.requests, seen.retries, seen.connections), (3, 2, 2));
+    assert_eq!((seen.server.as_deref(), seen.http.as_deref()), (Some("t"), Some("HTTP/1.1")));
+    assert!(seen.received_bytes > 100 && seen.sent_bytes > 300);
+    let request = requests.recv().unwrap();
+    assert!(request.starts_with("GET /bucket/a%20%2B%25%C3%A9?X-Amz-"), "{request}");
+    assert!(request.contains("Range: bytes=4-7\r\n") && !request.contains("the-secret"));
+}
+
+#[test]
+fn a_storm_of_refusals_ends() {
+    let storm = vec![error("503 Slow Down", "SlowDown"); 6];
+    let (text, remedy, retries) = refused(storm);
+    assert!(text.starts_with("GET s3://bucket/a key at byte 4: the endpoint answered 503"));
+    assert!(text.contains("after 5 retries") && remedy.contains("--threads"), "{text}");
+    assert_eq!(retries, 5);
+}
+
+#[test]
+fn bodies_that_cannot_be_right_end_the_run_with_key_and_offset() {
+    let cases: [(Vec<u8>, &str); 8] = [
+        (
+            b"HTTP/1.1 206 P\r\nContent-Length: 4\r\nContent-Range: bytes 4-7/8\r\nConnection: close\r\n\r\nda".into(),
+            "ended after 2 of 4 bytes",
+        ),
+        (reply("206 P", RANGE, b"da"), "the body has 2 bytes, not 4"),
+        (reply("206 P", RANGE, b"data and more"), "the body has 13 bytes, not 4"),
+        (reply("206 P", "Content-Range: bytes 0-3/8\r\n", b"data"), "bytes 0-3/8, not bytes 4-7"),
+        (reply("200 OK", "", b"data"), "status 200 and no Content-Range"),
+        (b"HTTP/1.1 206 P\r\nContent-Range: bytes 4-7/8\r\n\r\ndata".into(), "no Content-Length"),
+        (reply("206 P", "Content-Range: bytes 4-7/8\r\nETag: \"two\"\r\n", b"data"), "another object"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n".into(), "not HTTP/1"),
+    ];
+    for (bytes, expected) in cases {
+        let (text, remedy, retries) = refused(vec![bytes]);
+        assert!(text.starts_with("GET s3://bucket/a key at byte 4: "), "{text}");
+        assert!(text.contains(expected), "{text}");
+        assert!(!remedy.is_empty() && retries == 0);
+    }
+}
+
+#[test]
+fn refusals_are_told_apart_and_repeat_no_secret() {
+    let elsewhere = reply("301 Moved", "Location: http://other/bucket?X-Amz-Signature=1\r\n", b"");
+    let cases = [
+        (error("403 Forbidden", "AccessDenied"), "403 AccessDenied", "permission"),
+        (error("403 Forbidden", "RequestTimeTooSkewed"), "RequestTimeTooSkewed", "clock"),
+        (error("400 Bad", "ExpiredToken"), "ExpiredToken", "AWS_SESSION_TOKEN"),
+        (error("404 No", "NoSuchKey"), "404 NoSuchKey", "correct the name"),
+        (error("404 No", "NoSuchBucket"), "404 NoSuchBucket", "create the bucket"),
+        (elsewhere, "leads to http://other/bucket;", "AWS_REGION"),
+    ];
+    for (bytes, expected, advice) in cases {
+        let (text, remedy, retries) = refused(vec![bytes]);
+        assert!(text.contains(expected) && remedy.contains(advice), "{text}: {remedy}");
+        assert!(!text.contains("the-secret") && !text.contains("Signature"), "{text}");
+        assert_eq!(retries, 0);
+    }
+    let (client, _requests) =
+        server(vec![reply("404 No", "", b""), reply("403 Forbidden", "", b"")]);
+    let mut session = client.session("bucket").unwrap();
+    assert_eq!(session.head("none").unwrap(), None);
+    assert!(session.head("secret").unwrap_err().to_string().contains("403"));
+}
+
+#[test]
+fn an_endpoint_that_is_down_is_reported_at_once() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let begun = Instant::now();
+    let mut session = client(&format!("http://{closed}")).session("bucket").unwrap();
+    let error = session.head("key").unwrap_err();
+    assert!(error.to_string().contains(&format!("http://{closed}: Connection refused")), "{error}");
+    assert!(error.remedy().contains("AWS_ENDPOINT_URL"));
+    assert_eq!(session.evidence().retries, 0);
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+/// A page of a list.
+fn page(keys: &[String], next: Option<&str>) -> Vec<u8> {
+    let contents: String = keys
+        .iter()
+        .map(|key| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>"))
+        .collect();
+    let next = match next {
+        Some(token) => format!(
+            "<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"
+        ),
+        None => "<IsTruncated>false</IsTruncated>".to_string(),
+    };
+    let body = format!(
+        "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{contents}{next}\
+         </ListBucketResult>"
+    );
+    reply("200 OK", "", body.as_bytes())
+}
+
+#[test]
+fn lists_have_pages_and_hostile_ones_are_refused() {
+    let keys: Vec<String> = (0..1500).map(|n| format!("p/{n}")).collect();
+    let (client, requests) =
+        server(vec![page(&keys[..1000], Some("t")), page(&keys[1000..], None)]);
+    let all = client.session("bucket").unwrap().list("p/").unwrap();
+    assert!(all.iter().map(|one| &one.key).eq(&keys));
+    assert!(requests.iter().take(2).last().unwrap().contains("continuation-token=t"));
+    let bomb = format!("{}{}", "<a>".repeat(100_000), "</a>".repeat(100_000));
+    let bomb = reply("200 OK", "", bomb.as_bytes());
+    let endless = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff\r\n".to_vec();
+    let other = page(&["elsewhere".to_string()], None);
+    let circle = vec![page(&[], Some("t")), page(&[], Some("t"))];
+    for replies in [vec![bomb], vec![endless], vec![other], circle] {
+        let (client, _requests) = server(replies);
+        let error = client.session("bucket").unwrap().list("p/").unwrap_err();
+        assert!(error.to_string().starts_with("list s3://bucket/p/: "), "{error}");
+    }
+}
+
+#[test]
+fn an_upload_that_is_cut_off_is_aborted() {
+    let begun = "<InitiateMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                 <UploadId>one</UploadId></InitiateMultipartUploadResult>";
+    let replies = vec![
+        reply("200 OK", "", begun.as_bytes()),
+        reply("200 OK", "ETag: \"b\"\r\n", b""),
+        reply("204 No Content", "", b""),
+    ];
+    // Each session has a connection of its own.
+    let replies = replies.into_iter().map(|reply| {
+        let text = String::from_utf8(reply).unwrap();
+        text.replacen("\r\n", "\r\nConnection: close\r\n", 1).into_bytes()
+    });
+    let (client, requests) = server(replies.collect());
+    let upload = Upload::begin(&client, "bucket", "key").unwrap();
+    let mut session = client.session("bucket").unwrap();
+    upload.part(&mut session, super::PART_BYTES, b"part 2").unwrap();
+    let error = upload.complete().unwrap_err().to_string();
+    assert!(error.contains("part 1 was not uploaded"), "{error}");
+    drop(upload);
+    let last = requests.iter().take(3).last().unwrap();
+    assert!(last.starts_with("DELETE /bucket/key?") && last.contains("uploadId=one"), "{last}");
+}
+
+#[test]
+fn documents_without_a_namespace_are_read_and_kept_objects_named() {
+    let gone = reply("200 OK", "", b"<?xml version=\"1.0\"?><DeleteResult></DeleteResult>");
+    let kept = "<DeleteResult><Error><Key>k</Key><Code>AccessDenied</Code><Message>no</Message>\
+                </Error></DeleteResult>";
+    let (client, requests) = server(vec![gone, reply("200 OK", "", kept.as_bytes())]);
+    let mut session = client.session("bucket").unwrap();
+    session.delete(&["a & b".to_string()]).unwrap();
+    assert!(requests.recv().unwrap().contains("<Key>a &amp; b</Key>"));
+    let error = session.delete(&["k".to_string()]).unwrap_err().to_string();
+    assert!(error.contains("s3://bucket/k: it was kept: AccessDenied"), "{error}");
+}
+
+#[test]
+fn settings_are_found_where_aws_tools_have_them() {
+    let file = "[default]\nregion = eu-1\nendpoint_url = http://h:1\naws_access_key_id = k\n\
+                aws_secret_access_key = s3cret\ns3 =\n  addressing_style = virtual\n";
+    let found = try_settings(&[("HOME", "/home/u")], file).unwrap();
+    assert_eq!(format!("{found:?}"), "http://h:1 (virtual addressing)");
+    let variable = [("HOME", "/home/u"), ("AWS_ENDPOINT_URL", "https://[::1]")];
+    let found = try_settings(&variable, file).unwrap();
+    assert_eq!(found.host(), "https://[::1]:443");
+    let lacking = |variables: &[(&str, &str)]| try_settings(variables, "").unwrap_err().to_string();
+    assert!(lacking(&[]).contains("no endpoint"));
+    assert!(lacking(&[("AWS_ENDPOINT_URL", "http://h")]).contains("no credentials"));
+    let password = lacking(&[("AWS_ENDPOINT_URL", "http://u:pw@h")]);
+    assert!(password.contains("user name") && !password.contains("pw@"), "{password}");
+}

@@ -1,0 +1,359 @@
+//! One connection: requests out, heads and bodies in, every byte counted.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, ProtocolVersion, StreamOwned};
+
+use super::reply::Head;
+
+/// How long an address may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a connection may stand still.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Received at once before the length of a body is known; heads are far smaller.
+const HEAD_BYTES: usize = 16 << 10;
+/// The most lines after a chunked body.
+const MOST_TRAILERS: usize = 64;
+
+/// What passed through the connections of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) requests: u64,
+    pub(crate) retries: u64,
+    pub(crate) connections: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
+}
+
+/// A socket that counts.
+struct Counted {
+    socket: TcpStream,
+    sent: u64,
+    received: u64,
+}
+
+impl Read for Counted {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.socket.read(buffer)?;
+        self.received += read as u64;
+        Ok(read)
+    }
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.socket.write(bytes)?;
+        self.sent += written as u64;
+        Ok(written)
+    }
+
+    fn write_vectored(&mut self, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        let written = self.socket.write_vectored(parts)?;
+        self.sent += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+enum Stream {
+    Plain(Counted),
+    Tls(Box<StreamOwned<ClientConnection, Counted>>),
+}
+
+/// Why a reply could not be received.
+#[derive(Debug)]
+pub(super) enum WireError {
+    /// The connection broke or stood still: the same request may succeed on another.
+    Lost(io::Error),
+    /// TLS was not agreed on.
+    Tls(String),
+    /// What was received cannot be right.
+    Wrong(String),
+}
+
+impl From<io::Error> for WireError {
+    fn from(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(tls) => Self::Tls(tls.to_string()),
+            None => Self::Lost(error),
+        }
+    }
+}
+
+/// A connection that is kept for the next request.
+pub(super) struct Connection {
+    stream: Stream,
+    /// Received and not yet used: `buffer[start..end]`.
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Counts at the last call of [`Self::passed`].
+    told: (u64, u64),
+}
+
+impl Connection {
+    /// Connects to the first of `addresses` that accepts.
+    pub(super) fn open(
+        addresses: &[SocketAddr],
+        tls: Option<(&Arc<ClientConfig>, &str)>,
+    ) -> Result<Self, WireError> {
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+        for address in addresses {
+            match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
+                Ok(socket) => return Self::over(socket, tls),
+                Err(error) => failed = error,
+            }
+        }
+        Err(WireError::Lost(failed))
+    }
+
+    fn over(socket: TcpStream, tls: Option<(&Arc<ClientConfig>, &str)>) -> Result<Self, WireError> {
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(STALL_TIMEOUT))?;
+        socket.set_write_timeout(Some(STALL_TIMEOUT))?;
+        let mut counted = Counted { socket, sent: 0, received: 0 };
+        let stream = match tls {
+            None => Stream::Plain(counted),
+            Some((config, host)) => {
+                let wrong = |error: &dyn std::fmt::Display| WireError::Tls(error.to_string());
+                let host = host.trim_start_matches('[').trim_end_matches(']').to_string();
+                let name = ServerName::try_from(host).map_err(|e| wrong(&e))?;
+                let mut session =
+                    ClientConnection::new(Arc::clone(config), name).map_err(|e| wrong(&e))?;
+                // Agreed on now, so that a certificate is not mistaken for a broken request.
+                while session.is_handshaking() {
+                    session.complete_io(&mut counted)?;
+                }
+                Stream::Tls(Box::new(StreamOwned::new(session, counted)))
+            }
+        };
+        let buffer = vec![0; HEAD_BYTES].into_boxed_slice();
+        Ok(Self { stream, buffer, start: 0, end: 0, told: (0, 0) })
+    }
+
+    /// The version of TLS, if the connection uses it.
+    pub(super) fn tls(&self) -> Option<&'static str> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(tls) => Some(match tls.conn.protocol_version() {
+                Some(ProtocolVersion::TLSv1_3) => "TLS 1.3",
+                Some(ProtocolVersion::TLSv1_2) => "TLS 1.2",
+                _ => "TLS",
+            }),
+        }
+    }
+
+    /// Bytes sent and received since the last call.
+    pub(super) fn passed(&mut self) -> (u64, u64) {
+        let counted = match &self.stream {
+            Stream::Plain(counted) => counted,
+            Stream::Tls(tls) => &tls.sock,
+        };
+        let now = (counted.sent, counted.received);
+        let since = (now.0 - self.told.0, now.1 - self.told.1);
+        self.told = now;
+        since
+    }
+
+    /// Sends a request and receives the head of its reply.
+    pub(super) fn exchange(&mut self, head: &[u8], body: &[u8]) -> Result<Head, WireError> {
+        if self.start < self.end {
+            return Err(WireError::Wrong(
+                "the reply before this one went on after its end".to_string(),
+            ));
+        }
+        (self.start, self.end) = (0, 0);
+        match self.send(head, body) {
+            Ok(()) => self.head(),
+            // An endpoint that refuses early closes before it has taken the whole body, and its
+            // answer says more than the broken pipe.
+            Err(broken) => self.head().map_err(|_| WireError::from(broken)),
+        }
+    }
+
+    fn send(&mut self, mut head: &[u8], mut body: &[u8]) -> io::Result<()> {
+        let stream: &mut dyn Write = match &mut self.stream {
+            Stream::Plain(counted) => counted,
+            Stream::Tls(tls) => &mut **tls,
+        };
+        while !head.is_empty() {
+            // The head travels with the first bytes of the body.
+            let parts = [io::IoSlice::new(head), io::IoSlice::new(body)];
+            let written = match stream.write_vectored(&parts) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let of_head = written.min(head.len());
+            head = &head[of_head..];
+            body = &body[written - of_head..];
+        }
+        stream.write_all(body)?;
+        stream.flush()
+    }
+
+    fn head(&mut self) -> Result<Head, WireError> {
+        loop {
+            match Head::parse(&self.buffer[self.start..self.end]).map_err(WireError::Wrong)? {
+                // An interim reply announces the actual one.
+                Some((head, used)) if head.status < 200 => self.start += used,
+                Some((head, used)) => {
+                    self.start += used;
+                    return Ok(head);
+                }
+                None if self.end == self.buffer.len() => {
+                    return Err(WireError::Wrong(format!(
+                        "the head of the reply is longer than {HEAD_BYTES} bytes"
+                    )));
+                }
+                None => {
+                    let end = self.end;
+                    let read = receive(&mut self.stream, &mut self.buffer[end..])?;
+                    if read == 0 {
+                        let ended = "the connection was closed before a reply";
+                        return Err(WireError::Lost(io::Error::new(
+                            io::ErrorKind::UnexpectedEof,
+                            ended,
+                        )));
+                    }
+                    self.end += read;
+                }
+            }
+        }
+    }
+
+    /// Receives into `target`: as much as there is, 0 at the end of the connection.
+    #[inline]
+    fn receive(&mut self, target: &mut [u8]) -> Result<usize, WireError> {
+        let waiting = self.end - self.start;
+        if waiting == 0 {
+            return receive(&mut self.stream, target);
+        }
+        let taken = waiting.min(target.len());
+        target[..taken].copy_from_slice(&self.buffer[self.start..self.start + taken]);
+        self.start += taken;
+        Ok(taken)
+    }
+
+    /// Receives a body of exactly `target`'s length, straight into it; the bytes that came if the
+    /// connection ends before.
+    pub(super) fn fill(&mut self, target: &mut [u8]) -> Result<usize, WireError> {
+        let mut filled = 0;
+        while filled < target.len() {
+            match self.receive(&mut target[filled..])? {
+                0 => break,
+                received => filled += received,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Receives the body that follows `head`, of at most `most` bytes.
+    pub(super) fn body(&mut self, head: &Head, most: usize) -> Result<Vec<u8>, WireError> {
+        let too_long = || WireError::Wrong(format!("the body is longer than {most} bytes"));
+        if head.chunked {
+            return self.chunks(most);
+        }
+        let length = match head.length {
+            Some(length) => usize::try_from(length).map_err(|_| too_long())?,
+            // It ends with the connection.
+            None if head.closes => most + 1,
+            None => 0,
+        };
+        if length > most && head.length.is_some() {
+            return Err(too_long());
+        }
+        let mut body = Vec::new();
+        let mut piece = [0; 8 << 10];
+        while body.len() < length {
+            let wanted = piece.len().min(length - body.len());
+            match self.receive(&mut piece[..wanted])? {
+                0 if head.length.is_none() => break,
+                0 => {
+                    return Err(WireError::Wrong(format!(
+                        "the body ended after {} of {length} bytes",
+                        body.len()
+                    )));
+                }
+                received => body.extend_from_slice(&piece[..received]),
+            }
+        }
+        if body.len() > most { Err(too_long()) } else { Ok(body) }
+    }
+
+    /// A body in chunks, each after a line with its length.
+    fn chunks(&mut self, most: usize) -> Result<Vec<u8>, WireError> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line()?;
+            let digits = line.split(';').next().unwrap_or_default().trim();
+            let length = usize::from_str_radix(digits, 16)
+                .map_err(|_| WireError::Wrong("the body is not in valid chunks".to_string()))?;
+            if length == 0 {
+                // Trailers end with an empty line.
+                for _ in 0..MOST_TRAILERS {
+                    if self.line()?.is_empty() {
+                        return Ok(body);
+                    }
+                }
+                return Err(WireError::Wrong("the body has too many trailers".to_string()));
+            }
+            if length > most - body.len() {
+                return Err(WireError::Wrong(format!("the body is longer than {most} bytes")));
+            }
+            let start = body.len();
+            body.resize(start + length, 0);
+            let filled = self.fill(&mut body[start..])?;
+            if filled < length || !self.line()?.is_empty() {
+                return Err(WireError::Wrong("the body is not in valid chunks".to_string()));
+            }
+        }
+    }
+
+    /// A line of a chunked body, without its end.
+    fn line(&mut self) -> Result<String, WireError> {
+        const MOST: usize = 1024;
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while line.len() < MOST {
+            if self.receive(&mut byte)? == 0 {
+                break;
+            }
+            match byte[0] {
+                b'\n' => return Ok(String::from_utf8_lossy(&line).trim_end().to_string()),
+                other => line.push(other),
+            }
+        }
+        Err(WireError::Wrong("the body is not in valid chunks".to_string()))
+    }
+}
+
+/// Receives once, into memory of any size.
+#[inline]
+fn receive(stream: &mut Stream, target: &mut [u8]) -> Result<usize, WireError> {
+    loop {
+        let received = match stream {
+            Stream::Plain(counted) => counted.read(target),
+            Stream::Tls(tls) => tls.read(target),
+        };
+        match received {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+            {
+                let stalled = format!("nothing came for {} s", STALL_TIMEOUT.as_secs());
+                return Err(WireError::Lost(io::Error::new(io::ErrorKind::TimedOut, stalled)));
+            }
+            other => return Ok(other?),
+        }
+    }
+}

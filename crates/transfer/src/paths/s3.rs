@@ -1,0 +1,126 @@
+//! `s3`: GET and PUT of objects over one connection a thread, straight to and from host memory.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+
+use stormlp_core::evidence::{DirectIo, Evidence, ObjectStore};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+
+use super::PathSpec;
+use crate::error::TransferError;
+use crate::object::Session;
+use crate::storage::{ObjectMode, OpenObject, put_key};
+use crate::transfer::{Completion, FileId, Rejected, Slot, SlotMemory, Transfer, TransferPath};
+
+/// Performs requests inside `wait`, one after the other: a connection has one in flight.
+pub(crate) struct S3Path {
+    slots: Vec<Slot>,
+    line: VecDeque<Transfer>,
+    objects: Vec<Option<(OpenObject, Session)>>,
+}
+
+impl S3Path {
+    pub(crate) fn new(spec: PathSpec) -> Self {
+        let slots = Slot::all(spec.host.into_iter().map(SlotMemory::Host));
+        Self { line: VecDeque::with_capacity(slots.len()), slots, objects: Vec::new() }
+    }
+
+    fn perform(&mut self, transfer: Transfer) -> Completion {
+        let Transfer { place, mut slot } = transfer;
+        let attached = self.objects.get_mut(place.file.0 as usize).and_then(Option::as_mut);
+        let (object, session) = attached.expect("transfers name attached objects");
+        let bytes = slot.part_mut(place.len).expect("the path has host memory");
+        let key = &object.key;
+        let result = match (place.direction, &object.mode) {
+            (Direction::Read, ObjectMode::Read(facts)) => {
+                session.get(key, place.offset, facts.etag.as_deref(), bytes)
+            }
+            (Direction::Write, ObjectMode::Puts) => {
+                let key = put_key(key, place.offset, place.len as u64);
+                session.put(&key, bytes).map(drop)
+            }
+            (Direction::Write, ObjectMode::Upload(upload)) => {
+                upload.part(session, place.offset, bytes)
+            }
+            (Direction::Read, _) | (Direction::Write, ObjectMode::Read(_)) => {
+                let source = io::Error::from(io::ErrorKind::Unsupported);
+                let result = Err(TransferError::Io { action: "a transfer", source });
+                return Completion { slot, result };
+            }
+        };
+        let result = result.map(|()| place.len).map_err(TransferError::from);
+        Completion { slot, result }
+    }
+}
+
+impl TransferPath for S3Path {
+    fn attach(&mut self, _file: File) -> Result<FileId, TransferError> {
+        Err(TransferError::Unavailable {
+            what: "path s3".to_string(),
+            reason: "it moves objects, not files".to_string(),
+            remedy: "name a bucket: s3://bucket/prefix".to_string(),
+        })
+    }
+
+    fn attach_object(&mut self, object: OpenObject) -> Result<FileId, TransferError> {
+        let session = object.client.session(&object.bucket)?;
+        self.objects.push(Some((object, session)));
+        Ok(FileId(self.objects.len() as u32 - 1))
+    }
+
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        self.objects[file.0 as usize] = None;
+        Ok(())
+    }
+
+    fn take_slots(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.slots)
+    }
+
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        self.line.push_back(transfer);
+        Ok(())
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
+        // At least one, so that a caller that only polls makes progress.
+        for _ in 0..min.max(1) {
+            let Some(transfer) = self.line.pop_front() else {
+                break;
+            };
+            let completion = self.perform(transfer);
+            done.push(completion);
+        }
+        Ok(())
+    }
+
+    fn evidence(&self) -> Evidence {
+        let sessions = self.objects.iter().flatten().map(|(_, session)| session.evidence());
+        let store = sessions.reduce(|sum, one| sum.plus(&one));
+        Evidence {
+            effective_path: Some(PathKind::S3),
+            summary: summary(store.as_ref()),
+            direct_io: DirectIo::NotAsked,
+            engine: None,
+            direct_storage: None,
+            object_store: store,
+        }
+    }
+}
+
+/// The endpoint in one sentence.
+fn summary(store: Option<&ObjectStore>) -> String {
+    let Some(store) = store else {
+        return "no object was opened".to_string();
+    };
+    let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
+    let tls = store.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
+    format!(
+        "{}{tls} with {} (Server: {}); what the endpoint caches is unknown",
+        of(&store.http),
+        store.endpoint,
+        of(&store.server)
+    )
+}

@@ -1,0 +1,165 @@
+//! What storage can do with the objects of a bucket: a small file is one object.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stormlp_core::facts::Identity;
+use stormlp_core::location::ObjectName;
+
+use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
+use super::interface::{Access, Entry, Facts, Kind};
+use crate::error::TransferError;
+use crate::object::{Client, ObjectFacts, Session, Settings, Upload};
+
+/// The largest object that is read as text.
+const TEXT_BYTES: u64 = 64 << 20;
+
+/// The user's object store, with the sessions that no thread uses at the moment.
+pub(super) struct Buckets {
+    client: Arc<Client>,
+    idle: Mutex<Vec<(String, Session)>>,
+}
+
+impl Buckets {
+    /// The object store that the environment names.
+    pub(super) fn of_user() -> Result<Self, TransferError> {
+        Ok(Self { client: Client::new(Settings::of_user()?)?, idle: Mutex::default() })
+    }
+
+    /// Does something in a session with the bucket of `path`, which is free again afterwards.
+    fn within<T>(
+        &self,
+        path: &Path,
+        act: impl FnOnce(&mut Session, &str) -> Result<T, TransferError>,
+    ) -> Result<T, TransferError> {
+        let ObjectName { bucket, key } = named(path)?;
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = {
+            let mut idle = idle();
+            let at = idle.iter().position(|(name, _)| name == bucket);
+            at.map(|at| idle.swap_remove(at).1)
+        };
+        let mut session = found.map_or_else(|| self.client.session(bucket), Ok)?;
+        let done = act(&mut session, key);
+        idle().push((bucket.to_string(), session));
+        done
+    }
+
+    pub(super) fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
+        self.within(path, |session, key| Ok(session.head(key)?.as_ref().map(facts)))
+    }
+
+    /// The objects beneath a prefix, named from its end on: names may contain slashes.
+    pub(super) fn list(&self, prefix: &Path) -> Result<Vec<Entry>, TransferError> {
+        self.within(prefix, |session, key| {
+            let folder = beneath(key);
+            let entry = |one: crate::object::Listed| {
+                let name = OsString::from(one.key.strip_prefix(&folder).unwrap_or(&one.key));
+                Entry { name, facts: facts(&one.facts) }
+            };
+            let mut entries: Vec<Entry> = session.list(&folder)?.into_iter().map(entry).collect();
+            entries.sort_by(|one, other| one.name.cmp(&other.name));
+            Ok(entries)
+        })
+    }
+
+    pub(super) fn handle(&self, path: &Path, access: Access) -> Result<Handle, TransferError> {
+        let ObjectName { bucket, key } = named(path)?;
+        let mode = match access {
+            Access::ReadWrite => ObjectMode::Puts,
+            Access::Create => {
+                ObjectMode::Upload(Arc::new(Upload::begin(&self.client, bucket, key)?))
+            }
+            Access::Read => {
+                let found = self.within(path, |session, key| Ok(session.head(key)?))?;
+                ObjectMode::Read(found.ok_or_else(|| {
+                    let nothing = io::Error::from_raw_os_error(libc::ENOENT);
+                    TransferError::file("open", path, nothing)
+                })?)
+            }
+        };
+        let (client, bucket, key) = (Arc::clone(&self.client), bucket.into(), key.into());
+        Ok(Handle::Object(OpenObject { client, bucket, key, mode }))
+    }
+
+    pub(super) fn read_text(&self, path: &Path) -> Result<Option<String>, TransferError> {
+        let wrong = |what: String| TransferError::file("read", path, io::Error::other(what));
+        let content = self.within(path, |session, key| {
+            let Some(found) = session.head(key)? else {
+                return Ok(None);
+            };
+            if found.bytes > TEXT_BYTES {
+                return Err(wrong(format!("{} bytes are too many for a text", found.bytes)));
+            }
+            let mut content = vec![0; found.bytes as usize];
+            if !content.is_empty() {
+                session.get(key, 0, found.etag.as_deref(), &mut content)?;
+            }
+            Ok(Some(content))
+        })?;
+        content.map(String::from_utf8).transpose().map_err(|error| wrong(error.to_string()))
+    }
+
+    pub(super) fn write(&self, path: &Path, content: &[u8]) -> Result<(), TransferError> {
+        self.within(path, |session, key| {
+            session.put(key, content)?;
+            Ok(())
+        })
+    }
+
+    /// Removes an object and what writes put for it; `false` if there was nothing.
+    pub(super) fn remove(&self, path: &Path) -> Result<bool, TransferError> {
+        self.within(path, |session, key| {
+            let puts = format!("{key}{PUTS}");
+            let numbered = |one: &crate::object::Listed| {
+                let number = one.key.strip_prefix(&puts).unwrap_or_default();
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+            };
+            let found = session.list(&puts)?.into_iter().filter(numbered);
+            let mut keys: Vec<String> = found.map(|one| one.key).collect();
+            if session.head(key)?.is_some() {
+                keys.push(key.to_string());
+            }
+            session.delete(&keys)?;
+            Ok(!keys.is_empty())
+        })
+    }
+}
+
+/// The object that a path names.
+fn named(path: &Path) -> Result<ObjectName<'_>, TransferError> {
+    ObjectName::of(path).map_err(|reason| TransferError::Unavailable {
+        what: path.display().to_string(),
+        reason,
+        remedy: "name it as s3://bucket/prefix".to_string(),
+    })
+}
+
+/// What the keys of a prefix's objects begin with.
+fn beneath(key: &str) -> String {
+    match key.is_empty() || key.ends_with('/') {
+        true => key.to_string(),
+        false => format!("{key}/"),
+    }
+}
+
+fn facts(of: &ObjectFacts) -> Facts {
+    Facts {
+        kind: Kind::File,
+        bytes: of.bytes,
+        allocated_bytes: of.bytes,
+        changed_ns: 0,
+        identity: Identity { inode: digest(of.etag.as_deref().unwrap_or_default()), born_ns: None },
+        link: false,
+        file_system_id: 0,
+    }
+}
+
+/// FNV-1a: the same for the same ETag on every machine and in every version.
+fn digest(etag: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    // Some endpoints list ETags without their quotes.
+    etag.trim_matches('"').bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}

@@ -1,0 +1,59 @@
+//! What a path can be attached to: an open file, or an object.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::object::{Client, ObjectFacts, Upload};
+
+/// An open file or object.
+#[derive(Debug)]
+pub enum Handle {
+    /// A file.
+    File(File),
+    /// An object.
+    Object(OpenObject),
+}
+
+/// An object that transfers read or write.
+#[derive(Debug, Clone)]
+pub struct OpenObject {
+    pub(crate) client: Arc<Client>,
+    pub(crate) bucket: String,
+    pub(crate) key: String,
+    pub(crate) mode: ObjectMode,
+}
+
+/// What transfers do with an object. Objects cannot be changed in place, so there are three ways.
+#[derive(Debug, Clone)]
+pub(crate) enum ObjectMode {
+    /// Ranged GETs of the object that was there when it was opened.
+    Read(ObjectFacts),
+    /// Each write is a PUT of an object of its own, beneath the key.
+    Puts,
+    /// Each write is a part of an upload.
+    Upload(Arc<Upload>),
+}
+
+impl From<File> for Handle {
+    fn from(file: File) -> Self {
+        Self::File(file)
+    }
+}
+
+impl OpenObject {
+    /// The upload, if the object is being created.
+    pub fn upload(&self) -> Option<Arc<Upload>> {
+        match &self.mode {
+            ObjectMode::Upload(upload) => Some(Arc::clone(upload)),
+            ObjectMode::Read(_) | ObjectMode::Puts => None,
+        }
+    }
+}
+
+/// The key of the object that a write of `len` bytes at `offset` makes beneath `key`.
+pub(crate) fn put_key(key: &str, offset: u64, len: u64) -> String {
+    format!("{key}{PUTS}{}", offset / len.max(1))
+}
+
+/// What stands between the key of a file and the numbers of the objects that were put for it.
+pub const PUTS: &str = ".put/";
