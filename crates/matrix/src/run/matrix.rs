@@ -433,11 +433,10 @@ fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
     }
     if let MatrixError::Transfer(transfer) = error {
         entry.errno = transfer.errno();
-        if let TransferError::Unavailable { remedy, .. } = transfer {
+        let remedy = transfer.missing().or(transfer.object_remedy());
+        entry.remedy = remedy.map(str::to_string);
+        if transfer.missing().is_some() {
             entry.status = CellStatus::Unavailable;
-            entry.remedy = Some(remedy.clone());
-        } else if let Some(remedy) = transfer.object_remedy() {
-            entry.remedy = Some(remedy.to_string());
         }
     }
     entry
@@ -482,9 +481,7 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
                 }
             ),
             errno: error.errno(),
-            remedy: fallback::remedy(plan.request.require_gds, error)
-                .or(error.object_remedy())
-                .map(str::to_string),
+            remedy: fallback::remedy(plan.request.require_gds, error).map(str::to_string),
         },
         WorkerFailure::Short { visit, moved } => {
             Reason::saying(short(plan, worker, *visit, *moved))
