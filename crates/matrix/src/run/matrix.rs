@@ -17,7 +17,6 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_core::units::counted;
-use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
@@ -35,8 +34,7 @@ use super::warnings;
 use super::worker::{WorkerFailure, WorkerOutcome};
 use stormlp_hosts::company::Company;
 use stormlp_transfer::evidence;
-use stormlp_transfer::fallback;
-use stormlp_transfer::fallback::{hold_cufile, settings};
+use stormlp_transfer::fallback::{self, hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::now;
 
