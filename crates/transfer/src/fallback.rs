@@ -44,7 +44,8 @@ pub fn settings(require_gds: bool, cufile_stats: Option<u8>) -> Settings {
 /// The remedy for a transfer that failed because it had no direct route and `--require-gds`
 /// forbade the alternative.
 pub fn remedy(require_gds: bool, error: &TransferError) -> Option<&'static str> {
-    (require_gds && error.has_no_direct_route()).then_some(REMEDY)
+    let of_route = require_gds && error.has_no_direct_route();
+    of_route.then_some(REMEDY).or(error.object_remedy())
 }
 
 /// The warning if the path that ran differs from the requested one or is unproven; a rejected

@@ -17,7 +17,6 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_core::units::counted;
-use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
@@ -35,8 +34,7 @@ use super::warnings;
 use super::worker::{WorkerFailure, WorkerOutcome};
 use stormlp_hosts::company::Company;
 use stormlp_transfer::evidence;
-use stormlp_transfer::fallback;
-use stormlp_transfer::fallback::{hold_cufile, settings};
+use stormlp_transfer::fallback::{self, hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::now;
 
@@ -433,11 +431,10 @@ fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
     }
     if let MatrixError::Transfer(transfer) = error {
         entry.errno = transfer.errno();
-        if let TransferError::Unavailable { remedy, .. } = transfer {
+        let remedy = transfer.missing().or(transfer.object_remedy());
+        entry.remedy = remedy.map(str::to_string);
+        if transfer.missing().is_some() {
             entry.status = CellStatus::Unavailable;
-            entry.remedy = Some(remedy.clone());
-        } else if let Some(remedy) = transfer.object_remedy() {
-            entry.remedy = Some(remedy.to_string());
         }
     }
     entry
@@ -482,9 +479,7 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
                 }
             ),
             errno: error.errno(),
-            remedy: fallback::remedy(plan.request.require_gds, error)
-                .or(error.object_remedy())
-                .map(str::to_string),
+            remedy: fallback::remedy(plan.request.require_gds, error).map(str::to_string),
         },
         WorkerFailure::Short { visit, moved } => {
             Reason::saying(short(plan, worker, *visit, *moved))
