@@ -6,7 +6,6 @@
 //! The two can differ by a large factor, so both are always reported by name.
 
 pub mod contradictions;
-pub mod outcome;
 
 use derive_more::{Add, AddAssign, Div};
 use serde::{Deserialize, Serialize};

@@ -6,12 +6,15 @@ mod version_1;
 mod version_2;
 mod version_3;
 
+use std::path::Path;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::evidence::Evidence;
 use crate::facts::HostFacts;
+use crate::failure::Failure;
 use crate::histogram::NamedHistogram;
 use crate::note::{Cause, Note};
 use crate::path::PathKind;
@@ -112,6 +115,24 @@ impl Ending {
     /// A run that failed because of `cause`.
     pub fn failed(cause: Cause, fact: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Failed(Note::new(cause, fact, remedy))
+    }
+
+    /// The end of the command whose report is `saved` there.
+    ///
+    /// # Errors
+    /// Why the run ended early.
+    pub fn outcome(&self, saved: Option<&Path>) -> Result<(), Failure> {
+        match self {
+            Self::Complete => Ok(()),
+            Self::Stopped | Self::Unfinished => {
+                let kept = match saved {
+                    Some(path) => format!("is in {}", path.display()),
+                    None => "could not be saved".to_string(),
+                };
+                Err(Failure::stopped(format!("stopped; what was measured {kept}")))
+            }
+            Self::Failed(note) => Err(Failure::of_run(note, "")),
+        }
     }
 }
 

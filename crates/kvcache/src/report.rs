@@ -5,7 +5,6 @@
 //! both are apart, and rates are of the window alone.
 
 pub mod contradictions;
-pub mod outcome;
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::histogram::LatencyHistogram;

@@ -24,7 +24,6 @@ use crate::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, FindStreams, KNEE_STREAMS, ScaleChoice,
     StreamKnee,
 };
-use crate::report::outcome::outcome;
 use crate::report::{CheckpointReport, CheckpointResults, tried_streams};
 
 /// Default number of saves, and of restores, per run.
@@ -114,7 +113,9 @@ impl<'a> StreamFinder<'a> {
     /// # Errors
     /// Why the search ended early.
     pub fn ended(&self, report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure> {
-        outcome(report, saved)
+        report
+            .ending
+            .outcome(saved)
             .map_err(|failure| shared_fate(failure, &report.ending, self.others.as_ref()))
     }
 

@@ -6,7 +6,6 @@ mod find_knee;
 use std::path::Path;
 
 use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, resolve};
-use stormlp_checkpoint::report::outcome::outcome;
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
 use stormlp_checkpoint::run::CheckpointError;
 use stormlp_checkpoint::run::find_knee::first_run;
@@ -95,7 +94,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         Some(tree) => tree.add_checkpointing(&report),
         None => deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken)),
     };
-    let ended = |saved: Option<&Path>| outcome(&report, saved).and(for_mlperf);
+    let ended = |saved: Option<&Path>| report.ending.outcome(saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
     let went = delivery
         .finish(savers, (&report, own), session, ended)

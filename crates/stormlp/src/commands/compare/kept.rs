@@ -219,15 +219,11 @@ impl Folder {
             name.push(format!("-cut-{nth}"));
             PathBuf::from(name)
         };
-        let mut names = (1..).map(name);
-        let free = loop {
-            match names.next() {
-                Some(taken) if Disk.look(&taken)?.is_some() => {}
-                Some(free) => break free,
-                None => return Ok(()),
-            }
-        };
-        fs::rename(pair, free)
+        let mut nth = 1;
+        while Disk.look(&name(nth))?.is_some() {
+            nth += 1;
+        }
+        fs::rename(pair, name(nth))
             .with_context(|| format!("cannot rename {}", pair.display()))
             .map_err(Failure::machine)
     }

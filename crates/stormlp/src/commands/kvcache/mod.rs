@@ -10,7 +10,6 @@ use stormlp_core::report::ReportKind;
 use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{KvcachePlan, KvcacheRequest, Resolution, resolve};
-use stormlp_kvcache::report::outcome::outcome;
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
 use stormlp_kvcache::run::{KvcacheError, Look, scan};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
@@ -121,7 +120,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         .map_err(KvcacheError::not_started)?;
     let for_mlperf =
         deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| mlperf_files(&report, taken));
-    let ended = |saved: Option<&Path>| outcome(&report, saved).and(for_mlperf);
+    let ended = |saved: Option<&Path>| report.ending.outcome(saved).and(for_mlperf);
     delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
 }
 
