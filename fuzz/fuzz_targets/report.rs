@@ -3,6 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_core::report::{ReportKind, current_form};
+use stormlp_kvcache::report::KvcacheReport;
 use stormlp_matrix::report::MatrixReport;
 use stormlp_show::html::{self, Sheet};
 use stormlp_show::{Shown, openmetrics};
@@ -18,6 +19,7 @@ fuzz_target!(|text: &str| {
         ReportKind::Gds => read::<MatrixReport>(value),
         ReportKind::Train => read::<TrainReport>(value),
         ReportKind::Checkpoint => read::<CheckpointReport>(value),
+        ReportKind::Kvcache => read::<KvcacheReport>(value),
     };
     if let Some(report) = report {
         let page = html::page(vec![Sheet::new(&*report, report.document())]);

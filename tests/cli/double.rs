@@ -433,6 +433,24 @@ fn a_write_without_its_route_names_none() {
     assert!(summary.ends_with("no transfer succeeded"), "{summary}");
 }
 
+#[test]
+fn a_driver_that_does_not_open_fails_its_cells_and_not_those_of_other_paths() {
+    let folder = gds::folder();
+    let words = "--path gds,cpu-gpu --device cuda:0 --io-size 8K --file-size 1M --passes 1";
+    let mut command = gds::gds(folder.path(), &format!("{words} --require-gds"));
+    let Some(()) = with_double(&mut command, "open-without-nvidia-fs") else {
+        return;
+    };
+    let said = stderr(command.assert().code(5));
+    assert!(said.contains("without --require-gds"), "{said}");
+    let report = gds::read_json(&gds::saved(folder.path()));
+    let cells = report["cells"].as_array().unwrap();
+    let by = |path: &str| cells.iter().find(|cell| cell["path"] == path).unwrap();
+    assert!(by("gds")["error"].as_str().unwrap().contains("5001"), "{}", by("gds"));
+    assert_eq!(by("cpu-gpu")["status"], "complete", "{}", by("cpu-gpu"));
+    assert!(by("cpu-gpu")["iops"].as_f64().unwrap() > 0.0);
+}
+
 /// What `command` leaves in cuFile's log where there are two GPUs.
 fn opened_with_two(mut command: Command, folder: &Path) -> Option<String> {
     with_double(&mut command, "")?;

@@ -18,6 +18,16 @@ fn told(output: &Output) -> String {
 }
 
 #[test]
+fn sizes_that_do_not_fit_into_memory_are_refused_before_they_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let datagen = "datagen unet3d --data-dir d --files 100000000 --dry-run";
+    let output = shell(folder.path(), &format!("ulimit -v 700000; exec \"$0\" {datagen}"));
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    let told = told(&output);
+    assert!(told.contains("the sizes of 100000000 files take 763 MiB of memory"), "{told}");
+}
+
+#[test]
 fn a_file_size_limit_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tiny.yaml"), crate::checkpoint::TINY).unwrap();

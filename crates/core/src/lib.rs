@@ -52,3 +52,4 @@ pub mod transport;
 pub mod units;
 pub mod warning;
 pub mod workload_file;
+pub mod yaml;

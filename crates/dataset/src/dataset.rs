@@ -1,6 +1,8 @@
 //! A dataset: every file's name, size, shape and content, decided before a byte is written.
 
 use serde::{Serialize, Serializer};
+use stormlp_core::failure::Failure;
+use stormlp_core::units::ByteSize;
 use strum::IntoStaticStr;
 
 use crate::content::{Content, FileContent};
@@ -83,10 +85,35 @@ pub struct Recipe {
     pub seed: u64,
 }
 
-/// Why a recipe is invalid.
+/// Why a recipe cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct RecipeError(String);
+pub enum RecipeError {
+    /// It contradicts itself, or its format.
+    #[error("{0}")]
+    Invalid(String),
+    /// This process may not have the memory for the sizes of so many files.
+    #[error(
+        "the sizes of {files} files take {} of memory, which this process may not have",
+        ByteSize(*.bytes)
+    )]
+    Memory {
+        /// The number of files.
+        files: u64,
+        /// The memory in bytes.
+        bytes: u64,
+    },
+}
+
+impl From<RecipeError> for Failure {
+    fn from(error: RecipeError) -> Self {
+        match &error {
+            RecipeError::Invalid(_) => Self::no_plan(error),
+            RecipeError::Memory { .. } => {
+                Self::machine(error).with_help("use fewer --files, or allow it more memory")
+            }
+        }
+    }
+}
 
 /// All files of a dataset under a single index: training files first.
 pub struct Dataset {
@@ -157,7 +184,9 @@ impl Dataset {
     ) -> Result<Option<Self>, RecipeError> {
         check(&recipe)?;
         let files = recipe.train_files + recipe.valid_files;
-        let Some(sizes) = FileSizes::draw_while(&recipe.size, files, recipe.draw, go_on) else {
+        let drawn = FileSizes::draw_while(&recipe.size, files, recipe.draw, go_on);
+        let bytes = files.saturating_mul(FileSizes::BYTES_PER_FILE);
+        let Some(sizes) = drawn.map_err(|_| RecipeError::Memory { files, bytes })? else {
             return Ok(None);
         };
         let (format, sizes) = build_format(&recipe, sizes)?;
@@ -297,7 +326,7 @@ impl Dataset {
     fn check_sizes(&self) -> Result<(), RecipeError> {
         let largest = FileSpec { shape: self.sizes.largest(), ..self.file(0) };
         if self.sizes_are_exact() && self.format.file_bytes(&largest).is_none() {
-            return Err(RecipeError(format!(
+            return Err(RecipeError::Invalid(format!(
                 "{} samples of {} bytes do not fit in a {} file: lower num_samples_per_file or \
                  record_length_bytes",
                 self.recipe.samples_per_file,
@@ -307,14 +336,14 @@ impl Dataset {
         }
         if self.total_bytes() >= 1 << 62 {
             let message = "the dataset is larger than any storage: lower num_files_train";
-            return Err(RecipeError(message.to_string()));
+            return Err(RecipeError::Invalid(message.to_string()));
         }
         Ok(())
     }
 }
 
 fn check(recipe: &Recipe) -> Result<(), RecipeError> {
-    let fail = |message: String| Err(RecipeError(message));
+    let fail = |message: String| Err(RecipeError::Invalid(message));
     let Recipe { train_files: train, valid_files: valid, prefix, .. } = recipe;
     if train.checked_add(*valid).is_none_or(|files| files > MAX_FILES) {
         return fail(format!("{train} + {valid} files: at most {MAX_FILES} can be made"));
@@ -349,7 +378,7 @@ fn check(recipe: &Recipe) -> Result<(), RecipeError> {
 }
 
 fn check_size(size: &SizeRule) -> Result<(), RecipeError> {
-    let fail = |message: String| Err(RecipeError(message));
+    let fail = |message: String| Err(RecipeError::Invalid(message));
     match size {
         SizeRule::Length { mean_bytes, stdev_bytes } => {
             if !mean_bytes.is_finite() || *mean_bytes < 1.0 || *mean_bytes > 1e15 {
@@ -391,7 +420,7 @@ fn build_format(
                 SizeRule::Shape { .. } => sizes.nominal().bytes(),
             };
             let parquet = Parquet::new(columns.clone(), *row_group_rows, record_bytes)
-                .map_err(|error| RecipeError(error.to_string()))?;
+                .map_err(|error| RecipeError::Invalid(error.to_string()))?;
             let row = SizeRule::Shape { dims: vec![parquet.row_bytes()], element_bytes: 1 };
             let sizes = FileSizes::draw(&row, 0, SizeDraw::Shared);
             (Box::new(parquet), sizes)

@@ -6,6 +6,8 @@
 //! the draw with 10, so the sizes do not depend on the number of ranks. v3.0 seeds rank `r` with
 //! `10 + r`, and file `i` uses the numbers of rank `i mod ranks`.
 
+use std::collections::TryReserveError;
+
 use serde::Serialize;
 use stormlp_core::mt19937::Mt19937;
 
@@ -78,21 +80,28 @@ pub struct FileSizes {
 }
 
 impl FileSizes {
+    /// Memory of one drawn size, in bytes.
+    pub const BYTES_PER_FILE: u64 = size_of::<[u32; 2]>() as u64;
+
     /// Draws the sizes of `files` files.
     #[must_use]
     pub fn draw(rule: &SizeRule, files: u64, draw: SizeDraw) -> Self {
         Self::draw_while(rule, files, draw, &mut |_| true)
+            .expect("there is memory for the sizes")
             .expect("a draw without a stop runs to its end")
     }
 
     /// Like [`Self::draw`], but periodically calls `go_on` with the number of files drawn so far.
     /// `None` if it returned false.
+    ///
+    /// # Errors
+    /// If there is no memory for the sizes.
     pub fn draw_while(
         rule: &SizeRule,
         files: u64,
         draw: SizeDraw,
         go_on: &mut dyn FnMut(u64) -> bool,
-    ) -> Option<Self> {
+    ) -> Result<Option<Self>, TryReserveError> {
         let sizes = match rule {
             SizeRule::Shape { dims, element_bytes } => Self {
                 nominal: SampleShape { dims: dims.clone(), element_bytes: *element_bytes },
@@ -103,7 +112,10 @@ impl FileSizes {
                 let dimension = root.floor().max(1.0);
                 let deviation = stdev_bytes / 2.0 / root;
                 let drawn = if deviation > 0.0 {
-                    draw_pairs(dimension, deviation, files, draw, go_on)?
+                    match draw_pairs(dimension, deviation, files, draw, go_on)? {
+                        Some(drawn) => drawn,
+                        None => return Ok(None),
+                    }
                 } else {
                     Vec::new()
                 };
@@ -113,7 +125,7 @@ impl FileSizes {
                 }
             }
         };
-        Some(sizes)
+        Ok(Some(sizes))
     }
 
     /// The shape of the samples of file `index`.
@@ -154,12 +166,14 @@ fn draw_pairs(
     files: u64,
     draw: SizeDraw,
     go_on: &mut dyn FnMut(u64) -> bool,
-) -> Option<Vec<[u32; 2]>> {
+) -> Result<Option<Vec<[u32; 2]>>, TryReserveError> {
     let ranks = match draw {
         SizeDraw::Shared => 1,
         SizeDraw::PerRank { ranks } => ranks.max(1),
     };
-    let mut pairs = vec![[0; 2]; files as usize];
+    let mut pairs = Vec::new();
+    pairs.try_reserve_exact(files as usize)?;
+    pairs.resize(files as usize, [0; 2]);
     for rank in 0..ranks {
         let mut generator = Mt19937::new(DLIO_SIZE_SEED.wrapping_add(rank));
         for (index, pair) in pairs.iter_mut().enumerate() {
@@ -167,7 +181,7 @@ fn draw_pairs(
                 // Each rank draws numbers for all files but uses only its own.
                 let done = (u64::from(rank) * files + index as u64) / u64::from(ranks);
                 if !go_on(done) {
-                    return None;
+                    return Ok(None);
                 }
             }
             let first = generator.next_normal(dimension, deviation);
@@ -177,7 +191,7 @@ fn draw_pairs(
             }
         }
     }
-    Some(pairs)
+    Ok(Some(pairs))
 }
 
 /// Python's `max(int(value), 1)`.

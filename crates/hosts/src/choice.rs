@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use stormlp_core::stop::StopToken;
 
@@ -13,6 +13,15 @@ use crate::group::Group;
 use crate::mpi::Mpi;
 use crate::pmi1::Pmi1;
 use crate::pmix::Pmix;
+
+/// The shortest time for a library to start: hosts of a large job are started one after another.
+const LEAST_START: Duration = Duration::from_secs(10);
+
+/// How long a launcher may take to hear that a process cannot start.
+const GIVING_UP: Patience =
+    Patience { silence: Duration::from_secs(5), start: Duration::from_secs(5) };
+
+const FINDING: &str = "while the processes were looking for each other, before any measurement";
 
 /// The values of `--group`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,11 +88,12 @@ pub fn join(
     if choice == Choice::None || nobody_else {
         return Ok(Group::alone());
     }
+    let patience = Patience { start: patience.start.max(LEAST_START), ..patience };
     let (begun, mut tried) = (Instant::now(), Vec::new());
     for candidate in candidates {
         match open(candidate, environment, patience, stop) {
             Ok(engine) => return checked(engine, candidate, environment),
-            Err(_) if stop.is_stopped() => return Err(GroupError::Stopped),
+            Err(_) if stop.is_stopped() => return Err(GroupError::Stopped { during: FINDING }),
             Err(why) => tried.push(format!("{candidate}: {why}")),
         }
         // It timed out waiting for the others, and another library would do the same.
@@ -102,13 +112,13 @@ pub fn join(
 
 /// Aborts a launched job on behalf of a process that failed before joining the others: they would
 /// wait for it. Open MPI ends them by itself, hydra does not.
-pub fn give_up(environment: &Environment, patience: Patience, code: u8) {
+pub fn give_up(environment: &Environment, code: u8) {
     let several = environment.size() != Some(1);
     let Some(fd) = environment.pmi_fd.filter(|_| several) else {
         return;
     };
     // Without a connection the others have to notice by themselves.
-    if let Ok(engine) = CommThread::start(patience, &StopToken::new(), move || Pmi1::init(fd)) {
+    if let Ok(engine) = CommThread::start(GIVING_UP, &StopToken::new(), move || Pmi1::init(fd)) {
         engine.abort(code);
     }
 }
@@ -199,8 +209,6 @@ fn in_words(launch: Option<Launch>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const SECOND: Patience =

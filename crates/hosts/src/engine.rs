@@ -21,8 +21,6 @@ use crate::rounds::{
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Timeout for a round that is still running while this process ends.
 const LAST_ROUND: Duration = Duration::from_secs(1);
-/// The shortest time for a library to start: hosts of a large job are started one after another.
-const LEAST_START: Duration = Duration::from_secs(10);
 /// How often this process records that it is running.
 const BEAT: Duration = Duration::from_millis(250);
 /// Poll interval for the liveness of the hosts being waited for.
@@ -42,6 +40,8 @@ pub struct Patience {
 pub(crate) struct CommThread {
     seen: LibraryView,
     patience: Patience,
+    /// The user's request to stop.
+    stop: StopToken,
     asks: Mutex<Sender<Ask>>,
     health: Arc<Health>,
     /// Display name of each process, by rank, once known.
@@ -86,7 +86,6 @@ impl CommThread {
                 }
             })
             .map_err(|error| format!("no thread could be started: {error}"))?;
-        let limit = patience.start.max(LEAST_START);
         let begun = Instant::now();
         let seen = loop {
             match began.recv_timeout(LOOK) {
@@ -97,13 +96,14 @@ impl CommThread {
                 Err(RecvTimeoutError::Timeout) if stop.is_stopped() => {
                     return Err("the run was stopped".to_string());
                 }
-                Err(RecvTimeoutError::Timeout) if begun.elapsed() >= limit => {
-                    return Err(format!("no response within {} s", limit.as_secs()));
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() >= patience.start => {
+                    return Err(format!("no response within {} s", patience.start.as_secs()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         };
-        Ok(Self { seen, patience, asks: Mutex::new(asks), health, names: OnceLock::new() })
+        let (asks, stop) = (Mutex::new(asks), stop.clone());
+        Ok(Self { seen, patience, stop, asks, health, names: OnceLock::new() })
     }
 
     pub(crate) fn call_them(&self, names: Vec<String>) {
@@ -240,12 +240,23 @@ impl CommThread {
             match answer.recv_timeout(LOOK.min(self.patience())) {
                 Ok(answer) => return answer,
                 Err(RecvTimeoutError::Disconnected) => return Err(lost(during, "no response")),
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Some(silent) = self.overdue(self.patience()) {
-                        return Err(silent.during(during));
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => self.look_around(during)?,
             }
+        }
+    }
+
+    /// Fails if the others have been silent for too long, which is a short time after a stop: hosts
+    /// that answer do so within one heartbeat.
+    fn look_around(&self, during: &'static str) -> Result<(), GroupError> {
+        let farewell = if self.stop.is_hurried() { LAST_ROUND } else { FAREWELL };
+        if self.stop.is_stopped() && self.health.busy_for().is_some_and(|waited| waited > farewell)
+        {
+            return Err(GroupError::Stopped { during });
+        }
+        match self.overdue(self.patience()) {
+            Some(_) if self.stop.is_stopped() => Err(GroupError::Stopped { during }),
+            Some(silent) => Err(silent.during(during)),
+            None => Ok(()),
         }
     }
 }
@@ -370,6 +381,22 @@ mod tests {
         assert!(silent.to_string().starts_with("other did not respond"), "{silent}");
         // It returns although the thread is stuck.
         engines[0].abort(5);
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait_for_a_silent_host_before_its_time_is_up() {
+        let place = Arc::new(Place::default());
+        let engines = start(&place, 2, LONG * 10);
+        let first = asked(|then| engines[1].barrier_then(then));
+        engines[0].barrier().unwrap();
+        first.recv().unwrap().unwrap();
+        place.state.lock().unwrap().frozen.push(1);
+        // The other one is silent already, and a launcher that ends a job gives it a second.
+        engines[0].stop.stop();
+        engines[0].stop.hurry_flag().store(true, Ordering::Relaxed);
+        let stopped = engines[0].barrier().unwrap_err();
+        assert_eq!(stopped, GroupError::Stopped { during: AT_BARRIER });
+        engines[0].abort(130);
     }
 
     #[test]

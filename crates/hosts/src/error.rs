@@ -34,9 +34,12 @@ pub enum GroupError {
         /// Why not.
         why: String,
     },
-    /// A stop was requested before all processes had met.
-    #[error("stopped while the processes were looking for each other; nothing was measured")]
-    Stopped,
+    /// A stop was requested while the others did not respond.
+    #[error("stopped {during}; the others had not responded yet")]
+    Stopped {
+        /// The operation in progress.
+        during: &'static str,
+    },
     /// Other processes did not arrive.
     #[error("{} did not respond for {} s, {during}", silent(.who), .waited.as_secs())]
     Silent {
@@ -102,7 +105,7 @@ impl GroupError {
                 "start with the mpirun of that library, or name the launcher's own library with \
                  STORMLP_LIBMPI; --group pmix or pmi1 do not need it"
             }
-            Self::Stopped => "",
+            Self::Stopped { .. } => "",
             Self::Unusable { .. } => {
                 "use --group auto, or see `stormlp doctor` under the launcher for what is available"
             }
@@ -123,7 +126,7 @@ impl From<GroupError> for Failure {
         let cause = match &error {
             GroupError::NotFound { .. } | GroupError::Contradiction { .. } => Cause::Plan,
             GroupError::Unusable { .. } => Cause::Machine,
-            GroupError::Stopped => Cause::Stopped,
+            GroupError::Stopped { .. } => Cause::Stopped,
             GroupError::Silent { .. } | GroupError::StoodStill { .. } | GroupError::Lost { .. } => {
                 Cause::Hosts
             }

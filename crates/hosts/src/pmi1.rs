@@ -26,8 +26,8 @@ const MOST_PROCESSES: u32 = 1 << 24;
 /// How much of an unexpected answer is shown.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// The most pieces of one process in one exchange, far beyond any report.
-const MOST_PIECES: usize = 1 << 20;
+/// The most bytes of one process in one exchange, far beyond any report.
+const MOST_BYTES: usize = 64 << 20;
 
 /// The connection to the launcher.
 pub(crate) struct Pmi1 {
@@ -129,13 +129,16 @@ impl Backend for Pmi1 {
         let mut all = Vec::with_capacity(self.size as usize);
         for rank in 0..self.size {
             let count = self.get(&format!("{stem}-{rank}"))?;
-            let count = count.parse().ok().filter(|count| *count <= MOST_PIECES);
+            let most = MOST_BYTES / self.piece_bytes;
+            let count = count.parse().ok().filter(|count| *count <= most);
             let count =
                 count.ok_or_else(|| format!("process {rank} has no valid number of pieces"))?;
             let mut whole = Vec::new();
             for number in 0..count {
                 let piece = self.get(&format!("{stem}-{rank}-{number}"))?;
-                whole.extend(bytes_of(&piece).ok_or("a piece is not encoded bytes")?);
+                // Every process cuts its bytes alike, so a longer piece is not one of its own.
+                let piece = bytes_of(&piece).filter(|piece| piece.len() <= self.piece_bytes);
+                whole.extend(piece.ok_or("a piece is not encoded bytes")?);
             }
             all.push(whole);
         }

@@ -100,7 +100,8 @@ impl<R: Lane> Shown for Report<R::Plan, R> {
 
     fn document(&self) -> Document {
         let mut document = R::document(self);
-        document.warnings.extend(contradictions(self));
+        // Whoever reads on has to know that the figures are not as they were saved.
+        document.warnings.splice(0..0, contradictions(self));
         document
     }
 

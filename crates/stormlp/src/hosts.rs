@@ -115,7 +115,7 @@ pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
     }
     tell(of_many);
     if of_many {
-        give_up(&environment, PATIENCE, code);
+        give_up(&environment, code);
     }
     ExitCode::from(code)
 }

@@ -157,9 +157,9 @@ impl TransferError {
     }
 
     /// Whether cuFile had no direct route for the transfer and was not allowed to use another
-    /// (`IO_NOT_SUPPORTED`, `BATCH_NOCOMPAT_ERROR`).
+    /// (`DRIVER_NOT_INITIALIZED` for want of nvidia-fs, `IO_NOT_SUPPORTED`, `BATCH_NOCOMPAT_ERROR`).
     pub fn has_no_direct_route(&self) -> bool {
-        matches!(self.inner(), Self::CuFile { code: 5008 | 5049, .. })
+        matches!(self.inner(), Self::CuFile { code: 5001 | 5008 | 5049, .. })
     }
 
     /// Whether storage was full.

@@ -135,9 +135,7 @@ fn saved_parts(
                 if file.facts.allocated_bytes < bytes
                     && let Ok(name) = &name
                 {
-                    // Unknown ranges count as data.
-                    let holes = storage.hole_bytes(&folder.join(name), bytes);
-                    hole_bytes += holes.unwrap_or(0);
+                    hole_bytes += storage.hole_bytes(&folder.join(name), bytes)?;
                 }
                 if let Some(name) = name.ok().filter(|name| name != MARKER_NAME) {
                     files.push(FoundFile { name, bytes });

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_yaml::{Mapping, Value};
 
 use super::fault::WorkloadError;
+use super::read::MAX_FAULTS;
 use super::table::{Contents, Key, Table};
 
 /// Parts of values, by the key of the value.
@@ -34,6 +35,10 @@ impl<W: Default> Table<W> {
         let mut messages = Vec::new();
         for param in params {
             messages.extend(self.set_param(contents, &mut parts, param).err());
+            if messages.len() == MAX_FAULTS {
+                messages.push("the other --params were not checked".to_string());
+                break;
+            }
         }
         for (key, part) in parts.into_values() {
             let there = contents.values.get(key.path());
@@ -58,7 +63,7 @@ impl<W: Default> Table<W> {
             param.split_once('=').ok_or_else(|| format!("`{param}` is not key=value"))?;
         let path = path.trim();
         let value: Value =
-            serde_yaml::from_str(text).map_err(|error| format!("`{param}`: {error}"))?;
+            crate::yaml::read(text).map_err(|error| format!("`{param}`: {error}"))?;
         if let Some(key) = self.by_path(path) {
             parts.remove(key.path());
             return self.take(contents, key, &value);

@@ -9,7 +9,7 @@ use super::table::{Contents, Key, KeyOrSection, Table};
 
 /// Limit on reported errors: more are not worth reading, and each costs a search for similar keys
 /// and for its place.
-const MAX_FAULTS: usize = 20;
+pub(super) const MAX_FAULTS: usize = 20;
 
 impl<W: Default> Table<W> {
     /// Reads the file `source_name` with content `text`, and then each `key=value` of `params`,
@@ -42,8 +42,7 @@ impl<W: Default> Table<W> {
 
     fn read_file(&self, text: &str, source_name: &str) -> Result<Contents, WorkloadError> {
         let error = |faults| WorkloadError { source_name: source_name.to_string(), faults };
-        let file: Value =
-            serde_yaml::from_str(text).map_err(|fault| error(vec![of_error(&fault)]))?;
+        let file: Value = crate::yaml::read(text).map_err(|fault| error(vec![of_error(&fault)]))?;
         let mut walk =
             Walk { table: self, contents: Contents::default(), at: Vec::new(), faults: Vec::new() };
         walk.section("", &file);

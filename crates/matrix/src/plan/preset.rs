@@ -80,7 +80,7 @@ impl MatrixPreset {
     /// # Errors
     /// If the text is not a valid preset.
     pub fn parse(name: &str, text: &str) -> Result<Self, PresetError> {
-        serde_yaml::from_str(text).map_err(|error| PresetError::Malformed {
+        stormlp_core::yaml::read(text).map_err(|error| PresetError::Malformed {
             name: name.to_string(),
             fault: error.to_string(),
         })

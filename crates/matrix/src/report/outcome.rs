@@ -6,6 +6,8 @@ use stormlp_core::note::Cause;
 use stormlp_core::report::Ending;
 
 const EAGAIN: i32 = 11;
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
 
 /// The outcome of a finished report; a stopped one is continued by `resume_with`, if known.
 ///
@@ -26,13 +28,19 @@ pub fn outcome(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), F
         if let (Some(EAGAIN), Some(remedy)) = (first.errno, &first.remedy) {
             return Err(Failure::saying(Cause::Machine, not_measured(first)).with_help(remedy));
         }
+        // Storage that is full does as it should.
+        let (cause, usual_help) = match first.errno {
+            Some(ENOSPC | EDQUOT) => (Cause::Capacity, "free space, or use a smaller --file-size"),
+            _ => (
+                Cause::Storage,
+                "the report has the reason for each; `stormlp doctor DIR` examines the storage",
+            ),
+        };
         let (failed, of) = (with(CellStatus::Failed).count(), cells.len());
-        let help = first.remedy.as_deref().unwrap_or(
-            "the report has the reason for each; `stormlp doctor DIR` examines the storage",
-        );
+        let help = first.remedy.as_deref().unwrap_or(usual_help);
         let first = not_measured(first);
         let fact = format!("{failed} of {of} cells failed; the first: {first}");
-        return Err(Failure::saying(Cause::Storage, fact).with_help(help));
+        return Err(Failure::saying(cause, fact).with_help(help));
     }
     match with(CellStatus::Unavailable).next() {
         Some(cell) if report.plan.request.names_paths() => {

@@ -155,7 +155,10 @@ pub fn warnings(party: &Party) -> impl Iterator<Item = Warning> {
 pub fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.paths().into_iter().any(PathKind::ends_in_accelerator);
     let nearest = session.storage.nearest(request.jobs[0].target.path())?;
-    let directory = if nearest.is_dir() { &*nearest } else { nearest.parent().unwrap_or(&nearest) };
+    let directory = match session.storage.is_folder(&nearest)? {
+        true => &*nearest,
+        false => nearest.parent().unwrap_or(&nearest),
+    };
     let targets = request.jobs.iter().map(|job| job.target.path().as_path());
     session.facts_of_run((uses_gpu, Some(directory)), targets)
 }

@@ -120,7 +120,8 @@ pub fn run_in_company(
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
     let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
-    let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings)?;
+    // Where it does not open, the cells that need it say why, and the others are measured.
+    let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings).ok().flatten();
     let mut regions = Regions::of_plan(&plan)?;
     let gpus = plan.devices.iter().filter_map(|device| device.gpu_index());
     let instruments = Instruments::around(places(&plan), gpus, plan.request.telemetry);
@@ -312,7 +313,7 @@ impl Matrix<'_> {
                          before it are complete",
                     ));
                 }
-                failed(index, cell, &error)
+                failed(index, cell, self.bench.plan.request.require_gds, &error)
             }
         }
     }
@@ -422,7 +423,7 @@ impl Reason {
 }
 
 /// The entry of a cell whose setup failed.
-fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
+fn failed(index: usize, cell: &CellPlan, require_gds: bool, error: &MatrixError) -> CellReport {
     let mut entry = CellReport::without_numbers(index, cell, &error.to_string());
     if let MatrixError::Crew(CrewError::Start(source)) = error {
         entry.errno = source.raw_os_error();
@@ -431,7 +432,7 @@ fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
     }
     if let MatrixError::Transfer(transfer) = error {
         entry.errno = transfer.errno();
-        let remedy = transfer.missing().or(transfer.object_remedy());
+        let remedy = transfer.missing().or(fallback::remedy(require_gds, transfer));
         entry.remedy = remedy.map(str::to_string);
         if transfer.missing().is_some() {
             entry.status = CellStatus::Unavailable;

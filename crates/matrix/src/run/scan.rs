@@ -96,7 +96,7 @@ fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFold
     let (direct, direct_alignment_bytes) = direct_facts(direct);
     let listed = if exists && is_folder { storage.list(path)? } else { Vec::new() };
     let Entries { files, hole_bytes, copies, others } =
-        entries(storage, path, listed, manifest.as_ref());
+        entries(storage, path, listed, manifest.as_ref())?;
     Ok(TargetFolder {
         path: path.to_path_buf(),
         exists,
@@ -119,7 +119,7 @@ fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFold
 fn prefix(storage: &dyn Storage, path: &Path) -> Result<TargetFolder, TransferError> {
     let (manifest, manifest_problem) = manifest(storage, path)?;
     let Entries { files, hole_bytes, copies, others } =
-        entries(storage, path, storage.list(path)?, manifest.as_ref());
+        entries(storage, path, storage.list(path)?, manifest.as_ref())?;
     Ok(TargetFolder {
         path: path.to_path_buf(),
         exists: true,
@@ -183,7 +183,7 @@ fn entries(
     folder: &Path,
     listed: Vec<Entry>,
     made: Option<&DataManifest>,
-) -> Entries {
+) -> Result<Entries, TransferError> {
     let mut all = Entries::default();
     for entry in listed {
         let (regular, facts) = (entry.is_file(), entry.facts);
@@ -209,14 +209,14 @@ fn entries(
             Some(_) => all.copies.push(name.clone()),
             None => {}
         }
-        // Other files are never read. Unknown ranges count as data.
+        // Other files are never read.
         if listed.is_some() {
-            let holes = storage.hole_bytes(&folder.join(&name), bytes);
-            all.hole_bytes.insert(name.clone(), holes.unwrap_or(0));
+            let holes = storage.hole_bytes(&folder.join(&name), bytes)?;
+            all.hole_bytes.insert(name.clone(), holes);
         }
         all.files.push(FoundFile { name, bytes });
     }
-    all
+    Ok(all)
 }
 
 fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> {
@@ -230,7 +230,7 @@ fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> 
                 Fact::Unknown(reason) => {
                     Availability::unavailable(reason.as_str(), "use a folder you may write to")
                 }
-                Fact::Known(_) => parent_exists(path),
+                Fact::Known(_) => parent_exists(storage, path)?,
             };
             (direct, usable.clone(), usable)
         }
@@ -246,8 +246,7 @@ fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> 
         kind,
         bytes,
         hole_bytes: match kind {
-            // Unknown ranges count as data.
-            FileKind::Regular => storage.hole_bytes(path, bytes).unwrap_or(0),
+            FileKind::Regular => storage.hole_bytes(path, bytes)?,
             FileKind::Missing | FileKind::BlockDevice | FileKind::Other => 0,
         },
         readable,
@@ -306,19 +305,19 @@ fn kind(kind: Kind) -> FileKind {
 }
 
 /// Files are created, but their folder must exist.
-fn parent_exists(path: &Path) -> Availability {
+fn parent_exists(storage: &dyn Storage, path: &Path) -> Result<Availability, TransferError> {
     let parent = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    if parent.is_dir() {
+    Ok(if storage.is_folder(parent)? {
         Availability::Available
     } else {
         Availability::unavailable(
             format!("folder {} does not exist", parent.display()),
             "create the folder, or correct the name",
         )
-    }
+    })
 }
 
 /// Whether it can be written: opening a read-only device for writing may succeed nevertheless.

@@ -10,6 +10,7 @@ use super::leaf::{Leaf, LeafKind};
 use super::rule::{COPY_FILES, COPY_METADATA, Finding, Official, each_run, or_passed};
 use super::rule::{advice, failed, holds, passed, passed_open, unknown, wish};
 use super::survey::{RunGroup, Submission};
+use stormlp_core::profile::Profile;
 use stormlp_core::units::{GIB, counted};
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::datasize::{MEMORY_MULTIPLE, MIN_STEPS, SizeRequest, datasize};
@@ -93,6 +94,9 @@ fn size_needed(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Result
         profile: submission.edition.profile(),
     };
     let size = datasize(&request).map_err(|error| error.of_files())?;
+    // The first releases for v3.0 rounded down as those for v2.0 do, and such results were published.
+    let least = datasize(&SizeRequest { profile: Profile::V2, ..request })
+        .map_or(size.files, |rounded_down| rounded_down.files.min(size.files));
     let fact = format!(
         "{} files; {MEMORY_MULTIPLE} × {memory:.1} GiB require {}, {MIN_STEPS} steps require {}",
         shown(files),
@@ -100,7 +104,7 @@ fn size_needed(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Result
         size.files_for_steps
     );
     let remedy = format!("generate and use at least {} files", size.files);
-    Ok(holds(files >= size.files as f64, leaf, fact, remedy))
+    Ok(holds(files >= least as f64, leaf, fact, remedy))
 }
 
 /// 3.2.1: `datagen` wrote at least as many files as `datasize` requires.

@@ -248,7 +248,7 @@ impl Tree {
 
     /// The YAML file at `path`.
     pub fn yaml(&self, path: &str) -> Parsed {
-        self.parse(path, |text| serde_yaml::from_str(text).map_err(|error| error.to_string()))
+        self.parse(path, |text| stormlp_core::yaml::read(text).map_err(|error| error.to_string()))
     }
 
     fn parse(&self, path: &str, parse: impl Fn(&str) -> Result<Value, String>) -> Parsed {

@@ -176,9 +176,7 @@ fn drawn(recipe: Recipe, session: &Session) -> Result<Dataset, Failure> {
         !session.stop.is_stopped()
     });
     progress.event(&Event::PhaseFinished);
-    dataset
-        .map_err(Failure::no_plan)?
-        .ok_or_else(|| Failure::stopped("stopped before the first file: nothing was written"))
+    dataset?.ok_or_else(|| Failure::stopped("stopped before the first file: nothing was written"))
 }
 
 /// The command line without its mode options.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::any_report::AnyReport;
 use anyhow::Context;
 use serde_json::Value;
+use stormlp_core::note::Cause;
 use stormlp_core::report::{Ending, ReportKind};
 use stormlp_core::shell::shell_word;
 use stormlp_matrix::run as matrix;
@@ -144,8 +145,13 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     // journal.
     let cells = journal::units(path, ReportKind::Gds);
     let epochs = journal::units(path, ReportKind::Train);
-    let text = read_bounded(path, "report", MOST_REPORT_BYTES)
-        .map_err(|failure| failure.with_help(LISTING))?;
+    let text = read_bounded(path, "report", MOST_REPORT_BYTES).map_err(|failure| {
+        match failure.cause() {
+            // A device that fails has its own remedy.
+            Cause::Device => failure,
+            _ => failure.with_help(LISTING),
+        }
+    })?;
     let report = AnyReport::from_json(&text)
         .with_context(|| format!("{} cannot be used", path.display()))
         .map_err(|error| with_folder_of_dlio(Failure::no_plan(error), path))?;

@@ -142,7 +142,7 @@ impl FromStr for Distribution {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.trim_start().starts_with('{') {
-            let value = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
+            let value = stormlp_core::yaml::read(text).map_err(|error| error.to_string())?;
             return Self::from_yaml(&value);
         }
         let seconds = parse_seconds(text).map_err(|error| error.to_string())?;

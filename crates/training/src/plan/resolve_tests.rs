@@ -269,7 +269,7 @@ fn an_unknown_edition_causes_a_warning() {
     let got = resolve(&mine, &null, &Inventory::default()).unwrap();
     insta::assert_snapshot!(warning_lines(&got), @r"
     no edition is given: native is assumed, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
-    npz files are read as PyTorch's workers read them, not as TensorFlow's generators
+    npz files are read as PyTorch's workers read them, not as TensorFlow's generators, for which DLIO shuffles all files anew in every epoch
     ");
     let named = TrainRequest { profile: Some(Profile::V2), ..null };
     let got = resolve(&mine, &named, &Inventory::default()).unwrap();

@@ -192,7 +192,8 @@ fn loader(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
         (Workers { .. }, DataLoader::Tensorflow) => Some(Warning::new(
             WarningKind::NoEffect,
             format!(
-                "{} files are read as PyTorch's workers read them, not as TensorFlow's generators",
+                "{} files are read as PyTorch's workers read them, not as TensorFlow's generators, \
+                 for which DLIO shuffles all files anew in every epoch",
                 plan.data.format
             ),
             "",

@@ -35,6 +35,9 @@ fn check_report(found: &mut Found, report: &TrainReport) {
     let epochs = results.scored_epochs();
     // If the other hosts were lost in an epoch, only this host's share is known.
     if report.ending == Ending::Complete {
+        if results.find_max.is_none() {
+            check_accelerators(found, plan, &epochs);
+        }
         let bytes = epochs.iter().map(|epoch| epoch.cost.bytes_read).fold(0, u64::saturating_add);
         let hosts = results.hosts.iter().map(|host| host.bytes_read);
         found.hosts("epochs", "bytes_read", bytes, hosts);
@@ -44,6 +47,15 @@ fn check_report(found: &mut Found, report: &TrainReport) {
     check_threshold(found, report);
     found.histograms(&report.histograms);
     check_series_of_runs(found, report);
+}
+
+/// Every epoch has what each accelerator did in it.
+fn check_accelerators(found: &mut Found, plan: &TrainPlan, epochs: &[&EpochReport]) {
+    let planned = plan.accelerators as usize;
+    let other = epochs.iter().map(|epoch| epoch.accelerators.len()).find(|count| *count != planned);
+    if let Some(count) = other {
+        found.push(format!("plan.accelerators is {planned}, but the epochs are those of {count}"));
+    }
 }
 
 /// Checks the threshold verdict against the mean AU.

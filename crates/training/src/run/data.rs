@@ -113,7 +113,7 @@ pub fn find(
     session: &Session,
 ) -> Result<Data, Failure> {
     let name = &*request.workload;
-    let place = place(as_asked, request);
+    let place = place(as_asked, request, &*session.storage)?;
     let profile = as_asked.profile(request.profile);
     let mut workload = as_asked.clone();
     if let Some(samples) = request.samples_per_file {
@@ -192,7 +192,7 @@ fn to_make(
     workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, profile, Making::default());
     generate::check_room(&Disk, &recipe, &folder, kind.existing()).map_err(generation)?;
-    let dataset = Dataset::new(recipe).map_err(Failure::no_plan)?;
+    let dataset = Dataset::new(recipe)?;
     Ok(Data {
         inventory: Inventory {
             starter: kind.is_starter(),
@@ -373,16 +373,22 @@ fn direct_support(
     }
 }
 
-fn place(workload: &Workload, request: &TrainRequest) -> DataPlace {
+fn place(
+    workload: &Workload,
+    request: &TrainRequest,
+    storage: &dyn Storage,
+) -> Result<DataPlace, Failure> {
     if let Some(folder) = &request.data_dir {
-        return DataPlace { folder: folder.folder().to_path_buf(), is_default: false };
+        return Ok(DataPlace { folder: folder.folder().to_path_buf(), is_default: false });
     }
     // A workload file that names an existing folder refers to it.
     let named = workload.dataset.data_folder.as_ref().map(PathBuf::from);
-    if let Some(folder) = named.filter(|folder| folder.join("train").is_dir()) {
-        return DataPlace { folder, is_default: false };
+    if let Some(folder) = named
+        && storage.is_folder(&folder.join("train"))?
+    {
+        return Ok(DataPlace { folder, is_default: false });
     }
-    DataPlace { folder: default_folder(workload), is_default: true }
+    Ok(DataPlace { folder: default_folder(workload), is_default: true })
 }
 
 fn scan(
@@ -426,7 +432,7 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
 /// The dataset described by the workload.
 pub fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
     let recipe = spec::recipe(&workload.dataset, profile, Making::default());
-    Dataset::new(recipe).map_err(Failure::no_plan)
+    Ok(Dataset::new(recipe)?)
 }
 
 /// The dataset to generate if there is none, and its training files.

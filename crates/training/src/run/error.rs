@@ -10,6 +10,7 @@ use stormlp_core::shell::shell_word;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::format::FormatError;
 use stormlp_hosts::GroupError;
+use stormlp_transfer::DEVICE_HELP;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::Panicked;
 
@@ -100,6 +101,9 @@ impl TrainError {
             }
             Some(error) if error.is_of_gpu() => {
                 (Cause::Device, "`stormlp doctor` shows what can run on this machine".to_string())
+            }
+            Some(error) if error.is_device_failure() && matches!(self, Self::Path(_)) => {
+                (Cause::Device, DEVICE_HELP.to_string())
             }
             _ => (cause, remedy),
         };

@@ -432,15 +432,21 @@ pub trait Storage: Send + Sync {
     }
 
     /// How many of the first `bytes` of a file are in holes or unwritten extents: reading them
-    /// does not access a device.
+    /// does not access a device. What the file system does not report, or of a file that may not be
+    /// read, counts as data.
     ///
     /// # Errors
-    /// When it cannot be opened, or the kernel does not report it.
+    /// When the device fails.
     fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
         failing::pass(StorageOperation::Holes, path, 0)?;
-        let file = self.open(path, Access::Read, false)?;
-        holes::hole_bytes(&file, bytes)
-            .map_err(|source| TransferError::file("find holes in", path, source))
+        let holes = self.open(path, Access::Read, false).and_then(|file| {
+            holes::hole_bytes(&file, bytes)
+                .map_err(|source| TransferError::file("find holes in", path, source))
+        });
+        match holes {
+            Err(error) if !error.is_device_failure() => Ok(0),
+            holes => holes,
+        }
     }
 
     /// The contents of a small file; `None` if it does not exist.

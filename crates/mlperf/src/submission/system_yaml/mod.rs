@@ -44,7 +44,7 @@ impl fmt::Display for YamlFault {
 
 /// All faults of the description `text`.
 pub fn faults(text: &str) -> Vec<YamlFault> {
-    let file: Value = match serde_yaml::from_str(text) {
+    let file: Value = match stormlp_core::yaml::read(text) {
         Ok(file) => file,
         Err(error) => {
             let fault = of_error(&error);

@@ -140,3 +140,19 @@ fn vector_databases_are_checked() {
     let report = builder.check();
     assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
 }
+
+#[test]
+fn a_dataset_whose_size_was_rounded_down_is_large_enough() {
+    let of_memory = |gib: f64| {
+        let mut builder = package();
+        for number in 0..6 {
+            builder.edit(&join(&run_name(number), "summary.json"), |summary| {
+                summary["host_memory_GB"] = json!([gib]);
+            });
+        }
+        ids(&builder)
+    };
+    // Five times as much are 28,000.5 files of 146,600,628 bytes, and 28,000 were used.
+    assert_eq!(of_memory(764.5947), [""; 0]);
+    assert_eq!(of_memory(764.65), ["3.1.2"]);
+}

@@ -177,6 +177,7 @@ fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (1, "/mib_per_second", json!(1.0), "mib_per_second is 1.0000"),
         (1, "/meets_threshold", json!(false), "meets_threshold is"),
+        (1, "/plan/accelerators", json!(3), "plan.accelerators is 3, but the epochs are those of"),
         (
             1,
             "/epochs/0/au_percent/profile",

@@ -10,6 +10,7 @@ use stormlp_core::location::Location;
 use stormlp_core::names::file_name;
 use stormlp_core::note::Cause;
 use stormlp_mlperf::submission::Edition;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
 use crate::commands::deliver::OutputArgs;
 use crate::commands::detached::DetachedArgs;
@@ -225,7 +226,7 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
         return Ok(workload);
     }
     let path = Path::new(model);
-    if path.extension().is_none() && !path.exists() {
+    if path.extension().is_none() && Disk.look(path)?.is_none() {
         let names: Vec<&str> = builtin::names().collect();
         return Err(Failure::saying(Cause::Plan, format_args!("unknown model `{model}`"))
             .with_help(format!("use one of {}, or a workload file", names.join(", "))));

@@ -11,6 +11,7 @@ use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest, host_cost};
 use stormlp_show::contradictions;
 use stormlp_training::plan::client::{Client, ClientCost};
 use stormlp_transfer::probe;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
 use crate::any_report::AnyReport;
 use crate::commands::calibrate::calibrated;
@@ -46,7 +47,7 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
 /// An inconsistent report may still be useful, so it is used with a warning.
 fn storage(text: &str) -> Result<KnownStorage, Failure> {
     let path = Path::new(text);
-    if let Some(described) = KnownStorage::described(text, path.exists())? {
+    if let Some(described) = KnownStorage::described(text, Disk.look(path)?.is_some())? {
         return Ok(described);
     }
     let report = match saved::any(path)? {

@@ -165,7 +165,7 @@ pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, 
 
 fn accelerator_file(path: &Path) -> Result<AcceleratorFile, Failure> {
     let text = workloads::read_text(path, "accelerator profile")?;
-    serde_yaml::from_str(&text)
+    stormlp_core::yaml::read(&text)
         .with_context(|| format!("{} describes no accelerator", path.display()))
         .map_err(|error| {
             Failure::no_plan(error).with_help(

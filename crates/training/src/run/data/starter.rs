@@ -144,7 +144,7 @@ pub fn larger(
     request: &TrainRequest,
     session: &Session,
 ) -> Result<Option<Data>, Failure> {
-    let place = place(as_asked, request);
+    let place = place(as_asked, request, &*session.storage)?;
     let may_generate = place.is_default || request.generate;
     if !may_generate || request.full || request.files.is_some() {
         return Ok(None);

@@ -156,6 +156,8 @@ status_t cuFileDriverOpen(void) { CALL();
     /* Libraries up to 1.14 take this from the environment. */
     const char *allow = DOUBLE_VERSION < 1150 ? getenv("CUFILE_ALLOW_COMPAT_MODE") : NULL;
     if (allow != NULL && !fault("deaf")) allow_compat = strcmp(allow, "false") != 0;
+    /* Without nvidia-fs there is only compatibility mode to open. */
+    if (fault("open-without-nvidia-fs") && !allow_compat) return (status_t){5001, 0};
     ledger.drivers++;
     /* As the library does, in the current directory unless told otherwise. */
     const char *log = getenv("CUFILE_LOGFILE_PATH");
