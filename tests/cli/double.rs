@@ -441,13 +441,14 @@ fn a_driver_that_does_not_open_fails_its_cells_and_not_those_of_other_paths() {
     let Some(()) = with_double(&mut command, "open-without-nvidia-fs") else {
         return;
     };
-    let said = stderr(command.assert().code(5));
-    assert!(said.contains("without --require-gds"), "{said}");
+    let said = stderr(command.assert().code(4));
+    assert!(said.contains("which --require-gds"), "{said}");
     let report = gds::read_json(&gds::saved(folder.path()));
     let cells = report["cells"].as_array().unwrap();
-    let by = |path: &str| cells.iter().find(|cell| cell["path"] == path).unwrap();
-    assert!(by("gds")["error"].as_str().unwrap().contains("5001"), "{}", by("gds"));
-    assert_eq!(by("cpu-gpu")["status"], "complete", "{}", by("cpu-gpu"));
+    let by = |path: &str| cells.iter().find(|cell| cell["requested_path"] == path).unwrap();
+    assert_eq!(by("gds")["status"], "unavailable", "{}", by("gds"));
+    assert!(by("gds")["reason"].as_str().unwrap().contains("5001"), "{}", by("gds"));
+    assert_eq!(by("cpu-gpu")["status"], "ok", "{}", by("cpu-gpu"));
     assert!(by("cpu-gpu")["iops"].as_f64().unwrap() > 0.0);
 }
 
