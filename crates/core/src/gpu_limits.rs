@@ -74,8 +74,10 @@ fn streams(
     })
 }
 
-/// A batch of more entries than cuFile takes, or one in compatibility mode that needs more buffers at
-/// once than there are: `cuFileBatchIOSubmit` waits for one that only its own completion would free.
+/// A batch of more entries than cuFile takes, or batches of memory that is not registered which need
+/// more of the process's buffers at once than there are, should cuFile fall back:
+/// `cuFileBatchIOSubmit` then waits for one that only its own completion would free. Whether a folder has
+/// a direct route is not known before its first transfer.
 fn batch(
     transport: &Transport,
     devices: &[DeviceId],
@@ -92,22 +94,26 @@ fn batch(
         let remedy = format!("{}, or raise io_batchsize in cufile.json", options.shallower);
         return Some(Availability::unavailable(fact, remedy));
     }
-    if !batches || !on_gpu || limits.has_direct_route {
+    if !batches || !on_gpu || transport.register_buffers {
         return None;
     }
     let entry = transport.chunk_bytes;
-    // An entry takes a buffer of the smallest size that holds it; larger ones are split.
+    let in_flight = devices.len() as u64 * transport.queue_depth as u64;
+    // An entry takes a buffer of the smallest size that holds it; larger ones take several in turn.
     let fitting = limits.posix_pool.iter().find(|(bytes, _)| *bytes >= entry);
     let (bytes, count) = fitting.or(limits.posix_pool.last())?;
-    (transport.queue_depth as u64 > *count).then(|| {
+    (in_flight > *count).then(|| {
         Availability::unavailable(
             format!(
-                "a batch of {} entries can hang in compatibility mode, the only route here: \
-                 cuFile has {count} buffers of {} for them (properties.posix_pool_slab_count)",
-                transport.queue_depth,
+                "batches of {in_flight} entries of memory that is not registered can hang where cuFile \
+                 falls back: it has {count} buffers of {} for them \
+                 (properties.posix_pool_slab_count)",
                 ByteSize(*bytes)
             ),
-            format!("{}, or raise the count in cufile.json", options.shallower),
+            format!(
+                "register the memory (leave --no-register out), {}, or raise the count in cufile.json",
+                options.shallower
+            ),
         )
     })
 }
@@ -203,12 +209,19 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_may_hang_is_refused_where_only_compatibility_mode_is_left() {
-        let batch = transport(PathKind::GdsBatch, 65, 64 << 10);
-        assert_eq!(reason(&batch, 1, &facts(true)), "runs");
-        assert!(reason(&batch, 1, &facts(false)).contains("64 buffers of 1 MiB"));
+    fn batches_that_may_hang_are_refused_by_the_pool_of_the_process() {
+        let batch = |depth, bytes| Transport {
+            register_buffers: false,
+            ..transport(PathKind::GdsBatch, depth, bytes)
+        };
+        assert_eq!(reason(&batch(32, 64 << 10), 2, &facts(true)), "runs");
+        let why = reason(&batch(32, 64 << 10), 3, &facts(true));
+        assert!(why.contains("96 entries") && why.contains("64 buffers of 1 MiB"), "{why}");
         // A buffer of another size.
-        assert_eq!(reason(&transport(PathKind::GdsBatch, 65, 4096), 1, &facts(false)), "runs");
+        assert_eq!(reason(&batch(65, 4096), 1, &facts(false)), "runs");
+        // Registered memory takes none.
+        let registered = transport(PathKind::GdsBatch, 65, 64 << 10);
+        assert_eq!(reason(&registered, 4, &facts(false)), "runs");
     }
 
     #[test]

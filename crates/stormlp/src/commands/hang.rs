@@ -34,13 +34,17 @@ pub(crate) fn arm() {
 }
 
 /// Ends the process: the thread that hangs cannot be joined, and its memory not be freed.
-fn end(report: &Path, path: PathKind, after: Duration) {
+fn end(report: &Path, path: Option<PathKind>, after: Duration) {
+    let call = match path {
+        Some(path) => format!("a cuFile call on path {path}"),
+        None => "a cuFile call that releases memory, a file or the driver".to_string(),
+    };
     let fact = format!(
-        "a cuFile call on path {path} has not returned for {} s; its buffers were left alone, and \
+        "{call} has not returned for {} s; its buffers were left alone, and \
          the run was ended",
         after.as_secs_f64()
     );
-    let fewer = if matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream) {
+    let fewer = if matches!(path, Some(PathKind::GdsBatch | PathKind::GdsBatchStream)) {
         "in compatibility mode use a lower --queue-depth; "
     } else {
         ""

@@ -15,6 +15,7 @@ use super::error::{CuFileError, check, negated};
 use super::handle::{FileHandle, signed};
 use super::sys;
 use super::vendor::Call;
+use super::watchdog::releasing;
 
 /// An entry to be submitted.
 #[derive(Debug, Clone, Copy)]
@@ -172,6 +173,7 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
+        let _call = releasing();
         // SAFETY: set up once, destroyed once; the owner has waited for what was in flight, or
         // keeps its memory allocated for ever.
         unsafe { (self.driver.api().batch_destroy)(self.raw) };

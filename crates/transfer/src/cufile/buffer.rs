@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::driver::Driver;
 use super::error::{CuFileError, check};
+use super::watchdog::releasing;
 
 /// The registration of a piece of memory owned by someone else, who must free it later.
 ///
@@ -42,6 +43,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        let _call = releasing();
         // SAFETY: registered once under this address, which is still allocated. A failure cannot
         // be handled.
         unsafe { (self.driver.api().buf_deregister)(self.base) };

@@ -170,6 +170,12 @@ impl Places {
         };
         let prefix = |python: &Path| python.parent().and_then(Path::parent).map(Path::to_path_buf);
         let mut prefixes: Vec<PathBuf> = prefix(&python).into_iter().collect();
+        // pyenv's python3 is a script that finds one of these.
+        if python.parent().is_some_and(|folder| folder.ends_with("shims")) {
+            let of_root = |root: &PathBuf| entries(&root.join("versions")).map(|(_, path)| path);
+            let versions: Vec<_> = prefixes.iter().flat_map(of_root).collect();
+            prefixes.extend(versions);
+        }
         // An environment of its own does not use the packages of others.
         if !prefixes.iter().any(|prefix| prefix.join("pyvenv.cfg").exists()) {
             prefixes.extend(fs::canonicalize(&python).ok().and_then(|real| prefix(&real)));
@@ -318,6 +324,22 @@ mod tests {
         assert_eq!(first(Some(12)), "1.13.1.3");
         assert_eq!(first(Some(13)), "1.16.1.26");
         assert_eq!(first(None), "1.16.1.26");
+    }
+
+    #[test]
+    fn packages_behind_a_script_of_pyenv_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let python = root.path().join("versions/3.11.7");
+        install(&python, "cu13", "nvidia_cufile-1.20.0.107");
+        let shims = root.path().join("shims");
+        file(&shims.join("python3"));
+        let places = Places {
+            toolkits: root.path().join("none"),
+            path: Some(shims.into_os_string()),
+            ..Places::default()
+        };
+        let found = places.candidates();
+        assert!(found.len() == 1 && found[0].path.starts_with(&python), "{found:?}");
     }
 
     #[test]

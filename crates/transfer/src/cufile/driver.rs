@@ -16,6 +16,7 @@ use super::kernel::no_p2pdma;
 use super::loader::Api;
 use super::stats::RouteCounters;
 use super::vendor::Parameter;
+use super::watchdog::releasing;
 
 /// Settings for opening the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -248,6 +249,7 @@ impl Driver {
     /// Closes the library's driver, which ends its counting.
     fn close(&self) {
         self.switch.before_closing();
+        let _call = releasing();
         // SAFETY: opened once by this value; every registration held a share of it, so none is
         // left. A failure cannot be handled.
         unsafe { (self.api.driver_close)() };
@@ -305,11 +307,13 @@ impl Driver {
     /// The limits that a plan has to keep.
     pub(crate) fn limits(&self) -> CuFileLimits {
         let properties = self.properties().ok();
-        let has_direct_route = !self.routes().is_empty()
+        let is_forced = self.said.parameters.flag("force_compat_mode") == Some(true);
+        let may_be_direct = !self.routes().is_empty()
             || properties.is_none_or(|known| {
                 known.has_direct_targets || known.kernel_driver_version.is_some()
             })
             || self.no_p2pdma().is_none();
+        let has_direct_route = may_be_direct && !is_forced;
         let defaults = CuFileLimits::defaults(has_direct_route);
         let positive = |number: Option<u64>| number.filter(|number| *number > 0);
         let depth = self.said.parameters.size(self.api.vendor().parameters.stream_transfers);

@@ -11,6 +11,7 @@ use stormlp_core::operation::Direction;
 use super::driver::Driver;
 use super::error::{CuFileError, check, check_transfer};
 use super::sys;
+use super::watchdog::releasing;
 
 /// A registered file; deregistered, then closed, when dropped.
 #[derive(Debug)]
@@ -95,6 +96,7 @@ impl FileHandle {
 
 impl Drop for FileHandle {
     fn drop(&mut self) {
+        let _call = releasing();
         // SAFETY: registered once, deregistered once; transfers borrow `self`, so none is under
         // way. The file is closed afterwards, with the fields.
         unsafe { (self.driver.api().handle_deregister)(self.raw) };

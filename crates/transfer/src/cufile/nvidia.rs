@@ -1,6 +1,7 @@
 //! NVIDIA's libcufile: the table of what is its own.
 
 use std::ffi::{c_int, c_uint};
+use std::path::Path;
 
 use stormlp_core::evidence::Mechanism;
 
@@ -48,8 +49,9 @@ pub(super) static LIBCUFILE: Vendor = Vendor {
                     of the Python packages nvidia-cufile and nvidia-cufile-cu12) or name it with \
                     STORMLP_LIBCUFILE=/path/to/libcufile.so.0",
         too_old: "install a newer CUDA toolkit, or name a newer library with STORMLP_LIBCUFILE",
-        fallback_not_forbidden: "set properties.allow_compat_mode to false in cufile.json, or run \
-                                 with CUFILE_ALLOW_COMPAT_MODE=false",
+        fallback_not_forbidden: "set properties.allow_compat_mode and force_compat_mode to false in \
+                                 cufile.json, and leave CUFILE_FORCE_COMPAT_MODE out; or run with \
+                                 CUFILE_ALLOW_COMPAT_MODE=false",
         of_call: remedy,
     },
 };
@@ -217,6 +219,10 @@ fn remedy(call: &str, code: i32) -> &'static str {
     match code {
         -22 | 5002 if call == "DriverOpen" => {
             "check the syntax of cufile.json (CUFILE_ENV_PATH_JSON, else /etc/cufile.json)"
+        }
+        5027 | 5030 if call == REGISTER && Path::new("/run/udev/data").is_dir() => {
+            "use a folder on ext4 or xfs, or on tmpfs or overlay with libcufile 1.16 or newer: it takes \
+             no others"
         }
         5027 | 5030 if call == REGISTER => {
             "in a container add `-v /run/udev:/run/udev:ro`; libcufile looks up the file system in \

@@ -13,6 +13,7 @@ use super::driver::Driver;
 use super::error::{CuFileError, check, check_transfer};
 use super::handle::{FileHandle, signed};
 use super::sys;
+use super::watchdog::releasing;
 
 /// Every argument is fixed at submission.
 const FIXED_ARGUMENTS: u32 = 1 | 2 | 4;
@@ -134,6 +135,7 @@ impl FileStream {
 
 impl Drop for FileStream {
     fn drop(&mut self) {
+        let _call = releasing();
         // SAFETY: registered once; the owner has synchronised the stream and destroys it later.
         unsafe { (self.driver.api().stream_deregister)(self.raw) };
         // SAFETY: from `Box::into_raw` in `register`, and the stream no longer refers to it.

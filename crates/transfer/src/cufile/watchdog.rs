@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use stormlp_core::path::PathKind;
 
-/// Counts the beginnings and ends of calls on one path: odd while one is under way.
+/// Counts the beginnings and ends of calls on one path, or of one that releases what several may have
+/// used: odd while one is under way.
 #[derive(Debug)]
 #[repr(align(128))]
-struct CallCount(AtomicU64, PathKind);
+struct CallCount(AtomicU64, Option<PathKind>);
 
 /// The calls of one path, which belongs to one thread.
 #[derive(Debug)]
@@ -28,6 +29,10 @@ pub(crate) struct WatchedCalls {
 impl WatchedCalls {
     /// Calls on `path` that the watchdog sees as long as this exists.
     pub(crate) fn new(path: PathKind) -> Self {
+        Self::of(Some(path))
+    }
+
+    fn of(path: Option<PathKind>) -> Self {
         let count = Arc::new(CallCount(AtomicU64::new(0), path));
         let mut all = watched();
         all.retain(|one| one.strong_count() > 0);
@@ -41,6 +46,12 @@ impl WatchedCalls {
         self.count.step();
         CallUnderWay(Arc::clone(&self.count))
     }
+}
+
+/// Announces a call that releases something, on any thread: memory, a file, a batch, the driver. It is
+/// over when the result is dropped.
+pub(super) fn releasing() -> CallUnderWay {
+    WatchedCalls::of(None).enter()
 }
 
 impl CallCount {
@@ -69,9 +80,9 @@ fn watched() -> MutexGuard<'static, Vec<Weak<CallCount>>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What ends a run whose call on this path has not returned for so long: it saves that in the report
-/// at this place and calls [`end_process`].
-pub type HangHandler = fn(report: &Path, path: PathKind, after: Duration);
+/// What ends a run whose call on this path, or whose release, has not returned for so long: it saves
+/// that in the report at this place and calls [`end_process`].
+pub type HangHandler = fn(report: &Path, path: Option<PathKind>, after: Duration);
 
 /// How to end a run that hangs, and after how long.
 static HANDLER: OnceLock<(Duration, HangHandler)> = OnceLock::new();
@@ -106,8 +117,8 @@ pub fn watch_calls(report: &Path) -> std::io::Result<()> {
     started
 }
 
-/// Returns when a call has been under way for `limit`, with its path.
-fn await_hang(limit: Duration) -> PathKind {
+/// Returns when a call has been under way for `limit`, with its path if it has one.
+fn await_hang(limit: Duration) -> Option<PathKind> {
     // What was seen of each path, and since when.
     let mut seen: Vec<(Weak<CallCount>, u64, Instant)> = Vec::new();
     loop {
@@ -152,8 +163,11 @@ mod tests {
         }
         assert_eq!(quick.count.0.load(Ordering::Relaxed), 6);
         let call = stuck.enter();
-        assert_eq!(await_hang(Duration::from_millis(30)), PathKind::GdsBatch);
+        assert_eq!(await_hang(Duration::from_millis(30)), Some(PathKind::GdsBatch));
         drop(call);
+        let release = releasing();
+        assert_eq!(await_hang(Duration::from_millis(30)), None);
+        drop(release);
         assert_eq!(stuck.count.0.load(Ordering::Relaxed) % 2, 0);
     }
 }

@@ -57,6 +57,7 @@ impl GdsStreamPath {
         let common = GdsCommon::new(spec)?;
         let capacity = common.slot_count();
         let mut lanes = Vec::with_capacity(capacity);
+        let setting_up = common.calls.enter();
         for stream in streams {
             let driver = Arc::clone(&common.driver);
             // SAFETY: the stream is of the context made current by `GdsCommon::new`, and the lane
@@ -66,6 +67,7 @@ impl GdsStreamPath {
                 unsafe { FileStream::register(driver, stream.raw().cast(), page_aligned) }?;
             lanes.push(StreamLane { file_stream, stream });
         }
+        drop(setting_up);
         Ok(Self {
             lanes,
             flying: Flying::new(capacity),
@@ -192,6 +194,7 @@ impl TransferPath for GdsStreamPath {
 
 impl Drop for GdsStreamPath {
     fn drop(&mut self) {
+        let _call = self.common.calls.enter();
         let idle = self.lanes.iter().all(|lane| lane.stream.synchronize().is_ok());
         if !idle {
             // These slots and arguments may still be written to, so they are never freed.

@@ -48,8 +48,11 @@ impl GdsBatchPath {
                 remedy: format!("use --queue-depth {most} or less, or raise io_batchsize (to 256)"),
             });
         }
+        let setting_up = common.calls.enter();
+        let batch = Batch::new(std::sync::Arc::clone(&common.driver), capacity.max(1), wait)?;
+        drop(setting_up);
         Ok(Self {
-            batch: Batch::new(std::sync::Arc::clone(&common.driver), capacity.max(1), wait)?,
+            batch,
             flying: Flying::new(capacity),
             kept: Vec::with_capacity(capacity),
             early: Vec::with_capacity(capacity),
@@ -151,6 +154,7 @@ impl Drop for GdsBatchPath {
         if self.batch.in_flight() == 0 {
             return;
         }
+        let _call = self.common.calls.enter();
         self.batch.cancel();
         let all = self.batch.in_flight();
         if self.batch.wait(all, drop).is_err() {
