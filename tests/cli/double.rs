@@ -123,6 +123,22 @@ fn a_call_that_does_not_return_ends_the_run_with_a_saved_report() {
     }
 }
 
+#[test]
+fn a_release_that_does_not_return_ends_the_run_too() {
+    let folder = gds::folder();
+    let words = "--path gds --device cuda:0 --io-size 64K --threads 2 --file-size 1M --passes 1";
+    let mut command = gds::gds(folder.path(), words);
+    let Some(()) = with_double(&mut command, "release-hangs") else {
+        return;
+    };
+    command.env("STORMLP_CUFILE_TIMEOUT", "0.5");
+    let said = stderr(command.assert().code(5));
+    let words =
+        "a cuFile call that releases memory, a file or the driver has not returned for 0.5 s";
+    assert!(said.contains(words), "{said}");
+    assert_eq!(left(folder.path()).0["ending"]["kind"], "device");
+}
+
 fn train_by_gds(folder: &Path, more: &str) -> Command {
     let small = train::SMALL;
     let device = if more.contains("--device") { "" } else { "--device cuda:0" };
