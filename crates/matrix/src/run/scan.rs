@@ -250,6 +250,7 @@ fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> 
             FileKind::Regular => storage.hole_bytes(path, bytes).unwrap_or(0),
             FileKind::Missing | FileKind::BlockDevice | FileKind::Other => 0,
         },
+        marked: kind == FileKind::Regular && storage.is_marked(path)?,
         readable,
         writable,
         free_bytes: storage.space(&parent)?.free_bytes,

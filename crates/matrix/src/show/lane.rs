@@ -132,6 +132,7 @@ const APART: &[&str] = &[
     "request.remove",
     "request.overwrite_block_devices",
     "request.overwrite_signatures",
+    "request.overwrite_files",
     "request.require_gds",
     "request.require_direct",
     "request.telemetry_seconds",
