@@ -1,6 +1,10 @@
 //! Results of a knee search: the answer, one row for each knee, and the bottlenecks.
 
+use std::collections::HashSet;
+
 use crate::plan::{CellReport, FindKnee, Knee, KneePoint, MatrixReport};
+use stormlp_core::knee::KneeLimit;
+use stormlp_core::operation::Operation;
 use stormlp_core::units::{ByteSize, GIB, counted};
 
 use stormlp_show::document::{Cell, Column, Document, Quantity, Table, ended};
@@ -12,22 +16,50 @@ pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     Some(match find.knees.as_slice() {
         [] => format!("no cell was measured{end}"),
         [knee] => format!("{}{end}", in_words(report, find, knee)),
-        [first, rest @ ..] => format!(
-            "{}; the knees of {} more are listed below{end}",
-            in_words(report, find, first),
-            counted(rest.len() as u64, "combination")
-        ),
+        knees => format!("{}{end}", best_of_each_op(report, knees).join("; ")),
     })
+}
+
+/// The highest peak of each operation, of storage before that of memory, and its knee.
+fn best_of_each_op(report: &MatrixReport, knees: &[Knee]) -> Vec<String> {
+    let mut ops: Vec<Operation> = knees.iter().map(|knee| knee.op).collect();
+    let mut seen = HashSet::new();
+    ops.retain(|op| seen.insert(*op));
+    let rank = |knee: &Knee| {
+        let of_storage = knee.limited_by != Some(KneeLimit::Memory);
+        (of_storage, knee.best.throughput_bytes_per_second)
+    };
+    let best = |op| {
+        let of_op = knees.iter().filter(|knee| knee.op == op);
+        of_op.max_by(|one, other| {
+            let (one, other) = (rank(one), rank(other));
+            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+        })
+    };
+    let words = |knee: &Knee| {
+        let from = if rank(knee).0 { "" } else { " (from memory)" };
+        let so_far = if knee.is_complete { "" } else { " so far" };
+        let peak = format!("{}: peak {} GiB/s", subject(report, knee), short_gib(&knee.best));
+        let at = setting(&knee.knee);
+        let fewest = match (knee.is_lower_bound, knee.knee == knee.best) {
+            (true, _) => format!(" by {}, more may reach more", setting(&knee.best)),
+            (false, true) => format!(" by {at}"),
+            (false, false) => format!(", {} by {at}", short_gib(&knee.knee)),
+        };
+        format!("{peak}{from}{so_far}{fewest}")
+    };
+    ops.into_iter().filter_map(best).map(words).collect()
+}
+
+/// What a knee is of: `cpu read of 1 MiB`.
+fn subject(report: &MatrixReport, knee: &Knee) -> String {
+    let op = knee.op.of_mix(report.plan.request.read_percent);
+    format!("{} {op} of {}", knee.requested_path, io_size(knee))
 }
 
 /// Describes the knee and the best in a sentence.
 fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
-    let what = format!(
-        "{} {} of {}",
-        knee.requested_path,
-        knee.op.of_mix(report.plan.request.read_percent),
-        io_size(knee)
-    );
+    let what = subject(report, knee);
     let (at, best) = (setting(&knee.knee), setting(&knee.best));
     let rate = short_gib(&knee.knee);
     let so_far = if knee.is_complete { "" } else { " so far" };

@@ -50,6 +50,10 @@ impl Lane for MatrixResults {
         outcome(report, status)
     }
 
+    fn mismatch(report: &MatrixReport) -> Option<String> {
+        super::mismatch::headline(report)
+    }
+
     fn subjects(report: &MatrixReport) -> Vec<Subject> {
         let done = &report.results.cells;
         let planned = report.plan.cells.iter().enumerate();
