@@ -215,6 +215,18 @@ fn a_wrong_byte_is_found_with_its_file_and_offset() {
     assert_eq!(first["offset_bytes"], offset);
     assert!(first["file"].as_str().unwrap().ends_with("stormlp.1"), "{first}");
     assert_ne!(first["expected"], first["found"]);
+    let shown = |words: &[&str]| {
+        let mut command = crate::stormlp();
+        command.args(["report", "stormlp-results"]).args(words).current_dir(folder.path());
+        stdout(command.assert().success())
+    };
+    let list = shown(&[]);
+    assert!(list.contains("DATA MISMATCH") && !list.contains("GiB/s"), "{list}");
+    let metrics = shown(&["--format", "openmetrics"]);
+    let wrong =
+        metrics.lines().find(|line| line.starts_with("stormlp_run_data_mismatch{")).unwrap();
+    assert!(wrong.contains("work=") && wrong.ends_with(" 1"), "{wrong}");
+    assert!(metrics.contains("verdict=\"DATA MISMATCH\""), "{metrics}");
 }
 
 #[test]

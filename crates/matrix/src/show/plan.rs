@@ -80,9 +80,9 @@ fn layout_words(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> String {
     };
     let when = if plan.request.find_knee { "as the search needs them" } else { "first" };
     format!(
-        "{} used as they are, {} created, {} filled{hosts} ({} to write {when})",
+        "{} used as they are, {} created, {} of them filled{hosts} ({} to write {when})",
         of_all.used,
-        of_all.made,
+        of_all.made + of_all.filled,
         of_all.filled,
         ByteSize(of_all.bytes)
     )

@@ -190,7 +190,8 @@ fn remarks(report: &TrainReport) -> String {
     }
     remarks.extend(report.other_path("reads", report.plan.transport.path));
     let plan = &report.plan;
-    if !plan.is_null() && much_read_ahead(plan, &report.results.mean).is_some() {
+    let meets = report.results.meets_threshold;
+    if meets && !plan.is_null() && much_read_ahead(plan, &report.results.mean).is_some() {
         remarks.push("largely by prefetched samples".to_string());
     }
     if is_from_memory(report) {
