@@ -218,7 +218,7 @@ fn a_wrong_byte_is_found_with_its_file_and_offset() {
     let shown = |words: &[&str]| {
         let mut command = crate::stormlp();
         command.args(["report", "stormlp-results"]).args(words).current_dir(folder.path());
-        stdout(command.assert().success())
+        crate::stdout(command.assert().success())
     };
     let list = shown(&[]);
     assert!(list.contains("DATA MISMATCH") && !list.contains("GiB/s"), "{list}");
