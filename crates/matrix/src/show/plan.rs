@@ -119,7 +119,7 @@ fn combinations(plan: &MatrixPlan) -> Table {
             io_size.to_string().into(),
             values(|cell| cell.transport.threads).into(),
             values(|cell| cell.transport.queue_depth).into(),
-            values(|cell| cell.repeat as usize).into(),
+            cells.iter().map(|cell| cell.repeat).max().unwrap_or(1).to_string().into(),
             number.unwrap_or_else(|| can_run.to_string()).into(),
         ];
         if !is_search {
@@ -131,12 +131,12 @@ fn combinations(plan: &MatrixPlan) -> Table {
     table
 }
 
-/// The distinct values: all of a few, else the least and the most.
+/// The distinct values: all of a few, as they are typed, else the least and the most.
 fn range(values: impl Iterator<Item = usize>) -> String {
     let values: BTreeSet<usize> = values.collect();
     match (values.first(), values.last()) {
         (Some(least), Some(most)) if values.len() > 4 => format!("{least} to {most}"),
-        _ => values.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+        _ => values.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
     }
 }
 
