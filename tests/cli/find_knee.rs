@@ -43,6 +43,30 @@ fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best_or_a_tie() {
 }
 
 #[test]
+fn the_screen_has_the_knee_of_each_operation_and_the_files_that_were_made() {
+    let folder = folder();
+    let small = SMALL.replace("1,2,4,8 --queue-depth 1,2,4,8", "1,2,64 --queue-depth 1,2");
+    let mut plan = crate::at_a_terminal();
+    plan.args(format!("gds {small} --op read,write --dry-run").split_whitespace());
+    let plan = stdout(plan.current_dir(folder.path()).assert().success());
+    assert!(plan.lines().count() <= 24, "{plan}");
+    assert!(plan.contains("at most 64 files"), "{plan}");
+    let mut run = crate::at_a_terminal();
+    run.args(format!("gds {small} --op read,write").split_whitespace());
+    let page = stdout(run.current_dir(folder.path()).assert().success());
+    assert!(page.lines().count() <= 24, "{page}");
+    let answer: Vec<&str> = page.split_whitespace().collect();
+    let answer = answer.join(" ");
+    for op in ["read", "write"] {
+        assert!(answer.contains(&format!("cpu {op} of 64 KiB: peak ")), "{page}");
+    }
+    let made = fs::read_dir(folder.path().join("stormlp-data/gds")).unwrap();
+    let names = made.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let made = names.filter(|name| name.starts_with("stormlp.")).count();
+    assert!(page.contains(&format!("{made} files, ")), "{made}: {page}");
+}
+
+#[test]
 fn every_format_has_the_knee() {
     let folder = folder();
     let page = stdout(gds(folder.path(), SMALL).assert().success());

@@ -123,7 +123,11 @@ fn a_sparse_file_is_named_and_wins_no_comparison() {
     let message = stderr(done);
     assert!(message.contains("50 % of half are holes"), "{message}");
     // What is written first has no holes any more.
-    let text = stdout(gds(folder.path(), &format!("{words} --op write,read")).assert().success());
+    let text = stdout(
+        gds(folder.path(), &format!("{words} --op write,read --overwrite-files"))
+            .assert()
+            .success(),
+    );
     assert!(!text.contains("holes"), "{text}");
     let text = stdout(gds(folder.path(), words).assert().success());
     assert!(!text.contains("holes"), "{text}");

@@ -102,6 +102,47 @@ fn a_folder_in_place_of_a_file_and_a_file_in_place_of_a_folder_are_distinguished
 }
 
 #[test]
+fn a_given_file_with_data_of_others_is_written_only_on_request() {
+    let folder = folder();
+    let precious = folder.path().join("precious");
+    let data = vec![7; 1 << 20];
+    fs::write(&precious, &data).unwrap();
+    let write = "--path cpu,buffered --op write --io-size 64K --threads 1 --passes 1 --file";
+    let message = stderr(gds(folder.path(), &format!("{write} precious")).assert().code(3));
+    assert!(message.contains("precious holds data and is not known to be created"), "{message}");
+    assert!(message.contains("add --overwrite-files"), "{message}");
+    for mode in ["-I 1", "-I 3 -M 50"] {
+        let mut gdsio = crate::stormlp();
+        gdsio.args(format!("gdsio -x 1 {mode} -i 64K -f precious").split(' '));
+        let message = stderr(gdsio.current_dir(folder.path()).assert().code(3));
+        assert!(message.contains("add --overwrite-files"), "{message}");
+    }
+    assert_eq!(fs::read(&precious).unwrap(), data);
+    gds(folder.path(), &format!("{write} precious --overwrite-files")).assert().success();
+    assert_ne!(fs::read(&precious).unwrap(), data);
+    // It may always be read, and so may what holds nothing be written.
+    gds(folder.path(), "--path cpu --passes 1 --threads 1 --file precious").assert().success();
+    let empty = fs::File::create(folder.path().join("empty")).unwrap();
+    empty.set_len(1 << 20).unwrap();
+    gds(folder.path(), &format!("{write} empty")).assert().success();
+}
+
+#[test]
+fn a_given_file_that_stormlp_created_is_written_again() {
+    let folder = folder();
+    for (name, op) in [("allocated", "write"), ("filled", "randwrite")] {
+        let words = format!(
+            "--path cpu,buffered --op {op} --io-size 64K --threads 1 --passes 1 --file {name}"
+        );
+        gds(folder.path(), &format!("{words} --file-size 1M")).assert().success();
+        // A file system without extended attributes keeps no mark, so nothing is known.
+        let path = folder.path().join(name);
+        let keeps = rustix::fs::getxattr(&path, "user.stormlp", &mut [0_u8; 8][..]).is_ok();
+        gds(folder.path(), &words).assert().code(if keeps { 0 } else { 3 });
+    }
+}
+
+#[test]
 fn foreign_files_are_never_overwritten() {
     let folder = folder();
     fs::create_dir(folder.path().join("d")).unwrap();
@@ -174,6 +215,18 @@ fn a_wrong_byte_is_found_with_its_file_and_offset() {
     assert_eq!(first["offset_bytes"], offset);
     assert!(first["file"].as_str().unwrap().ends_with("stormlp.1"), "{first}");
     assert_ne!(first["expected"], first["found"]);
+    let shown = |words: &[&str]| {
+        let mut command = crate::stormlp();
+        command.args(["report", "stormlp-results"]).args(words).current_dir(folder.path());
+        crate::stdout(command.assert().success())
+    };
+    let list = shown(&[]);
+    assert!(list.contains("DATA MISMATCH") && !list.contains("GiB/s"), "{list}");
+    let metrics = shown(&["--format", "openmetrics"]);
+    let wrong =
+        metrics.lines().find(|line| line.starts_with("stormlp_run_data_mismatch{")).unwrap();
+    assert!(wrong.contains("work=") && wrong.ends_with(" 1"), "{wrong}");
+    assert!(metrics.contains("verdict=\"DATA MISMATCH\""), "{metrics}");
 }
 
 #[test]

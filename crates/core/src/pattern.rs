@@ -35,9 +35,13 @@ fn mix(mut word: u64) -> u64 {
 /// The stream number of a file: an FNV-1a hash of its name, so that a file can be checked
 /// regardless of what else a later matrix uses.
 pub fn stream_of(file: &Path) -> u64 {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    fnv1a(file.file_name().unwrap_or_default().to_string_lossy().as_bytes())
+}
+
+/// The 64-bit FNV-1a hash.
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 

@@ -103,6 +103,8 @@ pub struct Column {
     pub is_setting: bool,
     /// Whether it holds the answer, which narrow pages show next to the first column.
     pub leads: bool,
+    /// Whether its cells are never broken over lines, such as names to copy.
+    pub is_whole: bool,
 }
 
 /// A row of a table.
@@ -248,6 +250,15 @@ impl Table {
         self.rows.push(Row { key, cells });
     }
 
+    /// Removes the column of this name.
+    pub fn remove(&mut self, name: &str) {
+        if let Some(place) = self.columns.iter().position(|column| column.name == name) {
+            self.columns.remove(place);
+            let holding = self.rows.iter_mut().filter(|row| row.cells.len() > place);
+            holding.for_each(|row| drop(row.cells.remove(place)));
+        }
+    }
+
     /// Returns the mark of a footnote; equal texts share a mark.
     pub fn footnote(&mut self, text: String) -> String {
         let known = self.footnotes.iter().position(|note| *note == text);
@@ -274,7 +285,7 @@ impl Column {
     /// A text column.
     pub fn words(name: impl Into<String>, drop: u8) -> Self {
         let name = name.into();
-        Self { name, numbers: false, drop, is_setting: false, leads: false }
+        Self { name, numbers: false, drop, is_setting: false, leads: false, is_whole: false }
     }
 
     /// A number column.
@@ -290,6 +301,13 @@ impl Column {
     /// A column of settings as numbers.
     pub fn number_setting(name: impl Into<String>) -> Self {
         Self { is_setting: true, ..Self::numbers(name, 0) }
+    }
+
+    /// Keeps its cells on one line each.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.is_whole = true;
+        self
     }
 
     /// Marks it as the one that holds the answer.

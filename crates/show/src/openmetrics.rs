@@ -4,8 +4,9 @@
 //! There are gauges only: the older text format of Prometheus, which node_exporter's textfile
 //! collector reads, knows no `info`, and refuses the whole file for one.
 //!
-//! Series with a run label would accumulate in a monitoring system, so there is none: of several
-//! reports of the same work on the same host with the same tags, only the newest is exported.
+//! Series with a label for each run would accumulate in a monitoring system, so `work` tells apart
+//! only runs of different settings or data. Of several reports of the same work on the same host
+//! with the same tags, only the newest is exported.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -338,14 +339,16 @@ pub fn columns(kind: ReportKind) -> Vec<&'static str> {
 struct MetricsSource<'a> {
     report: &'a dyn Shown,
     document: Document,
-    /// Labels for host and tags.
+    /// Labels for host, work and tags.
     labels: Vec<(String, String)>,
 }
 
 impl<'a> MetricsSource<'a> {
     fn new(report: &'a dyn Shown) -> Self {
         let head = report.head();
-        let mut labels = vec![("host".to_string(), head.host.hostname.clone())];
+        let work = format!("{:08x}", report.work().digest(&head.host.storage));
+        let mut labels =
+            vec![("host".to_string(), head.host.hostname.clone()), ("work".to_string(), work)];
         labels.extend(tag_labels(&head.tags));
         Self { report, document: report.document(), labels }
     }
@@ -445,6 +448,12 @@ fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
     });
     let head = ("stormlp_run_start_timestamp_seconds", "seconds", "When it started.");
     write_family(text, head, started.collect());
+    let wrong = sources.iter().map(|source| {
+        let wrong = source.report.mismatch().is_some();
+        one(source.run_labels(), f64::from(u8::from(wrong)))
+    });
+    let words = "1 if data read differed from what was expected, else 0.";
+    write_family(text, ("stormlp_run_data_mismatch", "", words), wrong.collect());
 }
 
 type Labels = Vec<(String, String)>;

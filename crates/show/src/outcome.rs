@@ -18,7 +18,12 @@ impl Outcome {
     pub fn words(&self) -> String {
         match &self.figure {
             Some(figure) => {
-                format!("{} {} {}", self.what, figure.text(), figure.unit).trim_start().to_string()
+                let number = match figure.unit {
+                    // A count.
+                    "accelerators" => format!("{:.0}", figure.estimate.value),
+                    _ => figure.text(),
+                };
+                format!("{} {number} {}", self.what, figure.unit).trim_start().to_string()
             }
             None => "-".to_string(),
         }

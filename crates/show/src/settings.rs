@@ -4,11 +4,14 @@
 //! except those listed as not part of the work: so a new field of a plan is compared unless it is
 //! explicitly excluded.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::document::Facts;
 use serde::Serialize;
 use serde_json::Value;
+use stormlp_core::facts::StorageOfRun;
+use stormlp_core::pattern::fnv1a;
 use stormlp_core::report::Report;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
@@ -105,6 +108,18 @@ impl Work {
         };
         self.add("impairment", words, &[]);
         self
+    }
+
+    /// A short number for the work on this storage, for labels: equal for the same work on data at
+    /// the same place.
+    pub(crate) fn digest(&self, storage: &[StorageOfRun]) -> u32 {
+        let named = self.named.iter().flat_map(|one| [one.name, &*one.words]);
+        let places = self.places.iter().flat_map(|(place, value)| [&**place, &**value]);
+        let paths = storage.iter().flat_map(|one| &one.paths).map(|path| path.to_string_lossy());
+        let words = named.chain(places).map(Cow::Borrowed).chain(paths);
+        let text: Vec<Cow<'_, str>> = words.collect();
+        let hash = fnv1a(text.join("\0").as_bytes());
+        (hash ^ (hash >> 32)) as u32
     }
 
     /// The named settings, for a page.

@@ -2,11 +2,12 @@
 //! the lane.
 
 use serde::Serialize;
+use stormlp_core::note::DATA_MISMATCH;
 use stormlp_core::report::{Ending, Head, Report, Series};
 
 use crate::chart::Group;
 use crate::comparison::figure::Figure;
-use crate::document::Document;
+use crate::document::{self, Document};
 use crate::outcome::Outcome;
 use crate::settings::Work;
 
@@ -32,6 +33,10 @@ pub trait Lane: Serialize + Clone + Sized {
     fn work(report: &Report<Self::Plan, Self>) -> Work;
     /// The headline figure with its name, and the verdict for a run with this `status`.
     fn outcome(report: &Report<Self::Plan, Self>, status: String) -> Outcome;
+    /// Where data read differ from what was expected, in words; `None` if they do not.
+    fn mismatch(report: &Report<Self::Plan, Self>) -> Option<String> {
+        document::mismatch(&report.ending)
+    }
     /// All planned measurements; empty if a report has a single subject.
     fn subjects(_: &Report<Self::Plan, Self>) -> Vec<Subject> {
         Vec::new()
@@ -68,6 +73,8 @@ pub trait Shown {
     fn work(&self) -> Work;
     /// The headline figure and the verdict.
     fn outcome(&self) -> Outcome;
+    /// Where data read differ from what was expected, in words; `None` if they do not.
+    fn mismatch(&self) -> Option<String>;
     /// All planned measurements; empty if a report has a single subject.
     fn subjects(&self) -> Vec<Subject>;
     /// What it has over time, by part.
@@ -118,7 +125,16 @@ impl<R: Lane> Shown for Report<R::Plan, R> {
     }
 
     fn outcome(&self) -> Outcome {
-        R::outcome(self, status(&self.ending).to_string())
+        let outcome = R::outcome(self, status(&self.ending).to_string());
+        match R::mismatch(self) {
+            // No rate of wrong data is a result.
+            Some(_) => Outcome { figure: None, verdict: DATA_MISMATCH.to_string(), ..outcome },
+            None => outcome,
+        }
+    }
+
+    fn mismatch(&self) -> Option<String> {
+        R::mismatch(self)
     }
 
     fn subjects(&self) -> Vec<Subject> {

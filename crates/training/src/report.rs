@@ -460,6 +460,22 @@ pub struct WrittenCheckpoint {
     pub duration_seconds: f64,
 }
 
+/// If more than this share of the counted samples was read before AU's window began, AU says little
+/// about what storage can sustain.
+const READ_AHEAD_SHARE: f64 = 0.3;
+
+/// Samples read before the first counted step, as a share of the counted samples, from the means
+/// `mean` of epochs of `plan`; `None` if they are few or were not measured.
+pub fn much_read_ahead(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
+    let steps = plan.steps_per_epoch as f64;
+    let start = plan.metric.exclude_start_steps as f64;
+    let counted = steps - start - plan.metric.exclude_end_steps as f64;
+    // The samples of the excluded steps were also read ahead, but they do not count.
+    let ahead = mean.preread_share? * steps - start;
+    let share = (ahead / counted).clamp(0.0, 1.0);
+    (counted > 0.0 && share > READ_AHEAD_SHARE).then_some(share)
+}
+
 /// The main cause of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -3,7 +3,8 @@
 use super::plan::{DryRun, dry_run};
 use super::run::document;
 use crate::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointRequest, ScaleChoice, parse, resolve,
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, FindStreams, KNEE_STREAMS, ScaleChoice,
+    TriedStreams, parse, resolve,
 };
 use crate::report::{
     CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, HostPhase, PartSeconds,
@@ -11,6 +12,7 @@ use crate::report::{
 };
 use stormlp_core::facts::HostFacts;
 use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::knee::KneeLimit;
 use stormlp_core::report::HostShare;
 use stormlp_core::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
 use stormlp_show::document::Document;
@@ -130,6 +132,28 @@ pub fn detached() -> CheckpointReport {
     report
 }
 
+/// A search over eight numbers of streams, the saves faster up to three and the restores up to six.
+pub fn searched() -> CheckpointReport {
+    let mut find = FindStreams::begun(KNEE_STREAMS.to_vec());
+    while let Some(streams) = find.next() {
+        let rate = |most: u32| {
+            0.5 * f64::from(streams.min(most)) * (1.0 + 0.001 * find.tried.len() as f64)
+        };
+        find.take(TriedStreams {
+            streams,
+            save_gib_per_second: vec![rate(3)],
+            restore_gib_per_second: vec![rate(6)],
+            save_limited_by: Some(KneeLimit::Storage),
+            restore_limited_by: None,
+            seconds: 2.0,
+        });
+    }
+    let mut report = report(0.4);
+    report.plan.request.streams = find.save.as_ref().map(|knee| knee.streams);
+    report.results.find_knee = Some(find);
+    report
+}
+
 /// A small run, for the tests of every renderer.
 pub fn sample_report() -> CheckpointReport {
     report(1.0)
@@ -143,6 +167,7 @@ pub fn samples() -> Vec<(&'static str, Document)> {
         ("checkpoint", document(&report(1.0))),
         ("checkpoint_scaled", document(&report(0.4))),
         ("checkpoint_detached", document(&detached())),
+        ("checkpoint_find_knee", document(&searched())),
         ("checkpoint_plan", dry_run(&DryRun { plan: &plan, problems })),
     ]
 }

@@ -39,12 +39,18 @@ pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String 
     format!("checkpoint {}: {answer}{}", report.plan.model, ended(&report.ending))
 }
 
+/// Which run of the search the saves and restores of its report belong to.
+pub(super) fn which_run(report: &CheckpointReport) -> String {
+    let streams = report.plan.request.streams.map_or(1, u64::from);
+    format!(" of the last run with {} per rank", counted(streams, "stream"))
+}
+
 /// The knees and every run.
 pub(super) fn sections(find: &FindStreams, document: &mut Document) {
     let phases = [("saves", &find.save), ("restores", &find.restore)];
     for (what, knee) in phases {
         if let Some(knee) = knee {
-            document.brief.add(what, in_words(find, knee));
+            document.facts.add(what, in_words(find, knee));
         }
     }
     let seconds: f64 = find.tried.iter().map(|run| run.seconds).sum();
@@ -86,6 +92,7 @@ fn table(find: &FindStreams) -> Table {
         Column::numbers("save GiB/s", 0),
         Column::numbers("restore GiB/s", 0),
         Column::words("answer", 0),
+        Column::words("limited by", 1),
         Column::numbers("took", 2),
     ]);
     for streams in &find.streams {
@@ -109,6 +116,12 @@ fn table(find: &FindStreams) -> Table {
         };
         let answers: Vec<String> =
             [is(&find.save, "save"), is(&find.restore, "restore")].into_iter().flatten().collect();
+        let knees = [&find.save, &find.restore].into_iter().flatten();
+        let mut limits: Vec<&str> = knees
+            .filter(|knee| knee.streams == *streams)
+            .map(|knee| knee.limited_by.map_or("unknown", |limit| limit.name()))
+            .collect();
+        limits.dedup();
         let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
         table.row(
             format!("{streams} streams"),
@@ -117,6 +130,7 @@ fn table(find: &FindStreams) -> Table {
                 rate(|run| &run.save_gib_per_second),
                 rate(|run| &run.restore_gib_per_second),
                 answers.join(", ").into(),
+                limits.join(", ").into(),
                 format_duration(seconds).into(),
             ],
         );

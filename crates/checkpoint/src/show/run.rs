@@ -89,23 +89,25 @@ pub fn document(report: &CheckpointReport) -> Document {
     ran("saves ran", report.evidence_of("saves"), &mut document.facts);
     ran("restores ran", report.evidence_of("restores"), &mut document.facts);
     let rows = report.results.saves.len() + report.results.restores.len();
-    // Of many, a screen shows the means.
-    let (place, of_means) = match rows {
-        ..=AT_A_GLANCE => (Place::Screen, Place::Details),
-        _ => (Place::Details, Place::Screen),
+    // Of many, a screen shows the means; of a search, its runs.
+    let (place, of_means) = match (find_knee, rows) {
+        (Some(_), _) => (Place::Details, Place::Details),
+        (None, ..=AT_A_GLANCE) => (Place::Screen, Place::Details),
+        (None, _) => (Place::Details, Place::Screen),
     };
+    let of_run = find_knee.map_or(String::new(), |_| knee::which_run(report));
     for (title, results, part) in [
         ("Saves", &report.results.saves, "save"),
         ("Restores", &report.results.restores, "restore"),
     ] {
         if !results.is_empty() {
-            let section = phase(&mut document, title, results);
+            let section = phase(&mut document, (title, &of_run), results);
             section.place = place;
             detached::narrow(section, results);
             over_time(section, report, part);
         }
     }
-    averages(&mut document, report).place = of_means;
+    averages(&mut document, report, &of_run).place = of_means;
     let group = report.results.group.as_ref();
     let shares = &report.results.hosts;
     hosts::section(shares, group, "checkpoints", &mut document);
@@ -222,7 +224,7 @@ fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
 /// The table of saves or restores.
 fn phase<'d>(
     document: &'d mut Document,
-    title: &str,
+    (title, of_run): (&str, &str),
     results: &[CheckpointResult],
 ) -> &'d mut Section {
     let saving = title == "Saves";
@@ -261,7 +263,7 @@ fn phase<'d>(
             overlap.blocking_seconds
         ))
     });
-    let title = format!("{title} (seconds over the ranks; parts are means over the ranks)");
+    let title = format!("{title}{of_run} (seconds over the ranks; parts are means over the ranks)");
     let section = document.section(&title, Some(table));
     section.lines = overlaps.collect();
     section
@@ -334,7 +336,11 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
 }
 
 /// The arithmetics side by side, with the profile's own marked, followed by the cost on the host.
-fn averages<'d>(document: &'d mut Document, report: &CheckpointReport) -> &'d mut Section {
+fn averages<'d>(
+    document: &'d mut Document,
+    report: &CheckpointReport,
+    of_run: &str,
+) -> &'d mut Section {
     let own = headline_arithmetic(report);
     let told = || ARITHMETICS.iter().filter(|(one, ..)| detached::has(report, *one));
     let mut table = Table::new([
@@ -368,8 +374,8 @@ fn averages<'d>(document: &'d mut Document, report: &CheckpointReport) -> &'d mu
             );
         }
     }
-    let title = "Means over the checkpoints (± spread)";
-    let section = document.section(title, (!table.rows.is_empty()).then_some(table));
+    let title = format!("Means over the checkpoints{of_run} (± spread)");
+    let section = document.section(&title, (!table.rows.is_empty()).then_some(table));
     for &(_, label, takes) in told() {
         section.facts.add(label, takes);
     }

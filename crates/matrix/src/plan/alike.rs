@@ -14,7 +14,8 @@ use stormlp_core::units::{ByteSize, counted};
 
 /// Request fields that may differ between hosts: the overwrite flags do not affect what is
 /// measured. Jobs are compared without the location of their files.
-const ASKED_APART: [&str; 3] = ["jobs", "overwrite_block_devices", "overwrite_signatures"];
+const ASKED_APART: [&str; 4] =
+    ["jobs", "overwrite_block_devices", "overwrite_signatures", "overwrite_files"];
 /// Plan fields that belong to each host: where it reads, what exists there and where its threads
 /// run. The request is compared before; cells and file sizes are compared one by one.
 const DECIDED_APART: [&str; 11] = [

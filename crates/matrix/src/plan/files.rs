@@ -524,7 +524,8 @@ fn check_access(
     if needs.writes {
         match facts.kind {
             FileKind::BlockDevice => devices::check(request, facts, problems),
-            FileKind::Regular => drop(devices::in_use(facts, problems)),
+            FileKind::Regular if devices::in_use(facts, problems) => {}
+            FileKind::Regular => check_ours(request, facts, problems),
             FileKind::Missing | FileKind::Other => {}
         }
     }
@@ -539,6 +540,21 @@ fn check_access(
         }
     }
     (problems.iter().count() == before).then_some(())
+}
+
+/// Refuses to write over a file that may hold the user's data.
+fn check_ours(request: &MatrixRequest, facts: &FileFacts, problems: &mut Problems) {
+    let holds_data = facts.hole_bytes < facts.bytes;
+    let ours = facts.marked || facts.holds_pattern == Some(true);
+    if holds_data && !ours && !request.overwrite_files {
+        problems.plan(
+            format!(
+                "{} holds data and is not known to be created by stormlp; writing would destroy it",
+                facts.path.display()
+            ),
+            "name a new file, or add --overwrite-files if its data may go",
+        );
+    }
 }
 
 /// Default size of a new file shared by several threads.

@@ -79,6 +79,8 @@ pub struct FileFacts {
     pub bytes: u64,
     /// Bytes in holes, for which no device holds data.
     pub hole_bytes: u64,
+    /// Whether stormlp created it, by its mark; `false` also where the file system keeps none.
+    pub marked: bool,
     /// Whether it can be read or, if missing, created.
     pub readable: Availability,
     /// Whether it can be written.

@@ -325,6 +325,12 @@ pub struct MatrixRequest {
     )]
     pub overwrite_signatures: Vec<String>,
 
+    /// Allow writing to files named with --file that stormlp did not create, which destroys their
+    /// data
+    #[serde(default)]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files"))]
+    pub overwrite_files: bool,
+
     /// Whether an earlier run of this matrix may have overwritten them already.
     #[serde(skip)]
     #[cfg_attr(feature = "cli", arg(skip))]
@@ -511,6 +517,7 @@ impl MatrixRequest {
             keep: false,
             overwrite_block_devices: false,
             overwrite_signatures: Vec::new(),
+            overwrite_files: false,
             resumes: false,
             devices: None,
             memory: MemoryKind::Device,

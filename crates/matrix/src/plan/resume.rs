@@ -16,7 +16,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 
 /// Request fields that may differ on resume: what becomes of the files, and what the cells and the
 /// files of the plan say, which are compared one by one. Older reports do not have all of these.
-const REQUEST_MAY_DIFFER: [&str; 20] = [
+const REQUEST_MAY_DIFFER: [&str; 21] = [
     "name",
     "paths",
     "optional_paths",
@@ -33,6 +33,7 @@ const REQUEST_MAY_DIFFER: [&str; 20] = [
     "remove",
     "overwrite_block_devices",
     "overwrite_signatures",
+    "overwrite_files",
     "devices",
     "engine",
     "submit_batch",

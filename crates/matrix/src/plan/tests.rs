@@ -92,6 +92,7 @@ fn given(kind: FileKind, bytes: u64) -> TargetInventory {
             kind,
             bytes,
             hole_bytes: 0,
+            marked: true,
             readable: Availability::Available,
             writable: Availability::Available,
             free_bytes: 100 * GIB,

@@ -120,15 +120,15 @@ fn create(storage: &dyn Storage, layout: &LayoutFile) -> Result<(Handle, PathKin
         let object = storage.handle(&layout.path, Access::Create, false)?;
         return Ok((object, PathKind::S3));
     }
-    match storage.create(&layout.path, layout.bytes, true) {
-        Ok(file) => Ok((file.into(), PathKind::Cpu)),
+    let (file, kind) = match storage.create(&layout.path, layout.bytes, true) {
         // This is not a measurement, so the page cache is acceptable.
         Err(error) if is_direct_refused(&error) => {
-            let file = storage.create(&layout.path, layout.bytes, false)?;
-            Ok((file.into(), PathKind::Buffered))
+            (storage.create(&layout.path, layout.bytes, false)?, PathKind::Buffered)
         }
-        Err(error) => Err(error),
-    }
+        created => (created?, PathKind::Cpu),
+    };
+    storage.mark(&file);
+    Ok((file.into(), kind))
 }
 
 /// What completes a file or object once all of its data is written.

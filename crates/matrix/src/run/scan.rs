@@ -249,6 +249,7 @@ fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> 
             FileKind::Regular => storage.hole_bytes(path, bytes)?,
             FileKind::Missing | FileKind::BlockDevice | FileKind::Other => 0,
         },
+        marked: kind == FileKind::Regular && storage.is_marked(path)?,
         readable,
         writable,
         free_bytes: storage.space(&parent)?.free_bytes,

@@ -260,7 +260,7 @@ fn is_mostly_memory(
 }
 
 /// Whether the figures of a path are known to be those of memory.
-fn is_from_memory(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> bool {
+pub(super) fn is_from_memory(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> bool {
     reads_any_holes(plan, groups, path)
         || [false, true].into_iter().any(|writes| is_mostly_memory(plan, groups, path, writes))
 }

@@ -1,6 +1,7 @@
 //! Results of a knee search: the answer, one row for each knee, and the bottlenecks.
 
 use crate::plan::{CellReport, FindKnee, Knee, KneePoint, MatrixReport};
+use stormlp_core::knee::KneeLimit;
 use stormlp_core::units::{ByteSize, GIB, counted};
 
 use stormlp_show::document::{Cell, Column, Document, Quantity, Table, ended};
@@ -9,25 +10,61 @@ use stormlp_show::document::{Cell, Column, Document, Quantity, Table, ended};
 pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     let find = report.results.find_knee.as_ref()?;
     let end = ended(&report.ending);
-    Some(match find.knees.as_slice() {
+    Some(match best_of_each_op(&find.knees).as_slice() {
         [] => format!("no cell was measured{end}"),
         [knee] => format!("{}{end}", in_words(report, find, knee)),
-        [first, rest @ ..] => format!(
-            "{}; the knees of {} more are listed below{end}",
-            in_words(report, find, first),
-            counted(rest.len() as u64, "combination")
-        ),
+        knees => {
+            let knees: Vec<String> = knees.iter().map(|knee| in_short(report, knee)).collect();
+            format!("{}{end}", knees.join("; "))
+        }
     })
+}
+
+/// The highest peak of each operation, of storage before that of memory.
+fn best_of_each_op(knees: &[Knee]) -> Vec<&Knee> {
+    let mut best: Vec<&Knee> = Vec::new();
+    let rate = |knee: &Knee| knee.best.throughput_bytes_per_second;
+    for knee in knees {
+        match best.iter_mut().find(|known| known.op == knee.op) {
+            None => best.push(knee),
+            Some(known) => {
+                let (is, was) = (is_of_memory(knee), is_of_memory(known));
+                if (was && !is) || (was == is && rate(knee) > rate(known)) {
+                    *known = knee;
+                }
+            }
+        }
+    }
+    best
+}
+
+fn is_of_memory(knee: &Knee) -> bool {
+    knee.limited_by == Some(KneeLimit::Memory)
+}
+
+/// The peak and the knee, beside those of other operations.
+fn in_short(report: &MatrixReport, knee: &Knee) -> String {
+    let from = if is_of_memory(knee) { " (from memory)" } else { "" };
+    let so_far = if knee.is_complete { "" } else { " so far" };
+    let peak = format!("{}: peak {} GiB/s", subject(report, knee), short_gib(&knee.best));
+    let at = setting(&knee.knee);
+    let fewest = match (knee.is_lower_bound, knee.knee == knee.best) {
+        (true, _) => format!(" by {}, more may reach more", setting(&knee.best)),
+        (false, true) => format!(" by {at}"),
+        (false, false) => format!(", {} by {at}", short_gib(&knee.knee)),
+    };
+    format!("{peak}{from}{so_far}{fewest}")
+}
+
+/// What a knee is of: `cpu read of 1 MiB`.
+fn subject(report: &MatrixReport, knee: &Knee) -> String {
+    let op = knee.op.of_mix(report.plan.request.read_percent);
+    format!("{} {op} of {}", knee.requested_path, io_size(knee))
 }
 
 /// Describes the knee and the best in a sentence.
 fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
-    let what = format!(
-        "{} {} of {}",
-        knee.requested_path,
-        knee.op.of_mix(report.plan.request.read_percent),
-        io_size(knee)
-    );
+    let what = subject(report, knee);
     let (at, best) = (setting(&knee.knee), setting(&knee.best));
     let rate = short_gib(&knee.knee);
     let so_far = if knee.is_complete { "" } else { " so far" };

@@ -50,6 +50,10 @@ impl Lane for MatrixResults {
         outcome(report, status)
     }
 
+    fn mismatch(report: &MatrixReport) -> Option<String> {
+        super::mismatch::headline(report)
+    }
+
     fn subjects(report: &MatrixReport) -> Vec<Subject> {
         let done = &report.results.cells;
         let planned = report.plan.cells.iter().enumerate();
@@ -132,6 +136,7 @@ const APART: &[&str] = &[
     "request.remove",
     "request.overwrite_block_devices",
     "request.overwrite_signatures",
+    "request.overwrite_files",
     "request.require_gds",
     "request.require_direct",
     "request.telemetry_seconds",

@@ -1,7 +1,9 @@
 //! The report of a matrix as a document.
 
+use std::collections::BTreeSet;
+
 use crate::plan::{
-    CellReport, CellSpan, CellStatus, JobReport, MatrixPlan, MatrixReport, Measurement,
+    CellReport, CellSpan, CellStatus, FilePlan, JobReport, MatrixPlan, MatrixReport, Measurement,
 };
 use serde_json::Value;
 use stormlp_core::path::MemoryKind;
@@ -185,7 +187,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
         format!("on {} (Linux {}), {}", head.host.hostname, head.host.kernel, head.started_at),
     );
     let of_each = hosts::on_each(report.results.hosts.len());
-    brief.add("files", format!("{}{of_each}", files_words(plan)));
+    brief.add("files", format!("{}{of_each}", files_words(plan, used_files(report))));
     storage::describe(&head.host, facts);
     let span = match plan.request.span() {
         CellSpan::Seconds(seconds) => format!("{} per cell", format_duration(seconds)),
@@ -224,20 +226,37 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     }
 }
 
-/// The files of a plan: number, size, location.
-pub(super) fn files_words(plan: &MatrixPlan) -> String {
-    let sizes = plan.files.iter().map(|file| file.bytes);
-    let bytes = sizes.fold(0u64, u64::saturating_add);
+/// The files of a run: a search only makes those that its cells need.
+fn used_files(report: &MatrixReport) -> Vec<&FilePlan> {
+    let plan = &report.plan;
+    let used: BTreeSet<usize> = (report.results.cells.iter())
+        .filter(|cell| cell.result().is_some())
+        .filter_map(|cell| plan.cells.get(cell.cell))
+        .flat_map(|cell| plan.crews[cell.crew].workers.iter().map(|worker| worker.file))
+        .collect();
+    let is_used = |(index, file)| used.contains(&index).then_some(file);
+    match report.results.find_knee.is_some() {
+        true => plan.files.iter().enumerate().filter_map(is_used).collect(),
+        false => plan.files.iter().collect(),
+    }
+}
+
+/// Files of a plan: number, size, location.
+pub(super) fn files_words<'a>(
+    plan: &MatrixPlan,
+    files: impl IntoIterator<Item = &'a FilePlan>,
+) -> String {
+    let files: Vec<&FilePlan> = files.into_iter().collect();
+    let bytes = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes));
     let folders = plan.folders.iter().map(|folder| &folder.path);
-    let files = plan.files.iter().map(|file| &file.path);
     let places: Vec<String> = if plan.folders.is_empty() {
-        files.map(|path| path.display().to_string()).collect()
+        files.iter().map(|file| file.path.display().to_string()).collect()
     } else {
         folders.map(ToString::to_string).collect()
     };
     format!(
         "{}, {} in total, in {}",
-        counted(plan.files.len() as u64, "file"),
+        counted(files.len() as u64, "file"),
         ByteSize(bytes),
         places.join(", ")
     )

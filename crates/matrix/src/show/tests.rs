@@ -205,12 +205,12 @@ fn a_plan_shows_what_all_hosts_write_first() {
     let layout = |used, filled, bytes| LayoutSummary { used, made: 0, filled, bytes };
     let told = |layouts: &[LayoutSummary]| text::render(&super::plan(&report.plan, layouts), None);
     let alone = told(&[layout(0, 2, 2 << 20)]);
-    assert!(alone.contains("2 filled (2 MiB to write first)"), "{alone}");
+    assert!(alone.contains("2 of them filled (2 MiB to write first)"), "{alone}");
     // The second host already has its files.
     let two = told(&[layout(0, 2, 2 << 20), layout(2, 0, 0), layout(1, 1, 1 << 20)]);
     assert!(
         two.contains(
-            "3 used as they are, 0 created, 3 filled by the 3 hosts (3 MiB to write \
+            "3 used as they are, 3 created, 3 of them filled by the 3 hosts (3 MiB to write \
                       first)"
         ),
         "{two}"

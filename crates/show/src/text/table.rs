@@ -1,6 +1,6 @@
 //! Tables as text: which columns fit, and how they are drawn.
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle};
 use stormlp_core::printable::printable;
 
 use crate::document::{Column, Table};
@@ -102,6 +102,9 @@ pub(super) fn draw(columns: &[Texts], width: Option<usize>, rules: Rules) -> Str
     for (drawn, (column, _)) in table.column_iter_mut().zip(columns) {
         if column.numbers {
             drawn.set_cell_alignment(CellAlignment::Right);
+        }
+        if column.is_whole {
+            drawn.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
     table.to_string()

@@ -64,6 +64,7 @@ Transfers:
 stormlp's own:
   --emulate  host memory stands in for the GPUs, so that a line runs without any, and is
              labelled emulated; STORMLP_EMULATE=1 does the same
+  --overwrite-files  write to a file named with -f that stormlp did not create
   --destroy-data-on-block-devices  write to a block device named with -f, which destroys what is
              on it; never to one that is in use
   --overwrite-signature LIST       with it: write over what the device carries, named as `blkid`
@@ -94,6 +95,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     request.name = name;
     request.overwrite_block_devices = own.destroy;
     request.overwrite_signatures = own.signatures;
+    request.overwrite_files = own.overwrite_files;
     measure(request, own.emulate, run.per_job, session)
         .map_err(|failure| failure.reworded(in_gdsios_words))
 }
@@ -127,6 +129,7 @@ struct OwnOptions {
     emulate: bool,
     destroy: bool,
     signatures: Vec<String>,
+    overwrite_files: bool,
 }
 
 impl OwnOptions {
@@ -145,6 +148,7 @@ impl OwnOptions {
             match word.as_str() {
                 "--emulate" => own.emulate = true,
                 "--destroy-data-on-block-devices" => own.destroy = true,
+                "--overwrite-files" => own.overwrite_files = true,
                 _ if word.starts_with(SIGNATURE) => {
                     let names = names.ok_or_else(|| {
                         Failure::usage(format!("{SIGNATURE} needs the names of signatures"))

@@ -76,7 +76,11 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     let data = ByteSize(plan.data.bytes);
     let advice = "`--full` makes a comparable dataset, see `stormlp datasize` for its size";
     if plan.data.bytes <= memory {
-        let cold = if plan.request.cold { "; --cold keeps the page cache out" } else { "" };
+        let cold = if plan.request.cold {
+            "; its files are dropped from the page cache before each epoch"
+        } else {
+            ""
+        };
         return Some(Warning::new(
             WarningKind::FitsInMemory,
             format!(

@@ -4,7 +4,9 @@ use std::ops::Add;
 
 use crate::plan::catalog;
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds};
+use crate::report::{
+    AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds, much_read_ahead,
+};
 use stormlp_core::units::counted;
 
 /// Above this AU nothing needs explaining.
@@ -16,9 +18,6 @@ const NEAR_CEILING_POINTS: f64 = 3.0;
 const DECISIVE_SHARE: f64 = 0.6;
 /// Smaller values are displayed as 0.00 s.
 const LEAST_SECONDS: f64 = 0.005;
-/// If more than this share of the counted samples was read before AU's window began, AU says little
-/// about what storage can sustain.
-pub(super) const READ_AHEAD_SHARE: f64 = 0.3;
 
 /// The verdict over `epochs`; `ceiling` is the AU on infinitely fast storage, if known.
 pub fn verdict(
@@ -65,7 +64,7 @@ pub fn main_cause(plan: &TrainPlan, epochs: &[&EpochReport], mean: &Measures) ->
     if !is_measured || plan.compute.mean_seconds() < 1e-9 {
         return Bound::Unknown;
     }
-    let ahead = read_ahead_share(plan, mean).is_some_and(|share| share > READ_AHEAD_SHARE);
+    let ahead = much_read_ahead(plan, mean).is_some();
     bound(mean.au_percent.profile, ahead, &sum(epochs))
 }
 
@@ -79,17 +78,6 @@ fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
             counted(u64::from(plan.accelerators), "accelerator")
         ),
     }
-}
-
-/// Samples read before the first counted step, as a share of the counted samples, from the means
-/// `mean` of epochs of `plan`; `None` if not measured.
-pub(super) fn read_ahead_share(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
-    let steps = plan.steps_per_epoch as f64;
-    let start = plan.metric.exclude_start_steps as f64;
-    let counted = steps - start - plan.metric.exclude_end_steps as f64;
-    // The samples of the excluded steps were also read ahead, but they do not count.
-    let ahead = mean.preread_share? * steps - start;
-    (counted > 0.0).then(|| (ahead / counted).clamp(0.0, 1.0))
 }
 
 fn sum(epochs: &[&EpochReport]) -> WaitingSeconds {

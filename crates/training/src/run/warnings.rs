@@ -1,7 +1,7 @@
 //! Warnings about the reliability of results that only the run itself can give.
 
 use crate::plan::client::ClientCost;
-use crate::report::TrainReport;
+use crate::report::{TrainReport, much_read_ahead};
 use stormlp_core::evidence::DirectIo;
 use stormlp_core::others;
 use stormlp_core::profile::Profile;
@@ -9,7 +9,6 @@ use stormlp_core::transport::Pages;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
 
-use super::verdict;
 use stormlp_transfer::fallback;
 
 /// A barrier between hosts that takes a larger share of a step's compute limits AU by itself.
@@ -163,9 +162,8 @@ fn over_full(report: &TrainReport) -> Option<Warning> {
 
 /// Warns when AU relies largely on data read before it began to count.
 fn read_ahead(report: &TrainReport) -> Option<Warning> {
-    let share = verdict::read_ahead_share(&report.plan, &report.results.mean)?;
-    let real = !report.plan.is_null();
-    (real && share > verdict::READ_AHEAD_SHARE).then(|| {
+    let share = much_read_ahead(&report.plan, &report.results.mean)?;
+    (!report.plan.is_null()).then(|| {
         Warning::new(
             WarningKind::TooShort,
             format!(

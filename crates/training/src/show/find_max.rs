@@ -50,6 +50,11 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
         (false, Some(1)) => format!("not even one accelerator meets {what}"),
         (false, _) => format!("{} accelerators meet {what}", find.known()),
     };
+    let of_answer = |tried: &&Tried| tried.accelerators == find.largest_accelerators;
+    let ahead = match find.tried.iter().rfind(of_answer) {
+        Some(tried) if tried.rests_on_read_ahead => " (by prefetched samples only)",
+        _ => "",
+    };
     match &report.ending {
         Ending::Stopped => format!("stopped: {so_far}"),
         Ending::Unfinished => format!("unfinished: {so_far}"),
@@ -59,12 +64,12 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
             format!("not even one accelerator meets {what}{au}")
         }
         Ending::Complete if find.is_lower_bound => format!(
-            "at least {count} {meet} {what}: {} ended the search before the storage did",
+            "at least {count} {meet} {what}{ahead}: {} ended the search before the storage did",
             find.limited_by.unwrap_or(Limit::Nothing).name()
         ),
         Ending::Complete => {
             let next = find.least_missing.map_or(String::new(), |next| format!(", {next} do not"));
-            format!("{count} {meet} {what}{next}")
+            format!("{count} {meet} {what}{ahead}{next}")
         }
     }
 }

@@ -121,14 +121,11 @@ fn outcome(report: &TrainReport, status: String) -> Outcome {
     let results = &report.results;
     if let Some(find) = &results.find_max {
         let largest = f64::from(find.largest_accelerators);
-        let bound = if find.is_lower_bound { "at least" } else { "at most" };
         return Outcome {
-            what: "accelerators",
+            what: if find.is_lower_bound { "at least" } else { "" },
             figure: (!find.tried.is_empty()).then(|| Quantity::higher(largest, "accelerators")),
             verdict: match report.ending {
-                Ending::Complete => {
-                    format!("{bound} so many meet {:.1} %", report.plan.metric.threshold_percent)
-                }
+                Ending::Complete => format!("meet {:.1} %", report.plan.metric.threshold_percent),
                 _ => status,
             },
         };

@@ -2,7 +2,7 @@
 
 use crate::plan::train_plan::{BlockEnd, LoaderPlan, ReadPattern, TrainPlan};
 use crate::plan::workload::Shuffle;
-use stormlp_core::units::{ByteSize, format_duration};
+use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use super::run::setting;
 use stormlp_show::document::{Document, Facts};
@@ -28,10 +28,10 @@ pub fn plan(plan: &TrainPlan) -> Document {
     brief.add(
         "steps",
         format!(
-            "{} an epoch, each {} samples on {} accelerators; epochs: {}, runs: {}",
+            "{} an epoch, each {} samples on {}; epochs: {}, runs: {}",
             plan.steps_per_epoch,
             plan.batch_size,
-            plan.accelerators,
+            counted(u64::from(plan.accelerators), "accelerator"),
             plan.epochs,
             runs(plan)
         ),

@@ -1,7 +1,7 @@
 //! Renders a training run: its result and the reason, then each epoch.
 
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{EpochReport, Measures, TrainReport};
+use crate::report::{EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::Ending;
@@ -189,6 +189,11 @@ fn remarks(report: &TrainReport) -> String {
         remarks.push(format!("starter set, {cold}{epochs}"));
     }
     remarks.extend(report.other_path("reads", report.plan.transport.path));
+    let plan = &report.plan;
+    let meets = report.results.meets_threshold;
+    if meets && !plan.is_null() && much_read_ahead(plan, &report.results.mean).is_some() {
+        remarks.push("largely by prefetched samples".to_string());
+    }
     if is_from_memory(report) {
         remarks.push("mostly read from memory".to_string());
     }

@@ -41,6 +41,21 @@ fn a_run_from_the_page_cache_is_marked_though_others_read_the_device() {
 }
 
 #[test]
+fn a_threshold_met_by_prefetched_samples_is_marked() {
+    let headline = |preread_share, meets| {
+        let mut report = report();
+        report.results.meets_threshold = meets;
+        report.results.mean.preread_share = Some(preread_share);
+        document(&report).headline
+    };
+    assert!(headline(1.0, true).contains("largely by prefetched samples): meets"));
+    for (share, meets) in [(0.0, true), (1.0, false)] {
+        let headline = headline(share, meets);
+        assert!(!headline.contains("prefetched"), "{headline}");
+    }
+}
+
+#[test]
 fn an_epoch_that_was_cut_short_is_marked() {
     let mut report = report();
     report.ending = Ending::Stopped;

@@ -20,6 +20,9 @@ use crate::paths::PathSpec;
 use crate::telemetry::BlockDevices;
 use crate::transfer::TransferPath;
 
+/// The extended attribute of files that stormlp created.
+const MARK: &str = "user.stormlp";
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -446,6 +449,24 @@ pub trait Storage: Send + Sync {
         match holes {
             Err(error) if !error.is_device_failure() => Ok(0),
             holes => holes,
+        }
+    }
+
+    /// Marks an open file as created by stormlp. Not every file system can keep the mark; without
+    /// it a file that its user names is only written over on request.
+    fn mark(&self, file: &File) {
+        let _ = rustix::fs::fsetxattr(file, MARK, b"1", rustix::fs::XattrFlags::empty());
+    }
+
+    /// Whether a file has the mark of [`Storage::mark`].
+    ///
+    /// # Errors
+    /// When a device failed; a file that cannot be opened is not marked.
+    fn is_marked(&self, path: &Path) -> Result<bool, TransferError> {
+        match self.open(path, Access::Read, false) {
+            Ok(file) => Ok(rustix::fs::fgetxattr(&file, MARK, &mut [0_u8; 8][..]).is_ok()),
+            Err(error) if error.is_device_failure() => Err(error),
+            Err(_) => Ok(false),
         }
     }
 

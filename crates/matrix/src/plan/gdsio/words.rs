@@ -41,7 +41,8 @@ const LETTERS: [(&str, &str); 16] = [
 ];
 
 /// Options that `stormlp gdsio` accepts under the same name.
-const SHARED: [&str; 3] = ["--emulate", "--destroy-data-on-block-devices", "--overwrite-signature"];
+const SHARED: [&str; 4] =
+    ["--emulate", "--destroy-data-on-block-devices", "--overwrite-signature", "--overwrite-files"];
 
 /// A message or advice reworded for a gdsio user. Complete commands stay unchanged, and an option
 /// without a gdsio letter is attributed to `stormlp gds`.

@@ -4,6 +4,8 @@
 mod load;
 mod sizes;
 
+use std::cmp::Ordering;
+
 use crate::plan::{MatrixPlan, MatrixReport};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Series;
@@ -61,6 +63,11 @@ impl<'a> Operation<'a> {
         compare::words(self.plan, &self.groups, path)
     }
 
+    /// Whether the bytes of a cell are not known to have come from memory.
+    fn is_of_storage(&self, group: &CellGroup<'_>) -> bool {
+        !compare::is_from_memory(self.plan, &[group], group.key.path)
+    }
+
     /// The sizes of a transfer: fixed ones by size, then mixes.
     fn sizes(&self) -> Vec<Size> {
         let mut sizes = distinct(self.groups.iter().map(|group| Size::of(&group.key.combination)));
@@ -87,10 +94,21 @@ impl<'a> Operation<'a> {
             let same = |group: &&CellGroup<'_>| Threads::of(&group.key.combination) == setting;
             self.of_size(size).filter(same).collect()
         };
-        let most = |groups: &[&CellGroup<'_>]| groups.iter().map(|g| g.rate()).fold(0.0, f64::max);
+        let of_storage = |group: &&&CellGroup<'_>| self.is_of_storage(group);
+        // The speed of memory chooses only where no storage was measured.
+        let rank = |groups: &[&CellGroup<'_>]| {
+            let most = |groups: &mut dyn Iterator<Item = &&CellGroup<'_>>| {
+                groups.map(|group| group.rate()).fold(0.0, f64::max)
+            };
+            let storage = most(&mut groups.iter().filter(of_storage));
+            [groups.len() as f64, storage, most(&mut groups.iter())]
+        };
         let all = self.settings().into_iter().map(at);
-        let best =
-            all.max_by(|a, b| a.len().cmp(&b.len()).then_with(|| most(a).total_cmp(&most(b))));
+        let best = all.max_by(|a, b| {
+            let (a, b) = (rank(a), rank(b));
+            let mut each = a.iter().zip(&b).map(|(a, b)| a.total_cmp(b));
+            each.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        });
         best.unwrap_or_default()
     }
 }
@@ -162,7 +180,8 @@ fn of_each_size(
             drawn.add(&title, chart(&title, &groups), why);
         }
         if operation.settings().len() > 1 {
-            let note = "At the fastest setting of each size; the report (JSON) has all.";
+            let note =
+                "At the fastest setting of storage for each size; the report (JSON) has all.";
             drawn.absent.push(format!("{}: {note}", operation.name));
         }
     }

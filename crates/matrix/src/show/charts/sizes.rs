@@ -117,7 +117,10 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
         ([_], false) => {}
         (several, _) => {
             let count = several.len();
-            drawn.absent.push(format!("The fastest of {count} settings of threads and depth."));
+            drawn.absent.push(format!(
+                "The fastest of {count} settings of threads and depth, of those that moved bytes of \
+                 storage if any did."
+            ));
         }
     }
     if operation.plan.request.verify {
@@ -130,7 +133,11 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
 fn over_sizes(operation: &Operation<'_>, sizes: &[Size], quantity: &Quantity) -> Option<Chart> {
     let point = |path: PathKind, size: &Size| {
         let of_path = operation.of_size(*size).filter(|group| group.key.path == path);
-        let fastest = of_path.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
+        let rank = |group: &CellGroup<'_>| (operation.is_of_storage(group), group.rate());
+        let fastest = of_path.max_by(|a, b| {
+            let ((a_stored, a), (b_stored, b)) = (rank(a), rank(b));
+            a_stored.cmp(&b_stored).then_with(|| a.total_cmp(&b))
+        })?;
         Some((size.bytes as f64, (quantity.of)(fastest)?))
     };
     let line = |path: PathKind| {

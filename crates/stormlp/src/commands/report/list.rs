@@ -209,20 +209,23 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
     let places: Vec<String> = places.iter().map(|place| Path::display(place).to_string()).collect();
     let count = counted(rows.len() as u64, "report");
     let mut document = Document::new(format!("{count} in {}", places.join(", ")));
-    // The report's name and its tags are never omitted.
+    // The report's name and its tags, if any, are never omitted.
     let mut table = Table::new([
         Column::words("began (UTC)", 1),
         Column::words("command", 2),
         Column::words("figure", 0),
         Column::words("verdict", 0),
         Column::words("tags", 0),
-        Column::words("report", 0),
+        Column::words("report", 0).whole(),
         Column::words("host", 4),
         Column::words("result", 3),
         Column::words("command line", 5),
     ]);
     for row in rows {
         table.row(row.place(root), row.cells(root));
+    }
+    if rows.iter().all(|row| row.tags.is_empty()) {
+        table.remove("tags");
     }
     document.table(table);
     document.records =
