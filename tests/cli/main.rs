@@ -26,6 +26,7 @@ mod gdsio;
 mod hostile;
 mod impaired;
 mod kvcache;
+mod kvcache_replay;
 mod kvcache_run;
 mod limits;
 mod plan;

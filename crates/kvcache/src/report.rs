@@ -64,6 +64,27 @@ pub struct ClassResult {
     pub served_late: u64,
 }
 
+/// The entries of a trace: its requests, or its reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReplayedTrace {
+    /// Entries that threads began.
+    pub begun: u64,
+    /// Entries done within the window.
+    pub done: u64,
+    /// Entries begun within the window and done after it.
+    pub done_late: u64,
+    /// Whether the trace was replayed to its end.
+    pub is_whole: bool,
+}
+
+impl ReplayedTrace {
+    /// Counts an entry that is done, `late` if after the window.
+    pub(crate) fn count(&mut self, late: bool) {
+        *if late { &mut self.done_late } else { &mut self.done } += 1;
+    }
+}
+
 /// Where objects were looked for, and found or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -202,6 +223,9 @@ pub struct TrialResult {
     pub tokens_per_second: f64,
     /// The requests of each class.
     pub classes: Vec<ClassResult>,
+    /// What was replayed of a trace; requests of a trace have no classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<ReplayedTrace>,
     /// Times.
     pub times_ms: TrialTimes,
     /// Where objects were looked for.
@@ -221,8 +245,12 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
-    /// Requests offered, served within the window and served after it.
+    /// Requests offered, served within the window and served after it; those of a trace may be its
+    /// reads and writes.
     pub fn requests(&self) -> (u64, u64, u64) {
+        if let Some(trace) = &self.replayed {
+            return (trace.begun, trace.done, trace.done_late);
+        }
         let sum = |of: fn(&ClassResult) -> u64| self.classes.iter().map(of).sum();
         (sum(|one| one.offered), sum(|one| one.served), sum(|one| one.served_late))
     }

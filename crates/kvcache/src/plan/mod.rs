@@ -22,18 +22,22 @@ mod pcg64;
 mod request;
 mod resolve;
 mod size;
+mod trace;
 mod users;
 
 pub use cache::{Cache, Claim, Step, Tier, Victim};
 pub use content::{Content, HEADER_BYTES, file_bytes};
-pub use facts::KvcacheFacts;
-pub use kvcache_plan::{DECIDED_FURTHER_ON, KvcachePlan, Pass};
+pub use facts::{KvcacheFacts, TraceFacts};
+pub use kvcache_plan::{DECIDED_FURTHER_ON, KvcachePlan, Pass, Profile, TracePlan};
 pub use load::{Load, Queue, Request, Without};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name};
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MlperfOption, OPTIONS, Offered, SECONDS, SEED};
-pub use request::{End, KvcacheRequest, NamingClock};
+pub use request::{End, KvcacheRequest, NamingClock, Speed};
 pub use resolve::{Resolution, resolve};
 pub use size::{Fits, ObjectSize, READ_PER_WRITTEN, Size, SizeRequest, Written, size};
+pub use trace::{
+    BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader, Traced,
+};
 pub use users::{Class, User, draw};

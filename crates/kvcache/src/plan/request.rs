@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use super::options::OPTIONS;
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
 use stormlp_core::names::{Named, unknown};
@@ -60,6 +61,36 @@ impl FromStr for NamingClock {
     }
 }
 
+/// How fast a trace is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Speed {
+    /// So many times as fast as it was recorded.
+    Times(f64),
+    /// As fast as threads can.
+    Max,
+}
+
+impl Default for Speed {
+    fn default() -> Self {
+        Self::Times(1.0)
+    }
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let times = text.parse::<f64>().ok().filter(|times| (1e-3..=1e6).contains(times));
+        match times {
+            Some(times) => Ok(Self::Times(times)),
+            None if text == "max" => Ok(Self::Max),
+            None => Err(format!("`{text}` is not a speed: use 0.001 to 1000000, or max")),
+        }
+    }
+}
+
 /// Options of a run. `None` falls back to MLPerf's option, then to the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -93,7 +124,7 @@ pub struct KvcacheRequest {
         value_parser = whole::<u32>(..)))]
     pub users: Option<u32>,
 
-    /// Duration of a trial [default: 300s]
+    /// Duration of a trial [default: 300s; that of the trace]
     #[cfg_attr(feature = "cli", arg(long = "duration", value_name = "TIME", help_heading = "Load",
         value_parser = parse_seconds))]
     pub duration_seconds: Option<f64>,
@@ -135,6 +166,25 @@ pub struct KvcacheRequest {
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Load"))]
     pub no_prompts: bool,
 
+    /// Replay a trace instead: of MLPerf's client (--io-trace-log), BurstGPT or Mooncake
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE", help_heading = "Trace",
+        value_hint = clap::ValueHint::FilePath, conflicts_with_all = [
+            "closed", "option", "users", "no_conversations", "no_prompts", "clock",
+        ]))]
+    pub trace: Option<Location>,
+
+    /// Speed of the trace: 1 as recorded, 2 twice as fast, max as fast as threads can [default: 1]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "N|max", help_heading = "Trace", requires = "trace")
+    )]
+    pub speed: Option<Speed>,
+
+    /// Threads that replay it, each one request or operation at a time [default: 16]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Trace",
+        requires = "trace", value_parser = whole::<u32>(..)))]
+    pub threads: Option<u32>,
+
     /// Folder of the objects [default: ./stormlp-data/kvcache]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Objects",
         value_hint = clap::ValueHint::AnyPath))]
@@ -174,4 +224,11 @@ pub struct KvcacheRequest {
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
+}
+
+impl KvcacheRequest {
+    /// The name of the model that a trace is replayed with.
+    pub fn model_of_trace(&self) -> &str {
+        self.model.as_deref().unwrap_or(OPTIONS[0].model)
+    }
 }

@@ -8,6 +8,8 @@ use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
 use stormlp_transfer::{DEVICE_HELP, TransferError};
 
+use crate::plan::TraceError;
+
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KvcacheError {
@@ -60,6 +62,14 @@ pub enum KvcacheError {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// A line of a trace that is wrong now: the file changed since it was read before the run.
+    #[error("trace {path}, {wrong}")]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// The line and what is wrong with it.
+        wrong: TraceError,
     },
     /// An object does not fit, whatever is deleted.
     #[error("an object of {bytes} bytes does not fit into the {capacity_bytes} for objects")]
@@ -122,6 +132,7 @@ impl KvcacheError {
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
             Self::Marker { .. } => "use another --dir, or the stormlp that wrote it",
+            Self::Trace { .. } => "leave the trace as it is while it is replayed",
             Self::TooLarge { .. } => "use a larger --capacity",
             Self::Crew(CrewError::Start(_)) => {
                 "allow this user more threads (ulimit -u), or use fewer --users"

@@ -10,6 +10,7 @@ mod folder;
 mod requests;
 mod store;
 mod tally;
+mod trace;
 mod trial;
 mod trials;
 mod worker;
@@ -17,6 +18,7 @@ mod worker;
 pub use clean::{CleanedFolder, clean};
 pub use error::KvcacheError;
 pub use folder::{Look, scan};
+pub use trace::scan_trace;
 pub use trials::run;
 
 #[cfg(test)]

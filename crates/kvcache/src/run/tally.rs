@@ -7,7 +7,8 @@ use stormlp_transfer::page_cache::Residency;
 use super::requests::place_of;
 use crate::plan::{Class, Request};
 use crate::report::{
-    ClassResult, Evictions, Lookups, ObjectsMoved, SampledResidency, TimesMs, TrialTimes,
+    ClassResult, Evictions, Lookups, ObjectsMoved, ReplayedTrace, SampledResidency, TimesMs,
+    TrialTimes,
 };
 
 /// The times of a trial or of several.
@@ -24,6 +25,13 @@ pub(super) struct Timings {
 }
 
 impl Timings {
+    /// Adds a request: when it was sent, taken and done, and the time of storage in nanoseconds.
+    pub(super) fn served(&mut self, [sent_ns, taken_ns, done_ns]: [u64; 3], storage_ns: u64) {
+        self.queue_wait.record_ns(taken_ns.saturating_sub(sent_ns));
+        self.storage.record_ns(storage_ns);
+        self.request.record_ns(done_ns.saturating_sub(sent_ns));
+    }
+
     /// Adds those of another trial.
     pub(super) fn merge(&mut self, other: &Self) {
         let pairs = self.each_mut().into_iter().zip(other.each());
@@ -88,6 +96,10 @@ pub(super) struct Tally {
     pub(super) evictions: Evictions,
     /// Requests of each class served within the window, and after it.
     served: [[u64; 2]; Class::ALL.len()],
+    /// Entries of a trace.
+    pub(super) replayed: ReplayedTrace,
+    /// Whether requests are those of a trace, which have no classes.
+    is_replay: bool,
     pub(super) tokens: u64,
     pub(super) late_tokens: u64,
     /// Objects of the sample, and their residency before and after the drop.
@@ -96,9 +108,17 @@ pub(super) struct Tally {
 }
 
 impl Tally {
+    /// Nothing counted yet, of a trace or of users.
+    pub(super) fn of(is_replay: bool) -> Self {
+        Self { is_replay, ..Self::default() }
+    }
+
     /// Counts a request that was served, `late` if after the window.
     pub(super) fn served(&mut self, request: &Request, late: bool) {
-        self.served[place_of(request.class)][usize::from(late)] += 1;
+        match self.is_replay {
+            true => self.replayed.count(late),
+            false => self.served[place_of(request.class)][usize::from(late)] += 1,
+        }
         let tokens = u64::from(request.generate_tokens);
         if late { self.late_tokens += tokens } else { self.tokens += tokens }
     }

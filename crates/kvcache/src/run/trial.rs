@@ -18,12 +18,16 @@ use stormlp_transfer::{
 };
 
 use super::error::KvcacheError;
-use super::requests::Requests;
+use super::requests::{Next, Operation, Requests, Source};
 use super::store::Store;
 use super::tally::{Tally, Timings};
+use super::trace::{Replay, TraceLines};
 use super::worker::{Shared, Worker, WorkerResult};
-use crate::plan::{Cache, KvcachePlan, Load, NamingClock, Noise, Pass, Without, draw, file_name};
-use crate::report::{BytesOfDevices, TrialResult, gib_per_second};
+use crate::plan::{
+    BLOCK_TOKENS, Cache, KvcachePlan, Load, NamingClock, Noise, Pass, TraceReader, Without, draw,
+    file_name,
+};
+use crate::report::{BytesOfDevices, ReplayedTrace, TrialResult, gib_per_second};
 
 /// What all trials of a run share.
 pub(super) struct Stage<'a> {
@@ -79,8 +83,18 @@ impl Stage<'_> {
             Cache::new(pass.memory_bytes, self.plan.capacity_bytes),
             pass.concurrent_writes,
         );
-        let requests = Mutex::new(self.requests(pass, window));
-        let tally = Mutex::new(Tally::default());
+        let source = Mutex::new(self.source(pass, window)?);
+        let is_replay = self.plan.trace.is_some();
+        let tally = Mutex::new(Tally::of(is_replay));
+        let next = |now_ns| {
+            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = source.next(now_ns)?;
+            // While no other thread can take what comes after it.
+            if let Next::Operate(Operation { key, write_tokens: Some(_), .. }) = &next {
+                store.expect(key);
+            }
+            Ok(next)
+        };
         let failed = StopToken::new();
         let shared = Shared {
             storage: self.storage,
@@ -92,7 +106,7 @@ impl Stage<'_> {
             window,
             end: self.plan.request.end,
             ends: Ends { stop: self.stop, failed: &failed },
-            requests: &requests,
+            next: &next,
             store: &store,
             tally: &tally,
         };
@@ -118,12 +132,21 @@ impl Stage<'_> {
         watched.series.load = drivers.load();
         let (evidence, failure) = self.gather(workers);
         let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut requests = requests.into_inner().unwrap_or_else(PoisonError::into_inner);
-        requests.advance(watched.total.min(window).as_nanos() as u64);
-        let result = self.result(id, started_at_seconds, &tally, requests.offered(), &watched);
+        let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let result = self.result(id, started_at_seconds, &tally, source, &watched);
         let failure = failure.or(removed.err());
         let Watched { series, .. } = watched;
         Ok(TrialOutcome { result, timings: tally.timings, series, evidence, failure })
+    }
+
+    /// The trace, or the users of a pass, which begin now.
+    fn source(&self, pass: &Pass, window: Duration) -> Result<Source<'_>, KvcacheError> {
+        let (Some(file), Some(trace)) = (&self.plan.request.trace, &self.plan.trace) else {
+            return Ok(Source::Users(self.requests(pass, window)));
+        };
+        let reader = TraceReader::new(&pass.model, BLOCK_TOKENS);
+        let lines = TraceLines::open(self.storage, file.folder(), reader)?;
+        Ok(Source::Trace(Replay::new(lines, trace.speed)))
     }
 
     /// The users of a pass, who begin now.
@@ -188,7 +211,11 @@ impl Stage<'_> {
         drivers: &DriverSet,
         (id, window): (TrialId, Duration),
     ) -> Watched {
-        let total = Some(window.as_millis() as u64);
+        let total = match &self.plan.trace {
+            Some(trace) if self.plan.ends_with_trace() => trace.paced_seconds(),
+            _ => Some(window.as_secs_f64()),
+        };
+        let total = total.map(|seconds| (seconds * 1e3) as u64);
         let label = self.label(id);
         self.observer.event(&Event::PhaseStarted { label, total, unit: Unit::Milliseconds });
         let device_before = self.devices.counters();
@@ -230,8 +257,12 @@ impl Stage<'_> {
     fn label(&self, id: TrialId) -> String {
         let pass = &self.plan.passes[id.pass];
         let option = pass.option.map_or(String::new(), |option| format!("option {option}, "));
-        let (trial, trials, users) = (id.trial, self.plan.trials, pass.users);
-        format!("{option}trial {trial} of {trials}, {}, {users} users", pass.model.name)
+        let (trial, trials) = (id.trial, self.plan.trials);
+        let load = match &self.plan.trace {
+            Some(trace) => format!("{} entries of the trace", trace.entries),
+            None => format!("{} users", pass.users),
+        };
+        format!("{option}trial {trial} of {trials}, {}, {load}", pass.model.name)
     }
 
     /// Removes the objects of a trial.
@@ -266,11 +297,21 @@ impl Stage<'_> {
         id: TrialId,
         started_at_seconds: f64,
         tally: &Tally,
-        offered: [u64; 3],
+        source: Source<'_>,
         watched: &Watched,
     ) -> TrialResult {
         let total_seconds = watched.total.as_secs_f64();
         let window_seconds = total_seconds.min(self.plan.duration_seconds);
+        let (classes, replayed) = match source {
+            Source::Users(mut requests) => {
+                requests.advance((window_seconds * 1e9) as u64);
+                (tally.classes(requests.offered()), None)
+            }
+            Source::Trace(replay) => {
+                let (begun, is_whole) = replay.taken();
+                (Vec::new(), Some(ReplayedTrace { begun, is_whole, ..tally.replayed }))
+            }
+        };
         TrialResult {
             pass: id.pass as u32,
             trial: id.trial,
@@ -284,7 +325,8 @@ impl Stage<'_> {
             tokens: tally.tokens,
             late_tokens: tally.late_tokens,
             tokens_per_second: tally.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
-            classes: tally.classes(offered),
+            classes,
+            replayed,
             times_ms: tally.timings.times(),
             lookups: tally.lookups,
             evictions: tally.evictions,

@@ -13,7 +13,7 @@ use stormlp_transfer::storage::{Access, Storage};
 use stormlp_transfer::{Driver, Place, TransferError};
 
 use super::error::KvcacheError;
-use super::requests::{Next, Requests, Work};
+use super::requests::{Next, Operation, Work};
 use super::store::{Ending, Store};
 use super::tally::Tally;
 use crate::plan::{Content, End, Model, Noise, Step, Tier, Victim, file_bytes, file_name};
@@ -34,7 +34,8 @@ pub(super) struct Shared<'a> {
     pub(super) window: Duration,
     pub(super) end: End,
     pub(super) ends: Ends<'a>,
-    pub(super) requests: &'a Mutex<Requests>,
+    /// What to do now, in nanoseconds since the start.
+    pub(super) next: &'a (dyn Fn(u64) -> Result<Next, KvcacheError> + Sync),
     pub(super) store: &'a Store,
     pub(super) tally: &'a Mutex<Tally>,
 }
@@ -121,11 +122,10 @@ impl<'a> Worker<'a> {
     fn serve_all(&mut self) -> Result<(), Cut> {
         while !self.shared.ends.are_near() && !self.is_late() {
             let now_ns = self.now_ns();
-            let mut requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
-            let next = requests.next(now_ns);
-            drop(requests);
-            match next {
+            match (self.shared.next)(now_ns).map_err(Cut::Failed)? {
                 Next::Serve(work) => self.serve(&work)?,
+                Next::Operate(operation) => self.operate(&operation)?,
+                Next::Finished => return Ok(()),
                 Next::At(due_ns) => {
                     let until = due_ns.min(self.shared.window.as_nanos() as u64);
                     let wait = Duration::from_nanos(until.saturating_sub(now_ns));
@@ -134,6 +134,39 @@ impl<'a> Worker<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Reads or writes an object as a trace says.
+    fn operate(&mut self, operation: &Operation) -> Result<(), Cut> {
+        let taken_ns = self.now_ns();
+        let storage_ns = match operation.write_tokens {
+            Some(tokens) => self.replace(&operation.key, tokens)?,
+            None => {
+                let found = self.read(&operation.key)?;
+                self.count(|tally| match found {
+                    Some(_) => tally.lookups.own_hits += 1,
+                    None => tally.lookups.own_misses += 1,
+                });
+                found.unwrap_or(0)
+            }
+        };
+        let (now_ns, late) = (self.now_ns(), self.is_late());
+        self.count(|tally| {
+            tally.timings.served([operation.sent_ns, taken_ns, now_ns], storage_ns);
+            tally.replayed.count(late);
+        });
+        Ok(())
+    }
+
+    /// Writes an object in place of an older one of its name.
+    fn replace(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
+        if let Some(older) = self.shared.store.begin(key, || self.ends())? {
+            self.shared.storage.remove(&self.path_of(key))?;
+            self.shared.store.deleted(&older);
+        }
+        let written = self.write(key, tokens);
+        self.shared.store.done(key);
+        written
     }
 
     fn serve(&mut self, work: &Work) -> Result<(), Cut> {
@@ -156,9 +189,7 @@ impl<'a> Worker<'a> {
         }
         let (now_ns, late) = (self.now_ns(), self.is_late());
         self.count(|tally| {
-            tally.timings.queue_wait.record_ns(taken_ns.saturating_sub(request.sent_ns));
-            tally.timings.storage.record_ns(storage_ns);
-            tally.timings.request.record_ns(now_ns.saturating_sub(request.sent_ns));
+            tally.timings.served([request.sent_ns, taken_ns, now_ns], storage_ns);
             tally.lookups.prompt_misses += u64::from(work.has_prompt);
             tally.served(request, late);
         });

@@ -29,6 +29,7 @@ pub fn plan(request: KvcacheRequest) -> KvcachePlan {
         left_bytes: 0,
         foreign: None,
         file_system: Some("xfs".to_string()),
+        trace: None,
     };
     let request = KvcacheRequest { folder: Some(Location::from("objects")), ..request };
     resolve(&request, &host(), Some(&facts), &[]).plan.expect("a plan")
@@ -70,6 +71,7 @@ fn trial(pass: u32, trial: u32, rate: u64) -> TrialResult {
             class(Class::Responsive, 40_000, 25),
             class(Class::Batch, 89_000, 5),
         ],
+        replayed: None,
         times_ms: TrialTimes {
             read: times(200),
             write: times(100),

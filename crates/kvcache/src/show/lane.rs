@@ -8,7 +8,7 @@ use stormlp_show::settings::{Work, switch};
 use stormlp_show::shown::Lane;
 
 use super::charts::charts;
-use super::plan::name_of;
+use super::plan::{name_of, speed_of};
 use super::run::document;
 use crate::plan::{DECIDED_FURTHER_ON, KvcachePlan};
 use crate::report::{KvcacheReport, KvcacheResults, TrialResult, contradictions};
@@ -106,8 +106,13 @@ fn work(report: &KvcacheReport) -> Work {
         .map(|pass| format!("{} with {} users", name_of(pass), pass.users))
         .collect();
     settings.add("load", passes.join(", "), &["passes", "transport.threads"]);
-    settings.add("profile", &plan.profile, &["profile"]);
+    settings.add("profile", plan.profile, &["profile"]);
     settings.add("duration", plan.duration_seconds, &["duration_seconds"]);
+    if let Some(trace) = &plan.trace {
+        let speed = speed_of(trace.speed);
+        let what = format!("{} of {}, {} entries", trace.format, speed, trace.entries);
+        settings.add("trace", what, &["trace", "request.trace"]);
+    }
     settings.add("seed", plan.seed, &["seed"]);
     settings.add("end", plan.request.end, &["request.end"]);
     let request = &plan.request;

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
+use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_show::document::{Column, Document, Place, Table};
 
 use super::size_of;
-use crate::plan::{End, KvcachePlan, NamingClock, Pass};
+use crate::plan::{End, KvcachePlan, NamingClock, Pass, Speed, TracePlan};
 
 /// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
 #[derive(Debug, Serialize)]
@@ -30,15 +31,50 @@ pub(super) fn name_of(pass: &Pass) -> String {
 pub fn opening(plan: &KvcachePlan) -> Document {
     let trials = u64::from(plan.trials) * plan.passes.len() as u64;
     let mut document = Document::new(format!(
-        "kvcache {}: {} of {}",
+        "kvcache {}: {} {}",
         plan.name(),
         counted(trials, "trial"),
-        format_duration(plan.duration_seconds)
+        length(plan)
     ));
     setup(plan, &mut document);
     document.brief = document.all_facts();
     document.facts.0.clear();
     document
+}
+
+/// How long a trial is.
+fn length(plan: &KvcachePlan) -> String {
+    match &plan.trace {
+        Some(_) if plan.ends_with_trace() => "of a whole trace".to_string(),
+        Some(_) => format!("of up to {} of a trace", format_duration(plan.duration_seconds)),
+        None => format!("of {}", format_duration(plan.duration_seconds)),
+    }
+}
+
+/// The speed of a trace in words.
+pub(super) fn speed_of(speed: Speed) -> String {
+    match speed {
+        Speed::Times(1.0) => "its own speed".to_string(),
+        Speed::Times(times) => format!("{times} times its speed"),
+        Speed::Max => "full speed".to_string(),
+    }
+}
+
+/// The trace, and what of it asks nothing of storage.
+fn trace_of(plan: &KvcachePlan, trace: &TracePlan) -> String {
+    let file = plan.request.trace.as_ref().map_or(String::new(), ToString::to_string);
+    let skipped = match trace.skipped {
+        0 => String::new(),
+        lines => format!(" ({lines} more ask nothing of it)"),
+    };
+    format!(
+        "{}, {} entries of {} at {}{skipped}: {}",
+        trace.format,
+        trace.entries,
+        format_duration(trace.span_seconds),
+        speed_of(trace.speed),
+        printable(&file)
+    )
 }
 
 /// The load, the folder and how bytes move.
@@ -47,6 +83,9 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     let request = &plan.request;
     let load: Vec<String> = plan.passes.iter().map(load_of).collect();
     brief.add("load", load.join("; "));
+    if let Some(trace) = &plan.trace {
+        brief.add("trace", trace_of(plan, trace));
+    }
     let folder = request.folder.as_ref().map_or(String::new(), ToString::to_string);
     let capacity = match plan.capacity_bytes {
         u64::MAX => String::new(),
@@ -58,9 +97,8 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
         (false, true) => format!(", {} between them", format_duration(plan.pause_seconds)),
         (false, false) => String::new(),
     };
-    let seconds = format_duration(plan.duration_seconds);
     let trials = counted(plan.trials.into(), "trial");
-    facts.add("trials", format!("{trials} of {seconds}{pauses}"));
+    facts.add("trials", format!("{trials} {}{pauses}", length(plan)));
     let clock = match request.clock {
         NamingClock::Real => "names by the clock".to_string(),
         NamingClock::Fixed(ms) => format!("names as if the run began at {ms} ms since 1970"),
@@ -68,7 +106,13 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     let without = [("conversations", request.no_conversations), ("prompts", request.no_prompts)];
     let without = without.iter().filter(|(_, off)| *off).map(|(what, _)| format!(", no {what}"));
     let without: String = without.collect();
-    facts.add("requests", format!("seed {}, {clock}{without}", plan.seed));
+    facts.add(
+        "requests",
+        match plan.trace {
+            Some(_) => format!("those of the trace, seed {} for content", plan.seed),
+            None => format!("seed {}, {clock}{without}", plan.seed),
+        },
+    );
     facts.add(
         "end",
         match request.end {
@@ -95,9 +139,13 @@ fn load_of(pass: &Pass) -> String {
         bytes => format!(", {} of memory first", size_of(bytes)),
     };
     let option = pass.option.map_or(String::new(), |option| format!("option {option}: "));
+    let by = match pass.users {
+        0 => format!("{} threads", pass.workers),
+        users => format!("{users} users"),
+    };
     format!(
-        "{option}{}, {} users, {} writes at a time{memory}",
-        pass.model.name, pass.users, pass.concurrent_writes
+        "{option}{}, {by}, {} writes at a time{memory}",
+        pass.model.name, pass.concurrent_writes
     )
 }
 

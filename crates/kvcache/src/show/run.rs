@@ -91,8 +91,7 @@ pub fn document(report: &KvcacheReport) -> Document {
         over_time(section, report);
         let title = "Means over trials; the largest P95 of any";
         document.section(title, Some(means(report))).place = of_means;
-        let section = document.section("Served of what users sent", Some(classes(report)));
-        section.place = if report.plan.passes.len() > 1 { Place::Details } else { Place::Screen };
+        served(&mut document, report);
         document.details("Times in ms, those after the window included", Some(times(report)));
         document.details("After the window", Some(late(report)));
         let found = document.details("Where objects were", Some(places(report)));
@@ -105,6 +104,16 @@ pub fn document(report: &KvcacheReport) -> Document {
     alone.results.trials.clear();
     document.records = Records::new(&alone, units(report), &RECORDS);
     document
+}
+
+/// How much was served of what users sent, or of a trace.
+fn served(document: &mut Document, report: &KvcacheReport) {
+    if report.plan.trace.is_some() {
+        document.section("Of the trace", Some(replayed(report)));
+        return;
+    }
+    let section = document.section("Served of what users sent", Some(classes(report)));
+    section.place = if report.plan.passes.len() > 1 { Place::Details } else { Place::Screen };
 }
 
 fn pass_of<'p>(plan: &'p KvcachePlan, trial: &TrialResult) -> Option<&'p Pass> {
@@ -276,6 +285,33 @@ fn means(report: &KvcacheReport) -> Table {
         table.row(name, cells);
     }
     table
+}
+
+/// How much of a trace was replayed, and how far behind it.
+fn replayed(report: &KvcacheReport) -> Table {
+    let columns = [
+        Column::numbers("entries", 0),
+        Column::numbers("done %", 0),
+        Column::numbers("s", 0),
+        Column::numbers("behind ms P50", 1),
+        Column::numbers("behind ms P95", 0),
+        Column::numbers("not there", 0),
+    ];
+    let trace = report.plan.trace.as_ref();
+    let entries = trace.map_or(0, |trace| trace.entries);
+    let is_paced = trace.is_some_and(|trace| trace.paced_seconds().is_some());
+    per_trial(report, columns, |trial| {
+        let (_, done, late) = trial.requests();
+        let behind = trial.times_ms.queue_wait.filter(|_| is_paced);
+        vec![
+            (done + late).to_string().into(),
+            share(done + late, entries),
+            Quantity::neutral(trial.total_seconds, "s").into(),
+            ms(behind, |one| one.p50),
+            ms(behind, |one| one.p95),
+            trial.lookups.own_misses.to_string().into(),
+        ]
+    })
 }
 
 /// Requests offered and served, of the last trial of each pass by class.
