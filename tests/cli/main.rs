@@ -28,6 +28,7 @@ mod impaired;
 mod kvcache;
 mod kvcache_replay;
 mod kvcache_run;
+mod kvcache_serving;
 mod limits;
 mod plan;
 mod report;

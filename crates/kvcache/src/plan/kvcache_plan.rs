@@ -1,24 +1,33 @@
 //! The plan of a run: every number is decided before the first byte moves.
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::names::{Named, unknown};
 use stormlp_core::transport::Transport;
 use stormlp_core::warning::Warning;
+use strum::{Display, EnumString, VariantNames};
 
 use super::model::Model;
 use super::request::{KvcacheRequest, Speed};
+use super::serving::ServingPlan;
 use super::trace::TraceFormat;
 
 /// Whose workload a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[derive(strum::Display)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Display, EnumString, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Profile {
     /// That of MLPerf Storage v3.0.
     MlperfV3,
-    /// That of a trace.
+    /// That of serving engines: chunks of prefixes.
+    Serving,
+    /// That of a trace; `--trace` asks for it.
     Replay,
+}
+
+impl Named for Profile {
+    const WHAT: &'static str = "a profile";
 }
 
 /// The trace of a replay.
@@ -80,6 +89,9 @@ pub struct KvcachePlan {
     /// The trace that is replayed, if one is.
     #[serde(default)]
     pub trace: Option<TracePlan>,
+    /// The load of a serving engine, if prompts load prefixes.
+    #[serde(default)]
+    pub serving: Option<ServingPlan>,
     /// What is done, one after the other.
     pub passes: Vec<Pass>,
     /// Trials of each.
@@ -104,7 +116,7 @@ pub struct KvcachePlan {
 
 /// Fields of the request whose consequences other fields of the plan hold: two plans are compared
 /// by those.
-pub const DECIDED_FURTHER_ON: [&str; 14] = [
+pub const DECIDED_FURTHER_ON: [&str; 16] = [
     "request.model",
     "request.option",
     "request.closed",
@@ -118,6 +130,8 @@ pub const DECIDED_FURTHER_ON: [&str; 14] = [
     "request.chunk_bytes",
     "request.speed",
     "request.threads",
+    "request.profile",
+    "request.serving",
     "request.dry_run",
 ];
 

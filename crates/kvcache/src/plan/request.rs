@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
+use super::kvcache_plan::Profile;
 use super::options::OPTIONS;
+use super::serving_request::ServingRequest;
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
 use stormlp_core::names::{Named, unknown};
@@ -112,10 +114,17 @@ pub struct KvcacheRequest {
         value_parser = whole::<u32>(1..=3)))]
     pub option: Option<u32>,
 
+    /// Whose workload: mlperf-v3, or that of serving engines (serving) [default: mlperf-v3]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "PROFILE", help_heading = "Load", conflicts_with = "trace")
+    )]
+    pub profile: Option<Profile>,
+
     /// All three options, three trials each, as MLPerf's closed rules fix them
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Load", conflicts_with_all = [
         "model", "option", "users", "duration_seconds", "trials", "pause_seconds", "memory_bytes",
-        "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock",
+        "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock", "profile",
     ]))]
     pub closed: bool,
 
@@ -180,10 +189,14 @@ pub struct KvcacheRequest {
     )]
     pub speed: Option<Speed>,
 
-    /// Threads that replay it, each one request or operation at a time [default: 16]
+    /// Threads that replay a trace or serve prompts, each one at a time [default: 16; 8 for prompts]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Trace",
-        requires = "trace", value_parser = whole::<u32>(..)))]
+        value_parser = whole::<u32>(..)))]
     pub threads: Option<u32>,
+
+    /// The load of a serving engine.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub serving: ServingRequest,
 
     /// Folder of the objects [default: ./stormlp-data/kvcache]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Objects",

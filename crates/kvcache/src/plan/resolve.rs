@@ -8,7 +8,7 @@ use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::printable::printable;
-use stormlp_core::transport::{EngineChoice, Transport};
+use stormlp_core::transport::{self, EngineChoice, Transport};
 use stormlp_core::units::{ByteSize, MIB};
 use stormlp_core::warning::{Warning, WarningKind};
 
@@ -18,7 +18,7 @@ use super::kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
 use super::model::Model;
 use super::noise::NOISE_BYTES;
 use super::options::{MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, SEED, TRIALS};
-use super::request::KvcacheRequest;
+use super::request::{End, KvcacheRequest, NamingClock};
 use super::trace::TraceFormat;
 use super::users::{User, draw};
 
@@ -58,14 +58,26 @@ pub fn resolve(
     let mut problems = Problems::default();
     number_problems(request, &mut problems);
     let trace = facts.and_then(|facts| facts.trace.as_ref());
+    let loads_prefixes = match trace {
+        Some(trace) => trace.format == TraceFormat::Mooncake,
+        None => request.profile == Some(Profile::Serving),
+    };
     let passes = match (&request.trace, trace) {
         (Some(file), Some(trace)) => replay(request, file, trace, &mut problems),
+        _ if loads_prefixes => threads_only(request, 0, &mut problems),
         _ => passes(request, &mut problems),
     };
+    if request.profile == Some(Profile::Replay) {
+        problems.plan("--profile replay without a trace", "use --trace FILE instead");
+    }
+    kept_apart(request, loads_prefixes, &mut problems);
     if !problems.is_empty() {
         return Resolution { plan: None, problems };
     }
-    let plan = assemble(request, passes, facts);
+    let mut plan = assemble(request, passes, facts);
+    if loads_prefixes {
+        serving(&mut plan, host, &mut problems);
+    }
     closed_problems(&plan, results_beside_data, &mut problems);
     machine_problems(&plan, host, &mut problems);
     if let Some(facts) = facts {
@@ -139,16 +151,98 @@ fn replay(
             "use a --trace with operations of storage or requests",
         );
     }
-    if trace.format == TraceFormat::Mooncake && trace.wrong.is_none() {
-        problems
-            .plan(format!("{file} is a Mooncake trace"), "use one of MLPerf's client or BurstGPT");
-    }
     if trace.format != TraceFormat::Burstgpt && request.memory_bytes.is_some() {
         problems.plan(
             format!("--memory: a trace of {} says itself what goes to storage", trace.format),
             "leave --memory out",
         );
     }
+    threads_only(request, trace.most_tokens, problems)
+}
+
+/// Options that have no effect on this load.
+fn kept_apart(request: &KvcacheRequest, loads_prefixes: bool, problems: &mut Problems) {
+    if !loads_prefixes {
+        if let Some(option) = request.serving.any() {
+            let what = format!("{option} is of prompts that load prefixes");
+            problems.plan(what, "use --profile serving, or a --trace of Mooncake");
+        }
+        if request.threads.is_some() && request.trace.is_none() {
+            let what = "--threads: each user has one";
+            problems.plan(what, "use --users, --profile serving, or a --trace");
+        }
+        return;
+    }
+    let others = [
+        ("--option", request.option.is_some()),
+        ("--users", request.users.is_some()),
+        ("--memory", request.memory_bytes.is_some()),
+        ("--concurrent-writes", request.concurrent_writes.is_some()),
+        ("--no-conversations", request.no_conversations),
+        ("--no-prompts", request.no_prompts),
+        ("--end fixed", request.end == End::Fixed),
+        ("--clock", request.clock != NamingClock::Real),
+    ];
+    for (option, _) in others.into_iter().filter(|(_, given)| *given) {
+        let what =
+            format!("{option} is of the users of mlperf-v3, not of prompts that load prefixes");
+        problems.plan(what, "leave it out");
+    }
+}
+
+/// Decides the load of a serving engine, and how its bytes move.
+fn serving(plan: &mut KvcachePlan, host: &HostFacts, problems: &mut Problems) {
+    let request = &plan.request.serving;
+    let is_trace = plan.trace.is_some();
+    let Some(pass) = plan.passes.first_mut() else { return };
+    let is_paced = plan.trace.as_ref().is_some_and(|trace| trace.paced_seconds().is_some());
+    let given = (is_trace, is_paced, plan.request.threads);
+    let load = request.plan(&pass.model, given, plan.capacity_bytes, problems);
+    let asked = request.engine.unwrap_or_default();
+    if asked == EngineChoice::TokioUring {
+        problems
+            .plan("engine tokio-uring has no path for chunks", "use --engine auto, uring or psync");
+    }
+    let path = request.path.unwrap_or(PathKind::Buffered);
+    let engine = transport::engine(asked, host, problems);
+    let depth = if transport::blocks(path, engine) { 1 } else { request.depth() };
+    if let Some(given) = request.depth.filter(|given| *given as usize > depth) {
+        problems.plan(
+            format!("--depth {given}: engine {engine} has one transfer in flight in a thread"),
+            "use --engine uring, or more --threads",
+        );
+    }
+    pass.workers = load.loaders + load.writers;
+    pass.largest_object_bytes = load.chunk_bytes;
+    plan.transport = Transport {
+        threads: pass.workers as usize,
+        queue_depth: depth,
+        chunk_bytes: plan.transport.chunk_bytes,
+        // One more is opened while the last pieces of others are in flight.
+        streams: depth + 1,
+        ..Transport::bare(path, engine, asked, None)
+    };
+    plan.buffer_bytes = plan.transport.buffer_bytes() + NOISE_BYTES;
+    if !is_trace {
+        plan.profile = Profile::Serving;
+    }
+    if load.prefix_bytes() > plan.capacity_bytes {
+        plan.warnings.push(Warning::new(
+            WarningKind::NoEffect,
+            format!(
+                "{} prefixes take {}, and chunks may take {}: some are deleted before they are read",
+                load.prefixes,
+                ByteSize(load.prefix_bytes()),
+                ByteSize(plan.capacity_bytes)
+            ),
+            "use fewer --prefixes, or a larger --capacity, to read all of them",
+        ));
+    }
+    plan.serving = Some(load);
+}
+
+/// A pass of threads without users.
+fn threads_only(request: &KvcacheRequest, most_tokens: u32, problems: &mut Problems) -> Vec<Pass> {
     let Ok(model) = Model::named(request.model_of_trace()) else {
         // What is wrong with it.
         return passes(request, problems);
@@ -161,7 +255,7 @@ fn replay(
         memory_bytes: request.memory_bytes.unwrap_or(0),
         concurrent_writes,
         requests_per_second: 0.0,
-        largest_object_bytes: file_bytes(&model, trace.most_tokens.into()),
+        largest_object_bytes: file_bytes(&model, most_tokens.into()),
         model,
     }]
 }
@@ -241,6 +335,7 @@ fn assemble(
         request: request.clone(),
         profile: if trace.is_some() { Profile::Replay } else { Profile::MlperfV3 },
         trace,
+        serving: None,
         trials,
         duration_seconds: request.duration_seconds.unwrap_or(most_seconds),
         pause_seconds,

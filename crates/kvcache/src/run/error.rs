@@ -71,6 +71,12 @@ pub enum KvcacheError {
         /// The line and what is wrong with it.
         wrong: TraceError,
     },
+    /// The file system has no `O_DIRECT`.
+    #[error("{path} cannot be opened with O_DIRECT on this file system")]
+    NotDirect {
+        /// The file.
+        path: PathBuf,
+    },
     /// An object does not fit, whatever is deleted.
     #[error("an object of {bytes} bytes does not fit into the {capacity_bytes} for objects")]
     TooLarge {
@@ -91,6 +97,7 @@ impl KvcacheError {
             Self::Crew(CrewError::Panicked(_)) => Cause::Internal,
             Self::Crew(CrewError::Start(_)) => Cause::Resources,
             Self::Transfer(error) if error.missing().is_some() => Cause::Machine,
+            Self::NotDirect { .. } => Cause::Machine,
             _ => Cause::Storage,
         }
     }
@@ -132,6 +139,7 @@ impl KvcacheError {
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
             Self::Marker { .. } => "use another --dir, or the stormlp that wrote it",
+            Self::NotDirect { .. } => "use --path buffered, or a --dir on another file system",
             Self::Trace { .. } => "leave the trace as it is while it is replayed",
             Self::TooLarge { .. } => "use a larger --capacity",
             Self::Crew(CrewError::Start(_)) => {

@@ -13,6 +13,7 @@ use crate::plan::{
     Class, MOST_LINE_BYTES, Model, Request, Speed, TraceEntry, TraceError, TraceFacts, TraceFormat,
     TraceReader, Traced,
 };
+use crate::report::ReplayedTrace;
 
 /// How files begin that zstd and gzip compressed.
 const COMPRESSED: [(&[u8], &str); 2] = [(b"\x28\xb5\x2f\xfd", "zstd -d"), (b"\x1f\x8b", "gunzip")];
@@ -114,6 +115,16 @@ pub fn scan_trace(
     Ok(TraceFacts { format, entries, skipped, span_ns, most_tokens, wrong })
 }
 
+/// The answer to a thread that asks for an entry.
+pub(super) enum NextEntry {
+    /// What happened, and when it is due.
+    Due(Traced, u64),
+    /// The next is due then.
+    At(u64),
+    /// There are no more.
+    End,
+}
+
 /// A trace that is replayed.
 pub(super) struct Replay<'a> {
     lines: TraceLines<'a>,
@@ -129,15 +140,24 @@ impl<'a> Replay<'a> {
         Self { lines, speed, next: None, taken: 0, is_over: false }
     }
 
-    /// The next entry, if it is due at `now_ns`.
+    /// What a thread does for the next entry, if it is due at `now_ns`.
     pub(super) fn next(&mut self, now_ns: u64) -> Result<Next, KvcacheError> {
+        Ok(match self.next_entry(now_ns)? {
+            NextEntry::Due(what, due_ns) => work_of(what, due_ns),
+            NextEntry::At(due_ns) => Next::At(due_ns),
+            NextEntry::End => Next::Finished,
+        })
+    }
+
+    /// The next entry, if it is due at `now_ns`.
+    pub(super) fn next_entry(&mut self, now_ns: u64) -> Result<NextEntry, KvcacheError> {
         let entry = match self.next.take() {
             Some(entry) => Some(entry),
             None => self.lines.next().map_err(|fault| self.lines.failed(fault))?,
         };
         let Some(entry) = entry else {
             self.is_over = true;
-            return Ok(Next::Finished);
+            return Ok(NextEntry::End);
         };
         let due_ns = match self.speed {
             Speed::Times(times) => (entry.at_ns as f64 / times) as u64,
@@ -145,15 +165,15 @@ impl<'a> Replay<'a> {
         };
         if due_ns > now_ns {
             self.next = Some(entry);
-            return Ok(Next::At(due_ns));
+            return Ok(NextEntry::At(due_ns));
         }
         self.taken += 1;
-        Ok(work_of(entry.what, due_ns))
+        Ok(NextEntry::Due(entry.what, due_ns))
     }
 
-    /// Entries that threads took, and whether these are all.
-    pub(super) fn taken(&self) -> (u64, bool) {
-        (self.taken, self.is_over)
+    /// What was replayed, of which so much is done.
+    pub(super) fn counted(&self, done: ReplayedTrace) -> ReplayedTrace {
+        ReplayedTrace { begun: self.taken, is_whole: self.is_over, ..done }
     }
 }
 
@@ -180,6 +200,7 @@ fn work_of(what: Traced, sent_ns: u64) -> Next {
                 Request { key, context_tokens, generate_tokens, class, sent_ns, turn: None };
             Next::Serve(Work { request, context_tokens, has_prompt: false, others: Vec::new() })
         }
+        // Prompts have an engine of their own, and the format of a trace does not change.
         Traced::Prompt { .. } => Next::Finished,
     }
 }

@@ -24,10 +24,9 @@ use super::tally::{Tally, Timings};
 use super::trace::{Replay, TraceLines};
 use super::worker::{Shared, Worker, WorkerResult};
 use crate::plan::{
-    BLOCK_TOKENS, Cache, KvcachePlan, Load, NamingClock, Noise, Pass, TraceReader, Without, draw,
-    file_name,
+    Cache, KvcachePlan, Load, NamingClock, Noise, Pass, TraceReader, Without, draw, file_name,
 };
-use crate::report::{BytesOfDevices, ReplayedTrace, TrialResult, gib_per_second};
+use crate::report::{BytesOfDevices, TrialResult, gib_per_second};
 
 /// What all trials of a run share.
 pub(super) struct Stage<'a> {
@@ -63,11 +62,11 @@ pub(super) struct TrialOutcome {
 }
 
 /// What the monitoring thread measured.
-struct Watched {
+pub(super) struct Watched {
     total: Duration,
     cpu: CpuTimes,
     device: Option<BytesOfDevices>,
-    series: Series,
+    pub(super) series: Series,
 }
 
 impl Stage<'_> {
@@ -76,6 +75,9 @@ impl Stage<'_> {
     /// # Errors
     /// If it could not start, or its objects cannot be removed.
     pub(super) fn run(&self, id: TrialId) -> Result<TrialOutcome, KvcacheError> {
+        if let Some(plan) = &self.plan.serving {
+            return self.serve(id, plan);
+        }
         let pass = &self.plan.passes[id.pass];
         let workers = pass.workers as usize;
         let window = Duration::from_secs_f64(self.plan.duration_seconds);
@@ -132,8 +134,14 @@ impl Stage<'_> {
         watched.series.load = drivers.load();
         let (evidence, failure) = self.gather(workers);
         let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let result = self.result(id, started_at_seconds, &tally, source, &watched);
+        let mut result = self.result(id, started_at_seconds, &tally, &watched);
+        match source.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Source::Users(mut requests) => {
+                requests.advance((result.window_seconds * 1e9) as u64);
+                result.classes = tally.classes(requests.offered());
+            }
+            Source::Trace(replay) => result.replayed = Some(replay.counted(tally.replayed)),
+        }
         let failure = failure.or(removed.err());
         let Watched { series, .. } = watched;
         Ok(TrialOutcome { result, timings: tally.timings, series, evidence, failure })
@@ -141,12 +149,18 @@ impl Stage<'_> {
 
     /// The trace, or the users of a pass, which begin now.
     fn source(&self, pass: &Pass, window: Duration) -> Result<Source<'_>, KvcacheError> {
+        let users = || Source::Users(self.requests(pass, window));
+        Ok(self.replay(pass)?.map_or_else(users, Source::Trace))
+    }
+
+    /// The trace from its beginning, if one is replayed.
+    pub(super) fn replay(&self, pass: &Pass) -> Result<Option<Replay<'_>>, KvcacheError> {
         let (Some(file), Some(trace)) = (&self.plan.request.trace, &self.plan.trace) else {
-            return Ok(Source::Users(self.requests(pass, window)));
+            return Ok(None);
         };
-        let reader = TraceReader::new(&pass.model, BLOCK_TOKENS);
+        let reader = TraceReader::new(&pass.model, self.plan.request.serving.block_tokens());
         let lines = TraceLines::open(self.storage, file.folder(), reader)?;
-        Ok(Source::Trace(Replay::new(lines, trace.speed)))
+        Ok(Some(Replay::new(lines, trace.speed)))
     }
 
     /// The users of a pass, who begin now.
@@ -164,7 +178,7 @@ impl Stage<'_> {
         Requests::new(load, started_unix_ms, window.as_nanos() as u64)
     }
 
-    fn buffers(
+    pub(super) fn buffers(
         &self,
         workers: usize,
         accelerators: &AcceleratorSet,
@@ -183,7 +197,7 @@ impl Stage<'_> {
         (0..workers).map(allocate).collect()
     }
 
-    fn path(
+    pub(super) fn path(
         &self,
         buffers: PathBuffers,
         accelerators: &AcceleratorSet,
@@ -205,7 +219,7 @@ impl Stage<'_> {
     }
 
     /// Opens the gate, then reports progress and takes samples until every thread is done.
-    fn watch(
+    pub(super) fn watch(
         &self,
         watch: &Watch<'_>,
         drivers: &DriverSet,
@@ -218,6 +232,8 @@ impl Stage<'_> {
         let total = total.map(|seconds| (seconds * 1e3) as u64);
         let label = self.label(id);
         self.observer.event(&Event::PhaseStarted { label, total, unit: Unit::Milliseconds });
+        // What they prepare is not measured.
+        watch.gather();
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
         let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
@@ -260,6 +276,7 @@ impl Stage<'_> {
         let (trial, trials) = (id.trial, self.plan.trials);
         let load = match &self.plan.trace {
             Some(trace) => format!("{} entries of the trace", trace.entries),
+            None if self.plan.serving.is_some() => "prompts".to_string(),
             None => format!("{} users", pass.users),
         };
         format!("{option}trial {trial} of {trials}, {}, {load}", pass.model.name)
@@ -273,9 +290,9 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn gather(
+    pub(super) fn gather<E: Into<KvcacheError>>(
         &self,
-        workers: Vec<Result<WorkerResult, TransferError>>,
+        workers: Vec<Result<WorkerResult, E>>,
     ) -> (Option<Evidence>, Option<KvcacheError>) {
         let (mut seen, mut failure) = (Vec::with_capacity(workers.len()), None);
         for worker in workers {
@@ -292,26 +309,15 @@ impl Stage<'_> {
         (evidence, failure)
     }
 
-    fn result(
+    pub(super) fn result(
         &self,
         id: TrialId,
         started_at_seconds: f64,
         tally: &Tally,
-        source: Source<'_>,
         watched: &Watched,
     ) -> TrialResult {
         let total_seconds = watched.total.as_secs_f64();
         let window_seconds = total_seconds.min(self.plan.duration_seconds);
-        let (classes, replayed) = match source {
-            Source::Users(mut requests) => {
-                requests.advance((window_seconds * 1e9) as u64);
-                (tally.classes(requests.offered()), None)
-            }
-            Source::Trace(replay) => {
-                let (begun, is_whole) = replay.taken();
-                (Vec::new(), Some(ReplayedTrace { begun, is_whole, ..tally.replayed }))
-            }
-        };
         TrialResult {
             pass: id.pass as u32,
             trial: id.trial,
@@ -325,8 +331,9 @@ impl Stage<'_> {
             tokens: tally.tokens,
             late_tokens: tally.late_tokens,
             tokens_per_second: tally.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
-            classes,
-            replayed,
+            classes: Vec::new(),
+            replayed: None,
+            prompts: None,
             times_ms: tally.timings.times(),
             lookups: tally.lookups,
             evictions: tally.evictions,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::operation::Direction;
 use stormlp_core::stop::Ends;
+use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::{Access, Storage};
 use stormlp_transfer::{Driver, Place, TransferError};
 
@@ -21,7 +22,7 @@ use crate::plan::{Content, End, Model, Noise, Step, Tier, Victim, file_bytes, fi
 /// How often a thread without work checks whether the run is to end.
 const TICK: Duration = Duration::from_millis(50);
 /// Residency is looked at for one in so many reads of a thread, the first included.
-const SAMPLE_EVERY: u64 = 16;
+pub(super) const SAMPLE_EVERY: u64 = 16;
 
 /// What the threads of a trial share.
 pub(super) struct Shared<'a> {
@@ -41,7 +42,7 @@ pub(super) struct Shared<'a> {
 }
 
 /// Why a thread stops in the middle of a request.
-enum Cut {
+pub(super) enum Cut {
     /// The time is over, the user stopped the run, or another thread failed.
     Ends,
     /// Storage failed.
@@ -72,6 +73,28 @@ struct Transferred {
     bytes: u64,
     late_bytes: u64,
     nanos: u64,
+}
+
+/// Has the kernel drop a file's pages; of a sample their residency before and after, if the kernel
+/// reports it.
+pub(super) fn drop_cached(
+    storage: &dyn Storage,
+    file: &File,
+    path: &Path,
+    is_sampled: bool,
+) -> Result<Option<(Residency, Residency)>, TransferError> {
+    let residency = || {
+        if !is_sampled {
+            return Ok(None);
+        }
+        match storage.residency(path) {
+            Err(error) if error.is_permission_denied() => Ok(None),
+            looked => looked.map(Some),
+        }
+    };
+    let before = residency()?;
+    storage.forget(file, path)?;
+    Ok(before.zip(residency()?))
 }
 
 /// See the [module's description](self).
@@ -261,21 +284,9 @@ impl<'a> Worker<'a> {
 
     /// Has the kernel drop a file's pages, and looks at some files whether it did.
     fn drop_cached(&mut self, file: &File, path: &Path) -> Result<(), Cut> {
-        let storage = self.shared.storage;
         let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
         self.reads += 1;
-        let residency = || {
-            if !is_sampled {
-                return Ok(None);
-            }
-            match storage.residency(path) {
-                Err(error) if error.is_permission_denied() => Ok(None),
-                looked => looked.map(Some),
-            }
-        };
-        let before = residency()?;
-        storage.forget(file, path)?;
-        if let Some((before, after)) = before.zip(residency()?) {
+        if let Some((before, after)) = drop_cached(self.shared.storage, file, path, is_sampled)? {
             self.count(|tally| tally.sample(before, after));
         }
         Ok(())

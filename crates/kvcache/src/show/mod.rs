@@ -6,6 +6,7 @@ pub mod fixtures;
 mod lane;
 mod plan;
 mod run;
+mod serving;
 mod size;
 
 pub use plan::{DryRun, dry_run, opening};

@@ -6,7 +6,7 @@ use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_show::document::{Column, Document, Place, Table};
 
-use super::size_of;
+use super::{serving, size_of};
 use crate::plan::{End, KvcachePlan, NamingClock, Pass, Speed, TracePlan};
 
 /// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
@@ -81,8 +81,13 @@ fn trace_of(plan: &KvcachePlan, trace: &TracePlan) -> String {
 pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     let (brief, facts) = (&mut document.brief, &mut document.facts);
     let request = &plan.request;
-    let load: Vec<String> = plan.passes.iter().map(load_of).collect();
-    brief.add("load", load.join("; "));
+    match &plan.serving {
+        Some(load) => serving::describe(plan, load, brief),
+        None => {
+            let load: Vec<String> = plan.passes.iter().map(load_of).collect();
+            brief.add("load", load.join("; "));
+        }
+    }
     if let Some(trace) = &plan.trace {
         brief.add("trace", trace_of(plan, trace));
     }
@@ -110,26 +115,31 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
         "requests",
         match plan.trace {
             Some(_) => format!("those of the trace, seed {} for content", plan.seed),
+            None if plan.serving.is_some() => format!("prompts of seed {}", plan.seed),
             None => format!("seed {}, {clock}{without}", plan.seed),
         },
     );
     facts.add(
         "end",
         match request.end {
+            End::V3 if plan.serving.is_some() => {
+                "each thread finishes its prompt; what it moves is apart"
+            }
             End::V3 => "each thread finishes its request, as in v3.0; what it moves is apart",
             End::Fixed => "each thread stops after the transfer in flight",
         },
     );
     let transport = &plan.transport;
-    facts.add(
-        "transfers",
+    let of_objects = || {
         format!(
             "path {} by {}, {} a call; fsync after each object; pages dropped before each read",
             transport.path,
             transport.engine,
             ByteSize(transport.chunk_bytes)
-        ),
-    );
+        )
+    };
+    let transfers = plan.serving.as_ref().map_or_else(of_objects, |_| serving::transfers(plan));
+    facts.add("transfers", transfers);
     facts.add("memory", format!("{} for buffers and noise", size_of(plan.buffer_bytes)));
 }
 
@@ -170,7 +180,9 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
         ];
         table.row(name_of(pass), cells);
     }
-    document.section("What the users ask for", Some(table));
+    if plan.trace.is_none() && plan.serving.is_none() {
+        document.section("What the users ask for", Some(table));
+    }
     if let Some(free) = plan.free_bytes {
         document.brief.add("free", size_of(free));
     }

@@ -12,7 +12,7 @@ use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, storage};
 
 use super::plan::{name_of, setup};
-use super::size_of;
+use super::{serving, size_of};
 use crate::plan::{KvcachePlan, Pass};
 use crate::report::{KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult};
 
@@ -23,7 +23,7 @@ const AT_A_GLANCE: usize = 8;
 
 /// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
 /// the report.
-pub const RECORDS: [(&str, &str); 46] = [
+pub const RECORDS: [(&str, &str); 52] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -70,6 +70,12 @@ pub const RECORDS: [(&str, &str); 46] = [
     ("device_written_bytes", "/device/written_bytes"),
     ("cpu_user_seconds", "/cpu_user_seconds"),
     ("cpu_system_seconds", "/cpu_system_seconds"),
+    ("not_there", "/lookups/own_misses"),
+    ("prompt_tokens", "/prompts/tokens"),
+    ("loaded_tokens", "/prompts/loaded_tokens"),
+    ("chunks_dropped", "/prompts/dropped"),
+    ("storage_p50_ms", "/times_ms/storage/p50"),
+    ("storage_p99_ms", "/times_ms/storage/p99"),
 ];
 
 /// The document of a run.
@@ -86,9 +92,16 @@ pub fn document(report: &KvcacheReport) -> Document {
         _ => (Place::Details, Place::Screen),
     };
     if !trials.is_empty() {
-        let section = document.section("Trials (P95 of whole objects)", Some(rates(report)));
+        let title = match report.plan.serving {
+            Some(_) => "Trials (P95 of whole chunks)",
+            None => "Trials (P95 of whole objects)",
+        };
+        let section = document.section(title, Some(rates(report)));
         section.place = place;
         over_time(section, report);
+        if report.plan.serving.is_some() {
+            document.section("Time to load a prefix", Some(serving::table(report)));
+        }
         let title = "Means over trials; the largest P95 of any";
         document.section(title, Some(means(report))).place = of_means;
         served(&mut document, report);
@@ -108,6 +121,10 @@ pub fn document(report: &KvcacheReport) -> Document {
 
 /// How much was served of what users sent, or of a trace.
 fn served(document: &mut Document, report: &KvcacheReport) {
+    if report.plan.serving.is_some() {
+        document.section("Prompts", Some(serving::prompts(report)));
+        return;
+    }
     if report.plan.trace.is_some() {
         document.section("Of the trace", Some(replayed(report)));
         return;
@@ -147,7 +164,8 @@ fn headline(report: &KvcacheReport) -> String {
     let of_pass = |summary: &PassSummary| {
         let pass = report.plan.passes.get(summary.pass as usize)?;
         let name = if several { format!("{} ", name_of(pass)) } else { String::new() };
-        let p95 = summary.read_p95_ms_max.filter(|_| !several);
+        let is_of_chunks = report.plan.serving.is_some();
+        let p95 = summary.read_p95_ms_max.filter(|_| !several && !is_of_chunks);
         let p95 = p95.map(|ms| format!(", P95 of reading an object {}", seconds_of(ms)));
         let p95 = p95.unwrap_or_default();
         Some(format!(
@@ -156,9 +174,10 @@ fn headline(report: &KvcacheReport) -> String {
         ))
     };
     let passes: Vec<String> = report.results.passes.iter().filter_map(of_pass).collect();
+    let loads = serving::answer(report);
     let answer = match passes.as_slice() {
         [] => "nothing was measured".to_string(),
-        passes => passes.join("; "),
+        passes => loads.into_iter().chain([passes.join("; ")]).collect::<Vec<_>>().join("; "),
     };
     let name = if several { String::new() } else { format!(" {}", report.plan.name()) };
     let ended = ended(&report.ending);
@@ -166,7 +185,7 @@ fn headline(report: &KvcacheReport) -> String {
 }
 
 /// Milliseconds in words.
-fn seconds_of(ms: f64) -> String {
+pub(super) fn seconds_of(ms: f64) -> String {
     if ms < 1000.0 { format!("{ms:.1} ms") } else { format!("{:.2} s", ms / 1e3) }
 }
 
@@ -181,22 +200,22 @@ fn ran(evidence: Option<&Evidence>, facts: &mut Facts) {
 }
 
 /// The name of a trial's row.
-fn key_of(report: &KvcacheReport, trial: &TrialResult) -> String {
+pub(super) fn key_of(report: &KvcacheReport, trial: &TrialResult) -> String {
     let pass = pass_of(&report.plan, trial).map_or(String::new(), name_of);
     format!("{pass} trial {}", trial.trial)
 }
 
 /// The first two cells of each row: pass and trial.
-fn name_cells(report: &KvcacheReport, trial: &TrialResult) -> Vec<Cell> {
+pub(super) fn name_cells(report: &KvcacheReport, trial: &TrialResult) -> Vec<Cell> {
     let pass = pass_of(&report.plan, trial).map_or(String::new(), name_of);
     vec![pass.into(), trial.trial.to_string().into()]
 }
 
-fn name_columns() -> [Column; 2] {
+pub(super) fn name_columns() -> [Column; 2] {
     [Column::setting("option"), Column::numbers("trial", 0)]
 }
 
-fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
+pub(super) fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
     match times.as_ref().and_then(of) {
         Some(ms) => Quantity::lower(ms, "ms").into(),
         None => "?".into(),
@@ -204,7 +223,7 @@ fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
 }
 
 /// A table with a row for each trial.
-fn per_trial(
+pub(super) fn per_trial(
     report: &KvcacheReport,
     columns: impl IntoIterator<Item = Column>,
     cells: impl Fn(&TrialResult) -> Vec<Cell>,

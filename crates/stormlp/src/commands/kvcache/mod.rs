@@ -10,7 +10,7 @@ use stormlp_core::report::ReportKind;
 use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    BLOCK_TOKENS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts, resolve,
+    KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts, resolve,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
 use stormlp_kvcache::run::{KvcacheError, Look, scan, scan_trace};
@@ -139,7 +139,8 @@ fn trace_of(request: &KvcacheRequest, session: &Session) -> Result<Option<TraceF
     let Some(file) = &request.trace else { return Ok(None) };
     // An unknown model is a problem of the plan.
     let Ok(model) = Model::named(request.model_of_trace()) else { return Ok(None) };
-    let found = scan_trace(&*session.storage, file.folder(), &model, BLOCK_TOKENS);
+    let found =
+        scan_trace(&*session.storage, file.folder(), &model, request.serving.block_tokens());
     found.map(Some).map_err(KvcacheError::not_started)
 }
 
