@@ -66,14 +66,15 @@ fn chunks_share_files_and_are_known_to_clean() {
     let dir = TempDir::new_in(".").unwrap();
     // Room for the first prefixes and little else, so that new ones delete old ones.
     let room = format!("{SERVING} --layout packed --capacity {} --reads-per-prefix 1", 20 * CHUNK);
-    let json = served(dir.path(), &format!("{room} --keep --duration 2s"));
+    let json = served(dir.path(), &format!("{room} --keep"));
     let trial = &json["trials"][0];
     assert!(count(&trial["written"], "objects") > 0, "{trial:#}");
     assert!(count(&trial["evictions"], "deleted") > 0, "{trial:#}");
     assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "chunk_")), (1, 0));
     fs::write(dir.path().join("chunks/mine.npy"), "mine").unwrap();
     let mut clean = stormlp();
-    clean.current_dir(&dir).args(["clean", "chunks"]).assert();
+    let cleaned = clean.current_dir(&dir).args(["clean", "chunks"]).assert();
+    drop(cleaned);
     assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "mine")), (0, 1));
 }
 

@@ -173,7 +173,7 @@ mod tests {
         let mut chunks = Chunks::new(10);
         put(&mut chunks, &[1, 2, 4]);
         assert_eq!(ids(&chunks.take(&[1, 2, 3, 4])), [1, 2]);
-        assert_eq!(ids(&chunks.take(&[3, 4])), []);
+        assert!(chunks.take(&[3, 4]).is_empty());
         // Not before it is written.
         chunks.begin(3);
         assert_eq!(ids(&chunks.take(&[1, 2, 3, 4])), [1, 2]);
