@@ -232,6 +232,9 @@ pub struct TimesMs {
     pub p95: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
+    /// 99.9th percentile.
+    #[serde(default)]
+    pub p999: Option<f64>,
     /// Maximum.
     pub max: f64,
 }
@@ -247,6 +250,7 @@ impl TimesMs {
             p50: us.p50.map(|us| us / 1e3),
             p95: p95.map(|ns| ns as f64 / 1e6),
             p99: us.p99.map(|us| us / 1e3),
+            p999: us.p999.map(|us| us / 1e3),
             max: us.max / 1e3,
         })
     }
