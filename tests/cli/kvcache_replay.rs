@@ -44,7 +44,7 @@ fn a_trace_of_mlperfs_client_moves_what_it_says() {
         line("1784555733.7", "Read", 2, "b"),
     ];
     fs::write(dir.path().join("io.csv"), IO.to_string() + &lines.concat()).unwrap();
-    let json = replayed(dir.path(), "io.csv --speed max --threads 4");
+    let json = replayed(dir.path(), "io.csv --speed max --threads 4 --verify");
     let trial = &json["trials"][0];
     assert_eq!(json["plan"]["profile"], "replay");
     assert_eq!(
@@ -112,4 +112,26 @@ fn a_trace_that_is_wrong_is_refused_with_its_line() {
     refused(&burst(""), "trace --threads 0", 3, "use --threads 1 to 500");
     refused(&burst(""), "trace --capacity 64K", 4, "the largest object of tiny-1b");
     assert!(!dir.path().join("objects").exists());
+}
+
+#[test]
+fn a_byte_that_changed_is_named() {
+    let dir = TempDir::new_in(".").unwrap();
+    let line = |time: u32, what: &str| format!("{time},{what},{BYTES},Tier-2,a,Decode\r\n");
+    let lines = IO.to_string() + &line(0, "Write") + &line(4, "Read");
+    fs::write(dir.path().join("io.csv"), lines).unwrap();
+    let object = dir.path().join("objects/a.npy");
+    let changed = std::thread::spawn(move || {
+        // Once it is whole; it is read seconds later.
+        while fs::metadata(&object).map_or(0, |facts| facts.len()) < BYTES + 128 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let file = fs::File::options().write(true).open(&object).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"no such floats", 1_500_000).unwrap();
+    });
+    let mut ran = stormlp();
+    let text = stderr(ran.current_dir(&dir).args(words("io.csv --verify")).assert().code(5));
+    changed.join().unwrap();
+    assert!(text.contains("DATA MISMATCH") && text.contains("a.npy, byte 15000"), "{text}");
 }

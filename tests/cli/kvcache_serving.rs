@@ -38,7 +38,8 @@ const SERVING: &str = "--profile serving --duration 1s --chunk-tokens 64 --prefi
 #[test]
 fn prompts_load_what_was_written_before() {
     let dir = TempDir::new_in(".").unwrap();
-    let json = served(dir.path(), &format!("{SERVING} --prefill-rate 8000 --new-tokens 100"));
+    let json =
+        served(dir.path(), &format!("{SERVING} --verify --prefill-rate 8000 --new-tokens 100"));
     assert_eq!(json["plan"]["profile"], "serving");
     assert_eq!(count(&json["plan"]["serving"], "chunk_bytes"), CHUNK);
     let trial = &json["trials"][0];

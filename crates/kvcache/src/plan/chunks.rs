@@ -2,7 +2,7 @@
 //! tokens up to its end, so only the leading ones of a prompt can be loaded, and the last ones of a
 //! prefix go first. No I/O and no threads.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The name of a chunk.
 pub type ChunkId = u64;
@@ -19,7 +19,7 @@ pub struct Stored {
 /// The answer to a chunk that is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begun {
-    /// It is on storage, or being written.
+    /// It is on storage, or being written or deleted.
     Known,
     /// All others are in use.
     Full,
@@ -46,6 +46,8 @@ struct Chunk {
 pub struct Chunks {
     known: HashMap<ChunkId, Chunk>,
     by_use: BTreeMap<u64, ChunkId>,
+    /// Deleted, but their files may still be there.
+    going: HashSet<ChunkId>,
     most: u64,
     /// Places used so far, and those that are free again.
     places: u64,
@@ -59,6 +61,7 @@ impl Chunks {
         Self {
             known: HashMap::new(),
             by_use: BTreeMap::new(),
+            going: HashSet::new(),
             most,
             places: 0,
             free: Vec::new(),
@@ -108,7 +111,8 @@ impl Chunks {
 
     /// Finds a place for a chunk.
     pub fn begin(&mut self, id: ChunkId) -> Begun {
-        if self.has(id) {
+        // A later prompt brings one that is just going.
+        if self.has(id) || self.going.contains(&id) {
             return Begun::Known;
         }
         let (place, deletes) = match self.free.pop() {
@@ -135,7 +139,13 @@ impl Chunks {
         };
         let (used, id) = self.by_use.iter().find(|(_, id)| is_idle(id)).map(|(a, b)| (*a, *b))?;
         self.by_use.remove(&used);
+        self.going.insert(id);
         self.known.remove(&id).map(|chunk| (chunk.place, id))
+    }
+
+    /// What was deleted is no longer on storage.
+    pub fn gone(&mut self, id: ChunkId) {
+        self.going.remove(&id);
     }
 
     /// A chunk is on storage.
@@ -145,9 +155,9 @@ impl Chunks {
         }
     }
 
-    /// All names, also of what is being written.
+    /// All names, also of what is being written or deleted.
     pub fn ids(&self) -> impl Iterator<Item = ChunkId> {
-        self.known.keys().copied()
+        self.known.keys().chain(&self.going).copied()
     }
 }
 
@@ -158,6 +168,9 @@ mod tests {
     fn put(chunks: &mut Chunks, ids: &[ChunkId]) -> Vec<Begun> {
         let begun = ids.iter().map(|id| {
             let begun = chunks.begin(*id);
+            if let Begun::At { deletes: Some(victim), .. } = begun {
+                chunks.gone(victim);
+            }
             chunks.written(*id);
             begun
         });
@@ -210,6 +223,9 @@ mod tests {
         assert_eq!(chunks.begin(3), Begun::Full);
         chunks.give_back(&read[1..]);
         assert_eq!(chunks.begin(3), Begun::At { place: 1, deletes: Some(2) });
+        // Not before its file is gone.
+        assert_eq!(chunks.begin(2), Begun::Known);
+        chunks.gone(2);
         // A chunk that is being written does not make room either.
         assert_eq!(chunks.begin(4), Begun::Full);
         let mut left: Vec<ChunkId> = chunks.ids().collect();

@@ -125,6 +125,7 @@ pub struct KvcacheRequest {
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Load", conflicts_with_all = [
         "model", "option", "users", "duration_seconds", "trials", "pause_seconds", "memory_bytes",
         "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock", "profile",
+        "verify",
     ]))]
     pub closed: bool,
 
@@ -223,6 +224,10 @@ pub struct KvcacheRequest {
     #[cfg_attr(feature = "cli", arg(long = "chunk-size", value_name = "SIZE",
         help_heading = "Objects", value_parser = parse_some_bytes))]
     pub chunk_bytes: Option<u64>,
+
+    /// Compare what is read with what was written; this costs CPU time
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Objects"))]
+    pub verify: bool,
 
     /// Keep the objects of the last trial, until the next run or `stormlp clean`
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Objects"))]

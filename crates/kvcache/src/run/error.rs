@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
-use stormlp_core::note::Cause;
+use stormlp_core::note::{Cause, DATA_MISMATCH};
 use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
 use stormlp_transfer::{DEVICE_HELP, TransferError};
@@ -70,6 +70,14 @@ pub enum KvcacheError {
         path: PathBuf,
         /// The line and what is wrong with it.
         wrong: TraceError,
+    },
+    /// A byte is not what was written.
+    #[error("{DATA_MISMATCH}: {path}, byte {byte} is not what was written")]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// Its place in the object.
+        byte: u64,
     },
     /// The file system has no `O_DIRECT`.
     #[error("{path} cannot be opened with O_DIRECT on this file system")]
@@ -139,6 +147,9 @@ impl KvcacheError {
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
             Self::Marker { .. } => "use another --dir, or the stormlp that wrote it",
+            Self::Mismatch { .. } => {
+                "check the kernel log and the device: storage returned other data than it was given"
+            }
             Self::NotDirect { .. } => "use --path buffered, or a --dir on another file system",
             Self::Trace { .. } => "leave the trace as it is while it is replayed",
             Self::TooLarge { .. } => "use a larger --capacity",

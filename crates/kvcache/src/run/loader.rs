@@ -14,7 +14,7 @@ use stormlp_transfer::storage::Access;
 use stormlp_transfer::{Driver, FileId, Place, Stamp};
 
 use super::error::KvcacheError;
-use super::shelf::{Shelf, Spot, WriteQueue, key_of};
+use super::shelf::{Shelf, Spot, WriteQueue};
 use super::tally::Tally;
 use super::worker::{Cut, SAMPLE_EVERY, WorkerResult};
 use crate::plan::{Begun, ChunkId, Content, Prompt, Stored};
@@ -44,16 +44,27 @@ pub(super) struct Engine<'a> {
     pub(super) next: &'a (dyn Fn(u64) -> Result<NextPrompt, KvcacheError> + Sync),
     pub(super) piece_bytes: u64,
     pub(super) window: Duration,
+    /// Whether what is read is compared with what was written.
+    pub(super) verifies: bool,
     pub(super) ends: Ends<'a>,
     pub(super) tally: &'a Mutex<Tally>,
 }
 
 /// See the [module's description](self).
 pub(super) struct Loader<'a> {
-    driver: Driver<'a, usize>,
+    driver: Driver<'a, Piece>,
     engine: &'a Engine<'a>,
     start: Instant,
     reads: u64,
+    /// What a piece should be, if it is compared.
+    expected: Vec<u8>,
+}
+
+/// A transfer in flight: of which chunk of the burst, from which byte on, and how many.
+pub(super) struct Piece {
+    nth: usize,
+    at: u64,
+    len: usize,
 }
 
 /// A chunk that is being read.
@@ -62,11 +73,13 @@ struct Open {
     spot: Spot,
     opening: Stamp,
     left: u64,
+    /// What it should be, if it is compared.
+    content: Option<Content>,
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(driver: Driver<'a, usize>, engine: &'a Engine<'a>) -> Self {
-        Self { driver, engine, start: Instant::now(), reads: 0 }
+    pub(super) fn new(driver: Driver<'a, Piece>, engine: &'a Engine<'a>) -> Self {
+        Self { driver, engine, start: Instant::now(), reads: 0, expected: Vec::new() }
     }
 
     /// Writes its share of the chunks that are there from the start.
@@ -210,16 +223,17 @@ impl<'a> Loader<'a> {
                 }
                 let len = self.engine.piece_bytes.min(size - at);
                 if let Some(Some(chunk)) = open.get(nth) {
+                    let piece = Piece { nth, at, len: len as usize };
                     let place = Place {
                         direction: Direction::Read,
                         file: chunk.file,
                         offset: chunk.spot.offset + at,
-                        len: len as usize,
+                        len: piece.len,
                     };
                     let slot = self.driver.take_slot().expect("there is room");
                     let path = &chunk.spot.path;
                     let on = |error| Cut::Failed(KvcacheError::on(path, error));
-                    self.driver.submit(slot, place, nth).map_err(on)?;
+                    self.driver.submit(slot, place, piece).map_err(on)?;
                 }
                 at += len;
                 if at == size {
@@ -243,7 +257,8 @@ impl<'a> Loader<'a> {
             self.drop_cached(&file, &spot.path)?;
         }
         let file = self.driver.attach(file)?;
-        Ok(Open { file, spot, opening, left: shelf.plan.chunk_bytes })
+        let content = self.engine.verifies.then(|| shelf.content(stored.id));
+        Ok(Open { file, spot, opening, left: shelf.plan.chunk_bytes, content })
     }
 
     /// Has the kernel drop a file's pages, and looks at some files whether it did.
@@ -260,19 +275,28 @@ impl<'a> Loader<'a> {
 
     /// Counts what has arrived, and closes chunks of which all has.
     fn land(&mut self, open: &mut [Option<Open>]) -> Result<(), Cut> {
-        while let Some(landed) = self.driver.next_landed() {
+        while let Some(mut landed) = self.driver.next_landed() {
+            let Piece { nth, at, len } = landed.tag;
+            let chunk = open[nth].as_mut().expect("it is open while a piece of it is in flight");
+            let byte = match (&chunk.content, landed.slot.host_mut(), &landed.result) {
+                (Some(content), Some(buffer), Ok(read)) if *read == len => {
+                    let noise = self.engine.shelf.noise;
+                    content.difference(noise, at, &buffer[..len], &mut self.expected)
+                }
+                _ => None,
+            };
             self.driver.put_back(landed.slot);
-            let Some(chunk) = open[landed.tag].as_mut() else { continue };
             let path = &chunk.spot.path;
+            if let Some(byte) = byte {
+                let path = path.clone();
+                return Err(Cut::Failed(KvcacheError::Mismatch { path, byte }));
+            }
             let read = landed.result.map_err(|error| Cut::Failed(KvcacheError::on(path, error)))?;
-            let wanted = chunk.left.min(self.engine.piece_bytes);
-            // The last piece may be a short one; the others are all of one length.
-            let last = self.engine.shelf.plan.chunk_bytes % self.engine.piece_bytes;
-            if read as u64 != self.engine.piece_bytes && read as u64 != last {
+            if read < len {
                 return Err(Cut::Failed(KvcacheError::Short {
                     path: path.clone(),
                     found: read as u64,
-                    expected: wanted,
+                    expected: len as u64,
                 }));
             }
             chunk.left -= read as u64;
@@ -288,7 +312,7 @@ impl<'a> Loader<'a> {
             });
             if is_whole {
                 self.driver.detach(file)?;
-                open[landed.tag] = None;
+                open[nth] = None;
             }
         }
         Ok(())
@@ -318,6 +342,7 @@ impl<'a> Loader<'a> {
         };
         if let Some(victim) = deletes {
             shelf.remove(victim)?;
+            shelf.gone(victim);
             self.count(|tally| tally.evictions.deleted += u64::from(!is_first));
         }
         let opening = self.driver.now();
@@ -348,8 +373,7 @@ impl<'a> Loader<'a> {
 
     fn write_pieces(&mut self, id: ChunkId, file: FileId, spot: &Spot) -> Result<(), Cut> {
         let shelf = self.engine.shelf;
-        let tokens = shelf.plan.chunk_tokens.into();
-        let content = Content::new(shelf.model, &key_of(id), tokens, shelf.seed);
+        let content = shelf.content(id);
         let size = shelf.plan.chunk_bytes;
         let on = |error| Cut::Failed(KvcacheError::on(&spot.path, error));
         let mut at = 0;
@@ -364,7 +388,8 @@ impl<'a> Loader<'a> {
                 }
                 let offset = spot.offset + at;
                 let place = Place { direction: Direction::Write, file, offset, len: len as usize };
-                self.driver.submit(slot, place, 0).map_err(on)?;
+                let piece = Piece { nth: 0, at, len: place.len };
+                self.driver.submit(slot, place, piece).map_err(on)?;
                 at += len;
             }
             self.driver.wait(1)?;

@@ -87,6 +87,7 @@ impl Stage<'_> {
             next: &next,
             piece_bytes: transport.chunk_bytes,
             window,
+            verifies: self.plan.request.verify,
             ends: Ends { stop: self.stop, failed: &failed },
             tally: &tally,
         };

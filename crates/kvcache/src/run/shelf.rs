@@ -38,7 +38,7 @@ pub(super) struct Spot {
 }
 
 /// The name of a chunk, from which its content follows.
-pub(super) fn key_of(id: ChunkId) -> String {
+fn key_of(id: ChunkId) -> String {
     format!("chunk_{id:016x}")
 }
 
@@ -78,8 +78,17 @@ impl<'a> Shelf<'a> {
         self.chunks().begin(id)
     }
 
+    pub(super) fn gone(&self, id: ChunkId) {
+        self.chunks().gone(id);
+    }
+
     pub(super) fn written(&self, id: ChunkId) {
         self.chunks().written(id);
+    }
+
+    /// The bytes of a chunk.
+    pub(super) fn content(&self, id: ChunkId) -> Content {
+        Content::new(self.model, &key_of(id), self.plan.chunk_tokens.into(), self.seed)
     }
 
     /// Where a chunk is, or is to be.

@@ -107,6 +107,7 @@ impl Stage<'_> {
             chunk_bytes: self.plan.transport.chunk_bytes,
             window,
             end: self.plan.request.end,
+            verifies: self.plan.request.verify,
             ends: Ends { stop: self.stop, failed: &failed },
             next: &next,
             store: &store,

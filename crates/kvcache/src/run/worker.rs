@@ -11,7 +11,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::stop::Ends;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::{Access, Storage};
-use stormlp_transfer::{Driver, Place, TransferError};
+use stormlp_transfer::{Driver, Place, Slot, TransferError};
 
 use super::error::KvcacheError;
 use super::requests::{Next, Operation, Work};
@@ -34,6 +34,8 @@ pub(super) struct Shared<'a> {
     pub(super) chunk_bytes: u64,
     pub(super) window: Duration,
     pub(super) end: End,
+    /// Whether what is read is compared with what was written.
+    pub(super) verifies: bool,
     pub(super) ends: Ends<'a>,
     /// What to do now, in nanoseconds since the start.
     pub(super) next: &'a (dyn Fn(u64) -> Result<Next, KvcacheError> + Sync),
@@ -59,6 +61,14 @@ impl From<TransferError> for Cut {
     fn from(error: TransferError) -> Self {
         Self::Failed(error.into())
     }
+}
+
+/// What a transfer does with an object.
+#[derive(Clone, Copy)]
+enum Does<'c> {
+    Write(&'c Content),
+    /// Reads it; with content it is compared.
+    Read(Option<&'c Content>),
 }
 
 /// The results of a thread besides what it counted.
@@ -103,11 +113,13 @@ pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
     start: Instant,
     reads: u64,
+    /// What a piece should be, if it is compared.
+    expected: Vec<u8>,
 }
 
 impl<'a> Worker<'a> {
     pub(super) fn new(driver: Driver<'a, ()>, shared: &'a Shared<'a>) -> Self {
-        Self { driver, shared, start: Instant::now(), reads: 0 }
+        Self { driver, shared, start: Instant::now(), reads: 0, expected: Vec::new() }
     }
 
     /// Serves requests from `start` until the time is over.
@@ -264,7 +276,10 @@ impl<'a> Worker<'a> {
         let opened_ns = self.driver.now().nanos_since(opening);
         self.drop_cached(&file, &path)?;
         let bytes = file_bytes(self.shared.model, tokens.into());
-        let (moved, ended) = self.transfer(file, &path, bytes, None);
+        let shared = self.shared;
+        let content =
+            shared.verifies.then(|| Content::new(shared.model, key, tokens.into(), shared.seed));
+        let (moved, ended) = self.transfer(file, &path, bytes, Does::Read(content.as_ref()));
         let read_ns = opened_ns + moved.nanos;
         let is_whole = ended.is_ok();
         // Of a read that failed nothing counts.
@@ -367,7 +382,7 @@ impl<'a> Worker<'a> {
         let handle =
             file.try_clone().map_err(|source| TransferError::file("open", path, source))?;
         let created_ns = self.driver.now().nanos_since(creating);
-        let (moved, ended) = self.transfer(file, path, content.bytes(), Some(&content));
+        let (moved, ended) = self.transfer(file, path, content.bytes(), Does::Write(&content));
         ended?;
         let syncing = self.driver.now();
         let synced = shared.storage.sync(&handle, path);
@@ -384,17 +399,16 @@ impl<'a> Worker<'a> {
         Ok(write_ns + fsync_ns)
     }
 
-    /// Moves a whole file, one call after the other; with `content` it is written. What was moved
-    /// counts also if it ends early.
+    /// Moves a whole file, one call after the other. What was moved counts also if it ends early.
     fn transfer(
         &mut self,
         file: File,
         path: &Path,
         bytes: u64,
-        content: Option<&Content>,
+        does: Does<'_>,
     ) -> (Transferred, Result<(), Cut>) {
         let mut moved = Transferred::default();
-        let ended = self.pieces(file, path, bytes, content, &mut moved);
+        let ended = self.pieces(file, path, bytes, does, &mut moved);
         (moved, ended)
     }
 
@@ -403,11 +417,14 @@ impl<'a> Worker<'a> {
         file: File,
         path: &Path,
         bytes: u64,
-        content: Option<&Content>,
+        does: Does<'_>,
         moved: &mut Transferred,
     ) -> Result<(), Cut> {
         let id = self.driver.attach(file)?;
-        let direction = if content.is_some() { Direction::Write } else { Direction::Read };
+        let direction = match does {
+            Does::Write(_) => Direction::Write,
+            Does::Read(_) => Direction::Read,
+        };
         let mut offset = 0;
         let ended = loop {
             if offset == bytes {
@@ -418,23 +435,20 @@ impl<'a> Worker<'a> {
             }
             let len = self.shared.chunk_bytes.min(bytes - offset) as usize;
             let mut slot = self.driver.take_slot().expect("one transfer at a time");
-            if let Some((content, buffer)) = content.zip(slot.host_mut()) {
+            if let (Does::Write(content), Some(buffer)) = (does, slot.host_mut()) {
                 content.fill(self.shared.noise, offset, &mut buffer[..len]);
             }
             let submitted = self.driver.now();
             let place = Place { direction, file: id, offset, len };
-            match self.driver.submit(slot, place, ()).and_then(|()| self.landed()) {
-                Ok(found) if found < len => {
-                    let found = offset + found as u64;
-                    let path = path.to_path_buf();
-                    break Err(Cut::Failed(KvcacheError::Short { path, found, expected: bytes }));
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    break Err(Cut::Failed(KvcacheError::on(path, error)));
-                }
-            }
+            let landed = self.driver.submit(slot, place, ()).and_then(|()| self.landed());
+            let (slot, found) = match landed {
+                Ok(landed) => landed,
+                Err(error) => break Err(Cut::Failed(KvcacheError::on(path, error))),
+            };
             moved.nanos += self.driver.now().nanos_since(submitted);
+            if let Err(error) = self.check(slot, found, (offset, len), path, does) {
+                break Err(Cut::Failed(error));
+            }
             *if self.is_late() { &mut moved.late_bytes } else { &mut moved.bytes } += len as u64;
             offset += len as u64;
         };
@@ -442,11 +456,43 @@ impl<'a> Worker<'a> {
         ended
     }
 
-    /// Waits for the transfer in flight, and frees its buffer.
-    fn landed(&mut self) -> Result<usize, TransferError> {
+    /// Waits for the transfer in flight: its buffer, and how many bytes it moved.
+    fn landed(&mut self) -> Result<(Slot, usize), TransferError> {
         self.driver.wait(1)?;
         let landed = self.driver.next_landed().expect("a wait returns what is in flight");
-        self.driver.put_back(landed.slot);
-        landed.result
+        match landed.result {
+            Ok(found) => Ok((landed.slot, found)),
+            Err(error) => {
+                self.driver.put_back(landed.slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks that a transfer moved all it was to, and read what was written; frees its buffer.
+    fn check(
+        &mut self,
+        mut slot: Slot,
+        found: usize,
+        (offset, len): (u64, usize),
+        path: &Path,
+        does: Does<'_>,
+    ) -> Result<(), KvcacheError> {
+        let byte = match (does, slot.host_mut()) {
+            (Does::Read(Some(content)), Some(buffer)) if found == len => {
+                content.difference(self.shared.noise, offset, &buffer[..len], &mut self.expected)
+            }
+            _ => None,
+        };
+        self.driver.put_back(slot);
+        let path = || path.to_path_buf();
+        if let Some(byte) = byte {
+            return Err(KvcacheError::Mismatch { path: path(), byte });
+        }
+        if found < len {
+            let (found, expected) = (offset + found as u64, offset + len as u64);
+            return Err(KvcacheError::Short { path: path(), found, expected });
+        }
+        Ok(())
     }
 }

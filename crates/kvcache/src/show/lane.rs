@@ -136,6 +136,7 @@ fn work(report: &KvcacheReport) -> Work {
     settings.add("seed", plan.seed, &["seed"]);
     settings.add("end", plan.request.end, &["request.end"]);
     let request = &plan.request;
+    settings.add("verify", switch(request.verify), &["request.verify"]);
     settings.add("conversations", switch(!request.no_conversations), &["request.no_conversations"]);
     settings.add("prompts", switch(!request.no_prompts), &["request.no_prompts"]);
     settings

@@ -140,6 +140,12 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     };
     let transfers = plan.serving.as_ref().map_or_else(of_objects, |_| serving::transfers(plan));
     facts.add("transfers", transfers);
+    if request.verify {
+        facts.add(
+            "verification",
+            "all bytes that are read, outside the times of transfers of objects",
+        );
+    }
     facts.add("memory", format!("{} for buffers and noise", size_of(plan.buffer_bytes)));
 }
 

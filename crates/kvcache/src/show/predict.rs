@@ -88,8 +88,8 @@ fn options(found: &Predicted, document: &mut Document) {
         Column::words("option", 0),
         Column::numbers("users", 0),
         Column::numbers("asked read GiB/s", 0),
-        Column::numbers("lowest", 0),
-        Column::numbers("highest", 0),
+        Column::numbers("predicted", 0),
+        Column::numbers("to", 0),
     ]);
     let gib = |bytes: f64| Cell::from(Quantity::neutral(bytes / GIB as f64, "GiB/s"));
     for one in &found.options {

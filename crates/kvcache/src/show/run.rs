@@ -97,7 +97,8 @@ pub fn document(report: &KvcacheReport) -> Document {
             None => "Trials (P95 of whole objects)",
         };
         let section = document.section(title, Some(rates(report)));
-        section.place = place;
+        // The answer about prompts has a table of its own.
+        section.place = if report.plan.serving.is_some() { Place::Details } else { place };
         over_time(section, report);
         if report.plan.serving.is_some() {
             document.section("Time to load a prefix", Some(serving::table(report)));
@@ -237,29 +238,44 @@ pub(super) fn per_trial(
 }
 
 fn rates(report: &KvcacheReport) -> Table {
-    let columns = [
+    let device_share = |trial: &TrialResult| match trial.device {
+        Some(device) => share(device.read_bytes, trial.read.all_bytes()),
+        None => "?".into(),
+    };
+    let rates = |trial: &TrialResult| {
+        [
+            Quantity::higher(trial.read_gib_per_second, "GiB/s").into(),
+            Quantity::higher(trial.write_gib_per_second, "GiB/s").into(),
+            ms(trial.times_ms.read, |one| one.p95),
+        ]
+    };
+    let of_all = [
         Column::numbers("read GiB/s", 0).leading(),
         Column::numbers("write GiB/s", 0),
         Column::numbers("read ms", 0),
+    ];
+    // Chunks are neither synced nor generated from.
+    if report.plan.serving.is_some() {
+        let own = [Column::numbers("write ms", 0), Column::numbers("device read %", 0)];
+        return per_trial(report, of_all.into_iter().chain(own), |trial| {
+            let own = [ms(trial.times_ms.write, |one| one.p95), device_share(trial)];
+            rates(trial).into_iter().chain(own).collect()
+        });
+    }
+    let own = [
         Column::numbers("fsync ms", 1),
         Column::numbers("persist ms", 0),
         Column::numbers("tokens/s", 2),
         Column::numbers("device read %", 3),
     ];
-    per_trial(report, columns, |trial| {
-        let times = &trial.times_ms;
-        vec![
-            Quantity::higher(trial.read_gib_per_second, "GiB/s").into(),
-            Quantity::higher(trial.write_gib_per_second, "GiB/s").into(),
-            ms(times.read, |one| one.p95),
-            ms(times.fsync, |one| one.p95),
-            ms(times.persist, |one| one.p95),
+    per_trial(report, of_all.into_iter().chain(own), |trial| {
+        let own = [
+            ms(trial.times_ms.fsync, |one| one.p95),
+            ms(trial.times_ms.persist, |one| one.p95),
             Quantity::higher(trial.tokens_per_second, "tokens/s").into(),
-            match trial.device {
-                Some(device) => share(device.read_bytes, trial.read.all_bytes()),
-                None => "?".into(),
-            },
-        ]
+            device_share(trial),
+        ];
+        rates(trial).into_iter().chain(own).collect()
     })
 }
 
