@@ -73,7 +73,7 @@ impl Prompts {
     }
 
     /// The next prompt.
-    pub fn next(&mut self) -> Prompt {
+    pub fn draw(&mut self) -> Prompt {
         let prefix = if self.random.next_f64() < self.new_share {
             self.known.pop_front();
             self.known.push_back(self.begun);
@@ -112,7 +112,7 @@ mod tests {
     fn a_prefix_is_read_as_often_as_it_is_asked_for() {
         let mut prompts = Prompts::new(&plan(), 42);
         assert_eq!(prompts.first_chunks().len(), 5 * 2 + 5 * 4);
-        let all: Vec<Prompt> = (0..20_000).map(|_| prompts.next()).collect();
+        let all: Vec<Prompt> = (0..20_000).map(|_| prompts.draw()).collect();
         let begun = (prompts.begun - 10) as f64;
         assert!((20_000.0 / begun / 5.0 - 1.0).abs() < 0.05, "{begun}");
         for prompt in &all {
@@ -128,7 +128,7 @@ mod tests {
     fn a_seed_has_its_prompts() {
         let first = |seed| {
             let mut prompts = Prompts::new(&plan(), seed);
-            (0..50).map(|_| prompts.next()).collect::<Vec<_>>()
+            (0..50).map(|_| prompts.draw()).collect::<Vec<_>>()
         };
         assert_eq!(first(1), first(1));
         assert_ne!(first(1), first(2));

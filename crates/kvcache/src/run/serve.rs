@@ -17,19 +17,29 @@ use super::trace::{NextEntry, Replay};
 use super::trial::{Stage, TrialId, TrialOutcome};
 use super::worker::WorkerResult;
 use crate::plan::{Prompt, Prompts, ServingPlan, Traced};
+use crate::report::TrialResult;
 
 /// Where prompts come from.
 pub(super) enum PromptSource<'a> {
     Drawn { prompts: Box<Prompts>, next: Option<Prompt>, sent: u64 },
-    Trace(Replay<'a>),
+    Trace(Box<Replay<'a>>),
 }
 
 impl PromptSource<'_> {
+    /// Enters into the result of a trial how many were begun.
+    fn credit(self, result: &mut TrialResult, tally: &Tally) {
+        match (self, &mut result.prompts) {
+            (Self::Drawn { sent, .. }, Some(prompts)) => prompts.begun = sent,
+            (Self::Drawn { .. }, None) => {}
+            (Self::Trace(replay), _) => result.replayed = Some(replay.counted(tally.replayed)),
+        }
+    }
+
     /// The next prompt, if it is sent by `now_ns`.
     fn next(&mut self, now_ns: u64) -> Result<NextPrompt, KvcacheError> {
         match self {
             Self::Drawn { prompts, next, sent } => {
-                let prompt = next.take().unwrap_or_else(|| prompts.next());
+                let prompt = next.take().unwrap_or_else(|| prompts.draw());
                 let sent_ns = prompt.sent_ns.unwrap_or(now_ns);
                 if sent_ns > now_ns {
                     *next = Some(prompt);
@@ -72,7 +82,7 @@ impl Stage<'_> {
         let prompts = Prompts::new(plan, self.plan.seed);
         let first = if plan.prefixes > 0 { prompts.first_chunks() } else { Vec::new() };
         let source = Mutex::new(match self.replay(pass)? {
-            Some(replay) => PromptSource::Trace(replay),
+            Some(replay) => PromptSource::Trace(Box::new(replay)),
             None => PromptSource::Drawn { prompts: Box::new(prompts), next: None, sent: 0 },
         });
         let next = |now_ns| source.lock().unwrap_or_else(PoisonError::into_inner).next(now_ns);
@@ -123,22 +133,10 @@ impl Stage<'_> {
         let (evidence, failure) = self.gather(loaders);
         let mut result = self.result(id, started_at_seconds, &tally, &watched);
         result.prompts = Some(tally.prompts_of(plan, waiting));
-        match source {
-            PromptSource::Drawn { sent, .. } => {
-                if let Some(prompts) = &mut result.prompts {
-                    prompts.begun = sent;
-                }
-            }
-            PromptSource::Trace(replay) => result.replayed = Some(replay.counted(tally.replayed)),
-        }
+        source.credit(&mut result, &tally);
         let failure = failure.or(removed.err().map(KvcacheError::from));
-        Ok(TrialOutcome {
-            result,
-            timings: tally.timings,
-            series: watched.series,
-            evidence,
-            failure,
-        })
+        let (timings, series) = (tally.timings, watched.series);
+        Ok(TrialOutcome { result, timings, series, evidence, failure })
     }
 
     fn say_preparing(&self, chunks: usize) {

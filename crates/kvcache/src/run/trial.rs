@@ -61,6 +61,17 @@ pub(super) struct TrialOutcome {
     pub(super) failure: Option<KvcacheError>,
 }
 
+/// Enters into the result of a trial what was sent, or replayed.
+fn credit(source: Source<'_>, result: &mut TrialResult, tally: &Tally) {
+    match source {
+        Source::Users(mut requests) => {
+            requests.advance((result.window_seconds * 1e9) as u64);
+            result.classes = tally.classes(requests.offered());
+        }
+        Source::Trace(replay) => result.replayed = Some(replay.counted(tally.replayed)),
+    }
+}
+
 /// What the monitoring thread measured.
 pub(super) struct Watched {
     total: Duration,
@@ -136,13 +147,8 @@ impl Stage<'_> {
         let (evidence, failure) = self.gather(workers);
         let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut result = self.result(id, started_at_seconds, &tally, &watched);
-        match source.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Source::Users(mut requests) => {
-                requests.advance((result.window_seconds * 1e9) as u64);
-                result.classes = tally.classes(requests.offered());
-            }
-            Source::Trace(replay) => result.replayed = Some(replay.counted(tally.replayed)),
-        }
+        let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
+        credit(source, &mut result, &tally);
         let failure = failure.or(removed.err());
         let Watched { series, .. } = watched;
         Ok(TrialOutcome { result, timings: tally.timings, series, evidence, failure })
