@@ -123,6 +123,7 @@ impl Swept {
             fs::write(path, content).unwrap();
         }
         fs::write(place.path().join("small.yaml"), SMALL).unwrap();
+        fs::write(place.path().join("kv.csv"), KV_TRACE).unwrap();
         for words in &self.before {
             succeed(place.path(), words);
         }
@@ -356,6 +357,29 @@ fn checkpoint(engine: &str) -> Swept {
     }
 }
 
+/// Objects that a trace writes, writes again and reads.
+const KV_TRACE: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n\
+                        1.0,Write,49152,Tier-2,a,Prefill\n1.1,Read,49152,Tier-2,a,Decode\n\
+                        1.2,Write,24576,Tier-2,a,Prefill\n1.3,Write,24576,Tier-2,b,Prefill\n\
+                        1.4,Read,24576,Tier-2,b,Decode\n";
+
+fn kvcache() -> Swept {
+    Swept {
+        words: "kvcache tiny-1b --trace kv.csv --speed max --threads 1 --dir stormlp-data/kv"
+            .to_string(),
+        result: |place, _| {
+            let done = of_report(place, |report| {
+                let trial = &report["trials"][0];
+                let bytes = ["read", "written"].map(|what| trial[what]["bytes"].clone());
+                json!([report["ending"]["status"], trial["replayed"], bytes])
+            });
+            json!([done, data(place)])
+        },
+        resume: |_| String::new(),
+        ..gds("psync")
+    }
+}
+
 fn printed(_: &Path, output: &Output) -> Value {
     String::from_utf8(output.stdout.clone()).unwrap().into()
 }
@@ -405,6 +429,13 @@ fn a_sample_of_calls_fails_in_checkpoint() {
 }
 
 #[test]
+fn a_sample_of_calls_fails_in_kvcache() {
+    for error in ["EIO", "KILL"] {
+        kvcache().sweep(error, false);
+    }
+}
+
+#[test]
 fn a_search_is_killed_at_a_sample_of_its_saves() {
     find_max("psync").sweep("KILL", false);
 }
@@ -451,6 +482,14 @@ fn every_call_fails_in_train() {
 #[ignore = "one run for each call takes minutes"]
 fn every_call_fails_in_checkpoint() {
     each_engine(checkpoint, true);
+}
+
+#[test]
+#[ignore = "one run for each call takes minutes"]
+fn every_call_fails_in_kvcache() {
+    for error in ["EIO", "KILL"] {
+        kvcache().sweep(error, true);
+    }
 }
 
 #[test]

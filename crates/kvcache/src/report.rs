@@ -12,7 +12,7 @@ use stormlp_core::report::Report;
 use stormlp_core::stats::{mean, population_deviation};
 use stormlp_core::units::GIB;
 
-use crate::plan::{Class, KvcachePlan};
+use crate::plan::{Class, KvcachePlan, ServingPlan};
 
 /// Fewest samples for a percentile: one lies beyond it.
 const FEWEST_FOR_P95: u64 = 20;
@@ -62,6 +62,108 @@ pub struct ClassResult {
     pub served: u64,
     /// Requests begun within the window and served after it.
     pub served_late: u64,
+}
+
+/// The entries of a trace: its requests, or its reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReplayedTrace {
+    /// Entries that threads began.
+    pub begun: u64,
+    /// Entries done within the window.
+    pub done: u64,
+    /// Entries begun within the window and done after it.
+    pub done_late: u64,
+    /// Whether the trace was replayed to its end.
+    pub is_whole: bool,
+}
+
+impl ReplayedTrace {
+    /// Counts an entry that is done, `late` if after the window.
+    pub(crate) fn count(&mut self, late: bool) {
+        *if late { &mut self.done_late } else { &mut self.done } += 1;
+    }
+}
+
+/// The time to the first token of a prompt, for a rate at which its other tokens are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FirstToken {
+    /// The share of storage in it at the median load, 0 to 1.
+    pub storage_share_p50: Option<f64>,
+    /// The same at the 95th percentile.
+    pub storage_share_p95: Option<f64>,
+    /// How many times as long it takes to compute the prefix as to load it, at the mean of both.
+    pub saves_times: f64,
+}
+
+impl FirstToken {
+    /// Loads of `tokens` in the mean, where `rate` tokens are computed in a second.
+    pub(crate) fn of(load_ms: TimesMs, tokens: f64, plan: &ServingPlan, rate: f64) -> Self {
+        let computes_ms = f64::from(plan.new_tokens) / rate * 1e3;
+        let share = |ms: f64| ms / (ms + computes_ms);
+        Self {
+            // A trace does not say how many tokens are new, so its prompts have no such share.
+            storage_share_p50: load_ms.p50.filter(|_| plan.new_tokens > 0).map(share),
+            storage_share_p95: load_ms.p95.filter(|_| plan.new_tokens > 0).map(share),
+            saves_times: tokens / rate * 1e3 / load_ms.mean.max(f64::MIN_POSITIVE),
+        }
+    }
+}
+
+/// Loads of prefixes of one length: each ends when the last of its chunks is there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PrefixLoads {
+    /// The length in tokens; shorter loads down to the next shorter length are among these.
+    pub prefix_tokens: u32,
+    /// Tokens that were loaded.
+    pub tokens: u64,
+    /// Bytes that were loaded.
+    pub bytes: u64,
+    /// Times of the loads.
+    pub load_ms: TimesMs,
+    /// The rate of one load: all bytes over the sum of the times.
+    pub gib_per_second: f64,
+    /// What loading means for the time to the first token, if the rate of computing is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token: Option<FirstToken>,
+}
+
+/// The prompts of a serving engine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PromptsServed {
+    /// Prompts that threads began.
+    pub begun: u64,
+    /// Prompts whose prefixes were loaded within the window.
+    pub served: u64,
+    /// The same after it.
+    pub served_late: u64,
+    /// Tokens of all prompts served.
+    pub tokens: u64,
+    /// Those that were loaded.
+    pub loaded_tokens: u64,
+    /// Loads of prefixes, by their length.
+    pub loads: Vec<PrefixLoads>,
+    /// Chunks that were not written because too many waited.
+    pub dropped: u64,
+    /// Chunks that waited to be written when the trial ended.
+    pub waiting: u64,
+}
+
+impl PromptsServed {
+    /// Counts a prompt, `late` if after the window.
+    pub(crate) fn served(&mut self, tokens: u32, loaded: u32, late: bool) {
+        *if late { &mut self.served_late } else { &mut self.served } += 1;
+        self.tokens += u64::from(tokens);
+        self.loaded_tokens += u64::from(loaded);
+    }
+
+    /// The share of the tokens that were loaded, 0 to 1.
+    pub fn loaded_share(&self) -> f64 {
+        self.loaded_tokens as f64 / self.tokens.max(1) as f64
+    }
 }
 
 /// Where objects were looked for, and found or not.
@@ -130,6 +232,9 @@ pub struct TimesMs {
     pub p95: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
+    /// 99.9th percentile.
+    #[serde(default)]
+    pub p999: Option<f64>,
     /// Maximum.
     pub max: f64,
 }
@@ -145,6 +250,7 @@ impl TimesMs {
             p50: us.p50.map(|us| us / 1e3),
             p95: p95.map(|ns| ns as f64 / 1e6),
             p99: us.p99.map(|us| us / 1e3),
+            p999: us.p999.map(|us| us / 1e3),
             max: us.max / 1e3,
         })
     }
@@ -202,6 +308,12 @@ pub struct TrialResult {
     pub tokens_per_second: f64,
     /// The requests of each class.
     pub classes: Vec<ClassResult>,
+    /// What was replayed of a trace; requests of a trace have no classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<ReplayedTrace>,
+    /// Prompts that loaded prefixes; then objects are chunks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<PromptsServed>,
     /// Times.
     pub times_ms: TrialTimes,
     /// Where objects were looked for.
@@ -221,8 +333,15 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
-    /// Requests offered, served within the window and served after it.
+    /// Requests offered, served within the window and served after it; those of a trace may be its
+    /// reads and writes.
     pub fn requests(&self) -> (u64, u64, u64) {
+        if let Some(trace) = &self.replayed {
+            return (trace.begun, trace.done, trace.done_late);
+        }
+        if let Some(prompts) = &self.prompts {
+            return (prompts.begun, prompts.served, prompts.served_late);
+        }
         let sum = |of: fn(&ClassResult) -> u64| self.classes.iter().map(of).sum();
         (sum(|one| one.offered), sum(|one| one.served), sum(|one| one.served_late))
     }

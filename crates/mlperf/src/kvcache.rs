@@ -122,7 +122,7 @@ fn summary_of(trial: &TrialResult) -> Value {
 fn latencies(times: Option<TimesMs>) -> Value {
     times.map_or(
         Value::Null,
-        |times| json!({ "mean": times.mean, "p50": times.p50, "p95": times.p95, "p99": times.p99 }),
+        |times| json!({ "mean": times.mean, "p50": times.p50, "p95": times.p95, "p99": times.p99, "p999": times.p999 }),
     )
 }
 
@@ -159,7 +159,9 @@ fn cache_stats(trial: &TrialResult) -> Value {
         ("storage_write_host", times.write),
     ] {
         let Some(times) = times else { continue };
-        for (percentile, ms) in [("p50", times.p50), ("p95", times.p95), ("p99", times.p99)] {
+        for (percentile, ms) in
+            [("p50", times.p50), ("p95", times.p95), ("p99", times.p99), ("p999", times.p999)]
+        {
             if let Some(ms) = ms {
                 stats[format!("{name}_{percentile}_ms")] = ms.into();
             }

@@ -143,7 +143,7 @@ pub(crate) enum Command {
     Train(Box<train::Args>),
     /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
     Checkpoint(Box<checkpoint::Args>),
-    /// Run MLPerf Storage's KV-cache workload of inference servers, or compute its sizes.
+    /// Measure storage for KV caches: MLPerf Storage's workload, serving engines, traces; sizes.
     Kvcache(Box<kvcache::Args>),
     /// Predict how many accelerators storage can feed, and what limits them.
     Plan(Box<plan::Args>),

@@ -126,6 +126,12 @@ impl Cache {
         Claim::Held(entry.tier, entry.tokens)
     }
 
+    /// An object that the caller holds, to be [deleted](Self::deleted).
+    pub fn held(&self, key: &str) -> Option<Victim> {
+        let entry = self.entries.get(key)?;
+        Some(Victim { key: key.to_string(), tokens: entry.tokens, bytes: entry.bytes })
+    }
+
     /// Gives back an object that was claimed.
     pub fn release(&mut self, key: &str) {
         if let Some(entry) = self.entries.get_mut(key) {

@@ -90,6 +90,23 @@ impl Content {
         self.apply_stamp(from, payload);
     }
 
+    /// Where `found`, read from byte `at` of the file on, differs first; what is after the object is
+    /// zero. `expected` is memory to compare with.
+    pub fn difference(
+        &self,
+        noise: &Noise,
+        at: u64,
+        found: &[u8],
+        expected: &mut Vec<u8>,
+    ) -> Option<u64> {
+        expected.clear();
+        expected.resize(found.len(), 0);
+        let own = self.bytes().saturating_sub(at).min(found.len() as u64) as usize;
+        self.fill(noise, at, &mut expected[..own]);
+        let place = found.iter().zip(&*expected).position(|(found, expected)| found != expected)?;
+        Some(at + place as u64)
+    }
+
     /// Noise for the payload from byte `from` on.
     fn fill_noise(&self, noise: &Noise, from: u64, target: &mut [u8]) {
         let mut element = from / ELEMENT_BYTES;
@@ -240,6 +257,21 @@ mod tests {
         assert_eq!(seed, 15_289_096_167_558_888_179);
         let offsets = offsets(seed, 4 * NOISE_ELEMENTS + 1);
         assert_eq!(offsets, [5_846_362, 63_602_494, 107_998_099, 120_179_997, 12_316_931]);
+    }
+
+    #[test]
+    fn a_byte_that_differs_is_found() {
+        let content = Content::new(&tiny(), "a", 1, 42);
+        let (noise, mut memory) = (Noise::new(42), Vec::new());
+        let mut whole = vec![0; 28_672];
+        content.fill(&noise, 0, &mut whole[..content.bytes() as usize]);
+        let mut difference = |whole: &[u8]| content.difference(&noise, 8, &whole[8..], &mut memory);
+        assert_eq!(difference(&whole), None);
+        for place in [8, 5000, 28_671] {
+            whole[place] ^= 1;
+            assert_eq!(difference(&whole), Some(place as u64));
+            whole[place] ^= 1;
+        }
     }
 
     proptest! {

@@ -2,6 +2,25 @@
 
 use stormlp_core::facts::Availability;
 
+use super::trace::{TraceError, TraceFormat};
+
+/// A trace, as found by reading it once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceFacts {
+    /// Whose it is.
+    pub format: TraceFormat,
+    /// Requests or operations.
+    pub entries: u64,
+    /// Lines that ask nothing of storage: objects in memory, requests without tokens.
+    pub skipped: u64,
+    /// From the first to the last, in nanoseconds.
+    pub span_ns: u64,
+    /// The most tokens of an object, or of the full blocks of a prompt.
+    pub most_tokens: u32,
+    /// The first line that is wrong, if any.
+    pub wrong: Option<TraceError>,
+}
+
 /// The folder of the objects, existing or about to be created.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KvcacheFacts {
@@ -17,4 +36,6 @@ pub struct KvcacheFacts {
     pub foreign: Option<String>,
     /// The type of the file system: `xfs`, `tmpfs`; `None` if unknown.
     pub file_system: Option<String>,
+    /// The trace to replay, if there is one.
+    pub trace: Option<TraceFacts>,
 }

@@ -1,11 +1,60 @@
 //! The plan of a run: every number is decided before the first byte moves.
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::names::{Named, unknown};
 use stormlp_core::transport::Transport;
 use stormlp_core::warning::Warning;
+use strum::{Display, EnumString, VariantNames};
 
 use super::model::Model;
-use super::request::KvcacheRequest;
+use super::request::{KvcacheRequest, Speed};
+use super::serving::ServingPlan;
+use super::trace::TraceFormat;
+
+/// Whose workload a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Profile {
+    /// That of MLPerf Storage v3.0.
+    MlperfV3,
+    /// That of serving engines: chunks of prefixes.
+    Serving,
+    /// That of a trace; `--trace` asks for it.
+    Replay,
+}
+
+impl Named for Profile {
+    const WHAT: &'static str = "a profile";
+}
+
+/// The trace of a replay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TracePlan {
+    /// Whose it is.
+    pub format: TraceFormat,
+    /// Requests or operations.
+    pub entries: u64,
+    /// Lines that ask nothing of storage: objects in memory, requests without tokens.
+    pub skipped: u64,
+    /// From the first to the last as recorded, in seconds.
+    pub span_seconds: f64,
+    /// How fast it is replayed.
+    pub speed: Speed,
+}
+
+impl TracePlan {
+    /// How long it takes if threads keep up, in seconds; `None` if it has no pace.
+    pub fn paced_seconds(&self) -> Option<f64> {
+        match self.speed {
+            Speed::Times(times) => Some(self.span_seconds / times),
+            Speed::Max => None,
+        }
+    }
+}
 
 /// What a client does in each of its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,13 +84,19 @@ pub struct Pass {
 pub struct KvcachePlan {
     /// What was asked for.
     pub request: KvcacheRequest,
-    /// The benchmark whose workload this is: `mlperf-v3`.
-    pub profile: String,
+    /// Whose workload this is.
+    pub profile: Profile,
+    /// The trace that is replayed, if one is.
+    #[serde(default)]
+    pub trace: Option<TracePlan>,
+    /// The load of a serving engine, if prompts load prefixes.
+    #[serde(default)]
+    pub serving: Option<ServingPlan>,
     /// What is done, one after the other.
     pub passes: Vec<Pass>,
     /// Trials of each.
     pub trials: u32,
-    /// Duration of a trial in seconds.
+    /// Duration of a trial in seconds, at most: a trace may end before.
     pub duration_seconds: f64,
     /// Seconds between trials, or between options if the rules fix them.
     pub pause_seconds: f64,
@@ -61,7 +116,7 @@ pub struct KvcachePlan {
 
 /// Fields of the request whose consequences other fields of the plan hold: two plans are compared
 /// by those.
-pub const DECIDED_FURTHER_ON: [&str; 12] = [
+pub const DECIDED_FURTHER_ON: [&str; 16] = [
     "request.model",
     "request.option",
     "request.closed",
@@ -73,6 +128,10 @@ pub const DECIDED_FURTHER_ON: [&str; 12] = [
     "request.memory_bytes",
     "request.concurrent_writes",
     "request.chunk_bytes",
+    "request.speed",
+    "request.threads",
+    "request.profile",
+    "request.serving",
     "request.dry_run",
 ];
 
@@ -99,6 +158,11 @@ impl KvcachePlan {
             Pass { option: Some(option), .. } => format!("option {option}"),
             Pass { model, .. } => model.name.clone(),
         }
+    }
+
+    /// Whether only the end of its trace ends a trial.
+    pub fn ends_with_trace(&self) -> bool {
+        self.trace.is_some() && self.request.duration_seconds.is_none()
     }
 
     /// The most threads of any pass.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::content::{Content, HEADER_BYTES, tokens_of};
 use super::model::Model;
 use super::noise::Noise;
+use super::serving::BLOCK_BYTES;
 
 /// The file name of the marker.
 pub const MARKER_NAME: &str = ".stormlp-kvcache.json";
@@ -72,7 +73,8 @@ impl Marker {
             let content = Content::new(&model, key, tokens, self.seed.into());
             let mut expected = vec![0; start.len().min(content.bytes() as usize)];
             content.fill(&noise, 0, &mut expected);
-            bytes <= content.bytes() && expected == start
+            // The last block of a chunk is filled up.
+            bytes <= content.bytes().next_multiple_of(BLOCK_BYTES) && expected == start
         })
     }
 }
@@ -93,7 +95,7 @@ mod tests {
         // Cut short by a kill.
         assert!(marker.made(&name, 1000, &start[..1000]));
         assert!(marker.made(&name, 0, &[]));
-        assert!(!marker.made(&name, content.bytes() + 1, &start));
+        assert!(!marker.made(&name, content.bytes() + BLOCK_BYTES, &start));
         assert!(!marker.made(&file_name("user_0000_req_000002"), content.bytes(), &start));
         assert!(!marker.made("user_0000_req_000001", content.bytes(), &start));
         assert!(!marker.made(&name, 100, &start[..100]));

@@ -10,6 +10,7 @@
 //! ```
 
 mod cache;
+mod chunks;
 mod content;
 mod facts;
 mod kvcache_plan;
@@ -19,21 +20,34 @@ mod model;
 mod noise;
 mod options;
 mod pcg64;
+mod predict;
+mod prompts;
 mod request;
 mod resolve;
+mod serving;
+mod serving_request;
 mod size;
+mod trace;
 mod users;
 
 pub use cache::{Cache, Claim, Step, Tier, Victim};
+pub use chunks::{Begun, ChunkId, Chunks, Stored};
 pub use content::{Content, HEADER_BYTES, file_bytes};
-pub use facts::KvcacheFacts;
-pub use kvcache_plan::{DECIDED_FURTHER_ON, KvcachePlan, Pass};
+pub use facts::{KvcacheFacts, TraceFacts};
+pub use kvcache_plan::{DECIDED_FURTHER_ON, KvcachePlan, Pass, Profile, TracePlan};
 pub use load::{Load, Queue, Request, Without};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name};
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MlperfOption, OPTIONS, Offered, SECONDS, SEED};
-pub use request::{End, KvcacheRequest, NamingClock};
+pub use predict::{Figures, PredictRequest, Predicted, PredictedLoad, PredictedOption, predict};
+pub use prompts::{Prompt, Prompts};
+pub use request::{End, KvcacheRequest, NamingClock, Speed};
 pub use resolve::{Resolution, resolve};
+pub use serving::{BLOCK_BYTES, Layout, ServingPlan};
+pub use serving_request::ServingRequest;
 pub use size::{Fits, ObjectSize, READ_PER_WRITTEN, Size, SizeRequest, Written, size};
+pub use trace::{
+    BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader, Traced,
+};
 pub use users::{Class, User, draw};

@@ -2,6 +2,9 @@
 
 use std::str::FromStr;
 
+use super::kvcache_plan::Profile;
+use super::options::OPTIONS;
+use super::serving_request::ServingRequest;
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
 use stormlp_core::names::{Named, unknown};
@@ -60,6 +63,36 @@ impl FromStr for NamingClock {
     }
 }
 
+/// How fast a trace is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Speed {
+    /// So many times as fast as it was recorded.
+    Times(f64),
+    /// As fast as threads can.
+    Max,
+}
+
+impl Default for Speed {
+    fn default() -> Self {
+        Self::Times(1.0)
+    }
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let times = text.parse::<f64>().ok().filter(|times| (1e-3..=1e6).contains(times));
+        match times {
+            Some(times) => Ok(Self::Times(times)),
+            None if text == "max" => Ok(Self::Max),
+            None => Err(format!("`{text}` is not a speed: use 0.001 to 1000000, or max")),
+        }
+    }
+}
+
 /// Options of a run. `None` falls back to MLPerf's option, then to the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -81,10 +114,18 @@ pub struct KvcacheRequest {
         value_parser = whole::<u32>(1..=3)))]
     pub option: Option<u32>,
 
+    /// Whose workload: mlperf-v3, or that of serving engines (serving) [default: mlperf-v3]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "PROFILE", help_heading = "Load", conflicts_with = "trace")
+    )]
+    pub profile: Option<Profile>,
+
     /// All three options, three trials each, as MLPerf's closed rules fix them
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Load", conflicts_with_all = [
         "model", "option", "users", "duration_seconds", "trials", "pause_seconds", "memory_bytes",
-        "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock",
+        "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock", "profile",
+        "verify",
     ]))]
     pub closed: bool,
 
@@ -93,7 +134,7 @@ pub struct KvcacheRequest {
         value_parser = whole::<u32>(..)))]
     pub users: Option<u32>,
 
-    /// Duration of a trial [default: 300s]
+    /// Duration of a trial [default: 300s; that of the trace]
     #[cfg_attr(feature = "cli", arg(long = "duration", value_name = "TIME", help_heading = "Load",
         value_parser = parse_seconds))]
     pub duration_seconds: Option<f64>,
@@ -135,6 +176,29 @@ pub struct KvcacheRequest {
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Load"))]
     pub no_prompts: bool,
 
+    /// Replay a trace instead: of MLPerf's client (--io-trace-log), BurstGPT or Mooncake
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE", help_heading = "Trace",
+        value_hint = clap::ValueHint::FilePath, conflicts_with_all = [
+            "closed", "option", "users", "no_conversations", "no_prompts", "clock",
+        ]))]
+    pub trace: Option<Location>,
+
+    /// Speed of the trace: 1 as recorded, 2 twice as fast, max as fast as threads can [default: 1]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "N|max", help_heading = "Trace", requires = "trace")
+    )]
+    pub speed: Option<Speed>,
+
+    /// Threads that replay a trace or serve prompts, each one at a time [default: 16; 8 for prompts]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Trace",
+        value_parser = whole::<u32>(..)))]
+    pub threads: Option<u32>,
+
+    /// The load of a serving engine.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub serving: ServingRequest,
+
     /// Folder of the objects [default: ./stormlp-data/kvcache]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Objects",
         value_hint = clap::ValueHint::AnyPath))]
@@ -161,6 +225,10 @@ pub struct KvcacheRequest {
         help_heading = "Objects", value_parser = parse_some_bytes))]
     pub chunk_bytes: Option<u64>,
 
+    /// Compare what is read with what was written; this costs CPU time
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Objects"))]
+    pub verify: bool,
+
     /// Keep the objects of the last trial, until the next run or `stormlp clean`
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Objects"))]
     pub keep: bool,
@@ -174,4 +242,11 @@ pub struct KvcacheRequest {
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
+}
+
+impl KvcacheRequest {
+    /// The name of the model that a trace is replayed with.
+    pub fn model_of_trace(&self) -> &str {
+        self.model.as_deref().unwrap_or(OPTIONS[0].model)
+    }
 }

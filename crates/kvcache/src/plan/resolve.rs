@@ -4,20 +4,22 @@ use std::path::PathBuf;
 
 use stormlp_core::facts::{Availability, HostFacts, PROCESS_BYTES, keeps_files_in_memory};
 use stormlp_core::failure::Problems;
+use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::printable::printable;
-use stormlp_core::transport::{EngineChoice, Transport};
+use stormlp_core::transport::{self, EngineChoice, Transport};
 use stormlp_core::units::{ByteSize, MIB};
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::content::file_bytes;
-use super::facts::KvcacheFacts;
-use super::kvcache_plan::{KvcachePlan, Pass};
+use super::facts::{KvcacheFacts, TraceFacts};
+use super::kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
 use super::model::Model;
 use super::noise::NOISE_BYTES;
 use super::options::{MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, SEED, TRIALS};
-use super::request::KvcacheRequest;
+use super::request::{End, KvcacheRequest, NamingClock};
+use super::trace::TraceFormat;
 use super::users::{User, draw};
 
 /// Bytes of a call: a piece that stays in a core's cache while it is made and copied.
@@ -29,6 +31,10 @@ const FILES_OF_WORKER: u64 = 3;
 const OTHER_FILES: u64 = 96;
 /// Memory of a thread besides its buffer, in bytes.
 const WORKER_BYTES: u64 = 256 << 10;
+/// Threads of a replay.
+const REPLAY_THREADS: u32 = 16;
+/// The longest trial in seconds: a week.
+const MOST_SECONDS: f64 = 604_800.0;
 /// The most users, trials, and requests of a plan.
 const MOST_USERS: u32 = 100_000;
 const MOST_TRIALS: u32 = 1000;
@@ -51,11 +57,27 @@ pub fn resolve(
 ) -> Resolution {
     let mut problems = Problems::default();
     number_problems(request, &mut problems);
-    let passes = passes(request, &mut problems);
+    let trace = facts.and_then(|facts| facts.trace.as_ref());
+    let loads_prefixes = match trace {
+        Some(trace) => trace.format == TraceFormat::Mooncake,
+        None => request.profile == Some(Profile::Serving),
+    };
+    let passes = match (&request.trace, trace) {
+        (Some(file), Some(trace)) => replay(request, file, trace, &mut problems),
+        _ if loads_prefixes => threads_only(request, 0, &mut problems),
+        _ => passes(request, &mut problems),
+    };
+    if request.profile == Some(Profile::Replay) {
+        problems.plan("--profile replay without a trace", "use --trace FILE instead");
+    }
+    kept_apart(request, loads_prefixes, &mut problems);
     if !problems.is_empty() {
         return Resolution { plan: None, problems };
     }
-    let plan = assemble(request, passes, facts);
+    let mut plan = assemble(request, passes, facts);
+    if loads_prefixes {
+        serving(&mut plan, host, &mut problems);
+    }
     closed_problems(&plan, results_beside_data, &mut problems);
     machine_problems(&plan, host, &mut problems);
     if let Some(facts) = facts {
@@ -85,7 +107,7 @@ fn number_problems(request: &KvcacheRequest, problems: &mut Problems) {
     );
     let seconds = request.duration_seconds.unwrap_or(SECONDS);
     must(
-        (0.1..=604_800.0).contains(&seconds),
+        (0.1..=MOST_SECONDS).contains(&seconds),
         format!("a duration of {seconds} s"),
         "use --duration with 100ms to 168h",
     );
@@ -100,12 +122,142 @@ fn number_problems(request: &KvcacheRequest, problems: &mut Problems) {
         "0 objects written at a time".to_string(),
         "use --concurrent-writes with at least 1",
     );
+    let threads = request.threads.unwrap_or(1);
+    must(
+        (1..=MOST_WORKERS).contains(&threads),
+        format!("{threads} threads"),
+        &format!("use --threads 1 to {MOST_WORKERS}"),
+    );
     let chunk = request.chunk_bytes.unwrap_or(CHUNK_BYTES);
     must(
         chunk.is_multiple_of(4096) && (4096..=1 << 30).contains(&chunk),
         format!("calls of {}", ByteSize(chunk)),
         "use --chunk-size with a multiple of 4K, from 4K to 1G",
     );
+}
+
+/// The threads that replay a trace.
+fn replay(
+    request: &KvcacheRequest,
+    file: &Location,
+    trace: &TraceFacts,
+    problems: &mut Problems,
+) -> Vec<Pass> {
+    if let Some(wrong) = &trace.wrong {
+        problems.plan(format!("{file}, {wrong}"), "mend the trace, or use another --trace");
+    } else if trace.entries == 0 {
+        problems.plan(
+            format!("{file} asks nothing of storage ({} lines do not)", trace.skipped),
+            "use a --trace with operations of storage or requests",
+        );
+    }
+    if trace.format != TraceFormat::Burstgpt && request.memory_bytes.is_some() {
+        problems.plan(
+            format!("--memory: a trace of {} says itself what goes to storage", trace.format),
+            "leave --memory out",
+        );
+    }
+    threads_only(request, trace.most_tokens, problems)
+}
+
+/// Options that have no effect on this load.
+fn kept_apart(request: &KvcacheRequest, loads_prefixes: bool, problems: &mut Problems) {
+    if !loads_prefixes {
+        if let Some(option) = request.serving.any() {
+            let what = format!("{option} is of prompts that load prefixes");
+            problems.plan(what, "use --profile serving, or a --trace of Mooncake");
+        }
+        if request.threads.is_some() && request.trace.is_none() {
+            let what = "--threads: each user has one";
+            problems.plan(what, "use --users, --profile serving, or a --trace");
+        }
+        return;
+    }
+    let others = [
+        ("--option", request.option.is_some()),
+        ("--users", request.users.is_some()),
+        ("--memory", request.memory_bytes.is_some()),
+        ("--concurrent-writes", request.concurrent_writes.is_some()),
+        ("--no-conversations", request.no_conversations),
+        ("--no-prompts", request.no_prompts),
+        ("--end fixed", request.end == End::Fixed),
+        ("--clock", request.clock != NamingClock::Real),
+    ];
+    for (option, _) in others.into_iter().filter(|(_, given)| *given) {
+        let what =
+            format!("{option} is of the users of mlperf-v3, not of prompts that load prefixes");
+        problems.plan(what, "leave it out");
+    }
+}
+
+/// Decides the load of a serving engine, and how its bytes move.
+fn serving(plan: &mut KvcachePlan, host: &HostFacts, problems: &mut Problems) {
+    let request = &plan.request.serving;
+    let is_trace = plan.trace.is_some();
+    let Some(pass) = plan.passes.first_mut() else { return };
+    let is_paced = plan.trace.as_ref().is_some_and(|trace| trace.paced_seconds().is_some());
+    let given = (is_trace, is_paced, plan.request.threads);
+    let load = request.plan(&pass.model, given, plan.capacity_bytes, problems);
+    let asked = request.engine.unwrap_or_default();
+    if asked == EngineChoice::TokioUring {
+        problems
+            .plan("engine tokio-uring has no path for chunks", "use --engine auto, uring or psync");
+    }
+    let path = request.path.unwrap_or(PathKind::Buffered);
+    let engine = transport::engine(asked, host, problems);
+    let depth = if transport::blocks(path, engine) { 1 } else { request.depth() };
+    if let Some(given) = request.depth.filter(|given| *given as usize > depth) {
+        problems.plan(
+            format!("--depth {given}: engine {engine} has one transfer in flight in a thread"),
+            "use --engine uring, or more --threads",
+        );
+    }
+    pass.workers = load.loaders + load.writers;
+    pass.largest_object_bytes = load.chunk_bytes;
+    plan.transport = Transport {
+        threads: pass.workers as usize,
+        queue_depth: depth,
+        chunk_bytes: plan.transport.chunk_bytes,
+        // One more is opened while the last pieces of others are in flight.
+        streams: depth + 1,
+        ..Transport::bare(path, engine, asked, None)
+    };
+    plan.buffer_bytes = plan.transport.buffer_bytes() + NOISE_BYTES;
+    if !is_trace {
+        plan.profile = Profile::Serving;
+    }
+    if load.prefix_bytes() > plan.capacity_bytes {
+        plan.warnings.push(Warning::new(
+            WarningKind::NoEffect,
+            format!(
+                "{} prefixes take {}, and chunks may take {}: some are deleted before they are read",
+                load.prefixes,
+                ByteSize(load.prefix_bytes()),
+                ByteSize(plan.capacity_bytes)
+            ),
+            "use fewer --prefixes, or a larger --capacity, to read all of them",
+        ));
+    }
+    plan.serving = Some(load);
+}
+
+/// A pass of threads without users.
+fn threads_only(request: &KvcacheRequest, most_tokens: u32, problems: &mut Problems) -> Vec<Pass> {
+    let Ok(model) = Model::named(request.model_of_trace()) else {
+        // What is wrong with it.
+        return passes(request, problems);
+    };
+    let concurrent_writes = request.concurrent_writes.unwrap_or(OPTIONS[0].concurrent_writes);
+    vec![Pass {
+        option: None,
+        users: 0,
+        workers: request.threads.unwrap_or(REPLAY_THREADS),
+        memory_bytes: request.memory_bytes.unwrap_or(0),
+        concurrent_writes,
+        requests_per_second: 0.0,
+        largest_object_bytes: file_bytes(&model, most_tokens.into()),
+        model,
+    }]
 }
 
 /// What is done, one after the other.
@@ -171,11 +323,21 @@ fn assemble(
         true => (TRIALS, PAUSE_SECONDS),
         false => (request.trials.unwrap_or(1), request.pause_seconds.unwrap_or(0.0)),
     };
+    let trace = facts.and_then(|facts| facts.trace.as_ref()).map(|trace| TracePlan {
+        format: trace.format,
+        entries: trace.entries,
+        skipped: trace.skipped,
+        span_seconds: trace.span_ns as f64 / 1e9,
+        speed: request.speed.unwrap_or_default(),
+    });
+    let most_seconds = if trace.is_some() { MOST_SECONDS } else { SECONDS };
     KvcachePlan {
         request: request.clone(),
-        profile: "mlperf-v3".to_string(),
+        profile: if trace.is_some() { Profile::Replay } else { Profile::MlperfV3 },
+        trace,
+        serving: None,
         trials,
-        duration_seconds: request.duration_seconds.unwrap_or(SECONDS),
+        duration_seconds: request.duration_seconds.unwrap_or(most_seconds),
         pause_seconds,
         seed: request.seed.unwrap_or(SEED),
         capacity_bytes: request.capacity_bytes.unwrap_or(usable),
@@ -288,7 +450,6 @@ fn folder_problems(plan: &KvcachePlan, facts: &KvcacheFacts, problems: &mut Prob
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlp_core::location::Location;
     use stormlp_core::note::Cause;
 
     fn facts() -> KvcacheFacts {
@@ -299,6 +460,7 @@ mod tests {
             left_bytes: 0,
             foreign: None,
             file_system: Some("xfs".to_string()),
+            trace: None,
         }
     }
 

@@ -46,6 +46,13 @@ fn check_trial(found: &mut Found, place: &str, trial: &TrialResult) {
         let what = format!("{} requests served", class.class);
         found.hold_part(place, &what, served, class.offered as f64, "offered");
     }
+    if let Some(prompts) = &trial.prompts {
+        let (loaded, all) = (prompts.loaded_tokens as f64, prompts.tokens as f64);
+        found.hold_part(place, "prompts.loaded_tokens", loaded, all, "prompts.tokens");
+        let of_loads: u64 = prompts.loads.iter().map(|loads| loads.tokens).sum();
+        let told = prompts.loaded_tokens;
+        found.hold_count(place, "prompts.loaded_tokens", told, of_loads, "the loads");
+    }
     let timed = trial.times_ms.request.map_or(0, |times| times.count);
     let (_, served, late) = trial.requests();
     found.hold_count(place, "times_ms.request.count", timed, served + late, "the served requests");
@@ -72,5 +79,24 @@ fn check_passes(found: &mut Found, report: &KvcacheReport) {
             let what = format!("{name}.mean");
             found.hold(&place, &what, told.mean, comes_to.mean, "the trials");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::show::fixtures;
+    use super::*;
+
+    #[test]
+    fn loads_that_do_not_add_up_are_found() {
+        let mut report = fixtures::serving();
+        assert_eq!(contradictions(&report), Vec::<String>::new());
+        let prompts = report.results.trials[0].prompts.as_mut().expect("prompts");
+        prompts.loads[0].tokens += 1;
+        assert!(
+            contradictions(&report)[0].contains("loaded_tokens"),
+            "{:?}",
+            contradictions(&report)
+        );
     }
 }

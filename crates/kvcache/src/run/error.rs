@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
-use stormlp_core::note::Cause;
+use stormlp_core::note::{Cause, DATA_MISMATCH};
 use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
 use stormlp_transfer::{DEVICE_HELP, TransferError};
+
+use crate::plan::TraceError;
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +63,28 @@ pub enum KvcacheError {
         /// What is wrong.
         reason: String,
     },
+    /// A line of a trace that is wrong now: the file changed since it was read before the run.
+    #[error("trace {path}, {wrong}")]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// The line and what is wrong with it.
+        wrong: TraceError,
+    },
+    /// A byte is not what was written.
+    #[error("{DATA_MISMATCH}: {path}, byte {byte} is not what was written")]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// Its place in the object.
+        byte: u64,
+    },
+    /// The file system has no `O_DIRECT`.
+    #[error("{path} cannot be opened with O_DIRECT on this file system")]
+    NotDirect {
+        /// The file.
+        path: PathBuf,
+    },
     /// An object does not fit, whatever is deleted.
     #[error("an object of {bytes} bytes does not fit into the {capacity_bytes} for objects")]
     TooLarge {
@@ -81,6 +105,7 @@ impl KvcacheError {
             Self::Crew(CrewError::Panicked(_)) => Cause::Internal,
             Self::Crew(CrewError::Start(_)) => Cause::Resources,
             Self::Transfer(error) if error.missing().is_some() => Cause::Machine,
+            Self::NotDirect { .. } => Cause::Machine,
             _ => Cause::Storage,
         }
     }
@@ -122,6 +147,11 @@ impl KvcacheError {
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
             Self::Marker { .. } => "use another --dir, or the stormlp that wrote it",
+            Self::Mismatch { .. } => {
+                "check the kernel log and the device: storage returned other data than it was given"
+            }
+            Self::NotDirect { .. } => "use --path buffered, or a --dir on another file system",
+            Self::Trace { .. } => "leave the trace as it is while it is replayed",
             Self::TooLarge { .. } => "use a larger --capacity",
             Self::Crew(CrewError::Start(_)) => {
                 "allow this user more threads (ulimit -u), or use fewer --users"

@@ -56,6 +56,7 @@ pub fn scan(
         left_bytes: 0,
         foreign: None,
         file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
+        trace: None,
     };
     if storage.is_folder(folder)? {
         for (entry, own) in contents(storage, folder)? {

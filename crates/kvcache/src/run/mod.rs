@@ -2,14 +2,19 @@
 //!
 //! Each thread serves one request at a time, as in the original: it looks for the objects of other
 //! turns, writes the request's own object, and reads that again and again. What it may write, what
-//! is where and what is deleted for it, is decided by the state that all threads share (`store`).
+//! is where and what is deleted for it, is decided by the state that all threads share (`store`). The
+//! chunks of serving engines have threads (`loader`) and a state (`shelf`) of their own.
 
 mod clean;
 mod error;
 mod folder;
+mod loader;
 mod requests;
+mod serve;
+mod shelf;
 mod store;
 mod tally;
+mod trace;
 mod trial;
 mod trials;
 mod worker;
@@ -17,6 +22,7 @@ mod worker;
 pub use clean::{CleanedFolder, clean};
 pub use error::KvcacheError;
 pub use folder::{Look, scan};
+pub use trace::scan_trace;
 pub use trials::run;
 
 #[cfg(test)]

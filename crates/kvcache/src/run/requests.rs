@@ -1,5 +1,7 @@
 //! The requests that users have sent by now, and the next one to serve.
 
+use super::error::KvcacheError;
+use super::trace::Replay;
 use crate::plan::{Class, Load, Queue, Request};
 
 /// A request to serve, with what is decided when a thread takes it.
@@ -14,12 +16,41 @@ pub(super) struct Work {
     pub(super) others: Vec<String>,
 }
 
+/// A read or write of a trace.
+#[derive(Debug)]
+pub(super) struct Operation {
+    pub(super) key: String,
+    /// The tokens of an object that is written; `None` if it is read.
+    pub(super) write_tokens: Option<u32>,
+    /// When it is due, in nanoseconds since the start.
+    pub(super) sent_ns: u64,
+}
+
 /// The answer to a thread that asks for work.
 #[derive(Debug)]
 pub(super) enum Next {
     Serve(Work),
+    Operate(Operation),
+    /// Nothing is left to do.
+    Finished,
     /// No request waits; the next is sent at this time, in nanoseconds since the start.
     At(u64),
+}
+
+/// Where work comes from.
+pub(super) enum Source<'a> {
+    Users(Requests),
+    Trace(Replay<'a>),
+}
+
+impl Source<'_> {
+    /// What to do at `now_ns`.
+    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next, KvcacheError> {
+        match self {
+            Self::Users(requests) => Ok(requests.next(now_ns)),
+            Self::Trace(replay) => replay.next(now_ns),
+        }
+    }
 }
 
 /// All users, and the requests that wait. Users send when somebody asks: nothing has to wake up for

@@ -1,5 +1,6 @@
 //! What all threads share: which objects there are, and how many are being written.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,15 +19,48 @@ struct State {
     cache: Cache,
     /// Objects that may still be written at a time.
     slots: u32,
+    /// Writes of a trace that threads have taken: how many of each object.
+    expected: HashMap<String, u32>,
+    /// Those that are under way.
+    begun: HashSet<String>,
 }
 
 /// The run is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ending;
 
+impl State {
+    /// Takes an object that no write is to replace.
+    fn claim(&mut self, key: &str) -> Claim {
+        if self.expected.contains_key(key) { Claim::Busy } else { self.cache.claim(key) }
+    }
+
+    /// Takes the name of an object to write it: with the older one, if there is one.
+    fn begin(&mut self, key: &str) -> Option<Option<Victim>> {
+        if self.begun.contains(key) {
+            return None;
+        }
+        let older = match self.cache.claim(key) {
+            Claim::Busy => return None,
+            Claim::Absent => None,
+            Claim::Held(..) => self.cache.held(key),
+        };
+        self.begun.insert(key.to_string());
+        Some(older)
+    }
+}
+
 impl Store {
     pub(super) fn new(cache: Cache, slots: u32) -> Self {
-        Self { state: Mutex::new(State { cache, slots }), changed: Condvar::new() }
+        Self {
+            state: Mutex::new(State {
+                cache,
+                slots,
+                expected: HashMap::new(),
+                begun: HashSet::new(),
+            }),
+            changed: Condvar::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -78,11 +112,39 @@ impl Store {
         key: &str,
         ends: impl Fn() -> bool,
     ) -> Result<Option<(Tier, u32)>, Ending> {
-        self.wait_for(ends, |state| match state.cache.claim(key) {
+        self.wait_for(ends, |state| match state.claim(key) {
             Claim::Absent => Some(None),
             Claim::Busy => None,
             Claim::Held(tier, tokens) => Some(Some((tier, tokens))),
         })
+    }
+
+    /// A thread has taken a write of a trace: reads that come after it wait for it.
+    pub(super) fn expect(&self, key: &str) {
+        *self.lock().expected.entry(key.to_string()).or_default() += 1;
+    }
+
+    /// Begins a write that was expected, once no other thread uses the object: the one that it
+    /// replaces, which the caller removes.
+    pub(super) fn begin(
+        &self,
+        key: &str,
+        ends: impl Fn() -> bool,
+    ) -> Result<Option<Victim>, Ending> {
+        self.wait_for(ends, |state| state.begin(key))
+    }
+
+    /// Such a write is done.
+    pub(super) fn done(&self, key: &str) {
+        self.change(|state| {
+            state.begun.remove(key);
+            if let Some(left) = state.expected.get_mut(key) {
+                *left -= 1;
+                if *left == 0 {
+                    state.expected.remove(key);
+                }
+            }
+        });
     }
 
     pub(super) fn release(&self, key: &str) {

@@ -18,11 +18,14 @@ use stormlp_transfer::{
 };
 
 use super::error::KvcacheError;
-use super::requests::Requests;
+use super::requests::{Next, Operation, Requests, Source};
 use super::store::Store;
 use super::tally::{Tally, Timings};
+use super::trace::{Replay, TraceLines};
 use super::worker::{Shared, Worker, WorkerResult};
-use crate::plan::{Cache, KvcachePlan, Load, NamingClock, Noise, Pass, Without, draw, file_name};
+use crate::plan::{
+    Cache, KvcachePlan, Load, NamingClock, Noise, Pass, TraceReader, Without, draw, file_name,
+};
 use crate::report::{BytesOfDevices, TrialResult, gib_per_second};
 
 /// What all trials of a run share.
@@ -58,12 +61,23 @@ pub(super) struct TrialOutcome {
     pub(super) failure: Option<KvcacheError>,
 }
 
+/// Enters into the result of a trial what was sent, or replayed.
+fn credit(source: Source<'_>, result: &mut TrialResult, tally: &Tally) {
+    match source {
+        Source::Users(mut requests) => {
+            requests.advance((result.window_seconds * 1e9) as u64);
+            result.classes = tally.classes(requests.offered());
+        }
+        Source::Trace(replay) => result.replayed = Some(replay.counted(tally.replayed)),
+    }
+}
+
 /// What the monitoring thread measured.
-struct Watched {
+pub(super) struct Watched {
     total: Duration,
     cpu: CpuTimes,
     device: Option<BytesOfDevices>,
-    series: Series,
+    pub(super) series: Series,
 }
 
 impl Stage<'_> {
@@ -72,6 +86,9 @@ impl Stage<'_> {
     /// # Errors
     /// If it could not start, or its objects cannot be removed.
     pub(super) fn run(&self, id: TrialId) -> Result<TrialOutcome, KvcacheError> {
+        if let Some(plan) = &self.plan.serving {
+            return self.serve(id, plan);
+        }
         let pass = &self.plan.passes[id.pass];
         let workers = pass.workers as usize;
         let window = Duration::from_secs_f64(self.plan.duration_seconds);
@@ -79,8 +96,18 @@ impl Stage<'_> {
             Cache::new(pass.memory_bytes, self.plan.capacity_bytes),
             pass.concurrent_writes,
         );
-        let requests = Mutex::new(self.requests(pass, window));
-        let tally = Mutex::new(Tally::default());
+        let source = Mutex::new(self.source(pass, window)?);
+        let is_replay = self.plan.trace.is_some();
+        let tally = Mutex::new(Tally::of(is_replay));
+        let next = |now_ns| {
+            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = source.next(now_ns)?;
+            // While no other thread can take what comes after it.
+            if let Next::Operate(Operation { key, write_tokens: Some(_), .. }) = &next {
+                store.expect(key);
+            }
+            Ok(next)
+        };
         let failed = StopToken::new();
         let shared = Shared {
             storage: self.storage,
@@ -91,8 +118,9 @@ impl Stage<'_> {
             chunk_bytes: self.plan.transport.chunk_bytes,
             window,
             end: self.plan.request.end,
+            verifies: self.plan.request.verify,
             ends: Ends { stop: self.stop, failed: &failed },
-            requests: &requests,
+            next: &next,
             store: &store,
             tally: &tally,
         };
@@ -118,12 +146,28 @@ impl Stage<'_> {
         watched.series.load = drivers.load();
         let (evidence, failure) = self.gather(workers);
         let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut requests = requests.into_inner().unwrap_or_else(PoisonError::into_inner);
-        requests.advance(watched.total.min(window).as_nanos() as u64);
-        let result = self.result(id, started_at_seconds, &tally, requests.offered(), &watched);
+        let mut result = self.result(id, started_at_seconds, &tally, &watched);
+        let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
+        credit(source, &mut result, &tally);
         let failure = failure.or(removed.err());
         let Watched { series, .. } = watched;
         Ok(TrialOutcome { result, timings: tally.timings, series, evidence, failure })
+    }
+
+    /// The trace, or the users of a pass, which begin now.
+    fn source(&self, pass: &Pass, window: Duration) -> Result<Source<'_>, KvcacheError> {
+        let users = || Source::Users(self.requests(pass, window));
+        Ok(self.replay(pass)?.map_or_else(users, Source::Trace))
+    }
+
+    /// The trace from its beginning, if one is replayed.
+    pub(super) fn replay(&self, pass: &Pass) -> Result<Option<Replay<'_>>, KvcacheError> {
+        let (Some(file), Some(trace)) = (&self.plan.request.trace, &self.plan.trace) else {
+            return Ok(None);
+        };
+        let reader = TraceReader::new(&pass.model, self.plan.request.serving.block_tokens());
+        let lines = TraceLines::open(self.storage, file.folder(), reader)?;
+        Ok(Some(Replay::new(lines, trace.speed)))
     }
 
     /// The users of a pass, who begin now.
@@ -141,7 +185,7 @@ impl Stage<'_> {
         Requests::new(load, started_unix_ms, window.as_nanos() as u64)
     }
 
-    fn buffers(
+    pub(super) fn buffers(
         &self,
         workers: usize,
         accelerators: &AcceleratorSet,
@@ -160,7 +204,7 @@ impl Stage<'_> {
         (0..workers).map(allocate).collect()
     }
 
-    fn path(
+    pub(super) fn path(
         &self,
         buffers: PathBuffers,
         accelerators: &AcceleratorSet,
@@ -182,15 +226,21 @@ impl Stage<'_> {
     }
 
     /// Opens the gate, then reports progress and takes samples until every thread is done.
-    fn watch(
+    pub(super) fn watch(
         &self,
         watch: &Watch<'_>,
         drivers: &DriverSet,
         (id, window): (TrialId, Duration),
     ) -> Watched {
-        let total = Some(window.as_millis() as u64);
+        let total = match &self.plan.trace {
+            Some(trace) if self.plan.ends_with_trace() => trace.paced_seconds(),
+            _ => Some(window.as_secs_f64()),
+        };
+        let total = total.map(|seconds| (seconds * 1e3) as u64);
         let label = self.label(id);
         self.observer.event(&Event::PhaseStarted { label, total, unit: Unit::Milliseconds });
+        // What they prepare is not measured.
+        watch.gather();
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
         let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
@@ -230,8 +280,13 @@ impl Stage<'_> {
     fn label(&self, id: TrialId) -> String {
         let pass = &self.plan.passes[id.pass];
         let option = pass.option.map_or(String::new(), |option| format!("option {option}, "));
-        let (trial, trials, users) = (id.trial, self.plan.trials, pass.users);
-        format!("{option}trial {trial} of {trials}, {}, {users} users", pass.model.name)
+        let (trial, trials) = (id.trial, self.plan.trials);
+        let load = match &self.plan.trace {
+            Some(trace) => format!("{} entries of the trace", trace.entries),
+            None if self.plan.serving.is_some() => "prompts".to_string(),
+            None => format!("{} users", pass.users),
+        };
+        format!("{option}trial {trial} of {trials}, {}, {load}", pass.model.name)
     }
 
     /// Removes the objects of a trial.
@@ -242,9 +297,9 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn gather(
+    pub(super) fn gather<E: Into<KvcacheError>>(
         &self,
-        workers: Vec<Result<WorkerResult, TransferError>>,
+        workers: Vec<Result<WorkerResult, E>>,
     ) -> (Option<Evidence>, Option<KvcacheError>) {
         let (mut seen, mut failure) = (Vec::with_capacity(workers.len()), None);
         for worker in workers {
@@ -261,12 +316,11 @@ impl Stage<'_> {
         (evidence, failure)
     }
 
-    fn result(
+    pub(super) fn result(
         &self,
         id: TrialId,
         started_at_seconds: f64,
         tally: &Tally,
-        offered: [u64; 3],
         watched: &Watched,
     ) -> TrialResult {
         let total_seconds = watched.total.as_secs_f64();
@@ -284,7 +338,9 @@ impl Stage<'_> {
             tokens: tally.tokens,
             late_tokens: tally.late_tokens,
             tokens_per_second: tally.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
-            classes: tally.classes(offered),
+            classes: Vec::new(),
+            replayed: None,
+            prompts: None,
             times_ms: tally.timings.times(),
             lookups: tally.lookups,
             evictions: tally.evictions,

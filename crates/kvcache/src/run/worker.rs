@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::operation::Direction;
 use stormlp_core::stop::Ends;
+use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::{Access, Storage};
-use stormlp_transfer::{Driver, Place, TransferError};
+use stormlp_transfer::{Driver, Place, Slot, TransferError};
 
 use super::error::KvcacheError;
-use super::requests::{Next, Requests, Work};
+use super::requests::{Next, Operation, Work};
 use super::store::{Ending, Store};
 use super::tally::Tally;
 use crate::plan::{Content, End, Model, Noise, Step, Tier, Victim, file_bytes, file_name};
@@ -21,7 +22,7 @@ use crate::plan::{Content, End, Model, Noise, Step, Tier, Victim, file_bytes, fi
 /// How often a thread without work checks whether the run is to end.
 const TICK: Duration = Duration::from_millis(50);
 /// Residency is looked at for one in so many reads of a thread, the first included.
-const SAMPLE_EVERY: u64 = 16;
+pub(super) const SAMPLE_EVERY: u64 = 16;
 
 /// What the threads of a trial share.
 pub(super) struct Shared<'a> {
@@ -33,14 +34,17 @@ pub(super) struct Shared<'a> {
     pub(super) chunk_bytes: u64,
     pub(super) window: Duration,
     pub(super) end: End,
+    /// Whether what is read is compared with what was written.
+    pub(super) verifies: bool,
     pub(super) ends: Ends<'a>,
-    pub(super) requests: &'a Mutex<Requests>,
+    /// What to do now, in nanoseconds since the start.
+    pub(super) next: &'a (dyn Fn(u64) -> Result<Next, KvcacheError> + Sync),
     pub(super) store: &'a Store,
     pub(super) tally: &'a Mutex<Tally>,
 }
 
 /// Why a thread stops in the middle of a request.
-enum Cut {
+pub(super) enum Cut {
     /// The time is over, the user stopped the run, or another thread failed.
     Ends,
     /// Storage failed.
@@ -59,6 +63,14 @@ impl From<TransferError> for Cut {
     }
 }
 
+/// What a transfer does with an object.
+#[derive(Clone, Copy)]
+enum Does<'c> {
+    Write(&'c Content),
+    /// Reads it; with content it is compared.
+    Read(Option<&'c Content>),
+}
+
 /// The results of a thread besides what it counted.
 pub(super) struct WorkerResult {
     pub(super) evidence: Evidence,
@@ -73,17 +85,41 @@ struct Transferred {
     nanos: u64,
 }
 
+/// Has the kernel drop a file's pages; of a sample their residency before and after, if the kernel
+/// reports it.
+pub(super) fn drop_cached(
+    storage: &dyn Storage,
+    file: &File,
+    path: &Path,
+    is_sampled: bool,
+) -> Result<Option<(Residency, Residency)>, TransferError> {
+    let residency = || {
+        if !is_sampled {
+            return Ok(None);
+        }
+        match storage.residency(path) {
+            Err(error) if error.is_permission_denied() => Ok(None),
+            looked => looked.map(Some),
+        }
+    };
+    let before = residency()?;
+    storage.forget(file, path)?;
+    Ok(before.zip(residency()?))
+}
+
 /// See the [module's description](self).
 pub(super) struct Worker<'a> {
     driver: Driver<'a, ()>,
     shared: &'a Shared<'a>,
     start: Instant,
     reads: u64,
+    /// What a piece should be, if it is compared.
+    expected: Vec<u8>,
 }
 
 impl<'a> Worker<'a> {
     pub(super) fn new(driver: Driver<'a, ()>, shared: &'a Shared<'a>) -> Self {
-        Self { driver, shared, start: Instant::now(), reads: 0 }
+        Self { driver, shared, start: Instant::now(), reads: 0, expected: Vec::new() }
     }
 
     /// Serves requests from `start` until the time is over.
@@ -121,11 +157,10 @@ impl<'a> Worker<'a> {
     fn serve_all(&mut self) -> Result<(), Cut> {
         while !self.shared.ends.are_near() && !self.is_late() {
             let now_ns = self.now_ns();
-            let mut requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
-            let next = requests.next(now_ns);
-            drop(requests);
-            match next {
+            match (self.shared.next)(now_ns).map_err(Cut::Failed)? {
                 Next::Serve(work) => self.serve(&work)?,
+                Next::Operate(operation) => self.operate(&operation)?,
+                Next::Finished => return Ok(()),
                 Next::At(due_ns) => {
                     let until = due_ns.min(self.shared.window.as_nanos() as u64);
                     let wait = Duration::from_nanos(until.saturating_sub(now_ns));
@@ -134,6 +169,39 @@ impl<'a> Worker<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Reads or writes an object as a trace says.
+    fn operate(&mut self, operation: &Operation) -> Result<(), Cut> {
+        let taken_ns = self.now_ns();
+        let storage_ns = match operation.write_tokens {
+            Some(tokens) => self.replace(&operation.key, tokens)?,
+            None => {
+                let found = self.read(&operation.key)?;
+                self.count(|tally| match found {
+                    Some(_) => tally.lookups.own_hits += 1,
+                    None => tally.lookups.own_misses += 1,
+                });
+                found.unwrap_or(0)
+            }
+        };
+        let (now_ns, late) = (self.now_ns(), self.is_late());
+        self.count(|tally| {
+            tally.timings.served([operation.sent_ns, taken_ns, now_ns], storage_ns);
+            tally.replayed.count(late);
+        });
+        Ok(())
+    }
+
+    /// Writes an object in place of an older one of its name.
+    fn replace(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
+        if let Some(older) = self.shared.store.begin(key, || self.ends())? {
+            self.shared.storage.remove(&self.path_of(key))?;
+            self.shared.store.deleted(&older);
+        }
+        let written = self.write(key, tokens);
+        self.shared.store.done(key);
+        written
     }
 
     fn serve(&mut self, work: &Work) -> Result<(), Cut> {
@@ -156,9 +224,7 @@ impl<'a> Worker<'a> {
         }
         let (now_ns, late) = (self.now_ns(), self.is_late());
         self.count(|tally| {
-            tally.timings.queue_wait.record_ns(taken_ns.saturating_sub(request.sent_ns));
-            tally.timings.storage.record_ns(storage_ns);
-            tally.timings.request.record_ns(now_ns.saturating_sub(request.sent_ns));
+            tally.timings.served([request.sent_ns, taken_ns, now_ns], storage_ns);
             tally.lookups.prompt_misses += u64::from(work.has_prompt);
             tally.served(request, late);
         });
@@ -210,7 +276,10 @@ impl<'a> Worker<'a> {
         let opened_ns = self.driver.now().nanos_since(opening);
         self.drop_cached(&file, &path)?;
         let bytes = file_bytes(self.shared.model, tokens.into());
-        let (moved, ended) = self.transfer(file, &path, bytes, None);
+        let shared = self.shared;
+        let content =
+            shared.verifies.then(|| Content::new(shared.model, key, tokens.into(), shared.seed));
+        let (moved, ended) = self.transfer(file, &path, bytes, Does::Read(content.as_ref()));
         let read_ns = opened_ns + moved.nanos;
         let is_whole = ended.is_ok();
         // Of a read that failed nothing counts.
@@ -230,21 +299,9 @@ impl<'a> Worker<'a> {
 
     /// Has the kernel drop a file's pages, and looks at some files whether it did.
     fn drop_cached(&mut self, file: &File, path: &Path) -> Result<(), Cut> {
-        let storage = self.shared.storage;
         let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
         self.reads += 1;
-        let residency = || {
-            if !is_sampled {
-                return Ok(None);
-            }
-            match storage.residency(path) {
-                Err(error) if error.is_permission_denied() => Ok(None),
-                looked => looked.map(Some),
-            }
-        };
-        let before = residency()?;
-        storage.forget(file, path)?;
-        if let Some((before, after)) = before.zip(residency()?) {
+        if let Some((before, after)) = drop_cached(self.shared.storage, file, path, is_sampled)? {
             self.count(|tally| tally.sample(before, after));
         }
         Ok(())
@@ -325,7 +382,7 @@ impl<'a> Worker<'a> {
         let handle =
             file.try_clone().map_err(|source| TransferError::file("open", path, source))?;
         let created_ns = self.driver.now().nanos_since(creating);
-        let (moved, ended) = self.transfer(file, path, content.bytes(), Some(&content));
+        let (moved, ended) = self.transfer(file, path, content.bytes(), Does::Write(&content));
         ended?;
         let syncing = self.driver.now();
         let synced = shared.storage.sync(&handle, path);
@@ -342,17 +399,16 @@ impl<'a> Worker<'a> {
         Ok(write_ns + fsync_ns)
     }
 
-    /// Moves a whole file, one call after the other; with `content` it is written. What was moved
-    /// counts also if it ends early.
+    /// Moves a whole file, one call after the other. What was moved counts also if it ends early.
     fn transfer(
         &mut self,
         file: File,
         path: &Path,
         bytes: u64,
-        content: Option<&Content>,
+        does: Does<'_>,
     ) -> (Transferred, Result<(), Cut>) {
         let mut moved = Transferred::default();
-        let ended = self.pieces(file, path, bytes, content, &mut moved);
+        let ended = self.pieces(file, path, bytes, does, &mut moved);
         (moved, ended)
     }
 
@@ -361,11 +417,14 @@ impl<'a> Worker<'a> {
         file: File,
         path: &Path,
         bytes: u64,
-        content: Option<&Content>,
+        does: Does<'_>,
         moved: &mut Transferred,
     ) -> Result<(), Cut> {
         let id = self.driver.attach(file)?;
-        let direction = if content.is_some() { Direction::Write } else { Direction::Read };
+        let direction = match does {
+            Does::Write(_) => Direction::Write,
+            Does::Read(_) => Direction::Read,
+        };
         let mut offset = 0;
         let ended = loop {
             if offset == bytes {
@@ -376,23 +435,20 @@ impl<'a> Worker<'a> {
             }
             let len = self.shared.chunk_bytes.min(bytes - offset) as usize;
             let mut slot = self.driver.take_slot().expect("one transfer at a time");
-            if let Some((content, buffer)) = content.zip(slot.host_mut()) {
+            if let (Does::Write(content), Some(buffer)) = (does, slot.host_mut()) {
                 content.fill(self.shared.noise, offset, &mut buffer[..len]);
             }
             let submitted = self.driver.now();
             let place = Place { direction, file: id, offset, len };
-            match self.driver.submit(slot, place, ()).and_then(|()| self.landed()) {
-                Ok(found) if found < len => {
-                    let found = offset + found as u64;
-                    let path = path.to_path_buf();
-                    break Err(Cut::Failed(KvcacheError::Short { path, found, expected: bytes }));
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    break Err(Cut::Failed(KvcacheError::on(path, error)));
-                }
-            }
+            let landed = self.driver.submit(slot, place, ()).and_then(|()| self.landed());
+            let (slot, found) = match landed {
+                Ok(landed) => landed,
+                Err(error) => break Err(Cut::Failed(KvcacheError::on(path, error))),
+            };
             moved.nanos += self.driver.now().nanos_since(submitted);
+            if let Err(error) = self.check(slot, found, (offset, len), path, does) {
+                break Err(Cut::Failed(error));
+            }
             *if self.is_late() { &mut moved.late_bytes } else { &mut moved.bytes } += len as u64;
             offset += len as u64;
         };
@@ -400,11 +456,43 @@ impl<'a> Worker<'a> {
         ended
     }
 
-    /// Waits for the transfer in flight, and frees its buffer.
-    fn landed(&mut self) -> Result<usize, TransferError> {
+    /// Waits for the transfer in flight: its buffer, and how many bytes it moved.
+    fn landed(&mut self) -> Result<(Slot, usize), TransferError> {
         self.driver.wait(1)?;
         let landed = self.driver.next_landed().expect("a wait returns what is in flight");
-        self.driver.put_back(landed.slot);
-        landed.result
+        match landed.result {
+            Ok(found) => Ok((landed.slot, found)),
+            Err(error) => {
+                self.driver.put_back(landed.slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks that a transfer moved all it was to, and read what was written; frees its buffer.
+    fn check(
+        &mut self,
+        mut slot: Slot,
+        found: usize,
+        (offset, len): (u64, usize),
+        path: &Path,
+        does: Does<'_>,
+    ) -> Result<(), KvcacheError> {
+        let byte = match (does, slot.host_mut()) {
+            (Does::Read(Some(content)), Some(buffer)) if found == len => {
+                content.difference(self.shared.noise, offset, &buffer[..len], &mut self.expected)
+            }
+            _ => None,
+        };
+        self.driver.put_back(slot);
+        let path = || path.to_path_buf();
+        if let Some(byte) = byte {
+            return Err(KvcacheError::Mismatch { path: path(), byte });
+        }
+        if found < len {
+            let (found, expected) = (offset + found as u64, offset + len as u64);
+            return Err(KvcacheError::Short { path: path(), found, expected });
+        }
+        Ok(())
     }
 }

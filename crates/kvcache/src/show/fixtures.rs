@@ -9,10 +9,13 @@ use stormlp_show::document::Document;
 
 use super::plan::{DryRun, dry_run};
 use super::run::document;
-use crate::plan::{Class, KvcacheFacts, KvcachePlan, KvcacheRequest, resolve};
+use crate::plan::{
+    Class, KvcacheFacts, KvcachePlan, KvcacheRequest, Profile, ServingRequest, resolve,
+};
 use crate::report::{
-    BytesOfDevices, ClassResult, Evictions, KvcacheReport, KvcacheResults, Lookups, ObjectsMoved,
-    SampledResidency, TimesMs, TrialResult, TrialTimes, gib_per_second, summarise,
+    BytesOfDevices, ClassResult, Evictions, FirstToken, KvcacheReport, KvcacheResults, Lookups,
+    ObjectsMoved, PrefixLoads, PromptsServed, SampledResidency, TimesMs, TrialResult, TrialTimes,
+    gib_per_second, summarise,
 };
 
 /// The machine in the reports.
@@ -29,6 +32,7 @@ pub fn plan(request: KvcacheRequest) -> KvcachePlan {
         left_bytes: 0,
         foreign: None,
         file_system: Some("xfs".to_string()),
+        trace: None,
     };
     let request = KvcacheRequest { folder: Some(Location::from("objects")), ..request };
     resolve(&request, &host(), Some(&facts), &[]).plan.expect("a plan")
@@ -70,6 +74,8 @@ fn trial(pass: u32, trial: u32, rate: u64) -> TrialResult {
             class(Class::Responsive, 40_000, 25),
             class(Class::Batch, 89_000, 5),
         ],
+        replayed: None,
+        prompts: None,
         times_ms: TrialTimes {
             read: times(200),
             write: times(100),
@@ -136,6 +142,38 @@ pub fn report() -> KvcacheReport {
     report_of(plan, vec![trial(0, 1, 3), trial(0, 2, 4)])
 }
 
+/// A trial of a serving engine that loaded prefixes.
+pub fn serving() -> KvcacheReport {
+    let serving =
+        ServingRequest { prefill_tokens_per_second: Some(20_000.0), ..ServingRequest::default() };
+    let profile = Some(Profile::Serving);
+    let plan = plan(KvcacheRequest { profile, serving, ..KvcacheRequest::default() });
+    let load = plan.serving.clone().expect("the load of a serving engine");
+    let (mut trial, mut prompts) = (trial(0, 1, 3), PromptsServed::default());
+    for (nth, tokens) in load.prefix_tokens.iter().enumerate() {
+        let load_ms = TimesMs::of(&histogram(20 << (2 * nth))).expect("times");
+        let tokens_of_all = load_ms.count * u64::from(*tokens);
+        let bytes = tokens_of_all / u64::from(load.chunk_tokens) * load.chunk_bytes;
+        prompts.loads.push(PrefixLoads {
+            prefix_tokens: *tokens,
+            tokens: tokens_of_all,
+            bytes,
+            load_ms,
+            gib_per_second: gib_per_second(bytes, load_ms.mean / 1e3 * load_ms.count as f64),
+            first_token: Some(FirstToken::of(load_ms, f64::from(*tokens), &load, 20_000.0)),
+        });
+        prompts.tokens += tokens_of_all * 10 / 9;
+        prompts.loaded_tokens += tokens_of_all;
+    }
+    (prompts.begun, prompts.served, prompts.served_late) = (3000, 992, 8);
+    (prompts.dropped, prompts.waiting) = (12, 3);
+    trial.classes.clear();
+    (trial.times_ms.fsync, trial.times_ms.persist, trial.times_ms.slot_wait) = (None, None, None);
+    (trial.tokens, trial.late_tokens, trial.tokens_per_second) = (0, 0, 0.0);
+    trial.prompts = Some(prompts);
+    report_of(plan, vec![trial])
+}
+
 /// A closed run, with nine trials.
 fn closed() -> KvcacheReport {
     let plan = plan(KvcacheRequest { closed: true, ..KvcacheRequest::default() });
@@ -149,6 +187,7 @@ pub fn samples() -> Vec<(&'static str, Document)> {
     vec![
         ("kvcache", document(&report())),
         ("kvcache_closed", document(&closed())),
+        ("kvcache_serving", document(&serving())),
         ("kvcache_plan", dry_run(&DryRun { plan: &plan, problems: &[] })),
     ]
 }

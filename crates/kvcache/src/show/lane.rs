@@ -8,7 +8,7 @@ use stormlp_show::settings::{Work, switch};
 use stormlp_show::shown::Lane;
 
 use super::charts::charts;
-use super::plan::name_of;
+use super::plan::{name_of, speed_of};
 use super::run::document;
 use crate::plan::{DECIDED_FURTHER_ON, KvcachePlan};
 use crate::report::{KvcacheReport, KvcacheResults, TrialResult, contradictions};
@@ -65,7 +65,9 @@ fn figures(report: &KvcacheReport) -> Vec<Figure> {
         {
             figures.extend(ms.map(|ms| Figure::percentile(&name, what, ms * 1e3)));
         }
-        let own = report.results.trials.iter().filter(|trial| trial.pass == summary.pass);
+        let own = || report.results.trials.iter().filter(|trial| trial.pass == summary.pass);
+        figures.extend(own().flat_map(|trial| loads_of(&name, trial, summary.trials > 1)));
+        let own = own();
         let costs: Vec<f64> = own.filter_map(TrialResult::cpu_seconds_per_gib).collect();
         if !costs.is_empty() {
             let mean = costs.iter().sum::<f64>() / costs.len() as f64;
@@ -73,6 +75,17 @@ fn figures(report: &KvcacheReport) -> Vec<Figure> {
         }
     }
     figures
+}
+
+/// The times to load prefixes of a trial.
+fn loads_of(name: &str, trial: &TrialResult, several: bool) -> Vec<Figure> {
+    let name = if several { format!("{name} trial {}", trial.trial) } else { name.to_string() };
+    let loads = trial.prompts.iter().flat_map(|prompts| &prompts.loads);
+    let p95 = loads.filter_map(|loads| Some((loads.prefix_tokens, loads.load_ms.p95?)));
+    p95.map(|(tokens, ms)| {
+        Figure::percentile(&format!("{name} prefix of {tokens}"), "p95 load", ms * 1e3)
+    })
+    .collect()
 }
 
 /// Plan fields that do not affect whether two runs are the same work.
@@ -106,11 +119,24 @@ fn work(report: &KvcacheReport) -> Work {
         .map(|pass| format!("{} with {} users", name_of(pass), pass.users))
         .collect();
     settings.add("load", passes.join(", "), &["passes", "transport.threads"]);
-    settings.add("profile", &plan.profile, &["profile"]);
+    if let Some(load) = &plan.serving {
+        let what = format!(
+            "chunks of {} tokens, {}, depth {}",
+            load.chunk_tokens, load.layout, plan.transport.queue_depth
+        );
+        settings.add("chunks", what, &[]);
+    }
+    settings.add("profile", plan.profile, &["profile"]);
     settings.add("duration", plan.duration_seconds, &["duration_seconds"]);
+    if let Some(trace) = &plan.trace {
+        let speed = speed_of(trace.speed);
+        let what = format!("{} of {}, {} entries", trace.format, speed, trace.entries);
+        settings.add("trace", what, &["trace", "request.trace"]);
+    }
     settings.add("seed", plan.seed, &["seed"]);
     settings.add("end", plan.request.end, &["request.end"]);
     let request = &plan.request;
+    settings.add("verify", switch(request.verify), &["request.verify"]);
     settings.add("conversations", switch(!request.no_conversations), &["request.no_conversations"]);
     settings.add("prompts", switch(!request.no_prompts), &["request.no_prompts"]);
     settings

@@ -5,10 +5,13 @@ mod charts;
 pub mod fixtures;
 mod lane;
 mod plan;
+mod predict;
 mod run;
+mod serving;
 mod size;
 
 pub use plan::{DryRun, dry_run, opening};
+pub use predict::predict;
 pub use run::{RECORDS, document};
 pub use size::size;
 

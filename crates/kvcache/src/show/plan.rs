@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
+use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_show::document::{Column, Document, Place, Table};
 
-use super::size_of;
-use crate::plan::{End, KvcachePlan, NamingClock, Pass};
+use super::{serving, size_of};
+use crate::plan::{End, KvcachePlan, NamingClock, Pass, Speed, TracePlan};
 
 /// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
 #[derive(Debug, Serialize)]
@@ -30,10 +31,10 @@ pub(super) fn name_of(pass: &Pass) -> String {
 pub fn opening(plan: &KvcachePlan) -> Document {
     let trials = u64::from(plan.trials) * plan.passes.len() as u64;
     let mut document = Document::new(format!(
-        "kvcache {}: {} of {}",
+        "kvcache {}: {} {}",
         plan.name(),
         counted(trials, "trial"),
-        format_duration(plan.duration_seconds)
+        length(plan)
     ));
     setup(plan, &mut document);
     document.brief = document.all_facts();
@@ -41,12 +42,55 @@ pub fn opening(plan: &KvcachePlan) -> Document {
     document
 }
 
+/// How long a trial is.
+fn length(plan: &KvcachePlan) -> String {
+    match &plan.trace {
+        Some(_) if plan.ends_with_trace() => "of a whole trace".to_string(),
+        Some(_) => format!("of up to {} of a trace", format_duration(plan.duration_seconds)),
+        None => format!("of {}", format_duration(plan.duration_seconds)),
+    }
+}
+
+/// The speed of a trace in words.
+pub(super) fn speed_of(speed: Speed) -> String {
+    match speed {
+        Speed::Times(1.0) => "its own speed".to_string(),
+        Speed::Times(times) => format!("{times} times its speed"),
+        Speed::Max => "full speed".to_string(),
+    }
+}
+
+/// The trace, and what of it asks nothing of storage.
+fn trace_of(plan: &KvcachePlan, trace: &TracePlan) -> String {
+    let file = plan.request.trace.as_ref().map_or(String::new(), ToString::to_string);
+    let skipped = match trace.skipped {
+        0 => String::new(),
+        lines => format!(" ({lines} more ask nothing of it)"),
+    };
+    format!(
+        "{}, {} entries of {} at {}{skipped}: {}",
+        trace.format,
+        trace.entries,
+        format_duration(trace.span_seconds),
+        speed_of(trace.speed),
+        printable(&file)
+    )
+}
+
 /// The load, the folder and how bytes move.
 pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     let (brief, facts) = (&mut document.brief, &mut document.facts);
     let request = &plan.request;
-    let load: Vec<String> = plan.passes.iter().map(load_of).collect();
-    brief.add("load", load.join("; "));
+    match &plan.serving {
+        Some(load) => serving::describe(plan, load, brief),
+        None => {
+            let load: Vec<String> = plan.passes.iter().map(load_of).collect();
+            brief.add("load", load.join("; "));
+        }
+    }
+    if let Some(trace) = &plan.trace {
+        brief.add("trace", trace_of(plan, trace));
+    }
     let folder = request.folder.as_ref().map_or(String::new(), ToString::to_string);
     let capacity = match plan.capacity_bytes {
         u64::MAX => String::new(),
@@ -58,9 +102,8 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
         (false, true) => format!(", {} between them", format_duration(plan.pause_seconds)),
         (false, false) => String::new(),
     };
-    let seconds = format_duration(plan.duration_seconds);
     let trials = counted(plan.trials.into(), "trial");
-    facts.add("trials", format!("{trials} of {seconds}{pauses}"));
+    facts.add("trials", format!("{trials} {}{pauses}", length(plan)));
     let clock = match request.clock {
         NamingClock::Real => "names by the clock".to_string(),
         NamingClock::Fixed(ms) => format!("names as if the run began at {ms} ms since 1970"),
@@ -68,24 +111,41 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     let without = [("conversations", request.no_conversations), ("prompts", request.no_prompts)];
     let without = without.iter().filter(|(_, off)| *off).map(|(what, _)| format!(", no {what}"));
     let without: String = without.collect();
-    facts.add("requests", format!("seed {}, {clock}{without}", plan.seed));
+    facts.add(
+        "requests",
+        match plan.trace {
+            Some(_) => format!("those of the trace, seed {} for content", plan.seed),
+            None if plan.serving.is_some() => format!("prompts of seed {}", plan.seed),
+            None => format!("seed {}, {clock}{without}", plan.seed),
+        },
+    );
     facts.add(
         "end",
         match request.end {
+            End::V3 if plan.serving.is_some() => {
+                "each thread finishes its prompt; what it moves is apart"
+            }
             End::V3 => "each thread finishes its request, as in v3.0; what it moves is apart",
             End::Fixed => "each thread stops after the transfer in flight",
         },
     );
     let transport = &plan.transport;
-    facts.add(
-        "transfers",
+    let of_objects = || {
         format!(
             "path {} by {}, {} a call; fsync after each object; pages dropped before each read",
             transport.path,
             transport.engine,
             ByteSize(transport.chunk_bytes)
-        ),
-    );
+        )
+    };
+    let transfers = plan.serving.as_ref().map_or_else(of_objects, |_| serving::transfers(plan));
+    facts.add("transfers", transfers);
+    if request.verify {
+        facts.add(
+            "verification",
+            "all bytes that are read, outside the times of transfers of objects",
+        );
+    }
     facts.add("memory", format!("{} for buffers and noise", size_of(plan.buffer_bytes)));
 }
 
@@ -95,9 +155,13 @@ fn load_of(pass: &Pass) -> String {
         bytes => format!(", {} of memory first", size_of(bytes)),
     };
     let option = pass.option.map_or(String::new(), |option| format!("option {option}: "));
+    let by = match pass.users {
+        0 => format!("{} threads", pass.workers),
+        users => format!("{users} users"),
+    };
     format!(
-        "{option}{}, {} users, {} writes at a time{memory}",
-        pass.model.name, pass.users, pass.concurrent_writes
+        "{option}{}, {by}, {} writes at a time{memory}",
+        pass.model.name, pass.concurrent_writes
     )
 }
 
@@ -122,7 +186,9 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
         ];
         table.row(name_of(pass), cells);
     }
-    document.section("What the users ask for", Some(table));
+    if plan.trace.is_none() && plan.serving.is_none() {
+        document.section("What the users ask for", Some(table));
+    }
     if let Some(free) = plan.free_bytes {
         document.brief.add("free", size_of(free));
     }

@@ -12,7 +12,7 @@ use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, storage};
 
 use super::plan::{name_of, setup};
-use super::size_of;
+use super::{serving, size_of};
 use crate::plan::{KvcachePlan, Pass};
 use crate::report::{KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult};
 
@@ -23,7 +23,7 @@ const AT_A_GLANCE: usize = 8;
 
 /// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
 /// the report.
-pub const RECORDS: [(&str, &str); 46] = [
+pub const RECORDS: [(&str, &str); 52] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -70,6 +70,12 @@ pub const RECORDS: [(&str, &str); 46] = [
     ("device_written_bytes", "/device/written_bytes"),
     ("cpu_user_seconds", "/cpu_user_seconds"),
     ("cpu_system_seconds", "/cpu_system_seconds"),
+    ("not_there", "/lookups/own_misses"),
+    ("prompt_tokens", "/prompts/tokens"),
+    ("loaded_tokens", "/prompts/loaded_tokens"),
+    ("chunks_dropped", "/prompts/dropped"),
+    ("storage_p50_ms", "/times_ms/storage/p50"),
+    ("storage_p99_ms", "/times_ms/storage/p99"),
 ];
 
 /// The document of a run.
@@ -86,13 +92,20 @@ pub fn document(report: &KvcacheReport) -> Document {
         _ => (Place::Details, Place::Screen),
     };
     if !trials.is_empty() {
-        let section = document.section("Trials (P95 of whole objects)", Some(rates(report)));
-        section.place = place;
+        let title = match report.plan.serving {
+            Some(_) => "Trials (P95 of whole chunks)",
+            None => "Trials (P95 of whole objects)",
+        };
+        let section = document.section(title, Some(rates(report)));
+        // The answer about prompts has a table of its own.
+        section.place = if report.plan.serving.is_some() { Place::Details } else { place };
         over_time(section, report);
+        if report.plan.serving.is_some() {
+            document.section("Time to load a prefix", Some(serving::table(report)));
+        }
         let title = "Means over trials; the largest P95 of any";
         document.section(title, Some(means(report))).place = of_means;
-        let section = document.section("Served of what users sent", Some(classes(report)));
-        section.place = if report.plan.passes.len() > 1 { Place::Details } else { Place::Screen };
+        served(&mut document, report);
         document.details("Times in ms, those after the window included", Some(times(report)));
         document.details("After the window", Some(late(report)));
         let found = document.details("Where objects were", Some(places(report)));
@@ -105,6 +118,20 @@ pub fn document(report: &KvcacheReport) -> Document {
     alone.results.trials.clear();
     document.records = Records::new(&alone, units(report), &RECORDS);
     document
+}
+
+/// How much was served of what users sent, or of a trace.
+fn served(document: &mut Document, report: &KvcacheReport) {
+    if report.plan.serving.is_some() {
+        document.section("Prompts", Some(serving::prompts(report)));
+        return;
+    }
+    if report.plan.trace.is_some() {
+        document.section("Of the trace", Some(replayed(report)));
+        return;
+    }
+    let section = document.section("Served of what users sent", Some(classes(report)));
+    section.place = if report.plan.passes.len() > 1 { Place::Details } else { Place::Screen };
 }
 
 fn pass_of<'p>(plan: &'p KvcachePlan, trial: &TrialResult) -> Option<&'p Pass> {
@@ -138,7 +165,8 @@ fn headline(report: &KvcacheReport) -> String {
     let of_pass = |summary: &PassSummary| {
         let pass = report.plan.passes.get(summary.pass as usize)?;
         let name = if several { format!("{} ", name_of(pass)) } else { String::new() };
-        let p95 = summary.read_p95_ms_max.filter(|_| !several);
+        let is_of_chunks = report.plan.serving.is_some();
+        let p95 = summary.read_p95_ms_max.filter(|_| !several && !is_of_chunks);
         let p95 = p95.map(|ms| format!(", P95 of reading an object {}", seconds_of(ms)));
         let p95 = p95.unwrap_or_default();
         Some(format!(
@@ -147,9 +175,10 @@ fn headline(report: &KvcacheReport) -> String {
         ))
     };
     let passes: Vec<String> = report.results.passes.iter().filter_map(of_pass).collect();
+    let loads = serving::answer(report);
     let answer = match passes.as_slice() {
         [] => "nothing was measured".to_string(),
-        passes => passes.join("; "),
+        passes => loads.into_iter().chain([passes.join("; ")]).collect::<Vec<_>>().join("; "),
     };
     let name = if several { String::new() } else { format!(" {}", report.plan.name()) };
     let ended = ended(&report.ending);
@@ -157,7 +186,7 @@ fn headline(report: &KvcacheReport) -> String {
 }
 
 /// Milliseconds in words.
-fn seconds_of(ms: f64) -> String {
+pub(super) fn seconds_of(ms: f64) -> String {
     if ms < 1000.0 { format!("{ms:.1} ms") } else { format!("{:.2} s", ms / 1e3) }
 }
 
@@ -172,22 +201,22 @@ fn ran(evidence: Option<&Evidence>, facts: &mut Facts) {
 }
 
 /// The name of a trial's row.
-fn key_of(report: &KvcacheReport, trial: &TrialResult) -> String {
+pub(super) fn key_of(report: &KvcacheReport, trial: &TrialResult) -> String {
     let pass = pass_of(&report.plan, trial).map_or(String::new(), name_of);
     format!("{pass} trial {}", trial.trial)
 }
 
 /// The first two cells of each row: pass and trial.
-fn name_cells(report: &KvcacheReport, trial: &TrialResult) -> Vec<Cell> {
+pub(super) fn name_cells(report: &KvcacheReport, trial: &TrialResult) -> Vec<Cell> {
     let pass = pass_of(&report.plan, trial).map_or(String::new(), name_of);
     vec![pass.into(), trial.trial.to_string().into()]
 }
 
-fn name_columns() -> [Column; 2] {
+pub(super) fn name_columns() -> [Column; 2] {
     [Column::setting("option"), Column::numbers("trial", 0)]
 }
 
-fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
+pub(super) fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
     match times.as_ref().and_then(of) {
         Some(ms) => Quantity::lower(ms, "ms").into(),
         None => "?".into(),
@@ -195,7 +224,7 @@ fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
 }
 
 /// A table with a row for each trial.
-fn per_trial(
+pub(super) fn per_trial(
     report: &KvcacheReport,
     columns: impl IntoIterator<Item = Column>,
     cells: impl Fn(&TrialResult) -> Vec<Cell>,
@@ -209,29 +238,44 @@ fn per_trial(
 }
 
 fn rates(report: &KvcacheReport) -> Table {
-    let columns = [
+    let device_share = |trial: &TrialResult| match trial.device {
+        Some(device) => share(device.read_bytes, trial.read.all_bytes()),
+        None => "?".into(),
+    };
+    let rates = |trial: &TrialResult| {
+        [
+            Quantity::higher(trial.read_gib_per_second, "GiB/s").into(),
+            Quantity::higher(trial.write_gib_per_second, "GiB/s").into(),
+            ms(trial.times_ms.read, |one| one.p95),
+        ]
+    };
+    let of_all = [
         Column::numbers("read GiB/s", 0).leading(),
         Column::numbers("write GiB/s", 0),
         Column::numbers("read ms", 0),
+    ];
+    // Chunks are neither synced nor generated from.
+    if report.plan.serving.is_some() {
+        let own = [Column::numbers("write ms", 0), Column::numbers("device read %", 0)];
+        return per_trial(report, of_all.into_iter().chain(own), |trial| {
+            let own = [ms(trial.times_ms.write, |one| one.p95), device_share(trial)];
+            rates(trial).into_iter().chain(own).collect()
+        });
+    }
+    let own = [
         Column::numbers("fsync ms", 1),
         Column::numbers("persist ms", 0),
         Column::numbers("tokens/s", 2),
         Column::numbers("device read %", 3),
     ];
-    per_trial(report, columns, |trial| {
-        let times = &trial.times_ms;
-        vec![
-            Quantity::higher(trial.read_gib_per_second, "GiB/s").into(),
-            Quantity::higher(trial.write_gib_per_second, "GiB/s").into(),
-            ms(times.read, |one| one.p95),
-            ms(times.fsync, |one| one.p95),
-            ms(times.persist, |one| one.p95),
+    per_trial(report, of_all.into_iter().chain(own), |trial| {
+        let own = [
+            ms(trial.times_ms.fsync, |one| one.p95),
+            ms(trial.times_ms.persist, |one| one.p95),
             Quantity::higher(trial.tokens_per_second, "tokens/s").into(),
-            match trial.device {
-                Some(device) => share(device.read_bytes, trial.read.all_bytes()),
-                None => "?".into(),
-            },
-        ]
+            device_share(trial),
+        ];
+        rates(trial).into_iter().chain(own).collect()
     })
 }
 
@@ -276,6 +320,33 @@ fn means(report: &KvcacheReport) -> Table {
         table.row(name, cells);
     }
     table
+}
+
+/// How much of a trace was replayed, and how far behind it.
+fn replayed(report: &KvcacheReport) -> Table {
+    let columns = [
+        Column::numbers("entries", 0),
+        Column::numbers("done %", 0),
+        Column::numbers("s", 0),
+        Column::numbers("behind ms P50", 1),
+        Column::numbers("behind ms P95", 0),
+        Column::numbers("not there", 0),
+    ];
+    let trace = report.plan.trace.as_ref();
+    let entries = trace.map_or(0, |trace| trace.entries);
+    let is_paced = trace.is_some_and(|trace| trace.paced_seconds().is_some());
+    per_trial(report, columns, |trial| {
+        let (_, done, late) = trial.requests();
+        let behind = trial.times_ms.queue_wait.filter(|_| is_paced);
+        vec![
+            (done + late).to_string().into(),
+            share(done + late, entries),
+            Quantity::neutral(trial.total_seconds, "s").into(),
+            ms(behind, |one| one.p50),
+            ms(behind, |one| one.p95),
+            trial.lookups.own_misses.to_string().into(),
+        ]
+    })
 }
 
 /// Requests offered and served, of the last trial of each pass by class.

@@ -9,9 +9,11 @@ use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
-use stormlp_kvcache::plan::{KvcachePlan, KvcacheRequest, Resolution, resolve};
+use stormlp_kvcache::plan::{
+    KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts, resolve,
+};
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
-use stormlp_kvcache::run::{KvcacheError, Look, scan};
+use stormlp_kvcache::run::{KvcacheError, Look, scan, scan_trace};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
 use stormlp_show::document::Columns;
@@ -34,6 +36,7 @@ Examples:
                                                           the 70B model, three times
   stormlp kvcache --closed --dir /mnt/nvme/kv --results-dir /home/me/results
                                                           all options as MLPerf fixes them, 50 min
+  stormlp kvcache --trace BurstGPT_1.csv --speed 10       requests of a trace, ten times as fast
   stormlp kvcache tiny-1b --users 20 --duration 10s       a look at the workload
   stormlp kvcache size llama3.1-70b-instruct              bytes a token, and what users ask for
 
@@ -49,7 +52,9 @@ pub(crate) struct Args {
 
     /// Also write the files of MLPerf's client to a folder of the run: kvcache_results_*.json,
     /// summary.json, metadata
-    #[arg(long, value_name = "DIR", help_heading = "Results", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "DIR", help_heading = "Results", conflicts_with_all = [
+        "dry_run", "trace",
+    ])]
     mlperf_output: Option<PathBuf>,
 
     #[command(subcommand)]
@@ -91,8 +96,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let places = || [folder.folder()].into_iter();
     let host = session.facts_of_run((false, None), places())?;
     let beside = args.output.beside(places(), args.mlperf_output.as_deref());
+    let trace = trace_of(&request, session)?;
     let plan = |look: Look| {
         let facts = scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started)?;
+        let facts = KvcacheFacts { trace: trace.clone(), ..facts };
         Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
     };
     if request.dry_run {
@@ -122,6 +129,19 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| mlperf_files(&report, taken));
     let ended = |saved: Option<&Path>| report.ending.outcome(saved).and(for_mlperf);
     delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
+}
+
+/// What the trace asks for, if one is to be replayed.
+///
+/// # Errors
+/// If it cannot be read. What is wrong in it is a problem of the plan.
+fn trace_of(request: &KvcacheRequest, session: &Session) -> Result<Option<TraceFacts>, Failure> {
+    let Some(file) = &request.trace else { return Ok(None) };
+    // An unknown model is a problem of the plan.
+    let Ok(model) = Model::named(request.model_of_trace()) else { return Ok(None) };
+    let found =
+        scan_trace(&*session.storage, file.folder(), &model, request.serving.block_tokens());
+    found.map(Some).map_err(KvcacheError::not_started)
 }
 
 /// The plan, if nothing prevents it.

@@ -45,7 +45,7 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
 }
 
 /// An inconsistent report may still be useful, so it is used with a warning.
-fn storage(text: &str) -> Result<KnownStorage, Failure> {
+pub(super) fn storage(text: &str) -> Result<KnownStorage, Failure> {
     let path = Path::new(text);
     if let Some(described) = KnownStorage::described(text, Disk.look(path)?.is_some())? {
         return Ok(described);

@@ -1,0 +1,136 @@
+//! The prompts of a serving engine: each begins with a prefix that earlier prompts have, or with a
+//! new one. No clock.
+
+use std::collections::VecDeque;
+
+use stormlp_core::mt19937::Mt19937;
+
+use super::chunks::ChunkId;
+use super::serving::ServingPlan;
+
+/// Bits of a chunk's name that count the chunks of a prefix.
+const CHUNK_BITS: u32 = 24;
+
+/// A prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// The chunks of its prefix.
+    pub chunks: Vec<ChunkId>,
+    /// All its tokens.
+    pub tokens: u32,
+    /// When it is sent, in nanoseconds since the start; `None` as soon as a thread is free.
+    pub sent_ns: Option<u64>,
+}
+
+/// Makes the prompts of a seed.
+pub struct Prompts {
+    random: Mt19937,
+    chunk_tokens: u32,
+    prefix_tokens: Vec<u32>,
+    new_tokens: u32,
+    /// The prefixes that prompts begin with, by number, and how many there may be.
+    known: VecDeque<u64>,
+    most: usize,
+    begun: u64,
+    /// The share of prompts with a new prefix.
+    new_share: f64,
+    /// Prompts a second, and the time of the last one.
+    rate: Option<f64>,
+    last_seconds: f64,
+}
+
+impl Prompts {
+    /// The prompts of a plan, which know its first prefixes.
+    pub fn new(plan: &ServingPlan, seed: u32) -> Self {
+        let most = plan.prefixes.max(1);
+        Self {
+            random: Mt19937::new(seed),
+            chunk_tokens: plan.chunk_tokens,
+            prefix_tokens: plan.prefix_tokens.clone(),
+            new_tokens: plan.new_tokens,
+            known: (0..u64::from(most)).collect(),
+            most: most as usize,
+            begun: most.into(),
+            new_share: 1.0 / (1.0 + plan.reads_per_prefix),
+            rate: plan.requests_per_second,
+            last_seconds: 0.0,
+        }
+    }
+
+    /// The chunks of the prefixes that are known at first.
+    pub fn first_chunks(&self) -> Vec<ChunkId> {
+        self.known.iter().flat_map(|prefix| self.chunks_of(*prefix)).collect()
+    }
+
+    fn tokens_of(&self, prefix: u64) -> u32 {
+        let place = (prefix % self.prefix_tokens.len() as u64) as usize;
+        self.prefix_tokens[place]
+    }
+
+    fn chunks_of(&self, prefix: u64) -> impl Iterator<Item = ChunkId> + use<> {
+        let count = u64::from(self.tokens_of(prefix) / self.chunk_tokens);
+        (0..count).map(move |nth| (prefix << CHUNK_BITS) | nth)
+    }
+
+    /// The next prompt.
+    pub fn draw(&mut self) -> Prompt {
+        let prefix = if self.random.next_f64() < self.new_share {
+            self.known.pop_front();
+            self.known.push_back(self.begun);
+            self.begun += 1;
+            self.begun - 1
+        } else {
+            let nth = self.random.next_below(self.most as u32) as usize;
+            self.known[nth]
+        };
+        let sent_ns = self.rate.map(|rate| {
+            // Times between the requests of many users who know nothing of each other.
+            self.last_seconds -= (1.0 - self.random.next_f64()).ln() / rate;
+            (self.last_seconds * 1e9) as u64
+        });
+        let tokens = self.tokens_of(prefix) + self.new_tokens;
+        Prompt { chunks: self.chunks_of(prefix).collect(), tokens, sent_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> ServingPlan {
+        ServingPlan {
+            prefixes: 10,
+            prefix_tokens: vec![512, 1024],
+            reads_per_prefix: 4.0,
+            new_tokens: 100,
+            requests_per_second: Some(50.0),
+            ..ServingPlan::fixture()
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_read_as_often_as_it_is_asked_for() {
+        let mut prompts = Prompts::new(&plan(), 42);
+        assert_eq!(prompts.first_chunks().len(), 5 * 2 + 5 * 4);
+        let all: Vec<Prompt> = (0..20_000).map(|_| prompts.draw()).collect();
+        let begun = (prompts.begun - 10) as f64;
+        assert!((20_000.0 / begun / 5.0 - 1.0).abs() < 0.05, "{begun}");
+        for prompt in &all {
+            let tokens = prompt.chunks.len() as u32 * 256 + 100;
+            assert!(prompt.tokens == tokens && [2, 4].contains(&prompt.chunks.len()));
+        }
+        let last = all.last().and_then(|one| one.sent_ns).unwrap() as f64 / 1e9;
+        assert!((last / 400.0 - 1.0).abs() < 0.05, "{last}");
+        assert!(all.is_sorted_by_key(|one| one.sent_ns));
+    }
+
+    #[test]
+    fn a_seed_has_its_prompts() {
+        let first = |seed| {
+            let mut prompts = Prompts::new(&plan(), seed);
+            (0..50).map(|_| prompts.draw()).collect::<Vec<_>>()
+        };
+        assert_eq!(first(1), first(1));
+        assert_ne!(first(1), first(2));
+    }
+}

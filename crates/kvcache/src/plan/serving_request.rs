@@ -1,0 +1,240 @@
+//! Options of a serving engine's load, and what they come to.
+
+use serde::{Deserialize, Serialize};
+use stormlp_core::failure::Problems;
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
+use stormlp_core::path::PathKind;
+use stormlp_core::transport::EngineChoice;
+
+use super::model::Model;
+use super::serving::{Layout, ServingPlan};
+use super::trace::BLOCK_TOKENS;
+
+/// Defaults: those of LMCache for chunks and threads, and the lengths of short and long prompts.
+const CHUNK_TOKENS: u32 = 256;
+const PREFIX_TOKENS: [u32; 3] = [2048, 8192, 32_768];
+const PREFIXES: u32 = 48;
+const READS_PER_PREFIX: f64 = 9.0;
+const NEW_TOKENS: u32 = 512;
+const LOADERS: u32 = 8;
+const WRITERS: u32 = 4;
+const WRITE_QUEUE: u32 = 256;
+const DEPTH: usize = 4;
+/// The most of each that makes sense.
+pub(super) const MOST_CHUNK_TOKENS: u32 = 1 << 16;
+pub(super) const MOST_PREFIX_TOKENS: u32 = 1 << 22;
+const MOST_THREADS: u32 = 500;
+const MOST_PREFIXES: u32 = 1_000_000;
+const MOST_DEPTH: u32 = 256;
+/// Loads of a trace are sorted by powers of two up to this many tokens.
+const LONGEST_OF_TRACE: u32 = 1 << 18;
+
+/// Options of a serving engine's load. `None` is the default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[serde(default)]
+pub struct ServingRequest {
+    /// Tokens of a chunk; for a Mooncake trace of a block [default: 256; 512 of a trace]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..)))]
+    pub chunk_tokens: Option<u32>,
+
+    /// Where chunks are: each in a file (files), or many in a file of 1 GiB (packed)
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LAYOUT", help_heading = "Serving"))]
+    pub layout: Option<Layout>,
+
+    /// Prefixes that prompts begin with [default: 48]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..)))]
+    pub prefixes: Option<u32>,
+
+    /// Their lengths in tokens, in turn [default: 2048,8192,32768]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", help_heading = "Serving",
+        value_delimiter = ',', value_parser = whole::<u32>(..)))]
+    pub prefix_tokens: Vec<u32>,
+
+    /// Prompts that read a prefix for each that brings a new one [default: 9]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving"))]
+    pub reads_per_prefix: Option<f64>,
+
+    /// Tokens of a prompt after its prefix, which are always computed [default: 512]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..)))]
+    pub new_tokens: Option<u32>,
+
+    /// Prompts a second [default: the next as soon as a thread is free]
+    #[cfg_attr(feature = "cli", arg(long = "rate", value_name = "N", help_heading = "Serving"))]
+    pub requests_per_second: Option<f64>,
+
+    /// Tokens that the accelerators of a server compute in a second: each thread waits as long as what
+    /// it did not load takes [default: no time]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long = "prefill-rate", value_name = "TOKENS", help_heading = "Serving")
+    )]
+    pub prefill_tokens_per_second: Option<f64>,
+
+    /// Transfers in flight for each prompt [default: 4; 1 with engine psync]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..)))]
+    pub depth: Option<u32>,
+
+    /// Threads that write in the background [default: 4]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..)))]
+    pub writers: Option<u32>,
+
+    /// Chunks that may wait to be written; more are dropped, or prompts wait if nothing else limits
+    /// them [default: 256]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..)))]
+    pub write_queue: Option<u32>,
+
+    /// Path: buffered, or cpu (O_DIRECT) [default: buffered]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Serving",
+        value_parser = path))]
+    pub path: Option<PathKind>,
+
+    /// I/O engine: auto, uring, psync [default: auto]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "ENGINE", help_heading = "Serving"))]
+    pub engine: Option<EngineChoice>,
+}
+
+#[cfg(feature = "cli")]
+fn path(text: &str) -> Result<PathKind, String> {
+    let known = [PathKind::Buffered, PathKind::Cpu];
+    let found = known.into_iter().find(|path| path.name() == text);
+    found.ok_or_else(|| format!("`{text}` is not a path for KV caches: use buffered or cpu"))
+}
+
+impl ServingRequest {
+    /// Tokens of a block of a trace.
+    pub fn block_tokens(&self) -> u32 {
+        self.chunk_tokens.unwrap_or(BLOCK_TOKENS)
+    }
+
+    /// An option that only prompts drawn from a seed have, if one is given.
+    fn of_prompts(&self) -> Option<&'static str> {
+        let given = [
+            ("--prefixes", self.prefixes.is_some()),
+            ("--prefix-tokens", !self.prefix_tokens.is_empty()),
+            ("--reads-per-prefix", self.reads_per_prefix.is_some()),
+            ("--new-tokens", self.new_tokens.is_some()),
+            ("--rate", self.requests_per_second.is_some()),
+        ];
+        given.into_iter().find_map(|(name, given)| given.then_some(name))
+    }
+
+    /// Any option of a serving load, if one is given.
+    pub(super) fn any(&self) -> Option<&'static str> {
+        let given = [
+            ("--chunk-tokens", self.chunk_tokens.is_some()),
+            ("--layout", self.layout.is_some()),
+            ("--prefill-rate", self.prefill_tokens_per_second.is_some()),
+            ("--depth", self.depth.is_some()),
+            ("--writers", self.writers.is_some()),
+            ("--write-queue", self.write_queue.is_some()),
+            ("--path", self.path.is_some()),
+            ("--engine", self.engine.is_some()),
+        ];
+        let others = given.into_iter().find_map(|(name, given)| given.then_some(name));
+        others.or_else(|| self.of_prompts())
+    }
+
+    /// Transfers in flight that are asked for.
+    pub(super) fn depth(&self) -> usize {
+        self.depth.map_or(DEPTH, |depth| depth as usize)
+    }
+
+    /// The load, for a trace or for prompts of its own; `most_bytes` may be on storage.
+    pub(super) fn plan(
+        &self,
+        model: &Model,
+        (is_trace, is_paced, loaders): (bool, bool, Option<u32>),
+        most_bytes: u64,
+        problems: &mut Problems,
+    ) -> ServingPlan {
+        self.check(is_trace, problems);
+        let chunk_tokens = match is_trace {
+            true => self.block_tokens(),
+            false => self.chunk_tokens.unwrap_or(CHUNK_TOKENS),
+        };
+        let chunk_bytes = ServingPlan::bytes_of_chunk(model, chunk_tokens);
+        let layout = self.layout.unwrap_or_default();
+        let prefix_tokens = match (is_trace, self.prefix_tokens.as_slice()) {
+            (true, _) => powers(chunk_tokens),
+            (false, []) => PREFIX_TOKENS.to_vec(),
+            (false, lengths) => lengths.to_vec(),
+        };
+        ServingPlan {
+            chunk_tokens,
+            chunk_bytes,
+            layout,
+            chunks_per_file: ServingPlan::chunks_per_file(layout, chunk_bytes),
+            most_chunks: most_bytes / chunk_bytes,
+            loaders: loaders.unwrap_or(LOADERS),
+            writers: self.writers.unwrap_or(WRITERS),
+            write_queue: self.write_queue.unwrap_or(WRITE_QUEUE),
+            drops: is_paced
+                || self.requests_per_second.is_some()
+                || self.prefill_tokens_per_second.is_some(),
+            prefixes: if is_trace { 0 } else { self.prefixes.unwrap_or(PREFIXES) },
+            prefix_tokens,
+            reads_per_prefix: self.reads_per_prefix.unwrap_or(READS_PER_PREFIX),
+            new_tokens: if is_trace { 0 } else { self.new_tokens.unwrap_or(NEW_TOKENS) },
+            requests_per_second: self.requests_per_second,
+            prefill_tokens_per_second: self.prefill_tokens_per_second,
+        }
+    }
+
+    /// What is wrong with the numbers.
+    fn check(&self, is_trace: bool, problems: &mut Problems) {
+        if let (true, Some(option)) = (is_trace, self.of_prompts()) {
+            problems.plan(format!("{option}: a trace has its own prompts"), "leave it out");
+        }
+        let chunk =
+            if is_trace { self.block_tokens() } else { self.chunk_tokens.unwrap_or(CHUNK_TOKENS) };
+        let mut whole = |name: &str, value: Option<u32>, most: u32| {
+            if let Some(value) = value.filter(|value| !(1..=most).contains(value)) {
+                problems.plan(format!("{name} {value}"), format!("use 1 to {most}"));
+            }
+        };
+        whole("--chunk-tokens", Some(chunk), MOST_CHUNK_TOKENS);
+        whole("--prefixes", self.prefixes, MOST_PREFIXES);
+        whole("--depth", self.depth, MOST_DEPTH);
+        whole("--writers", self.writers, MOST_THREADS);
+        whole("--write-queue", self.write_queue, MOST_PREFIXES);
+        whole("--new-tokens", self.new_tokens, MOST_PREFIX_TOKENS);
+        for (name, value, most) in [
+            ("--reads-per-prefix", self.reads_per_prefix, 1e6),
+            ("--rate", self.requests_per_second, 1e6),
+            ("--prefill-rate", self.prefill_tokens_per_second, 1e9),
+        ] {
+            if let Some(value) = value.filter(|value| !(1e-3..=most).contains(value)) {
+                problems.plan(format!("{name} {value}"), format!("use 0.001 to {most}"));
+            }
+        }
+        let lengths =
+            if self.prefix_tokens.is_empty() { &PREFIX_TOKENS[..] } else { &self.prefix_tokens };
+        for length in lengths.iter().filter(|_| chunk > 0 && !is_trace) {
+            if *length == 0 || length % chunk != 0 || *length > MOST_PREFIX_TOKENS {
+                problems.plan(
+                    format!("a prefix of {length} tokens in chunks of {chunk}"),
+                    format!(
+                        "use --prefix-tokens with multiples of {chunk}, up to {MOST_PREFIX_TOKENS}"
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// Powers of two from the tokens of a chunk.
+fn powers(chunk_tokens: u32) -> Vec<u32> {
+    let first = chunk_tokens.max(1);
+    std::iter::successors(Some(first), |last| last.checked_mul(2))
+        .take_while(|tokens| *tokens <= LONGEST_OF_TRACE.max(first))
+        .collect()
+}

@@ -1,0 +1,403 @@
+//! A thread of a serving engine: loads the prefixes of prompts in bursts, or writes chunks in the
+//! background.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlp_core::operation::Direction;
+use stormlp_core::stop::Ends;
+use stormlp_transfer::storage::Access;
+use stormlp_transfer::{Driver, FileId, Place, Stamp};
+
+use super::error::KvcacheError;
+use super::shelf::{Shelf, Spot, WriteQueue};
+use super::tally::Tally;
+use super::worker::{Cut, SAMPLE_EVERY, WorkerResult};
+use crate::plan::{Begun, ChunkId, Content, Prompt, Stored};
+
+/// How often a thread without work checks whether the run is to end.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The answer to a thread that asks for a prompt.
+pub(super) enum NextPrompt {
+    /// A prompt, and when it was sent.
+    Serve(Prompt, u64),
+    /// The next is sent then, in nanoseconds since the start.
+    At(u64),
+    /// There are no more.
+    Finished,
+}
+
+/// What the threads of a trial share.
+pub(super) struct Engine<'a> {
+    pub(super) shelf: &'a Shelf<'a>,
+    pub(super) queue: &'a WriteQueue,
+    /// Chunks to write before the start, and how many were taken of them.
+    pub(super) first: &'a [ChunkId],
+    pub(super) first_taken: &'a AtomicUsize,
+    /// Threads that still load.
+    pub(super) loading: &'a AtomicU32,
+    pub(super) next: &'a (dyn Fn(u64) -> Result<NextPrompt, KvcacheError> + Sync),
+    pub(super) piece_bytes: u64,
+    pub(super) window: Duration,
+    /// Whether what is read is compared with what was written.
+    pub(super) verifies: bool,
+    pub(super) ends: Ends<'a>,
+    pub(super) tally: &'a Mutex<Tally>,
+}
+
+/// See the [module's description](self).
+pub(super) struct Loader<'a> {
+    driver: Driver<'a, Piece>,
+    engine: &'a Engine<'a>,
+    start: Instant,
+    reads: u64,
+    /// What a piece should be, if it is compared.
+    expected: Vec<u8>,
+}
+
+/// A transfer in flight: of which chunk of the burst, from which byte on, and how many.
+pub(super) struct Piece {
+    nth: usize,
+    at: u64,
+    len: usize,
+}
+
+/// A chunk that is being read.
+struct Open {
+    file: FileId,
+    spot: Spot,
+    opening: Stamp,
+    left: u64,
+    /// What it should be, if it is compared.
+    content: Option<Content>,
+}
+
+impl<'a> Loader<'a> {
+    pub(super) fn new(driver: Driver<'a, Piece>, engine: &'a Engine<'a>) -> Self {
+        Self { driver, engine, start: Instant::now(), reads: 0, expected: Vec::new() }
+    }
+
+    /// Writes its share of the chunks that are there from the start.
+    pub(super) fn prepare(&mut self) -> Result<(), KvcacheError> {
+        self.driver.rehearse();
+        let prepared = self.write_first();
+        self.driver.rehearsed();
+        match prepared {
+            Ok(()) | Err(Cut::Ends) => Ok(()),
+            Err(Cut::Failed(error)) => {
+                self.engine.ends.failed.stop();
+                Err(error)
+            }
+        }
+    }
+
+    fn write_first(&mut self) -> Result<(), Cut> {
+        while !self.engine.ends.are_near() {
+            let nth = self.engine.first_taken.fetch_add(1, Ordering::Relaxed);
+            let Some(id) = self.engine.first.get(nth) else { return Ok(()) };
+            // So that the page cache can drop it before it is read.
+            self.write_chunk(*id, true)?;
+        }
+        Ok(())
+    }
+
+    /// Serves prompts from `start` until the time is over.
+    pub(super) fn load_all(self, start: Instant) -> WorkerResult {
+        let engine = self.engine;
+        let result = self.run(start, Self::serve_prompts);
+        engine.loading.fetch_sub(1, Ordering::AcqRel);
+        result
+    }
+
+    /// Writes chunks from `start` until the time is over or nobody loads any more.
+    pub(super) fn write_all(self, start: Instant) -> WorkerResult {
+        self.run(start, Self::write_waiting)
+    }
+
+    fn run(mut self, start: Instant, work: fn(&mut Self) -> Result<(), Cut>) -> WorkerResult {
+        self.start = start;
+        let failure = match work(&mut self) {
+            Ok(()) | Err(Cut::Ends) => None,
+            Err(Cut::Failed(error)) => {
+                self.engine.ends.failed.stop();
+                Some(error)
+            }
+        };
+        WorkerResult { evidence: self.driver.evidence(), failure }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn is_late(&self) -> bool {
+        self.start.elapsed() >= self.engine.window
+    }
+
+    fn count(&self, add: impl FnOnce(&mut Tally)) {
+        add(&mut self.engine.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn serve_prompts(&mut self) -> Result<(), Cut> {
+        while !self.is_over() {
+            let now_ns = self.now_ns();
+            match (self.engine.next)(now_ns).map_err(Cut::Failed)? {
+                NextPrompt::Serve(prompt, sent_ns) => self.serve(&prompt, sent_ns)?,
+                NextPrompt::At(due_ns) => {
+                    let until = due_ns.min(self.engine.window.as_nanos() as u64);
+                    thread::sleep(Duration::from_nanos(until.saturating_sub(now_ns)).min(TICK));
+                }
+                NextPrompt::Finished => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, prompt: &Prompt, sent_ns: u64) -> Result<(), Cut> {
+        let taken_ns = self.now_ns();
+        let (found, absent) = self.engine.shelf.take(&prompt.chunks);
+        let loaded = self.load(&found);
+        self.engine.shelf.give_back(&found);
+        let load_ns = loaded?;
+        let (now_ns, late) = (self.now_ns(), self.is_late());
+        let plan = self.engine.shelf.plan;
+        let tokens = found.len() as u32 * plan.chunk_tokens;
+        let bytes = found.len() as u64 * plan.chunk_bytes;
+        self.count(|tally| {
+            tally.timings.served([sent_ns, taken_ns, now_ns], load_ns);
+            tally.prompts.served(prompt.tokens, tokens, late);
+            if tokens > 0 {
+                tally.timings.loads.record(plan.length_of(tokens), load_ns, tokens, bytes);
+            }
+            tally.replayed.count(late);
+        });
+        self.hand_over(&absent);
+        if let Some(rate) = plan.prefill_tokens_per_second {
+            self.compute(f64::from(prompt.tokens - tokens) / rate);
+        }
+        Ok(())
+    }
+
+    /// Has chunks written in the background, if there is room or once there is.
+    fn hand_over(&self, absent: &[ChunkId]) {
+        let (queue, drops) = (self.engine.queue, self.engine.shelf.plan.drops);
+        let mut left = queue.add(absent);
+        while left > 0 && !drops && !self.is_over() {
+            queue.wait_for_room(TICK);
+            left = queue.add(&absent[absent.len() - left..]);
+        }
+        self.count(|tally| tally.prompts.dropped += left as u64);
+    }
+
+    /// Lets the time pass in which accelerators compute what was not loaded.
+    fn compute(&self, seconds: f64) {
+        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        while !self.is_over() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(TICK));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.engine.ends.are_near() || self.is_late()
+    }
+
+    /// Reads chunks, several pieces at a time; the time until the last is there, in nanoseconds.
+    fn load(&mut self, found: &[Stored]) -> Result<u64, Cut> {
+        let began = self.driver.now();
+        let size = self.engine.shelf.plan.chunk_bytes;
+        let mut open: Vec<Option<Open>> = Vec::with_capacity(found.len());
+        let (mut nth, mut at) = (0, 0);
+        loop {
+            while nth < found.len() && self.driver.has_room() {
+                if at == 0 {
+                    open.push(Some(self.open_chunk(found[nth])?));
+                }
+                let len = self.engine.piece_bytes.min(size - at);
+                if let Some(Some(chunk)) = open.get(nth) {
+                    let piece = Piece { nth, at, len: len as usize };
+                    let place = Place {
+                        direction: Direction::Read,
+                        file: chunk.file,
+                        offset: chunk.spot.offset + at,
+                        len: piece.len,
+                    };
+                    let slot = self.driver.take_slot().expect("there is room");
+                    let path = &chunk.spot.path;
+                    let on = |error| Cut::Failed(KvcacheError::on(path, error));
+                    self.driver.submit(slot, place, piece).map_err(on)?;
+                }
+                at += len;
+                if at == size {
+                    (nth, at) = (nth + 1, 0);
+                }
+            }
+            if self.driver.in_flight() == 0 {
+                return Ok(self.driver.now().nanos_since(began));
+            }
+            self.driver.wait(1)?;
+            self.land(&mut open)?;
+        }
+    }
+
+    fn open_chunk(&mut self, stored: Stored) -> Result<Open, Cut> {
+        let shelf = self.engine.shelf;
+        let spot = shelf.spot(stored.id, stored.place);
+        let opening = self.driver.now();
+        let file = shelf.open(&spot.path, Access::Read).map_err(Cut::Failed)?;
+        if !shelf.is_direct {
+            self.drop_cached(&file, &spot.path)?;
+        }
+        let file = self.driver.attach(file)?;
+        let content = self.engine.verifies.then(|| shelf.content(stored.id));
+        Ok(Open { file, spot, opening, left: shelf.plan.chunk_bytes, content })
+    }
+
+    /// Has the kernel drop a file's pages, and looks at some files whether it did.
+    fn drop_cached(&mut self, file: &File, path: &Path) -> Result<(), Cut> {
+        let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
+        self.reads += 1;
+        let shelf = self.engine.shelf;
+        let sample = super::worker::drop_cached(shelf.storage, file, path, is_sampled)?;
+        if let Some((before, after)) = sample {
+            self.count(|tally| tally.sample(before, after));
+        }
+        Ok(())
+    }
+
+    /// Counts what has arrived, and closes chunks of which all has.
+    fn land(&mut self, open: &mut [Option<Open>]) -> Result<(), Cut> {
+        while let Some(mut landed) = self.driver.next_landed() {
+            let Piece { nth, at, len } = landed.tag;
+            let chunk = open[nth].as_mut().expect("it is open while a piece of it is in flight");
+            let byte = match (&chunk.content, landed.slot.host_mut(), &landed.result) {
+                (Some(content), Some(buffer), Ok(read)) if *read == len => {
+                    let noise = self.engine.shelf.noise;
+                    content.difference(noise, at, &buffer[..len], &mut self.expected)
+                }
+                _ => None,
+            };
+            self.driver.put_back(landed.slot);
+            let path = &chunk.spot.path;
+            if let Some(byte) = byte {
+                let path = path.clone();
+                return Err(Cut::Failed(KvcacheError::Mismatch { path, byte }));
+            }
+            let read = landed.result.map_err(|error| Cut::Failed(KvcacheError::on(path, error)))?;
+            if read < len {
+                return Err(Cut::Failed(KvcacheError::Short {
+                    path: path.clone(),
+                    found: read as u64,
+                    expected: len as u64,
+                }));
+            }
+            chunk.left -= read as u64;
+            let (is_whole, opening, file) = (chunk.left == 0, chunk.opening, chunk.file);
+            let nanos = self.driver.now().nanos_since(opening);
+            let late = self.is_late();
+            self.count(|tally| {
+                tally.read.count_bytes(read as u64, late);
+                if is_whole {
+                    tally.read.count_object(late);
+                    tally.timings.read.record_ns(nanos);
+                }
+            });
+            if is_whole {
+                self.driver.detach(file)?;
+                open[nth] = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_waiting(&mut self) -> Result<(), Cut> {
+        while !self.is_over() {
+            match self.engine.queue.next(TICK) {
+                Some(id) => self.write_chunk(id, false)?,
+                None if self.engine.loading.load(Ordering::Acquire) == 0 => return Ok(()),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a chunk, unless it is there; what is deleted for it is removed first.
+    fn write_chunk(&mut self, id: ChunkId, is_first: bool) -> Result<(), Cut> {
+        let shelf = self.engine.shelf;
+        let (place, deletes) = match shelf.begin(id) {
+            Begun::Known => return Ok(()),
+            Begun::Full => {
+                self.count(|tally| tally.prompts.dropped += 1);
+                return Ok(());
+            }
+            Begun::At { place, deletes } => (place, deletes),
+        };
+        if let Some(victim) = deletes {
+            shelf.remove(victim)?;
+            shelf.gone(victim);
+            self.count(|tally| tally.evictions.deleted += u64::from(!is_first));
+        }
+        let opening = self.driver.now();
+        let spot = shelf.spot(id, place);
+        let file = shelf.open_to_write(place, &spot).map_err(Cut::Failed)?;
+        let for_sync = file
+            .try_clone()
+            .map_err(|source| stormlp_transfer::TransferError::file("open", &spot.path, source))?;
+        let file = self.driver.attach(file)?;
+        self.write_pieces(id, file, &spot)?;
+        self.driver.detach(file)?;
+        if is_first {
+            let synced = shelf.storage.sync(&for_sync, &spot.path);
+            synced.map_err(|error| Cut::Failed(KvcacheError::on_sync(&spot.path, error)))?;
+        }
+        let nanos = self.driver.now().nanos_since(opening);
+        shelf.written(id);
+        if !is_first {
+            let (late, bytes) = (self.is_late(), shelf.plan.chunk_bytes);
+            self.count(|tally| {
+                tally.written.count_object(late);
+                tally.written.count_bytes(bytes, late);
+                tally.timings.write.record_ns(nanos);
+            });
+        }
+        Ok(())
+    }
+
+    fn write_pieces(&mut self, id: ChunkId, file: FileId, spot: &Spot) -> Result<(), Cut> {
+        let shelf = self.engine.shelf;
+        let content = shelf.content(id);
+        let size = shelf.plan.chunk_bytes;
+        let on = |error| Cut::Failed(KvcacheError::on(&spot.path, error));
+        let mut at = 0;
+        while at < size || self.driver.in_flight() > 0 {
+            while at < size && self.driver.has_room() {
+                let len = self.engine.piece_bytes.min(size - at);
+                let mut slot = self.driver.take_slot().expect("there is room");
+                if let Some(buffer) = slot.host_mut() {
+                    let own = content.bytes().saturating_sub(at).min(len) as usize;
+                    content.fill(shelf.noise, at, &mut buffer[..own]);
+                    buffer[own..len as usize].fill(0);
+                }
+                let offset = spot.offset + at;
+                let place = Place { direction: Direction::Write, file, offset, len: len as usize };
+                let piece = Piece { nth: 0, at, len: place.len };
+                self.driver.submit(slot, place, piece).map_err(on)?;
+                at += len;
+            }
+            self.driver.wait(1)?;
+            while let Some(landed) = self.driver.next_landed() {
+                self.driver.put_back(landed.slot);
+                landed.result.map_err(on)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! A trial of a serving engine: prefixes are written beforehand, then prompts load them.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use stormlp_core::event::{Event, Unit};
+use stormlp_core::stop::{Ends, StopToken};
+use stormlp_transfer::crew;
+use stormlp_transfer::{AcceleratorSet, Driver, DriverSet};
+
+use super::error::KvcacheError;
+use super::loader::{Engine, Loader, NextPrompt};
+use super::shelf::{Shelf, WriteQueue};
+use super::tally::Tally;
+use super::trace::{NextEntry, Replay};
+use super::trial::{Stage, TrialId, TrialOutcome};
+use super::worker::WorkerResult;
+use crate::plan::{Prompt, Prompts, ServingPlan, Traced};
+use crate::report::TrialResult;
+
+/// Where prompts come from.
+pub(super) enum PromptSource<'a> {
+    Drawn { prompts: Box<Prompts>, next: Option<Prompt>, sent: u64 },
+    Trace(Box<Replay<'a>>),
+}
+
+impl PromptSource<'_> {
+    /// Enters into the result of a trial how many were begun.
+    fn credit(self, result: &mut TrialResult, tally: &Tally) {
+        match (self, &mut result.prompts) {
+            (Self::Drawn { sent, .. }, Some(prompts)) => prompts.begun = sent,
+            (Self::Drawn { .. }, None) => {}
+            (Self::Trace(replay), _) => result.replayed = Some(replay.counted(tally.replayed)),
+        }
+    }
+
+    /// The next prompt, if it is sent by `now_ns`.
+    fn next(&mut self, now_ns: u64) -> Result<NextPrompt, KvcacheError> {
+        match self {
+            Self::Drawn { prompts, next, sent } => {
+                let prompt = next.take().unwrap_or_else(|| prompts.draw());
+                let sent_ns = prompt.sent_ns.unwrap_or(now_ns);
+                if sent_ns > now_ns {
+                    *next = Some(prompt);
+                    return Ok(NextPrompt::At(sent_ns));
+                }
+                *sent += 1;
+                Ok(NextPrompt::Serve(prompt, sent_ns))
+            }
+            Self::Trace(replay) => Ok(match replay.next_entry(now_ns)? {
+                NextEntry::Due(Traced::Prompt { blocks, tokens }, sent_ns) => {
+                    let prompt = Prompt { chunks: blocks, tokens, sent_ns: Some(sent_ns) };
+                    NextPrompt::Serve(prompt, sent_ns)
+                }
+                NextEntry::At(due_ns) => NextPrompt::At(due_ns),
+                // The format of a trace does not change.
+                NextEntry::Due(..) | NextEntry::End => NextPrompt::Finished,
+            }),
+        }
+    }
+}
+
+impl Stage<'_> {
+    /// Runs a trial from an empty folder.
+    ///
+    /// # Errors
+    /// If it could not start, or its chunks cannot be removed.
+    pub(super) fn serve(
+        &self,
+        id: TrialId,
+        plan: &ServingPlan,
+    ) -> Result<TrialOutcome, KvcacheError> {
+        let pass = &self.plan.passes[id.pass];
+        let transport = &self.plan.transport;
+        let window = Duration::from_secs_f64(self.plan.duration_seconds);
+        let shelf = Shelf::new(
+            (self.storage, self.folder),
+            (plan, transport.path.wants_direct()),
+            (&pass.model, self.noise, self.plan.seed.into()),
+        );
+        let prompts = Prompts::new(plan, self.plan.seed);
+        let first = if plan.prefixes > 0 { prompts.first_chunks() } else { Vec::new() };
+        let source = Mutex::new(match self.replay(pass)? {
+            Some(replay) => PromptSource::Trace(Box::new(replay)),
+            None => PromptSource::Drawn { prompts: Box::new(prompts), next: None, sent: 0 },
+        });
+        let next = |now_ns| source.lock().unwrap_or_else(PoisonError::into_inner).next(now_ns);
+        let tally = Mutex::new(Tally::of_prompts(plan));
+        let (queue, failed) = (WriteQueue::new(plan.write_queue), StopToken::new());
+        let engine = Engine {
+            shelf: &shelf,
+            queue: &queue,
+            first: &first,
+            first_taken: &AtomicUsize::new(0),
+            loading: &AtomicU32::new(plan.loaders),
+            next: &next,
+            piece_bytes: transport.chunk_bytes,
+            window,
+            verifies: self.plan.request.verify,
+            ends: Ends { stop: self.stop, failed: &failed },
+            tally: &tally,
+        };
+        let accelerators = AcceleratorSet::open(transport)?;
+        let buffers = self.buffers(transport.threads, &accelerators)?;
+        let drivers = DriverSet::counting_loads(transport.threads);
+        let started_at_seconds = self.started.elapsed().as_secs_f64();
+        self.say_preparing(first.len());
+        let ran = crew::run(
+            "loader",
+            buffers.into_iter().enumerate(),
+            &failed,
+            |(index, buffers), start| {
+                let prepared = self.path(buffers, &accelerators, index);
+                let path = prepared.inspect_err(|_| failed.stop())?;
+                let mut loader = Loader::new(Driver::new(path, &drivers, index), &engine);
+                loader.prepare()?;
+                let start = start.wait();
+                Ok::<WorkerResult, KvcacheError>(match index < plan.loaders as usize {
+                    true => loader.load_all(start),
+                    false => loader.write_all(start),
+                })
+            },
+            |watch| self.watch(watch, &drivers, (id, window)),
+        );
+        let waiting = queue.len();
+        let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let kept = ran.is_ok() && id.keeps;
+        let removed = if kept { Ok(()) } else { shelf.clear() };
+        let (loaders, mut watched) = ran?;
+        watched.series.load = drivers.load();
+        let (evidence, failure) = self.gather(loaders);
+        let mut result = self.result(id, started_at_seconds, &tally, &watched);
+        result.prompts = Some(tally.prompts_of(plan, waiting));
+        source.credit(&mut result, &tally);
+        let failure = failure.or(removed.err().map(KvcacheError::from));
+        let (timings, series) = (tally.timings, watched.series);
+        Ok(TrialOutcome { result, timings, series, evidence, failure })
+    }
+
+    fn say_preparing(&self, chunks: usize) {
+        if chunks > 0 {
+            let label = format!("writing {chunks} chunks of the first prefixes");
+            let unit = Unit::Milliseconds;
+            self.observer.event(&Event::PhaseStarted { label, total: None, unit });
+            self.observer.event(&Event::PhaseFinished);
+        }
+    }
+}

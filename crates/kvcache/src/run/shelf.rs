@@ -1,0 +1,241 @@
+//! The chunks of a trial and the files they are in, shared by all threads; and the chunks that wait
+//! to be written.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Access, Storage, is_direct_refused};
+
+use super::error::KvcacheError;
+use crate::plan::{
+    BLOCK_BYTES, Begun, ChunkId, Chunks, Content, KNOWN_BY_BYTES, Layout, Model, Noise,
+    ServingPlan, Stored, file_name,
+};
+
+/// See the [module's description](self).
+pub(super) struct Shelf<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) folder: &'a Path,
+    pub(super) plan: &'a ServingPlan,
+    pub(super) model: &'a Model,
+    pub(super) noise: &'a Noise,
+    pub(super) seed: u64,
+    pub(super) is_direct: bool,
+    chunks: Mutex<Chunks>,
+    /// Files of several chunks that exist.
+    packs: Mutex<u64>,
+}
+
+/// Where a chunk is.
+#[derive(Debug, Clone)]
+pub(super) struct Spot {
+    pub(super) path: PathBuf,
+    pub(super) offset: u64,
+}
+
+/// The name of a chunk, from which its content follows.
+fn key_of(id: ChunkId) -> String {
+    format!("chunk_{id:016x}")
+}
+
+fn pack_name(nth: u64) -> String {
+    format!("pack_{nth:06}")
+}
+
+impl<'a> Shelf<'a> {
+    /// An empty shelf.
+    pub(super) fn new(
+        (storage, folder): (&'a dyn Storage, &'a Path),
+        (plan, is_direct): (&'a ServingPlan, bool),
+        (model, noise, seed): (&'a Model, &'a Noise, u64),
+    ) -> Self {
+        let chunks = Mutex::new(Chunks::new(plan.most_chunks));
+        let packs = Mutex::new(0);
+        Self { storage, folder, plan, model, noise, seed, is_direct, chunks, packs }
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Chunks> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The leading chunks of a prompt, to be read now, and those that nobody has or writes.
+    pub(super) fn take(&self, prompt: &[ChunkId]) -> (Vec<Stored>, Vec<ChunkId>) {
+        let mut chunks = self.chunks();
+        let found = chunks.take(prompt);
+        let absent = prompt[found.len()..].iter().copied().filter(|id| !chunks.has(*id));
+        (found, absent.collect())
+    }
+
+    pub(super) fn give_back(&self, read: &[Stored]) {
+        self.chunks().give_back(read);
+    }
+
+    pub(super) fn begin(&self, id: ChunkId) -> Begun {
+        self.chunks().begin(id)
+    }
+
+    pub(super) fn gone(&self, id: ChunkId) {
+        self.chunks().gone(id);
+    }
+
+    pub(super) fn written(&self, id: ChunkId) {
+        self.chunks().written(id);
+    }
+
+    /// The bytes of a chunk.
+    pub(super) fn content(&self, id: ChunkId) -> Content {
+        Content::new(self.model, &key_of(id), self.plan.chunk_tokens.into(), self.seed)
+    }
+
+    /// Where a chunk is, or is to be.
+    pub(super) fn spot(&self, id: ChunkId, place: u64) -> Spot {
+        match self.plan.layout {
+            Layout::Files => Spot { path: self.folder.join(file_name(&key_of(id))), offset: 0 },
+            Layout::Packed => {
+                let (file, nth) =
+                    (place / self.plan.chunks_per_file, place % self.plan.chunks_per_file);
+                Spot {
+                    path: self.folder.join(file_name(&pack_name(file))),
+                    // The first block says whose file it is.
+                    offset: BLOCK_BYTES + nth * self.plan.chunk_bytes,
+                }
+            }
+        }
+    }
+
+    /// Removes the file of a chunk that was deleted, if it has one.
+    pub(super) fn remove(&self, id: ChunkId) -> Result<(), TransferError> {
+        match self.plan.layout {
+            Layout::Files => self.storage.remove(&self.spot(id, 0).path).map(drop),
+            Layout::Packed => Ok(()),
+        }
+    }
+
+    /// Opens the file of a chunk.
+    pub(super) fn open(&self, path: &Path, access: Access) -> Result<File, KvcacheError> {
+        let opened = self.storage.open(path, access, self.is_direct);
+        opened.map_err(|error| match self.is_direct && is_direct_refused(&error) {
+            true => KvcacheError::NotDirect { path: path.to_path_buf() },
+            false => KvcacheError::on(path, error),
+        })
+    }
+
+    /// Opens the file to write a chunk to, which is created if need be.
+    pub(super) fn open_to_write(&self, place: u64, spot: &Spot) -> Result<File, KvcacheError> {
+        if self.plan.layout == Layout::Files {
+            return self.open(&spot.path, Access::Create);
+        }
+        // Others wait: it is one file in hundreds of chunks.
+        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        while *packs <= place / self.plan.chunks_per_file {
+            self.create_pack(*packs)?;
+            *packs += 1;
+        }
+        drop(packs);
+        self.open(&spot.path, Access::ReadWrite)
+    }
+
+    /// Creates a file of several chunks. Its beginning is that of one large object, so that it is
+    /// known like any other.
+    fn create_pack(&self, nth: u64) -> Result<(), KvcacheError> {
+        let path = self.folder.join(file_name(&pack_name(nth)));
+        let on = |error| KvcacheError::on(&path, error);
+        let file = self.storage.open(&path, Access::Create, false).map_err(on)?;
+        let per_file = self.plan.chunks_per_file;
+        let chunks = per_file.min(self.plan.most_chunks.saturating_sub(nth * per_file));
+        let bytes = BLOCK_BYTES + chunks * self.plan.chunk_bytes;
+        let tokens = bytes.div_ceil(self.model.bytes_per_token());
+        let content = Content::new(self.model, &pack_name(nth), tokens, self.seed);
+        let mut start = [0; KNOWN_BY_BYTES];
+        content.fill(self.noise, 0, &mut start);
+        self.storage.write_at(&file, &path, 0, &start).map_err(on)?;
+        self.storage.preallocate(&file, &path, bytes).map_err(on)
+    }
+
+    /// Removes all that is on the shelf, once all threads are done.
+    pub(super) fn clear(self) -> Result<(), TransferError> {
+        let packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let chunks = self.chunks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let names = match self.plan.layout {
+            Layout::Files => chunks.ids().map(key_of).collect::<Vec<_>>(),
+            Layout::Packed => (0..packs).map(pack_name).collect(),
+        };
+        for name in names {
+            self.storage.remove(&self.folder.join(file_name(&name)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Chunks that wait to be written in the background.
+pub(super) struct WriteQueue {
+    waiting: Mutex<VecDeque<ChunkId>>,
+    changed: Condvar,
+    most: usize,
+}
+
+impl WriteQueue {
+    pub(super) fn new(most: u32) -> Self {
+        Self { waiting: Mutex::default(), changed: Condvar::new(), most: most as usize }
+    }
+
+    /// Adds chunks in their order as far as there is room; how many are left.
+    pub(super) fn add(&self, chunks: &[ChunkId]) -> usize {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = chunks.iter();
+        while let Some(id) = left.as_slice().first() {
+            if !waiting.contains(id) {
+                if waiting.len() >= self.most {
+                    break;
+                }
+                waiting.push_back(*id);
+            }
+            left.next();
+        }
+        drop(waiting);
+        self.changed.notify_all();
+        left.len()
+    }
+
+    /// Waits a while for room.
+    pub(super) fn wait_for_room(&self, patience: Duration) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |waiting: &mut VecDeque<ChunkId>| waiting.len() >= self.most;
+        drop(self.changed.wait_timeout_while(waiting, patience, is_full));
+    }
+
+    /// The next chunk to write; `None` if there is none for a while.
+    pub(super) fn next(&self, patience: Duration) -> Option<ChunkId> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(waiting, patience, |all| all.is_empty());
+        let next = waited.unwrap_or_else(PoisonError::into_inner).0.pop_front();
+        self.changed.notify_all();
+        next
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> u64 {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_left_and_nothing_waits_twice() {
+        let queue = WriteQueue::new(3);
+        assert_eq!(queue.add(&[1, 2]), 0);
+        assert_eq!(queue.add(&[2, 3, 4, 5]), 2);
+        queue.wait_for_room(Duration::ZERO);
+        assert_eq!(queue.next(Duration::ZERO), Some(1));
+        assert_eq!(queue.add(&[4]), 0);
+        let rest: Vec<_> = std::iter::from_fn(|| queue.next(Duration::ZERO)).collect();
+        assert_eq!((rest, queue.len()), (vec![2, 3, 4], 0));
+    }
+}

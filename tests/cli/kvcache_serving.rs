@@ -1,0 +1,138 @@
+//! `stormlp kvcache --profile serving`, and prompts of a Mooncake trace, on real files.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{stderr, stdout, stormlp};
+
+/// Bytes of 64 tokens of `tiny-1b` in whole blocks.
+const CHUNK: u64 = 1_576_960;
+
+fn words(more: &str) -> Vec<String> {
+    let words = format!("kvcache tiny-1b --dir chunks --quiet --telemetry off {more}");
+    words.split(' ').map(str::to_string).collect()
+}
+
+fn served(dir: &Path, more: &str) -> Value {
+    let mut ran = stormlp();
+    let ran = ran.current_dir(dir).args(words(more)).args(["--format", "json"]).assert();
+    serde_json::from_str(&stdout(ran.success())).unwrap()
+}
+
+fn count(of: &Value, key: &str) -> u64 {
+    of[key].as_u64().unwrap_or_else(|| panic!("{key} of {of:#}"))
+}
+
+fn files(dir: &Path, prefix: &str) -> usize {
+    let entries = fs::read_dir(dir.join("chunks")).into_iter().flatten();
+    let names = entries.map(|one| one.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(prefix)).count()
+}
+
+const SERVING: &str = "--profile serving --duration 1s --chunk-tokens 64 --prefixes 6 \
+                       --prefix-tokens 128,256 --threads 2 --writers 1";
+
+#[test]
+fn prompts_load_what_was_written_before() {
+    let dir = TempDir::new_in(".").unwrap();
+    let json =
+        served(dir.path(), &format!("{SERVING} --verify --prefill-rate 8000 --new-tokens 100"));
+    assert_eq!(json["plan"]["profile"], "serving");
+    assert_eq!(count(&json["plan"]["serving"], "chunk_bytes"), CHUNK);
+    let trial = &json["trials"][0];
+    let prompts = &trial["prompts"];
+    assert!(count(prompts, "served") + count(prompts, "served_late") > 2, "{trial:#}");
+    let loads = prompts["loads"].as_array().unwrap();
+    let chunks: u64 = loads.iter().map(|of| count(of, "tokens") / 64).sum();
+    let all = count(&trial["read"], "objects") + count(&trial["read"], "late_objects");
+    assert_eq!(chunks, all);
+    let bytes = count(&trial["read"], "bytes") + count(&trial["read"], "late_bytes");
+    assert_eq!(bytes, chunks * CHUNK);
+    for of in loads {
+        let (tokens, share) = (count(of, "prefix_tokens"), &of["first_token"]["storage_share_p50"]);
+        assert!([128, 256].contains(&tokens));
+        let computes = 100.0 / 8000.0 * 1e3;
+        if let (Some(share), Some(p50)) = (share.as_f64(), of["load_ms"]["p50"].as_f64()) {
+            assert!((share - p50 / (p50 + computes)).abs() < 1e-6, "{of:#}");
+        }
+    }
+    assert_eq!(files(dir.path(), "chunk_"), 0);
+}
+
+#[test]
+fn chunks_share_files_and_are_known_to_clean() {
+    let dir = TempDir::new_in(".").unwrap();
+    // Room for the first prefixes and little else, so that new ones delete old ones.
+    let room = format!("{SERVING} --layout packed --capacity {} --reads-per-prefix 1", 20 * CHUNK);
+    let json = served(dir.path(), &format!("{room} --keep"));
+    let trial = &json["trials"][0];
+    assert!(count(&trial["written"], "objects") > 0, "{trial:#}");
+    assert!(count(&trial["evictions"], "deleted") > 0, "{trial:#}");
+    assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "chunk_")), (1, 0));
+    fs::write(dir.path().join("chunks/mine.npy"), "mine").unwrap();
+    let mut clean = stormlp();
+    let cleaned = clean.current_dir(&dir).args(["clean", "chunks"]).assert();
+    drop(cleaned);
+    assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "mine")), (0, 1));
+}
+
+#[test]
+fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
+    let dir = TempDir::new_in(".").unwrap();
+    // The second repeats the first, the third shares one block; what is after a full block is not
+    // stored.
+    let lines = [
+        r#"{"timestamp": 0, "input_length": 150, "output_length": 5, "hash_ids": [7, 8, 9]}"#,
+        r#"{"timestamp": 900, "input_length": 128, "output_length": 5, "hash_ids": [7, 8]}"#,
+        r#"{"timestamp": 950, "input_length": 128, "output_length": 5, "hash_ids": [7, 5]}"#,
+    ];
+    fs::write(dir.path().join("moon.jsonl"), lines.join("\n")).unwrap();
+    let json = served(dir.path(), "--trace moon.jsonl --chunk-tokens 64 --layout files");
+    assert_eq!(json["plan"]["trace"]["format"], "mooncake");
+    let trial = &json["trials"][0];
+    assert_eq!(count(&trial["replayed"], "done"), 3);
+    assert_eq!(count(&trial["prompts"], "tokens"), 150 + 128 + 128);
+    // Writes are in the background: how many were done before the second prompt is not fixed.
+    assert!(count(&trial["prompts"], "loaded_tokens") <= 192, "{trial:#}");
+    assert!(count(&trial["written"], "objects") >= 2, "{trial:#}");
+    let wrong = words("--trace moon.jsonl");
+    let text = stderr(stormlp().current_dir(&dir).args(wrong).assert().code(3));
+    assert!(
+        text.contains("line 1: 3 hash_ids for 150 tokens, which are 1 blocks of 512"),
+        "{text}"
+    );
+}
+
+#[test]
+fn storage_that_fails_ends_the_run() {
+    let dir = TempDir::new_in(".").unwrap();
+    for fault in ["read:3:EIO", "write:40:ENOSPC"] {
+        let more = format!("{SERVING} --inject-fault {fault}");
+        let text = stderr(stormlp().current_dir(&dir).args(words(&more)).assert().code(5));
+        assert!(text.contains("chunk_"), "{text}");
+    }
+    assert_eq!(files(dir.path(), "chunk_"), 0);
+}
+
+#[test]
+fn wrong_requests_are_refused_with_what_to_do() {
+    let dir = TempDir::new_in(".").unwrap();
+    let refused = |more: &str, code: i32, says: &str| {
+        let text = stderr(stormlp().current_dir(&dir).args(words(more)).assert().code(code));
+        assert!(text.contains(says), "{text}");
+    };
+    refused("--profile serving --prefix-tokens 100", 3, "multiples of 256");
+    refused("--profile serving --users 3", 3, "--users is of the users of mlperf-v3");
+    refused("--profile serving --engine psync --depth 4", 3, "use --engine uring");
+    refused("--profile serving --path gds", 2, "use buffered or cpu");
+    refused("--profile serving --writers 0", 3, "use 1 to 500");
+    refused("--profile serving --capacity 1M", 4, "the largest object");
+    refused("--profile replay", 3, "use --trace FILE");
+    refused("--profile vllm", 2, "is not a profile");
+    refused("--layout packed", 3, "use --profile serving");
+    refused("--threads 4", 3, "use --users");
+    assert_eq!(files(dir.path(), "chunk"), 0);
+}
