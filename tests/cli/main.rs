@@ -28,6 +28,7 @@ mod impaired;
 mod kvcache;
 mod kvcache_run;
 mod limits;
+mod objects;
 mod plan;
 mod report;
 mod resumed;

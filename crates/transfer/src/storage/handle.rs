@@ -1,6 +1,7 @@
 //! What a path can be attached to: an open file, or an object.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use crate::object::{Client, ObjectFacts, Upload};
@@ -12,6 +13,19 @@ pub enum Handle {
     File(File),
     /// An object.
     Object(OpenObject),
+}
+
+impl Handle {
+    /// Another handle of the same file or object.
+    ///
+    /// # Errors
+    /// When the process may not open more files.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::File(file) => file.try_clone().map(Self::File),
+            Self::Object(object) => Ok(Self::Object(object.clone())),
+        }
+    }
 }
 
 /// An object that transfers read or write.

@@ -186,6 +186,51 @@ pub trait Storage: Send + Sync {
         self.open(path, access, direct).map(Handle::File)
     }
 
+    /// The object at `path`, known to have `bytes`, without asking the endpoint: the first read of it
+    /// shows whether it is still that one.
+    ///
+    /// # Errors
+    /// When it is a file.
+    fn known_object(&self, path: &Path, bytes: u64) -> Result<Handle, TransferError> {
+        let source = io::Error::other(format!("it is a file, not an object of {bytes} bytes"));
+        Err(TransferError::file("open", path, source))
+    }
+
+    /// Reads at `offset` of what [`Self::handle`] opened; 0 bytes at its end.
+    ///
+    /// # Errors
+    /// As [`Self::read_at`].
+    fn read_from(
+        &self,
+        handle: &Handle,
+        path: &Path,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, TransferError> {
+        match handle {
+            Handle::File(file) => self.read_at(file, path, offset, buffer),
+            Handle::Object(_) => {
+                let source = io::Error::other("it is an object, not a file");
+                Err(TransferError::file("read", path, source))
+            }
+        }
+    }
+
+    /// Aborts the uploads that killed processes left beneath `folder`, of the objects that are
+    /// `ours`, and returns their number; a dry run only counts. Files have none.
+    ///
+    /// # Errors
+    /// When they cannot be listed or aborted.
+    fn abort_uploads(
+        &self,
+        folder: &Path,
+        ours: &dyn Fn(&Path) -> bool,
+        dry_run: bool,
+    ) -> Result<u64, TransferError> {
+        let _ = (folder, ours, dry_run);
+        Ok(0)
+    }
+
     /// Sets a file's final size before it is written: allocates blocks if the file system can, so
     /// that a full disk is detected now and direct writes need not extend the file.
     ///

@@ -14,6 +14,8 @@ mod handle;
 mod holes;
 pub(crate) mod interface;
 mod lock;
+#[cfg(test)]
+mod object_tests;
 mod reach;
 mod reader;
 mod throttled;
