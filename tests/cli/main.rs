@@ -29,6 +29,7 @@ mod kvcache;
 mod kvcache_run;
 mod limits;
 mod objects;
+mod objects_gateway;
 mod plan;
 mod report;
 mod resumed;

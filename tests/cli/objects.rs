@@ -115,3 +115,222 @@ fn refusals_say_what_to_do() {
     let (code, _, error) = run(&server, &GDS.replace("bucket", "another"));
     assert!(code != 0 && error.contains("create the bucket first"), "{error}");
 }
+
+/// Twelve objects of 40 KiB, or two that need an upload in parts.
+const DATASET: &str = "datagen unet3d --data-dir s3://bucket/d/set --files 12 --params \
+                       dataset.record_length_bytes=40000 dataset.record_length_bytes_stdev=0";
+
+fn train_keys(server: &ObjectServer) -> Vec<String> {
+    server.keys().into_iter().filter(|key| key.starts_with("d/set/train/")).collect()
+}
+
+#[test]
+fn a_dataset_is_made_read_and_removed() {
+    let server = ObjectServer::default();
+    server.put("d/hers", b"x");
+    server.put("d/set/train/notes.txt", b"x");
+    let (code, out, error) = run(&server, DATASET);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("PUT and uploads over HTTP") && out.contains("Server: test"), "{out}");
+    assert_eq!(train_keys(&server).len(), 13);
+    assert!(server.keys().contains(&"d/set/.stormlp-manifest.json".to_string()));
+    assert!(!server.keys().iter().any(|key| key.contains("journal")), "{:?}", server.keys());
+    // The objects are those that files would be.
+    let folder = tempfile::tempdir().unwrap();
+    let files = DATASET.replace("s3://bucket/d/set", "set");
+    assert_eq!(run_in(folder.path(), &server, &files).0, 0);
+    for key in train_keys(&server).iter().filter(|key| key.ends_with(".npz")) {
+        let file = folder.path().join("set").join(key.strip_prefix("d/set/").unwrap());
+        assert_eq!(server.object(key).unwrap(), std::fs::read(file).unwrap(), "{key}");
+    }
+    let (code, out, error) = run(&server, &DATASET.replace(" --params", " --verify --params"));
+    assert_eq!(code, 0, "{out}{error}");
+    let (code, _, error) = run(&server, DATASET);
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("this dataset already"), "{error}");
+
+    let (code, out, error) = run(&server, TRAIN);
+    assert_eq!(code, 0, "{out}{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let store = &report["evidence"][0]["object_store"];
+    assert_eq!(store["endpoint"], server.endpoint());
+    assert_eq!(store["retries"], 0);
+    // Two epochs of twelve samples, each one GET, on as many connections as there are threads.
+    assert!(store["requests"].as_u64().unwrap() >= 24, "{store}");
+    assert!(store["connections"].as_u64().unwrap() <= 16, "{store}");
+    assert_eq!(report["evidence"][0]["effective_path"], "s3");
+    assert!(!format!("{out}{error}").contains("the-secret"));
+
+    let (code, out, error) = run(&server, "clean s3://bucket/d");
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("removed 12 objects"), "{out}");
+    assert_eq!(server.keys(), ["d/hers", "d/set/train/notes.txt"]);
+}
+
+const TRAIN: &str = "train unet3d --data-dir s3://bucket/d/set --format json --epochs 2 \
+                     --batch-size 2 --compute-time 0 --params dataset.record_length_bytes=40000 \
+                     dataset.record_length_bytes_stdev=0";
+
+#[test]
+fn large_objects_are_uploaded_in_parts_with_the_same_bytes() {
+    let server = ObjectServer::default();
+    let large = DATASET.replace("--files 12", "--files 2").replace("=40000", "=40000000");
+    let (code, out, error) = run(&server, &large);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(server.pending().is_empty());
+    let lines = server.lines();
+    assert!(lines.iter().any(|line| line.contains("partNumber=3")), "{lines:?}");
+    let (code, out, error) = run(&server, &large.replace(" --params", " --verify --params"));
+    assert_eq!(code, 0, "{out}{error}");
+}
+
+#[test]
+fn a_killed_generation_is_continued_and_what_it_left_is_not_taken_for_whole() {
+    let server = ObjectServer::default();
+    // The endpoint fails when seven objects are there, and for good.
+    server.trap("PUT /bucket/d/set/train/img_07", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    let (code, _, error) = run(&server, &format!("{DATASET} --threads 1"));
+    assert_eq!(code, 5, "{error}");
+    assert!(error.contains("img_07_of_12.npz") && error.contains("--resume"), "{error}");
+    // As if it had been killed before it listed the last one, and in the midst of an upload.
+    server.leave_upload("d/set/train/img_08_of_12.npz");
+    let whole = train_keys(&server).len();
+    assert_eq!(whole, 7, "{:?}", server.keys());
+    server.put("d/set/train/img_08_of_12.npz", b"not listed");
+    server.forgive();
+    let (code, out, error) = run(&server, &DATASET.replace(" --params", " --resume --params"));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("7 files that were complete"), "{out}");
+    assert!(server.pending().is_empty(), "{:?}", server.pending());
+    assert_eq!(run(&server, &DATASET.replace(" --params", " --verify --params")).0, 0);
+}
+
+#[test]
+fn clean_removes_what_a_killed_generation_left() {
+    let server = ObjectServer::default();
+    server.trap("PUT /bucket/d/set/train/img_07", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    assert_eq!(run(&server, &format!("{DATASET} --threads 1")).0, 5);
+    server.leave_upload("d/set/train/img_08_of_12.npz");
+    server.leave_upload("d/set/train/hers");
+    server.put("d/set/train/img_09_of_12.npz", b"not listed");
+    server.put("d/set/train/hers_of_13.npz", b"x");
+    let (code, out, error) = run(&server, "clean s3://bucket/d/set");
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("aborted 1 unfinished upload"), "{out}");
+    assert_eq!(server.keys(), ["d/set/train/hers_of_13.npz"]);
+    assert_eq!(server.pending(), ["d/set/train/hers"]);
+}
+
+#[test]
+fn training_fails_with_the_object_that_is_wrong() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, DATASET).0, 0);
+    let fails = |expected: &str| {
+        let (code, out, error) = run(&server, TRAIN);
+        assert_eq!(code, 5, "{out}{error}");
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("s3://bucket/d/set/train/img_"), "{error}");
+    };
+    server.trap("GET /bucket/d/set/train/img_05", usize::MAX, Fault::Cut(7));
+    fails("the body ended after");
+    server.forgive();
+    server.trap("GET /bucket/d/set/train/img_05", usize::MAX, Fault::Refuse(503, "SlowDown"));
+    fails("after 5 retries");
+    server.forgive();
+    server.trap("GET /bucket/d/set/train/img_05", 2, Fault::Refuse(503, "SlowDown"));
+    let (code, out, error) = run(&server, TRAIN);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("were retries"), "{out}");
+}
+
+#[test]
+fn what_objects_cannot_do_is_refused() {
+    let server = ObjectServer::default();
+    for (arguments, expected) in [
+        ("train unet3d --data-dir s3://bucket/none", "contains no npz files of a dataset"),
+        ("train unet3d --data-dir s3://b/none", "is not the name of a bucket"),
+        ("train unet3d --data-dir . --path s3", "path s3 moves objects"),
+        ("train unet3d --data-dir s3://bucket/d/set --path cpu", "path cpu moves files"),
+        (
+            "datagen unet3d --data-dir s3://bucket/d --files 2 --engine uring",
+            "--engine is for files",
+        ),
+        ("datasize unet3d --data-dir s3://bucket/d", "objects cannot be used here"),
+    ] {
+        if arguments.contains("d/set") {
+            assert_eq!(run(&server, DATASET).0, 0);
+        }
+        let (code, out, error) = run(&server, arguments);
+        assert!(code != 0 && error.contains(expected), "{arguments}: {out}{error}");
+    }
+}
+
+#[test]
+fn doctor_shows_what_an_object_store_allows_and_writes_nothing() {
+    let server = ObjectServer::default();
+    server.put("p/x", b"x");
+    server.leave_upload("p/y");
+    let (code, out, error) = run(&server, "doctor s3://bucket/p");
+    assert_eq!(code, 0, "{out}{error}");
+    for expected in
+        ["s3://bucket/p can be listed", &server.endpoint(), "HTTP/1.1, without TLS", "1; "]
+    {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    let only_reads = server.lines().iter().all(|line| line.starts_with("GET "));
+    assert!(only_reads && server.keys() == ["p/x"], "{:?}", server.lines());
+    let (code, out, _) = run(&server, "doctor s3://another/p --format json");
+    assert_eq!(code, 0, "a finding, not an error: {out}");
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(found["list"].to_string().contains("create the bucket first"), "{out}");
+    let (code, _, error) = run(&server, "doctor s3://b");
+    assert_eq!(code, 2, "{error}");
+}
+
+const CHECKPOINT: &str = "checkpoint llama3-8b --dir s3://bucket/c --ranks 2 --scale 0.002 \
+                          --writes 2 --reads 2 --pause 0 --format json";
+
+#[test]
+fn a_checkpoint_is_saved_restored_verified_and_removed() {
+    let server = ObjectServer::default();
+    server.put("c/hers", b"x");
+    let (code, out, error) = run(&server, &format!("{CHECKPOINT} --verify"));
+    assert_eq!(code, 0, "{out}{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["ending"], "complete", "{out}");
+    for name in ["saves", "restores"] {
+        assert_eq!(report["results"][name].as_array().unwrap().len(), 2, "{name}");
+        let evidence = report["evidence"].as_array().unwrap().iter();
+        let named = evidence.clone().find(|one| one["name"] == name).unwrap();
+        assert_eq!(named["object_store"]["endpoint"], server.endpoint(), "{named}");
+    }
+    assert!(server.keys().contains(&"c/global_epoch1_step1/.stormlp-checkpoint.json".to_string()));
+    assert!(server.lines().iter().any(|line| line.contains("partNumber=2")), "none had parts");
+    assert!(server.pending().is_empty());
+    // Saved again in the same place, and removed.
+    let (code, out, error) = run(&server, CHECKPOINT);
+    assert_eq!(code, 0, "{out}{error}");
+    server.leave_upload("c/global_epoch1_step1/hers");
+    let (code, out, error) = run(&server, "clean s3://bucket/c");
+    assert_eq!(code, 0, "{out}{error}");
+    assert_eq!(server.keys(), ["c/hers"]);
+    assert_eq!(server.pending(), ["c/global_epoch1_step1/hers"]);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_completed_leaves_nothing_that_looks_whole() {
+    let server = ObjectServer::default();
+    server.trap("partNumber=2", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    let (code, out, error) = run(&server, CHECKPOINT);
+    assert_ne!(code, 0, "{out}{error}");
+    assert!(format!("{out}{error}").contains("upload part 2 of s3://bucket/c/global_epoch1_step1"));
+    assert!(server.pending().is_empty() && server.keys().is_empty(), "{:?}", server.keys());
+    for (more, expected) in [
+        ("--dir here", "--dir here does not"),
+        ("--path cpu", "path cpu moves files"),
+        ("--chunk-size 4M", "--chunk-size is for files"),
+    ] {
+        let (code, _, error) = run(&server, &format!("{CHECKPOINT} {more}"));
+        assert!(code != 0 && error.contains(expected), "{more}: {error}");
+    }
+}

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::error::TransferError;
+pub use crate::object::read_reply;
 pub use crate::object::server::{Fault, ObjectServer};
 use crate::paths::{PathSpec, build_path};
 use crate::storage::{Gate, Grant, Request, Storage};

@@ -24,6 +24,8 @@ mod wire;
 
 pub use client::Client;
 pub use error::{ObjectError, ObjectFault};
+#[cfg(any(test, feature = "testing"))]
+pub use session::read_reply;
 pub use session::{Listed, ObjectFacts, Session};
 pub use settings::{Addressing, Settings};
 pub use upload::{PART_BYTES, Upload};

@@ -147,6 +147,10 @@ impl Refusal {
         self.status == 404 && matches!(self.code.as_str(), "NoSuchKey" | "NotFound")
     }
 
+    pub(super) fn is_not_implemented(&self) -> bool {
+        matches!(self.status, 405 | 501)
+    }
+
     pub(super) fn is_gone(&self) -> bool {
         self.status == 404 && self.code != "NoSuchBucket"
     }

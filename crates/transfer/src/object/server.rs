@@ -124,6 +124,11 @@ impl ObjectServer {
         self.state.lock().unwrap().traps.push(trap);
     }
 
+    /// Removes all traps.
+    pub fn forgive(&self) {
+        self.state.lock().unwrap().traps.clear();
+    }
+
     /// The keys of all objects.
     pub fn keys(&self) -> Vec<String> {
         self.state.lock().unwrap().objects.keys().cloned().collect()

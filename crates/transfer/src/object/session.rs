@@ -443,6 +443,26 @@ fn check_range(head: &Head, offset: u64, wanted: u64) -> Result<(), WireError> {
     }
 }
 
+/// Reads `bytes` as the reply to each request that has one: whatever an endpoint sends is read or
+/// refused, in bounded memory.
+#[cfg(any(test, feature = "testing"))]
+pub fn read_reply(bytes: &[u8]) {
+    use rusty_s3::actions::{
+        CompleteMultipartUploadResponse, CreateMultipartUpload, DeleteObjectsResponse,
+    };
+    let Ok(Some((head, used))) = Head::parse(bytes) else { return };
+    let body = &bytes[used..];
+    let _ = check_range(&head, 4, 4);
+    let _ = (head.whole_bytes(), Refusal::of(&head, body).after(1).to_string());
+    if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {
+        assert!(page.contents.len() <= body.len());
+    }
+    let _ = parsed(body, CreateMultipartUpload::parse_response).map(drop);
+    let _ = parsed(body, CompleteMultipartUploadResponse::parse).map(drop);
+    let _ = parsed(body, DeleteObjectsResponse::parse).map(drop);
+    let _ = std::str::from_utf8(body).map(super::uploads::page);
+}
+
 /// A document as `parse` reads it.
 pub(super) fn parsed<T, E: std::fmt::Display>(
     body: &[u8],

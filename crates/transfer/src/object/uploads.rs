@@ -20,14 +20,15 @@ pub struct Pending {
 
 /// A page of a list of uploads.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Page {
+pub(super) struct Page {
     uploads: Vec<Pending>,
     /// The key and the number after which the next page begins.
     next: Option<(String, String)>,
 }
 
 impl Session {
-    /// The unfinished uploads whose keys begin with `prefix`.
+    /// The unfinished uploads whose keys begin with `prefix`; none with an endpoint that has no such
+    /// list.
     ///
     /// # Errors
     /// When a request fails or a page cannot be right.
@@ -47,7 +48,10 @@ impl Session {
             }
             let request = Request::of(&action, "list uploads to", prefix);
             let wrong = |what: &str| request.error(&bucket, ObjectFault::Answer(what.to_string()));
-            let (_, body) = self.document(&request)?;
+            let body = match self.document(&request) {
+                Err(error) if error.is_not_implemented() => return Ok(all),
+                done => done?.1,
+            };
             let text = std::str::from_utf8(&body).map_err(|_| wrong("the reply is not UTF-8"))?;
             let page = page(text).map_err(wrong)?;
             all.extend(page.uploads.into_iter().filter(|one| one.key.starts_with(prefix)));
@@ -75,7 +79,7 @@ impl Session {
 }
 
 /// Reads a page: flat elements, of which only those with plain text are looked at.
-fn page(text: &str) -> Result<Page, &'static str> {
+pub(super) fn page(text: &str) -> Result<Page, &'static str> {
     if !text.contains("<ListMultipartUploadsResult") {
         return Err("the reply is not a list of uploads");
     }

@@ -55,6 +55,14 @@ impl From<File> for Handle {
 }
 
 impl OpenObject {
+    /// The size of the object, if it is being read.
+    pub fn bytes(&self) -> Option<u64> {
+        match &self.mode {
+            ObjectMode::Read(facts) => Some(facts.bytes),
+            ObjectMode::Puts | ObjectMode::Upload(_) => None,
+        }
+    }
+
     /// The upload, if the object is being created.
     pub fn upload(&self) -> Option<Arc<Upload>> {
         match &self.mode {

@@ -13,7 +13,7 @@ use stormlp_core::warning::Warning;
 use super::handle::Handle;
 use super::lock::{FolderLock, LockError};
 use super::reach::parent;
-use super::{failing, holes, reach};
+use super::{failing, holes, reach, temporary_name};
 use crate::error::TransferError;
 use crate::page_cache::Residency;
 use crate::paths::PathSpec;
@@ -447,7 +447,7 @@ pub trait Storage: Send + Sync {
     ) -> Result<Left, TransferError> {
         let found = match self.look(path) {
             // The kernel was never asked, since there is a link on the way.
-            Err(error) if error.errno().is_none() => {
+            Err(error) if error.was_not_asked() => {
                 return Ok(Left::Other("behind a link".to_string()));
             }
             found => found?,
@@ -595,12 +595,4 @@ pub trait Storage: Send + Sync {
         }
         Ok(sum)
     }
-}
-
-/// The name under which `path` is written until it is complete.
-pub fn temporary_name(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".partial");
-    path.with_file_name(name)
 }
