@@ -24,6 +24,7 @@ fn run(server: &ObjectServer, arguments: &str) -> (i32, String, String) {
 }
 
 fn run_in(folder: &Path, server: &ObjectServer, arguments: &str) -> (i32, String, String) {
+    std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
     let output = stormlp(server, folder, arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
@@ -128,9 +129,9 @@ fn train_keys(server: &ObjectServer) -> Vec<String> {
 fn a_dataset_is_made_read_and_removed() {
     let server = ObjectServer::default();
     server.put("d/hers", b"x");
-    server.put("d/set/train/notes.txt", b"x");
     let (code, out, error) = run(&server, DATASET);
     assert_eq!(code, 0, "{out}{error}");
+    server.put("d/set/train/notes.txt", b"x");
     assert!(out.contains("PUT and uploads over HTTP") && out.contains("Server: test"), "{out}");
     assert_eq!(train_keys(&server).len(), 13);
     assert!(server.keys().contains(&"d/set/.stormlp-manifest.json".to_string()));
@@ -149,8 +150,9 @@ fn a_dataset_is_made_read_and_removed() {
     assert_eq!(code, 4, "{error}");
     assert!(error.contains("this dataset already"), "{error}");
 
+    // Without compute there is no utilisation to meet a target with.
     let (code, out, error) = run(&server, TRAIN);
-    assert_eq!(code, 0, "{out}{error}");
+    assert_eq!(code, 6, "{out}{error}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let store = &report["evidence"][0]["object_store"];
     assert_eq!(store["endpoint"], server.endpoint());
@@ -239,7 +241,7 @@ fn training_fails_with_the_object_that_is_wrong() {
     server.forgive();
     server.trap("GET /bucket/d/set/train/img_05", 2, Fault::Refuse(503, "SlowDown"));
     let (code, out, error) = run(&server, TRAIN);
-    assert_eq!(code, 0, "{error}");
+    assert_eq!(code, 6, "{error}");
     assert!(out.contains("were retries"), "{out}");
 }
 
@@ -249,7 +251,6 @@ fn what_objects_cannot_do_is_refused() {
     for (arguments, expected) in [
         ("train unet3d --data-dir s3://bucket/none", "contains no npz files of a dataset"),
         ("train unet3d --data-dir s3://b/none", "is not the name of a bucket"),
-        ("train unet3d --data-dir . --path s3", "path s3 moves objects"),
         ("train unet3d --data-dir s3://bucket/d/set --path cpu", "path cpu moves files"),
         (
             "datagen unet3d --data-dir s3://bucket/d --files 2 --engine uring",
@@ -287,8 +288,8 @@ fn doctor_shows_what_an_object_store_allows_and_writes_nothing() {
     assert_eq!(code, 2, "{error}");
 }
 
-const CHECKPOINT: &str = "checkpoint llama3-8b --dir s3://bucket/c --ranks 2 --scale 0.002 \
-                          --writes 2 --reads 2 --pause 0 --format json";
+const CHECKPOINT: &str = "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 2 \
+                          --reads 2 --pause 0 --format json";
 
 #[test]
 fn a_checkpoint_is_saved_restored_verified_and_removed() {
@@ -305,7 +306,6 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
         assert_eq!(named["object_store"]["endpoint"], server.endpoint(), "{named}");
     }
     assert!(server.keys().contains(&"c/global_epoch1_step1/.stormlp-checkpoint.json".to_string()));
-    assert!(server.lines().iter().any(|line| line.contains("partNumber=2")), "none had parts");
     assert!(server.pending().is_empty());
     // Saved again in the same place, and removed.
     let (code, out, error) = run(&server, CHECKPOINT);
@@ -320,10 +320,10 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
 #[test]
 fn a_checkpoint_that_cannot_be_completed_leaves_nothing_that_looks_whole() {
     let server = ObjectServer::default();
-    server.trap("partNumber=2", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    server.trap("_optim_states.pt", usize::MAX, Fault::Refuse(403, "AccessDenied"));
     let (code, out, error) = run(&server, CHECKPOINT);
     assert_ne!(code, 0, "{out}{error}");
-    assert!(format!("{out}{error}").contains("upload part 2 of s3://bucket/c/global_epoch1_step1"));
+    assert!(format!("{out}{error}").contains("s3://bucket/c/global_epoch1_step1/"));
     assert!(server.pending().is_empty() && server.keys().is_empty(), "{:?}", server.keys());
     for (more, expected) in [
         ("--dir here", "--dir here does not"),

@@ -103,6 +103,7 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
     let Some(gateway) = Gateway::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
+    std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
     std::fs::write(gateway.data.path().join("bucket/hers"), "x").unwrap();
     let found = gateway.run(folder, "doctor s3://bucket/p");
     assert!(found.contains("can be listed"), "{found}");
@@ -129,12 +130,12 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
     }
     let trained = gateway.run(
         folder,
-        &format!("train unet3d --data-dir s3://bucket/small --batch-size 2 --compute-time 0 --format json {sizes}=40000"),
+        &format!("train unet3d --data-dir s3://bucket/small --batch-size 2 --compute-time 1 --epochs 1 --format json {sizes}=40000"),
     );
     assert!(trained.contains("\"effective_path\": \"s3\""), "{trained}");
     gateway.run(
         folder,
-        "checkpoint llama3-8b --dir s3://bucket/c --ranks 2 --scale 0.002 --writes 1 --reads 1 --pause 0 --verify",
+        "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 1 --reads 1 --pause 0 --verify",
     );
     for prefix in ["p", "small", "large", "c"] {
         gateway.run(folder, &format!("clean s3://bucket/{prefix}"));
