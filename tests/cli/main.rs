@@ -30,6 +30,8 @@ mod kvcache_replay;
 mod kvcache_run;
 mod kvcache_serving;
 mod limits;
+mod objects;
+mod objects_gateway;
 mod plan;
 mod report;
 mod resumed;

@@ -182,6 +182,18 @@ impl ObjectStore {
         self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
         self
     }
+
+    /// The warning if requests were made again: the figures then include waits that no transfer
+    /// needs.
+    pub fn retries_warning(&self) -> Option<Warning> {
+        (self.retries > 0).then(|| {
+            Warning::new(
+                WarningKind::Retried,
+                format!("{} of {} requests were retries", self.retries, self.requests),
+                "use fewer --threads, or look at the endpoint's log for what it refused",
+            )
+        })
+    }
 }
 
 /// What actually ran, with the facts that prove it.

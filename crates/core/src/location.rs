@@ -23,6 +23,19 @@ impl Location {
         &self.0
     }
 
+    /// A directory or a prefix of objects, as typed.
+    ///
+    /// # Errors
+    /// When it names objects that cannot exist.
+    pub fn anywhere(text: &str) -> Result<Self, String> {
+        folder_or_prefix(text).map(Self)
+    }
+
+    /// Whether it is a prefix of objects.
+    pub fn names_objects(&self) -> bool {
+        names_object(&self.0)
+    }
+
     /// The path of `name` in this location.
     pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)

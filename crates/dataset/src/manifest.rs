@@ -4,15 +4,17 @@
 //! can be continued. Once all are made, the journal becomes the manifest. Both are dotfiles in the
 //! dataset folder.
 
+mod journal;
+
 use std::collections::HashMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::facts::Identity;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Durability, Storage};
+use stormlp_transfer::storage::{Durability, Storage};
+
+pub use journal::Journal;
 
 /// The manifest's name in the dataset folder.
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
@@ -339,105 +341,6 @@ fn parse_journal(text: &str) -> Result<Option<JournalText>, String> {
     Ok(Some((head, files)))
 }
 
-/// The journal of a run that is making files.
-pub struct Journal<'a> {
-    storage: &'a dyn Storage,
-    path: PathBuf,
-    end: Mutex<End>,
-}
-
-/// The end of a journal.
-struct End {
-    file: File,
-    /// Offset of the next line.
-    bytes: u64,
-    /// Lines buffered until the next write.
-    waiting: String,
-}
-
-impl<'a> Journal<'a> {
-    /// Starts a journal with the files that are already complete. From here on the folder counts as
-    /// unfinished until [`finish`].
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn begin(
-        storage: &'a dyn Storage,
-        folder: &Path,
-        head: &ManifestHead,
-        whole: &[ManifestFile],
-    ) -> Result<Self, ManifestError> {
-        let path = folder.join(JOURNAL_NAME);
-        let mut text = line(head);
-        for file in whole {
-            text.push_str(&line(file));
-        }
-        storage.write(&path, text.as_bytes(), Durability::Certain)?;
-        // The entries of an earlier run's journals are in this one.
-        remove_beside(storage, folder)?;
-        Self::at(storage, path, text.len() as u64)
-    }
-
-    /// Starts the journal of process `rank`, which makes files of the same dataset as the first
-    /// one.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn beside(
-        storage: &'a dyn Storage,
-        folder: &Path,
-        head: &ManifestHead,
-        rank: u32,
-    ) -> Result<Self, ManifestError> {
-        let path = folder.join(format!("{JOURNALS_BESIDE}{rank}.jsonl"));
-        let text = line(head);
-        storage.write(&path, text.as_bytes(), Durability::Certain)?;
-        Self::at(storage, path, text.len() as u64)
-    }
-
-    fn at(storage: &'a dyn Storage, path: PathBuf, bytes: u64) -> Result<Self, ManifestError> {
-        let file = storage.open(&path, Access::ReadWrite, false)?;
-        Ok(Self { storage, path, end: Mutex::new(End { file, bytes, waiting: String::new() }) })
-    }
-
-    /// Adds a file that is about to get its name, in one write, so that a killed run leaves
-    /// complete lines.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn add(&self, file: &ManifestFile) -> Result<(), ManifestError> {
-        let mut end = self.lock();
-        end.waiting.push_str(&line(file));
-        self.write(&mut end)
-    }
-
-    /// Adds a file's current facts after it got its name. It is already listed, and without this
-    /// line its checksum would identify it, so the line is buffered until the next write.
-    pub fn amend(&self, file: &ManifestFile) {
-        self.lock().waiting.push_str(&line(file));
-    }
-
-    /// Writes the buffered lines.
-    ///
-    /// # Errors
-    /// If they cannot be written.
-    pub fn flush(&self) -> Result<(), ManifestError> {
-        self.write(&mut self.lock())
-    }
-
-    fn write(&self, end: &mut End) -> Result<(), ManifestError> {
-        let text = end.waiting.as_bytes();
-        self.storage.write_at(&end.file, &self.path, end.bytes, text)?;
-        end.bytes += text.len() as u64;
-        end.waiting.clear();
-        Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, End> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Writes the manifest and removes the journal.
 ///
 /// # Errors
@@ -474,7 +377,8 @@ fn line<T: Serialize>(value: &T) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use stormlp_transfer::storage::Disk;
+    use stormlp_transfer::storage::{Anywhere, Disk};
+    use stormlp_transfer::testing::ObjectServer;
 
     use super::*;
 
@@ -521,6 +425,31 @@ mod tests {
         assert!(record.finished && record.files.len() == 2);
         assert_eq!(Manifest::parse(&text_of(&manifest)).unwrap(), manifest);
         assert_eq!(Disk.list(folder.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_journal_in_a_bucket_has_segments_that_are_read_with_it() {
+        let server = ObjectServer::default();
+        let (storage, folder) = (Anywhere::over(&server), Path::new("s3://bucket/d"));
+        let journal = Journal::begin(&storage, folder, &head(), &[file("train/a")]).unwrap();
+        let listed = || {
+            let record = Record::load(&storage, folder).unwrap().unwrap();
+            assert!(!record.finished);
+            record.files.len()
+        };
+        journal.add(&file("train/b")).unwrap();
+        assert_eq!(listed(), 1, "a line waits for others");
+        journal.flush().unwrap();
+        journal.amend(&file("train/c"));
+        journal.flush().unwrap();
+        assert_eq!(listed(), 3);
+        assert_eq!(server.keys().len(), 3, "{:?}", server.keys());
+        // A run that continues takes all lines up, and ends with the manifest alone.
+        let whole: Vec<_> = ["train/a", "train/b", "train/c"].map(file).into();
+        Journal::begin(&storage, folder, &head(), &whole).unwrap();
+        assert_eq!((listed(), server.keys().len()), (3, 1));
+        finish(&storage, folder, &Manifest { head: head(), files: whole }).unwrap();
+        assert_eq!(server.keys(), ["d/.stormlp-manifest.json"]);
     }
 
     #[test]

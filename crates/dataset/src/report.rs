@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use stormlp_core::evidence::ObjectStore;
 use stormlp_core::path::EngineKind;
 use stormlp_core::warning::Warning;
 
@@ -80,6 +81,9 @@ pub struct GenerateReport {
     pub engine: EngineKind,
     /// Whether files were written with `O_DIRECT`.
     pub direct: bool,
+    /// The object store and what was asked of it, if the files are objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_store: Option<ObjectStore>,
     /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }

@@ -186,6 +186,12 @@ impl TransferError {
         }
     }
 
+    /// Whether the kernel was not asked, or did not refuse: there was a link on the way, or what was
+    /// read is not text.
+    pub fn was_not_asked(&self) -> bool {
+        matches!(self.inner(), Self::File { .. }) && self.errno().is_none()
+    }
+
     /// What to do about a request to an object store.
     pub fn object_remedy(&self) -> Option<&'static str> {
         match self.inner() {

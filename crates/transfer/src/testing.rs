@@ -1,4 +1,5 @@
-//! A path that panics where a test wants it to.
+//! A path that panics where a test wants it to, and an object store that fails where one wants it
+//! to.
 
 use std::fs::File;
 use std::io;
@@ -6,6 +7,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::error::TransferError;
+pub use crate::object::read_reply;
+pub use crate::object::server::{Fault, ObjectServer};
 use crate::paths::{PathSpec, build_path};
 use crate::storage::{Gate, Grant, Request, Storage};
 use crate::transfer::FileId;

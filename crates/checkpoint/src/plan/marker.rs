@@ -9,10 +9,12 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint_plan::CheckpointPlan;
 use super::choice::{Container, is_chunk};
 use super::layout::Layout;
 use super::torch::most_overhead;
 use stormlp_core::facts::Identity;
+use stormlp_core::path::PathKind;
 
 /// File name of the marker in a checkpoint's folder.
 pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
@@ -202,6 +204,12 @@ pub fn step_folder(step: u32) -> String {
 /// The folder name under which checkpoint `step` is saved until all of its ranks are whole.
 pub fn unfinished_folder(step: u32) -> String {
     format!(".{}{UNFINISHED}", step_folder(step))
+}
+
+/// The folder name under which `plan` saves checkpoint `step`: objects have their final names, since they
+/// cannot be renamed.
+pub fn saved_folder(plan: &CheckpointPlan, step: u32) -> String {
+    if plan.path() == PathKind::S3 { step_folder(step) } else { unfinished_folder(step) }
 }
 
 /// The folder name of an earlier checkpoint `step` that was replaced and is about to be removed.

@@ -43,7 +43,7 @@ pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
 pub use layout::{CheckpointFile, Layout};
 pub use marker::{
     ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, beside_of, replaced_folder,
-    step_folder, step_of, unfinished_folder,
+    saved_folder, step_folder, step_of, unfinished_folder,
 };
 pub use parallelism::{Parallelism, Position, ZeroStage};
 pub use parse::parse;

@@ -118,10 +118,10 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "PROFILE", help_heading = "Order"))]
     pub profile: Option<CheckpointProfile>,
 
-    /// Directory for checkpoints; several are used by ranks in turn [default:
+    /// Directory for checkpoints, or s3://bucket/prefix; several are used by ranks in turn [default:
     /// ./stormlp-data/checkpoint/MODEL]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Transfers",
-        value_hint = clap::ValueHint::AnyPath))]
+        value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath))]
     pub folders: Vec<Location>,
 
     /// When to sync files: per-file, per-checkpoint, none [default: per-file, or none with --profile

@@ -18,6 +18,7 @@ use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::note::Cause;
+use stormlp_core::path::PathKind;
 use stormlp_core::placement;
 use stormlp_core::transport::{DeviceId, Transport, statistics_warning, wait_warning};
 use stormlp_core::units::ByteSize;
@@ -150,6 +151,18 @@ fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
 
 /// Numbers of the request that are invalidly zero, or absurd.
 fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
+    if request.path == PathKind::S3 {
+        let given = [
+            (request.streams.is_some(), "--streams"),
+            (request.chunk_bytes.is_some(), "--chunk-size"),
+        ];
+        for (_, option) in given.iter().filter(|(given, _)| *given) {
+            problems.plan(
+                format!("{option} is for files: an object moves in parts of 16 MiB, one at a time"),
+                "leave it out; use more --ranks for more connections",
+            );
+        }
+    }
     let mut must = |holds: bool, what: String, remedy: &str| {
         if !holds {
             let fixed = "leave it out: the closed rules fix it";

@@ -40,8 +40,15 @@ pub(super) fn most_ranks(host: &HostFacts) -> u64 {
 /// Default transfer size in bytes. Through the page cache the CPU copies, and a chunk that stays in
 /// its cache is cheapest. With direct I/O, larger chunks need fewer calls.
 pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
-    if path.uses_page_cache() { MIB } else { 4 * MIB }
+    match path {
+        PathKind::S3 => OBJECT_PART_BYTES,
+        path if path.uses_page_cache() => MIB,
+        _ => 4 * MIB,
+    }
 }
+
+/// An object is uploaded in parts of this size.
+pub(super) const OBJECT_PART_BYTES: u64 = 16 * MIB;
 
 /// Transfer size of v2.0's client, which writes tensors of up to 68 MB in one call each.
 const TENSOR_BYTES: u64 = 64 * MIB;
@@ -71,6 +78,8 @@ pub(super) fn decide(
     let of_tensors = request.saves_as_v2() && path.uses_page_cache();
     let mut limited = None;
     let mut transport = |engine: EngineKind, streams: u32, is_save: bool| {
+        // A thread has one connection, with one request at a time.
+        let streams = if path == PathKind::S3 { 1 } else { streams };
         let ranks = ranks.max(1) as usize;
         let window = streams as usize;
         let wanted = ranks.saturating_mul(window);

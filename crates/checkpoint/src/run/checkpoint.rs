@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::plan::{
-    CheckpointPlan, Container, FileFraming, RankPlan, RestorePlan, step_folder, unfinished_folder,
+    CheckpointPlan, Container, FileFraming, RankPlan, RestorePlan, saved_folder, step_folder,
 };
 use crate::report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, Summary,
     summarise,
 };
 use stormlp_core::event::{Event, Unit};
+use stormlp_core::evidence::ObjectStore;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::location::Location;
 use stormlp_core::operation::Direction;
@@ -267,7 +268,9 @@ impl Run<'_> {
             if let Some(summary) = broken {
                 phase.failure.get_or_insert(CheckpointError::FellBack { summary });
             }
-            if let Some(warning) = fallback::warning(path, &evidence) {
+            let store = evidence.object_store.as_ref();
+            let retried = store.and_then(ObjectStore::retries_warning);
+            for warning in fallback::warning(path, &evidence).into_iter().chain(retried) {
                 self.report.warn(warning);
             }
             self.report.evidence.retain(|named| named.name != name);
@@ -333,7 +336,7 @@ impl Run<'_> {
         self.works()?;
         self.announce("saving", step, plan.writes);
         self.free(regions)?;
-        let tasks = self.tasks(step, &unfinished_folder(step), 0);
+        let tasks = self.tasks(step, &saved_folder(plan, step), 0);
         let (phase, trained) = overlap::beside(
             overlap::EmulatedSteps::of(plan),
             self.stage.stop,

@@ -1,7 +1,6 @@
 //! Clerks: threads for blocking operations (opening, preallocating, syncing, renaming, closing), so
 //! that the threads that move bytes never stall one rank's data on another rank's `fsync`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,9 +8,10 @@ use std::time::Instant;
 
 use crate::plan::FileFraming;
 use crate::report::PartSeconds;
+use stormlp_core::location::names_object;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::guarded;
-use stormlp_transfer::storage::{Access, Storage, temporary_name};
+use stormlp_transfer::storage::{Access, Handle, Storage, temporary_name};
 
 use super::error::CheckpointError;
 
@@ -46,9 +46,9 @@ pub(super) enum ClerkJob {
     Open { task: FileTask, direct: bool },
     /// Sets the size of written files, syncs and renames them to their final names, and syncs the
     /// folder after the rank's last files.
-    Finish { files: Vec<(File, FileTask)>, sync: bool, last: bool },
+    Finish { files: Vec<(Handle, FileTask)>, sync: bool, last: bool },
     /// Closes a file.
-    Close(File),
+    Close(Handle),
 }
 
 impl ClerkJob {
@@ -69,7 +69,7 @@ impl ClerkJob {
         self,
         storage: &dyn Storage,
         parts: &mut PartSeconds,
-    ) -> Result<Option<(File, File)>, CheckpointError> {
+    ) -> Result<Option<(Handle, Handle)>, CheckpointError> {
         match self {
             Self::Create { task, direct } => {
                 timed(&mut parts.open_seconds, || create(storage, &task, direct)).map(Some)
@@ -95,7 +95,7 @@ pub(super) struct ClerkAnswer {
     /// Breakdown of the time.
     pub(super) parts: PartSeconds,
     /// The file, twice: one handle for the path, one to finish it with. `None` for the other jobs.
-    pub(super) result: Result<Option<(File, File)>, CheckpointError>,
+    pub(super) result: Result<Option<(Handle, Handle)>, CheckpointError>,
 }
 
 /// Serves requests until there are none left.
@@ -123,7 +123,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
     result
 }
 
-fn twice(file: File, path: &Path) -> Result<(File, File), CheckpointError> {
+fn twice(file: Handle, path: &Path) -> Result<(Handle, Handle), CheckpointError> {
     let other = file.try_clone().map_err(|source| TransferError::file("open", path, source))?;
     Ok((file, other))
 }
@@ -132,24 +132,30 @@ fn create(
     storage: &dyn Storage,
     task: &FileTask,
     direct: bool,
-) -> Result<(File, File), CheckpointError> {
+) -> Result<(Handle, Handle), CheckpointError> {
+    if names_object(&task.path) {
+        return twice(storage.handle(&task.path, Access::Create, false)?, &task.path);
+    }
     let temporary = temporary_name(&task.path);
     let file = storage
         .create(&temporary, task.bytes, direct)
         .map_err(|error| CheckpointError::on(&temporary, error))?;
-    twice(file, &temporary)
+    twice(file.into(), &temporary)
 }
 
 fn open(
     storage: &dyn Storage,
     task: &FileTask,
     direct: bool,
-) -> Result<(File, File), CheckpointError> {
-    let file = storage.open(&task.path, Access::Read, direct)?;
-    let found = file
-        .metadata()
-        .map_err(|source| TransferError::file("get the size of", &task.path, source))?
-        .len();
+) -> Result<(Handle, Handle), CheckpointError> {
+    let file = storage.handle(&task.path, Access::Read, direct)?;
+    let found = match &file {
+        Handle::Object(object) => object.bytes().unwrap_or_default(),
+        Handle::File(file) => file
+            .metadata()
+            .map_err(|source| TransferError::file("get the size of", &task.path, source))?
+            .len(),
+    };
     if found != task.bytes {
         return Err(CheckpointError::Short {
             path: task.path.clone(),
@@ -163,13 +169,24 @@ fn open(
 /// Finishes written files, in order.
 fn finish(
     storage: &dyn Storage,
-    files: Vec<(File, FileTask)>,
+    files: Vec<(Handle, FileTask)>,
     sync: bool,
     last: bool,
     parts: &mut PartSeconds,
 ) -> Result<(), CheckpointError> {
     let folder = files.last().and_then(|(_, task)| task.path.parent().map(Path::to_path_buf));
     for (file, task) in files {
+        let file = match file {
+            Handle::File(file) => file,
+            Handle::Object(object) => {
+                // An object is there, and as safe as the store makes it, once its upload is completed.
+                if let Some(upload) = object.upload() {
+                    timed(&mut parts.fsync_seconds, || upload.complete())
+                        .map_err(|error| CheckpointError::on(&task.path, error))?;
+                }
+                continue;
+            }
+        };
         let temporary = temporary_name(&task.path);
         // Direct writes end on whole blocks, so the file is truncated to its true size.
         timed(&mut parts.transfer_seconds, || file.set_len(task.bytes))

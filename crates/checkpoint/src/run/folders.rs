@@ -63,6 +63,9 @@ fn folder_facts(
     location: &Location,
     look: Look,
 ) -> Result<FolderFacts, TransferError> {
+    if location.names_objects() {
+        return bucket_facts(storage, location);
+    }
     let nearest = storage.nearest(location.folder())?;
     let found = storage.found(&nearest)?;
     let writable = if let Some(link) = dead_link(location.folder()) {
@@ -102,6 +105,19 @@ fn folder_facts(
         free_bytes: storage.space(&nearest)?.free_bytes,
         file_system_id: found.file_system_id,
         file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
+    })
+}
+
+/// The facts of a prefix. Whether objects may be put there shows when the first one is: nothing is put
+/// before a plan is complete.
+fn bucket_facts(storage: &dyn Storage, location: &Location) -> Result<FolderFacts, TransferError> {
+    Ok(FolderFacts {
+        path: location.clone(),
+        direct: Availability::Available,
+        writable: Availability::Available,
+        free_bytes: storage.space(location.folder())?.free_bytes,
+        file_system_id: 0,
+        file_system: None,
     })
 }
 
@@ -213,7 +229,7 @@ fn marker_in(
     match storage.read_text(&folder.join(MARKER_NAME)) {
         Ok(text) => Ok(text.map(|text| Marker::parse(&text))),
         // It could be read but is not text.
-        Err(error) if error.errno().is_none() => {
+        Err(error) if error.was_not_asked() => {
             Ok(Some(Err(MarkerError::Malformed(error.reason()))))
         }
         Err(error) => Err(error),

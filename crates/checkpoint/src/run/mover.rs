@@ -5,7 +5,6 @@
 //! bytes and no thread.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
@@ -15,6 +14,7 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::pattern::Mismatch;
+use stormlp_transfer::storage::Handle;
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
 
 use super::clerk::{ClerkAnswer, ClerkJob, ClerkRequest, FileTask};
@@ -108,7 +108,7 @@ struct MovingFile {
     task: FileTask,
     id: FileId,
     /// A second handle to the file, to finish it with.
-    handle: File,
+    handle: Handle,
     pieces: FilePieces,
     since: Instant,
 }
@@ -121,7 +121,7 @@ struct RankState {
     /// The file that a clerk is opening.
     opening: Option<FileTask>,
     /// Files written but not yet synced, if a rank syncs all of them at its end.
-    held: Vec<(File, FileTask)>,
+    held: Vec<(Handle, FileTask)>,
     bytes: u64,
     parts: PartSeconds,
     duration_seconds: Option<f64>,

@@ -1,12 +1,11 @@
 //! Reading framing: the file as a source of bytes, and a window of a file whose fields are read
 //! with errors instead of panics.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Storage};
+use stormlp_transfer::storage::{Access, Handle, Storage};
 
 use super::error::FormatError;
 
@@ -53,12 +52,17 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// An open file and its size.
+/// Bytes read at once of an object, where a request costs more than these do.
+const AHEAD_BYTES: u64 = 1 << 20;
+
+/// An open file or object and its size.
 pub struct OpenFile<'a> {
     storage: &'a dyn Storage,
     path: PathBuf,
-    file: File,
+    file: Handle,
     bytes: u64,
+    /// Bytes of an object that were read ahead, and their offset.
+    ahead: (u64, Vec<u8>),
 }
 
 impl<'a> OpenFile<'a> {
@@ -72,9 +76,23 @@ impl<'a> OpenFile<'a> {
         Ok(Self {
             storage,
             path: path.to_path_buf(),
-            file: storage.open(path, Access::Read, false)?,
+            file: storage.handle(path, Access::Read, false)?,
             bytes,
+            ahead: (0, Vec::new()),
         })
+    }
+
+    fn read_through(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let (at, rest) = (offset + filled as u64, &mut buffer[filled..]);
+            let read = self.storage.read_from(&self.file, &self.path, at, rest);
+            match read.map_err(TransferError::into_io)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => filled += read,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -84,16 +102,17 @@ impl ReadAt for OpenFile<'_> {
     }
 
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            let (at, rest) = (offset + filled as u64, &mut buffer[filled..]);
-            let read = self.storage.read_at(&self.file, &self.path, at, rest);
-            match read.map_err(TransferError::into_io)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => filled += read,
-            }
+        let wanted = buffer.len() as u64;
+        if matches!(self.file, Handle::File(_)) || wanted >= AHEAD_BYTES {
+            return self.read_through(offset, buffer);
         }
-        Ok(())
+        if offset < self.ahead.0 || offset + wanted > self.ahead.0 + self.ahead.1.len() as u64 {
+            let bytes = AHEAD_BYTES.min(self.bytes.saturating_sub(offset));
+            let mut ahead = vec![0; bytes as usize];
+            self.read_through(offset, &mut ahead)?;
+            self.ahead = (offset, ahead);
+        }
+        (&self.ahead.1[..]).read_at(offset - self.ahead.0, buffer)
     }
 }
 

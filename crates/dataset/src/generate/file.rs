@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crc_fast::checksum;
+use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{self, Access, Durability};
+use stormlp_transfer::storage::{self, Access, Durability, Handle};
 
 use super::error::GenerateError;
 use super::lanes::WriteWay;
@@ -48,6 +49,9 @@ pub(super) fn make(
     let plan = context.plan;
     let name = plan.dataset.path(index);
     let target = plan.folder.join(&name);
+    if context.way.kind == PathKind::S3 {
+        return make_object(context, driver, index, &target);
+    }
     let temporary = storage::temporary_name(&target);
     let result = write(context, driver, index, &temporary).and_then(|(written, finish)| {
         let file = ManifestFile {
@@ -71,6 +75,45 @@ pub(super) fn make(
     result
 }
 
+/// The same for an object, which has its name only once it is complete. It is listed afterwards, when
+/// its identity is known: unlisted objects with a dataset's names were put by a run that was killed.
+fn make_object(
+    context: &FileContext<'_>,
+    driver: &mut Writer<'_>,
+    index: u64,
+    target: &Path,
+) -> Result<ManifestFile, Trouble> {
+    let (plan, storage) = (context.plan, &context.plan.storage);
+    let handle = storage.handle(target, Access::Create, false)?;
+    let upload = match &handle {
+        Handle::Object(object) => object.upload(),
+        Handle::File(_) => None,
+    };
+    let upload = upload.ok_or_else(|| {
+        let source = io::Error::from(io::ErrorKind::InvalidInput);
+        TransferError::file("upload", target, source)
+    })?;
+    let attached = driver.attach(handle)?;
+    let sink = FileSink::new(driver, FileTarget::Object(attached), context.stop);
+    let outcome = encode(plan, &plan.dataset.file(index), sink);
+    let detached = driver.detach(attached);
+    let (written, finish) = outcome.map_err(|error| trouble(target, error))?;
+    detached?;
+    upload.complete()?;
+    let name = plan.dataset.path(index);
+    let file = ManifestFile {
+        bytes: written.bytes,
+        crc64: crc64_text(written.crc64),
+        changed_ns: 0,
+        identity: Some(storage.found(target)?.identity),
+        side_files: side_files(&name, &finish.side_files),
+        name,
+    };
+    write_side_files(context, &file, &finish.side_files)?;
+    context.journal.add(&file)?;
+    Ok(file)
+}
+
 fn write(
     context: &FileContext<'_>,
     driver: &mut Writer<'_>,
@@ -83,7 +126,7 @@ fn write(
     let (plan, storage) = (context.plan, &context.plan.storage);
     let spec = plan.dataset.file(index);
     let space = plan.dataset.expected_bytes(index).next_multiple_of(BLOCK_BYTES as u64);
-    let file = storage.create(path, space, context.way.direct)?;
+    let file = storage.create(path, space, context.way.direct())?;
     let io = |source: io::Error| TransferError::file("write", path, source);
     let keep = file.try_clone().map_err(io)?;
     let attached = driver.attach(file)?;
@@ -93,7 +136,7 @@ fn write(
     let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
     detached?;
     trim(&keep, written.bytes).map_err(io)?;
-    if !context.way.direct {
+    if !context.way.direct() {
         storage.sync(&keep, path)?;
     }
     Ok((written, finish))

@@ -4,8 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_core::facts::Availability;
+use stormlp_core::location::names_object;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::engine::uring;
+use stormlp_transfer::object::PART_BYTES;
 use stormlp_transfer::storage::{Access, Storage, is_direct_refused, temporary_name};
 use stormlp_transfer::{
     Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath, probe,
@@ -23,9 +25,19 @@ pub(super) const DEPTH: usize = 8;
 const THREAD_BYTES: u64 = 4 << 20;
 const PROGRAM_BYTES: u64 = 32 << 20;
 
+/// Number and size of a thread's buffers for files or objects in `folder`. A buffer of an object is
+/// a part: one is written while the first waits for the end.
+pub(super) fn pool(folder: &Path) -> (usize, usize) {
+    if names_object(folder) { (2, PART_BYTES as usize) } else { (DEPTH, CHUNK_BYTES) }
+}
+
 /// Rejects more threads than memory allows: otherwise the kernel would kill the run midway.
-pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), GenerateError> {
-    let each = (DEPTH * CHUNK_BYTES) as u64 + THREAD_BYTES;
+pub(super) fn check_memory(
+    threads: usize,
+    (depth, chunk_bytes): (usize, usize),
+    usable_bytes: u64,
+) -> Result<(), GenerateError> {
+    let each = (depth * chunk_bytes) as u64 + THREAD_BYTES;
     let needed_bytes = PROGRAM_BYTES + each * threads as u64;
     if needed_bytes > usable_bytes {
         Err(GenerateError::Memory { threads, needed_bytes, usable_bytes })
@@ -36,7 +48,7 @@ pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), Gene
 
 /// Rejects files above the file size limit of this process, before anything is made.
 pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<(), GenerateError> {
-    if limit_bytes == u64::MAX {
+    if limit_bytes == u64::MAX || names_object(&plan.folder) {
         // With many files, checking the size of each takes a while.
         return Ok(());
     }
@@ -73,7 +85,7 @@ const SMALL_FILE_BYTES: u64 = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WriteWay {
     pub(super) engine: EngineKind,
-    pub(super) direct: bool,
+    pub(super) kind: PathKind,
     /// Whether files are small: written with plain calls through the page cache, and synced
     /// together at the end.
     pub(super) small: bool,
@@ -84,19 +96,25 @@ impl WriteWay {
     /// or the best that this kernel allows, with `O_DIRECT` if the folder's file system supports
     /// it.
     pub(super) fn choose(plan: &GeneratePlan) -> Result<Self, GenerateError> {
+        if names_object(&plan.folder) {
+            return Ok(Self { engine: EngineKind::Psync, kind: PathKind::S3, small: false });
+        }
         let mean_bytes = plan.dataset.total_bytes() / plan.dataset.files().max(1);
         if plan.engine.is_none() && mean_bytes < SMALL_FILE_BYTES {
-            return Ok(Self { engine: EngineKind::Psync, direct: false, small: true });
+            return Ok(Self { engine: EngineKind::Psync, kind: PathKind::Buffered, small: true });
         }
         let engine = plan.engine.unwrap_or_else(|| match uring::probe() {
             Ok(_) => EngineKind::Uring,
             Err(_) => EngineKind::Psync,
         });
-        Ok(Self { engine, direct: has_direct(&*plan.storage, &plan.folder)?, small: false })
+        let direct = has_direct(&*plan.storage, &plan.folder)?;
+        let kind = if direct { PathKind::Cpu } else { PathKind::Buffered };
+        Ok(Self { engine, kind, small: false })
     }
 
-    fn kind(self) -> PathKind {
-        if self.direct { PathKind::Cpu } else { PathKind::Buffered }
+    /// Whether files are opened with `O_DIRECT`.
+    pub(super) fn direct(self) -> bool {
+        self.kind.wants_direct()
     }
 
     /// Creates a thread's path; called on that thread.
@@ -106,7 +124,7 @@ impl WriteWay {
         buffers: PathBuffers,
     ) -> Result<Box<dyn TransferPath>, GenerateError> {
         let spec = PathSpec {
-            kind: self.kind(),
+            kind: self.kind,
             engine: self.engine,
             host: buffers.host,
             accelerator_buffers: buffers.accelerator,
@@ -135,11 +153,14 @@ fn has_direct(storage: &dyn Storage, folder: &Path) -> Result<bool, GenerateErro
 }
 
 /// The buffers of all threads, the same for both kinds of paths.
-pub(super) fn buffers(threads: usize) -> Result<Vec<PathBuffers>, GenerateError> {
-    let mut region = Region::new(threads * DEPTH * CHUNK_BYTES).map_err(GenerateError::setup)?;
+pub(super) fn buffers(
+    threads: usize,
+    (depth, chunk_bytes): (usize, usize),
+) -> Result<Vec<PathBuffers>, GenerateError> {
+    let mut region = Region::new(threads * depth * chunk_bytes).map_err(GenerateError::setup)?;
     let mut allocate = |_| {
         let memory = (&HostStandIn as &dyn Accelerator, MemoryKind::Host);
-        PathBuffers::allocate(PathKind::Cpu, DEPTH, CHUNK_BYTES, memory, &mut region)
+        PathBuffers::allocate(PathKind::Cpu, depth, chunk_bytes, memory, &mut region)
     };
     let buffers: Result<_, TransferError> = (0..threads).map(&mut allocate).collect();
     buffers.map_err(GenerateError::setup)

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::location::names_object;
 use stormlp_core::path::EngineKind;
-use stormlp_transfer::storage::{Disk, Space, Storage};
+use stormlp_transfer::storage::{Anywhere, Space, Storage};
 
 use super::error::GenerateError;
 use crate::dataset::{Dataset, Recipe};
@@ -60,7 +61,7 @@ impl GeneratePlan {
             starter: false,
             existing: Existing::Refuse,
             threads: 0,
-            storage: Arc::new(Disk),
+            storage: Arc::new(Anywhere::default()),
             engine: None,
         }
     }
@@ -89,7 +90,8 @@ impl GeneratePlan {
     #[must_use]
     pub fn outline(&self) -> GenerateOutline {
         let recipe = self.dataset.recipe();
-        let space = room(&*self.storage, &self.folder).ok();
+        let in_files = !names_object(&self.folder);
+        let space = in_files.then(|| room(&*self.storage, &self.folder).ok()).flatten();
         let bytes = self.dataset.total_bytes();
         GenerateOutline {
             folder: self.folder.clone(),

@@ -1,11 +1,14 @@
 //! The run: folders, threads, progress, and the manifest at the end.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use stormlp_core::event::{Event, Observer, Unit};
+use stormlp_core::evidence::ObjectStore;
+use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::limits::largest_file_bytes;
@@ -19,6 +22,7 @@ use super::error::GenerateError;
 use super::file::{self, FileContext, Trouble};
 use super::lanes::{self, WriteWay};
 use super::plan::GeneratePlan;
+use super::sink::Writer;
 use super::survey::{self, Survey};
 use crate::dataset::FormatKind;
 use crate::manifest::{
@@ -80,6 +84,7 @@ pub struct Made {
     files: HashMap<u64, ManifestFile>,
     seconds: f64,
     cpu: CpuTimes,
+    object_store: Option<ObjectStore>,
 }
 
 impl<'a> Generation<'a> {
@@ -90,7 +95,7 @@ impl<'a> Generation<'a> {
     pub fn begin(plan: &'a GeneratePlan, share: Share) -> Result<Self, GenerateError> {
         let storage = &*plan.storage;
         lanes::check_engine(plan.engine)?;
-        lanes::check_memory(plan.thread_count(), usable_memory_bytes())?;
+        lanes::check_memory(plan.thread_count(), lanes::pool(&plan.folder), usable_memory_bytes())?;
         lanes::check_file_sizes(plan, largest_file_bytes())?;
         storage.hold(&plan.folder);
         let head = plan.manifest_head();
@@ -108,6 +113,8 @@ impl<'a> Generation<'a> {
         let lock = storage.lock(&plan.folder)?;
         let survey = survey::survey(plan, &head)?;
         survey::check_space(plan, &survey)?;
+        let left = |path: &Path| survey::is_of_dataset(plan, path);
+        storage.abort_uploads(&plan.folder, &left, false)?;
         make_folders(plan)?;
         let whole: Vec<ManifestFile> = survey.kept.values().cloned().collect();
         let journal = Journal::begin(storage, &plan.folder, &head, &whole)?;
@@ -147,7 +154,7 @@ impl<'a> Generation<'a> {
         }
         let seconds = started.elapsed().as_secs_f64();
         let cpu = CpuTimes::of_process().since(cpu);
-        let CrewTotals { made, failure } = crew.outcome();
+        let CrewTotals { made, object_store, failure } = crew.outcome();
         if let Some(failure) = failure {
             // The first error is the one that counts.
             let _ = self.journal.flush();
@@ -157,7 +164,7 @@ impl<'a> Generation<'a> {
             // The first process reads this process's files from there.
             self.journal.flush()?;
         }
-        Ok(Made { files: made, seconds, cpu })
+        Ok(Made { files: made, seconds, cpu, object_store })
     }
 
     /// In the first process: writes the manifest, once all processes have made their files.
@@ -195,8 +202,9 @@ impl<'a> Generation<'a> {
             cpu_system_seconds: made.cpu.system_seconds,
             threads: plan.thread_count(),
             engine: way.engine,
-            direct: way.direct,
-            warnings: warnings(plan, way),
+            direct: way.direct(),
+            warnings: warnings(plan, way, made.object_store.as_ref()),
+            object_store: made.object_store,
         })
     }
 }
@@ -226,9 +234,9 @@ fn in_order(
     files.into_iter().map(|(_, file)| file).collect()
 }
 
-fn warnings(plan: &GeneratePlan, way: WriteWay) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if !way.direct && !way.small {
+fn warnings(plan: &GeneratePlan, way: WriteWay, store: Option<&ObjectStore>) -> Vec<Warning> {
+    let mut warnings: Vec<_> = store.and_then(ObjectStore::retries_warning).into_iter().collect();
+    if way.kind == PathKind::Buffered && !way.small {
         warnings.push(Warning::new(
             WarningKind::NotDirect,
             format!("{} does not take O_DIRECT", plan.folder.display()),
@@ -255,6 +263,8 @@ fn make_folders(plan: &GeneratePlan) -> Result<(), GenerateError> {
 /// Combined results of the threads.
 struct CrewTotals {
     made: HashMap<u64, ManifestFile>,
+    /// What the threads' requests came to, for objects.
+    object_store: Option<ObjectStore>,
     failure: Option<GenerateError>,
 }
 
@@ -276,7 +286,11 @@ impl<'a> GeneratorCrew<'a> {
             drivers: DriverSet::new(context.plan.thread_count()),
             context,
             failed: StopToken::new(),
-            outcome: Mutex::new(CrewTotals { made: HashMap::new(), failure: None }),
+            outcome: Mutex::new(CrewTotals {
+                made: HashMap::new(),
+                object_store: None,
+                failure: None,
+            }),
         }
     }
 
@@ -296,7 +310,7 @@ impl<'a> GeneratorCrew<'a> {
             return Ok(());
         }
         let threads = self.context.plan.thread_count().min(files);
-        let buffers = lanes::buffers(threads)?;
+        let buffers = lanes::buffers(threads, lanes::pool(&self.context.plan.folder))?;
         let total = self.total_bytes();
         observer.event(&Event::PhaseStarted {
             label: format!(
@@ -328,6 +342,15 @@ impl<'a> GeneratorCrew<'a> {
             Ok(path) => Driver::new(path, &self.drivers, index),
             Err(error) => return self.fail(error),
         };
+        self.make_files(&mut driver);
+        if let Some(store) = driver.evidence().object_store {
+            let mut outcome = self.lock();
+            let before = outcome.object_store.take();
+            outcome.object_store = Some(before.map_or_else(|| store.clone(), |b| b.plus(&store)));
+        }
+    }
+
+    fn make_files(&self, driver: &mut Writer<'_>) {
         while !self.failed.is_stopped() {
             let place = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(&index) = self.survey.to_make.get(place) else {
@@ -336,7 +359,7 @@ impl<'a> GeneratorCrew<'a> {
             if self.context.stop.is_stopped() {
                 return self.stopped();
             }
-            match file::make(&self.context, &mut driver, index) {
+            match file::make(&self.context, driver, index) {
                 Ok(file) => {
                     self.context.journal.amend(&file);
                     self.lock().made.insert(index, file);

@@ -1,7 +1,8 @@
 //! Sink of an encoder's buffers: a file, written in large aligned pieces with several in flight.
 //!
 //! The first buffer of a file is held back until there is a second, so that a small file is patched
-//! in memory. For a larger file, the first 4 KiB are rewritten at the end.
+//! in memory. For a larger file, the first 4 KiB are rewritten at the end. An object's first
+//! buffer is written last.
 
 use std::fs::File;
 use std::io;
@@ -64,6 +65,9 @@ fn drain(driver: &mut Writer<'_>) -> Result<(), SinkError> {
 pub(super) enum FileTarget<'a> {
     /// A file attached to the driver's path, written in whole blocks with several in flight.
     Path(FileId),
+    /// An object attached to the driver's path, each buffer of which is a part. Its first part
+    /// stays here until the end, since parts cannot be changed.
+    Object(FileId),
     /// A separate file, written with plain calls.
     File(PlainFile<'a>),
 }
@@ -156,6 +160,10 @@ impl<'a, 'd> FileSink<'a, 'd> {
                 let place = Place { direction: Direction::Write, file: *file, offset, len };
                 self.driver.submit(slot, place, ())
             }
+            FileTarget::Object(file) => {
+                let place = Place { direction: Direction::Write, file: *file, offset, len: bytes };
+                self.driver.submit(slot, place, ())
+            }
             FileTarget::File(PlainFile { storage, file, path }) => {
                 let data = &host(&mut slot)[..bytes];
                 let written = storage.write_at(file, path, offset, data);
@@ -196,7 +204,9 @@ impl ChunkSink for FileSink<'_, '_> {
             if self.stop.is_stopped() {
                 return Err(SinkError::Stopped);
             }
-            if let Some((slot, bytes)) = self.held.take() {
+            if !matches!(self.target, FileTarget::Object(_))
+                && let Some((slot, bytes)) = self.held.take()
+            {
                 self.send(0, slot, bytes)?;
             }
             self.current = Some(slot(self.driver)?);

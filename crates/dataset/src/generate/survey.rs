@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use stormlp_core::event::Silent;
+use stormlp_core::location::names_object;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Left, Storage};
@@ -16,6 +17,7 @@ use super::error::GenerateError;
 use super::plan::{Existing, GeneratePlan, room};
 use super::verify::{FileState, check_framing, check_side_files, state_of};
 use crate::content::BLOCK_BYTES;
+use crate::dataset::Recipe;
 use crate::manifest::{
     JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record,
     journals_beside, salvaged,
@@ -62,12 +64,12 @@ pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
     if plan.existing == Existing::Overwrite {
-        let listed = match Record::load(storage, folder) {
+        let (listed, begun) = match Record::load(storage, folder) {
             // A damaged list is removed together with the dataset that it lists.
-            Err(ManifestError::Malformed { .. }) => salvaged(storage, folder)?,
-            loaded => loaded?.map(|record| record.files).unwrap_or_default(),
+            Err(ManifestError::Malformed { .. }) => (salvaged(storage, folder)?, false),
+            loaded => loaded?.map_or_else(Default::default, |it| (it.files, !it.finished)),
         };
-        remove_dataset(plan, &listed)?;
+        remove_dataset(plan, &listed, begun && names_object(folder))?;
         return Ok(Survey::of_nothing(plan));
     }
     let record = Record::load(storage, folder)?;
@@ -140,10 +142,12 @@ fn first_file(storage: &dyn Storage, folder: &Path) -> Result<Option<String>, Tr
 }
 
 /// Removes what the manifest or journal lists, and temporary files that a killed run left. If any
-/// entry is not what was made, nothing is removed.
+/// entry is not what was made, nothing is removed. With `takes_unlisted`, a killed run may have put
+/// objects without listing them.
 fn remove_dataset(
     plan: &GeneratePlan,
     listed: &HashMap<String, ManifestFile>,
+    takes_unlisted: bool,
 ) -> Result<(), GenerateError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
     let (mut ours, mut others) = (Vec::new(), Vec::new());
@@ -167,6 +171,15 @@ fn remove_dataset(
         for below in [split.folder().to_string(), format!("index/{}", split.folder())] {
             unlisted(plan, &below, listed, &mut ours, &mut others)?;
         }
+    }
+    if takes_unlisted {
+        let named =
+            |name: &str| is_named(plan.dataset.recipe(), name.rsplit('/').next().unwrap_or(name));
+        ours.extend(
+            others
+                .extract_if(.., |(name, _)| !listed.contains_key(name) && named(name))
+                .map(|(name, _)| name),
+        );
     }
     refuse_changed(plan, others)?;
     for name in &ours {
@@ -208,8 +221,6 @@ fn unlisted(
     others: &mut Vec<(String, String)>,
 ) -> Result<(), GenerateError> {
     let recipe = plan.dataset.recipe();
-    let start = format!("{}_", recipe.prefix);
-    let suffix = format!(".{}", recipe.format.name());
     let entries = match plan.storage.list(&plan.folder.join(folder)) {
         Err(error) if error.is_not_found() => return Ok(()),
         entries => entries?,
@@ -217,19 +228,31 @@ fn unlisted(
     for entry in entries {
         let name = entry.name.to_string_lossy();
         let path = format!("{folder}/{name}");
-        let is_named = |name: &str| {
-            name.starts_with(&start) && name.contains("_of_") && name.contains(&suffix)
-        };
         let temporary = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
         if entry.is_folder() {
             unlisted(plan, &path, listed, ours, others)?;
-        } else if entry.is_file() && temporary.is_some_and(is_named) {
+        } else if entry.is_file() && temporary.is_some_and(|name| is_named(recipe, name)) {
             ours.push(path);
-        } else if is_named(&name) && !is_listed(listed, &path) {
+        } else if is_named(recipe, &name) && !is_listed(listed, &path) {
             others.push((path, format!("{} that no manifest lists", entry.facts.what())));
         }
     }
     Ok(())
+}
+
+/// Whether a file's name is one of those that the dataset's files have.
+fn is_named(recipe: &Recipe, name: &str) -> bool {
+    let suffix = format!(".{}", recipe.format.name());
+    let starts = name.strip_prefix(&recipe.prefix).is_some_and(|rest| rest.starts_with('_'));
+    starts && name.contains("_of_") && name.contains(&suffix)
+}
+
+/// Whether a path is that of a file of the plan's dataset.
+pub(super) fn is_of_dataset(plan: &GeneratePlan, path: &Path) -> bool {
+    let split = path.strip_prefix(&plan.folder).ok().and_then(|name| name.iter().next());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    split.is_some_and(|split| split == "train" || split == "valid")
+        && is_named(plan.dataset.recipe(), &name)
 }
 
 /// Whether a path is that of a listed file or of one of its side files.
@@ -342,6 +365,10 @@ fn state_of_index(
         },
         None => Ok(match storage.left(&folder.join(name), None, None)? {
             Left::Nothing => FileState::Gone,
+            // Objects are listed after they were put.
+            Left::Same(_) if names_object(folder) && !record.finished => {
+                FileState::Damaged("not listed".to_string())
+            }
             Left::Same(found) if found.bytes == 0 => FileState::Empty,
             // A run of an older version may have been killed before it listed a file it had made.
             Left::Same(found) => match check_framing(plan, index, name, found.bytes) {

@@ -175,11 +175,11 @@ pub(super) fn check_framing(
 fn checksum_of(storage: &dyn Storage, path: &Path) -> Result<u64, TransferError> {
     // If nothing can be dropped, the cache is as good a source as any.
     let _ = storage.drop_cached(path);
-    let file = storage.open(path, Access::Read, false)?;
+    let file = storage.handle(path, Access::Read, false)?;
     let mut digest = Digest::new(CHECKSUM);
     let (mut buffer, mut offset) = (vec![0; READ_BYTES], 0);
     loop {
-        let read = storage.read_at(&file, path, offset, &mut buffer)?;
+        let read = storage.read_from(&file, path, offset, &mut buffer)?;
         if read == 0 {
             return Ok(digest.finalize());
         }
@@ -220,7 +220,7 @@ pub fn state_of(
         Left::Other(what) => {
             let found = match storage.look(&path) {
                 // Behind a link, which is not followed.
-                Err(error) if error.errno().is_none() => None,
+                Err(error) if error.was_not_asked() => None,
                 found => found?,
             };
             return Ok(if found.is_some_and(|found| is_the_file(file, &found)) {
@@ -233,7 +233,10 @@ pub fn state_of(
     if found.bytes != file.bytes {
         return Ok(FileState::Empty);
     }
-    if found.changed_ns != file.changed_ns && crc64_text(checksum_of(storage, &path)?) != file.crc64
+    // Objects have no time of change, but an identity that changes with their content.
+    let timeless = found.changed_ns == 0 && file.identity != Some(found.identity);
+    if (found.changed_ns != file.changed_ns || timeless)
+        && crc64_text(checksum_of(storage, &path)?) != file.crc64
     {
         let what = "a file of other content".to_string();
         return Ok(if is_the_file(file, &found) {

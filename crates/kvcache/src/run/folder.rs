@@ -156,7 +156,7 @@ fn marker_of(storage: &dyn Storage, folder: &Path) -> Result<Option<Marker>, Kvc
     let unusable = |reason: String| KvcacheError::Marker { path: path.clone(), reason };
     let text = match storage.read_text(&path) {
         // It could be read but is not text.
-        Err(error) if error.errno().is_none() => return Err(unusable(error.reason())),
+        Err(error) if error.was_not_asked() => return Err(unusable(error.reason())),
         text => text?,
     };
     text.map(|text| Marker::parse(&text)).transpose().map_err(unusable)

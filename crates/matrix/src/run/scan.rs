@@ -150,7 +150,7 @@ fn manifest(
     let text = match storage.read_text(&folder.join(MANIFEST_NAME)) {
         Ok(None) => return Ok((None, None)),
         // It could be read but is not text, or not a file.
-        Err(error) if error.errno().is_none() && error.object_remedy().is_none() => {
+        Err(error) if error.was_not_asked() => {
             return Ok((None, Some(error.to_string())));
         }
         text => text?.unwrap_or_default(),

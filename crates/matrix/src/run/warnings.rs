@@ -1,7 +1,7 @@
 //! Warnings about a cell, each with a measured fact and a remedy.
 
 use crate::plan::{BufferBacking, CacheState, CellPlan, CellSpan, MatrixPlan, Measurement, Reach};
-use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::evidence::{DirectIo, Evidence, ObjectStore};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{mean, sample_deviation};
@@ -31,16 +31,6 @@ const ENOUGH: f64 = 100.0;
 /// Above this share of its threads' time a cell is CPU-bound.
 const CPU_SHARE: f64 = 0.95;
 
-/// Requests that were made again: the figure then includes waits that no transfer needs.
-fn retries(evidence: &Evidence) -> Option<Warning> {
-    let store = evidence.object_store.as_ref().filter(|store| store.retries > 0)?;
-    Some(Warning::new(
-        WarningKind::Retried,
-        format!("{} of {} requests were retries", store.retries, store.requests),
-        "use fewer --threads, or look at the endpoint's log for what it refused",
-    ))
-}
-
 /// All warnings of a cell that ran.
 pub(crate) fn of_cell(
     plan: &MatrixPlan,
@@ -51,7 +41,7 @@ pub(crate) fn of_cell(
     let reach = plan.reach(cell, measured, 1);
     let checks = [
         path(cell, evidence),
-        retries(evidence),
+        evidence.object_store.as_ref().and_then(ObjectStore::retries_warning),
         others::warning(plan, reach, measured),
         engine(evidence),
         cache(plan, cell, measured),

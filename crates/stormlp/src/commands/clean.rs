@@ -11,17 +11,16 @@ use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_dataset::generate::{FileState, state_of};
 use stormlp_dataset::manifest::{
-    JOURNAL_NAME, ManifestError, ManifestFile, Record, journals_beside,
+    JOURNAL_NAME, ManifestError, ManifestFile, ManifestHead, Record, journals_beside,
 };
 use stormlp_kvcache::plan::MARKER_NAME as OBJECTS_NAME;
 use stormlp_kvcache::run::{CleanedFolder, KvcacheError, clean as clean_objects};
 use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
-    Disk, FolderLock, Kind, LOCK_NAME, Left, Storage as _, temporary_name,
+    Anywhere, FolderLock, Kind, LOCK_NAME, Left, Storage, temporary_name,
 };
 
-use super::clean_objects;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
@@ -49,32 +48,34 @@ pub(crate) struct Args {
 
 /// Removes the files and prints their number.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
-    if names_object(&args.folder) {
-        return clean_objects::run(&args.folder, args.dry_run);
-    }
-    Disk.hold(&args.folder);
+    let storage = &Anywhere::default();
+    storage.hold(&args.folder);
     let mut folders = Vec::new();
-    data_folders(&args.folder, 0, &mut folders)?;
+    data_folders(storage, &args.folder, 0, &mut folders)?;
     if folders.is_empty() {
         return Err(Failure::machine(anyhow::anyhow!(
             "{}, so stormlp did not create any data there",
-            without_list(&args.folder)?
+            without_list(storage, &args.folder)?
         ))
         .with_help("name a data folder: stormlp clean DIR"));
     }
     let mut lines = Vec::new();
     let mut left = Vec::new();
     for folder in folders {
-        let cleaned = clean(&folder, args.dry_run)?;
+        let cleaned = clean(storage, &folder, args.dry_run)?;
         let (files, bytes) = (cleaned.files, cleaned.bytes);
         let verb = if args.dry_run { "would remove" } else { "removed" };
         let line = format!(
             "{verb} {}, {}, from {}",
-            counted(files, "file"),
+            counted(files, if names_object(&folder) { "object" } else { "file" }),
             ByteSize(bytes),
             folder.display()
         );
         lines.push(printable(&line).into_owned());
+        if cleaned.uploads > 0 {
+            let verb = if args.dry_run { "would abort" } else { "aborted" };
+            lines.push(format!("{verb} {}", counted(cleaned.uploads, "unfinished upload")));
+        }
         left.extend(cleaned.left);
     }
     let printed = output::print(&lines.join("\n"));
@@ -89,9 +90,14 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
 }
 
 /// Folders with a manifest or a journal, a few levels deep; links are not followed.
-fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn data_folders(
+    storage: &dyn Storage,
+    folder: &Path,
+    depth: u32,
+    found: &mut Vec<PathBuf>,
+) -> Result<(), Failure> {
     for name in LISTS.into_iter().chain([JOURNAL_NAME, OBJECTS_NAME]) {
-        if is_file(&folder.join(name))? {
+        if is_file(storage, &folder.join(name))? {
             found.push(folder.to_path_buf());
             return Ok(());
         }
@@ -99,32 +105,32 @@ fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<(
     if depth == 3 {
         return Ok(());
     }
-    let below = match Disk.list(folder) {
+    let below = match storage.list(folder) {
         Err(error) if error.is_not_found() => return Ok(()),
         // A link in a held folder, which is not followed.
-        Err(error) if error.errno().is_none() => return Ok(()),
+        Err(error) if error.was_not_asked() => return Ok(()),
         below => below?,
     };
     for entry in below.iter().filter(|e| e.is_folder() && !e.facts.link) {
-        data_folders(&folder.join(&entry.name), depth + 1, found)?;
+        data_folders(storage, &folder.join(&entry.name), depth + 1, found)?;
     }
     Ok(())
 }
 
 /// Why a folder has no list: it is missing, or the name is taken by something else.
-fn without_list(folder: &Path) -> Result<String, Failure> {
+fn without_list(storage: &dyn Storage, folder: &Path) -> Result<String, Failure> {
     for path in LISTS.into_iter().chain([OBJECTS_NAME]).map(|name| folder.join(name)) {
-        if let Some(found) = Disk.look(&path)? {
+        if let Some(found) = storage.look(&path)? {
             return Ok(format!("{} is {}, not a manifest", path.display(), found.what()));
         }
     }
     Ok(format!("{} contains no manifest", folder.display()))
 }
 
-fn is_file(path: &Path) -> Result<bool, Failure> {
-    match Disk.look(path) {
+fn is_file(storage: &dyn Storage, path: &Path) -> Result<bool, Failure> {
+    match storage.look(path) {
         // Behind a link, which is not followed.
-        Err(error) if error.errno().is_none() => Ok(false),
+        Err(error) if error.was_not_asked() => Ok(false),
         found => Ok(found?.is_some_and(|found| found.kind == Kind::File)),
     }
 }
@@ -135,19 +141,33 @@ struct Cleaned {
     files: u64,
     bytes: u64,
     left: Vec<String>,
+    /// Uploads that killed runs left.
+    uploads: u64,
 }
 
 /// Removes the files of a folder that are unchanged since their creation.
-fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
-    if is_file(&folder.join(OBJECTS_NAME))? {
-        return clean_kvcache(folder, dry_run);
+fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
+    if is_file(storage, &folder.join(OBJECTS_NAME))? {
+        return clean_kvcache(storage, folder, dry_run);
     }
     // A lock is a file; a dry run must not create one.
-    let locks = if dry_run { Vec::new() } else { locks(folder)? };
+    let locks = if dry_run { Vec::new() } else { locks(storage, folder)? };
     let mut cleaned = Cleaned::default();
     let mut parents = BTreeSet::new();
-    for (path, listed) in listed(folder)? {
-        match listed.left(folder, &path)? {
+    let Lists { all, begun } = listed(storage, folder)?;
+    let of_begun = |path: &Path| {
+        let below = path.strip_prefix(folder).ok().and_then(Path::to_str);
+        begun.as_ref().zip(below).is_some_and(|(head, below)| is_of_dataset(head, below))
+    };
+    let ours = |path: &Path| all.contains_key(path) || of_begun(path);
+    cleaned.uploads = storage.abort_uploads(folder, &ours, dry_run)?;
+    for (path, listed) in all {
+        match listed.left(storage, folder, &path)? {
+            // What writes put for an object may be there without it.
+            Left::Nothing if names_object(&path) && !dry_run => {
+                cleaned.files += u64::from(storage.remove(&path)?);
+                continue;
+            }
             Left::Nothing => continue,
             Left::Other(what) => {
                 cleaned.left.push(format!("{}: it is {what}", path.display()));
@@ -155,7 +175,7 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
             }
             Left::Same(found) => {
                 if !dry_run {
-                    Disk.remove(&path)?;
+                    storage.remove(&path)?;
                 }
                 cleaned.files += 1;
                 cleaned.bytes += found.bytes;
@@ -167,18 +187,18 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
         // Datasets have both folders, even if empty.
         parents.extend(["train", "valid"].map(|half| folder.join(half)));
         for parent in parents.iter().rev() {
-            remove_if_empty(parent)?;
+            remove_if_empty(storage, parent)?;
         }
         // The manifest goes last, so that an interrupted clean can be run again. It stays if files
         // it lists remain, and keeps other runs from them.
         if cleaned.left.is_empty() {
-            for name in journals_beside(&Disk, folder)? {
-                Disk.remove(&folder.join(name))?;
+            for name in journals_beside(storage, folder)? {
+                storage.remove(&folder.join(name))?;
             }
             for name in LISTS.into_iter().chain([JOURNAL_NAME, LOCK_NAME]) {
-                Disk.remove(&folder.join(name))?;
+                storage.remove(&folder.join(name))?;
             }
-            remove_if_empty(folder)?;
+            remove_if_empty(storage, folder)?;
         }
     }
     drop(locks);
@@ -186,24 +206,31 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
 }
 
 /// Removes the objects of KV caches, which no list names: they are known by their content.
-fn clean_kvcache(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
+fn clean_kvcache(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
     let CleanedFolder { files, bytes, left } =
-        clean_objects(&Disk, folder, dry_run).map_err(KvcacheError::not_started)?;
+        clean_objects(storage, folder, dry_run).map_err(KvcacheError::not_started)?;
     let left = left.into_iter().map(|path| path.display().to_string()).collect();
-    Ok(Cleaned { files, bytes, left })
+    Ok(Cleaned { files, bytes, left, uploads: 0 })
 }
 
 /// Locks a folder while it is cleaned, and its parent, where a run over several checkpoints has its
 /// lock.
-fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
+fn locks(storage: &dyn Storage, folder: &Path) -> Result<Vec<FolderLock>, Failure> {
     let above = match folder.parent() {
-        Some(above) if is_file(&above.join(LOCK_NAME))? => Some(above),
+        Some(above) if is_file(storage, &above.join(LOCK_NAME))? => Some(above),
         _ => None,
     };
     (std::iter::once(folder).chain(above))
-        .map(FolderLock::take)
+        .map(|folder| storage.lock(folder))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::machine(anyhow::Error::new(error)))
+}
+
+/// What the lists of a folder name.
+struct Lists {
+    all: BTreeMap<PathBuf, Listed>,
+    /// The dataset of a run that did not finish putting objects.
+    begun: Option<ManifestHead>,
 }
 
 /// What a list records about a file.
@@ -220,21 +247,26 @@ enum Listed {
 
 impl Listed {
     /// What remains of the file.
-    fn left(&self, folder: &Path, path: &Path) -> Result<Left, TransferError> {
+    fn left(
+        &self,
+        storage: &dyn Storage,
+        folder: &Path,
+        path: &Path,
+    ) -> Result<Left, TransferError> {
         match self {
-            Self::Bytes(bytes, identity) => Disk.left(path, Some(*bytes), *identity),
+            Self::Bytes(bytes, identity) => storage.left(path, Some(*bytes), *identity),
             // A link is not followed to check; its file is reported instead.
-            Self::Temporary if Disk.look(path).is_err_and(|e| e.errno().is_none()) => {
+            Self::Temporary if storage.look(path).is_err_and(|e| e.was_not_asked()) => {
                 Ok(Left::Nothing)
             }
-            Self::Temporary => Disk.left(path, None, None),
-            Self::Unknown => Ok(match Disk.left(path, None, None)? {
+            Self::Temporary => storage.left(path, None, None),
+            Self::Unknown => Ok(match storage.left(path, None, None)? {
                 Left::Same(_) => Left::Other("a file of unknown size".to_string()),
                 left => left,
             }),
-            Self::OfDataset(file) => Ok(match state_of(&Disk, folder, file)? {
+            Self::OfDataset(file) => Ok(match state_of(storage, folder, file)? {
                 FileState::Gone => Left::Nothing,
-                FileState::Whole(_) | FileState::Empty => Left::Same(Disk.found(path)?),
+                FileState::Whole(_) | FileState::Empty => Left::Same(storage.found(path)?),
                 FileState::Damaged(what) | FileState::Foreign(what) => Left::Other(what),
             }),
         }
@@ -242,13 +274,14 @@ impl Listed {
 }
 
 /// The files named by the lists and the journal of a folder, and the remains of interrupted writes.
-fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
+fn listed(storage: &dyn Storage, folder: &Path) -> Result<Lists, Failure> {
     let mut all: Vec<(String, Listed)> = Vec::new();
+    let mut begun = None;
     for path in LISTS.map(|name| folder.join(name)) {
-        let text = Disk.read_text(&path).map_err(|error| match error.errno() {
-            Some(_) => error.into(),
+        let text = storage.read_text(&path).map_err(|error| match error.was_not_asked() {
+            false => error.into(),
             // It could be read but is not text.
-            None => Failure::no_plan(error),
+            true => Failure::no_plan(error),
         })?;
         let Some(text) = text else { continue };
         let list: Value = serde_json::from_str(&text)
@@ -264,21 +297,66 @@ fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
             }
         }
     }
-    if is_file(&folder.join(JOURNAL_NAME))? {
-        let record = Record::load(&Disk, folder).map_err(|error| match error {
-            ManifestError::File(error) if error.errno().is_some() => error.into(),
+    if is_file(storage, &folder.join(JOURNAL_NAME))? {
+        let record = Record::load(storage, folder).map_err(|error| match error {
+            ManifestError::File(error) if !error.was_not_asked() => error.into(),
             error => Failure::no_plan(error),
         })?;
+        begun = record.as_ref().map(|record| record.head.clone());
         let files = record.into_iter().flat_map(|r| r.files.into_values());
         all.extend(files.flat_map(of_dataset));
     }
     let mut paths = BTreeMap::new();
     for (name, listed) in all {
         let path = folder.join(inside(folder, &name)?);
-        paths.insert(temporary_name(&path), Listed::Temporary);
+        // Objects have their names from the start.
+        if !names_object(folder) {
+            paths.insert(temporary_name(&path), Listed::Temporary);
+        }
         paths.insert(path, listed);
     }
-    Ok(paths)
+    begun = begun.filter(|_| names_object(folder));
+    if let Some(head) = &begun {
+        for name in unlisted(storage, folder, head)? {
+            paths.entry(folder.join(name)).or_insert(Listed::Temporary);
+        }
+    }
+    Ok(Lists { all: paths, begun })
+}
+
+/// The objects of a dataset that a killed run put, or began to, without listing them. Their names were
+/// free when it began.
+fn unlisted(
+    storage: &dyn Storage,
+    folder: &Path,
+    head: &ManifestHead,
+) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    let mut folders = vec!["train".to_string(), "valid".to_string()];
+    while let Some(below) = folders.pop() {
+        for entry in storage.list(&folder.join(&below))? {
+            let name = format!("{below}/{}", entry.name.to_string_lossy());
+            match entry.facts.kind {
+                Kind::Folder => folders.push(name),
+                _ if is_of_dataset(head, &name) => names.push(name),
+                _ => {}
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Whether a name beneath a dataset's folder is one of those that its files have:
+/// `train/img_3_of_168.npz`.
+fn is_of_dataset(head: &ManifestHead, name: &str) -> bool {
+    let files = match name.split('/').next() {
+        Some("train") => head.train_files,
+        Some("valid") => head.valid_files,
+        _ => return false,
+    };
+    let (stem, suffix) =
+        name.rsplit('/').next().and_then(|n| n.split_once('.')).unwrap_or_default();
+    stem.ends_with(&format!("_of_{files}")) && suffix.starts_with(&head.format)
 }
 
 /// A dataset file and its side files.
@@ -314,8 +392,8 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
 }
 
 /// Removes a folder if empty; otherwise it contains files of others.
-fn remove_if_empty(path: &Path) -> Result<(), Failure> {
-    match Disk.remove_folder(path) {
+fn remove_if_empty(storage: &dyn Storage, path: &Path) -> Result<(), Failure> {
+    match storage.remove_folder(path) {
         Err(error) if !error.is_permission_denied() => Err(error.into()),
         _ => Ok(()),
     }

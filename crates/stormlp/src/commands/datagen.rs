@@ -1,7 +1,10 @@
 //! `stormlp datagen WORKLOAD`: writes, continues or verifies the dataset of a workload.
 
+use std::sync::Arc;
+
 use stormlp_core::difference::Promise;
 use stormlp_core::event::{Event, Observer as _, Unit};
+use stormlp_core::location::names_object;
 use stormlp_core::shell::CommandLine;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate;
@@ -9,7 +12,6 @@ use stormlp_dataset::generate::{GenerateError, GeneratePlan, Generation, Share};
 use stormlp_dataset::report::GenerateReport;
 use stormlp_training::plan::generate::GenerateRequest;
 use stormlp_training::show::datagen as text;
-use stormlp_transfer::storage::Disk;
 
 use crate::commands::workloads;
 use crate::hosts::Needs;
@@ -32,7 +34,9 @@ Examples:
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --resume
       continue a stopped or killed run; rewrite truncated or modified files
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --verify
-      read everything back and name each bad file; writes nothing"
+      read everything back and name each bad file; writes nothing
+  stormlp datagen unet3d --files 14000 --data-dir s3://bucket/unet3d
+      the same as objects of the store that AWS_ENDPOINT_URL names"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -148,8 +152,11 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
     workloads::tell_edition(&workload, request.profile, session);
     let (folder, recipe) = (request.folder(&workload), request.recipe(&workload));
     let existing = request.mode.existing();
+    if names_object(&folder) && request.engine.named().is_some() {
+        return Err(Failure::usage("--engine is for files: objects are put over HTTP"));
+    }
     if request.mode.writes() {
-        generate::check_room(&Disk, &recipe, &folder, existing)
+        generate::check_room(&*session.storage, &recipe, &folder, existing)
             .map_err(|error| failure(error, session))?;
     }
     let dataset = drawn(recipe, session)?;
@@ -158,6 +165,7 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
         existing,
         threads: request.threads.map_or(0, usize::from),
         engine: request.engine.named(),
+        storage: Arc::clone(&session.storage),
         ..GeneratePlan::new(folder, &workload.name, profile, dataset)
     })
 }

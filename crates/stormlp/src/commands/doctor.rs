@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use serde::Serialize;
 use stormlp_core::group::GroupView;
+use stormlp_core::location::names_object;
 use stormlp_core::machine::Machine;
 use stormlp_show::doctor;
 use stormlp_transfer::probe;
 
+use super::doctor_objects;
 use super::workloads::read_bounded;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
@@ -28,6 +30,7 @@ Examples:
   stormlp doctor                              this machine and the current folder
   stormlp doctor /mnt/nvme                    the storage of another folder
   stormlp doctor /dev/nvme0n1                 a block device itself, or a file
+  stormlp doctor s3://bucket/prefix           an object store, which AWS_ENDPOINT_URL names
   stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
                                               whether hosts find each other, share the folder, and what
@@ -35,7 +38,7 @@ Examples:
   stormlp doctor --launch h1,h2               what to type for each launcher
   stormlp doctor --launch ./hostfile          the same for the hosts of a hostfile")]
 pub(crate) struct Args {
-    /// Folder, file or block device to examine.
+    /// Folder, file, block device or prefix of objects to examine.
     #[arg(value_name = "PATH", default_value = ".")]
     directory: PathBuf,
 
@@ -52,7 +55,8 @@ pub(crate) struct Args {
 impl Args {
     /// Other processes take part only in the examination of the machine.
     pub(crate) fn needs(&self) -> Needs {
-        if self.launch.is_empty() { Needs::Group } else { Needs::Nobody }
+        let alone = !self.launch.is_empty() || names_object(&self.directory);
+        if alone { Needs::Nobody } else { Needs::Group }
     }
 }
 
@@ -70,6 +74,9 @@ struct Examined {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if !args.launch.is_empty() {
         return launch(&args.launch);
+    }
+    if names_object(&args.directory) {
+        return doctor_objects::run(&args.directory, args.format);
     }
     let party = session.party(false)?;
     party.agree(check(&args.directory))?;

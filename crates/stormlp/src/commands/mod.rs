@@ -4,7 +4,6 @@
 pub(crate) mod calibrate;
 pub(crate) mod checkpoint;
 pub(crate) mod clean;
-mod clean_objects;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod datagen;
@@ -12,6 +11,7 @@ pub(crate) mod datasize;
 pub(crate) mod deliver;
 mod detached;
 pub(crate) mod doctor;
+mod doctor_objects;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod hang;

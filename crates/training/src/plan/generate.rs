@@ -26,9 +26,9 @@ pub struct GenerateRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
     pub accelerator: Option<String>,
 
-    /// Dataset folder, with samples in train/ and valid/ [default: ./stormlp-data/WORKLOAD].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR",
-        value_parser = str::parse::<Location>))]
+    /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix
+    /// [default: ./stormlp-data/WORKLOAD].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", value_parser = Location::anywhere))]
     pub data_dir: Option<Location>,
 
     /// Number of training files.

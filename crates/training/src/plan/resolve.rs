@@ -38,7 +38,8 @@ const DIRECT_ALIGN_BYTES: u64 = 4096;
 const ROW_GROUPS_IN_FLIGHT: u32 = 64;
 /// Default read size for a record file on `path`.
 pub(super) fn default_transfer_bytes(path: PathKind) -> u64 {
-    if path.wants_direct() { DIRECT_TRANSFER_BYTES } else { DEFAULT_TRANSFER_BYTES }
+    let few = path.wants_direct() || path == PathKind::S3;
+    if few { DIRECT_TRANSFER_BYTES } else { DEFAULT_TRANSFER_BYTES }
 }
 
 /// The paths a training run can take.
@@ -326,8 +327,25 @@ impl Resolver<'_> {
         if self.request.is_null() {
             return PathKind::Null;
         }
+        let data_dir = self.request.data_dir.as_ref();
+        if let Some(folder) = data_dir.filter(|folder| folder.names_objects()) {
+            if let Some(path) = self.request.path.filter(|path| *path != PathKind::S3) {
+                self.problems.plan(
+                    format!("path {path} moves files, and {folder} names objects"),
+                    "use --path s3, or leave --path out",
+                );
+            }
+            return PathKind::S3;
+        }
         let default = if self.workload.reader.odirect { PathKind::Cpu } else { PathKind::Buffered };
         let path = self.request.path.unwrap_or(default);
+        if path == PathKind::S3 {
+            self.problems.plan(
+                "path s3 moves objects, and the dataset is in a folder",
+                "use --data-dir s3://bucket/prefix, or another --path",
+            );
+            return default;
+        }
         if !PATHS.contains(&path) {
             let names: Vec<&str> = PATHS.iter().map(|path| path.name()).collect();
             self.problems.plan(

@@ -99,7 +99,9 @@ impl Reader<'_> {
         if path == PathKind::Null {
             return NULL_CHUNK_BYTES;
         }
-        if !path.uses_page_cache() || !self.pattern.is_one_read() {
+        // A request costs more than its bytes, so an object is read in ranges as large as fit.
+        let one_read = path.uses_page_cache() && self.pattern.is_one_read();
+        if path != PathKind::S3 && !one_read {
             return CACHED_CHUNK_BYTES;
         }
         let share = POOL_BYTES / (self.reads() * buffers_of_slot(path)) as u64;

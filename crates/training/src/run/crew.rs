@@ -31,6 +31,8 @@ pub struct CrewSpec {
     pub transport: Transport,
     /// The destinations, for paths that end in accelerator memory.
     pub accelerators: AcceleratorSet,
+    /// Objects of this size or more are asked for by HEAD before they are read.
+    pub head_from_bytes: Option<u64>,
 }
 
 /// The running threads.
@@ -79,6 +81,7 @@ impl Crew {
             window: transport.window as u32,
             chunk_bytes: transport.chunk_bytes,
             max_streams: transport.streams,
+            head_from_bytes: spec.head_from_bytes,
         };
         let mut io = Vec::with_capacity(transport.threads);
         for (index, buffers) in buffers.into_iter().enumerate() {

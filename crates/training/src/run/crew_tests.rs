@@ -130,6 +130,7 @@ fn spec(path: PathKind, engine: EngineKind) -> CrewSpec {
         storage: Arc::new(stormlp_transfer::storage::Disk),
         transport: Transport::fixture(path, engine),
         accelerators: host_memory(),
+        head_from_bytes: None,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::plan::generate::default_folder;
 use crate::plan::request::TrainRequest;
 use crate::plan::workload::Workload;
 use stormlp_core::facts::{Availability, HostFacts};
+use stormlp_core::location::names_object;
 use stormlp_core::machine::Fact;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
@@ -163,14 +164,16 @@ pub fn find(
     let files = take_what_is_there(workload, request, &found, may_generate);
     let dataset = dataset(&as_read(workload), profile)?;
     let mut warnings: Vec<_> = unused_folder(workload, &place, name).into_iter().collect();
-    for finding in inventory::check(&Disk, &found, &dataset, &format!("{datagen}{options}")) {
+    for finding in
+        inventory::check(&*session.storage, &found, &dataset, &format!("{datagen}{options}"))
+    {
         let warning = finding.into_warning().map_err(|problem| {
             let fact = format!("the dataset in {}: {}", place.folder.display(), problem.fact);
             Failure::saying(problem.kind, fact).with_help(problem.remedy)
         })?;
         warnings.push(warning);
     }
-    let inventory = found.for_plan(&Disk, &dataset);
+    let inventory = found.for_plan(&*session.storage, &dataset);
     Ok(Data {
         inventory: Inventory { files: files.or(inventory.files), direct, ..inventory },
         spec: workload.dataset.clone(),
@@ -191,7 +194,8 @@ fn to_make(
 ) -> Result<Data, Failure> {
     workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, profile, Making::default());
-    generate::check_room(&Disk, &recipe, &folder, kind.existing()).map_err(generation)?;
+    generate::check_room(&*session.storage, &recipe, &folder, kind.existing())
+        .map_err(generation)?;
     let dataset = Dataset::new(recipe)?;
     Ok(Data {
         inventory: Inventory {
@@ -222,9 +226,9 @@ impl ToMake {
         self.announce("making", session);
         let GeneratePlan { folder, dataset, .. } = &self.plan;
         generate::run(&self.plan, &session.progress(), &session.stop).map_err(generation)?;
-        let made = inventory::scan(&Disk, folder, dataset.recipe().format.name())
+        let made = inventory::scan(&*session.storage, folder, dataset.recipe().format.name())
             .map_err(Failure::storage)?
-            .for_plan(&Disk, dataset);
+            .for_plan(&*session.storage, dataset);
         if dataset.is_as_planned(planned, &made) {
             return Ok(made);
         }
@@ -356,6 +360,9 @@ fn direct_support(
     found: Option<&FoundDataset>,
 ) -> Availability {
     let by_default = workload.reader.odirect;
+    if names_object(folder) {
+        return Availability::Available;
+    }
     if !request.path.map_or(by_default, PathKind::wants_direct) {
         return Availability::Available;
     }

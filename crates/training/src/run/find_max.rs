@@ -134,7 +134,7 @@ impl AcceleratorFinder<'_> {
             self.inventory = dataset.make(&self.inventory, self.session)?;
             self.begun = Instant::now();
         }
-        self.lock = lock(&self.first)?;
+        self.lock = lock(&*self.session.storage, &self.first)?;
         if self.find.estimate.is_none() && self.search.trials().is_empty() {
             self.read_first()?;
         }

@@ -4,11 +4,10 @@
 //! that the kernel's readahead sees one sequential reader, as under TensorFlow.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stormlp_transfer::FileId;
-use stormlp_transfer::storage::Storage;
+use stormlp_transfer::storage::{Handle, Storage};
 
 use super::machine::ReadRequest;
 use super::records::RecordTracker;
@@ -23,7 +22,7 @@ pub(super) fn stream_of(request: &ReadRequest) -> StreamKey {
 
 /// An open stream: its file, and its record parser state between reads.
 pub(super) struct Stream {
-    pub(super) file: File,
+    pub(super) file: Handle,
     pub(super) records: Mutex<Option<RecordTracker>>,
 }
 

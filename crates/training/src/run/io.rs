@@ -5,7 +5,6 @@
 //! wait for the device it takes the next read. It sleeps in the path's wait while something is in
 //! flight, and is parked otherwise.
 
-use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,7 +15,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_dataset::format::{npy, npz};
 use stormlp_transfer::crew::guarded;
-use stormlp_transfer::storage::{self, Access, Kind, Storage};
+use stormlp_transfer::storage::{self, Access, Handle, Kind, Storage};
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
     AcceleratorSet, Driver, FileId, Landed, PathSpec, Place, Slot, TransferError, TransferPath,
@@ -60,6 +59,9 @@ pub(super) struct IoRules {
     pub(super) chunk_bytes: u64,
     /// Maximum files attached for streams.
     pub(super) max_streams: usize,
+    /// Objects of this size or more are asked for by HEAD before they are read, as v3.0's default
+    /// client does.
+    pub(super) head_from_bytes: Option<u64>,
 }
 
 /// A read in progress, with its dataset.
@@ -447,9 +449,8 @@ impl<'a> IoThread<'a> {
             job.file = Some(self.nothing()?);
             return Ok(());
         }
-        let direct = self.rules.kind.wants_direct();
         if !job.is_stream() {
-            let opened = open_checked(self.handles.storage(), file, direct)?;
+            let opened = open_checked(self.handles.storage(), file, &self.rules)?;
             job.file = Some(self.attach(job, opened).map_err(named)?);
             return Ok(());
         }
@@ -465,7 +466,7 @@ impl<'a> IoThread<'a> {
                 }
             };
             Ok::<_, TrainError>(Stream {
-                file: open_checked(self.handles.storage(), file, direct)?,
+                file: open_checked(self.handles.storage(), file, &self.rules)?,
                 records: Mutex::new(records),
             })
         })?;
@@ -491,7 +492,7 @@ impl<'a> IoThread<'a> {
 
     /// Attaches the file of a read. Where that registers it with cuFile, the time is a figure of
     /// its own, not the read's.
-    fn attach(&mut self, job: &mut Job, file: File) -> Result<FileId, TransferError> {
+    fn attach(&mut self, job: &mut Job, file: Handle) -> Result<FileId, TransferError> {
         if !self.rules.kind.needs_cufile() {
             return self.driver.attach(file);
         }
@@ -547,13 +548,26 @@ impl<'a> IoThread<'a> {
     }
 }
 
-/// Opens a file after checking that it is a regular file of unchanged length.
-fn open_checked(storage: &dyn Storage, file: &DataFile, direct: bool) -> Result<File, TrainError> {
+/// Opens a file after checking that it is a regular file of unchanged length. The replies to an
+/// object's GETs tell its length, so that nothing need be asked before, unless the official client
+/// would.
+fn open_checked(
+    storage: &dyn Storage,
+    file: &DataFile,
+    rules: &IoRules,
+) -> Result<Handle, TrainError> {
     let named = |source| TrainError::Read { path: file.path.clone(), source };
+    if rules.kind == PathKind::S3 && rules.head_from_bytes.is_none_or(|from| file.bytes < from) {
+        return storage.known_object(&file.path, file.bytes).map_err(named);
+    }
     // Checked before opening: opening a pipe blocks until there is a writer.
     let found = storage.found(&file.path).map_err(named)?;
     if found.bytes == file.bytes && found.kind == Kind::File {
-        return storage.open(&file.path, Access::Read, direct).map_err(named);
+        return match rules.kind {
+            PathKind::S3 => storage.known_object(&file.path, file.bytes),
+            kind => storage.handle(&file.path, Access::Read, kind.wants_direct()),
+        }
+        .map_err(named);
     }
     Err(TrainError::Length {
         path: file.path.clone(),

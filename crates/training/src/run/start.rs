@@ -11,7 +11,7 @@ use stormlp_core::transport::Devices;
 use stormlp_core::warning::Warning;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::storage::{FolderLock, LockError};
+use stormlp_transfer::storage::{FolderLock, LockError, Storage};
 
 use super::agreement;
 use super::data::{self, Data};
@@ -102,10 +102,11 @@ impl Asked {
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
         || request.device.as_ref().is_some_and(Devices::any_gpu);
+    let objects = request.data_dir.as_ref().is_some_and(Location::names_objects);
     let folder = request.data_dir.as_ref().map(Location::folder);
     // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
     // current folder.
-    let reads = (!request.is_null()).then_some(folder.unwrap_or(Path::new(".")));
+    let reads = (!request.is_null() && !objects).then_some(folder.unwrap_or(Path::new(".")));
     session.facts_of_run((uses_gpu, reads), reads)
 }
 
@@ -129,11 +130,11 @@ fn with_broken_rules(
 ///
 /// # Errors
 /// If another run holds it, or its device fails.
-pub fn lock(plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
+pub fn lock(storage: &dyn Storage, plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
     let Some(folder) = &plan.data.folder else {
         return Ok(None);
     };
-    match FolderLock::take(folder.folder()) {
+    match storage.lock(folder.folder()) {
         Ok(lock) => Ok(Some(lock)),
         Err(error @ LockError::Held { .. }) => Err(Failure::machine(error)),
         Err(LockError::File(error)) if error.is_device_failure() => Err(error.into()),

@@ -2,7 +2,7 @@
 
 use crate::plan::client::ClientCost;
 use crate::report::{TrainReport, much_read_ahead};
-use stormlp_core::evidence::DirectIo;
+use stormlp_core::evidence::{DirectIo, ObjectStore};
 use stormlp_core::others;
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::Pages;
@@ -42,6 +42,8 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     warnings.extend(
         evidence.and_then(|evidence| fallback::warning(report.plan.transport.path, evidence)),
     );
+    let store = evidence.and_then(|evidence| evidence.object_store.as_ref());
+    warnings.extend(store.and_then(ObjectStore::retries_warning));
     for fallback in evidence
         .and_then(|evidence| evidence.engine.as_ref())
         .map(|engine| engine.fallbacks.as_slice())

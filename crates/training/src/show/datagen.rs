@@ -1,5 +1,6 @@
 //! Output of `stormlp datagen`: the outline, the report, and the verification result.
 
+use stormlp_core::evidence::ObjectStore;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_dataset::report::{GenerateOutline, GenerateReport, Verification};
 
@@ -57,10 +58,33 @@ pub fn report(report: &GenerateReport) -> Document {
     }
     let cpu = report.cpu_user_seconds + report.cpu_system_seconds;
     facts.add("cpu", format!("{} of CPU time", format_duration(cpu)));
-    let way = if report.direct { "O_DIRECT" } else { "through the page cache" };
-    facts.add("how", format!("{} threads, {}, {way}", report.threads, report.engine));
+    match &report.object_store {
+        Some(store) => {
+            facts.add("how", format!("{} threads, PUT and uploads over HTTP", report.threads));
+            facts.add("store", requests(store));
+        }
+        None => {
+            let way = if report.direct { "O_DIRECT" } else { "through the page cache" };
+            facts.add("how", format!("{} threads, {}, {way}", report.threads, report.engine));
+        }
+    }
     document.warn(&report.warnings);
     document
+}
+
+/// The endpoint, and what was asked of it.
+fn requests(store: &ObjectStore) -> String {
+    format!(
+        "{} (Server: {}), {} over {}, {}",
+        store.endpoint,
+        store.server.as_deref().unwrap_or("unknown"),
+        counted(store.requests, "request"),
+        counted(store.connections, "connection"),
+        match store.retries {
+            1 => "1 retry".to_string(),
+            retries => format!("{retries} retries"),
+        }
+    )
 }
 
 fn wrote(report: &GenerateReport) -> String {
@@ -147,6 +171,7 @@ mod tests {
             threads: 4,
             engine: EngineKind::Psync,
             direct: false,
+            object_store: None,
             warnings: vec![Warning::new(WarningKind::NotDirect, "no O_DIRECT", "beware")],
         };
         insta::assert_snapshot!(render(&super::report(&report), None));

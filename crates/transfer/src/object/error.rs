@@ -83,6 +83,16 @@ impl ObjectError {
         matches!(&self.fault, ObjectFault::Refused(refusal) if refusal.is_no_such_key())
     }
 
+    /// Whether there is no such upload any more, or no such object.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(&self.fault, ObjectFault::Refused(refusal) if refusal.is_gone())
+    }
+
+    /// Whether the endpoint does not know such requests.
+    pub(super) fn is_not_implemented(&self) -> bool {
+        matches!(&self.fault, ObjectFault::Refused(refusal) if refusal.is_not_implemented())
+    }
+
     /// Whether the endpoint or the way to it failed, as opposed to a request that it refused.
     pub fn is_failure(&self) -> bool {
         match &self.fault {

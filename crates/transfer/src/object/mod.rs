@@ -10,16 +10,23 @@ mod error;
 mod ini;
 mod reply;
 mod retry;
+#[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod server;
 mod session;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod upload;
+mod uploads;
 mod wire;
 
 pub use client::Client;
 pub use error::{ObjectError, ObjectFault};
+#[cfg(any(test, feature = "testing"))]
+pub use session::read_reply;
 pub use session::{Listed, ObjectFacts, Session};
 pub use settings::{Addressing, Settings};
 pub use upload::{PART_BYTES, Upload};
+pub use uploads::Pending;

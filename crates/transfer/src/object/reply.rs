@@ -79,6 +79,14 @@ impl Head {
         Ok(())
     }
 
+    /// The size of the whole object, from a reply with a range of it or all of it.
+    pub(super) fn whole_bytes(&self) -> Option<u64> {
+        match &self.content_range {
+            Some(range) => range.rsplit_once('/')?.1.parse().ok(),
+            None => self.length,
+        }
+    }
+
     /// Whether the request succeeded.
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
@@ -137,6 +145,14 @@ impl Refusal {
     /// Whether there is no such object, as opposed to no such bucket or upload.
     pub(super) fn is_no_such_key(&self) -> bool {
         self.status == 404 && matches!(self.code.as_str(), "NoSuchKey" | "NotFound")
+    }
+
+    pub(super) fn is_not_implemented(&self) -> bool {
+        matches!(self.status, 405 | 501)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.status == 404 && self.code != "NoSuchBucket"
     }
 
     /// Whether the endpoint failed, as opposed to refusing.

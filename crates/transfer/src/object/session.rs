@@ -143,18 +143,18 @@ impl Session {
         }
     }
 
-    /// Reads `target.len()` bytes at `offset` of an object, straight into `target`. With `etag`,
-    /// the object must still be that one.
+    /// Reads `target.len()` bytes at `offset` of an object, straight into `target`, and returns the
+    /// object's ETag. It must still be the object `of` these facts, as far as they are known.
     ///
     /// # Errors
-    /// When the object is shorter, is another one, or the request fails.
+    /// When the object has another size, is another one, or the request fails.
     pub fn get(
         &mut self,
         key: &str,
         offset: u64,
-        etag: Option<&str>,
+        of: Option<&ObjectFacts>,
         target: &mut [u8],
-    ) -> Result<(), ObjectError> {
+    ) -> Result<Option<String>, ObjectError> {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let action = bucket.get_object(Some(&credentials), key);
         let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
@@ -174,11 +174,18 @@ impl Session {
             let what = format!("the body ended after {filled} of {wanted} bytes");
             return fail(ObjectFault::Answer(what));
         }
-        match (etag, &head.etag) {
+        let expected = of.and_then(|of| of.etag.as_ref());
+        if let (Some(before), Some(now)) = (expected, &head.etag)
+            && before != now
+        {
+            let what = format!("another object is there: ETag {now}, not {before}");
+            return fail(ObjectFault::Data(what));
+        }
+        match (of.map(|of| of.bytes), head.whole_bytes()) {
             (Some(before), Some(now)) if before != now => fail(ObjectFault::Data(format!(
-                "another object is there: ETag {now}, not {before}"
+                "another object is there: it has {now} bytes, not {before}"
             ))),
-            _ => Ok(()),
+            _ => Ok(head.etag),
         }
     }
 
@@ -218,12 +225,46 @@ impl Session {
     /// # Errors
     /// When a request fails or a page cannot be right.
     pub fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, ObjectError> {
+        Ok(self.pages(prefix, None, usize::MAX)?.0)
+    }
+
+    /// The objects directly beneath `folder`, which ends with a slash or is empty, and the folders
+    /// there, which end with one.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub fn list_folder(&mut self, folder: &str) -> Result<(Vec<Listed>, Vec<String>), ObjectError> {
+        self.pages(folder, Some("/"), usize::MAX)
+    }
+
+    /// Whether the key of any object begins with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub fn has_any(&mut self, prefix: &str) -> Result<bool, ObjectError> {
+        Ok(!self.pages(prefix, None, 1)?.0.is_empty())
+    }
+
+    /// The first `most` objects, or a few more, and the folders between them if there is a
+    /// `delimiter`.
+    fn pages(
+        &mut self,
+        prefix: &str,
+        delimiter: Option<&str>,
+        most: usize,
+    ) -> Result<(Vec<Listed>, Vec<String>), ObjectError> {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let mut all = Vec::new();
+        let (mut all, mut folders) = (Vec::new(), Vec::new());
         let mut token: Option<String> = None;
         loop {
             let mut action = ListObjectsV2::new(&bucket, Some(&credentials));
             action.with_prefix(prefix);
+            if let Some(delimiter) = delimiter {
+                action.with_delimiter(delimiter);
+            }
+            if most < usize::MAX {
+                action.with_max_keys(most);
+            }
             if let Some(token) = &token {
                 action.with_continuation_token(token.as_str());
             }
@@ -238,8 +279,11 @@ impl Session {
                 let facts = ObjectFacts { bytes, etag: one.etag, last_modified: one.last_modified };
                 all.push(Listed { key: one.key, facts });
             }
+            let between = page.common_prefixes.into_iter().map(|one| one.prefix);
+            folders.extend(between.filter(|one| one.starts_with(prefix)));
             match page.next_continuation_token {
-                None => return Ok(all),
+                None => return Ok((all, folders)),
+                Some(_) if all.len() >= most => return Ok((all, folders)),
                 next if next == token => {
                     return Err(wrong("a page leads back to itself".to_string()));
                 }
@@ -397,6 +441,26 @@ fn check_range(head: &Head, offset: u64, wanted: u64) -> Result<(), WireError> {
         Some(length) => Err(WireError::Wrong(format!("the body has {length} bytes, not {wanted}"))),
         None => Err(WireError::Wrong("the reply has no Content-Length".to_string())),
     }
+}
+
+/// Reads `bytes` as the reply to each request that has one: whatever an endpoint sends is read or
+/// refused, in bounded memory.
+#[cfg(any(test, feature = "testing"))]
+pub fn read_reply(bytes: &[u8]) {
+    use rusty_s3::actions::{
+        CompleteMultipartUploadResponse, CreateMultipartUpload, DeleteObjectsResponse,
+    };
+    let Ok(Some((head, used))) = Head::parse(bytes) else { return };
+    let body = &bytes[used..];
+    let _ = check_range(&head, 4, 4);
+    let _ = (head.whole_bytes(), Refusal::of(&head, body).after(1).to_string());
+    if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {
+        assert!(page.contents.len() <= body.len());
+    }
+    let _ = parsed(body, CreateMultipartUpload::parse_response).map(drop);
+    let _ = parsed(body, CompleteMultipartUploadResponse::parse).map(drop);
+    let _ = parsed(body, DeleteObjectsResponse::parse).map(drop);
+    let _ = std::str::from_utf8(body).map(super::uploads::page);
 }
 
 /// A document as `parse` reads it.

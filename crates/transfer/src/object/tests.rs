@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::settings::Sources;
-use super::{Client, Settings, Upload};
+use super::{Client, ObjectFacts, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
 /// receiver as they came.
@@ -96,8 +96,13 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 fn refused(replies: Vec<Vec<u8>>) -> (String, String, u64) {
     let (client, _requests) = server(replies);
     let mut session = client.session("bucket").unwrap();
-    let error = session.get("a key", 4, Some("\"one\""), &mut [0; 4]).unwrap_err();
+    let error = session.get("a key", 4, Some(&one()), &mut [0; 4]).unwrap_err();
     (error.to_string(), error.remedy().to_string(), session.evidence().retries)
+}
+
+/// The object that GETs are for.
+fn one() -> ObjectFacts {
+    ObjectFacts { bytes: 8, etag: Some("\"one\"".to_string()), last_modified: None }
 }
 
 const RANGE: &str = "Content-Range: bytes 4-7/8\r\nETag: \"one\"\r\n";
@@ -110,7 +115,7 @@ fn a_busy_endpoint_is_asked_again_and_the_retries_count() {
     let (client, requests) = server(vec![busy, lost, right]);
     let mut session = client.session("bucket").unwrap();
     let mut target = [0; 4];
-    session.get("a +%é", 4, Some("\"one\""), &mut target).unwrap();
+    session.get("a +%é", 4, Some(&one()), &mut target).unwrap();
     assert_eq!(&target, b"data");
     let seen = session.evidence();
     assert_eq!((seen.requests, seen.retries, seen.connections), (3, 2, 2));
@@ -132,7 +137,7 @@ fn a_storm_of_refusals_ends() {
 
 #[test]
 fn bodies_that_cannot_be_right_end_the_run_with_key_and_offset() {
-    let cases: [(Vec<u8>, &str); 8] = [
+    let cases: [(Vec<u8>, &str); 9] = [
         (
             b"HTTP/1.1 206 P\r\nContent-Length: 4\r\nContent-Range: bytes 4-7/8\r\nConnection: close\r\n\r\nda".into(),
             "ended after 2 of 4 bytes",
@@ -143,6 +148,7 @@ fn bodies_that_cannot_be_right_end_the_run_with_key_and_offset() {
         (reply("200 OK", "", b"data"), "status 200 and no Content-Range"),
         (b"HTTP/1.1 206 P\r\nContent-Range: bytes 4-7/8\r\n\r\ndata".into(), "no Content-Length"),
         (reply("206 P", "Content-Range: bytes 4-7/8\r\nETag: \"two\"\r\n", b"data"), "another object"),
+        (reply("206 P", "Content-Range: bytes 4-7/9\r\n", b"data"), "it has 9 bytes, not 8"),
         (b"SSH-2.0-OpenSSH_9.2\r\n\r\n".into(), "not HTTP/1"),
     ];
     for (bytes, expected) in cases {
@@ -243,7 +249,7 @@ fn an_upload_that_is_cut_off_is_aborted() {
         text.replacen("\r\n", "\r\nConnection: close\r\n", 1).into_bytes()
     });
     let (client, requests) = server(replies.collect());
-    let upload = Upload::begin(&client, "bucket", "key").unwrap();
+    let upload = Upload::of(&client, "bucket", "key");
     let mut session = client.session("bucket").unwrap();
     upload.part(&mut session, super::PART_BYTES, b"part 2").unwrap();
     let error = upload.complete().unwrap_err().to_string();
@@ -280,4 +286,14 @@ fn settings_are_found_where_aws_tools_have_them() {
     assert!(lacking(&[("AWS_ENDPOINT_URL", "http://h")]).contains("no credentials"));
     let password = lacking(&[("AWS_ENDPOINT_URL", "http://u:pw@h")]);
     assert!(password.contains("user name") && !password.contains("pw@"), "{password}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_an_endpoint_sends_is_read_or_refused(
+        head in "HTTP/1.[01] [1-5][0-9]{2} [A-Za-z ]{0,4}\r\n(ETag: [ -~]{0,8}\r\n|Content-Range: bytes [0-9]-[0-9]/[0-9*]\r\n|Location: [ -~]{0,8}\r\n){0,4}\r\n",
+        body in "(<[/?]?[A-Za-z]{0,24}( xmlns)?>|[ -~é]{0,6}|&amp;|<Upload>|<Key>|</Key>|%[0-9a-f]{2}){0,24}",
+    ) {
+        super::read_reply(format!("{head}{body}").as_bytes());
+    }
 }

@@ -1,11 +1,11 @@
-//! Multipart uploads: an object in parts, which exists only once all of them are completed.
+//! Uploads: an object in parts, which exists only once all of them are completed. One that fits a
+//! part is put in one request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusty_s3::actions::{
-    AbortMultipartUpload, CompleteMultipartUpload, CompleteMultipartUploadResponse,
-    CreateMultipartUpload, UploadPart,
+    CompleteMultipartUpload, CompleteMultipartUploadResponse, CreateMultipartUpload, UploadPart,
 };
 
 use super::client::Client;
@@ -25,14 +25,27 @@ pub struct Upload {
     client: Arc<Client>,
     bucket: String,
     key: String,
-    id: String,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    stage: Stage,
     parts: BTreeMap<u16, Part>,
-    completed: bool,
+}
+
+/// How far an upload is.
+#[derive(Debug, Default, Clone)]
+enum Stage {
+    /// Nothing was sent.
+    #[default]
+    Empty,
+    /// The endpoint keeps parts under this number.
+    Parts(String),
+    /// The whole object, of so many bytes, was put in one request.
+    Whole(u64),
+    /// The object is there.
+    Completed,
 }
 
 #[derive(Debug)]
@@ -42,25 +55,31 @@ struct Part {
 }
 
 impl Upload {
-    /// Begins an upload.
-    ///
-    /// # Errors
-    /// When the request fails.
-    pub fn begin(client: &Arc<Client>, bucket: &str, key: &str) -> Result<Self, TransferError> {
-        let mut session = client.session(bucket)?;
-        let (credentials, address) = (session.credentials(), session.bucket.clone());
-        let action = CreateMultipartUpload::new(&address, Some(&credentials), key);
-        let request = Request::of(&action, "begin upload of", key);
-        let (_, body) = session.document(&request)?;
-        let reply = parsed(&body, CreateMultipartUpload::parse_response)
-            .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
-        Ok(Self {
+    /// An upload of which nothing is sent yet.
+    pub fn of(client: &Arc<Client>, bucket: &str, key: &str) -> Self {
+        Self {
             client: Arc::clone(client),
             bucket: bucket.to_string(),
             key: key.to_string(),
-            id: reply.upload_id().to_string(),
             state: Mutex::default(),
-        })
+        }
+    }
+
+    /// The endpoint's number of the upload, which begins with its first part.
+    fn id(&self, session: &mut Session) -> Result<String, ObjectError> {
+        let mut state = self.state();
+        if let Stage::Parts(id) = &state.stage {
+            return Ok(id.clone());
+        }
+        let (credentials, address) = (session.credentials(), session.bucket.clone());
+        let action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
+        let request = Request::of(&action, "begin upload of", &self.key);
+        let (_, body) = session.document(&request)?;
+        let reply = parsed(&body, CreateMultipartUpload::parse_response)
+            .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
+        let id = reply.upload_id().to_string();
+        state.stage = Stage::Parts(id.clone());
+        Ok(id)
     }
 
     /// The number of the part that begins at `offset`; `None` if no part does.
@@ -70,14 +89,21 @@ impl Upload {
         begins.then(|| u16::try_from(number).ok()).flatten()
     }
 
-    /// Uploads the part that begins at `offset`.
+    /// Uploads the part that begins at `offset`. A first part that is shorter than
+    /// [`PART_BYTES`] is the whole object: only the last may be shorter.
     ///
     /// # Errors
     /// When no part begins there, or the request fails.
     pub fn part(&self, session: &mut Session, offset: u64, body: &[u8]) -> Result<(), ObjectError> {
+        if offset == 0 && (body.len() as u64) < PART_BYTES {
+            session.put(&self.key, body)?;
+            self.state().stage = Stage::Whole(body.len() as u64);
+            return Ok(());
+        }
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let number = Self::part_at(offset).unwrap_or_default();
-        let action = UploadPart::new(&address, Some(&credentials), &self.key, number, &self.id);
+        let id = self.id(session)?;
+        let action = UploadPart::new(&address, Some(&credentials), &self.key, number, &id);
         let name = format!("upload part {number} of");
         let request =
             Request { offset: Some(offset), body, ..Request::of(&action, &name, &self.key) };
@@ -98,15 +124,26 @@ impl Upload {
     pub fn complete(&self) -> Result<(), TransferError> {
         let mut session = self.client.session(&self.bucket)?;
         let mut state = self.state();
-        if state.completed {
-            return Ok(());
-        }
+        let id = match state.stage.clone() {
+            Stage::Completed => return Ok(()),
+            Stage::Parts(id) => id,
+            Stage::Whole(bytes) => {
+                self.confirm(&mut session, bytes)?;
+                state.stage = Stage::Completed;
+                return Ok(());
+            }
+            Stage::Empty => {
+                session.put(&self.key, &[])?;
+                state.stage = Stage::Completed;
+                return Ok(());
+            }
+        };
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let etags: Vec<String> = state.parts.values().map(|part| part.etag.clone()).collect();
         let (credentials, key) = (Some(&credentials), &self.key);
         let action = || {
             let etags = etags.iter().map(String::as_str);
-            CompleteMultipartUpload::new(&address, credentials, key, &self.id, etags)
+            CompleteMultipartUpload::new(&address, credentials, key, &id, etags)
         };
         let body = action().body();
         let request =
@@ -120,15 +157,20 @@ impl Upload {
         // A failure may come late, after the status 200.
         parsed(&reply, CompleteMultipartUploadResponse::parse)
             .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
-        state.completed = true;
-        let bytes: u64 = state.parts.values().map(|part| part.bytes).sum();
-        match session.head(key)? {
-            Some(facts) if facts.bytes == bytes => Ok(()),
-            Some(facts) => {
-                Err(data(format!("the object has {} of {bytes} bytes", facts.bytes)).into())
-            }
-            None => Err(data("there is no object afterwards".to_string()).into()),
-        }
+        state.stage = Stage::Completed;
+        self.confirm(&mut session, state.parts.values().map(|part| part.bytes).sum())
+    }
+
+    /// Has the endpoint confirm the size of the object.
+    fn confirm(&self, session: &mut Session, bytes: u64) -> Result<(), TransferError> {
+        let what = match session.head(&self.key)? {
+            Some(facts) if facts.bytes == bytes => return Ok(()),
+            Some(facts) => format!("the object has {} of {bytes} bytes", facts.bytes),
+            None => "there is no object afterwards".to_string(),
+        };
+        let object = format!("s3://{}/{}", self.bucket, self.key);
+        let (request, fault) = ("complete upload of".to_string(), ObjectFault::Data(what));
+        Err(ObjectError { request, object, offset: None, fault }.into())
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -138,15 +180,12 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if self.state().completed {
-            return;
-        }
-        // What cannot be aborted is not more than the endpoint's own clean-up removes.
-        let Ok(mut session) = self.client.session(&self.bucket) else {
+        let Stage::Parts(id) = self.state().stage.clone() else {
             return;
         };
-        let (credentials, address) = (session.credentials(), session.bucket.clone());
-        let action = AbortMultipartUpload::new(&address, Some(&credentials), &self.key, &self.id);
-        let _ = session.document(&Request::of(&action, "abort upload of", &self.key));
+        // What cannot be aborted now is removed by `stormlp clean`.
+        if let Ok(mut session) = self.client.session(&self.bucket) {
+            let _ = session.abort(&self.key, &id);
+        }
     }
 }

@@ -18,24 +18,35 @@ use crate::transfer::{Completion, FileId, Rejected, Slot, SlotMemory, Transfer, 
 pub(crate) struct S3Path {
     slots: Vec<Slot>,
     line: VecDeque<Transfer>,
-    objects: Vec<Option<(OpenObject, Session)>>,
+    objects: Vec<Option<OpenObject>>,
+    /// One for each bucket: its connection serves all of the bucket's objects in turn.
+    sessions: Vec<(String, Session)>,
 }
 
 impl S3Path {
     pub(crate) fn new(spec: PathSpec) -> Self {
         let slots = Slot::all(spec.host.into_iter().map(SlotMemory::Host));
-        Self { line: VecDeque::with_capacity(slots.len()), slots, objects: Vec::new() }
+        Self {
+            line: VecDeque::with_capacity(slots.len()),
+            slots,
+            objects: Vec::new(),
+            sessions: Vec::new(),
+        }
     }
 
     fn perform(&mut self, transfer: Transfer) -> Completion {
         let Transfer { place, mut slot } = transfer;
         let attached = self.objects.get_mut(place.file.0 as usize).and_then(Option::as_mut);
-        let (object, session) = attached.expect("transfers name attached objects");
+        let object = attached.expect("transfers name attached objects");
+        let of_bucket = self.sessions.iter_mut().find(|(bucket, _)| *bucket == object.bucket);
+        let (_, session) = of_bucket.expect("attaching opens a session");
         let bytes = slot.part_mut(place.len).expect("the path has host memory");
         let key = &object.key;
-        let result = match (place.direction, &object.mode) {
+        let result = match (place.direction, &mut object.mode) {
             (Direction::Read, ObjectMode::Read(facts)) => {
-                session.get(key, place.offset, facts.etag.as_deref(), bytes)
+                let etag = session.get(key, place.offset, Some(facts), bytes);
+                // All ranges must be of one object.
+                etag.map(|etag| facts.etag = facts.etag.take().or(etag))
             }
             (Direction::Write, ObjectMode::Puts) => {
                 let key = put_key(key, place.offset, place.len as u64);
@@ -65,9 +76,16 @@ impl TransferPath for S3Path {
     }
 
     fn attach_object(&mut self, object: OpenObject) -> Result<FileId, TransferError> {
-        let session = object.client.session(&object.bucket)?;
-        self.objects.push(Some((object, session)));
-        Ok(FileId(self.objects.len() as u32 - 1))
+        if self.sessions.iter().all(|(bucket, _)| *bucket != object.bucket) {
+            self.sessions.push((object.bucket.clone(), object.client.session(&object.bucket)?));
+        }
+        let free = self.objects.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            self.objects.push(None);
+            self.objects.len() - 1
+        });
+        self.objects[place] = Some(object);
+        Ok(FileId(place as u32))
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
@@ -97,7 +115,7 @@ impl TransferPath for S3Path {
     }
 
     fn evidence(&self) -> Evidence {
-        let sessions = self.objects.iter().flatten().map(|(_, session)| session.evidence());
+        let sessions = self.sessions.iter().map(|(_, session)| session.evidence());
         let store = sessions.reduce(|sum, one| sum.plus(&one));
         Evidence {
             effective_path: Some(PathKind::S3),

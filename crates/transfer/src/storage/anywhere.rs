@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use stormlp_core::location::names_object;
@@ -39,6 +39,12 @@ impl Default for Anywhere {
 }
 
 impl Anywhere {
+    /// Files, and the objects of a test's server.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn over(server: &crate::testing::ObjectServer) -> Self {
+        Self { buckets: Buckets::of(server.client()).into(), ..Self::default() }
+    }
+
     /// The same with files behind gates.
     pub(super) fn impaired(files: Arc<dyn Storage>) -> Self {
         Self { files, impaired: true, ..Self::default() }
@@ -90,6 +96,44 @@ impl Storage for Anywhere {
         }
     }
 
+    fn known_object(&self, path: &Path, bytes: u64) -> Result<Handle, TransferError> {
+        self.buckets()?.known(path, bytes)
+    }
+
+    fn read_from(
+        &self,
+        handle: &Handle,
+        path: &Path,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, TransferError> {
+        match handle {
+            Handle::File(file) => self.files.read_at(file, path, offset, buffer),
+            Handle::Object(object) => self.buckets()?.read_at(object, path, offset, buffer),
+        }
+    }
+
+    fn abort_uploads(
+        &self,
+        folder: &Path,
+        ours: &dyn Fn(&Path) -> bool,
+        dry_run: bool,
+    ) -> Result<u64, TransferError> {
+        match names_object(folder) {
+            true => self.buckets()?.abort_uploads(folder, ours, dry_run),
+            false => Ok(0),
+        }
+    }
+
+    /// A prefix is a folder as soon as an object is beneath it.
+    fn is_folder(&self, path: &Path) -> Result<bool, TransferError> {
+        if names_object(path) { self.buckets()?.has_any(path) } else { self.files.is_folder(path) }
+    }
+
+    fn nearest(&self, path: &Path) -> Result<PathBuf, TransferError> {
+        if names_object(path) { Ok(path.to_path_buf()) } else { self.files.nearest(path) }
+    }
+
     fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError> {
         self.files.preallocate(file, path, bytes)
     }
@@ -132,7 +176,7 @@ impl Storage for Anywhere {
     }
 
     fn sync_all(&self, folder: &Path) -> Result<(), TransferError> {
-        self.files.sync_all(folder)
+        if names_object(folder) { Ok(()) } else { self.files.sync_all(folder) }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {

@@ -11,7 +11,7 @@ use stormlp_core::location::ObjectName;
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
 use super::interface::{Access, Entry, Facts, Kind};
 use crate::error::TransferError;
-use crate::object::{Client, ObjectFacts, Session, Settings, Upload};
+use crate::object::{Client, ObjectFacts, Pending, Session, Settings, Upload};
 
 /// The largest object that is read as text.
 const TEXT_BYTES: u64 = 64 << 20;
@@ -25,7 +25,11 @@ pub(super) struct Buckets {
 impl Buckets {
     /// The object store that the environment names.
     pub(super) fn of_user() -> Result<Self, TransferError> {
-        Ok(Self { client: Client::new(Settings::of_user()?)?, idle: Mutex::default() })
+        Ok(Self::of(Client::new(Settings::of_user()?)?))
+    }
+
+    pub(super) fn of(client: Arc<Client>) -> Self {
+        Self { client, idle: Mutex::default() }
     }
 
     /// Does something in a session with the bucket of `path`, which is free again afterwards.
@@ -51,26 +55,87 @@ impl Buckets {
         self.within(path, |session, key| Ok(session.head(key)?.as_ref().map(facts)))
     }
 
-    /// The objects beneath a prefix, named from its end on: names may contain slashes.
+    /// The objects and folders directly beneath a prefix.
     pub(super) fn list(&self, prefix: &Path) -> Result<Vec<Entry>, TransferError> {
         self.within(prefix, |session, key| {
             let folder = beneath(key);
-            let entry = |one: crate::object::Listed| {
-                let name = OsString::from(one.key.strip_prefix(&folder).unwrap_or(&one.key));
-                Entry { name, facts: facts(&one.facts) }
+            let named = |key: &str, facts| {
+                let name = key.strip_prefix(&folder).unwrap_or(key).trim_end_matches('/');
+                Entry { name: OsString::from(name), facts }
             };
-            let mut entries: Vec<Entry> = session.list(&folder)?.into_iter().map(entry).collect();
+            let (objects, folders) = session.list_folder(&folder)?;
+            let objects = objects.iter().map(|one| named(&one.key, facts(&one.facts)));
+            let folders = folders.iter().map(|key| named(key, FOLDER));
+            // Some tools put an empty object where a folder is to be.
+            let mut entries: Vec<Entry> =
+                objects.chain(folders).filter(|entry| !entry.name.is_empty()).collect();
             entries.sort_by(|one, other| one.name.cmp(&other.name));
             Ok(entries)
         })
     }
 
+    /// Whether there is any object beneath a prefix.
+    pub(super) fn has_any(&self, prefix: &Path) -> Result<bool, TransferError> {
+        self.within(prefix, |session, key| Ok(session.has_any(&beneath(key))?))
+    }
+
+    /// The object at `path`, known to have `bytes`.
+    pub(super) fn known(&self, path: &Path, bytes: u64) -> Result<Handle, TransferError> {
+        self.object(path, ObjectMode::Read(ObjectFacts { bytes, etag: None, last_modified: None }))
+    }
+
+    /// Reads an open object; 0 bytes at its end.
+    pub(super) fn read_at(
+        &self,
+        object: &OpenObject,
+        path: &Path,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, TransferError> {
+        let ObjectMode::Read(of) = &object.mode else {
+            let source = io::Error::from(io::ErrorKind::Unsupported);
+            return Err(TransferError::file("read", path, source));
+        };
+        let wanted = of.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        if wanted > 0 {
+            self.within(path, |session, key| {
+                session.get(key, offset, Some(of), &mut buffer[..wanted])?;
+                Ok(())
+            })?;
+        }
+        Ok(wanted)
+    }
+
+    /// Aborts the uploads beneath a prefix of the objects that are `ours`.
+    pub(super) fn abort_uploads(
+        &self,
+        prefix: &Path,
+        ours: &dyn Fn(&Path) -> bool,
+        dry_run: bool,
+    ) -> Result<u64, TransferError> {
+        self.within(prefix, |session, key| {
+            let folder = beneath(key);
+            let mut aborted = 0;
+            for Pending { key, id } in session.uploads(&folder)? {
+                let name = key.strip_prefix(&folder).unwrap_or(&key);
+                if !ours(&prefix.join(name)) {
+                    continue;
+                }
+                if !dry_run {
+                    session.abort(&key, &id)?;
+                }
+                aborted += 1;
+            }
+            Ok(aborted)
+        })
+    }
+
     pub(super) fn handle(&self, path: &Path, access: Access) -> Result<Handle, TransferError> {
-        let ObjectName { bucket, key } = named(path)?;
         let mode = match access {
             Access::ReadWrite => ObjectMode::Puts,
             Access::Create => {
-                ObjectMode::Upload(Arc::new(Upload::begin(&self.client, bucket, key)?))
+                let ObjectName { bucket, key } = named(path)?;
+                ObjectMode::Upload(Arc::new(Upload::of(&self.client, bucket, key)))
             }
             Access::Read => {
                 let found = self.within(path, |session, key| Ok(session.head(key)?))?;
@@ -80,6 +145,11 @@ impl Buckets {
                 })?)
             }
         };
+        self.object(path, mode)
+    }
+
+    fn object(&self, path: &Path, mode: ObjectMode) -> Result<Handle, TransferError> {
+        let ObjectName { bucket, key } = named(path)?;
         let (client, bucket, key) = (Arc::clone(&self.client), bucket.into(), key.into());
         Ok(Handle::Object(OpenObject { client, bucket, key, mode }))
     }
@@ -95,7 +165,7 @@ impl Buckets {
             }
             let mut content = vec![0; found.bytes as usize];
             if !content.is_empty() {
-                session.get(key, 0, found.etag.as_deref(), &mut content)?;
+                session.get(key, 0, Some(&found), &mut content)?;
             }
             Ok(Some(content))
         })?;
@@ -144,6 +214,17 @@ fn beneath(key: &str) -> String {
         false => format!("{key}/"),
     }
 }
+
+/// What is known of a folder, which has no object of its own.
+const FOLDER: Facts = Facts {
+    kind: Kind::Folder,
+    bytes: 0,
+    allocated_bytes: 0,
+    changed_ns: 0,
+    identity: Identity { inode: 0, born_ns: None },
+    link: false,
+    file_system_id: 0,
+};
 
 fn facts(of: &ObjectFacts) -> Facts {
     Facts {

@@ -1,6 +1,7 @@
 //! What a path can be attached to: an open file, or an object.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use crate::object::{Client, ObjectFacts, Upload};
@@ -12,6 +13,19 @@ pub enum Handle {
     File(File),
     /// An object.
     Object(OpenObject),
+}
+
+impl Handle {
+    /// Another handle of the same file or object.
+    ///
+    /// # Errors
+    /// When the process may not open more files.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::File(file) => file.try_clone().map(Self::File),
+            Self::Object(object) => Ok(Self::Object(object.clone())),
+        }
+    }
 }
 
 /// An object that transfers read or write.
@@ -41,6 +55,14 @@ impl From<File> for Handle {
 }
 
 impl OpenObject {
+    /// The size of the object, if it is being read.
+    pub fn bytes(&self) -> Option<u64> {
+        match &self.mode {
+            ObjectMode::Read(facts) => Some(facts.bytes),
+            ObjectMode::Puts | ObjectMode::Upload(_) => None,
+        }
+    }
+
     /// The upload, if the object is being created.
     pub fn upload(&self) -> Option<Arc<Upload>> {
         match &self.mode {

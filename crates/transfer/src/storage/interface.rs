@@ -13,7 +13,7 @@ use stormlp_core::warning::Warning;
 use super::handle::Handle;
 use super::lock::{FolderLock, LockError};
 use super::reach::parent;
-use super::{failing, holes, reach};
+use super::{failing, holes, reach, temporary_name};
 use crate::error::TransferError;
 use crate::page_cache::Residency;
 use crate::paths::PathSpec;
@@ -187,6 +187,51 @@ pub trait Storage: Send + Sync {
     /// As [`Storage::open`].
     fn handle(&self, path: &Path, access: Access, direct: bool) -> Result<Handle, TransferError> {
         self.open(path, access, direct).map(Handle::File)
+    }
+
+    /// The object at `path`, known to have `bytes`, without asking the endpoint: the first read of it
+    /// shows whether it is still that one.
+    ///
+    /// # Errors
+    /// When it is a file.
+    fn known_object(&self, path: &Path, bytes: u64) -> Result<Handle, TransferError> {
+        let source = io::Error::other(format!("it is a file, not an object of {bytes} bytes"));
+        Err(TransferError::file("open", path, source))
+    }
+
+    /// Reads at `offset` of what [`Self::handle`] opened; 0 bytes at its end.
+    ///
+    /// # Errors
+    /// As [`Self::read_at`].
+    fn read_from(
+        &self,
+        handle: &Handle,
+        path: &Path,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, TransferError> {
+        match handle {
+            Handle::File(file) => self.read_at(file, path, offset, buffer),
+            Handle::Object(_) => {
+                let source = io::Error::other("it is an object, not a file");
+                Err(TransferError::file("read", path, source))
+            }
+        }
+    }
+
+    /// Aborts the uploads that killed processes left beneath `folder`, of the objects that are
+    /// `ours`, and returns their number; a dry run only counts. Files have none.
+    ///
+    /// # Errors
+    /// When they cannot be listed or aborted.
+    fn abort_uploads(
+        &self,
+        folder: &Path,
+        ours: &dyn Fn(&Path) -> bool,
+        dry_run: bool,
+    ) -> Result<u64, TransferError> {
+        let _ = (folder, ours, dry_run);
+        Ok(0)
     }
 
     /// Sets a file's final size before it is written: allocates blocks if the file system can, so
@@ -405,7 +450,7 @@ pub trait Storage: Send + Sync {
     ) -> Result<Left, TransferError> {
         let found = match self.look(path) {
             // The kernel was never asked, since there is a link on the way.
-            Err(error) if error.errno().is_none() => {
+            Err(error) if error.was_not_asked() => {
                 return Ok(Left::Other("behind a link".to_string()));
             }
             found => found?,
@@ -577,12 +622,4 @@ pub trait Storage: Send + Sync {
         }
         Ok(sum)
     }
-}
-
-/// The name under which `path` is written until it is complete.
-pub fn temporary_name(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".partial");
-    path.with_file_name(name)
 }

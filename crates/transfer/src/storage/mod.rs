@@ -14,12 +14,14 @@ mod handle;
 mod holes;
 pub(crate) mod interface;
 mod lock;
+#[cfg(test)]
+mod object_tests;
 mod reach;
 mod reader;
 mod throttled;
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stormlp_core::impairment::{Fault, Throttle};
@@ -34,11 +36,19 @@ pub use failing::{Failing, inject, injected};
 pub use gated::{Clock, Gate, Gated, Grant, Request};
 pub use handle::{Handle, OpenObject, PUTS};
 pub(crate) use handle::{ObjectMode, put_key};
-pub use interface::{Access, Durability, Entry, Facts, Kind, Left, Space, Storage, temporary_name};
+pub use interface::{Access, Durability, Entry, Facts, Kind, Left, Space, Storage};
 pub use lock::{FolderLock, LOCK_NAME, LockError};
 pub use reach::dead_link;
 pub use reader::Reader;
 pub use throttled::Throttled;
+
+/// The name under which `path` is written until it is complete.
+pub fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".partial");
+    path.with_file_name(name)
+}
 
 /// Writes a small file of the user, such as a report, atomically: it exists completely or not at
 /// all, even after a crash.

@@ -9,6 +9,7 @@ use crate::plan::{
     CheckpointPlan, MARKER_NAME, MarkedFile, Marker, OtherFile, beside_of, replaced_folder,
     step_folder, step_of,
 };
+use stormlp_core::location::names_object;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Entry, LOCK_NAME, Left, Storage, temporary_name};
 
@@ -42,7 +43,11 @@ pub(super) fn made_before(
     let mut all = Vec::new();
     for directory in &plan.request.folders {
         let folder = directory.join(step_folder(step));
-        if storage.look(&folder)?.is_none() {
+        let is_there = match directory.names_objects() {
+            true => storage.is_folder(&folder)?,
+            false => storage.look(&folder)?.is_some(),
+        };
+        if !is_there {
             continue;
         }
         let made = MarkedFolder::look(storage, &folder)?;
@@ -156,6 +161,9 @@ impl MarkedFolder {
             write_marker(storage, folder, &self.marker)?;
         }
         let mut removed = Removed::default();
+        let listed: HashSet<PathBuf> =
+            self.marker.files.iter().map(|file| folder.join(&file.name)).collect();
+        storage.abort_uploads(folder, &|path| listed.contains(path), false)?;
         for file in &self.marker.files {
             let path = folder.join(&file.name);
             for (path, left) in both_names(storage, path, file)? {
@@ -177,7 +185,8 @@ impl MarkedFolder {
             removed.left = Some(folder.join(name));
             return Ok(removed);
         }
-        let Some(step) = folder.file_name().and_then(|name| step_of(name.to_str()?)) else {
+        let step = folder.file_name().and_then(|name| step_of(name.to_str()?));
+        let Some(step) = step.filter(|_| !names_object(folder)) else {
             remove_bare(storage, folder)?;
             return Ok(removed);
         };

@@ -1,14 +1,16 @@
 //! How a checkpoint takes the place of an earlier one: it is saved beside it, and the two folders
-//! change places once all ranks are whole. A kill at any point leaves a whole checkpoint.
+//! change places once all ranks are whole. A kill at any point leaves a whole checkpoint. Objects cannot
+//! be renamed: theirs is removed first, and its marker says that it is incomplete until the last.
 
 use std::path::Path;
 
 use crate::plan::{
     CheckpointPlan, ContentFacts, FsyncPolicy, MARKER_NAME, MarkedFile, Marker, beside_of,
-    replaced_folder, step_folder, unfinished_folder,
+    replaced_folder, saved_folder, step_folder, unfinished_folder,
 };
 use stormlp_core::facts::keeps_inode_numbers;
 use stormlp_core::location::Location;
+use stormlp_core::path::PathKind;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Durability, LockError, Storage};
 
@@ -53,12 +55,18 @@ pub(in super::super) fn begin(
     plan: &CheckpointPlan,
     step: u32,
 ) -> Result<(), CheckpointError> {
-    if plan.request.overwrite {
+    // Objects have no other name to be saved under: an earlier checkpoint makes room for them.
+    if plan.request.overwrite || plan.path() == PathKind::S3 {
         made::remove(storage, plan, step)?;
     } else {
         made_before(storage, plan, step)?;
     }
     for (index, directory) in plan.request.folders.iter().enumerate() {
+        if directory.names_objects() {
+            let folder = directory.join(step_folder(step));
+            write_marker(storage, &folder, &marker(plan, index, false))?;
+            continue;
+        }
         let path = directory.join(unfinished_folder(step));
         if !storage.make_new_folder(&path)? {
             return Err(CheckpointError::InTheWay { path });
@@ -77,7 +85,7 @@ pub(in super::super) fn complete(
     step: u32,
 ) -> Result<(), CheckpointError> {
     for (index, directory) in plan.request.folders.iter().enumerate() {
-        let folder = directory.join(unfinished_folder(step));
+        let folder = directory.join(saved_folder(plan, step));
         let mut marker = marker(plan, index, true);
         let kind = probe::filesystem(&folder);
         if kind.known().is_none_or(|fs| keeps_inode_numbers(&fs.kind)) {
@@ -87,7 +95,8 @@ pub(in super::super) fn complete(
         }
         write_marker(storage, &folder, &marker)?;
     }
-    for directory in &plan.request.folders {
+    let in_files = |folder: &&Location| !folder.names_objects();
+    for directory in plan.request.folders.iter().filter(in_files) {
         put_in_place(storage, directory.folder(), step)?;
     }
     Ok(())
@@ -119,7 +128,8 @@ pub(in super::super) fn drop_replaced(
     plan: &CheckpointPlan,
     step: u32,
 ) -> Result<(), CheckpointError> {
-    for directory in &plan.request.folders {
+    let in_files = |folder: &&Location| !folder.names_objects();
+    for directory in plan.request.folders.iter().filter(in_files) {
         for name in [unfinished_folder(step), replaced_folder(step)] {
             let folder = directory.join(name);
             if storage.look(&folder)?.is_some()
@@ -136,7 +146,7 @@ pub(in super::super) fn drop_replaced(
 /// removes.
 pub(in super::super) fn abandon(storage: &dyn Storage, plan: &CheckpointPlan, step: u32) {
     for directory in &plan.request.folders {
-        let folder = directory.join(unfinished_folder(step));
+        let folder = directory.join(saved_folder(plan, step));
         // A complete one may be the only one: its exchange failed half way.
         let is_whole =
             matches!(marker_in(storage, &folder), Ok(Some(Ok(marker))) if marker.complete);

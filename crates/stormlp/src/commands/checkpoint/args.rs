@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use stormlp_checkpoint::plan::{
     CheckpointProfile, CheckpointRequest, CheckpointWorkload, builtin, parse,
 };
-use stormlp_core::location::Location;
+use stormlp_core::location::{Location, names_object};
 use stormlp_core::names::file_name;
 use stormlp_core::note::Cause;
+use stormlp_core::path::PathKind;
 use stormlp_mlperf::submission::Edition;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
@@ -211,6 +212,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         request.folders.push(default_folder(&request.workload));
     }
     refuse_repeated(&request.folders)?;
+    take_objects(&mut request)?;
     request.telemetry = args.output.telemetry();
     Ok(request)
 }
@@ -240,11 +242,33 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     })
 }
 
+/// Objects have a path of their own.
+fn take_objects(request: &mut CheckpointRequest) -> Result<(), Failure> {
+    let Some(objects) = request.folders.iter().find(|folder| folder.names_objects()) else {
+        return Ok(());
+    };
+    if let Some(folder) = request.folders.iter().find(|folder| !folder.names_objects()) {
+        return Err(Failure::usage(format!(
+            "--dir {objects} names objects, --dir {folder} does not"
+        ))
+        .with_help("use prefixes of objects alone, or folders alone"));
+    }
+    if request.path != PathKind::default() {
+        return Err(Failure::usage(format!("path {} moves files, not objects", request.path))
+            .with_help("leave --path out"));
+    }
+    request.path = PathKind::S3;
+    Ok(())
+}
+
 /// A directory with two spellings would wait for its own lock.
 fn refuse_repeated(folders: &[Location]) -> Result<(), Failure> {
     // A path that does not exist yet is compared as text.
     let place = |folder: &Location| -> PathBuf {
         let folder = folder.folder();
+        if names_object(folder) {
+            return folder.to_path_buf();
+        }
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
         std::fs::canonicalize(&absolute).unwrap_or(absolute)
     };

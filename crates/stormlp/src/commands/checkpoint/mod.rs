@@ -22,7 +22,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Company;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_show::document::Columns;
-use stormlp_transfer::storage::Disk;
+use stormlp_transfer::storage::Anywhere;
 use stormlp_transfer::surroundings::Surroundings;
 
 use super::deliver::{self, OutputArgs};
@@ -192,7 +192,7 @@ fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for folder in &request.folders {
         let CleanedFolder { checkpoints, files, bytes, left } =
-            clean(&Disk, folder.folder()).map_err(CheckpointError::not_started)?;
+            clean(&Anywhere::default(), folder.folder()).map_err(CheckpointError::not_started)?;
         let mut line = format!(
             "removed {checkpoints} checkpoints, {files} files of {}, from {}",
             ByteSize(bytes),

@@ -191,7 +191,7 @@ fn run_course(
     (party, others): (&Party, Option<&Hosts>),
     session: &Session,
 ) -> Result<TrainReport, Failure> {
-    let _lock = if party.owns_folder() { lock(&course.plan)? } else { None };
+    let _lock = if party.owns_folder() { lock(&*session.storage, &course.plan)? } else { None };
     let progress = session.progress();
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
@@ -243,7 +243,8 @@ impl Args {
 
 /// The head of the report, with the storage of the dataset.
 fn head(plan: &TrainPlan, mut facts: HostFacts, delivery: &Delivery, session: &Session) -> Head {
-    let folder = plan.data.folder.as_ref().map(Location::folder);
+    let files = plan.data.folder.as_ref().filter(|folder| !folder.names_objects());
+    let folder = files.map(Location::folder);
     facts.storage = probe::storage_of_run(folder);
     delivery.head(facts, session)
 }

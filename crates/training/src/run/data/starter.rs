@@ -10,7 +10,7 @@ use stormlp_core::units::ByteSize;
 use stormlp_dataset::generate;
 use stormlp_dataset::spec::{self, Making};
 use stormlp_hosts::session::Session;
-use stormlp_transfer::storage::Disk;
+use stormlp_transfer::storage::Anywhere;
 
 use super::{Data, NewDataKind, datagen_command, dataset, direct_support, place, scan, to_make};
 
@@ -33,7 +33,7 @@ pub(super) fn files(
     request: &TrainRequest,
     folder: &Path,
 ) -> Result<u64, Failure> {
-    let free = generate::room(&Disk, folder).map_err(Failure::machine)?;
+    let free = generate::room(&Anywhere::default(), folder).map_err(Failure::machine)?;
     files_within(workload, request, MOST_BYTES.min(free.free_bytes / 2))
 }
 

@@ -69,7 +69,7 @@ impl AcceleratorFinder<'_> {
         self.inventory = dataset.make(&larger.inventory, session)?;
         self.workload.dataset = larger.spec;
         if let Some(plan) = self.plan_as_it_is(1) {
-            self.lock = lock(&plan)?;
+            self.lock = lock(&*session.storage, &plan)?;
         }
         self.begun += begun.elapsed();
         Ok(true)

@@ -1,0 +1,413 @@
+//! An object store in memory for tests, which fails where a test wants it to.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use url::Url;
+
+use super::client::Client;
+use super::settings::{Settings, Sources};
+
+/// The bucket that exists.
+const BUCKET: &str = "bucket";
+/// Keys of a page of a list, as S3 has it.
+const PAGE_KEYS: usize = 1000;
+
+/// What happens to a request instead of its reply.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// An error document with this status and code.
+    Refuse(u16, &'static str),
+    /// The connection is closed without a reply.
+    Hang,
+    /// The right reply, of which so many bytes are missing at its end.
+    Cut(usize),
+    /// The right reply, so much later.
+    Late(Duration),
+    /// These bytes, and the end of the connection.
+    Raw(Vec<u8>),
+    /// Nothing happens to the data, but the reply says so.
+    Ignore,
+}
+
+/// A fault for the next requests whose first line contains a text.
+struct Trap {
+    wanted: String,
+    fault: Fault,
+    left: usize,
+}
+
+/// An upload that is neither completed nor aborted.
+#[derive(Debug, Default)]
+struct Pending {
+    key: String,
+    parts: BTreeMap<u16, Vec<u8>>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Vec<u8>>,
+    uploads: BTreeMap<String, Pending>,
+    uploads_begun: u32,
+    traps: Vec<Trap>,
+    lines: Vec<String>,
+}
+
+/// The server; it serves until the process ends.
+pub struct ObjectServer {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+struct Request {
+    method: String,
+    url: Url,
+    range: Option<(usize, usize)>,
+    body: Vec<u8>,
+}
+
+struct Reply {
+    status: &'static str,
+    headers: String,
+    body: Vec<u8>,
+}
+
+impl Default for ObjectServer {
+    fn default() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let state: Arc<Mutex<State>> = Arc::default();
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let state = Arc::clone(&shared);
+                thread::spawn(move || serve(&socket, &state));
+            }
+        });
+        Self { address, state }
+    }
+}
+
+impl ObjectServer {
+    /// Its address: `http://127.0.0.1:PORT`.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The variables with which a program finds it.
+    pub fn variables(&self) -> [(&'static str, String); 3] {
+        [
+            ("AWS_ENDPOINT_URL", self.endpoint()),
+            ("AWS_ACCESS_KEY_ID", "the-key".to_string()),
+            ("AWS_SECRET_ACCESS_KEY", "the-secret".to_string()),
+        ]
+    }
+
+    /// A client of it.
+    pub(crate) fn client(&self) -> Arc<Client> {
+        let variables = self.variables();
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let sources = Sources { variable: &variable, file: &|_| None };
+        Client::new(Settings::from(&sources).unwrap()).unwrap()
+    }
+
+    /// What the next `times` requests meet whose first line contains `wanted`.
+    pub fn trap(&self, wanted: &str, times: usize, fault: Fault) {
+        let trap = Trap { wanted: wanted.to_string(), fault, left: times };
+        self.state.lock().unwrap().traps.push(trap);
+    }
+
+    /// Removes all traps.
+    pub fn forgive(&self) {
+        self.state.lock().unwrap().traps.clear();
+    }
+
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<String> {
+        self.state.lock().unwrap().objects.keys().cloned().collect()
+    }
+
+    /// The content of an object.
+    pub fn object(&self, key: &str) -> Option<Vec<u8>> {
+        self.state.lock().unwrap().objects.get(key).cloned()
+    }
+
+    /// Puts an object there, as somebody else would.
+    pub fn put(&self, key: &str, content: &[u8]) {
+        self.state.lock().unwrap().objects.insert(key.to_string(), content.to_vec());
+    }
+
+    /// Begins an upload and leaves it, as a killed run does.
+    pub fn leave_upload(&self, key: &str) {
+        begin(&mut self.state.lock().unwrap(), key);
+    }
+
+    /// The keys of the uploads that are neither completed nor aborted.
+    pub fn pending(&self) -> Vec<String> {
+        self.state.lock().unwrap().uploads.values().map(|one| one.key.clone()).collect()
+    }
+
+    /// The first lines of the requests so far, without signatures.
+    pub fn lines(&self) -> Vec<String> {
+        self.state.lock().unwrap().lines.clone()
+    }
+}
+
+fn serve(socket: &TcpStream, state: &Mutex<State>) {
+    let mut reader = BufReader::new(socket);
+    while let Some(request) = receive(&mut reader) {
+        let path = percent(request.url.path());
+        let line = format!("{} {path}?{}", request.method, told_query(&request.url));
+        let fault = {
+            let mut state = state.lock().unwrap();
+            state.lines.push(line.clone());
+            let trap = state.traps.iter_mut().find(|it| it.left > 0 && line.contains(&it.wanted));
+            trap.map(|trap| {
+                trap.left -= 1;
+                trap.fault.clone()
+            })
+        };
+        let mut bytes = match &fault {
+            Some(Fault::Refuse(status, code)) => refuse(*status, code).bytes(&request.method),
+            Some(Fault::Hang) => return,
+            Some(Fault::Raw(bytes)) => bytes.clone(),
+            Some(Fault::Ignore) => ok("", Vec::new()).bytes(&request.method),
+            None | Some(Fault::Cut(_) | Fault::Late(_)) => {
+                answer(&mut state.lock().unwrap(), &request, &path).bytes(&request.method)
+            }
+        };
+        if let Some(Fault::Late(pause)) = fault {
+            thread::sleep(pause);
+        }
+        if let Some(Fault::Cut(missing)) = fault {
+            bytes.truncate(bytes.len().saturating_sub(missing));
+        }
+        let mut socket = socket;
+        let ends = matches!(fault, Some(Fault::Cut(_) | Fault::Raw(_)));
+        if socket.write_all(&bytes).is_err() || ends {
+            return;
+        }
+    }
+}
+
+fn receive(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    let mut words = line.split(' ');
+    let (method, target) = (words.next()?.to_string(), words.next()?.to_string());
+    let (mut length, mut range) = (0, None);
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+        match name {
+            "Content-Length" => length = value.parse().ok()?,
+            "Range" => {
+                let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
+                range = Some((first.parse().ok()?, last.parse().ok()?));
+            }
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let url = Url::parse(&format!("http://s3{target}")).ok()?;
+    Some(Request { method, url, range, body })
+}
+
+/// The query without the signature.
+fn told_query(url: &Url) -> String {
+    let own = url.query_pairs().filter(|(name, _)| !name.starts_with("X-Amz-"));
+    own.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+}
+
+fn percent(text: &str) -> String {
+    let query = format!("v={}", text.replace('+', "%2B"));
+    url::form_urlencoded::parse(query.as_bytes()).map(|(_, value)| value.into_owned()).collect()
+}
+
+fn answer(state: &mut State, request: &Request, path: &str) -> Reply {
+    let query: BTreeMap<String, String> = request.url.query_pairs().into_owned().collect();
+    if !query.contains_key("X-Amz-Signature") {
+        return refuse(403, "AccessDenied");
+    }
+    let (bucket, key) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
+    if bucket != BUCKET {
+        return refuse(404, "NoSuchBucket");
+    }
+    let upload = query.get("uploadId");
+    let asks = |name: &str| query.contains_key(name);
+    match (request.method.as_str(), upload) {
+        ("GET", _) if key.is_empty() && asks("uploads") => uploads(state, &query),
+        ("GET", _) if key.is_empty() => list(state, &query),
+        ("GET" | "HEAD", _) => get(state, key, request.range),
+        ("POST", None) if asks("delete") => delete(state, &request.body),
+        ("POST", None) => {
+            let id = begin(state, key);
+            document("InitiateMultipartUploadResult", &format!("<UploadId>{id}</UploadId>"))
+        }
+        ("PUT", Some(id)) => match state.uploads.get_mut(id) {
+            None => refuse(404, "NoSuchUpload"),
+            Some(pending) => {
+                let number = query.get("partNumber").and_then(|text| text.parse().ok());
+                pending.parts.insert(number.unwrap_or_default(), request.body.clone());
+                ok(&etag(&request.body), Vec::new())
+            }
+        },
+        ("POST", Some(id)) => match state.uploads.remove(id) {
+            None => refuse(404, "NoSuchUpload"),
+            Some(pending) => {
+                let whole = pending.parts.into_values().collect::<Vec<_>>().concat();
+                state.objects.insert(pending.key, whole);
+                document(
+                    "CompleteMultipartUploadResult",
+                    "<Bucket>b</Bucket><Key>k</Key><ETag>e</ETag><Location>l</Location>",
+                )
+            }
+        },
+        ("DELETE", Some(id)) => match state.uploads.remove(id) {
+            None => refuse(404, "NoSuchUpload"),
+            Some(_) => Reply { status: "204 No Content", ..ok("", Vec::new()) },
+        },
+        ("PUT", None) => {
+            state.objects.insert(key.to_string(), request.body.clone());
+            ok(&etag(&request.body), Vec::new())
+        }
+        _ => refuse(405, "MethodNotAllowed"),
+    }
+}
+
+fn begin(state: &mut State, key: &str) -> String {
+    state.uploads_begun += 1;
+    let id = format!("u{}", state.uploads_begun);
+    state.uploads.insert(id.clone(), Pending { key: key.to_string(), ..Pending::default() });
+    id
+}
+
+fn get(state: &State, key: &str, range: Option<(usize, usize)>) -> Reply {
+    let Some(content) = state.objects.get(key) else {
+        return refuse(404, "NoSuchKey");
+    };
+    let tag = etag(content);
+    match range {
+        None => ok(&tag, content.clone()),
+        Some((first, _)) if first >= content.len() => refuse(416, "InvalidRange"),
+        Some((first, last)) => {
+            let last = last.min(content.len() - 1);
+            let range = format!("Content-Range: bytes {first}-{last}/{}\r\n", content.len());
+            let reply = ok(&tag, content[first..=last].to_vec());
+            let headers = reply.headers.clone() + &range;
+            Reply { status: "206 Partial Content", headers, ..reply }
+        }
+    }
+}
+
+fn list(state: &State, query: &BTreeMap<String, String>) -> Reply {
+    let of = |name: &str| query.get(name).map_or("", String::as_str);
+    let (prefix, delimiter, after) = (of("prefix"), of("delimiter"), of("continuation-token"));
+    let most = of("max-keys").parse().unwrap_or(PAGE_KEYS).min(PAGE_KEYS);
+    // What a page shows, by the name that the next page begins after.
+    let mut entries: BTreeMap<String, String> = BTreeMap::new();
+    for (key, content) in state.objects.iter().filter(|(key, _)| key.starts_with(prefix)) {
+        let folder = match delimiter {
+            "" => None,
+            _ => key[prefix.len()..].find(delimiter).map(|end| &key[..=prefix.len() + end]),
+        };
+        match folder {
+            Some(folder) => {
+                let text =
+                    format!("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>", url(folder));
+                entries.insert(folder.to_string(), text);
+            }
+            None => {
+                let text = format!(
+                    "<Contents><Key>{}</Key><Size>{}</Size><ETag>{}</ETag></Contents>",
+                    url(key),
+                    content.len(),
+                    etag(content)
+                );
+                entries.insert(key.clone(), text);
+            }
+        }
+    }
+    let rest: Vec<_> = entries.into_iter().filter(|(name, _)| name.as_str() > after).collect();
+    let mut text: String = rest.iter().take(most).map(|(_, text)| text.as_str()).collect();
+    text += "<EncodingType>url</EncodingType>";
+    if rest.len() > most {
+        text += &format!("<NextContinuationToken>{}</NextContinuationToken>", rest[most - 1].0);
+        text += "<IsTruncated>true</IsTruncated>";
+    }
+    document("ListBucketResult", &text)
+}
+
+fn uploads(state: &State, query: &BTreeMap<String, String>) -> Reply {
+    let prefix = query.get("prefix").map_or("", String::as_str);
+    let listed = state.uploads.iter().filter(|(_, one)| one.key.starts_with(prefix));
+    let listed = listed.map(|(id, one)| {
+        format!("<Upload><Key>{}</Key><UploadId>{id}</UploadId></Upload>", url(&one.key))
+    });
+    let listed = listed.collect::<String>() + "<EncodingType>url</EncodingType>";
+    document("ListMultipartUploadsResult", &listed)
+}
+
+fn delete(state: &mut State, body: &[u8]) -> Reply {
+    let text = String::from_utf8_lossy(body).into_owned();
+    for rest in text.split("<Key>").skip(1) {
+        let key = rest.split("</Key>").next().unwrap_or_default();
+        state.objects.remove(&key.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"));
+    }
+    document("DeleteResult", "")
+}
+
+fn url(key: &str) -> String {
+    url::form_urlencoded::byte_serialize(key.as_bytes()).collect()
+}
+
+fn etag(content: &[u8]) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("\"{:016x}\"", content.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+fn document(name: &str, inner: &str) -> Reply {
+    let text = format!(
+        "<?xml version=\"1.0\"?><{name} xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{inner}</{name}>"
+    );
+    ok("", text.into_bytes())
+}
+
+fn ok(etag: &str, body: Vec<u8>) -> Reply {
+    let headers = if etag.is_empty() { String::new() } else { format!("ETag: {etag}\r\n") };
+    Reply { status: "200 OK", headers, body }
+}
+
+fn refuse(status: u16, code: &str) -> Reply {
+    let status = match status {
+        400 => "400 Bad Request",
+        403 => "403 Forbidden",
+        404 => "404 Not Found",
+        405 => "405 Method Not Allowed",
+        416 => "416 Range Not Satisfiable",
+        _ => "503 Slow Down",
+    };
+    let text = format!("<Error><Code>{code}</Code><Message>on purpose</Message></Error>");
+    Reply { status, ..ok("", text.into_bytes()) }
+}
+
+impl Reply {
+    fn bytes(&self, method: &str) -> Vec<u8> {
+        let Self { status, headers, body } = self;
+        let head = format!(
+            "HTTP/1.1 {status}\r\nServer: test\r\nContent-Length: {}\r\n{headers}\r\n",
+            body.len()
+        );
+        let body: &[u8] = if method == "HEAD" { &[] } else { body };
+        [head.as_bytes(), body].concat()
+    }
+}

@@ -1,0 +1,135 @@
+//! Uploads that were begun and neither completed nor aborted: a killed run leaves them behind.
+
+use rusty_s3::S3Action as _;
+use rusty_s3::actions::{AbortMultipartUpload, ListObjectsV2};
+
+use super::error::{ObjectError, ObjectFault};
+use super::session::{Request, Session};
+
+/// The most pages of a list: ten million uploads.
+const MOST_PAGES: usize = 10_000;
+
+/// An unfinished upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The key that its object would have.
+    pub key: String,
+    /// Its number with the endpoint.
+    pub id: String,
+}
+
+/// A page of a list of uploads.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Page {
+    uploads: Vec<Pending>,
+    /// The key and the number after which the next page begins.
+    next: Option<(String, String)>,
+}
+
+impl Session {
+    /// The unfinished uploads whose keys begin with `prefix`; none with an endpoint that has no such
+    /// list.
+    ///
+    /// # Errors
+    /// When a request fails or a page cannot be right.
+    pub fn uploads(&mut self, prefix: &str) -> Result<Vec<Pending>, ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let mut all = Vec::new();
+        let mut after: Option<(String, String)> = None;
+        for _ in 0..MOST_PAGES {
+            // A list of uploads is asked for like one of objects, with another name in the query.
+            let mut action = ListObjectsV2::new(&bucket, Some(&credentials));
+            action.query_mut().remove("list-type");
+            action.query_mut().insert("uploads", "");
+            action.with_prefix(prefix);
+            if let Some((key, id)) = &after {
+                action.query_mut().insert("key-marker", key.as_str());
+                action.query_mut().insert("upload-id-marker", id.as_str());
+            }
+            let request = Request::of(&action, "list uploads to", prefix);
+            let wrong = |what: &str| request.error(&bucket, ObjectFault::Answer(what.to_string()));
+            let body = match self.document(&request) {
+                Err(error) if error.is_not_implemented() => return Ok(all),
+                done => done?.1,
+            };
+            let text = std::str::from_utf8(&body).map_err(|_| wrong("the reply is not UTF-8"))?;
+            let page = page(text).map_err(wrong)?;
+            all.extend(page.uploads.into_iter().filter(|one| one.key.starts_with(prefix)));
+            match page.next {
+                None => return Ok(all),
+                next if next == after => return Err(wrong("a page leads back to itself")),
+                next => after = next,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Aborts an upload; one that is gone by now is no error.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub fn abort(&mut self, key: &str, id: &str) -> Result<(), ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let action = AbortMultipartUpload::new(&bucket, Some(&credentials), key, id);
+        match self.document(&Request::of(&action, "abort upload of", key)) {
+            Err(error) if error.is_gone() => Ok(()),
+            done => done.map(drop),
+        }
+    }
+}
+
+/// Reads a page: flat elements, of which only those with plain text are looked at.
+pub(super) fn page(text: &str) -> Result<Page, &'static str> {
+    if !text.contains("<ListMultipartUploadsResult") {
+        return Err("the reply is not a list of uploads");
+    }
+    let encoded = element(text, "EncodingType").as_deref() == Some("url");
+    let name = |text: &str, of: &str| element(text, of).map(|text| decoded(text, encoded));
+    let mut uploads = Vec::new();
+    for one in text.split("<Upload>").skip(1) {
+        let key = name(one, "Key").ok_or("an upload has no key")?;
+        let id = element(one, "UploadId").ok_or("an upload has no number")?;
+        uploads.push(Pending { key, id });
+    }
+    let next = || Some((name(text, "NextKeyMarker")?, element(text, "NextUploadIdMarker")?));
+    let more = element(text, "IsTruncated").as_deref() == Some("true");
+    Ok(Page { uploads, next: more.then(next).flatten() })
+}
+
+/// The text of the first element of this name.
+fn element(text: &str, name: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (inner, _) = rest.split_once('<')?;
+    let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
+    Some(plain.iter().fold(inner.to_string(), |text, (from, to)| text.replace(from, to)))
+}
+
+/// A key as it is: endpoints that encode keys for URLs say so.
+fn decoded(text: String, encoded: bool) -> String {
+    if !encoded {
+        return text;
+    }
+    let query = format!("={text}");
+    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+    pairs.next().map_or(text, |(_, value)| value.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_with_keys_as_they_are() {
+        let text = "<ListMultipartUploadsResult><EncodingType>url</EncodingType><Upload>\
+                    <Key>a+%2B%25%C3%A9</Key><UploadId>1</UploadId></Upload>\
+                    <IsTruncated>true</IsTruncated><NextKeyMarker>a</NextKeyMarker>\
+                    <NextUploadIdMarker>1</NextUploadIdMarker></ListMultipartUploadsResult>";
+        let read = page(text).unwrap();
+        assert_eq!(read.uploads, [Pending { key: "a +%é".to_string(), id: "1".to_string() }]);
+        assert_eq!(read.next, Some(("a".to_string(), "1".to_string())));
+        let plain = "<ListMultipartUploadsResult><Upload><Key>a&amp;+</Key><UploadId>1</UploadId>";
+        assert_eq!(page(plain).unwrap().uploads[0].key, "a&+");
+        assert!(page("<Error></Error>").is_err());
+        assert!(page("<ListMultipartUploadsResult><Upload></Upload>").is_err());
+    }
+}

@@ -1,0 +1,224 @@
+//! Storage and transfers of objects, against a server that fails on purpose.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stormlp_core::operation::Direction;
+use stormlp_core::path::{EngineKind, PathKind};
+
+use super::{Access, Anywhere, Durability, Handle, Kind, Left, Storage};
+use crate::accelerator::HostStandIn;
+use crate::drive::{Driver, DriverSet};
+use crate::error::TransferError;
+use crate::object::PART_BYTES;
+use crate::paths::PathSpec;
+use crate::region::Region;
+use crate::testing::{Fault, ObjectServer};
+use crate::transfer::Place;
+
+fn store() -> (ObjectServer, Anywhere) {
+    let server = ObjectServer::default();
+    let storage = Anywhere::over(&server);
+    (server, storage)
+}
+
+fn at(key: &str) -> PathBuf {
+    Path::new("s3://bucket").join(key)
+}
+
+fn names(storage: &Anywhere, folder: &str) -> Vec<(String, Kind)> {
+    let entries = storage.list(&at(folder)).unwrap();
+    entries.iter().map(|one| (one.text().unwrap().to_string(), one.facts.kind)).collect()
+}
+
+/// Does `transfers` on the object, in the order given, through one buffer of a part's size.
+fn through(
+    storage: &Anywhere,
+    handle: Handle,
+    direction: Direction,
+    transfers: &[(u64, usize)],
+    mut with: impl FnMut(&mut [u8]),
+) -> Result<(), TransferError> {
+    let mut region = Region::new(PART_BYTES as usize)?;
+    let path = storage.path(PathSpec {
+        kind: PathKind::S3,
+        engine: EngineKind::Psync,
+        host: region.carve(PART_BYTES as usize, 4096).into_iter().collect(),
+        accelerator_buffers: Vec::new(),
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 1,
+        max_files: 1,
+        register_buffers: false,
+        page_aligned: false,
+    })?;
+    let set = DriverSet::new(1);
+    let mut driver = Driver::new(path, &set, 0);
+    let file = driver.attach(handle)?;
+    for (offset, len) in transfers.iter().copied() {
+        let mut slot = driver.take_slot().unwrap();
+        if direction == Direction::Write {
+            with(&mut slot.host_mut().unwrap()[..len]);
+        }
+        driver.submit(slot, Place { direction, file, offset, len }, ())?;
+        driver.wait(1)?;
+        let mut landed = driver.next_landed().unwrap();
+        landed.result?;
+        if direction == Direction::Read {
+            with(&mut landed.slot.host_mut().unwrap()[..len]);
+        }
+        driver.put_back(landed.slot);
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_are_kept_whatever_is_in_them() {
+    let (server, storage) = store();
+    for name in ["a b", "a+b", "50%", "100%25", "é€", "x&<y>", "q?#"] {
+        let path = at(&format!("p/{name}"));
+        storage.write(&path, name.as_bytes(), Durability::Certain).unwrap();
+        assert_eq!(server.object(&format!("p/{name}")).as_deref(), Some(name.as_bytes()), "{name}");
+        assert_eq!(storage.read_text(&path).unwrap().as_deref(), Some(name));
+        assert_eq!(storage.look(&path).unwrap().unwrap().bytes, name.len() as u64);
+        assert!(names(&storage, "p").contains(&(name.to_string(), Kind::File)), "{name}");
+        assert!(storage.remove(&path).unwrap() && !storage.remove(&path).unwrap());
+    }
+    assert!(server.keys().is_empty());
+}
+
+#[test]
+fn a_folder_is_what_keys_have_in_common_however_many_they_are() {
+    let (server, storage) = store();
+    for number in 0..2500 {
+        server.put(&format!("p/train/{number:04}"), b"x");
+    }
+    server.put("p/list", b"xyz");
+    server.put("other", b"x");
+    assert_eq!(names(&storage, "p"), [("list".into(), Kind::File), ("train".into(), Kind::Folder)]);
+    let all = names(&storage, "p/train");
+    assert_eq!((all.len(), all[2499].0.as_str()), (2500, "2499"));
+    assert!(storage.is_folder(&at("p")).unwrap());
+    assert!(!storage.is_folder(&at("q")).unwrap() && names(&storage, "q").is_empty());
+    // Half a name is no folder.
+    assert!(!storage.is_folder(&at("oth")).unwrap());
+}
+
+#[test]
+fn what_may_not_be_looked_at_is_not_taken_for_missing() {
+    let (server, storage) = store();
+    assert!(storage.look(&at("none")).unwrap().is_none());
+    server.trap("HEAD", 1, Fault::Refuse(403, "AccessDenied"));
+    let error = storage.look(&at("secret")).unwrap_err();
+    assert!(error.to_string().starts_with("HEAD s3://bucket/secret: "), "{error}");
+    let error = storage.look(Path::new("s3://another/key")).unwrap();
+    assert!(error.is_none(), "HEAD has no document that says more");
+    let error = storage.list(Path::new("s3://another/key")).unwrap_err();
+    assert!(error.to_string().contains("NoSuchBucket"), "{error}");
+}
+
+#[test]
+fn an_object_is_known_by_its_content() {
+    let (server, storage) = store();
+    let path = at("p/one");
+    storage.write(&path, b"ours", Durability::Certain).unwrap();
+    let made = storage.found(&path).unwrap();
+    let left = || storage.left(&path, Some(4), Some(made.identity)).unwrap();
+    assert!(matches!(left(), Left::Same(_)));
+    // A list shows the same identity.
+    assert_eq!(storage.list(&at("p")).unwrap()[0].facts.identity, made.identity);
+    server.put("p/one", b"hers");
+    assert!(matches!(left(), Left::Other(what) if what.contains("another file")));
+}
+
+#[test]
+fn parts_become_an_object_once_all_are_there() {
+    let (server, storage) = store();
+    let part = PART_BYTES as usize;
+    let upload = |key: &str, transfers: &[(u64, usize)]| {
+        let handle = storage.handle(&at(key), Access::Create, false).unwrap();
+        let Handle::Object(object) = &handle else { panic!("it names an object") };
+        let upload = object.upload().unwrap();
+        let fill = |bytes: &mut [u8]| bytes.fill(7);
+        through(&storage, handle, Direction::Write, transfers, fill).unwrap();
+        upload
+    };
+    let large = upload("large", &[(PART_BYTES, part), (2 * PART_BYTES, 5), (0, part)]);
+    assert!(server.object("large").is_none());
+    assert_eq!(server.pending(), ["large"]);
+    large.complete().unwrap();
+    assert_eq!(server.object("large").unwrap().len(), 2 * part + 5);
+    // One that fits a part takes one request, and needs no clean-up.
+    let small = upload("small", &[(0, 100)]);
+    small.complete().unwrap();
+    assert_eq!(server.object("small").unwrap(), [7; 100]);
+    assert!(server.lines().contains(&"PUT /bucket/small?".to_string()));
+    // A part that the endpoint lost is found, although it had accepted it.
+    server.trap(
+        "PUT /bucket/lost?partNumber=2",
+        1,
+        Fault::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"x\"\r\n\r\n".to_vec()),
+    );
+    let lost = upload("lost", &[(0, part), (PART_BYTES, part)]);
+    let error = lost.complete().unwrap_err().to_string();
+    assert!(error.contains("s3://bucket/lost") && error.contains("bytes"), "{error}");
+    drop(upload("given up", &[(0, part)]));
+    assert!(server.pending().is_empty(), "{:?}", server.pending());
+}
+
+#[test]
+fn reads_are_of_one_object_to_the_end() {
+    let (server, storage) = store();
+    server.put("key", &[1; 3000]);
+    let read = |transfers: &[(u64, usize)], mut then: Box<dyn FnMut()>| {
+        let handle = storage.known_object(&at("key"), 3000).unwrap();
+        through(&storage, handle, Direction::Read, transfers, move |_| then())
+    };
+    read(&[(0, 1000), (1000, 2000)], Box::new(|| ())).unwrap();
+    let before = server.lines().iter().filter(|line| line.starts_with("HEAD")).count();
+    assert_eq!(before, 0, "nothing is asked that the list has told");
+    let fails = |transfers: &[(u64, usize)], expected: &str| {
+        let error = read(transfers, Box::new(|| ())).unwrap_err().to_string();
+        assert!(error.contains("GET s3://bucket/key at byte"), "{error}");
+        assert!(error.contains(expected), "{error}");
+    };
+    server.trap("GET", 1, Fault::Cut(10));
+    fails(&[(0, 1000)], "990 of 1000 bytes");
+    server.trap("GET", 1, Fault::Ignore);
+    fails(&[(0, 1000)], "the body has 0 bytes, not 1000");
+    server.put("key", &[1; 4000]);
+    fails(&[(0, 1000)], "it has 4000 bytes, not 3000");
+    // Another object of the same size, between two ranges.
+    server.put("key", &[1; 3000]);
+    let handle = storage.known_object(&at("key"), 3000).unwrap();
+    let swap = |_: &mut [u8]| server.put("key", &[2; 3000]);
+    let error = through(&storage, handle, Direction::Read, &[(0, 1000), (1000, 1000)], swap);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("at byte 1000: another object is there: ETag"), "{error}");
+}
+
+#[test]
+fn an_endpoint_that_dies_in_the_run_is_named_with_the_object() {
+    let (server, storage) = store();
+    server.put("key", &[1; 3000]);
+    let handle = storage.handle(&at("key"), Access::Read, false).unwrap();
+    server.trap("GET", usize::MAX, Fault::Hang);
+    let error = through(&storage, handle, Direction::Read, &[(0, 1000)], |_| ()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("s3://bucket/key at byte 0: http://127.0.0.1"), "{text}");
+    assert!(error.is_device_failure());
+    // The first attempt and five retries.
+    assert_eq!(server.lines().iter().filter(|line| line.starts_with("GET")).count(), 6);
+}
+
+#[test]
+fn uploads_of_killed_runs_are_aborted_if_they_are_ours() {
+    let (server, storage) = store();
+    for key in ["p/ours", "p/train/a b+%é", "p/theirs", "q/ours"] {
+        server.leave_upload(key);
+    }
+    let ours = |path: &Path| path != at("p/theirs");
+    assert_eq!(storage.abort_uploads(&at("p"), &ours, true).unwrap(), 2);
+    assert_eq!(server.pending().len(), 4);
+    assert_eq!(storage.abort_uploads(&at("p"), &ours, false).unwrap(), 2);
+    assert_eq!(server.pending(), ["p/theirs", "q/ours"]);
+}

@@ -1,0 +1,340 @@
+//! Object stores: what a user sees of an endpoint that works, fails, and holds what others put there.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use assert_cmd::Command;
+use stormlp_transfer::testing::{Fault, ObjectServer};
+
+/// The executable in `folder`, with the server's address and nothing of this user's settings.
+fn stormlp(server: &ObjectServer, folder: &Path, arguments: &str) -> Command {
+    let mut command = super::stormlp();
+    command.current_dir(folder).env("HOME", folder).envs(server.variables());
+    for variable in ["AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CONFIG_FILE"] {
+        command.env_remove(variable);
+    }
+    command.args(arguments.split(' '));
+    command
+}
+
+/// Runs it: exit code, stdout and stderr.
+fn run(server: &ObjectServer, arguments: &str) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    run_in(folder.path(), server, arguments)
+}
+
+fn run_in(folder: &Path, server: &ObjectServer, arguments: &str) -> (i32, String, String) {
+    std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
+    let output = stormlp(server, folder, arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+const GDS: &str = "gds --dir s3://bucket/p --io-size 256K --file-size 1M --threads 2 --passes 1";
+
+#[test]
+fn gds_measures_objects_and_clean_removes_them_and_nothing_else() {
+    let server = ObjectServer::default();
+    server.put("p/mine", b"somebody else's");
+    let (code, out, error) = run(&server, &format!("{GDS} --op read,write"));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("s3") && !format!("{out}{error}").contains("the-secret"), "{out}{error}");
+    assert!(server.keys().iter().any(|key| key.starts_with("p/stormlp.0.put/")));
+    let (code, out, error) = run(&server, "clean s3://bucket/p --dry-run");
+    assert_eq!((code, server.keys().len() > 3), (0, true), "{out}{error}");
+    let (code, out, error) = run(&server, "clean s3://bucket/p");
+    assert_eq!(code, 0, "{out}{error}");
+    assert_eq!(server.keys(), ["p/mine"]);
+    let (code, _, error) = run(&server, "clean s3://bucket/p");
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("did not create"), "{error}");
+}
+
+#[test]
+fn an_object_that_somebody_replaced_is_left() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, GDS).0, 0);
+    server.put("p/stormlp.1", &vec![7; 1 << 20]);
+    let (code, _, error) = run(&server, "clean s3://bucket/p");
+    assert_eq!(code, 0, "{error}");
+    assert!(error.contains("left s3://bucket/p/stormlp.1"), "{error}");
+    assert!(server.keys().contains(&"p/stormlp.1".to_string()), "{:?}", server.keys());
+    assert!(!server.keys().contains(&"p/stormlp.0".to_string()));
+}
+
+#[test]
+fn retries_are_counted_and_said() {
+    let server = ObjectServer::default();
+    server.trap("GET /bucket/p/stormlp.0", 2, Fault::Refuse(503, "SlowDown"));
+    let (code, out, error) = run(&server, &format!("{GDS} --format json"));
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("\"retries\": 2"), "{out}");
+    assert!(out.contains("were retries"), "{out}");
+}
+
+#[test]
+fn an_endpoint_that_is_down_is_named_with_what_to_do() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = ObjectServer::default();
+    for arguments in [GDS, "clean s3://bucket/p"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = stormlp(&server, folder.path(), arguments);
+        let output = command.env("AWS_ENDPOINT_URL", format!("http://{closed}")).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(5), "{error}");
+        assert!(error.contains(&format!("http://{closed}: Connection refused")), "{error}");
+        assert!(error.contains("AWS_ENDPOINT_URL"), "{error}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_dies_in_the_run_fails_the_cell_and_leaves_what_clean_removes() {
+    let server = ObjectServer::default();
+    server.trap("GET /bucket/p/stormlp.", usize::MAX, Fault::Hang);
+    let (code, out, error) = run(&server, GDS);
+    assert_eq!(code, 5, "{out}{error}");
+    assert!(format!("{out}{error}").contains("s3://bucket/p/stormlp."), "{out}{error}");
+    assert_eq!(run(&server, "clean s3://bucket/p").0, 0);
+    assert!(server.keys().is_empty(), "{:?}", server.keys());
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let cases = [
+        (Fault::Refuse(403, "AccessDenied"), "permission"),
+        (Fault::Refuse(400, "ExpiredToken"), "AWS_SESSION_TOKEN"),
+        (Fault::Refuse(403, "RequestTimeTooSkewed"), "clock"),
+    ];
+    for (fault, advice) in cases {
+        let server = ObjectServer::default();
+        server.trap("GET /bucket", usize::MAX, fault.clone());
+        let (code, _, error) = run(&server, GDS);
+        assert!(code != 0 && error.contains(advice), "{fault:?}: {error}");
+        assert!(server.keys().is_empty(), "nothing is written where nothing can be read");
+    }
+    let server = ObjectServer::default();
+    let (code, _, error) = run(&server, &GDS.replace("bucket", "another"));
+    assert!(code != 0 && error.contains("create the bucket first"), "{error}");
+}
+
+/// Twelve objects of 40 KiB, or two that need an upload in parts.
+const DATASET: &str = "datagen unet3d --data-dir s3://bucket/d/set --files 12 --params \
+                       dataset.record_length_bytes=40000 dataset.record_length_bytes_stdev=0";
+
+fn train_keys(server: &ObjectServer) -> Vec<String> {
+    server.keys().into_iter().filter(|key| key.starts_with("d/set/train/")).collect()
+}
+
+#[test]
+fn a_dataset_is_made_read_and_removed() {
+    let server = ObjectServer::default();
+    server.put("d/hers", b"x");
+    let (code, out, error) = run(&server, DATASET);
+    assert_eq!(code, 0, "{out}{error}");
+    server.put("d/set/train/notes.txt", b"x");
+    assert!(out.contains("PUT and uploads over HTTP") && out.contains("Server: test"), "{out}");
+    assert_eq!(train_keys(&server).len(), 13);
+    assert!(server.keys().contains(&"d/set/.stormlp-manifest.json".to_string()));
+    assert!(!server.keys().iter().any(|key| key.contains("journal")), "{:?}", server.keys());
+    // The objects are those that files would be.
+    let folder = tempfile::tempdir().unwrap();
+    let files = DATASET.replace("s3://bucket/d/set", "set");
+    assert_eq!(run_in(folder.path(), &server, &files).0, 0);
+    for key in train_keys(&server).iter().filter(|key| key.ends_with(".npz")) {
+        let file = folder.path().join("set").join(key.strip_prefix("d/set/").unwrap());
+        assert_eq!(server.object(key).unwrap(), std::fs::read(file).unwrap(), "{key}");
+    }
+    let (code, out, error) = run(&server, &DATASET.replace(" --params", " --verify --params"));
+    assert_eq!(code, 0, "{out}{error}");
+    let (code, _, error) = run(&server, DATASET);
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("this dataset already"), "{error}");
+
+    // Without compute there is no utilisation to meet a target with.
+    let (code, out, error) = run(&server, TRAIN);
+    assert_eq!(code, 6, "{out}{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let store = &report["evidence"][0]["object_store"];
+    assert_eq!(store["endpoint"], server.endpoint());
+    assert_eq!(store["retries"], 0);
+    // Two epochs of twelve samples, each one GET, on as many connections as there are threads.
+    assert!(store["requests"].as_u64().unwrap() >= 24, "{store}");
+    assert!(store["connections"].as_u64().unwrap() <= 16, "{store}");
+    assert_eq!(report["evidence"][0]["effective_path"], "s3");
+    assert!(!format!("{out}{error}").contains("the-secret"));
+
+    let (code, out, error) = run(&server, "clean s3://bucket/d");
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("removed 12 objects"), "{out}");
+    assert_eq!(server.keys(), ["d/hers", "d/set/train/notes.txt"]);
+}
+
+const TRAIN: &str = "train unet3d --data-dir s3://bucket/d/set --format json --epochs 2 \
+                     --batch-size 2 --compute-time 0 --params dataset.record_length_bytes=40000 \
+                     dataset.record_length_bytes_stdev=0";
+
+#[test]
+fn large_objects_are_uploaded_in_parts_with_the_same_bytes() {
+    let server = ObjectServer::default();
+    let large = DATASET.replace("--files 12", "--files 2").replace("=40000", "=40000000");
+    let (code, out, error) = run(&server, &large);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(server.pending().is_empty());
+    let lines = server.lines();
+    assert!(lines.iter().any(|line| line.contains("partNumber=3")), "{lines:?}");
+    let (code, out, error) = run(&server, &large.replace(" --params", " --verify --params"));
+    assert_eq!(code, 0, "{out}{error}");
+}
+
+#[test]
+fn a_killed_generation_is_continued_and_what_it_left_is_not_taken_for_whole() {
+    let server = ObjectServer::default();
+    // The endpoint fails when seven objects are there, and for good.
+    server.trap("PUT /bucket/d/set/train/img_07", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    let (code, _, error) = run(&server, &format!("{DATASET} --threads 1"));
+    assert_eq!(code, 5, "{error}");
+    assert!(error.contains("img_07_of_12.npz") && error.contains("--resume"), "{error}");
+    // As if it had been killed before it listed the last one, and in the midst of an upload.
+    server.leave_upload("d/set/train/img_08_of_12.npz");
+    let whole = train_keys(&server).len();
+    assert_eq!(whole, 7, "{:?}", server.keys());
+    server.put("d/set/train/img_08_of_12.npz", b"not listed");
+    server.forgive();
+    let (code, out, error) = run(&server, &DATASET.replace(" --params", " --resume --params"));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("7 files that were complete"), "{out}");
+    assert!(server.pending().is_empty(), "{:?}", server.pending());
+    assert_eq!(run(&server, &DATASET.replace(" --params", " --verify --params")).0, 0);
+}
+
+#[test]
+fn clean_removes_what_a_killed_generation_left() {
+    let server = ObjectServer::default();
+    server.trap("PUT /bucket/d/set/train/img_07", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    assert_eq!(run(&server, &format!("{DATASET} --threads 1")).0, 5);
+    server.leave_upload("d/set/train/img_08_of_12.npz");
+    server.leave_upload("d/set/train/hers");
+    server.put("d/set/train/img_09_of_12.npz", b"not listed");
+    server.put("d/set/train/hers_of_13.npz", b"x");
+    let (code, out, error) = run(&server, "clean s3://bucket/d/set");
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("aborted 1 unfinished upload"), "{out}");
+    assert_eq!(server.keys(), ["d/set/train/hers_of_13.npz"]);
+    assert_eq!(server.pending(), ["d/set/train/hers"]);
+}
+
+#[test]
+fn training_fails_with_the_object_that_is_wrong() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, DATASET).0, 0);
+    let fails = |expected: &str| {
+        let (code, out, error) = run(&server, TRAIN);
+        assert_eq!(code, 5, "{out}{error}");
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("s3://bucket/d/set/train/img_"), "{error}");
+    };
+    server.trap("GET /bucket/d/set/train/img_05", usize::MAX, Fault::Cut(7));
+    fails("the body ended after");
+    server.forgive();
+    server.trap("GET /bucket/d/set/train/img_05", usize::MAX, Fault::Refuse(503, "SlowDown"));
+    fails("after 5 retries");
+    server.forgive();
+    // Not one of those whose framing is looked at before the run.
+    server.trap("GET /bucket/d/set/train/img_03", 2, Fault::Refuse(503, "SlowDown"));
+    let (code, out, error) = run(&server, TRAIN);
+    assert_eq!(code, 6, "{error}");
+    assert!(out.contains("were retries"), "{out}");
+}
+
+#[test]
+fn what_objects_cannot_do_is_refused() {
+    let server = ObjectServer::default();
+    for (arguments, expected) in [
+        ("train unet3d --data-dir s3://bucket/none", "contains no npz files of a dataset"),
+        ("train unet3d --data-dir s3://b/none", "is not the name of a bucket"),
+        ("train unet3d --data-dir s3://bucket/d/set --path cpu", "path cpu moves files"),
+        (
+            "datagen unet3d --data-dir s3://bucket/d --files 2 --engine uring",
+            "--engine is for files",
+        ),
+        ("datasize unet3d --data-dir s3://bucket/d", "objects cannot be used here"),
+    ] {
+        if arguments.contains("d/set") {
+            assert_eq!(run(&server, DATASET).0, 0);
+        }
+        let (code, out, error) = run(&server, arguments);
+        assert!(code != 0 && error.contains(expected), "{arguments}: {out}{error}");
+    }
+}
+
+#[test]
+fn doctor_shows_what_an_object_store_allows_and_writes_nothing() {
+    let server = ObjectServer::default();
+    server.put("p/x", b"x");
+    server.leave_upload("p/y");
+    let (code, out, error) = run(&server, "doctor s3://bucket/p");
+    assert_eq!(code, 0, "{out}{error}");
+    for expected in
+        ["s3://bucket/p can be listed", &server.endpoint(), "HTTP/1.1, without TLS", "1; "]
+    {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    let only_reads = server.lines().iter().all(|line| line.starts_with("GET "));
+    assert!(only_reads && server.keys() == ["p/x"], "{:?}", server.lines());
+    let (code, out, _) = run(&server, "doctor s3://another/p --format json");
+    assert_eq!(code, 0, "a finding, not an error: {out}");
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(found["list"].to_string().contains("create the bucket first"), "{out}");
+    let (code, _, error) = run(&server, "doctor s3://b");
+    assert_eq!(code, 2, "{error}");
+}
+
+const CHECKPOINT: &str = "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 2 \
+                          --reads 2 --pause 0 --format json";
+
+#[test]
+fn a_checkpoint_is_saved_restored_verified_and_removed() {
+    let server = ObjectServer::default();
+    server.put("c/hers", b"x");
+    let (code, out, error) = run(&server, &format!("{CHECKPOINT} --verify"));
+    assert_eq!(code, 0, "{out}{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    for name in ["saves", "restores"] {
+        assert_eq!(report["results"][name].as_array().unwrap().len(), 2, "{name}");
+        let evidence = report["evidence"].as_array().unwrap().iter();
+        let named = evidence.clone().find(|one| one["name"] == name).unwrap();
+        assert_eq!(named["object_store"]["endpoint"], server.endpoint(), "{named}");
+    }
+    assert!(server.keys().contains(&"c/global_epoch1_step1/.stormlp-checkpoint.json".to_string()));
+    assert!(server.pending().is_empty());
+    // Saved again in the same place, and removed.
+    let (code, out, error) = run(&server, CHECKPOINT);
+    assert_eq!(code, 0, "{out}{error}");
+    server.leave_upload("c/global_epoch1_step1/hers");
+    let (code, out, error) = run(&server, "clean s3://bucket/c");
+    assert_eq!(code, 0, "{out}{error}");
+    assert_eq!(server.keys(), ["c/hers"]);
+    assert_eq!(server.pending(), ["c/global_epoch1_step1/hers"]);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_completed_leaves_nothing_that_looks_whole() {
+    let server = ObjectServer::default();
+    server.trap(
+        "PUT /bucket/c/global_epoch1_step1/zero_pp",
+        usize::MAX,
+        Fault::Refuse(403, "AccessDenied"),
+    );
+    let (code, out, error) = run(&server, CHECKPOINT);
+    assert_ne!(code, 0, "{out}{error}");
+    assert!(format!("{out}{error}").contains("s3://bucket/c/global_epoch1_step1/"));
+    assert!(server.pending().is_empty() && server.keys().is_empty(), "{:?}", server.keys());
+    for (more, expected) in [
+        ("--dir here", "--dir here does not"),
+        ("--path cpu", "path cpu moves files"),
+        ("--chunk-size 4M", "--chunk-size is for files"),
+    ] {
+        let (code, _, error) = run(&server, &format!("{CHECKPOINT} {more}"));
+        assert!(code != 0 && error.contains(expected), "{more}: {error}");
+    }
+}

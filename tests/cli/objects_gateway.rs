@@ -1,0 +1,145 @@
+//! Object stores of others: the same commands against versitygw, whose objects are files that can be
+//! looked at. Skipped, with a message, where it is not in PATH nor named by STORMLP_TEST_VERSITYGW.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use stormlp_core::skipped_tests::skipped;
+
+/// A gateway that serves folders of `data` as buckets, until dropped.
+struct Gateway {
+    child: Child,
+    endpoint: String,
+    data: tempfile::TempDir,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Gateway {
+    /// Starts it; `None` if there is none.
+    fn start() -> Option<Self> {
+        let named = std::env::var_os("STORMLP_TEST_VERSITYGW").map(PathBuf::from);
+        let program = named.unwrap_or_else(|| "versitygw".into());
+        // Objects have attributes, which not every temporary file system keeps.
+        let data = tempfile::tempdir_in("/var/tmp").unwrap();
+        std::fs::create_dir(data.path().join("bucket")).unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let child = Command::new(program)
+            .env("ROOT_ACCESS_KEY", "stormlpkey")
+            .env("ROOT_SECRET_KEY", "stormlpsecret")
+            .args(["--port", &address.to_string(), "posix"])
+            .arg(data.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(mut child) = child else {
+            skipped(
+                "no versitygw in PATH",
+                "go install github.com/versity/versitygw/cmd/versitygw",
+            );
+            return None;
+        };
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = child.try_wait().unwrap() {
+                let why = format!("versitygw ended at once ({status})");
+                skipped(why, "start it by hand on a folder of /var/tmp, to see why");
+                return None;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Some(Self { child, endpoint: format!("http://{address}"), data })
+    }
+
+    /// Runs stormlp in `folder`, which must succeed; what it printed.
+    fn run(&self, folder: &Path, arguments: &str) -> String {
+        let output = super::stormlp()
+            .current_dir(folder)
+            .env("HOME", folder)
+            .env("AWS_ENDPOINT_URL", &self.endpoint)
+            .env("AWS_ACCESS_KEY_ID", "stormlpkey")
+            .env("AWS_SECRET_ACCESS_KEY", "stormlpsecret")
+            .args(arguments.split(' '))
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, error) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{arguments}: {out}{error}");
+        out
+    }
+
+    /// The files beneath the bucket, and their contents.
+    fn objects(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let bucket = self.data.path().join("bucket");
+        let (mut folders, mut files) = (vec![bucket.clone()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                // The gateway keeps parts of uploads in a folder of its own.
+                match path.is_dir() {
+                    true if path.ends_with(".sgwtmp") => {}
+                    true => folders.push(path),
+                    false => {
+                        let name = path.strip_prefix(&bucket).unwrap().to_path_buf();
+                        files.push((name, std::fs::read(&path).unwrap()));
+                    }
+                }
+            }
+        }
+        files.sort();
+        files
+    }
+}
+
+#[test]
+fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
+    let Some(gateway) = Gateway::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
+    std::fs::write(gateway.data.path().join("bucket/hers"), "x").unwrap();
+    let found = gateway.run(folder, "doctor s3://bucket/p");
+    assert!(found.contains("can be listed"), "{found}");
+
+    gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --passes 1 --op read,write --verify");
+
+    // Small objects, and one in three parts, are the files that datagen writes.
+    let sizes = "--params dataset.record_length_bytes_stdev=0 dataset.record_length_bytes";
+    for (name, made) in [
+        ("small", format!("--files 12 {sizes}=40000")),
+        ("large", format!("--files 1 {sizes}=40000000")),
+    ] {
+        let datagen =
+            |place: &str| gateway.run(folder, &format!("datagen unet3d --data-dir {place} {made}"));
+        datagen(&format!("s3://bucket/{name}"));
+        datagen(name);
+        for (key, content) in gateway.objects() {
+            if key.starts_with(name) && key.extension().is_some_and(|end| end == "npz") {
+                assert!(content == std::fs::read(folder.join(&key)).unwrap(), "{}", key.display());
+            }
+        }
+        let again = made.replace(" --params", " --verify --params");
+        gateway.run(folder, &format!("datagen unet3d --data-dir s3://bucket/{name} {again}"));
+    }
+    let trained = gateway.run(
+        folder,
+        &format!("train unet3d --data-dir s3://bucket/small --batch-size 2 --compute-time 1 --epochs 1 --format json {sizes}=40000"),
+    );
+    assert!(trained.contains("\"effective_path\": \"s3\""), "{trained}");
+    gateway.run(
+        folder,
+        "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 1 --reads 1 --pause 0 --verify",
+    );
+    for prefix in ["p", "small", "large", "c"] {
+        gateway.run(folder, &format!("clean s3://bucket/{prefix}"));
+    }
+    let left: Vec<PathBuf> = gateway.objects().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(left, [PathBuf::from("hers")]);
+}
