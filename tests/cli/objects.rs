@@ -300,7 +300,7 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
     assert_eq!(code, 0, "{out}{error}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     for name in ["saves", "restores"] {
-        assert_eq!(report["results"][name].as_array().unwrap().len(), 2, "{name}");
+        assert_eq!(report[name].as_array().unwrap().len(), 2, "{name}");
         let evidence = report["evidence"].as_array().unwrap().iter();
         let named = evidence.clone().find(|one| one["name"] == name).unwrap();
         assert_eq!(named["object_store"]["endpoint"], server.endpoint(), "{named}");

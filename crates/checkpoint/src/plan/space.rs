@@ -9,9 +9,12 @@ use stormlp_core::units::{ByteSize, GIB};
 /// Bytes reserved for the file system itself.
 const RESERVE_BYTES: u64 = 16 << 20;
 
-/// Total free bytes of all file systems; `None` if storage was not scanned.
+/// Total free bytes of all file systems; `None` if storage was not scanned, or does not tell, as object
+/// stores do not.
 pub(super) fn free(facts: &CheckpointFacts) -> Option<u64> {
-    (!facts.folders.is_empty()).then(|| facts.file_systems().iter().map(|(free, _)| free).sum())
+    let tells = facts.folders.iter().all(|folder| !folder.path.names_objects());
+    (!facts.folders.is_empty() && tells)
+        .then(|| facts.file_systems().iter().map(|(free, _)| free).sum())
 }
 
 /// The saves of a run, as far as they determine the space that it needs.

@@ -13,7 +13,7 @@ use stormlp_show::{around, storage};
 
 use super::plan::{name_of, setup};
 use super::{serving, size_of};
-use crate::plan::{KvcachePlan, Pass};
+use crate::plan::{KvcachePlan, Pass, Profile};
 use crate::report::{KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult};
 
 /// The unit of throughput.
@@ -82,7 +82,9 @@ pub const RECORDS: [(&str, &str); 52] = [
 pub fn document(report: &KvcacheReport) -> Document {
     let mut document = Document::new(headline(report));
     setup(&report.plan, &mut document);
-    document.facts.add("figure", MODELLED);
+    if report.plan.profile == Profile::MlperfV3 {
+        document.facts.add("figure", MODELLED);
+    }
     storage::describe(&report.head.host, &mut document.facts);
     ran(report.evidence_of("objects"), &mut document.facts);
     let trials = &report.results.trials;
