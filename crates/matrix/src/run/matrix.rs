@@ -120,7 +120,7 @@ pub fn run_in_company(
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
     let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
-    // Where it does not open, the cells that need it say why, and the others are measured.
+    // Cells that need what does not open say why.
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings).ok().flatten();
     let mut regions = Regions::of_plan(&plan)?;
     let gpus = plan.devices.iter().filter_map(|device| device.gpu_index());
