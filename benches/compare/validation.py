@@ -25,6 +25,8 @@ WORKLOADS = ["resnet50", "unet3d", "cosmoflow"]
 HEAD = """\
 # How far `stormlp plan` is off
 
+What `stormlp plan` predicts, beside published results and own measurements: how much to trust a plan.
+
 Made by `benches/compare/validation.py --stormlp target/release/stormlp{chosen} > docs/validation.md`:
 predicted by simulation, beside what was published and what was measured. [sizing.md](sizing.md) says how
 plans and their ranges are made.

@@ -99,6 +99,9 @@ fn launchers_are_given_the_hosts_of_a_hostfile() {
 fn launch_counts_each_host_once_and_wants_one() {
     let text = stdout(stormlp().args(["doctor", "--launch", "a,a,b"]).assert().success());
     assert!(text.contains("-n 2 ") && text.contains("--host a,b"), "{text}");
+    assert!(!text.contains("warning"), "{text}");
+    let text = stdout(stormlp().args(["doctor", "--launch", "hostfile"]).assert().success());
+    assert!(text.contains("--host hostfile") && text.contains("no file hostfile"), "{text}");
     let text = stderr(stormlp().args(["doctor", "--launch", ""]).assert().code(2));
     assert!(text.contains("names no host"), "{text}");
 }

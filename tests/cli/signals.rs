@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use stormlp_core::skipped_tests::skipped;
+
 use crate::checkpoint::folder;
 
 /// Starts `stormlp` in `folder`, and waits until `begun` is there.
@@ -76,6 +78,7 @@ fn each_signal_ends_a_run_with_partial_results() {
     for (words, begun) in LONG {
         for signal in ["-HUP", "-TERM"] {
             if signal == "-HUP" && hangup_is_ignored() {
+                skipped("SIGHUP is ignored", "start the tests without nohup");
                 continue;
             }
             let folder = folder();

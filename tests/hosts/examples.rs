@@ -52,7 +52,7 @@ fn command(program: &Path, folder: &Path, launcher: Launcher, hosts: &str) -> Co
 fn one_process_starts_on_each_host_of_a_hostfile() {
     Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
-        let hosts = "# two of them\nh1\n\nh2\n";
+        let hosts = "# two of them\nh1 # first\n\nh2\nh1\n";
         let mut command = command(&example("mpi/run"), folder.path(), launcher, hosts);
         let output = command.args(["hosts", "stormlp", "doctor", "--format", "json"]).output();
         let output = output.unwrap();

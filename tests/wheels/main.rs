@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use runs::{RUNS, Verdict};
 use scene::Scene;
@@ -50,9 +51,6 @@ const WHEELS: [(&str, &[&str]); 2] = [
         ],
     ),
 ];
-
-/// What would make a test run that misses a wheel.
-const PIP: &str = "python3 with a pip that reaches its index would do";
 
 fn main() -> ExitCode {
     let word = std::env::args().skip(1).find(|word| !word.starts_with('-'));
@@ -80,7 +78,7 @@ fn main() -> ExitCode {
             let name = format!("{package}-{version}");
             match build::wheel(&name, &format!("{package}=={version}")) {
                 Ok(library) => wheels.push((version.to_string(), library)),
-                Err(why) => tally.skip(version, &format!("{why}; {PIP}")),
+                Err(why) => tally.skip(&name, &why),
             }
         }
     }
@@ -118,7 +116,7 @@ fn minor(version: &str) -> u32 {
 
 /// The newest wheel's version and library. Where it cannot be had, the others need not be tried.
 fn newest() -> Result<(String, PathBuf), String> {
-    let library = build::real_library().map_err(|why| format!("{why}; {PIP}"))?;
+    let library = build::real_library()?;
     let package = library.ancestors().nth(4).unwrap();
     let version = std::fs::read_dir(package)
         .map_err(|error| error.to_string())?
@@ -140,6 +138,7 @@ struct Tally {
 impl Tally {
     /// Plays all runs of a wheel and says how they ended.
     fn play(&self, scene: &Scene, version: &str, library: &Path, all: bool) {
+        let begun = Instant::now();
         let folder = scene.folder();
         let mut complaints = Vec::new();
         let mut played = 0;
@@ -149,7 +148,9 @@ impl Tally {
                 played += 1;
                 match run.play(scene, library, folder.path()) {
                     Verdict::Whole => {}
-                    Verdict::Refused(why) => return self.skip(version, &why),
+                    Verdict::Refused(why) => {
+                        return self.skip(&format!("wheel {version}"), &why);
+                    }
                     Verdict::Failed(why) => {
                         complaints.push(format!("{} ({repeat} of {repeats}): {why}", run.name));
                     }
@@ -163,7 +164,8 @@ impl Tally {
             }
         }
         if complaints.is_empty() {
-            println!("test wheel {version} ... ok, {played} runs");
+            let seconds = begun.elapsed().as_secs_f64();
+            println!("test wheel {version} ... ok, {played} runs <{seconds:.1}s>");
         } else {
             self.failed.store(true, Ordering::Relaxed);
             let told = complaints.join("\n");
@@ -173,7 +175,8 @@ impl Tally {
     }
 
     fn skip(&self, name: &str, why: &str) {
-        stormlp_core::skipped_tests::named(name, why, "it takes pip, its index, and a C compiler");
+        let remedy = "have python3 with a pip that reaches its index, and a C compiler";
+        stormlp_core::skipped_tests::named(name, why, remedy);
         if std::env::var_os("STORMLP_REQUIRE_CUFILE").is_some_and(|value| value == "1") {
             self.failed.store(true, Ordering::Relaxed);
         }

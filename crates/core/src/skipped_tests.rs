@@ -11,6 +11,21 @@ pub fn skipped(why: impl std::fmt::Display, remedy: &str) {
 
 /// The same for a test with this name, in an executable with a `main` of its own.
 pub fn named(name: &str, why: impl std::fmt::Display, remedy: &str) {
-    let why = why.to_string().replace('\n', " ");
-    let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}; {remedy}");
+    let line = line(name, &why.to_string(), remedy);
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// In one piece, and after the end of the harness's own line: with one thread, that is `test NAME ... `.
+fn line(name: &str, why: &str, remedy: &str) -> String {
+    format!("\nskipped: {name}: {}; {remedy}\n", why.replace('\n', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_skipped_test_has_a_line_of_its_own() {
+        let text = format!("test a ... {}ok", super::line("a", "no\ncc", "install gcc"));
+        let found: Vec<&str> = text.lines().filter(|line| line.starts_with("skipped: ")).collect();
+        assert_eq!(found, ["skipped: a: no cc; install gcc"]);
+    }
 }

@@ -88,7 +88,10 @@ fn write_cut_short(
         register_buffers: false,
         page_aligned: false,
     });
-    let path = path.map_err(|error| eprintln!("skipped {engine}: {error}")).ok()?;
+    let unavailable = |error| {
+        stormlp_core::skipped_tests::skipped(format!("{engine}: {error}"), "permit io_uring")
+    };
+    let path = path.map_err(unavailable).ok()?;
     let set = DriverSet::new(1);
     let mut driver = Driver::new(path, &set, 0);
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -2,7 +2,7 @@
 
 use stormlp_core::group::{GroupView, SharedFolder, clocks_apart};
 use stormlp_core::shell::shell_word;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, counted};
 
 use crate::document::{Cell, Column, Document, Table};
 
@@ -79,22 +79,22 @@ fn folder(folder: &SharedFolder) -> String {
 pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
     let count = hosts.len();
     let list = hosts.join(",");
-    let named = |file: &str, names: &str| match hostfile {
-        Some(path) => format!("{file} {}", shell_word(path)),
-        None => format!("{names} {list}"),
-    };
     let mut document = Document::new(format!(
-        "One process on each of {count} hosts; the rest of the line is stormlp's own"
+        "One process on each of {}; the rest of the line is stormlp's own",
+        counted(count as u64, "host")
     ));
     let facts = &mut document.brief;
     let command = "stormlp train unet3d --data-dir /shared/unet3d";
-    let hosts = named("--hostfile", "--host");
+    let hosts = match hostfile {
+        Some(path) => format!("--hostfile {}", shell_word(path)),
+        None => format!("--host {list}"),
+    };
     facts.add(
         "Open MPI, PRRTE",
         format!("mpirun -n {count} --map-by ppr:1:node --bind-to none {hosts} {command}"),
     );
-    let hosts = named("-f", "-hosts");
-    facts.add("MPICH, Intel MPI", format!("mpiexec -n {count} -ppn 1 {hosts} {command}"));
+    // By a file, hydra would start two processes on a host that it lists twice.
+    facts.add("MPICH, Intel MPI", format!("mpiexec -n {count} -ppn 1 -hosts {list} {command}"));
     // Slurm's own file of nodes has neither comments nor slots.
     facts.add(
         "Slurm",
@@ -167,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn a_hostfile_is_named_where_launchers_read_one() {
+    fn a_hostfile_is_named_to_the_launcher_that_reads_each_host_once() {
         let hosts = hosts_of("# rack 1\nh1 slots=8\n\n  h2:4  # spare\nh1 slots=8\n");
         assert_eq!(hosts, ["h1", "h2"]);
         let text = text::render(&launch(&hosts, Some("my hosts")), None);
-        for word in ["-n 2", "--hostfile 'my hosts'", "-f 'my hosts'", "-w h1,h2"] {
+        for word in ["-n 2", "--hostfile 'my hosts'", "-hosts h1,h2", "-w h1,h2"] {
             assert!(text.contains(word), "{word}:\n{text}");
         }
     }

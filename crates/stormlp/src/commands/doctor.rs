@@ -115,7 +115,14 @@ fn launch(hosts: &[String]) -> Result<(), Failure> {
                 return Err(Failure::usage("--launch names no host")
                     .with_help("name hosts, as in --launch h1,h2, or a hostfile"));
             }
-            return output::show(&doctor::launch(&named, None));
+            let mut document = doctor::launch(&named, None);
+            if let [typed] = hosts {
+                document.warnings.push(format!(
+                    "{typed} is taken for the name of a host, since no file {typed} is in this \
+                     folder; check the name if you meant a hostfile"
+                ));
+            }
+            return output::show(&document);
         }
     };
     let text = read_bounded(Path::new(file), "the hostfile", MOST_HOSTFILE_BYTES)?;

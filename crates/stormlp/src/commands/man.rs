@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use clap::Command;
 
 use crate::cli;
 use crate::output;
@@ -27,7 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let folder = args.folder.display();
     fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(cli::command(), &args.folder))
+        .and_then(|()| clap_mangen::generate_to(explained(cli::command()), &args.folder))
         .with_context(|| format!("cannot write manual pages to {folder}"))
         .map_err(|error| {
             Failure::machine(error).with_help("name a folder that you may write to")
@@ -36,4 +37,39 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         output::say(format!("manual pages: {folder}"));
     }
     Ok(())
+}
+
+/// The command with every option in its short help: pages leave out the text of the others.
+fn explained(command: Command) -> Command {
+    command.mut_args(|option| option.hide_short_help(false)).mut_subcommands(explained)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The heads of entries that the next macro follows, in place of text.
+    fn bare(page: &str) -> Vec<&str> {
+        let entries = page.split("\n.TP\n").skip(1).filter_map(|entry| {
+            let mut lines = entry.lines();
+            let (head, text) = (lines.next()?, lines.next().unwrap_or_default());
+            (text.is_empty() || text.starts_with('.')).then_some(head)
+        });
+        entries.collect()
+    }
+
+    #[test]
+    fn every_option_has_its_text() {
+        assert_eq!(bare(".SH OPTIONS\n.TP\n--a\nText\n.TP\n--b\n.TP\n--c\n.RS\n"), ["--b", "--c"]);
+        let folder = tempfile::tempdir().unwrap();
+        clap_mangen::generate_to(explained(cli::command()), folder.path()).unwrap();
+        let mut options = 0;
+        for page in fs::read_dir(folder.path()).unwrap() {
+            let path = page.unwrap().path();
+            let page = fs::read_to_string(&path).unwrap();
+            options += page.matches("\n.TP\n").count();
+            assert_eq!(bare(&page), Vec::<&str>::new(), "{}", path.display());
+        }
+        assert!(options > 300, "{options}");
+    }
 }

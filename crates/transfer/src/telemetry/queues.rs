@@ -153,8 +153,10 @@ mod tests {
         assert!(QueueWatch::start(Vec::new()).is_none());
         let here = std::path::Path::new(".");
         let Some(watch) = QueueWatch::start(BlockDevice::behind(here).into_iter().collect()) else {
-            println!("skipped: the queue of a device: no block device is behind this folder");
-            return;
+            return stormlp_core::skipped_tests::skipped(
+                "no block device is behind this folder",
+                "clone to a disk",
+            );
         };
         let samples = |watch: &QueueWatch| -> u64 {
             let (queues, _) = watch.so_far();
