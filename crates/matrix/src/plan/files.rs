@@ -8,8 +8,9 @@ use std::path::Path;
 
 use super::choice::CellSpan;
 use super::devices;
-use super::inventory::{FileFacts, FileKind, TargetFolder, TargetInventory};
+use super::inventory::{TargetFolder, TargetInventory};
 use super::manifest::{ContentState, ListedFile};
+use super::named_file::named_file;
 use super::request::{JobRequest, JobTarget, MatrixRequest};
 use crate::plan::matrix_plan::{ASSUMED_BYTES_PER_SECOND, FileAction, FilePlan, FolderPlan};
 use stormlp_core::facts::{Availability, HostFacts};
@@ -22,7 +23,7 @@ use stormlp_core::units::{ByteSize, GIB, KIB, MIB, short_size};
 use super::request::SharedFile;
 
 /// Size of each thread's file if there is room for all of them.
-const DEFAULT_FILE_BYTES: u64 = GIB;
+pub(super) const DEFAULT_FILE_BYTES: u64 = GIB;
 /// Default total layout size.
 pub(super) const DEFAULT_TOTAL_BYTES: u64 = 8 * GIB;
 
@@ -51,16 +52,17 @@ impl PlannedFiles {
 
 /// What the operations of a request require of a file's content.
 #[derive(Debug, Clone, Copy)]
-struct FileNeeds {
+pub(super) struct FileNeeds {
     /// Every block must have been written.
-    content: bool,
+    pub(super) content: bool,
     /// The file must hold the pattern of this seed throughout.
     pattern: Option<u64>,
-    writes: bool,
+    /// It will be written to.
+    pub(super) writes: bool,
 }
 
 impl FileNeeds {
-    fn of(request: &MatrixRequest) -> Self {
+    pub(super) fn of(request: &MatrixRequest) -> Self {
         let reads = request.ops.iter().any(|op| op.direction() == Direction::Read);
         let mixed = request.read_percent.is_some();
         Self {
@@ -126,7 +128,7 @@ pub(super) fn decide(
 }
 
 /// The files of a job and the number of bytes used of each; `None` if there is a problem.
-type Decided = Option<(Vec<usize>, u64)>;
+pub(super) type Decided = Option<(Vec<usize>, u64)>;
 
 fn not_scanned(path: &Path, problems: &mut Problems) -> Decided {
     problems.machine(format!("{} was not examined", path.display()), "run the command again");
@@ -430,75 +432,8 @@ impl FolderJob<'_> {
     }
 }
 
-/// Decides on an explicitly named file or block device.
-fn named_file(
-    request: &MatrixRequest,
-    job: &JobRequest,
-    facts: &FileFacts,
-    threads: u32,
-    table: &mut PlannedFiles,
-    problems: &mut Problems,
-) -> Decided {
-    let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
-    let path = facts.path.display();
-    let needs = FileNeeds::of(request);
-    check_access(request, facts, needs, problems)?;
-    let wanted = request.file_size_bytes;
-    let (action, bytes, used) = match facts.kind {
-        FileKind::Missing => {
-            let Some(used) =
-                wanted.or_else(|| needs.writes.then(|| default_shared(facts, threads)))
-            else {
-                problems.machine(
-                    format!("{path} does not exist"),
-                    "correct the name, or set --file-size to create it",
-                );
-                return None;
-            };
-            let action = if needs.content { FileAction::Fill } else { FileAction::Allocate };
-            (action, used.saturating_add(offset), used)
-        }
-        _ => {
-            let there = facts.bytes.saturating_sub(offset);
-            let used = wanted.unwrap_or(there);
-            if used > there || used == 0 {
-                problems.machine(
-                    format!(
-                        "{path} is too small: it has {}, {} are needed",
-                        ByteSize(facts.bytes),
-                        ByteSize(used.max(1).saturating_add(offset))
-                    ),
-                    "use a smaller --file-size or --offset, or a larger file",
-                );
-                return None;
-            }
-            (FileAction::Use, facts.bytes, used)
-        }
-    };
-    let known = table.files.iter().position(|file| file.path == facts.path);
-    let index = known.unwrap_or_else(|| {
-        table.files.push(FilePlan {
-            path: facts.path.clone(),
-            bytes,
-            action,
-            content: match action {
-                FileAction::Use => None,
-                FileAction::Allocate => Some(ContentState::Unwritten),
-                FileAction::Fill => Some(ContentState::Pattern { seed: request.seed }),
-            },
-            folder: None,
-            made_here: facts.kind == FileKind::Missing,
-            block_device: facts.kind == FileKind::BlockDevice,
-            file_system: facts.file_system.clone(),
-            hole_bytes: facts.hole_bytes,
-        });
-        table.files.len() - 1
-    });
-    Some((vec![index], used))
-}
-
 /// Files with other contents: each byte would count as corrupt.
-fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
+pub(super) fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
     problems.machine(
         format!(
             "{} was not written with --verify and --seed {seed}, so it cannot be verified",
@@ -506,61 +441,6 @@ fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
         ),
         "write it first with --op write --verify --passes 1, or leave --verify out",
     );
-}
-
-/// Whether a named file permits the access that the request needs.
-fn check_access(
-    request: &MatrixRequest,
-    facts: &FileFacts,
-    needs: FileNeeds,
-    problems: &mut Problems,
-) -> Option<()> {
-    let path = facts.path.display();
-    let before = problems.iter().count();
-    if facts.kind == FileKind::Other {
-        problems.plan(format!("{path} is not a file or block device"), "use --dir for a folder");
-        return None;
-    }
-    if needs.writes {
-        match facts.kind {
-            FileKind::BlockDevice => devices::check(request, facts, problems),
-            FileKind::Regular if devices::in_use(facts, problems) => {}
-            FileKind::Regular => check_ours(request, facts, problems),
-            FileKind::Missing | FileKind::Other => {}
-        }
-    }
-    if request.compares_what_was_there() && facts.holds_pattern == Some(false) {
-        nothing_to_compare(&facts.path, request.seed, problems);
-    }
-    for (wanted, access, verb) in
-        [(true, &facts.readable, "read"), (needs.writes, &facts.writable, "written")]
-    {
-        if let (true, Availability::Unavailable { fact, remedy }) = (wanted, access) {
-            problems.machine(format!("{path} cannot be {verb}: {fact}"), remedy);
-        }
-    }
-    (problems.iter().count() == before).then_some(())
-}
-
-/// Refuses to write over a file that may hold the user's data.
-fn check_ours(request: &MatrixRequest, facts: &FileFacts, problems: &mut Problems) {
-    let holds_data = facts.hole_bytes < facts.bytes;
-    let ours = facts.marked || facts.holds_pattern == Some(true);
-    if holds_data && !ours && !request.overwrite_files {
-        problems.plan(
-            format!(
-                "{} holds data and is not known to be created by stormlp; writing would destroy it",
-                facts.path.display()
-            ),
-            "name a new file, or add --overwrite-files if its data may go",
-        );
-    }
-}
-
-/// Default size of a new file shared by several threads.
-fn default_shared(facts: &FileFacts, threads: u32) -> u64 {
-    let room = (facts.free_bytes / 4).min(DEFAULT_TOTAL_BYTES);
-    round_down(room.min(DEFAULT_FILE_BYTES * u64::from(threads)))
 }
 
 /// The largest transfer of a job.

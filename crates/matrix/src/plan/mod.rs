@@ -15,6 +15,7 @@ mod inventory;
 pub mod knee;
 mod manifest;
 pub mod matrix_plan;
+mod named_file;
 mod plan_warnings;
 mod preset;
 mod reach;

@@ -172,10 +172,7 @@ fn lacks_hosts(ending: &Ending) -> bool {
 
 /// The ending for unreachable hosts.
 fn lost(error: &MatrixError) -> Ending {
-    let remedy = match error {
-        MatrixError::Hosts(error) => error.remedy(),
-        _ => "",
-    };
+    let remedy = if let MatrixError::Hosts(error) = error { error.remedy() } else { "" };
     Ending::failed(Cause::Hosts, error.to_string(), remedy)
 }
 
