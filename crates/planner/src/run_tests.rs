@@ -100,6 +100,10 @@ fn what_a_request_states_is_not_a_cause_of_its_range() {
     };
     use crate::plan::variants::RangeCause::{Client, Drives, Latency, PageCache, ReadAhead};
     assert_eq!(causes(|_| ()), [Client, PageCache, Latency, Drives]);
+    let borrowed = causes(|sizing| {
+        sizing.asked.client = Some(stormlp_training::plan::client::Client::Dlio);
+    });
+    assert_eq!(borrowed, [Client, PageCache, Latency, Drives], "the cost of another host");
     let stated = causes(|sizing| {
         sizing.asked.client = Some(stormlp_training::plan::client::Client::None);
         sizing.storage.model.device.latency_seconds = 100e-6;

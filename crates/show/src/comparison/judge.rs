@@ -23,7 +23,7 @@ const FEWEST_IN_BLOCKS: usize = 10;
 /// Neighbours are called alike beyond this many standard errors: false alarms only cost an answer.
 const ALIKE: f64 = 0.5;
 /// Earlier reports show the noise from this many on: fewer do not show whether neighbours are alike.
-const FEWEST_EARLIER: usize = 8;
+const FEWEST_EARLIER: usize = 20;
 /// As many of them have to be independent.
 const FEWEST_INDEPENDENT: f64 = 3.0;
 
@@ -35,7 +35,7 @@ pub enum Design {
     Pairs,
     /// Both sides in turns.
     Turns,
-    /// One side after the other, so that a drift of the machine looks like a difference.
+    /// One side after the other, or too few turns: a drift of the machine looks like a difference.
     Blocks,
     /// A side has a single run.
     OneRun,

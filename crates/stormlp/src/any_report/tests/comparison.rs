@@ -97,7 +97,7 @@ fn sides_measured_one_after_the_other_are_recognised() {
     assert_eq!((turns.design, turns.verdict), (Design::Turns, Verdict::Regressed));
     let blocks = compare(&started(before, 0, 10), &started(now, 60, 10));
     assert_eq!((blocks.design, blocks.verdict), (Design::Blocks, Verdict::CannotTell));
-    assert!(blocks.sentence.contains("one side was measured after the other"));
+    assert!(blocks.sentence.contains("the runs of both sides are not mixed enough"));
     assert!(blocks.figures.iter().all(|one| one.interval.is_none()), "{blocks:?}");
     // Starts have whole seconds: short runs of the same one show no order.
     let at_once = compare(&runs(&rates[0]), &runs(&rates[1]));
@@ -159,8 +159,8 @@ fn a_series_of_reports_shows_since_when_it_is_slower() {
         change.interval[0] < change.change_percent && change.change_percent < change.interval[1]
     );
     assert!(history.sentence.starts_with("regressed on 2026-11-21: throughput by 14."));
-    assert_eq!(history.regressions(5.0).len(), 2, "throughput and mean latency");
-    assert!(history.regressions(50.0).is_empty());
+    assert_eq!(history.declines(5.0).len(), 2, "throughput and mean latency");
+    assert!(history.declines(50.0).is_empty());
     let page = html::page(vec![Sheet::of_answer(history.document(), history.charts())]);
     assert!(page.contains("<svg") && page.contains("level"), "{page}");
     let text = text::render(&history.document(), Some(80));
@@ -169,7 +169,7 @@ fn a_series_of_reports_shows_since_when_it_is_slower() {
     let steady = History::of(&named(&reports[..20]), None);
     assert!(steady.sentence.starts_with("no change found in 20 reports"), "{}", steady.sentence);
     let few = History::of(&named(&reports[..3]), None);
-    assert!(few.warnings[0].contains("it takes 6 or more"), "{few:?}");
+    assert!(few.warnings[0].contains("it takes 10 or more"), "{few:?}");
 }
 
 #[test]
