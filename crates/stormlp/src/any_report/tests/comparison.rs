@@ -173,6 +173,32 @@ fn a_series_of_reports_shows_since_when_it_is_slower() {
 }
 
 #[test]
+fn a_series_is_of_the_most_frequent_work_and_judged_by_its_best_level() {
+    let noise = |n: u32| 0.1 * f64::from(n * 7 % 5);
+    let halved = |n: u32| if n < 15 { 20.0 } else { 10.0 } + noise(n);
+    let mut reports = started(runs(&(0..30).map(halved).collect::<Vec<f64>>()), 0, 30);
+    reports.extend(started(vec![course(20.0).into()], 1200, 30));
+    let history = History::of(&named(&reports), None);
+    assert_eq!(history.reports.len(), 30, "{:?}", history.warnings);
+    let worst = history.declines(40.0)[0];
+    assert!((49.0..51.0).contains(&worst.percent), "{worst:?}");
+    assert_eq!(worst.since.report, 15);
+    let recovered = |n: u32| match n {
+        0..15 => 20.0 + noise(n),
+        15..30 => 10.0 + noise(n),
+        _ => 11.5 + noise(n),
+    };
+    let reports = started(runs(&(0..45).map(recovered).collect::<Vec<f64>>()), 0, 30);
+    let history = History::of(&named(&reports), None);
+    assert_eq!(history.figures[0].changes.len(), 2, "{:?}", history.figures[0]);
+    let worst = history.declines(5.0)[0];
+    assert!((40.0..44.0).contains(&worst.percent) && worst.since.report == 15, "{worst:?}");
+    let one = History::of(&named(&reports[..1]), None);
+    assert!(one.sentence.contains("1 report is too few"), "{}", one.sentence);
+    assert!(one.warnings[0].starts_with("1 report is too few"), "{:?}", one.warnings);
+}
+
+#[test]
 fn one_run_a_side_has_a_change_and_no_verdict() {
     let [then, now] = [20.0, 18.0].map(|rate| [course(rate).into()]);
     let slower = compare(&then, &now);
