@@ -7,6 +7,8 @@
 //! distance counts only for what it exceeds that of an autoregressive process. What is left over is cut
 //! again, and a change is reported only if the levels on both sides of it differ significantly.
 
+use std::ops::Range;
+
 use crate::mt19937::Mt19937;
 use crate::stats::{Shift, correlation_of_neighbours, mean, population_deviation};
 
@@ -50,22 +52,46 @@ pub fn change_points(series: &[f64], level: f64) -> Vec<ChangePoint> {
 
 /// Where stretches of another level begin and end, in order.
 fn cuts(series: &[f64], level: f64) -> Vec<usize> {
-    let mut random = Mt19937::new(SEED);
-    let (mut cuts, mut open) = (Vec::new(), vec![0..series.len()]);
-    while let Some(range) = open.pop() {
-        let share = level * range.len() as f64 / series.len() as f64;
-        let Some(other) = other_level(&series[range.clone()], share, &mut random) else {
+    let (count, mut random) = (series.len(), Mt19937::new(SEED));
+    let level = level / 2.0;
+    let cuts = split(series, 0..count, level, &mut random);
+    if !cuts.is_empty() {
+        return cuts;
+    }
+    // One of several changes leaves the others, which look like memory. A half of the series may have
+    // one alone. The halves share as much error as the whole.
+    for from in [0, count / 4, count / 2] {
+        let half = from..from + count / 2;
+        let Some(other) = other_level(&series[half], level / 3.0, &mut random) else {
             continue;
         };
-        let bounds = [0, other.from, other.to, range.len()].map(|place| range.start + place);
-        for two in bounds.windows(2).filter(|two| two[0] < two[1]) {
-            open.push(two[0]..two[1]);
-            cuts.push(two[0]);
+        let mut cuts = [from + other.from, from + other.to].to_vec();
+        cuts.retain(|cut| ![0, from, from + count / 2, count].contains(cut));
+        for [from, to] in bounds(count, &cuts) {
+            let share = level * (to - from) as f64 / count as f64;
+            cuts.extend(split(series, from..to, share, &mut random));
         }
+        cuts.sort_unstable();
+        return cuts;
     }
-    cuts.retain(|cut| *cut > 0);
+    Vec::new()
+}
+
+/// Where stretches of another level within `range` begin and end, in order.
+fn split(series: &[f64], range: Range<usize>, level: f64, random: &mut Mt19937) -> Vec<usize> {
+    let Some(other) = other_level(&series[range.clone()], level, random) else {
+        return Vec::new();
+    };
+    let inner = [range.start + other.from, range.start + other.to];
+    let inner = inner.into_iter().filter(|cut| *cut > range.start && *cut < range.end);
+    let mut cuts: Vec<usize> = inner.collect();
+    let pieces = [range.start].into_iter().chain(cuts.clone()).chain([range.end]);
+    let pieces: Vec<usize> = pieces.collect();
+    for two in pieces.windows(2) {
+        let share = level * (two[1] - two[0]) as f64 / range.len() as f64;
+        cuts.extend(split(series, two[0]..two[1], share, random));
+    }
     cuts.sort_unstable();
-    cuts.dedup();
     cuts
 }
 
@@ -243,6 +269,16 @@ mod tests {
             (0..45).map(|nth| level(nth) + 0.02 * random.next_gaussian()).collect();
         let found = change_points(&series, 0.05);
         assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [20, 30], "{found:?}");
+    }
+
+    #[test]
+    fn a_part_of_a_change_that_came_back_is_another_change() {
+        let mut random = Mt19937::new(11);
+        let level = |nth: usize| [1.0, 0.5, 0.55][nth / 15];
+        let series: Vec<f64> =
+            (0..45).map(|nth| level(nth) + 0.005 * random.next_gaussian()).collect();
+        let found = change_points(&series, 0.025);
+        assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [15, 30], "{found:?}");
     }
 
     #[test]
