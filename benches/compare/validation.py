@@ -117,10 +117,10 @@ def summary(most, runs):
     off = lambda rows: sorted(abs(row["error"]) for row in rows)
     errors, off_drives = off(most), off(row for row in most if not row["is_of_client"])
     wide = sum(row["high"] - row["low"] > row["likely"] / 2 + 2 for row in most)
-    return (f"- all: by the default command the range held {held(most + decided)} published results "
-            f"({held(of_drives)} not limited by the client), N was off by "
+    return (f"- all: the range held {held(most + decided)} published results "
+            f"({held(of_drives)} drive-bound), N was off by "
             f"{statistics.median(errors):.0f} % (median), at most {errors[-1]:.0f} %\n"
-            f"- not limited by the client: N was off by {statistics.median(off_drives):.0f} % (median), at "
+            f"- drive-bound: N was off by {statistics.median(off_drives):.0f} % (median), at "
             f"most {off_drives[-1]:.0f} %\n"
             f"- the range was wider than half the likely number plus 2 in {wide} of {len(most)}")
 

@@ -62,7 +62,7 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
             "at least {count} {meet} {what}: {} ended the search before the storage did{}",
             find.limited_by.unwrap_or(Limit::Nothing).name(),
             find.least_on_read_ahead().map_or(String::new(), |least| format!(
-                " ({least} met it only thanks to prefetched samples)"
+                " ({least} met it only by prefetched samples)"
             ))
         ),
         Ending::Complete => {
