@@ -52,7 +52,7 @@ fn the_time_of_a_search_is_known_before_it_begins() {
     let words = format!("{SMALL} metric.au=0.2 --dry-run");
     let page = stdout(train(folder.path(), &words).assert().success());
     assert!(page.contains("a read of 2.0 s, probes of "), "{page}");
-    assert!(page.contains("2 full runs of at most "), "{page}");
+    assert!(page.contains("2 full runs of "), "{page}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is generated or saved");
     let page = stdout(train(folder.path(), &format!("{words} --confirm 0")).assert().success());
     assert!(page.contains("no full runs (--confirm 0)"), "{page}");

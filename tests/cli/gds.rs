@@ -163,7 +163,7 @@ fn every_engine_that_runs_is_named() {
 fn a_dry_run_prints_the_plan_and_writes_nothing() {
     let folder = folder();
     let plan = stdout(gds(folder.path(), "--dry-run --threads 4").assert().success());
-    assert!(plan.contains("4 filled") && plan.contains("cells can run; about"), "{plan}");
+    assert!(plan.contains("4 of them filled") && plan.contains("cells can run; about"), "{plan}");
     let json = stdout(gds(folder.path(), "--dry-run --format json").assert().success());
     let plan: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(plan["cells"].as_array().unwrap().len(), 3);

@@ -9,17 +9,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{mean, sample_deviation};
+use crate::stats::{beyond, mean, sample_deviation};
 
 /// How far below the best a setting may lie, as a share.
 pub const WITHIN: f64 = 0.02;
 /// This many steps in a row that gain less than [`WITHIN`] end a walk: a single one may be bad
 /// luck.
 const PATIENCE: usize = 2;
-/// Noise explains no more than this below the best: the least difference that matters to comparisons.
+/// The knee is no further than this below the best, however noisy: the least difference that matters to
+/// comparisons.
 const MOST_BELOW: f64 = 0.05;
-/// Two settings differ if they lie this many standard errors apart.
-const APART: f64 = 2.0;
+/// The probability that settings are called different although they are not.
+const ERROR: f64 = 0.05;
 
 /// The bottleneck at the best rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +63,14 @@ impl Setting {
     }
 }
 
+/// How much repetitions of a setting differ.
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    /// Standard deviation as a share of the mean.
+    deviation: f64,
+    degrees_of_freedom: f64,
+}
+
 /// Line and index of a setting.
 pub type Place = (usize, usize);
 
@@ -84,8 +93,9 @@ pub struct Found {
     pub best: Place,
     /// Standard deviation of repetitions in percent of their mean; `None` if nothing was repeated.
     pub noise_percent: Option<f64>,
-    /// More costly settings that noise does not distinguish from it, cheapest first: up to the one
-    /// that is within [`WITHIN`] of the best by its mean.
+    /// The other settings that noise does not exclude from being the knee, cheapest first: cheaper ones
+    /// that may reach the best, and more costly ones up to the one within [`WITHIN`] of the best by
+    /// its mean.
     pub alike: Vec<Place>,
     /// Whether the best is the last setting available and the rate was still rising there.
     pub is_lower_bound: bool,
@@ -165,8 +175,8 @@ impl Search {
         })
     }
 
-    /// A deciding setting that has not run often enough: the knee, the best, or the best of those
-    /// cheaper than the knee.
+    /// A deciding setting that has not run often enough: the knee, the best, the best of those cheaper
+    /// than the knee, and all that noise does not distinguish from it.
     fn confirm(&self) -> Option<Place> {
         let (knee, best) = self.knee_and_best()?;
         let below = self
@@ -174,6 +184,7 @@ impl Search {
             .filter(|place| self.at(*place).cost < self.at(knee).cost)
             .max_by(|a, b| self.rate(*a).total_cmp(&self.rate(*b)));
         let mut open: Vec<Place> = [Some(knee), Some(best), below].into_iter().flatten().collect();
+        open.extend(self.cheaper(knee, best));
         open.retain(|place| self.at(*place).runs < self.repeat);
         open.into_iter().min_by_key(|place| self.at(*place).runs)
     }
@@ -186,28 +197,52 @@ impl Search {
         let by_mean = self.measured().filter(|place| self.is_enough(self.at(*place), best, None));
         let certain = by_mean.map(|place| cost(&place)).min().unwrap_or(0);
         let tied = cost(&knee) + 1..=certain;
-        let alike = |place: &Place| {
-            tied.contains(&cost(place)) && self.is_enough(self.at(*place), best, noise)
+        let alike_above = |place: &Place| {
+            tied.contains(&cost(place)) && self.may_be_enough(self.at(*place), best, noise)
         };
-        let mut alike: Vec<Place> = self.measured().filter(alike).collect();
+        let mut alike: Vec<Place> = self.cheaper(knee, best);
+        alike.extend(self.measured().filter(alike_above));
         alike.sort_by_key(cost);
         Some(Found {
             knee,
             best,
-            noise_percent: noise.map(|noise| noise * 100.0),
+            noise_percent: noise.map(|noise| noise.deviation * 100.0),
             alike,
             is_lower_bound: self.still_gains_at(best),
         })
     }
 
+    /// The settings cheaper than the knee that noise does not exclude from reaching the best.
+    fn cheaper(&self, knee: Place, best: Place) -> Vec<Place> {
+        let noise = self.noise();
+        let is_open = |place: &Place| {
+            self.at(*place).cost < self.at(knee).cost
+                && self.may_be_enough(self.at(*place), best, noise)
+        };
+        self.measured().filter(is_open).collect()
+    }
+
     /// Whether a setting is within [`WITHIN`] of the best, or misses that by no more than `noise`
     /// explains, up to [`MOST_BELOW`] the best.
-    fn is_enough(&self, setting: &Setting, best: Place, noise: Option<f64>) -> bool {
+    fn is_enough(&self, setting: &Setting, best: Place, noise: Option<Noise>) -> bool {
+        self.is_at(setting, best, (WITHIN + self.explained(setting, best, noise)).min(MOST_BELOW))
+    }
+
+    /// The same without that bound.
+    fn may_be_enough(&self, setting: &Setting, best: Place, noise: Option<Noise>) -> bool {
+        self.is_at(setting, best, WITHIN + self.explained(setting, best, noise))
+    }
+
+    /// Whether a setting is no more than a share `below` the best.
+    fn is_at(&self, setting: &Setting, best: Place, below: f64) -> bool {
+        setting.mean().unwrap_or(0.0) >= self.rate(best) * (1.0 - below)
+    }
+
+    /// How far below the best noise explains a setting to be, as a share.
+    fn explained(&self, setting: &Setting, best: Place, noise: Option<Noise>) -> f64 {
         let runs = |s: &Setting| s.rates.len().max(1) as f64;
         let error = (1.0 / runs(setting) + 1.0 / runs(self.at(best))).sqrt();
-        let explained = noise.unwrap_or(0.0) * error * APART;
-        let below = (WITHIN + explained).min(MOST_BELOW);
-        setting.mean().unwrap_or(0.0) >= self.rate(best) * (1.0 - below)
+        noise.map_or(0.0, |noise| noise.deviation * error * beyond(ERROR, noise.degrees_of_freedom))
     }
 
     /// Whether `best` is the last of its line or on the last line, and gains on all before it.
@@ -231,8 +266,8 @@ impl Search {
         (at_the_end && !anything_above) || in_the_last_line
     }
 
-    /// Relative standard deviation of repetitions, pooled over all settings.
-    fn noise(&self) -> Option<f64> {
+    /// The noise of repetitions, pooled over all settings; `None` if nothing was repeated.
+    fn noise(&self) -> Option<Noise> {
         let (mut squares, mut freedom) = (0.0, 0.0);
         for setting in self.lines.iter().flatten().filter(|s| s.rates.len() > 1) {
             let weight = (setting.rates.len() - 1) as f64;
@@ -240,7 +275,8 @@ impl Search {
             squares += weight * relative * relative;
             freedom += weight;
         }
-        (freedom > 0.0).then(|| (squares / freedom).sqrt())
+        let deviation = (squares / freedom).sqrt();
+        (freedom > 0.0).then_some(Noise { deviation, degrees_of_freedom: freedom })
     }
 
     fn knee_and_best(&self) -> Option<(Place, Place)> {

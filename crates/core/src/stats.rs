@@ -233,7 +233,7 @@ impl Shift {
 }
 
 /// The value that the size of a Student's t exceeds with probability `level`.
-fn beyond(level: f64, degrees_of_freedom: f64) -> f64 {
+pub fn beyond(level: f64, degrees_of_freedom: f64) -> f64 {
     let student = StudentsT::new(0.0, 1.0, degrees_of_freedom.min(NORMAL));
     // Outside the distribution's domain nothing is known.
     student.map_or(f64::INFINITY, |student| -student.inverse_cdf(level / 2.0))

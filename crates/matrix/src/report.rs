@@ -470,8 +470,9 @@ pub struct Knee {
     pub best: KneePoint,
     /// Standard deviation of repetitions in percent of their mean; `null` without repetitions.
     pub noise_percent: Option<f64>,
-    /// Settings with more transfers in flight that noise does not distinguish from the knee, up to
-    /// the one that is within 2 % of the best by its mean.
+    /// The other settings that noise does not exclude from being the knee: with fewer transfers in
+    /// flight, which may reach the best, and with more, up to the one that is within 2 % of it by its
+    /// mean.
     pub alike: Vec<KneePoint>,
     /// Whether bandwidth was still growing at the end of the tested range.
     pub is_lower_bound: bool,

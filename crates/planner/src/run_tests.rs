@@ -90,6 +90,33 @@ fn the_range_holds_published_results() {
 }
 
 #[test]
+fn what_the_validation_did_not_vary_is_named() {
+    use crate::plan::request::HostRate;
+    use stormlp_training::plan::client::Client;
+    let error = |change: fn(&mut Sizing)| {
+        let drive = presets::find("solidigm-d7-ps1010").unwrap().storage;
+        let mut sizing = sizing("unet3d", drive);
+        sizing.asked.host_cpus = None;
+        sizing.asked.length.steps = Some(20);
+        change(&mut sizing);
+        answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap().model_error
+    };
+    assert!(error(|_| ()).contains("this plan is comparable"));
+    let changes: [(fn(&mut Sizing), &str); 6] = [
+        (|one| one.asked.client = Some(Client::Dlio), "with a given client"),
+        (|one| one.asked.host_cost_per_step_seconds = Some(0.1), "with a given host cost"),
+        (|one| one.asked.host_rate = Some(HostRate::Unlimited), "with a given host rate"),
+        (|one| one.asked.host_cpus = Some(104), "with a given number of CPUs"),
+        (|one| one.asked.path = Some(PathKind::Cpu), "past the page cache"),
+        (|one| one.storage.model.device.latency_seconds = 1e-4, "with a given latency"),
+    ];
+    for (change, what) in changes {
+        let found = error(change);
+        assert!(found.contains(&format!("this plan is {what}, which")), "{found}");
+    }
+}
+
+#[test]
 fn what_a_request_states_is_not_a_cause_of_its_range() {
     let causes = |change: fn(&mut Sizing)| {
         let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
@@ -100,6 +127,10 @@ fn what_a_request_states_is_not_a_cause_of_its_range() {
     };
     use crate::plan::variants::RangeCause::{Client, Drives, Latency, PageCache, ReadAhead};
     assert_eq!(causes(|_| ()), [Client, PageCache, Latency, Drives]);
+    let borrowed = causes(|sizing| {
+        sizing.asked.client = Some(stormlp_training::plan::client::Client::Dlio);
+    });
+    assert_eq!(borrowed, [Client, PageCache, Latency, Drives], "the cost of another host");
     let stated = causes(|sizing| {
         sizing.asked.client = Some(stormlp_training::plan::client::Client::None);
         sizing.storage.model.device.latency_seconds = 100e-6;

@@ -31,7 +31,7 @@ macro_rules! features {
 }
 
 /// The version, the commit it was built from, and the optional features it has.
-const VERSION: &str =
+pub(crate) const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (", env!("STORMLP_COMMIT"), ", ", features!(), ")");
 
 /// Can this storage keep these accelerators fed, by which path, and at what cost to the host?

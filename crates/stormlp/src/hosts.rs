@@ -168,7 +168,7 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     let contents = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     contents.trim().to_string()
 }

@@ -59,7 +59,7 @@ pub struct StreamKnee {
     pub best_gib_per_second: f64,
     /// Standard deviation of repeated runs in percent of their mean.
     pub noise_percent: Option<f64>,
-    /// Higher stream counts that noise does not distinguish from it.
+    /// Other stream counts that noise does not exclude from being it.
     pub alike: Vec<u32>,
     /// Whether bandwidth was still rising at the highest stream count tried.
     pub is_lower_bound: bool,

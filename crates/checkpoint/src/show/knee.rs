@@ -17,7 +17,13 @@ pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String 
             let streams = counted(u64::from(knee.streams), "stream");
             let peak = format!("{what} peak {:.3} GiB/s", knee.best_gib_per_second);
             let rate = knee.gib_per_second;
+            let open = || std::iter::once(&knee.streams).chain(&knee.alike);
+            let (least, most) = (open().min()?, open().max()?);
             Some(match (knee.is_lower_bound, knee.alike.len()) {
+                (false, _) if *least < knee.streams => format!(
+                    "{peak} with {}; cannot tell how few reach it: {least} to {most} per rank",
+                    counted(u64::from(knee.best_streams), "stream")
+                ),
                 (true, _) => format!(
                     "{peak} with {}, the most that were tried: more may reach more",
                     counted(u64::from(knee.best_streams), "stream")

@@ -70,7 +70,17 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
     let so_far = if knee.is_complete { "" } else { " so far" };
     let (most, percent) = (short_gib(&knee.best), find.within_percent);
     let peak = format!("{what}: peak {most} GiB/s{so_far}");
+    let noise = knee.noise_percent.unwrap_or(0.0);
+    let open = || std::iter::once(&knee.knee).chain(&knee.alike).map(in_flight);
+    let is_open = knee.alike.iter().any(|one| in_flight(one) < in_flight(&knee.knee));
     match (knee.is_lower_bound, knee.knee == knee.best) {
+        (false, _) if is_open => {
+            let (least, most) = (open().min().unwrap_or(0), open().max().unwrap_or(0));
+            format!(
+                "{peak} by {best}; cannot tell how few reach it: {least} to {most} in flight \
+                 (repetitions differ by {noise:.0} %; a larger --repeat may tell)"
+            )
+        }
         (true, _) => format!("{peak} by {best}, the most that was tried: more may reach more"),
         (false, true) => format!("{peak} by {at}; fewer in flight do not reach it"),
         (false, false) if knee.alike.is_empty() => {
@@ -93,6 +103,11 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
 fn short_gib(point: &KneePoint) -> String {
     let gib = point.throughput_bytes_per_second / GIB as f64;
     Quantity::higher(gib, "GiB/s").text()
+}
+
+/// Transfers in flight.
+fn in_flight(point: &KneePoint) -> u64 {
+    u64::from(point.threads) * u64::from(point.queue_depth)
 }
 
 fn setting(point: &KneePoint) -> String {

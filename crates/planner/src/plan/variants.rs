@@ -89,7 +89,9 @@ pub fn variants(
 /// The threshold leaves a part of the time. Storage alone has all of it, and here the client.
 fn client(sizing: &Sizing) -> Option<Variant> {
     let threshold = sizing.workload.metric.au;
-    let is_stated = sizing.knows_client() || sizing.asked.client.is_some();
+    // DLIO's cost on another host is not that of these.
+    let is_stated =
+        sizing.knows_client() || matches!(sizing.asked.client, Some(Client::Calibrated(_)));
     if is_stated || threshold >= UNDELAYED_AU {
         return None;
     }

@@ -7,7 +7,7 @@ use super::judge::Design;
 ///
 /// A side that was measured after the other differs from it by whatever happened to the machine in
 /// between, too. Runs that alternate share that, if each side has runs before and after some of the
-/// other.
+/// other. So few changes of the side, even in random order, do not.
 pub(super) fn design(baseline: &[Named<'_>], now: &[Named<'_>]) -> Design {
     if baseline.len().min(now.len()) < 2 {
         return Design::OneRun;

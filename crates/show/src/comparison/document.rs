@@ -179,7 +179,7 @@ impl Comparison {
         let why = match self.design {
             Design::OneRun => "one run does not show how runs vary",
             Design::Blocks => {
-                "one side was measured after the other, and the machine may have drifted"
+                "the runs of both sides are not mixed enough to exclude a drift of the machine"
             }
             Design::Pairs | Design::Turns => "these runs do not show how they vary",
         };

@@ -6,6 +6,7 @@ use serde::Serialize;
 use stormlp_core::change_points::{SHORTEST, change_points};
 use stormlp_core::report::Ending;
 use stormlp_core::stats::mean;
+use stormlp_core::units::counted;
 
 use super::judge::{Scale, Verdict, levels};
 use super::{Figure, Named, Source, design, full_name};
@@ -69,6 +70,54 @@ pub struct Change {
     pub verdict: Verdict,
 }
 
+/// A figure that is worse than it was.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decline<'a> {
+    /// The figure.
+    pub figure: &'a Tracked,
+    /// How much worse its last level is than its best, in percent of that.
+    pub percent: f64,
+    /// The change that ended the best level.
+    pub since: &'a Change,
+}
+
+impl Tracked {
+    /// How much worse the last level is than the best; `None` if it is the best.
+    fn decline(&self) -> Option<Decline<'_>> {
+        let better = |a: f64, b: f64| if self.higher_is_better { a > b } else { a < b };
+        // Levels as multiples of the first, and the change that ended the best of them.
+        let (mut level, mut best, mut since) = (1.0, 1.0, None);
+        for change in &self.changes {
+            level *= 1.0 + change.change_percent / 100.0;
+            if better(level, best) {
+                (best, since) = (level, None);
+            } else {
+                since = since.or(Some(change));
+            }
+        }
+        let percent = 100.0 * (level / best - 1.0).abs();
+        since.filter(|_| better(best, level)).map(|since| Decline { figure: self, percent, since })
+    }
+}
+
+/// The longest series of reports that continue each other, the latest of several as long.
+fn longest<'a>(sorted: &[Named<'a>]) -> Vec<Named<'a>> {
+    let mut all: Vec<Vec<Named<'a>>> = Vec::new();
+    for one in sorted.iter().filter(|one| *one.report.ending() == Ending::Complete) {
+        match all.iter_mut().find(|series| continues(&series[0], one)) {
+            Some(series) => series.push(*one),
+            None => all.push(vec![*one]),
+        }
+    }
+    all.into_iter().max_by_key(Vec::len).unwrap_or_default()
+}
+
+/// `1 report is`, `3 reports are`.
+fn are(reports: usize) -> String {
+    let verb = if reports == 1 { "is" } else { "are" };
+    format!("{} {verb}", counted(reports as u64, "report"))
+}
+
 /// Whether `other` is a complete report of the same work as `one`, on the same host.
 pub(super) fn continues(one: &Named<'_>, other: &Named<'_>) -> bool {
     let (head, later) = (one.report.head(), other.report.head());
@@ -79,26 +128,22 @@ pub(super) fn continues(one: &Named<'_>, other: &Named<'_>) -> bool {
 }
 
 impl History {
-    /// The series of `reports` that continue the last one; `effect` is the least change that
-    /// matters, as a share, unless each figure has its own.
+    /// The longest series of the same work on the same host among `reports`, the latest of several;
+    /// `effect` is the least change that matters, as a share, unless each figure has its own.
     pub fn of(reports: &[Named<'_>], effect: Option<f64>) -> Self {
         let sorted = design::by_start(reports);
-        let last = sorted.iter().rev().find(|one| *one.report.ending() == Ending::Complete);
-        let series: Vec<Named<'_>> = last.map_or(Vec::new(), |last| {
-            sorted.iter().filter(|one| continues(last, one)).copied().collect()
-        });
+        let series = longest(&sorted);
         let mut warnings = Vec::new();
         if series.len() < sorted.len() {
             let (left, all) = (sorted.len() - series.len(), sorted.len());
             warnings.push(format!(
-                "{left} of {all} reports do not count: other work than the last, another host, or \
+                "{left} of {all} reports do not count: other work than most, another host, or \
                  incomplete"
             ));
         }
         if series.len() < 2 * SHORTEST {
-            let (found, fewest) = (series.len(), 2 * SHORTEST);
-            warnings
-                .push(format!("{found} reports are too few to tell: it takes {fewest} or more"));
+            let found = are(series.len());
+            warnings.push(format!("{found} too few to tell: it takes {} or more", 2 * SHORTEST));
         }
         let mut history = Self {
             sentence: String::new(),
@@ -111,14 +156,16 @@ impl History {
         history
     }
 
-    /// The figures whose last change is for the worse by at least `percent`, largest first.
-    pub fn regressions(&self, percent: f64) -> Vec<(&Tracked, &Change)> {
-        let last = self.figures.iter().filter_map(|one| Some((one, one.changes.last()?)));
-        let size = |change: &Change| change.change_percent.abs();
-        let mut worse: Vec<(&Tracked, &Change)> = last
-            .filter(|(_, one)| one.verdict == Verdict::Regressed && size(one) >= percent)
-            .collect();
-        worse.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    /// Whether the series is too short to show a change.
+    pub fn is_too_short(&self) -> bool {
+        self.reports.len() < 2 * SHORTEST
+    }
+
+    /// The figures whose last level is worse than their best one by at least `percent`, largest first.
+    pub fn declines(&self, percent: f64) -> Vec<Decline<'_>> {
+        let declines = self.figures.iter().filter_map(Tracked::decline);
+        let mut worse: Vec<Decline<'_>> = declines.filter(|one| one.percent >= percent).collect();
+        worse.sort_by(|a, b| b.percent.total_cmp(&a.percent));
         worse
     }
 

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use stormlp_core::sequential;
 use stormlp_core::stats::{
-    Shift, UncertainMean, correlation_of_neighbours, effective_samples, mean, population_deviation,
-    sample_deviation,
+    Shift, UncertainMean, beyond, correlation_of_neighbours, effective_samples, mean,
+    population_deviation, sample_deviation,
 };
 
 /// Probability that any figure of a comparison is called different although nothing changed.
@@ -23,7 +23,7 @@ const FEWEST_IN_BLOCKS: usize = 10;
 /// Neighbours are called alike beyond this many standard errors: false alarms only cost an answer.
 const ALIKE: f64 = 0.5;
 /// Earlier reports show the noise from this many on: fewer do not show whether neighbours are alike.
-const FEWEST_EARLIER: usize = 8;
+const FEWEST_EARLIER: usize = 20;
 /// As many of them have to be independent.
 const FEWEST_INDEPENDENT: f64 = 3.0;
 
@@ -35,7 +35,7 @@ pub enum Design {
     Pairs,
     /// Both sides in turns.
     Turns,
-    /// One side after the other, so that a drift of the machine looks like a difference.
+    /// One side after the other, or too few turns: a drift of the machine looks like a difference.
     Blocks,
     /// A side has a single run.
     OneRun,
@@ -220,7 +220,7 @@ impl Sides {
             Design::Turns | Design::Blocks | Design::OneRun => level,
         };
         let scale = self.scale();
-        let found = scale.and_then(|scale| self.shift(scale, design));
+        let found = scale.and_then(|scale| self.shift(scale, design, level));
         let interval = scale
             .zip(found)
             .map(|(scale, (_, shift))| shift.interval(level).map(|share| scale.change(share)));
@@ -254,7 +254,7 @@ impl Sides {
 
     /// How far the current side is from the baseline, and what shows it; `None` if the runs do not
     /// show how they vary.
-    fn shift(&self, scale: Scale, design: Design) -> Option<(Basis, Shift)> {
+    fn shift(&self, scale: Scale, design: Design, level: f64) -> Option<(Basis, Shift)> {
         let (before, now) = (scale.shares(&self.baseline), scale.shares(&self.now));
         match design {
             Design::Pairs => {
@@ -267,26 +267,31 @@ impl Sides {
                 Some((Basis::Runs, Shift::between(of(&before)?, of(&now)?)))
             }
             Design::Blocks => {
-                let earlier = self.against_earlier(scale).map(|shift| (Basis::Earlier, shift));
+                let earlier =
+                    self.against_earlier(scale, level).map(|shift| (Basis::Earlier, shift));
                 earlier.or_else(|| Some((Basis::Blocks, of_blocks(&before, &now)?)))
             }
-            Design::OneRun => Some((Basis::Earlier, self.against_earlier(scale)?)),
+            Design::OneRun => Some((Basis::Earlier, self.against_earlier(scale, level)?)),
         }
     }
 
     /// The difference with the noise of earlier reports. A side measured in one go counts as one
-    /// draw from them, however many runs it has: its runs share the state of the machine.
-    fn against_earlier(&self, scale: Scale) -> Option<Shift> {
+    /// draw from them, however many runs it has: its runs share the state of the machine. No
+    /// difference that earlier reports had among themselves is beyond the noise, however rare it was.
+    fn against_earlier(&self, scale: Scale, level: f64) -> Option<Shift> {
         let earlier = scale.shares(&self.earlier);
         let samples = effective_samples(&earlier);
         if earlier.len() < FEWEST_EARLIER || samples < FEWEST_INDEPENDENT {
             return None;
         }
         let variance = population_deviation(&earlier).powi(2) * samples / (samples - 1.0);
+        let most = earlier.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let least = earlier.iter().copied().fold(f64::INFINITY, f64::min);
+        let degrees_of_freedom = samples - 1.0;
         Some(Shift {
             value: mean(&scale.shares(&self.now)) - mean(&scale.shares(&self.baseline)),
-            error: (2.0 * variance).sqrt(),
-            degrees_of_freedom: samples - 1.0,
+            error: (2.0 * variance).sqrt().max((most - least) / beyond(level, degrees_of_freedom)),
+            degrees_of_freedom,
         })
     }
 }

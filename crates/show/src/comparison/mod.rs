@@ -213,11 +213,15 @@ impl Comparison {
         settings::difference_words(&self.differences)
     }
 
-    /// The figures that got worse by at least `percent` of the baseline, worst first. If the
-    /// baseline is zero, any worsening exceeds every percentage.
+    /// The figures that got worse by at least `percent` of the baseline, worst first: regressed by that
+    /// much, or by less than what matters and still certainly by `percent`. If the baseline is zero,
+    /// any worsening exceeds every percentage.
     pub fn regressions(&self, percent: f64) -> Vec<&Compared> {
-        let worse =
-            |figure: &&Compared| figure.verdict == Verdict::Regressed && figure.change() >= percent;
+        let worse = |figure: &&Compared| {
+            let regressed = figure.verdict == Verdict::Regressed && figure.change() >= percent;
+            let at_least = figure.least_worsening();
+            regressed || at_least > 0.0 && at_least >= percent
+        };
         let mut worse: Vec<&Compared> = self.figures.iter().filter(worse).collect();
         worse.sort_by(|a, b| b.change().total_cmp(&a.change()));
         worse
@@ -228,6 +232,12 @@ impl Compared {
     /// The absolute change in percent; infinite if the baseline is zero.
     fn change(&self) -> f64 {
         self.change_percent.map_or(f64::INFINITY, f64::abs)
+    }
+
+    /// The least worsening in its interval, in percent; below 0 if it may be better, or has none.
+    fn least_worsening(&self) -> f64 {
+        let least = |[low, high]: [f64; 2]| if self.higher_is_better { -high } else { low };
+        self.interval.map_or(-1.0, least)
     }
 
     /// Whether more runs would not change its answer much.

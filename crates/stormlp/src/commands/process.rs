@@ -17,7 +17,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a stopped command may take to save its results.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs `command` with additional `variables`; its output goes to `stdout` and `stderr` in `folder`.
+/// Runs `command` in `place`, or here if that is empty, with additional `variables`; its output goes to
+/// `stdout` and `stderr` in `folder`.
 ///
 /// It has a process group of its own, so that Ctrl-C on a terminal reaches it from here, once, with
 /// all that it started.
@@ -26,11 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// If a file cannot be written or the shell cannot be started.
 pub(crate) fn run(
     command: &str,
-    variables: &[(&str, OsString)],
+    (place, variables): (&Path, &[(&str, OsString)]),
     folder: &Path,
     stop: &StopToken,
 ) -> io::Result<ExitStatus> {
+    let here = Path::new(".");
     let mut child = Command::new("sh")
+        .current_dir(if place.as_os_str().is_empty() { here } else { place })
         .args(["-c", command])
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())

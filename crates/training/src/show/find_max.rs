@@ -64,8 +64,11 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
             format!("not even one accelerator meets {what}{au}")
         }
         Ending::Complete if find.is_lower_bound => format!(
-            "at least {count} {meet} {what}{ahead}: {} ended the search before the storage did",
-            find.limited_by.unwrap_or(Limit::Nothing).name()
+            "at least {count} {meet} {what}{ahead}: {} ended the search before the storage did{}",
+            find.limited_by.unwrap_or(Limit::Nothing).name(),
+            find.least_on_read_ahead().map_or(String::new(), |least| format!(
+                " ({least} met it only by prefetched samples)"
+            ))
         ),
         Ending::Complete => {
             let next = find.least_missing.map_or(String::new(), |next| format!(", {next} do not"));

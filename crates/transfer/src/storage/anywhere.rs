@@ -11,8 +11,9 @@ use stormlp_core::warning::Warning;
 
 use super::bucket::Buckets;
 use super::disk::Disk;
+use super::found::{Entry, Facts, Space};
 use super::handle::Handle;
-use super::interface::{Access, Durability, Entry, Facts, Space, Storage};
+use super::interface::{Access, Durability, Storage};
 use super::lock::{FolderLock, LockError};
 use crate::error::TransferError;
 use crate::page_cache::Residency;

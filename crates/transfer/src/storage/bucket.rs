@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stormlp_core::facts::Identity;
 use stormlp_core::location::ObjectName;
 
+use super::found::{Entry, Facts, Kind};
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
-use super::interface::{Access, Entry, Facts, Kind};
+use super::interface::Access;
 use crate::error::TransferError;
 use crate::object::{Client, ObjectFacts, Pending, Session, Settings, Upload};
 

@@ -18,8 +18,9 @@ use rustix::io::Errno;
 
 use super::cannot_exchange;
 use super::failing;
+use super::found::{Entry, Facts, Kind, Space};
 use super::gated::{Gate, GatedPath, Monotonic};
-use super::interface::{Access, Entry, Facts, Kind, Space, Storage};
+use super::interface::{Access, Storage};
 use super::reach::{self, Spot};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};

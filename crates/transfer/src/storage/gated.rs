@@ -16,7 +16,8 @@ use stormlp_core::operation::Direction;
 use stormlp_core::warning::Warning;
 
 use super::cannot_exchange;
-use super::interface::{Access, Entry, Facts, Space, Storage};
+use super::found::{Entry, Facts, Space};
+use super::interface::{Access, Storage};
 use super::lock::{FolderLock, LockError};
 use crate::error::TransferError;
 use crate::page_cache::Residency;

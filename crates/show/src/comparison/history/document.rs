@@ -5,7 +5,7 @@ use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
 
 use super::super::document::{between, signed};
-use super::{Change, History, SHORTEST, Tracked};
+use super::{Change, History, Tracked};
 use crate::chart::{Axis, Chart, Group, Line, Scale};
 use crate::document::{Cell, Column, Document, Quantity, Section, Table};
 use crate::numbers::short;
@@ -43,8 +43,9 @@ impl History {
     pub(super) fn in_a_sentence(&self) -> String {
         let reports = counted(self.reports.len() as u64, "report");
         match self.last_change() {
-            None if self.reports.len() < 2 * SHORTEST => {
-                format!("cannot tell: {reports}{} are too few to show a change", self.span())
+            None if self.is_too_short() => {
+                let few = if self.reports.len() == 1 { "is too few" } else { "are too few" };
+                format!("cannot tell: {reports}{} {few} to show a change", self.span())
             }
             None => format!("no change found in {reports}{}", self.span()),
             Some((figure, change)) => {
@@ -156,6 +157,7 @@ fn changes(rows: &[(&Tracked, &Change)]) -> Section {
     }
     let left = rows.len().saturating_sub(MOST_CHANGES);
     Section {
+        title: "Changes of level, the latest first".to_string(),
         table: Some(table),
         lines: (left > 0).then(|| format!("and {left} earlier ones")).into_iter().collect(),
         ..Section::default()

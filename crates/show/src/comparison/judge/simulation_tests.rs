@@ -93,6 +93,18 @@ fn one_after_the_other(work: Work, random: &mut Mt19937, runs: usize) -> Vec<Ver
     judge(&figures(&sides), Design::Blocks).iter().map(|one| one.verdict).collect()
 }
 
+/// One run a side after this many earlier ones.
+fn after_earlier(work: Work, random: &mut Mt19937, earlier: usize) -> Vec<Verdict> {
+    let order = vec![false; earlier + 2];
+    let [runs, _] = work.runs(random, &order, 1.0);
+    let sides = [vec![runs[earlier]], vec![runs[earlier + 1]]];
+    let mut figures = figures(&sides);
+    for (figure, earlier) in figures.iter_mut().zip(self::figures(&[runs, Vec::new()])) {
+        figure.earlier = earlier.baseline[..earlier.baseline.len() - 2].to_vec();
+    }
+    judge(&figures, Design::OneRun).iter().map(|one| one.verdict).collect()
+}
+
 fn different(verdicts: &[Verdict]) -> bool {
     verdicts.iter().any(|one| matches!(one, Verdict::Improved | Verdict::Regressed))
 }
@@ -112,6 +124,12 @@ fn the_same_work_is_called_different_in_at_most_one_comparison_of_twenty() {
             found.push((name, "blocks", wrong.count()));
         }
     }
+    for (name, work) in WORKS {
+        let mut random = Mt19937::new(20_261_128);
+        let wrong = (0..COMPARISONS).filter(|_| different(&after_earlier(work, &mut random, 20)));
+        found.push((name, "after 20 earlier ones", wrong.count()));
+    }
+    println!("of {COMPARISONS} comparisons of the same work called different: {found:?}");
     let wrong: Vec<_> = found.iter().filter(|(_, _, wrong)| *wrong > MOST_WRONG).collect();
     assert!(wrong.is_empty(), "{found:?}");
 }
@@ -129,6 +147,22 @@ fn a_tenth_less_is_found_in_nine_comparisons_of_ten() {
         let found = found.count();
         assert!(found >= COMPARISONS * 9 / 10, "{name}: {found}");
     }
+}
+
+#[test]
+fn how_often_a_tenth_is_found_depends_on_the_spread_of_pairs() {
+    let mut found = Vec::new();
+    for percent in [5, 8, 10, 11, 16] {
+        let mut random = Mt19937::new(20_261_127);
+        let deviation = f64::from(percent) / 100.0 / f64::sqrt(2.0);
+        let work = Work { deviation, memory: 0.0, drift: 0.0, bad: 0.0 };
+        let regressed =
+            (0..COMPARISONS).filter(|_| in_pairs(work, &mut random, 0.9)[0] == Verdict::Regressed);
+        found.push((percent, regressed.count()));
+    }
+    println!("standard deviation of a pair in %, found of {COMPARISONS}: {found:?}");
+    assert!(found[0].1 >= COMPARISONS * 9 / 10, "{found:?}");
+    assert!(found.windows(2).all(|two| two[1].1 <= two[0].1), "{found:?}");
 }
 
 #[test]

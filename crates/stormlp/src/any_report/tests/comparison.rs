@@ -97,7 +97,7 @@ fn sides_measured_one_after_the_other_are_recognised() {
     assert_eq!((turns.design, turns.verdict), (Design::Turns, Verdict::Regressed));
     let blocks = compare(&started(before, 0, 10), &started(now, 60, 10));
     assert_eq!((blocks.design, blocks.verdict), (Design::Blocks, Verdict::CannotTell));
-    assert!(blocks.sentence.contains("one side was measured after the other"));
+    assert!(blocks.sentence.contains("the runs of both sides are not mixed enough"));
     assert!(blocks.figures.iter().all(|one| one.interval.is_none()), "{blocks:?}");
     // Starts have whole seconds: short runs of the same one show no order.
     let at_once = compare(&runs(&rates[0]), &runs(&rates[1]));
@@ -159,8 +159,8 @@ fn a_series_of_reports_shows_since_when_it_is_slower() {
         change.interval[0] < change.change_percent && change.change_percent < change.interval[1]
     );
     assert!(history.sentence.starts_with("regressed on 2026-11-21: throughput by 14."));
-    assert_eq!(history.regressions(5.0).len(), 2, "throughput and mean latency");
-    assert!(history.regressions(50.0).is_empty());
+    assert_eq!(history.declines(5.0).len(), 2, "throughput and mean latency");
+    assert!(history.declines(50.0).is_empty());
     let page = html::page(vec![Sheet::of_answer(history.document(), history.charts())]);
     assert!(page.contains("<svg") && page.contains("level"), "{page}");
     let text = text::render(&history.document(), Some(80));
@@ -169,7 +169,33 @@ fn a_series_of_reports_shows_since_when_it_is_slower() {
     let steady = History::of(&named(&reports[..20]), None);
     assert!(steady.sentence.starts_with("no change found in 20 reports"), "{}", steady.sentence);
     let few = History::of(&named(&reports[..3]), None);
-    assert!(few.warnings[0].contains("it takes 6 or more"), "{few:?}");
+    assert!(few.warnings[0].contains("it takes 10 or more"), "{few:?}");
+}
+
+#[test]
+fn a_series_is_of_the_most_frequent_work_and_judged_by_its_best_level() {
+    let noise = |n: u32| 0.1 * f64::from(n * 7 % 5);
+    let halved = |n: u32| if n < 15 { 20.0 } else { 10.0 } + noise(n);
+    let mut reports = started(runs(&(0..30).map(halved).collect::<Vec<f64>>()), 0, 30);
+    reports.extend(started(vec![course(20.0).into()], 1200, 30));
+    let history = History::of(&named(&reports), None);
+    assert_eq!(history.reports.len(), 30, "{:?}", history.warnings);
+    let worst = history.declines(40.0)[0];
+    assert!((49.0..51.0).contains(&worst.percent), "{worst:?}");
+    assert_eq!(worst.since.report, 15);
+    let recovered = |n: u32| match n {
+        0..15 => 20.0 + noise(n),
+        15..30 => 10.0 + noise(n),
+        _ => 11.5 + noise(n),
+    };
+    let reports = started(runs(&(0..45).map(recovered).collect::<Vec<f64>>()), 0, 30);
+    let history = History::of(&named(&reports), None);
+    assert_eq!(history.figures[0].changes.len(), 2, "{:?}", history.figures[0]);
+    let worst = history.declines(5.0)[0];
+    assert!((40.0..44.0).contains(&worst.percent) && worst.since.report == 15, "{worst:?}");
+    let one = History::of(&named(&reports[..1]), None);
+    assert!(one.sentence.contains("1 report is too few"), "{}", one.sentence);
+    assert!(one.warnings[0].starts_with("1 report is too few"), "{:?}", one.warnings);
 }
 
 #[test]

@@ -63,7 +63,12 @@ impl<'a> Workplace<'a> {
     ) -> Result<f64, Failure> {
         let command: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
         let before = CpuTimes::of_children();
-        let ended = process::run(&command.join(" "), variables, &self.folder, &self.session.stop);
+        let ended = process::run(
+            &command.join(" "),
+            (Path::new(""), variables),
+            &self.folder,
+            &self.session.stop,
+        );
         let status = ended.map_err(|error| not_made(error.into()))?;
         if self.session.stop.is_stopped() {
             return Err(Failure::stopped("stopped by the user"));

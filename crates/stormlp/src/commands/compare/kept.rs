@@ -23,7 +23,10 @@ use stormlp_show::comparison::Comparison;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::Saved;
+use crate::cli::VERSION;
 use crate::commands::saved;
+use crate::hosts::hostname;
+use crate::output;
 use stormlp_hosts::saver::results_folder;
 
 /// The version of the request's format.
@@ -47,6 +50,14 @@ pub(super) struct Request {
     pub(super) seed: u32,
     /// When the comparison started, RFC 3339 in UTC.
     pub(super) started_at: String,
+    /// The folder in which the commands run; older comparisons run where they are resumed.
+    #[serde(default)]
+    pub(super) folder: PathBuf,
+    /// The host and the stormlp that started the comparison; empty in older ones.
+    #[serde(default)]
+    pub(super) hostname: String,
+    #[serde(default)]
+    pub(super) version: String,
 }
 
 /// A side of a comparison.
@@ -81,6 +92,24 @@ impl Request {
             force: false,
             seed: clock.map_or(0, |since| since.subsec_nanos()),
             started_at: session.started_at(),
+            folder: std::env::current_dir().unwrap_or_default(),
+            hostname: hostname(),
+            version: VERSION.to_string(),
+        }
+    }
+
+    /// Warns if what runs now is not what ran before.
+    fn warn_of_changes(&self) {
+        let (host, version) = (hostname(), VERSION.to_string());
+        for (what, then, now) in
+            [("host", &self.hostname, &host), ("stormlp version", &self.version, &version)]
+        {
+            if !then.is_empty() && then != now {
+                output::say(format!(
+                    "warning: the pairs so far are of {what} {then}, and this is {now}: start a new \
+                     comparison unless both do the same"
+                ));
+            }
         }
     }
 
@@ -168,6 +197,13 @@ impl Folder {
             return Err(Failure::no_plan(anyhow::anyhow!(message)).with_help("use that version"));
         }
         request.check()?;
+        if !request.folder.as_os_str().is_empty() && !Disk.is_folder(&request.folder)? {
+            let folder = request.folder.display();
+            let message = format!("the commands ran in {folder}, which is not there any more");
+            let help = "mount or restore it, or start a new comparison";
+            return Err(Failure::machine(anyhow::anyhow!(message)).with_help(help));
+        }
+        request.warn_of_changes();
         let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_path_buf());
         Ok(Self { place, request })
     }
@@ -304,6 +340,9 @@ mod tests {
             force: false,
             seed,
             started_at: String::new(),
+            folder: PathBuf::new(),
+            hostname: String::new(),
+            version: String::new(),
         };
         let mut first = 0;
         for seed in 0..100 {

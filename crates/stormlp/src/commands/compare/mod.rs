@@ -167,13 +167,17 @@ fn over_time(
     let Some(percent) = gate else {
         return Ok(());
     };
-    match history.regressions(percent).first() {
+    if history.is_too_short() {
+        output::say(format!(
+            "warning: --fail-on-regression has no effect: {}",
+            history.warnings.last().unwrap_or(&history.sentence)
+        ));
+    }
+    match history.declines(percent).first() {
         None => Ok(()),
-        Some((figure, change)) => Err(Failure::regressed(format!(
-            "{} got worse by {:.1} % and has not recovered, since {}",
-            figure.name,
-            change.change_percent.abs(),
-            change.started_at
+        Some(worst) => Err(Failure::regressed(format!(
+            "{} is {:.1} % worse than at its best and has not recovered, since {}",
+            worst.figure.name, worst.percent, worst.since.started_at
         ))),
     }
 }

@@ -145,7 +145,8 @@ fn run(
         ("STORMLP_SIDE", side.name().into()),
         ("PATH", search_path(&session.executable()?)),
     ];
-    let status = process::run(command, &variables, logs, &session.stop)
+    let place = &folder.request.folder;
+    let status = process::run(command, (place, &variables), logs, &session.stop)
         .with_context(|| format!("cannot start {command}"))
         .map_err(Failure::machine)?;
     if session.stop.is_stopped() {

@@ -1,0 +1,108 @@
+//! What storage tells of a name, a folder's entry and a file system.
+
+use std::ffi::OsString;
+
+use stormlp_core::facts::Identity;
+
+/// The type of a directory entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A block device.
+    BlockDevice,
+    /// A dangling link.
+    Nothing,
+    /// A link beneath a held folder, where links are not followed.
+    Link,
+    /// Something that cannot hold data: a socket, a pipe, a character device.
+    Other,
+}
+
+/// Metadata of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Its type.
+    pub kind: Kind,
+    /// Size of a file, or capacity of a device, in bytes.
+    pub bytes: u64,
+    /// Bytes allocated to a file. Less than its size if it has holes, or if the file system
+    /// compresses or packs its data.
+    pub allocated_bytes: u64,
+    /// The time of the last change (ctime), in nanoseconds since 1970; unlike the modification
+    /// time, it cannot be set back.
+    pub changed_ns: u64,
+    /// The identity of the file within its file system.
+    pub identity: Identity,
+    /// Whether the name is a link to the file.
+    pub link: bool,
+    /// The file system: equal for all files that share its space.
+    pub file_system_id: u64,
+}
+
+/// The current state of a file recorded in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// The file does not exist.
+    Nothing,
+    /// The regular file that was recorded, as far as the record identifies it, or an empty one.
+    Same(Facts),
+    /// Something else (described): it may not have been created by stormlp.
+    Other(String),
+}
+
+impl Facts {
+    /// Whether it is known to differ from the file that was `made`.
+    pub fn is_another(&self, made: Option<Identity>) -> bool {
+        made.is_some_and(|made| !made.may_be(self.identity))
+    }
+
+    /// A description for messages.
+    pub fn what(&self) -> &'static str {
+        match self.kind {
+            _ if self.link => "a link",
+            Kind::File => "a file",
+            Kind::Folder => "a folder",
+            Kind::BlockDevice => "a device",
+            Kind::Nothing | Kind::Link => "a link",
+            Kind::Other => "a pipe, a socket or a device",
+        }
+    }
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, without the folder.
+    pub name: OsString,
+    /// The metadata; those of the target if it is a link.
+    pub facts: Facts,
+}
+
+impl Entry {
+    /// The name, if it is valid UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        self.name.to_str()
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.facts.kind == Kind::File
+    }
+
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.facts.kind == Kind::Folder
+    }
+}
+
+/// Space on a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes available to unprivileged users.
+    pub free_bytes: u64,
+    /// Total bytes of the file system.
+    pub total_bytes: u64,
+}
