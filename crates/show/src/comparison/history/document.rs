@@ -141,11 +141,14 @@ fn changes(rows: &[(&Tracked, &Change)]) -> Section {
         Column::words("between", 0),
         Column::words("verdict", 0),
     ]);
+    // Of one subject, its name says nothing.
+    let is_one = rows.iter().all(|(figure, _)| figure.subject == rows[0].0.subject);
     for (figure, change) in rows.iter().take(MOST_CHANGES) {
+        let name = if is_one { figure.figure } else { &*figure.name };
         let number = |value| Cell::from(Quantity::neutral(value, figure.unit));
         let row = vec![
             day(&change.started_at).into(),
-            figure.name.as_str().into(),
+            name.into(),
             figure.unit.into(),
             number(change.before),
             number(change.after),
