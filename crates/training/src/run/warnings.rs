@@ -220,7 +220,7 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
     let cpus = machine.map_or(report.head.host.cpus, |machine| {
         (machine.cpus / machine.ranks.len().max(1) as u32).max(1)
     });
-    let dlio = ClientCost::DLIO.on(cpus);
+    let dlio = ClientCost::known(plan.data.format).on(cpus);
     let official = dlio.bound_percent(plan, au);
     (au >= threshold && official < threshold).then(|| {
         Warning::new(
