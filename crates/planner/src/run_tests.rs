@@ -102,7 +102,8 @@ fn what_the_validation_did_not_vary_is_named() {
         answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap().model_error
     };
     assert!(error(|_| ()).contains("this plan is comparable"));
-    let changes: [(fn(&mut Sizing), &str); 6] = [
+    type Change = fn(&mut Sizing);
+    let changes: [(Change, &str); 6] = [
         (|one| one.asked.client = Some(Client::Dlio), "with a given client"),
         (|one| one.asked.host_cost_per_step_seconds = Some(0.1), "with a given host cost"),
         (|one| one.asked.host_rate = Some(HostRate::Unlimited), "with a given host rate"),

@@ -1,6 +1,8 @@
 //! How often a change is found in series that have none, and how often one that they have: with noise
 //! of other kinds than a test might assume.
 
+#![allow(clippy::print_stdout, reason = "the documentation quotes the tables")]
+
 use super::change_points;
 use crate::mt19937::Mt19937;
 

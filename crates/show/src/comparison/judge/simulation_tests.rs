@@ -1,6 +1,8 @@
 //! Error rates of comparisons on runs that vary in other ways than the tests assume: runs resemble
 //! their neighbours, drift, have rare bad ones, and each work has a noise of its own.
 
+#![allow(clippy::print_stdout, reason = "the documentation quotes the tables")]
+
 use super::*;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::sequential::LOOKS;
