@@ -247,15 +247,21 @@ fn transfers(
     let path = plan.transport.path;
     // Other profiles have other defaults, which nobody asked for.
     let is_chosen = matches!(plan.profile, Profile::V2 | Profile::V3) || request.path.is_some();
-    let direct = path == PathKind::Cpu && (plan.workload == "unet3d" || edition.name == V3.name);
+    let is_v3 = edition.name == V3.name;
+    let official = match path {
+        PathKind::Buffered => true,
+        PathKind::Cpu => is_v3 || plan.workload == "unet3d",
+        PathKind::S3 => is_v3,
+        _ => false,
+    };
     let rules = [
         (plan.is_null(), "--storage null reads no dataset".to_string()),
         (
-            !plan.is_null() && is_chosen && path != PathKind::Buffered && !direct,
+            !plan.is_null() && is_chosen && !official,
             format!(
                 "--path {path}; it must be buffered{}",
-                if edition.name == V3.name {
-                    ", or cpu (O_DIRECT)"
+                if is_v3 {
+                    ", cpu (O_DIRECT) or s3"
                 } else {
                     ", or cpu (O_DIRECT) for unet3d"
                 }

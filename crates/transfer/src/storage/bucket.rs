@@ -15,7 +15,7 @@ use crate::error::TransferError;
 use crate::object::{Client, ObjectFacts, Pending, Session, Settings, Upload};
 
 /// The largest object that is read as text.
-const TEXT_BYTES: u64 = 64 << 20;
+const TEXT_BYTES: u64 = 1 << 30;
 
 /// The user's object store, with the sessions that no thread uses at the moment.
 pub(super) struct Buckets {
