@@ -260,11 +260,7 @@ fn transfers(
             !plan.is_null() && is_chosen && !official,
             format!(
                 "--path {path}; it must be buffered{}",
-                if is_v3 {
-                    ", cpu (O_DIRECT) or s3"
-                } else {
-                    ", or cpu (O_DIRECT) for unet3d"
-                }
+                if is_v3 { ", cpu (O_DIRECT) or s3" } else { ", or cpu (O_DIRECT) for unet3d" }
             ),
         ),
         (
