@@ -15,8 +15,8 @@ pub const BLOCK_TOKENS: u32 = 512;
 /// The most tokens of a request, and bytes of a name.
 const MOST_TOKENS: u64 = 1 << 24;
 const MOST_KEY_BYTES: usize = 200;
-/// The latest time that is believed, in seconds: some 30,000 years.
-const MOST_SECONDS: f64 = 1e12;
+/// The latest time that is believed, in seconds since 1970: the year 2128. Nanoseconds of it fit 64 bits.
+const MOST_SECONDS: f64 = 5e9;
 /// Threads of MLPerf's client take the time before they wait to write their line, so lines may be
 /// this much out of order.
 const OUT_OF_ORDER_NS: u64 = 1_000_000_000;
@@ -429,6 +429,7 @@ mod tests {
         assert!(burst("11ms,4,5").contains("`11ms` is not a time in seconds"));
         assert!(burst("-1,4,5").contains("the time -1 s is not one"));
         assert!(burst("nan,4,5").contains("is not one"));
+        assert!(burst("51111111111,4,5").contains("is not one"), "its nanoseconds have no room");
         assert_eq!(burst("11,4"), "line 3: 2 fields instead of 3");
         let io = |line: &str| wrong(&format!("{IO_HEADER}\n{line}\n"));
         assert!(io("1,Write,24576,Tier-2,../up,Prefill").contains("cannot be the name of a file"));
