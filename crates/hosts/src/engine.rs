@@ -248,13 +248,14 @@ impl CommThread {
     /// Fails if the others have been silent for too long, which is a short time after a stop: hosts
     /// that answer do so within one heartbeat.
     fn look_around(&self, during: &'static str) -> Result<(), GroupError> {
-        let farewell = if self.stop.is_hurried() { LAST_ROUND } else { FAREWELL };
-        if self.stop.is_stopped() && self.health.busy_for().is_some_and(|waited| waited > farewell)
-        {
-            return Err(GroupError::Stopped { during });
-        }
-        match self.overdue(self.patience()) {
-            Some(_) if self.stop.is_stopped() => Err(GroupError::Stopped { during }),
+        let is_stopped = self.stop.is_stopped();
+        let limit = match (is_stopped, self.stop.is_hurried()) {
+            (false, _) => self.patience(),
+            (true, false) => self.patience().min(FAREWELL),
+            (true, true) => self.patience().min(LAST_ROUND),
+        };
+        match self.overdue(limit) {
+            Some(_) if is_stopped => Err(GroupError::Stopped { during }),
             Some(silent) => Err(silent.during(during)),
             None => Ok(()),
         }
