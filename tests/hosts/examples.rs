@@ -2,9 +2,9 @@
 //! `tests/hosts/slurm` runs those for Slurm.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -18,9 +18,14 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
 }
 
+/// Written by a process of its own. A file that this one had open for writing is at times still open
+/// in another test's child, and "busy" when it should start.
 fn script(path: &Path, text: &str) {
-    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut install = Command::new("install");
+    let install = install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
+    let mut install = install.spawn().unwrap();
+    write!(install.stdin.take().unwrap(), "#!/bin/sh\n{text}\n").unwrap();
+    assert!(install.wait().unwrap().success());
 }
 
 /// A command in `folder` whose PATH has `stormlp`, and `launcher` as the only one. What should start
@@ -33,14 +38,15 @@ fn command(program: &Path, folder: &Path, launcher: Launcher, hosts: &str) -> Co
     }
     script(&programs.join("stormlp"), &format!("exec '{STORMLP}' \"$@\""));
     let rsh = folder.join("rsh");
-    script(&rsh, "shift; exec sh -c \"$*\"");
+    // Daemons of Open MPI that make one temporary folder at once fail, so each host has its own.
+    script(&rsh, "TMPDIR=$(mktemp -d); export TMPDIR; shift; exec sh -c \"$*\"");
     fs::write(folder.join("hosts"), hosts).unwrap();
     let mut path = programs.into_os_string();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let mut command = Command::new(program);
     command.current_dir(folder).env("PATH", path);
-    command.env("HYDRA_LAUNCHER", "fork").env("OMPI_MCA_plm_rsh_agent", rsh);
+    command.env("TMPDIR", folder).env("HYDRA_LAUNCHER", "fork").env("OMPI_MCA_plm_rsh_agent", rsh);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     for name in ["STORMLP_LIBMPI", "STORMLP_LIBPMIX", "STORMLP_RESULTS_DIR"] {
         command.env_remove(name);
@@ -111,8 +117,8 @@ fn pods_of_the_indexed_job_measure_at_one_time_and_are_merged() {
             command.arg(here(&word));
         }
         command.args(["--path", "cpu", "--op", "read", "--file-size", "2M", "--duration", "100ms"]);
-        command.env_remove("STORMLP_RESULTS_DIR").stdout(std::process::Stdio::piped());
-        command.stderr(std::process::Stdio::piped()).spawn().unwrap()
+        command.env_remove("STORMLP_RESULTS_DIR").stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn().unwrap()
     };
     let pods: Vec<_> = (0..2).map(pod).collect();
     for pod in pods {

@@ -319,15 +319,14 @@ mod tests {
 
     #[test]
     fn descendants_of_the_child_are_not_waited_for() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("probe");
         // The grandchild keeps both pipes open until its script is removed.
-        let lines = "#!/bin/sh\n(while [ -e \"$0\" ]; do sleep 0.1; done) &\necho said >&2\n";
+        let lines = "(while [ -e \"$0\" ]; do sleep 0.1; done) &\necho said >&2\n";
         std::fs::write(&script, lines).unwrap();
-        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-        let child =
-            Command::new(&script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new("sh");
+        child.arg(&script).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = child.spawn().unwrap();
         let ended = attend(child, PATIENT, Child::kill).unwrap();
         assert!(ended.status.unwrap().success());
         assert_eq!(ended.stderr, "said\n");
