@@ -318,12 +318,7 @@ fn most_in_cufile(
             Some((of_each(limits.stream_transfers), "execution.max_io_queue_depth"))
         }
         PathKind::GdsBatch | PathKind::GdsBatchStream => {
-            let entries = (limits.batch_entries as usize, "properties.io_batchsize");
-            // In compatibility mode every entry holds one of few buffers until its batch ends.
-            let pool = limits.posix_pool.iter().map(|(_, count)| *count).min();
-            let pool = pool.filter(|_| !limits.has_direct_route);
-            let pool = pool.map(|count| (of_each(count), "properties.posix_pool_slab_count"));
-            pool.into_iter().chain([entries]).min_by_key(|(most, _)| *most)
+            Some((limits.batch_entries as usize, "properties.io_batchsize"))
         }
         _ => None,
     }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::{PartOf, ReportKind};
-use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
+use stormlp_transfer::{TransferError, is_full};
 
 use crate::journal::Journal;
 use crate::session::Session;
@@ -221,8 +221,6 @@ impl Saver {
 /// Advice if a file could not be written for lack of space.
 pub fn room_help(error: &anyhow::Error, elsewhere: &str) -> Option<String> {
     const EFBIG: i32 = 27;
-    const ENOSPC: i32 = 28;
-    const EDQUOT: i32 = 122;
     let errno = error.chain().find_map(|cause| {
         let transfer = cause.downcast_ref::<TransferError>();
         let io = || cause.downcast_ref::<std::io::Error>()?.raw_os_error();
@@ -230,7 +228,7 @@ pub fn room_help(error: &anyhow::Error, elsewhere: &str) -> Option<String> {
     });
     match errno? {
         EFBIG => Some("raise the limit on the size of files: ulimit -f unlimited".to_string()),
-        ENOSPC | EDQUOT => Some(format!("free some space there, or name {elsewhere}")),
+        errno if is_full(errno) => Some(format!("free some space there, or name {elsewhere}")),
         _ => None,
     }
 }

@@ -162,9 +162,9 @@ impl TransferError {
         matches!(self.inner(), Self::CuFile { code: 5001 | 5008 | 5049, .. })
     }
 
-    /// Whether storage was full.
+    /// Whether storage, or the user's quota of it, was full.
     pub fn is_full(&self) -> bool {
-        self.errno() == Some(libc::ENOSPC)
+        self.errno().is_some_and(is_full)
     }
 
     /// Whether there is nothing of that name. Every other error leaves open what is there.
@@ -301,4 +301,9 @@ impl TransferError {
             _ => None,
         }
     }
+}
+
+/// Whether the kernel's error number `errno` says that storage, or a quota of it, is full.
+pub fn is_full(errno: i32) -> bool {
+    matches!(errno, libc::ENOSPC | libc::EDQUOT)
 }

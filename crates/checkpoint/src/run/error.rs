@@ -213,17 +213,19 @@ impl CheckpointError {
     /// The meaning of a failed `fsync` of `path`: lost data, unless the disk was merely full.
     pub(super) fn on_sync(path: &std::path::Path, source: TransferError) -> Self {
         let path = path.to_path_buf();
-        match source.errno() {
-            Some(ENOSPC | EDQUOT) => Self::NoSpace { path, source },
-            _ => Self::DataLoss { path, source },
+        if source.is_full() {
+            Self::NoSpace { path, source }
+        } else {
+            Self::DataLoss { path, source }
         }
     }
 
     /// Converts a transfer error on `path`, distinguishing a full disk.
     pub(super) fn on(path: &std::path::Path, source: TransferError) -> Self {
-        match source.errno() {
-            Some(ENOSPC | EDQUOT) => Self::NoSpace { path: path.to_path_buf(), source },
-            _ => Self::Transfer(source.named(path)),
+        if source.is_full() {
+            Self::NoSpace { path: path.to_path_buf(), source }
+        } else {
+            Self::Transfer(source.named(path))
         }
     }
 }
@@ -234,8 +236,5 @@ impl From<Panicked> for CheckpointError {
     }
 }
 
-/// Linux's error numbers for a missing file, a full disk and an exceeded quota; the same on every
-/// architecture.
+/// Linux's error number for a missing file, the same on every architecture.
 const ENOENT: i32 = 2;
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;

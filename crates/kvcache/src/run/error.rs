@@ -164,7 +164,7 @@ impl KvcacheError {
 
     /// Converts an error on `path`, distinguishing a full disk.
     pub(super) fn on(path: &Path, source: TransferError) -> Self {
-        if is_full(&source) {
+        if source.is_full() {
             Self::NoSpace { path: path.to_path_buf(), source }
         } else {
             Self::Transfer(source.named(path))
@@ -174,21 +174,13 @@ impl KvcacheError {
     /// The meaning of a failed `fsync` of `path`: lost data, unless the disk was merely full.
     pub(super) fn on_sync(path: &Path, source: TransferError) -> Self {
         let path = path.to_path_buf();
-        if is_full(&source) {
+        if source.is_full() {
             Self::NoSpace { path, source }
         } else {
             Self::DataLoss { path, source }
         }
     }
 }
-
-/// Whether a disk or a quota is full.
-fn is_full(error: &TransferError) -> bool {
-    error.is_full() || error.errno() == Some(EDQUOT)
-}
-
-/// Linux's error number for an exceeded quota; the same on every architecture.
-const EDQUOT: i32 = 122;
 
 impl From<Panicked> for KvcacheError {
     fn from(panicked: Panicked) -> Self {

@@ -4,10 +4,9 @@ use super::{CellReport, CellStatus, MatrixReport};
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::Ending;
+use stormlp_transfer::is_full;
 
 const EAGAIN: i32 = 11;
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;
 
 /// The outcome of a finished report; a stopped one is continued by `resume_with`, if known.
 ///
@@ -30,7 +29,9 @@ pub fn outcome(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), F
         }
         // Storage that is full does as it should.
         let (cause, usual_help) = match first.errno {
-            Some(ENOSPC | EDQUOT) => (Cause::Capacity, "free space, or use a smaller --file-size"),
+            Some(errno) if is_full(errno) => {
+                (Cause::Capacity, "free space, or use a smaller --file-size")
+            }
             _ => (
                 Cause::Storage,
                 "the report has the reason for each; `stormlp doctor DIR` examines the storage",
