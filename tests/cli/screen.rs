@@ -39,7 +39,21 @@ fn a_finished_run_fits_a_screen_and_ends_with_its_answer() {
     screen(folder, "train unet3d --dry-run --generate");
     let plan = "plan unet3d --storage read=10GB/s --steps 20 --epochs 1 --hosts 1";
     assert!(last_line(&screen(folder, plan), 1).starts_with("unet3d on "));
-    screen(folder, "doctor");
+    let doctor = screen(folder, "doctor");
+    assert!(doctor.contains("\ncan be measured here: "), "{doctor}");
+}
+
+#[test]
+fn a_checkpoint_run_with_its_progress_fits_a_screen() {
+    let folder = folder();
+    let words = "checkpoint llama3-8b --scale 0.001 --writes 2 --reads 2";
+    let mut command = at_a_terminal();
+    let output = command.current_dir(folder.path()).args(words.split_whitespace()).output();
+    let output = output.unwrap();
+    let shown = [output.stderr, output.stdout].concat();
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.lines().count() <= 24, "{} lines\n{shown}", shown.lines().count());
 }
 
 #[test]

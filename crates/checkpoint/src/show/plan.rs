@@ -23,19 +23,20 @@ pub fn mark(plan: &CheckpointPlan) -> Option<String> {
     scaled.then(|| format!("SCALED {}", plan.scaling.shown()))
 }
 
-/// What a run requires, printed before it starts.
+/// What a run requires, printed before it starts: a line, as the screen at its end has the rest.
 pub fn opening(plan: &CheckpointPlan) -> Document {
     let mut document = Document::new(format!(
-        "checkpoint {}: {} each, {} saves and {} restores",
+        "checkpoint {}: {} and {} of {} in {}",
         plan.model,
+        counted(plan.writes.into(), "save"),
+        counted(plan.restores.len() as u64, "restore"),
         gib(plan.total_bytes),
-        plan.writes,
-        plan.restores.len()
+        plan.request.folders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     ));
     document.mark = mark(plan);
     setup(plan, &mut document);
-    document.brief = document.all_facts();
-    document.facts.0.clear();
+    document.facts = document.all_facts();
+    document.brief.0.clear();
     document
 }
 

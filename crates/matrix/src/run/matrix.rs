@@ -13,6 +13,7 @@ use stormlp_core::event::Event;
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::facts::Availability;
 use stormlp_core::note::Cause;
+use stormlp_core::note::DATA_MISMATCH;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
@@ -482,13 +483,18 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
         WorkerFailure::Short { visit, moved } => {
             Reason::saying(short(plan, worker, *visit, *moved))
         }
-        WorkerFailure::Mismatch { visit, mismatch } => Reason::saying(format!(
-            "{file} has {:#04x} at offset {}, {:#04x} was expected; lay it out again with the \
-             same --seed, or look for corruption",
-            mismatch.found,
-            visit.offset + mismatch.at as u64,
-            mismatch.expected
-        )),
+        WorkerFailure::Mismatch { visit, mismatch } => Reason {
+            text: format!(
+                "{DATA_MISMATCH} {file} at offset {}: read {:#04x}, expected {:#04x}",
+                visit.offset + mismatch.at as u64,
+                mismatch.found,
+                mismatch.expected
+            ),
+            errno: None,
+            remedy: Some(
+                "lay it out again with the same --seed, or look for corruption".to_string(),
+            ),
+        },
         WorkerFailure::Sync { error } => Reason {
             text: format!("fsync of {file} failed, its data may be lost: {error}"),
             errno: error.raw_os_error(),
@@ -533,12 +539,16 @@ fn verification(
     for (worker, outcome) in workers.iter().zip(outcomes) {
         if let Some(WorkerFailure::Mismatch { visit, mismatch }) = &outcome.failure {
             verification.mismatched_transfers += 1;
-            verification.first.get_or_insert_with(|| FileMismatch {
+            let found = FileMismatch {
                 file: plan.files[worker.file].path.clone(),
                 offset_bytes: visit.offset + mismatch.at as u64,
                 expected: format!("{:02x}", mismatch.expected),
                 found: format!("{:02x}", mismatch.found),
-            });
+            };
+            match verification.first {
+                None => verification.first = Some(found),
+                Some(_) => verification.others.push(found),
+            }
         }
     }
     Some(verification)
