@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::checkpoint::TINY;
 use crate::gds::{QUICK, folder};
 use crate::{at_a_terminal, last_line, stdout};
 
@@ -46,7 +47,8 @@ fn a_finished_run_fits_a_screen_and_ends_with_its_answer() {
 #[test]
 fn a_checkpoint_run_with_its_progress_fits_a_screen() {
     let folder = folder();
-    let words = "checkpoint llama3-8b --scale 0.001 --writes 2 --reads 2";
+    std::fs::write(folder.path().join("tiny.yaml"), TINY).unwrap();
+    let words = "checkpoint tiny.yaml --ranks 8 --writes 2 --reads 2 --pause 0";
     let mut command = at_a_terminal();
     let output = command.current_dir(folder.path()).args(words.split_whitespace()).output();
     let output = output.unwrap();

@@ -71,7 +71,7 @@ fn faster_in_memory(of_storage: &[&CellGroup<'_>], memory: &[&CellGroup<'_>]) ->
         0 => String::new(),
         faster => {
             let settings = counted(faster, "faster setting");
-            format!("; without {settings} that memory served, not storage")
+            format!("; {settings} came from memory")
         }
     }
 }

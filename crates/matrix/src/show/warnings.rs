@@ -15,8 +15,8 @@ struct Alike<'a> {
 }
 
 /// The warnings of all cells in order of appearance, similar ones merged. The cell comes first, since
-/// a screen may cut the rest: `10 of 12 cells, the first cpu read of 1 MiB, 8 threads: other programs
-/// used 1.6 CPUs; …`.
+/// a screen may cut the rest: `10 of 12 cells: other programs used 1.6 CPUs (the first, cpu read of
+/// 1 MiB, 8 threads); …`.
 pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for cell in &report.results.cells {
@@ -49,7 +49,10 @@ impl Alike<'_> {
                 let each = each.map(|(name, (_, warning))| format!("{name}: {}", warning.fact));
                 each.collect::<Vec<_>>().join("; ")
             }
-            _ => format!("{count} of {ran} cells, the first {}: {}", names[0], first.fact),
+            (_, true) => format!("{count} of {ran} cells: {}", first.fact),
+            (_, false) => {
+                format!("{count} of {ran} cells: {} (the first, {})", first.fact, names[0])
+            }
         };
         match first.remedy.as_str() {
             "" => facts,

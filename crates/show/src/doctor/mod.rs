@@ -41,21 +41,17 @@ pub fn document(machine: &Machine) -> Document {
 
 /// What can be measured here, by which paths, and which cannot run.
 fn answer(machine: &Machine) -> String {
-    let names = |available: bool| {
-        let paths = machine.host.paths.iter();
-        let paths = paths.filter(|one| one.path != PathKind::Null);
-        let of_kind = paths.filter(|one| one.availability.is_available() == available);
-        of_kind.map(|one| one.path.name()).collect::<Vec<_>>().join(", ")
+    let of_kind = |available: bool| {
+        let paths = machine.host.paths.iter().filter(|one| one.path != PathKind::Null);
+        let paths = paths.filter(|one| one.availability.is_available() == available);
+        paths.map(|one| one.path.name()).collect::<Vec<_>>()
     };
-    let memory = match stands_in(machine) {
-        true => " (accelerator memory emulated)",
-        false => "",
-    };
-    let (can, cannot) = (names(true), names(false));
-    match (can.is_empty(), cannot.is_empty()) {
-        (true, _) => "no path can be measured here".to_string(),
-        (false, true) => format!("can be measured here: {can}{memory}; that is every path"),
-        (false, false) => format!("can be measured here: {can}{memory}; not: {cannot}"),
+    let emulated = if stands_in(machine) { " (accelerator memory emulated)" } else { "" };
+    let can = format!("can be measured here: {}{emulated}", of_kind(true).join(", "));
+    match of_kind(false).as_slice() {
+        [] => can,
+        [one] => format!("{can}; not {one}"),
+        [one, more @ ..] => format!("{can}; not {one} and {} more", more.len()),
     }
 }
 

@@ -42,10 +42,6 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
     }
     let whole = |section: &&Section| section.place == Place::Details && !section.is_empty();
     left_out.sections = document.sections.iter().filter(whole).count();
-    let warnings = document.warnings.iter().take(WARNINGS);
-    let warnings: Vec<Note<'_>> =
-        warnings.map(|text| Note { first: "warning: ".to_string(), indent: 2, text }).collect();
-    left_out.warnings = document.warnings.len() - warnings.len();
     let answer = laid_out(page.width, "", 2, &document.headline).len()
         + document
             .caveat
@@ -54,6 +50,10 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
             .sum::<usize>();
     // One more line says what is left out.
     let room = LINES.saturating_sub(page.lines() + answer + 1);
+    let warnings = document.warnings.iter().take(WARNINGS.min(room.max(1)));
+    let warnings: Vec<Note<'_>> =
+        warnings.map(|text| Note { first: "warning: ".to_string(), indent: 2, text }).collect();
+    left_out.warnings = document.warnings.len() - warnings.len();
     draw_notes(page, &footnotes, &warnings, room, &mut left_out);
     if let Some(words) = left_out.words(page.width) {
         page.prose("", 2, &words);
@@ -148,14 +148,14 @@ impl Note<'_> {
 }
 
 impl LeftOut {
-    /// `more with --details: 2 more warnings, 1 shortened note, 3 more sections, p50 µs`, in one line of
+    /// `more with --details: 2 warnings, 1 shortened note, 3 sections, p50 µs`, in one line of
     /// `width` if need be without the names of columns.
     fn words(&self, width: usize) -> Option<String> {
         let number = |count: usize, one: &str| (count > 0).then(|| counted(count as u64, one));
         let parts = [
-            number(self.warnings, "more warning"),
+            number(self.warnings, "warning"),
             number(self.notes, "shortened note"),
-            number(self.sections, "more section"),
+            number(self.sections, "section"),
         ];
         let line = |columns: Option<String>| {
             let parts: Vec<String> = parts.iter().flatten().cloned().chain(columns).collect();
@@ -167,6 +167,6 @@ impl LeftOut {
         let named = line(Some(self.columns.join(", ")));
         named
             .filter(|line| line.chars().count() <= width)
-            .or_else(|| line(number(self.columns.len(), "more column")))
+            .or_else(|| line(number(self.columns.len(), "column")))
     }
 }

@@ -149,12 +149,7 @@ fn a_warning_names_its_cell_and_like_ones_are_one() {
         ]
     );
     let all: Vec<(usize, &str)> = (0..4).map(|index| (index, "1 of 2 GiB")).collect();
-    assert_eq!(
-        warned(&all),
-        [
-            "4 of 4 cells, the first cpu read of 4 KiB, 8 threads, repetition 1: 1 of 2 GiB; wait longer"
-        ]
-    );
+    assert_eq!(warned(&all), ["4 of 4 cells: 1 of 2 GiB; wait longer"]);
     let differ = ["1 of 2 GiB", "1 MiB", "900 of 2 MiB", "3.5 of 2 GiB"];
     let all: Vec<(usize, &str)> = (0..).zip(differ).collect();
     assert_eq!(warned(&all).len(), 2, "{:?}", warned(&all));
@@ -162,7 +157,7 @@ fn a_warning_names_its_cell_and_like_ones_are_one() {
     most.push((3, "7 of 9 KiB"));
     assert_eq!(
         warned(&most),
-        ["4 of 4 cells, the first cpu read of 4 KiB, 8 threads, repetition 1: 1 of 2 GiB; \
+        ["4 of 4 cells: 1 of 2 GiB (the first, cpu read of 4 KiB, 8 threads, repetition 1); \
              wait longer"]
     );
 }
