@@ -367,6 +367,8 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
         // Latencies of both directions together answer nothing: those of each stand beside them.
         let both = columns.iter_mut().filter(|column| column.name.ends_with(" µs"));
         both.for_each(|column| column.drop += 6);
+        let cost = columns.iter_mut().filter(|column| column.name == "CPU s/GiB");
+        cost.for_each(|column| column.drop = 3);
     }
     columns.extend(mixed.then(mix::columns).into_iter().flatten());
     columns.extend(paged.then(|| Column::setting("pages")));

@@ -17,7 +17,7 @@ const MOST_PERCENT: f64 = 1000.0;
 /// subjects.
 const MOST_DIFFERENT: usize = 20;
 /// Maximum number of one-sided subjects listed; more are counted.
-const MOST_UNMATCHED: usize = 8;
+const MOST_UNMATCHED: usize = 3;
 
 /// Source of each record column in a figure.
 const RECORDS: [(&str, &str); 19] = [
