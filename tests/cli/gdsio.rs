@@ -118,7 +118,7 @@ fn data_not_written_for_verification_is_not_called_corrupt() {
 fn advice_names_gdsios_own_options() {
     let folder = folder();
     for (words, code, said) in [
-        ("-f missing -x 1 -I 0", 4, "set -s to create it"),
+        ("-f missing -x 1 -I 0", 4, "the same line with -I 1"),
         ("-D d -x 1 -s 1M -i 2M -I 1", 3, "use a larger -s or an -i up to 1M"),
         ("-f f -s 1M -w 0 -x 1 -I 1", 3, "threads"),
     ] {
