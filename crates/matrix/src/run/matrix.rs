@@ -5,15 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::plan::{
-    BufferBacking, CellPlan, CellReport, CellStatus, CellVerification, ContentState, FileMismatch,
-    FilePlan, Fill, MatrixPlan, MatrixReport, MatrixResults, WorkerPlan, find_knees, likely_left,
-    next_cell, result_warnings,
+    BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan,
+    MatrixReport, MatrixResults, WorkerPlan, find_knees, likely_left, next_cell, result_warnings,
 };
 use stormlp_core::event::Event;
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::facts::Availability;
-use stormlp_core::note::Cause;
-use stormlp_core::note::DATA_MISMATCH;
+use stormlp_core::note::{Cause, DATA_MISMATCH};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
@@ -31,6 +29,7 @@ use super::numbers::numbers;
 use super::offsets::Visit;
 use super::prepare::{Folders, files_of, make_files, remove_files, residency, set_cache};
 use super::regions::Regions;
+use super::verification::verification;
 use super::warnings;
 use super::worker::{WorkerFailure, WorkerOutcome};
 use stormlp_hosts::company::Company;
@@ -517,41 +516,6 @@ fn short(plan: &MatrixPlan, worker: &WorkerPlan, visit: Visit, moved: usize) -> 
     } else {
         format!("{what}: the file is too small; use a smaller --file-size or another file")
     }
-}
-
-/// Results of verification, if requested.
-fn verification(
-    plan: &MatrixPlan,
-    cell: &CellPlan,
-    outcomes: &[WorkerOutcome],
-) -> Option<CellVerification> {
-    if !plan.request.verify
-        || cell.op.direction() == Direction::Write
-        || cell.transport.path == PathKind::Null
-    {
-        return None;
-    }
-    let workers = &plan.crews[cell.crew].workers;
-    let mut verification = CellVerification {
-        checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
-        ..CellVerification::default()
-    };
-    for (worker, outcome) in workers.iter().zip(outcomes) {
-        if let Some(WorkerFailure::Mismatch { visit, mismatch }) = &outcome.failure {
-            verification.mismatched_transfers += 1;
-            let found = FileMismatch {
-                file: plan.files[worker.file].path.clone(),
-                offset_bytes: visit.offset + mismatch.at as u64,
-                expected: format!("{:02x}", mismatch.expected),
-                found: format!("{:02x}", mismatch.found),
-            };
-            match verification.first {
-                None => verification.first = Some(found),
-                Some(_) => verification.others.push(found),
-            }
-        }
-    }
-    Some(verification)
 }
 
 /// The remaining cells of a run.
