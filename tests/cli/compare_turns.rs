@@ -205,6 +205,10 @@ fn other_work_and_commands_without_a_report_are_refused() {
     assert!(said.contains("I/O sizes 4 MiB against 1 MiB") && said.contains("--force"), "{said}");
     let text = stdout(compare(folder, FULL, &against, "--force").success());
     assert!(text.contains("compared anyway"), "{text}");
+    // What is typed on one side only is what the comparison is of.
+    let typed = format!("{against} --io-size=4M");
+    let text = stdout(compare(folder, FULL, &typed, "").success());
+    assert!(text.contains("I/O sizes 4 MiB against 1 MiB; compared anyway"), "{text}");
     for (command, code, told) in [
         ("true", 3, "left no report"),
         (

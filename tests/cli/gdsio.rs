@@ -118,7 +118,7 @@ fn data_not_written_for_verification_is_not_called_corrupt() {
 fn advice_names_gdsios_own_options() {
     let folder = folder();
     for (words, code, said) in [
-        ("-f missing -x 1 -I 0", 4, "set -s to create it"),
+        ("-f missing -x 1 -I 0", 4, "the same line with -I 1"),
         ("-D d -x 1 -s 1M -i 2M -I 1", 3, "use a larger -s or an -i up to 1M"),
         ("-f f -s 1M -w 0 -x 1 -I 1", 3, "threads"),
     ] {
@@ -182,6 +182,7 @@ fn unusable_options_are_refused_by_name() {
         ("-D d -w 0 -x 1", 3, "0 threads"),
         ("nowhere.gdsio", 4, "nowhere.gdsio"),
         ("-f missing -x 1 -I 0", 4, "missing does not exist"),
+        ("-f missing -x 1 -I 0 -s 8M", 4, "write the file first: the same line with -I 1"),
         ("-D d -x 0 -s 1M", 4, "libcufile"),
         ("-D d -x 2 -d 7 -s 1M", 4, "no cuda:7"),
         ("-D d -x 2 -d 7 -s 1M", 4, "help: `stormlp doctor` lists them; --emulate (or STORMLP_"),

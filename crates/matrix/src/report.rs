@@ -57,6 +57,9 @@ pub struct CellVerification {
     pub mismatched_transfers: u64,
     /// The first mismatch seen.
     pub first: Option<FileMismatch>,
+    /// Those of the other threads, each the first that it saw.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<FileMismatch>,
 }
 
 /// Results of one job of a cell (gdsio's `-J`).
@@ -407,6 +410,11 @@ impl CellReport {
             hosts: Vec::new(),
             at_once_share: None,
         }
+    }
+
+    /// Whether its data were not those expected.
+    pub fn read_wrong_data(&self) -> bool {
+        self.verification.as_ref().is_some_and(|found| found.first.is_some())
     }
 
     /// The results of a valid cell.

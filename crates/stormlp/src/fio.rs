@@ -3,11 +3,14 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::commands::workloads::of_checkpoints;
+
 /// fio options and their equivalents.
-const ANSWERS: [(&[&str], &str); 25] = [
+const ANSWERS: [(&[&str], &str); 33] = [
     (&["rw", "readwrite"], "--op"),
     (&["bs", "blocksize"], "--io-size"),
-    (&["bsrange", "bssplit"], "--io-size with a list or a sweep"),
+    (&["bsrange"], "--io-size 4K:64K:4K, which measures each size in turn"),
+    (&["bssplit"], "a cell has one size, so that it tells what that size costs: --io-size 4K,64K"),
     (&["iodepth"], "--queue-depth"),
     (&["iodepth_batch", "iodepth_batch_submit"], "--submit-batch"),
     (&["numjobs"], "--threads"),
@@ -15,6 +18,11 @@ const ANSWERS: [(&[&str], &str); 25] = [
     (&["time_based"], "a cell always runs for its --duration, or for its --passes"),
     (&["ramp_time"], "--warmup"),
     (&["rate_iops"], "--throttle iops=N, which also marks the result as that of slowed storage"),
+    (
+        &["rate"],
+        "--throttle read=100MB/s,write=100MB/s, which also marks the result as that of slowed storage",
+    ),
+    (&["thinktime"], "threads never pause here; --throttle iops=N limits transfers per second"),
     (&["loops"], "--passes"),
     (&["size", "filesize"], "--file-size"),
     (&["filename"], "--file"),
@@ -26,6 +34,11 @@ const ANSWERS: [(&[&str], &str); 25] = [
     (&["end_fsync", "fsync_on_close"], "--fsync"),
     (&["invalidate"], "--cache cold with 1, --cache as-is with 0"),
     (&["randseed"], "--seed"),
+    (&["randrepeat"], "the same --seed gives the same offsets, as randrepeat=1 does"),
+    (&["norandommap"], "random offsets are always drawn so, with repetition; leave it out"),
+    (&["nrfiles"], "a folder has a file for each thread; --file, repeated, names others"),
+    (&["cpus_allowed", "cpumask"], "--cpus"),
+    (&["percentile_list"], "--details shows all columns, and --format json the whole histogram"),
     (&["gpu_dev_ids"], "--device"),
     (&["output"], "--export"),
     (&["output_format"], "--format"),
@@ -43,11 +56,15 @@ const MIXES: [(&str, &str); 2] =
     [("rw", "--op read --read-percent 50"), ("randrw", "--op randread --read-percent 50")];
 
 /// Values of our options that only other programs have, and ours.
-const VALUES: [(&str, &str, &str); 5] = [
+const VALUES: [(&str, &str, &str); 9] = [
     ("--op", "rw", "--op read --read-percent 50"),
     ("--op", "readwrite", "--op read --read-percent 50"),
     ("--op", "randrw", "--op randread --read-percent 50"),
     ("--path", "direct", "--path cpu, which opens files with O_DIRECT"),
+    ("--path", "odirect", "--path cpu, which opens files with O_DIRECT"),
+    ("--path", "libaio", "--path cpu --engine uring --queue-depth N"),
+    ("--path", "io_uring", "--path cpu --engine uring"),
+    ("--path", "psync", "--path cpu --engine psync"),
     ("--path", "posix", "--path cpu with O_DIRECT, --path buffered through the page cache"),
 ];
 
@@ -65,12 +82,89 @@ fn answer_value(error: &mut clap::Error) -> Option<()> {
     Some(())
 }
 
+/// fio's methods of --verify.
+const CHECKSUMS: [&str; 13] = [
+    "md5",
+    "crc64",
+    "crc32c",
+    "crc32c-intel",
+    "crc32",
+    "crc16",
+    "crc7",
+    "xxhash",
+    "sha256",
+    "sha512",
+    "sha1",
+    "meta",
+    "pattern",
+];
+
+/// If fio's `--verify crc32c` was given, says that the flag takes no method.
+fn answer_verify(error: &mut clap::Error, words: &[String]) -> Option<()> {
+    let is_method = |word: &str| CHECKSUMS.contains(&word);
+    let mut pairs = words.iter().zip(words.iter().skip(1).map(String::as_str).chain([""]));
+    let method = pairs.find_map(|(word, next)| match word.strip_prefix("--verify")? {
+        "" => is_method(next).then(|| next.to_string()),
+        rest => rest.strip_prefix('=').filter(|method| is_method(method)).map(str::to_string),
+    })?;
+    let tip = format!("--verify takes no method such as {method}: it compares every byte");
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    Some(())
+}
+
+/// Suggests an option for one that was typed with underscores, or that another command has.
+fn answer_spelling(error: &mut clap::Error, words: &[String], unknown: &str) -> Option<()> {
+    let command = words.iter().find(|word| !word.starts_with('-'))?;
+    let name = unknown.strip_prefix("--")?.replace('_', "-");
+    let all = crate::cli::command();
+    let has = |command: &str| {
+        let mut arguments = all.find_subcommand(command)?.get_arguments();
+        arguments.find(|argument| argument.get_long() == Some(&*name))
+    };
+    let tip = match (has(command), command.as_str()) {
+        (Some(_), _) => format!("{unknown} is --{name} here"),
+        (None, "compare") => {
+            let owner =
+                ["gds", "train", "checkpoint"].into_iter().find(|one| has(one).is_some())?;
+            format!(
+                "--{name} is an option of `stormlp {owner}`: give it within --run and --against, \
+                 as in --against 'stormlp {owner} --{name} …'"
+            )
+        }
+        _ => return None,
+    };
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    Some(())
+}
+
+/// If `stormlp plan` lacks its storage and names a model of checkpoints, leads to checkpoints.
+fn answer_plan(error: &mut clap::Error, words: &[String]) -> Option<()> {
+    let mut words = words.iter().filter(|word| !word.starts_with('-'));
+    let help = (words.next()? == "plan").then(|| words.find_map(|word| of_checkpoints(word)))??;
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![help.into()]));
+    Some(())
+}
+
 /// If `stormlp gds` was given an unknown argument that is a fio option, suggests its equivalent,
 /// and those of all other fio options among `words`.
 pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
-    if error.kind() == ErrorKind::ValueValidation {
-        answer_value(error);
-        return;
+    match error.kind() {
+        ErrorKind::ValueValidation => {
+            answer_value(error);
+            return;
+        }
+        ErrorKind::MissingRequiredArgument => {
+            answer_plan(error, words);
+            return;
+        }
+        ErrorKind::UnknownArgument | ErrorKind::TooManyValues
+            if answer_verify(error, words).is_some() =>
+        {
+            return;
+        }
+        _ => {}
     }
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(arg)) => arg.clone(),
@@ -80,6 +174,7 @@ pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
     let (ErrorKind::UnknownArgument, Some(command), Some(ours)) =
         (error.kind(), command, instead(&unknown))
     else {
+        answer_spelling(error, words, &unknown);
         return;
     };
     let tips = match command.as_str() {
@@ -172,6 +267,15 @@ mod tests {
             ("gds --ramp-time 3", "--ramp-time is --warmup here"),
             ("gds --rate-iops=100", "--rate-iops is --throttle iops=N"),
             ("gds --op randrw", "randrw is --op randread --read-percent 50 here"),
+            ("gds --path libaio", "libaio is --path cpu --engine uring --queue-depth N here"),
+            ("gds --rate=100m", "--rate is --throttle read=100MB/s"),
+            ("gds --norandommap", "--norandommap: random offsets are always drawn so"),
+            ("gds --cpus_allowed=0-3", "--cpus_allowed is --cpus here"),
+            ("gds --verify crc32c", "--verify takes no method such as crc32c"),
+            ("gds --verify=md5", "--verify takes no method such as md5"),
+            ("gds --submit_batch 4", "--submit_batch is --submit-batch here"),
+            ("compare --submit_batch 4", "--submit-batch is an option of `stormlp gds`"),
+            ("plan llama3-70b", "`stormlp checkpoint llama3-70b` runs them"),
             ("gds --path direct", "direct is --path cpu, which opens files with O_DIRECT here"),
         ] {
             let text = advice(line);

@@ -23,19 +23,25 @@ pub fn mark(plan: &CheckpointPlan) -> Option<String> {
     scaled.then(|| format!("SCALED {}", plan.scaling.shown()))
 }
 
-/// What a run requires, printed before it starts.
+/// What a run does, printed before it starts: a line, as the screen at its end has the rest.
 pub fn opening(plan: &CheckpointPlan) -> Document {
+    let mut document = requirements(plan);
+    document.facts = document.all_facts();
+    document.brief.0.clear();
+    document
+}
+
+/// What a run requires.
+fn requirements(plan: &CheckpointPlan) -> Document {
     let mut document = Document::new(format!(
-        "checkpoint {}: {} each, {} saves and {} restores",
+        "checkpoint {}: {} and {} of {}",
         plan.model,
-        gib(plan.total_bytes),
-        plan.writes,
-        plan.restores.len()
+        counted(plan.writes.into(), "save"),
+        counted(plan.restores.len() as u64, "restore"),
+        gib(plan.total_bytes)
     ));
     document.mark = mark(plan);
     setup(plan, &mut document);
-    document.brief = document.all_facts();
-    document.facts.0.clear();
     document
 }
 
@@ -126,7 +132,9 @@ fn space(plan: &CheckpointPlan) -> String {
 /// The plan as text: the opening, how bytes move, the ranks, and what does not fit.
 pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     let plan = dry_run.plan;
-    let mut document = opening(plan);
+    let mut document = requirements(plan);
+    document.brief = document.all_facts();
+    document.facts.0.clear();
     document.brief.add("path", plan.path());
     for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
         document.facts.add(

@@ -107,7 +107,7 @@ pub fn document(report: &CheckpointReport) -> Document {
             over_time(section, report, part);
         }
     }
-    averages(&mut document, report, &of_run).place = of_means;
+    averages(&mut document, report, &of_run, of_means);
     let group = report.results.group.as_ref();
     let shares = &report.results.hosts;
     hosts::section(shares, group, "checkpoints", &mut document);
@@ -335,12 +335,8 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
     }
 }
 
-/// The arithmetics side by side, with the profile's own marked, followed by the cost on the host.
-fn averages<'d>(
-    document: &'d mut Document,
-    report: &CheckpointReport,
-    of_run: &str,
-) -> &'d mut Section {
+/// The arithmetics side by side, with the profile's own marked, followed by what they take and the cost on the host.
+fn averages(document: &mut Document, report: &CheckpointReport, of_run: &str, place: Place) {
     let own = headline_arithmetic(report);
     let told = || ARITHMETICS.iter().filter(|(one, ..)| detached::has(report, *one));
     let mut table = Table::new([
@@ -375,12 +371,12 @@ fn averages<'d>(
         }
     }
     let title = format!("Means over the checkpoints{of_run} (± spread)");
-    let section = document.section(&title, (!table.rows.is_empty()).then_some(table));
+    document.section(&title, (!table.rows.is_empty()).then_some(table)).place = place;
+    let section = document.details("Arithmetic and cost", None);
     for &(_, label, takes) in told() {
         section.facts.add(label, takes);
     }
     costs(section, report);
-    section
 }
 
 /// Resources that the checkpoints used besides time.

@@ -399,7 +399,7 @@ impl FolderJob<'_> {
 
     /// Whether the request comes from gdsio's command line, whose files carry its name.
     fn is_gdsio(&self) -> bool {
-        self.request.file_stem == "gdsio"
+        self.request.is_gdsio()
     }
 
     /// Refuses to read unwritten space: no device is accessed, so the figure means nothing.

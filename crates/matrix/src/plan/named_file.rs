@@ -28,6 +28,14 @@ pub(super) fn named_file(
     check_access(request, facts, needs, problems)?;
     let wanted = request.file_size_bytes;
     let (action, bytes, used) = match facts.kind {
+        // gdsio reads what is there.
+        FileKind::Missing if request.is_gdsio() && !needs.writes => {
+            problems.machine(
+                format!("{path} does not exist, and a read needs it"),
+                "correct the name, or write the file first: the same line with -I 1",
+            );
+            return None;
+        }
         FileKind::Missing => {
             let Some(used) =
                 wanted.or_else(|| needs.writes.then(|| default_shared(facts, threads)))

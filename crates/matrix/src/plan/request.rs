@@ -465,6 +465,11 @@ impl MatrixRequest {
         !self.optional_paths && !matches!(self.paths[..], [PathChoice::Auto | PathChoice::All])
     }
 
+    /// Whether it comes from gdsio's command line, whose files carry its name.
+    pub(super) fn is_gdsio(&self) -> bool {
+        self.file_stem == "gdsio"
+    }
+
     /// How long a cell runs.
     pub fn span(&self) -> CellSpan {
         match self.passes {

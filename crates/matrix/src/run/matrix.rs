@@ -5,14 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::plan::{
-    BufferBacking, CellPlan, CellReport, CellStatus, CellVerification, ContentState, FileMismatch,
-    FilePlan, Fill, MatrixPlan, MatrixReport, MatrixResults, WorkerPlan, find_knees, likely_left,
-    next_cell, result_warnings,
+    BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan,
+    MatrixReport, MatrixResults, WorkerPlan, find_knees, likely_left, next_cell, result_warnings,
 };
 use stormlp_core::event::Event;
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::facts::Availability;
-use stormlp_core::note::Cause;
+use stormlp_core::note::{Cause, DATA_MISMATCH};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
@@ -30,6 +29,7 @@ use super::numbers::numbers;
 use super::offsets::Visit;
 use super::prepare::{Folders, files_of, make_files, remove_files, residency, set_cache};
 use super::regions::Regions;
+use super::verification::verification;
 use super::warnings;
 use super::worker::{WorkerFailure, WorkerOutcome};
 use stormlp_hosts::company::Company;
@@ -482,13 +482,18 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
         WorkerFailure::Short { visit, moved } => {
             Reason::saying(short(plan, worker, *visit, *moved))
         }
-        WorkerFailure::Mismatch { visit, mismatch } => Reason::saying(format!(
-            "{file} has {:#04x} at offset {}, {:#04x} was expected; lay it out again with the \
-             same --seed, or look for corruption",
-            mismatch.found,
-            visit.offset + mismatch.at as u64,
-            mismatch.expected
-        )),
+        WorkerFailure::Mismatch { visit, mismatch } => Reason {
+            text: format!(
+                "{DATA_MISMATCH} {file} at offset {}: read {:#04x}, expected {:#04x}",
+                visit.offset + mismatch.at as u64,
+                mismatch.found,
+                mismatch.expected
+            ),
+            errno: None,
+            remedy: Some(
+                "lay it out again with the same --seed, or look for corruption".to_string(),
+            ),
+        },
         WorkerFailure::Sync { error } => Reason {
             text: format!("fsync of {file} failed, its data may be lost: {error}"),
             errno: error.raw_os_error(),
@@ -511,37 +516,6 @@ fn short(plan: &MatrixPlan, worker: &WorkerPlan, visit: Visit, moved: usize) -> 
     } else {
         format!("{what}: the file is too small; use a smaller --file-size or another file")
     }
-}
-
-/// Results of verification, if requested.
-fn verification(
-    plan: &MatrixPlan,
-    cell: &CellPlan,
-    outcomes: &[WorkerOutcome],
-) -> Option<CellVerification> {
-    if !plan.request.verify
-        || cell.op.direction() == Direction::Write
-        || cell.transport.path == PathKind::Null
-    {
-        return None;
-    }
-    let workers = &plan.crews[cell.crew].workers;
-    let mut verification = CellVerification {
-        checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
-        ..CellVerification::default()
-    };
-    for (worker, outcome) in workers.iter().zip(outcomes) {
-        if let Some(WorkerFailure::Mismatch { visit, mismatch }) = &outcome.failure {
-            verification.mismatched_transfers += 1;
-            verification.first.get_or_insert_with(|| FileMismatch {
-                file: plan.files[worker.file].path.clone(),
-                offset_bytes: visit.offset + mismatch.at as u64,
-                expected: format!("{:02x}", mismatch.expected),
-                found: format!("{:02x}", mismatch.found),
-            });
-        }
-    }
-    Some(verification)
 }
 
 /// The remaining cells of a run.

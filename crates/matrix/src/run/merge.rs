@@ -374,7 +374,9 @@ fn verification(parts: &[CellPart<'_>]) -> Option<CellVerification> {
         let whole = whole.get_or_insert_default();
         whole.checked_bytes += one.checked_bytes;
         whole.mismatched_transfers += one.mismatched_transfers;
-        whole.first = whole.first.take().or_else(|| one.first.clone());
+        let mut found = one.first.iter().chain(&one.others).cloned();
+        whole.first = whole.first.take().or_else(|| found.next());
+        whole.others.extend(found);
     }
     whole
 }

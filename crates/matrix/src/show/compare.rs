@@ -4,9 +4,10 @@ use crate::plan::{CacheState, CellReport, MatrixPlan, Measurement, Reach};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{Shift, UncertainMean};
+use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
 
-use super::group::CellGroup;
+use super::group::{CellGroup, cut_short};
 use super::mix;
 use stormlp_show::document::Quantity;
 use stormlp_show::numbers::percent;
@@ -24,8 +25,11 @@ pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> 
     let first = ranked.first()?;
     let is_sweep = ranked.iter().any(|group| group.key.combination != first.key.combination);
     Some(if is_sweep {
-        let of_kind = if from_storage > 0 { &ranked[..from_storage] } else { &ranked[..] };
-        best(plan, of_kind, hosts)
+        let (of_kind, memory) = match from_storage {
+            0 => (&ranked[..], &[][..]),
+            _ => ranked.split_at(from_storage),
+        };
+        format!("{}{}", best(plan, of_kind, hosts), faster_in_memory(of_kind, memory))
     } else {
         format!("{}{}", compared(plan, &ranked, hosts), left_out(plan, all, &fair))
     })
@@ -60,9 +64,28 @@ fn ranked<'a, 'b>(
     (ranked, from_storage)
 }
 
+/// How many settings that the answer leaves out are faster than it, because memory served them.
+fn faster_in_memory(of_storage: &[&CellGroup<'_>], memory: &[&CellGroup<'_>]) -> String {
+    let best = of_storage.iter().map(|group| group.rate()).fold(0.0, f64::max);
+    match memory.iter().filter(|group| group.rate() > best).count() as u64 {
+        0 => String::new(),
+        faster => {
+            let settings = counted(faster, "faster setting");
+            format!("; {settings} came from memory")
+        }
+    }
+}
+
 /// The highest throughput, the most operations and the lowest latency at depth 1, each with its
 /// setting.
 fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
+    // A cell that was cut short answers only where no other does.
+    let span = plan.request.span();
+    let is_whole = |group: &&CellGroup<'_>| {
+        group.results().into_iter().all(|numbers| cut_short(numbers, span).is_none())
+    };
+    let whole: Vec<&CellGroup<'_>> = groups.iter().copied().filter(is_whole).collect();
+    let groups = if whole.is_empty() { groups } else { &whole };
     let at = |group: &CellGroup<'_>| {
         format!("{} {}", group_words(plan, group), group.key.combination.setting(hosts))
     };

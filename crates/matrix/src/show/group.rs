@@ -194,8 +194,15 @@ pub(super) fn cut_short(numbers: &Measurement, span: CellSpan) -> Option<String>
     })
 }
 
+/// Stands in for the figures of a cell that read wrong data.
+pub(super) const WRONG_DATA: &str = "wrong data";
+
 /// The same for one cell.
 pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
+    // The headline has the place.
+    if cell.read_wrong_data() {
+        return WRONG_DATA.to_string();
+    }
     let word = match cell.status {
         CellStatus::Failed => "failed",
         CellStatus::Ok | CellStatus::Unavailable => "n/a",

@@ -48,7 +48,7 @@ fn gib_per_second(group: &CellGroup<'_>, side: Side) -> Option<Quantity> {
 
 /// The columns of both directions.
 pub(super) fn columns() -> Vec<Column> {
-    let figures = [("GiB/s", 0), ("IOPS", 6), ("mean µs", 4), ("p99 µs", 1)];
+    let figures = [("GiB/s", 1), ("IOPS", 6), ("mean µs", 4), ("p99 µs", 0)];
     let both = |(figure, drop): (&str, u8)| {
         ["read", "write"].map(|what| Column::numbers(format!("{what} {figure}"), drop))
     };

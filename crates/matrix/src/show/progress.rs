@@ -3,6 +3,7 @@
 use crate::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
 
+use super::group::WRONG_DATA;
 use stormlp_show::numbers::{short, thousands};
 
 /// Assumed write rate of storage, before anything is measured.
@@ -22,7 +23,10 @@ pub fn beginning(report: &MatrixReport) -> Vec<String> {
         let seconds = plan.layout_bytes as f64 / LAYOUT_BYTES_PER_SECOND;
         let about = format_duration(seconds.max(1.0));
         lines.push(if plan.request.find_knee {
-            format!("writing test files as they are needed: at most {bytes} to {places} ({fate})")
+            format!(
+                "writing test files as they are needed: at most {bytes} to {places}, in at most \
+                 about {about} ({fate})"
+            )
         } else {
             format!("writing test files first: {bytes} to {places}, in about {about} ({fate})")
         });
@@ -70,6 +74,7 @@ pub fn cell_row(number: &str, cell: &CellReport) -> String {
             thousands(numbers.iops.round() as u64),
             numbers.latency_us.p99.map_or(String::new(), short),
         ),
+        None if cell.read_wrong_data() => format!("{head} {WRONG_DATA}"),
         None => {
             let word = match cell.status {
                 CellStatus::Failed => "failed",

@@ -361,12 +361,14 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
     let mut columns = columns.to_vec();
     let results = || groups.iter().flat_map(CellGroup::results);
     let synced = results().any(|numbers| numbers.fsync_seconds.is_some());
-    columns.extend(synced.then(|| Column::numbers("fsync s", 0)));
     let mixed = results().any(|numbers| numbers.mix.is_some());
+    columns.extend(synced.then(|| Column::numbers("fsync s", if mixed { 2 } else { 0 })));
     if mixed {
         // Latencies of both directions together answer nothing: those of each stand beside them.
         let both = columns.iter_mut().filter(|column| column.name.ends_with(" µs"));
         both.for_each(|column| column.drop += 6);
+        let cost = columns.iter_mut().filter(|column| column.name == "CPU s/GiB");
+        cost.for_each(|column| column.drop = 3);
     }
     columns.extend(mixed.then(mix::columns).into_iter().flatten());
     columns.extend(paged.then(|| Column::setting("pages")));
@@ -385,7 +387,7 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
         table.row(group.key.name(), cells);
     }
     // What storage moved is in sight wherever it is not what the row says.
-    if groups.iter().any(|group| !reach::is_all_of_storage(&report.plan, group)) {
+    if !mixed && groups.iter().any(|group| !reach::is_all_of_storage(&report.plan, group)) {
         let device = table.columns.iter_mut().filter(|column| column.name == "device");
         device.for_each(|column| column.drop = 0);
     }

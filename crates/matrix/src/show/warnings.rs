@@ -14,9 +14,9 @@ struct Alike<'a> {
     found: Vec<(&'a CellReport, &'a Warning)>,
 }
 
-/// The warnings of all cells in order of appearance, similar ones merged. The fact comes first, since
-/// a screen may cut the rest: `other programs used 1.6 CPUs (in 10 of 12 cells, the first: cpu read
-/// of 1 MiB, 8 threads); …`.
+/// The warnings of all cells in order of appearance, similar ones merged. The cell comes first, since
+/// a screen may cut the rest: `10 of 12 cells: other programs used 1.6 CPUs (the first, cpu read of
+/// 1 MiB, 8 threads); …`.
 pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for cell in &report.results.cells {
@@ -43,15 +43,15 @@ impl Alike<'_> {
         let count = self.found.len();
         let same = self.found.iter().all(|(_, warning)| warning == first);
         let facts = match (count, same) {
-            (..=NAMED, true) => format!("{} ({})", first.fact, names.join(" and ")),
+            (..=NAMED, true) => format!("{}: {}", names.join(" and "), first.fact),
             (..=NAMED, false) => {
                 let each = names.iter().zip(&self.found);
-                let each = each.map(|(name, (_, warning))| format!("{} ({name})", warning.fact));
+                let each = each.map(|(name, (_, warning))| format!("{name}: {}", warning.fact));
                 each.collect::<Vec<_>>().join("; ")
             }
-            (_, true) => format!("{} (in {count} of {ran} cells)", first.fact),
+            (_, true) => format!("{count} of {ran} cells: {}", first.fact),
             (_, false) => {
-                format!("{} (in {count} of {ran} cells, the first: {})", first.fact, names[0])
+                format!("{count} of {ran} cells: {} (the first, {})", first.fact, names[0])
             }
         };
         match first.remedy.as_str() {

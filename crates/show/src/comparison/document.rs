@@ -17,7 +17,7 @@ const MOST_PERCENT: f64 = 1000.0;
 /// subjects.
 const MOST_DIFFERENT: usize = 20;
 /// Maximum number of one-sided subjects listed; more are counted.
-const MOST_UNMATCHED: usize = 8;
+const MOST_UNMATCHED: usize = 3;
 
 /// Source of each record column in a figure.
 const RECORDS: [(&str, &str); 19] = [
@@ -258,23 +258,22 @@ impl Comparison {
             |one: &&Compared| matches!(one.verdict, Verdict::Improved | Verdict::Regressed);
         let different: Vec<&Compared> = self.figures.iter().filter(called).collect();
         let (name, mut shown) = match different.is_empty() {
-            true => ("of each", self.figures.iter().filter(|one| one.headline).collect()),
+            true => ("headline figures", self.figures.iter().filter(|one| one.headline).collect()),
             false => ("what differs", different),
         };
         shown.sort_by(|a, b| b.change().total_cmp(&a.change()));
         let mut table = Table::new([
-            Column::words("figure", 0),
             Column::words("of", 0),
+            Column::setting("figure"),
+            Column::numbers("baseline", 0),
+            Column::numbers("now", 0),
             Column::numbers("change", 0),
             Column::words("verdict", 0),
         ]);
         for figure in shown.iter().take(MOST_DIFFERENT) {
-            let row = vec![
-                figure.figure.into(),
-                figure.subject.as_str().into(),
-                figure.change_percent.map_or("-".to_string(), signed).into(),
-                figure.verdict.words().into(),
-            ];
+            let mut row = vec![figure.subject.as_str().into()];
+            row.extend(figure.cells());
+            row.push(figure.verdict.words().into());
             table.row(figure.name.clone(), row);
         }
         let left = shown.len().saturating_sub(MOST_DIFFERENT);
@@ -284,6 +283,19 @@ impl Comparison {
             lines: (left > 0).then(|| format!("and {left} more")).into_iter().collect(),
             ..Section::default()
         })
+    }
+}
+
+impl Compared {
+    /// Its name with the unit, both values, and the change.
+    fn cells(&self) -> [Cell; 4] {
+        let number = |value| Cell::from(Quantity::neutral(value, self.unit));
+        [
+            format!("{}, {}", self.figure, self.unit).into(),
+            number(self.baseline),
+            number(self.value),
+            self.change_percent.map_or("-".to_string(), signed).into(),
+        ]
     }
 }
 
@@ -304,16 +316,12 @@ fn table(figures: &[Compared]) -> Table {
         Column::words("verdict", 0),
     ]);
     for figure in figures {
-        let number = |value| Cell::from(Quantity::neutral(value, figure.unit));
-        let row = vec![
-            format!("{}, {}", figure.figure, figure.unit).into(),
-            number(figure.baseline),
-            number(figure.value),
-            figure.change_percent.map_or("-".to_string(), signed).into(),
+        let mut row = figure.cells().to_vec();
+        row.extend([
             figure.interval.map_or("-".to_string(), |ends| ends_of(ends, "to", "")).into(),
             format!("{}, {}", figure.baseline_samples, figure.value_samples).into(),
             figure.verdict.words().into(),
-        ];
+        ]);
         table.row(figure.name.clone(), row);
     }
     table

@@ -19,10 +19,9 @@ pub use group::{hosts_of, launch, section as group};
 /// The complete output of the doctor.
 pub fn document(machine: &Machine) -> Document {
     let host = &machine.host;
-    let mut document = Document::new(format!(
-        "stormlp {} on {}, Linux {}",
-        host.stormlp_version, host.hostname, host.kernel
-    ));
+    let mut document = Document::new(answer(machine));
+    let version = format!("{} on {}, Linux {}", host.stormlp_version, host.hostname, host.kernel);
+    document.brief.add("stormlp", version);
     let profile = if host.release_build { "release" } else { "debug" };
     let linking = if machine.build.statically_linked {
         "static: opens no libraries"
@@ -38,6 +37,29 @@ pub fn document(machine: &Machine) -> Document {
     io_uring(machine, &mut document.details("io_uring", None).facts);
     document.warn(&machine.warnings);
     document
+}
+
+/// What can be measured here, by which paths, and which cannot run.
+fn answer(machine: &Machine) -> String {
+    let of_kind = |available: bool| {
+        let paths = machine.host.paths.iter().filter(|one| one.path != PathKind::Null);
+        let paths = paths.filter(|one| one.availability.is_available() == available);
+        paths.map(|one| one.path.name()).collect::<Vec<_>>()
+    };
+    let emulated = if stands_in(machine) { " (accelerator memory emulated)" } else { "" };
+    let can = format!("can be measured here: {}{emulated}", of_kind(true).join(", "));
+    match of_kind(false).as_slice() {
+        [] => can,
+        [one] => format!("{can}; not {one}"),
+        [one, more @ ..] => format!("{can}; not {one} and {} more", more.len()),
+    }
+}
+
+/// Whether host memory stands in for that of accelerators.
+fn stands_in(machine: &Machine) -> bool {
+    let mut paths = machine.host.paths.iter();
+    machine.host.accelerators.is_empty()
+        && paths.any(|one| one.path.has_bounce_buffer() && one.availability.is_available())
 }
 
 fn paths(machine: &Machine, section: &mut Section) {
@@ -61,9 +83,7 @@ fn paths(machine: &Machine, section: &mut Section) {
             section.facts.add("", format!("also {}", others.join(", ")));
         }
     }
-    let standing_in =
-        supports.iter().any(|s| s.path.has_bounce_buffer() && s.availability.is_available());
-    if machine.host.accelerators.is_empty() && standing_in {
+    if stands_in(machine) {
         let emulated = "No GPU can be used: accelerator memory is emulated with host memory.";
         section.lines.push(emulated.to_string());
         if machine.host.support(PathKind::Gds).is_available() {

@@ -25,6 +25,7 @@ struct Note<'a> {
 /// What a screen leaves out.
 #[derive(Default)]
 struct LeftOut {
+    sections: usize,
     warnings: usize,
     notes: usize,
     columns: Vec<String>,
@@ -39,10 +40,8 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
         draw_section(page, section, &mut left_out);
         footnotes.extend(section.table.iter().flat_map(footnotes_of));
     }
-    let warnings = document.warnings.iter().take(WARNINGS);
-    let warnings: Vec<Note<'_>> =
-        warnings.map(|text| Note { first: "warning: ".to_string(), indent: 2, text }).collect();
-    left_out.warnings = document.warnings.len() - warnings.len();
+    let whole = |section: &&Section| section.place == Place::Details && !section.is_empty();
+    left_out.sections = document.sections.iter().filter(whole).count();
     let answer = laid_out(page.width, "", 2, &document.headline).len()
         + document
             .caveat
@@ -51,6 +50,10 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
             .sum::<usize>();
     // One more line says what is left out.
     let room = LINES.saturating_sub(page.lines() + answer + 1);
+    let warnings = document.warnings.iter().take(WARNINGS.min(room.max(1)));
+    let warnings: Vec<Note<'_>> =
+        warnings.map(|text| Note { first: "warning: ".to_string(), indent: 2, text }).collect();
+    left_out.warnings = document.warnings.len() - warnings.len();
     draw_notes(page, &footnotes, &warnings, room, &mut left_out);
     if let Some(words) = left_out.words(page.width) {
         page.prose("", 2, &words);
@@ -125,30 +128,35 @@ fn draw_notes(
 }
 
 impl Note<'_> {
-    /// The text in at most `lines` lines, and whether it is whole: else it ends after a clause, or
-    /// in the middle of the only one.
+    /// The text in at most `lines` lines, and whether it is whole: else it is cut after a clause, or
+    /// in the middle of the only one, and ends with a mark.
     fn within(&self, width: usize, lines: usize) -> (String, bool) {
         let fits = |text: &str| laid_out(width, &self.first, self.indent, text).len() <= lines;
         if fits(self.text) {
             return (self.text.to_string(), true);
         }
         let ends = |mark: &'static str| self.text.match_indices(mark).map(|(at, _)| at);
-        let clause = ends("; ").chain(ends(". ")).filter(|end| fits(&self.text[..*end])).max();
+        let cut = |end: usize, mark: &str| format!("{}{mark}", &self.text[..end]);
+        let clauses = ends("; ").chain(ends(". "));
+        let clause = clauses.filter(|end| fits(&cut(*end, "; …"))).max();
         if let Some(end) = clause {
-            return (self.text[..end].to_string(), false);
+            return (cut(end, "; …"), false);
         }
-        let cut = |end: usize| format!("{}…", &self.text[..end]);
-        let word = ends(" ").filter(|end| fits(&cut(*end))).max();
-        (cut(word.unwrap_or_default()), false)
+        let word = ends(" ").filter(|end| fits(&cut(*end, " …"))).max();
+        (cut(word.unwrap_or_default(), " …"), false)
     }
 }
 
 impl LeftOut {
-    /// `more with --details: 2 more warnings, 1 shortened note, p50 µs, max µs`, in one line of
+    /// `more with --details: 2 warnings, 1 shortened note, 3 sections, p50 µs`, in one line of
     /// `width` if need be without the names of columns.
     fn words(&self, width: usize) -> Option<String> {
         let number = |count: usize, one: &str| (count > 0).then(|| counted(count as u64, one));
-        let parts = [number(self.warnings, "more warning"), number(self.notes, "shortened note")];
+        let parts = [
+            number(self.warnings, "warning"),
+            number(self.notes, "shortened note"),
+            number(self.sections, "section"),
+        ];
         let line = |columns: Option<String>| {
             let parts: Vec<String> = parts.iter().flatten().cloned().chain(columns).collect();
             (!parts.is_empty()).then(|| format!("more with --details: {}", parts.join(", ")))
@@ -159,6 +167,6 @@ impl LeftOut {
         let named = line(Some(self.columns.join(", ")));
         named
             .filter(|line| line.chars().count() <= width)
-            .or_else(|| line(number(self.columns.len(), "more column")))
+            .or_else(|| line(number(self.columns.len(), "column")))
     }
 }

@@ -17,17 +17,19 @@ pub(super) enum Rules {
     Bare,
 }
 
-/// Takes the settings out of `columns` that are the same in all rows: `op read, threads 8`. The
-/// first column names the rows and stays.
+/// Takes the settings out of `columns` that are the same in all rows that have them: `op read,
+/// threads 8`. The first column names the rows and stays.
 pub(super) fn take_constants(columns: &mut Vec<Texts>) -> String {
     let mut constants = Vec::new();
     let mut nth = 0;
     columns.retain(|(column, cells)| {
         nth += 1;
-        let same = cells.windows(2).all(|pair| pair[0] == pair[1]);
+        let mut filled = cells.iter().filter(|cell| !cell.is_empty());
+        let first = filled.next();
+        let same = filled.all(|cell| Some(cell) == first);
         let takes = nth > 1 && column.is_setting && same && !cells.is_empty();
-        if takes && !cells[0].is_empty() {
-            constants.push(format!("{} {}", column.name, cells[0]));
+        if let (true, Some(value)) = (takes, first) {
+            constants.push(format!("{} {value}", column.name));
         }
         !takes
     });

@@ -41,7 +41,7 @@ Usage: stormlp gdsio [--emulate] (-D DIR | -f FILE) [-d GPU] [-n NODE] [-w WORKE
 Jobs (with several -D or -f, what follows one belongs to it; with one, the order is free):
   -D DIR   a folder with one file per worker, gdsio.0 and so on; made when missing; files of
            such a name that stormlp did not make are read, and never written
-  -f FILE  one file that the workers share
+  -f FILE  one file that the workers share; a read needs one that is there
   -d GPU   its GPU; left out, the first one, or emulated memory where there is none
   -n NODE  bind its workers to a NUMA node
   -w N     its workers (default 1); entries of a batch with -x 6 and 7

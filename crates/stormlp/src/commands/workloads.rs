@@ -137,6 +137,17 @@ pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<S
     })
 }
 
+/// What to do with the name of a model of checkpoints where a training workload is expected; `None`
+/// if it is not one.
+pub(crate) fn of_checkpoints(name: &str) -> Option<String> {
+    builtin::yaml(name).map(|_| {
+        format!(
+            "{name} is a model of checkpoints: `stormlp checkpoint {name}` runs them, and `stormlp \
+             plan unet3d --storage STORAGE --checkpoint {name}` predicts their times"
+        )
+    })
+}
+
 /// The workload called `name`: a built-in one, or a YAML file of MLPerf Storage or DLIO; `params`
 /// override it.
 ///
@@ -151,11 +162,11 @@ pub(crate) fn load(
     let path = Path::new(name);
     let ends_in_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     if !ends_in_yaml && !name.contains('/') {
-        let entry = built_in(name, accelerator).map_err(|failure| match builtin::yaml(name) {
-            Some(_) => failure.with_help(format!(
-                "{name} is a model of checkpoints: `stormlp checkpoint {name}` runs them, and \
-                 `stormlp plan unet3d --checkpoint {name}` predicts their times"
-            )),
+        let entry = built_in(name, accelerator).map_err(|failure| match of_checkpoints(name) {
+            Some(help) => {
+                let fact = anyhow::anyhow!("{name} is no training workload");
+                Failure::no_plan(fact).with_help(help)
+            }
             None => failure,
         })?;
         return Ok(entry.workload(params)?);

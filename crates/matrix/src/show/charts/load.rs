@@ -56,7 +56,8 @@ fn note(settings: &[Threads]) -> String {
         _ => "Beside the points: threads × depth; the fastest of those in flight alike".to_string(),
     };
     format!(
-        "{words}. The knee is the fewest in flight within {} % of the most.",
+        "{words}. The knee is the fewest in flight that noise does not tell from within {} % of the \
+         most.",
         knee::WITHIN * 100.0
     )
 }

@@ -97,12 +97,18 @@ fn wrong_data_are_the_answer_and_nothing_beside_them_matters() {
             expected: "ab".to_string(),
             found: "00".to_string(),
         }),
+        others: vec![FileMismatch {
+            file: "data/stormlp.1".into(),
+            offset_bytes: 65536,
+            expected: "cd".to_string(),
+            found: "00".to_string(),
+        }],
     });
     let document = document(&report, Columns::Standard);
     assert_eq!(
         document.headline,
         "DATA MISMATCH data/stormlp.1 at offset 8192: read 0x00, expected 0xab; 2 bad blocks until \
-         the threads stopped"
+         the threads stopped; also at offset 65536"
     );
     assert!(document.warnings.is_empty());
 }

@@ -134,22 +134,22 @@ fn a_duplicate_cell_is_not_a_repetition() {
 fn a_warning_names_its_cell_and_like_ones_are_one() {
     assert_eq!(
         warned(&[(3, "it took 0.5 s")]),
-        ["it took 0.5 s (cpu read of 1 MiB, 8 threads, repetition 2); wait longer"]
+        ["cpu read of 1 MiB, 8 threads, repetition 2: it took 0.5 s; wait longer"]
     );
     assert_eq!(
         warned(&[(0, "too short"), (1, "too short")]),
-        [
-            "too short (cpu read of 4 KiB, 8 threads, repetition 1 and cpu read of 4 KiB, 8 threads, \
-          repetition 2); wait longer"
-        ]
+        ["cpu read of 4 KiB, 8 threads, repetition 1 and cpu read of 4 KiB, 8 threads, \
+          repetition 2: too short; wait longer"]
     );
     assert_eq!(
         warned(&[(0, "it took 0.5 s"), (2, "it took 12 s")]),
-        ["it took 0.5 s (cpu read of 4 KiB, 8 threads, repetition 1); it took 12 s (cpu read of \
-             1 MiB, 8 threads, repetition 1); wait longer"]
+        [
+            "cpu read of 4 KiB, 8 threads, repetition 1: it took 0.5 s; cpu read of 1 MiB, 8 threads, \
+             repetition 1: it took 12 s; wait longer"
+        ]
     );
     let all: Vec<(usize, &str)> = (0..4).map(|index| (index, "1 of 2 GiB")).collect();
-    assert_eq!(warned(&all), ["1 of 2 GiB (in 4 of 4 cells); wait longer"]);
+    assert_eq!(warned(&all), ["4 of 4 cells: 1 of 2 GiB; wait longer"]);
     let differ = ["1 of 2 GiB", "1 MiB", "900 of 2 MiB", "3.5 of 2 GiB"];
     let all: Vec<(usize, &str)> = (0..).zip(differ).collect();
     assert_eq!(warned(&all).len(), 2, "{:?}", warned(&all));
@@ -157,7 +157,7 @@ fn a_warning_names_its_cell_and_like_ones_are_one() {
     most.push((3, "7 of 9 KiB"));
     assert_eq!(
         warned(&most),
-        ["1 of 2 GiB (in 4 of 4 cells, the first: cpu read of 4 KiB, 8 threads, repetition 1); \
+        ["4 of 4 cells: 1 of 2 GiB (the first, cpu read of 4 KiB, 8 threads, repetition 1); \
              wait longer"]
     );
 }

@@ -44,19 +44,47 @@ pub(super) fn draw(
             );
         }
     }
+    let drawn = lines.lines.iter().flat_map(|line| &line.pieces);
+    let drawn: Vec<Pixel> = drawn.flat_map(|piece| along(piece, &pixel)).collect();
     names.sort_by_key(|(is_knee, ..)| !is_knee);
-    for (_, (x, y), name) in names {
-        let places = [(x, y - DISTANCE), (x, y + DISTANCE)];
-        let spaces = places.map(|place| Space::of(place, &name, width_of(area)));
-        let Some(space) =
-            spaces.into_iter().find(|space| taken.iter().all(|one| one.is_clear_of(space)))
-        else {
+    for (is_knee, (x, y), name) in names {
+        let aside = text_width(&name) / 2 + DISTANCE;
+        let places = [
+            (x, y - DISTANCE),
+            (x, y + DISTANCE),
+            (x + aside, y + DISTANCE),
+            (x + aside, y - DISTANCE),
+            (x - aside, y - DISTANCE),
+            (x - aside, y + DISTANCE),
+        ];
+        // A name stands off its point only if it is of a knee.
+        let places = &places[..if is_knee { places.len() } else { 2 }];
+        let spaces: Vec<Space> =
+            places.iter().map(|place| Space::of(*place, &name, width_of(area))).collect();
+        let free = |space: &&Space| taken.iter().all(|one| one.is_clear_of(space));
+        let off_lines = |space: &&Space| !drawn.iter().any(|pixel| space.holds(*pixel));
+        let clear = spaces.iter().filter(free).find(off_lines);
+        let Some(space) = clear.or_else(|| spaces.iter().find(free)).copied() else {
             continue;
         };
         area.draw(&Text::new(name, space.middle(), ink(HPos::Center)))?;
         taken.push(space);
     }
     Ok(())
+}
+
+/// Pixels along a line, close enough together that none passes a name unseen.
+fn along(piece: &[(f64, f64)], pixel: impl Fn((f64, f64)) -> Pixel) -> Vec<Pixel> {
+    let points: Vec<Pixel> = piece.iter().copied().map(pixel).collect();
+    let between = points.windows(2).flat_map(|ends| {
+        let [from, to] = [ends[0], ends[1]];
+        let apart = (to.0 - from.0).abs().max((to.1 - from.1).abs());
+        let steps = (apart / MARKER).max(1);
+        (0..=steps).map(move |nth| {
+            (from.0 + (to.0 - from.0) * nth / steps, from.1 + (to.1 - from.1) * nth / steps)
+        })
+    });
+    between.collect()
 }
 
 /// A rectangle of the chart.
@@ -76,6 +104,10 @@ impl Space {
 
     fn middle(self) -> Pixel {
         ((self.from.0 + self.to.0) / 2, (self.from.1 + self.to.1) / 2)
+    }
+
+    fn holds(&self, (x, y): Pixel) -> bool {
+        (self.from.0..=self.to.0).contains(&x) && (self.from.1..=self.to.1).contains(&y)
     }
 
     fn is_clear_of(&self, other: &Self) -> bool {

@@ -7,6 +7,7 @@
 //!                         pair-01/against/  of the other's
 //! ```
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -121,6 +122,13 @@ impl Request {
         }
     }
 
+    /// Whether the commands differ in options, so that they do different work on purpose. Other
+    /// programs or workloads are no option.
+    pub(super) fn differs_in_options(&self) -> bool {
+        let [run, against] = [&self.run, &self.against].map(|command| options(command));
+        run != against
+    }
+
     /// The order within a pair, the first of which is 0. Two pairs are a block, in the order ABBA or
     /// BAAB at random: a steady drift of the machine cancels out in it.
     pub(super) fn order(&self, pair: usize) -> [Side; 2] {
@@ -146,6 +154,22 @@ impl Request {
         }
         Ok(())
     }
+}
+
+/// The options of a command with their values, in order of their names.
+fn options(command: &str) -> BTreeSet<String> {
+    let mut options: Vec<String> = Vec::new();
+    for word in command.split_whitespace() {
+        match options.last_mut() {
+            _ if word.starts_with('-') => options.push(word.replacen('=', " ", 1)),
+            Some(option) => {
+                option.push(' ');
+                option.push_str(word);
+            }
+            None => {}
+        }
+    }
+    options.into_iter().collect()
 }
 
 /// The folder of a comparison.

@@ -10,6 +10,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::sequential::{MOST_PAIRS, is_look};
 use stormlp_core::shell::shell_word;
+use stormlp_core::units::counted;
 use stormlp_hosts::session::Session;
 use stormlp_show::comparison::{Comparison, Named, Terms};
 
@@ -45,10 +46,11 @@ fn until_settled(
         }
     };
     let mut pairs = folder.pairs()?;
-    say(format!(
-        "each command runs at most {MOST_PAIRS} times, in turns; {} pairs are measured",
-        pairs.len()
-    ));
+    let there = match pairs.len() as u64 {
+        0 => String::new(),
+        pairs => format!("; {} measured before", counted(pairs, "pair")),
+    };
+    say(format!("each command runs at most {MOST_PAIRS} times, in turns{there}"));
     if let Some(judged) = judged(folder, &pairs)? {
         *answer = Some(judged);
     }
@@ -86,9 +88,11 @@ fn judged(folder: &Folder, pairs: &[[Saved; 2]]) -> Result<Option<Comparison>, F
     };
     let request = &folder.request;
     let effect = request.effect_percent.map(|percent| percent / 100.0);
-    let terms = Terms { force: request.force, effect, pairs: true, earlier: &[] };
+    // What is typed on one side only is what the comparison is of.
+    let may_differ = request.force || request.differs_in_options();
+    let terms = Terms { force: may_differ, effect, pairs: true, earlier: &[] };
     let comparison = Comparison::of(&side(0), &side(1), terms);
-    if let Some(words) = comparison.difference_words().filter(|_| !request.force) {
+    if let Some(words) = comparison.difference_words().filter(|_| !may_differ) {
         let help = "give both commands the same options, or add --force to compare them anyway";
         return Err(Failure::no_plan(anyhow::anyhow!("{words}")).with_help(help));
     }

@@ -227,7 +227,9 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
     if rows.iter().all(|row| row.tags.is_empty()) {
         table.remove("tags");
     }
-    document.table(table);
+    let next =
+        "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE NOW` compares two";
+    document.table(table).lines.push(next.to_string());
     document.records =
         Records { columns: COLUMNS.to_vec(), rows: rows.iter().map(Row::record).collect() };
     document

@@ -1,0 +1,42 @@
+//! What `--verify` found in a cell.
+
+use crate::plan::{CellPlan, CellVerification, FileMismatch, MatrixPlan};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+
+use super::worker::{WorkerFailure, WorkerOutcome};
+
+/// Results of verification, if requested.
+pub(super) fn verification(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    outcomes: &[WorkerOutcome],
+) -> Option<CellVerification> {
+    if !plan.request.verify
+        || cell.op.direction() == Direction::Write
+        || cell.transport.path == PathKind::Null
+    {
+        return None;
+    }
+    let workers = &plan.crews[cell.crew].workers;
+    let mut verification = CellVerification {
+        checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
+        ..CellVerification::default()
+    };
+    for (worker, outcome) in workers.iter().zip(outcomes) {
+        if let Some(WorkerFailure::Mismatch { visit, mismatch }) = &outcome.failure {
+            verification.mismatched_transfers += 1;
+            let found = FileMismatch {
+                file: plan.files[worker.file].path.clone(),
+                offset_bytes: visit.offset + mismatch.at as u64,
+                expected: format!("{:02x}", mismatch.expected),
+                found: format!("{:02x}", mismatch.found),
+            };
+            match verification.first {
+                None => verification.first = Some(found),
+                Some(_) => verification.others.push(found),
+            }
+        }
+    }
+    Some(verification)
+}
