@@ -51,6 +51,29 @@ fn gds_measures_objects_and_clean_removes_them_and_nothing_else() {
 }
 
 #[test]
+fn an_object_among_those_that_writes_put_is_left_unless_stormlp_put_it() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, &format!("{GDS} --op read,write")).0, 0);
+    server.put("p/stormlp.0.put/7", b"hers");
+    let (code, out, error) = run(&server, "clean s3://bucket/p");
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(error.contains("left s3://bucket/p/stormlp.0.put/7"), "{error}");
+    assert_eq!(server.keys(), ["p/stormlp.0.put/7"]);
+}
+
+#[test]
+fn an_object_that_the_endpoint_keeps_is_named() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, GDS).0, 0);
+    server.trap("POST /bucket/?delete", 1, Fault::Keep("p/stormlp.1"));
+    let (code, _, error) = run(&server, "clean s3://bucket/p");
+    assert_eq!(code, 5, "{error}");
+    assert!(error.contains("s3://bucket/p/stormlp.1") && error.contains("AccessDenied"), "{error}");
+    assert_eq!(run(&server, "clean s3://bucket/p").0, 0);
+    assert!(server.keys().is_empty(), "{:?}", server.keys());
+}
+
+#[test]
 fn an_object_that_somebody_replaced_is_left() {
     let server = ObjectServer::default();
     assert_eq!(run(&server, GDS).0, 0);
@@ -198,8 +221,15 @@ fn a_killed_generation_is_continued_and_what_it_left_is_not_taken_for_whole() {
     server.leave_upload("d/set/train/img_08_of_12.npz");
     let whole = train_keys(&server).len();
     assert_eq!(whole, 7, "{:?}", server.keys());
-    server.put("d/set/train/img_08_of_12.npz", b"not listed");
+    server.put("d/set/train/img_08_of_12.npz", b"hers");
     server.forgive();
+    for way in [" --resume --params", " --overwrite --params"] {
+        let (code, out, error) = run(&server, &DATASET.replace(" --params", way));
+        assert_eq!(code, 4, "{out}{error}");
+        assert!(error.contains("img_08_of_12.npz") && error.contains("no mark"), "{error}");
+        assert_eq!(server.object("d/set/train/img_08_of_12.npz").unwrap(), b"hers");
+    }
+    server.put_marked("d/set/train/img_08_of_12.npz", b"not listed");
     let (code, out, error) = run(&server, &DATASET.replace(" --params", " --resume --params"));
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("7 files that were complete"), "{out}");
@@ -214,12 +244,25 @@ fn clean_removes_what_a_killed_generation_left() {
     assert_eq!(run(&server, &format!("{DATASET} --threads 1")).0, 5);
     server.leave_upload("d/set/train/img_08_of_12.npz");
     server.leave_upload("d/set/train/hers");
-    server.put("d/set/train/img_09_of_12.npz", b"not listed");
+    server.put_marked("d/set/train/img_09_of_12.npz", b"not listed");
+    server.put("d/set/train/img_10_of_12.npz", b"hers, by chance of that name");
+    server.put_marked("d/set/train/img_99_of_12.npz", b"no file has that number");
     server.put("d/set/train/hers_of_13.npz", b"x");
+    let before = server.lines().len();
     let (code, out, error) = run(&server, "clean s3://bucket/d/set");
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("aborted 1 unfinished upload"), "{out}");
-    assert_eq!(server.keys(), ["d/set/train/hers_of_13.npz"]);
+    assert!(error.contains("left s3://bucket/d/set/train/img_10_of_12.npz"), "{error}");
+    let left = ["hers_of_13.npz", "img_10_of_12.npz", "img_99_of_12.npz"];
+    assert_eq!(server.keys(), left.map(|name| format!("d/set/train/{name}")));
+    // Listed objects are known from one list, and go in one request.
+    let lines = server.lines()[before..].join("\n");
+    assert!(!lines.contains("HEAD /bucket/d/set/train/img_03"), "{lines}");
+    assert_eq!(
+        lines.matches("POST /bucket/?delete").count(),
+        2,
+        "the data, then the journal: {lines}"
+    );
     assert_eq!(server.pending(), ["d/set/train/hers"]);
 }
 

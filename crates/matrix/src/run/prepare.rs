@@ -222,9 +222,17 @@ pub(crate) fn remove_files(
     for file in plan.files.iter().filter(ours) {
         let made = folders.made(file);
         let path = &file.path;
+        let puts = folders.storage.puts(path)?.into_iter();
+        let (ours, others): (Vec<_>, Vec<_>) =
+            puts.partition(|(_, left)| matches!(left, Left::Same(_)));
+        let ours: Vec<_> = ours.into_iter().map(|(path, _)| path).collect();
+        folders.storage.remove_all(&ours)?;
+        for (path, other) in others {
+            if let Left::Other(what) = other {
+                left.push(format!("{} is {what}", path.display()));
+            }
+        }
         match folders.storage.left(path, Some(file.bytes), made)? {
-            // What writes put for it remains.
-            Left::Nothing if names_object(path) => drop(folders.storage.remove(path)?),
             Left::Nothing => {}
             Left::Same(_) => drop(folders.storage.remove(path)?),
             Left::Other(what) => {

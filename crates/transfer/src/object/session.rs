@@ -14,7 +14,7 @@ use url::Url;
 
 use super::client::{Client, Seen};
 use super::error::{ObjectError, ObjectFault};
-use super::reply::{Head, Refusal};
+use super::reply::{Head, MARK, Refusal};
 use super::retry::{MOST_RETRIES, Pauses};
 use super::wire::{Connection, Tally, WireError};
 
@@ -82,6 +82,12 @@ impl<'a> Request<'a> {
             headers: String::new(),
             body: &[],
         }
+    }
+
+    /// The same for an action whose object gets the mark of those that stormlp puts.
+    pub(super) fn marking<A: S3Action<'a>>(action: &mut A, name: &'a str, key: &'a str) -> Self {
+        action.headers_mut().insert(MARK, "1");
+        Self { headers: format!("{MARK}: 1\r\n"), ..Self::of(action, name, key) }
     }
 
     fn write_head(&self, head: &mut Vec<u8>) {
@@ -195,8 +201,8 @@ impl Session {
     /// When the request fails.
     pub fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectError> {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let action = bucket.put_object(Some(&credentials), key);
-        let request = Request { body, ..Request::of(&action, "PUT", key) };
+        let mut action = bucket.put_object(Some(&credentials), key);
+        let request = Request { body, ..Request::marking(&mut action, "PUT", key) };
         Ok(self.document(&request)?.0.etag)
     }
 
@@ -205,6 +211,24 @@ impl Session {
     /// # Errors
     /// When the request fails, also for lack of permission.
     pub fn head(&mut self, key: &str) -> Result<Option<ObjectFacts>, ObjectError> {
+        let found = self.head_of(key)?;
+        Ok(found.map(|(bytes, Head { etag, last_modified, .. })| ObjectFacts {
+            bytes,
+            etag,
+            last_modified,
+        }))
+    }
+
+    /// Whether there is an object that has the mark of those that stormlp put.
+    ///
+    /// # Errors
+    /// As [`Self::head`].
+    pub fn is_marked(&mut self, key: &str) -> Result<bool, ObjectError> {
+        Ok(self.head_of(key)?.is_some_and(|(_, head)| head.marked))
+    }
+
+    /// The size of an object and all that HEAD tells.
+    fn head_of(&mut self, key: &str) -> Result<Option<(u64, Head)>, ObjectError> {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let action = bucket.head_object(Some(&credentials), key);
         let request = Request::of(&action, "HEAD", key);
@@ -212,12 +236,9 @@ impl Session {
             Err(error) if error.is_not_found() => return Ok(None),
             other => other?.0,
         };
-        let Some(bytes) = head.length else {
-            let what = "the reply has no Content-Length".to_string();
-            return Err(request.error(&bucket, ObjectFault::Answer(what)));
-        };
-        let Head { etag, last_modified, .. } = head;
-        Ok(Some(ObjectFacts { bytes, etag, last_modified }))
+        let what = || ObjectFault::Answer("the reply has no Content-Length".to_string());
+        let bytes = head.length.ok_or_else(|| request.error(&bucket, what()))?;
+        Ok(Some((bytes, head)))
     }
 
     /// All objects whose keys begin with `prefix`, page by page.
