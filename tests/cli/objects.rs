@@ -55,10 +55,54 @@ fn an_object_among_those_that_writes_put_is_left_unless_stormlp_put_it() {
     let server = ObjectServer::default();
     assert_eq!(run(&server, &format!("{GDS} --op read,write")).0, 0);
     server.put("p/stormlp.0.put/7", b"hers");
+    let (code, out, error) = run(&server, &format!("{GDS} --op write"));
+    assert_eq!(code, 4, "{out}{error}");
+    assert!(error.contains("s3://bucket/p/stormlp.0.put/7 is an object without"), "{error}");
     let (code, out, error) = run(&server, "clean s3://bucket/p");
     assert_eq!(code, 0, "{out}{error}");
     assert!(error.contains("left s3://bucket/p/stormlp.0.put/7"), "{error}");
     assert_eq!(server.keys(), ["p/stormlp.0.put/7"]);
+}
+
+#[test]
+fn times_to_first_byte_are_in_every_format_and_whole_objects_have_no_range() {
+    let server = ObjectServer::default();
+    let whole = GDS.replace("256K", "1M");
+    let (code, out, error) = run(&server, &format!("{whole} --format json"));
+    assert_eq!(code, 0, "{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let cell = &report["cells"][0];
+    let first_byte = &cell["evidence"]["object_store"]["first_byte"];
+    assert_eq!(first_byte["count"], cell["operations"], "{first_byte}");
+    let [first, all] =
+        [&first_byte["summary_us"], &cell["latency_us"]].map(|us| us["mean"].as_f64().unwrap());
+    assert!(first > 0.0 && first <= all, "{first} of {all} µs");
+    let ranged = |arguments: &str| {
+        let before = server.ranges();
+        assert_eq!(run(&server, arguments).0, 0);
+        server.ranges() - before
+    };
+    // What is left is looking at the manifest and the first bytes, the same for both.
+    assert!(ranged(&whole) + 6 <= ranged(GDS));
+    let (_, out, _) = run(&server, &format!("{whole} --format csv"));
+    assert!(out.contains("first_byte_us_p50"), "{out}");
+    let (_, out, _) = run(&server, &format!("{whole} --details"));
+    assert!(out.contains("Time to first byte"), "{out}");
+    let (_, out, _) = run(&server, &format!("{whole} --format html"));
+    assert!(out.contains("s3, first byte"), "{out}");
+}
+
+#[test]
+fn connections_are_dealt_over_several_endpoints() {
+    let server = ObjectServer::default();
+    let folder = tempfile::tempdir().unwrap();
+    let localhost = server.endpoint().replace("127.0.0.1", "localhost");
+    let both = format!("{},{localhost}", server.endpoint());
+    let mut command = stormlp(&server, folder.path(), &format!("{GDS} --format json"));
+    let output = command.env("AWS_ENDPOINT_URL", &both).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let endpoint = report["cells"][0]["evidence"]["object_store"]["endpoint"].as_str().unwrap();
+    assert!(endpoint.contains("127.0.0.1") && endpoint.contains("localhost"), "{endpoint}");
 }
 
 #[test]

@@ -63,6 +63,9 @@ impl Folders {
             let claim = folders.storage.claim_device(&device.path)?;
             folders.claims.push(claim);
         }
+        for file in plan.files.iter().filter(|_| plan.writes()) {
+            folders.check_puts(file)?;
+        }
         Ok(folders)
     }
 
@@ -82,6 +85,16 @@ impl Folders {
             Left::Nothing | Left::Same(_) => Ok(()),
             Left::Other(found) => Err(MatrixError::Replaced { path: file.path.clone(), found }),
         }
+    }
+
+    /// Refuses to put objects where somebody else's are.
+    fn check_puts(&self, file: &FilePlan) -> Result<(), MatrixError> {
+        for (path, left) in self.storage.puts(&file.path)? {
+            if let Left::Other(found) = left {
+                return Err(MatrixError::Replaced { path, found });
+            }
+        }
+        Ok(())
     }
 
     /// Lists files about to be created, by name only until they exist, so that those left by a

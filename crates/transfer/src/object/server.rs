@@ -60,6 +60,8 @@ struct State {
     uploads_begun: u32,
     traps: Vec<Trap>,
     lines: Vec<String>,
+    /// Requests for a range so far.
+    ranges: usize,
 }
 
 /// The server; it serves until the process ends.
@@ -168,6 +170,11 @@ impl ObjectServer {
         self.state.lock().unwrap().uploads.values().map(|one| one.key.clone()).collect()
     }
 
+    /// How many requests so far asked for a range.
+    pub fn ranges(&self) -> usize {
+        self.state.lock().unwrap().ranges
+    }
+
     /// The first lines of the requests so far, without signatures.
     pub fn lines(&self) -> Vec<String> {
         self.state.lock().unwrap().lines.clone()
@@ -182,6 +189,7 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
         let fault = {
             let mut state = state.lock().unwrap();
             state.lines.push(line.clone());
+            state.ranges += usize::from(request.range.is_some());
             let trap = state.traps.iter_mut().find(|it| it.left > 0 && line.contains(&it.wanted));
             trap.map(|trap| {
                 trap.left -= 1;
