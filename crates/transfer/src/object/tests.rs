@@ -315,7 +315,7 @@ fn settings_are_found_where_aws_tools_have_them() {
     assert_eq!(format!("{found:?}"), "http://h:1 (virtual addressing)");
     let variable = [("HOME", "/home/u"), ("AWS_ENDPOINT_URL", "https://[::1]")];
     let found = try_settings(&variable, file).unwrap();
-    assert_eq!(found.host(), "https://[::1]:443");
+    assert_eq!(super::settings::host(&found.endpoints[0]), "https://[::1]:443");
     let lacking = |variables: &[(&str, &str)]| try_settings(variables, "").unwrap_err().to_string();
     assert!(lacking(&[]).contains("no endpoint"));
     assert!(lacking(&[("AWS_ENDPOINT_URL", "http://h")]).contains("no credentials"));
