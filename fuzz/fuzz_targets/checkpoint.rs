@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
         folders: vec![FolderFacts {
             path: "folder".into(),
             writable: Availability::Available,
-            free_bytes: 1 << 50,
+            free_bytes: Some(1 << 50),
             file_system_id: 1,
             file_system: None,
             direct: Availability::Available,

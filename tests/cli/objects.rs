@@ -51,6 +51,73 @@ fn gds_measures_objects_and_clean_removes_them_and_nothing_else() {
 }
 
 #[test]
+fn an_object_among_those_that_writes_put_is_left_unless_stormlp_put_it() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, &format!("{GDS} --op read,write")).0, 0);
+    server.put("p/stormlp.0.put/7", b"hers");
+    let (code, out, error) = run(&server, &format!("{GDS} --op write"));
+    assert_eq!(code, 4, "{out}{error}");
+    assert!(error.contains("s3://bucket/p/stormlp.0.put/7 is an object without"), "{error}");
+    let (code, out, error) = run(&server, "clean s3://bucket/p");
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(error.contains("left s3://bucket/p/stormlp.0.put/7"), "{error}");
+    assert_eq!(server.keys(), ["p/stormlp.0.put/7"]);
+}
+
+#[test]
+fn times_to_first_byte_are_in_every_format_and_whole_objects_have_no_range() {
+    let server = ObjectServer::default();
+    let whole = GDS.replace("256K", "1M");
+    let (code, out, error) = run(&server, &format!("{whole} --format json"));
+    assert_eq!(code, 0, "{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let cell = &report["cells"][0];
+    let first_byte = &cell["evidence"]["object_store"]["first_byte"];
+    assert_eq!(first_byte["count"], cell["operations"], "{first_byte}");
+    let [first, all] =
+        [&first_byte["summary_us"], &cell["latency_us"]].map(|us| us["mean"].as_f64().unwrap());
+    assert!(first > 0.0 && first <= all, "{first} of {all} µs");
+    let ranged = |arguments: &str| {
+        let before = server.ranges();
+        assert_eq!(run(&server, arguments).0, 0);
+        server.ranges() - before
+    };
+    // What is left is looking at the manifest and the first bytes, the same for both.
+    assert!(ranged(&whole) + 6 <= ranged(GDS));
+    let (_, out, _) = run(&server, &format!("{whole} --format csv"));
+    assert!(out.contains("first_byte_us_p50"), "{out}");
+    let (_, out, _) = run(&server, &format!("{whole} --details"));
+    assert!(out.contains("Time to first byte"), "{out}");
+    let (_, out, _) = run(&server, &format!("{whole} --format html"));
+    assert!(out.contains("s3, first byte"), "{out}");
+}
+
+#[test]
+fn connections_are_dealt_over_several_endpoints() {
+    let server = ObjectServer::default();
+    let folder = tempfile::tempdir().unwrap();
+    let localhost = server.endpoint().replace("127.0.0.1", "localhost");
+    let both = format!("{},{localhost}", server.endpoint());
+    let mut command = stormlp(&server, folder.path(), &format!("{GDS} --format json"));
+    let output = command.env("AWS_ENDPOINT_URL", &both).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let endpoint = report["cells"][0]["evidence"]["object_store"]["endpoint"].as_str().unwrap();
+    assert!(endpoint.contains("127.0.0.1") && endpoint.contains("localhost"), "{endpoint}");
+}
+
+#[test]
+fn an_object_that_the_endpoint_keeps_is_named() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, GDS).0, 0);
+    server.trap("POST /bucket/?delete", 1, Fault::Keep("p/stormlp.1"));
+    let (code, _, error) = run(&server, "clean s3://bucket/p");
+    assert_eq!(code, 5, "{error}");
+    assert!(error.contains("s3://bucket/p/stormlp.1") && error.contains("AccessDenied"), "{error}");
+    assert_eq!(run(&server, "clean s3://bucket/p").0, 0);
+    assert!(server.keys().is_empty(), "{:?}", server.keys());
+}
+
+#[test]
 fn an_object_that_somebody_replaced_is_left() {
     let server = ObjectServer::default();
     assert_eq!(run(&server, GDS).0, 0);
@@ -198,8 +265,15 @@ fn a_killed_generation_is_continued_and_what_it_left_is_not_taken_for_whole() {
     server.leave_upload("d/set/train/img_08_of_12.npz");
     let whole = train_keys(&server).len();
     assert_eq!(whole, 7, "{:?}", server.keys());
-    server.put("d/set/train/img_08_of_12.npz", b"not listed");
+    server.put("d/set/train/img_08_of_12.npz", b"hers");
     server.forgive();
+    for way in [" --resume --params", " --overwrite --params"] {
+        let (code, out, error) = run(&server, &DATASET.replace(" --params", way));
+        assert_eq!(code, 4, "{out}{error}");
+        assert!(error.contains("img_08_of_12.npz") && error.contains("no mark"), "{error}");
+        assert_eq!(server.object("d/set/train/img_08_of_12.npz").unwrap(), b"hers");
+    }
+    server.put_marked("d/set/train/img_08_of_12.npz", b"not listed");
     let (code, out, error) = run(&server, &DATASET.replace(" --params", " --resume --params"));
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("7 files that were complete"), "{out}");
@@ -214,12 +288,22 @@ fn clean_removes_what_a_killed_generation_left() {
     assert_eq!(run(&server, &format!("{DATASET} --threads 1")).0, 5);
     server.leave_upload("d/set/train/img_08_of_12.npz");
     server.leave_upload("d/set/train/hers");
-    server.put("d/set/train/img_09_of_12.npz", b"not listed");
+    server.put_marked("d/set/train/img_09_of_12.npz", b"not listed");
+    server.put("d/set/train/img_10_of_12.npz", b"hers, by chance of that name");
+    server.put_marked("d/set/train/img_99_of_12.npz", b"no file has that number");
     server.put("d/set/train/hers_of_13.npz", b"x");
+    let before = server.lines().len();
     let (code, out, error) = run(&server, "clean s3://bucket/d/set");
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("aborted 1 unfinished upload"), "{out}");
-    assert_eq!(server.keys(), ["d/set/train/hers_of_13.npz"]);
+    assert!(error.contains("left s3://bucket/d/set/train/img_10_of_12.npz"), "{error}");
+    let left = ["hers_of_13.npz", "img_10_of_12.npz", "img_99_of_12.npz"];
+    assert_eq!(server.keys(), left.map(|name| format!("d/set/train/{name}")));
+    // Listed objects are known from one list, and go in one request.
+    let lines = server.lines()[before..].join("\n");
+    assert!(!lines.contains("HEAD /bucket/d/set/train/img_03"), "{lines}");
+    let deletes = lines.matches("POST /bucket/?delete").count();
+    assert_eq!(deletes, 3, "the data, then the two objects of the journal: {lines}");
     assert_eq!(server.pending(), ["d/set/train/hers"]);
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::histogram::NamedHistogram;
 use crate::path::{EngineKind, PathKind};
 use crate::warning::{Warning, WarningKind};
 
@@ -142,10 +143,10 @@ impl DirectStorage {
 
 /// An object store as its replies describe it, and what passed over the wire, from the first
 /// request of a cell to its last: warm-up included.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectStore {
-    /// Scheme, host and port.
+    /// Scheme, host and port; several are separated by commas.
     pub endpoint: String,
     /// Whether buckets stand in the path or in the host name: `path`, `virtual`.
     pub addressing: String,
@@ -165,13 +166,24 @@ pub struct ObjectStore {
     pub sent_bytes: u64,
     /// Bytes received, heads of replies included. With TLS, as encrypted.
     pub received_bytes: u64,
+    /// Times from sending a GET until the head of its reply, of the measured ones. Unlike latencies,
+    /// they leave out the wait for the connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<NamedHistogram>,
 }
 
 impl ObjectStore {
     /// The store with the counts of `other` added.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
-        let Self { server, http, tls, .. } = other;
+        let Self { endpoint, server, http, tls, .. } = other;
+        if !self.endpoint.split(", ").any(|one| one == endpoint) {
+            self.endpoint = format!("{}, {endpoint}", self.endpoint);
+        }
+        self.first_byte = match (self.first_byte, &other.first_byte) {
+            (Some(one), Some(other)) => one.plus(other),
+            (one, other) => one.or_else(|| other.clone()),
+        };
         self.server = self.server.or_else(|| server.clone());
         self.http = self.http.or_else(|| http.clone());
         self.tls = self.tls.or_else(|| tls.clone());
@@ -197,7 +209,7 @@ impl ObjectStore {
 }
 
 /// What actually ran, with the facts that prove it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// The path the bytes actually took; `None` if it could not be determined.

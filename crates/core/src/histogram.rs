@@ -192,6 +192,16 @@ impl LatencyHistogram {
     }
 }
 
+impl NamedHistogram {
+    /// The values of both; `None` if one of them is invalid.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Option<Self> {
+        let mut all = LatencyHistogram::of_report(&self.data, &self.summary_us)?;
+        all.merge(&LatencyHistogram::of_report(&other.data, &other.summary_us)?);
+        all.named(&self.name)
+    }
+}
+
 /// A serialized histogram for transfer between hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackedHistogram {

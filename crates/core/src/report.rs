@@ -238,7 +238,7 @@ pub struct NamedSeries {
 }
 
 /// The evidence for one part of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedEvidence {
     /// The part: `reads`, `saves`, `restores`.

@@ -14,6 +14,7 @@ use stormlp_core::facts::Identity;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Durability, Storage};
 
+use crate::names::digits;
 pub use journal::Journal;
 
 /// The manifest's name in the dataset folder.
@@ -139,6 +140,37 @@ impl ManifestHead {
     #[must_use]
     pub fn version() -> u32 {
         FORMAT_VERSION
+    }
+
+    /// [`Self::names`] of a path in the dataset's folder.
+    #[must_use]
+    pub fn is_of(&self, folder: &Path, path: &Path) -> bool {
+        path.strip_prefix(folder).ok().and_then(Path::to_str).is_some_and(|name| self.names(name))
+    }
+
+    /// Whether a path relative to the dataset's folder is that of one of its files or their side
+    /// files, whatever their prefix: `train/img_003_of_168.npz`. It does not tell who made the file.
+    #[must_use]
+    pub fn names(&self, path: &str) -> bool {
+        let mut parts = path.strip_prefix("index/").unwrap_or(path).split('/');
+        let files = match parts.next() {
+            Some("train") => self.train_files,
+            Some("valid") => self.valid_files,
+            _ => return false,
+        };
+        let name = parts.next_back().unwrap_or_default();
+        let Some((stem, end)) = name.rsplit_once(&format!("_of_{files}.")) else {
+            return false;
+        };
+        let suffix = end.strip_prefix(&self.format);
+        let index = stem.rsplit_once('_').filter(|(prefix, _)| !prefix.is_empty());
+        let is_index = |digits_of: &str| {
+            digits_of.len() == digits(files)
+                && digits_of.bytes().all(|byte| byte.is_ascii_digit())
+                && digits_of.parse::<u64>().is_ok_and(|index| index < files)
+        };
+        suffix.is_some_and(|more| more.is_empty() || more.starts_with('.'))
+            && index.is_some_and(|(_, index)| is_index(index))
     }
 }
 

@@ -78,7 +78,7 @@ impl Naming {
 }
 
 /// Python's `len(str(number))`.
-fn digits(number: u64) -> usize {
+pub(crate) fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 

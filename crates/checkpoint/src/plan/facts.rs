@@ -15,8 +15,8 @@ pub struct FolderFacts {
     pub path: Location,
     /// Whether it is writable or can be created.
     pub writable: Availability,
-    /// Bytes available to an unprivileged user.
-    pub free_bytes: u64,
+    /// Bytes available to an unprivileged user; `None` if the storage does not tell.
+    pub free_bytes: Option<u64>,
     /// File system identity, equal for directories that share its space.
     pub file_system_id: u64,
     /// Type of the file system: `xfs`, `tmpfs`; `None` if unknown.
@@ -161,12 +161,12 @@ impl CheckpointFacts {
     }
 
     /// Directories grouped by file system: free bytes and indices of each group.
-    pub fn file_systems(&self) -> Vec<(u64, Vec<usize>)> {
-        let mut groups: Vec<(u64, u64, Vec<usize>)> = Vec::new();
+    pub fn file_systems(&self) -> Vec<(Option<u64>, Vec<usize>)> {
+        let mut groups: Vec<(u64, Option<u64>, Vec<usize>)> = Vec::new();
         for (index, folder) in self.folders.iter().enumerate() {
             match groups.iter_mut().find(|(id, ..)| *id == folder.file_system_id) {
                 Some((_, free, members)) => {
-                    *free = (*free).min(folder.free_bytes);
+                    *free = free.zip(folder.free_bytes).map(|(one, other)| one.min(other));
                     members.push(index);
                 }
                 None => groups.push((folder.file_system_id, folder.free_bytes, vec![index])),

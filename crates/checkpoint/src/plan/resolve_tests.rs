@@ -24,7 +24,7 @@ fn folder(path: &str, free_bytes: u64) -> FolderFacts {
     FolderFacts {
         path: path.into(),
         writable: Availability::Available,
-        free_bytes,
+        free_bytes: Some(free_bytes),
         file_system_id: 1,
         file_system: Some("xfs".to_string()),
         direct: Availability::Available,
@@ -410,7 +410,7 @@ fn ranks_take_directories_in_turn_and_each_file_system_is_counted() {
     let problems = whats(&spread, &facts);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].contains("file system of b"), "{problems:?}");
-    facts.folders[1].free_bytes = 600 * GIB;
+    facts.folders[1].free_bytes = Some(600 * GIB);
     let plan = plan(&spread, &facts);
     assert_eq!(plan.ranks[3].folder, 1);
 }

@@ -233,7 +233,7 @@ fn checkpoints_a_scaled_run_keeps_are_not_free_space() {
     ten.writes = Some(10);
     let mut facts = with_saved(&ten, 10);
     let one = plan(&ten, &facts).total_bytes;
-    facts.folders[0].free_bytes = 5 * GIB;
+    facts.folders[0].free_bytes = Some(5 * GIB);
     let again = plan(&request("llama3-8b"), &facts);
     assert!(again.is_scaled() && again.writes == 2);
     assert!(again.peak_bytes <= (5 * GIB + 2 * one) / 2, "{}", again.peak_bytes);
@@ -246,7 +246,7 @@ fn an_earlier_checkpoint_needs_room_beside_its_replacement_unless_it_is_overwrit
     mine.writes = Some(2);
     let mut facts = with_saved(&mine, 2);
     let one = plan(&mine, &facts).total_bytes;
-    facts.folders[0].free_bytes = one / 2;
+    facts.folders[0].free_bytes = Some(one / 2);
     let resolution = resolve(&mine, &host(), &facts);
     let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
     assert!(
@@ -257,12 +257,12 @@ fn an_earlier_checkpoint_needs_room_beside_its_replacement_unless_it_is_overwrit
     );
     assert!(problem.remedy.contains("--overwrite"), "{problem}");
     mine.overwrite = true;
-    facts.folders[0].free_bytes = 16 << 20;
+    facts.folders[0].free_bytes = Some(16 << 20);
     let said = plan(&mine, &facts).warnings;
     let said = said.iter().find(|note| note.kind == WarningKind::EarlierCheckpoints);
     let fact = &said.expect("a note").fact;
     assert_eq!(fact, "checkpoints 1 to 2 of an earlier run in ckpt are overwritten");
-    facts.folders[0].free_bytes -= 1;
+    facts.folders[0].free_bytes = Some((16 << 20) - 1);
     let problems = whats(&mine, &facts);
     assert!(problems[0].contains("on top of what they overwrite"), "{problems:?}");
 }
@@ -274,7 +274,7 @@ fn what_a_killed_run_left_is_named_and_its_space_is_counted() {
     mine.writes = Some(1);
     let mut facts = facts(2_000 * GIB);
     let one = plan(&mine, &facts).total_bytes;
-    facts.folders[0].free_bytes = 16 << 20;
+    facts.folders[0].free_bytes = Some(16 << 20);
     assert!(!whats(&mine, &facts).is_empty());
     facts.leftovers.push(Leftover {
         folder: 0,

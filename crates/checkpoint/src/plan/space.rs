@@ -12,9 +12,8 @@ const RESERVE_BYTES: u64 = 16 << 20;
 /// Total free bytes of all file systems; `None` if storage was not scanned, or does not tell, as object
 /// stores do not.
 pub(super) fn free(facts: &CheckpointFacts) -> Option<u64> {
-    let tells = facts.folders.iter().all(|folder| !folder.path.names_objects());
-    (!facts.folders.is_empty() && tells)
-        .then(|| facts.file_systems().iter().map(|(free, _)| free).sum())
+    let known: Option<u64> = facts.file_systems().iter().map(|(free, _)| *free).sum();
+    known.filter(|_| !facts.folders.is_empty())
 }
 
 /// The saves of a run, as far as they determine the space that it needs.
@@ -86,13 +85,14 @@ pub(super) struct Room {
 impl Room {
     /// The room in the directories; unlimited if storage was not scanned.
     pub(super) fn of(facts: &CheckpointFacts) -> Self {
-        let room = |(free_bytes, folders): (u64, Vec<usize>)| {
+        let room = |(free_bytes, folders): (Option<u64>, Vec<usize>)| {
             let own = facts.saved.iter().filter(|part| folders.contains(&part.folder));
             let own = own.filter(|part| part.readable_marker().is_some());
             let left = facts.leftovers.iter().filter(|left| folders.contains(&left.folder));
             let left = left.filter(|left| left.foreign.is_none());
             FileSystemRoom {
-                free_bytes,
+                // What does not tell its space has none to run out of.
+                free_bytes: free_bytes.unwrap_or(u64::MAX),
                 earlier: own.map(|part| (part.step, part.bytes())).collect(),
                 left_bytes: left.fold(0, |sum, left| sum.saturating_add(left.bytes)),
                 folders,

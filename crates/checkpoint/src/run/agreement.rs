@@ -162,8 +162,8 @@ pub fn seen_by_all(
 /// Facts about the folders as seen by one host.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct StorageSeen {
-    /// Free space of each folder.
-    free_bytes: Vec<u64>,
+    /// Free space of each folder, if known.
+    free_bytes: Vec<Option<u64>>,
     /// Measured write rate of the first folder.
     trial_bytes_per_second: Option<f64>,
 }
@@ -180,7 +180,7 @@ impl StorageSeen {
     /// Reduces `facts` to the worse of both.
     fn limit(self, facts: &mut CheckpointFacts) {
         for (folder, free) in facts.folders.iter_mut().zip(self.free_bytes) {
-            folder.free_bytes = folder.free_bytes.min(free);
+            folder.free_bytes = folder.free_bytes.zip(free).map(|(one, other)| one.min(other));
         }
         let known = facts.trial_bytes_per_second.zip(self.trial_bytes_per_second);
         facts.trial_bytes_per_second = known.map(|(one, other)| one.min(other));
@@ -200,7 +200,8 @@ fn of_all(facts: CheckpointFacts, party: &Party) -> CheckpointFacts {
 /// share of the ranks.
 fn scaled(mut facts: CheckpointFacts, here: usize, processes: usize) -> CheckpointFacts {
     for folder in &mut facts.folders {
-        folder.free_bytes = (folder.free_bytes / here as u64).saturating_mul(processes as u64);
+        let all = |free: u64| (free / here as u64).saturating_mul(processes as u64);
+        folder.free_bytes = folder.free_bytes.map(all);
     }
     let rate = facts.trial_bytes_per_second;
     facts.trial_bytes_per_second = rate.map(|rate| rate / here as f64 * processes as f64);
@@ -301,7 +302,7 @@ mod tests {
             folders: vec![FolderFacts {
                 path: "ckpt".into(),
                 writable: Availability::Available,
-                free_bytes,
+                free_bytes: Some(free_bytes),
                 file_system_id: 1,
                 file_system: None,
                 direct: Availability::Available,

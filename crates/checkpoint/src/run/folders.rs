@@ -102,7 +102,7 @@ fn folder_facts(
             _ => Availability::Available,
         },
         writable,
-        free_bytes: storage.space(&nearest)?.free_bytes,
+        free_bytes: storage.space(&nearest)?.map(|space| space.free_bytes),
         file_system_id: found.file_system_id,
         file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
     })
@@ -115,7 +115,7 @@ fn bucket_facts(storage: &dyn Storage, location: &Location) -> Result<FolderFact
         path: location.clone(),
         direct: Availability::Available,
         writable: Availability::Available,
-        free_bytes: storage.space(location.folder())?.free_bytes,
+        free_bytes: storage.space(location.folder())?.map(|space| space.free_bytes),
         file_system_id: 0,
         file_system: None,
     })

@@ -27,7 +27,8 @@ pub(super) fn write_rate(storage: &dyn Storage, folder: &Path) -> Result<f64, Tr
     let path = folder.join(format!("{TRIAL_PREFIX}{}", std::process::id()));
     let mut content = vec![0; CHUNK_BYTES];
     Pattern::new(0, 0).fill(0, &mut content);
-    let most_bytes = MOST_BYTES.min(storage.space(folder)?.free_bytes / 4);
+    let most_bytes =
+        storage.space(folder)?.map_or(MOST_BYTES, |space| MOST_BYTES.min(space.free_bytes / 4));
     let file = storage.open(&path, Access::Create, false)?;
     // An unlinked file is freed when this process exits, however it ends.
     storage.remove(&path)?;

@@ -21,4 +21,5 @@ pub use crate::report::{GenerateReport, Verification};
 pub use error::GenerateError;
 pub use plan::{Existing, GeneratePlan, check_room, default_threads, room};
 pub use run::{Generation, Made, Share, run};
+pub use survey::unlisted_objects;
 pub use verify::{FileState, state_of, verify};

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use stormlp_core::location::names_object;
 use stormlp_core::path::EngineKind;
 use stormlp_transfer::storage::{Anywhere, Space, Storage};
 
@@ -90,8 +89,7 @@ impl GeneratePlan {
     #[must_use]
     pub fn outline(&self) -> GenerateOutline {
         let recipe = self.dataset.recipe();
-        let in_files = !names_object(&self.folder);
-        let space = in_files.then(|| room(&*self.storage, &self.folder).ok()).flatten();
+        let space = room(&*self.storage, &self.folder).ok().flatten();
         let bytes = self.dataset.total_bytes();
         GenerateOutline {
             folder: self.folder.clone(),
@@ -150,7 +148,7 @@ pub fn check_room(
     if files < MANY_FILES {
         return Ok(());
     }
-    let space = room(storage, folder)?;
+    let Some(space) = room(storage, folder)? else { return Ok(()) };
     let room = match existing {
         Existing::Refuse => space.free_bytes,
         // Existing data stays as part of the dataset, or makes room.
@@ -167,11 +165,11 @@ pub fn check_room(
     })
 }
 
-/// Available space for a folder that may not exist yet.
+/// Available space for a folder that may not exist yet; `None` if the storage does not tell.
 ///
 /// # Errors
 /// If its file system cannot be queried.
-pub fn room(storage: &dyn Storage, folder: &Path) -> Result<Space, GenerateError> {
+pub fn room(storage: &dyn Storage, folder: &Path) -> Result<Option<Space>, GenerateError> {
     let space = storage.nearest(folder).and_then(|nearest| storage.space(&nearest));
     space.map_err(GenerateError::setup)
 }

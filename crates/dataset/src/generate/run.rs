@@ -113,7 +113,7 @@ impl<'a> Generation<'a> {
         let lock = storage.lock(&plan.folder)?;
         let survey = survey::survey(plan, &head)?;
         survey::check_space(plan, &survey)?;
-        let left = |path: &Path| survey::is_of_dataset(plan, path);
+        let left = |path: &Path| head.is_of(&plan.folder, path);
         storage.abort_uploads(&plan.folder, &left, false)?;
         make_folders(plan)?;
         let whole: Vec<ManifestFile> = survey.kept.values().cloned().collect();

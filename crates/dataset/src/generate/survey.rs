@@ -24,6 +24,9 @@ use crate::manifest::{
 };
 use crate::names::Split;
 
+/// What an object is that a killed run of stormlp's did not put.
+const UNMARKED: &str = "an object that no journal lists and that has no mark of stormlp's";
+
 /// The work to be done.
 pub(super) struct Survey {
     /// Files that are kept, by index.
@@ -66,10 +69,13 @@ pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey,
     if plan.existing == Existing::Overwrite {
         let (listed, begun) = match Record::load(storage, folder) {
             // A damaged list is removed together with the dataset that it lists.
-            Err(ManifestError::Malformed { .. }) => (salvaged(storage, folder)?, false),
-            loaded => loaded?.map_or_else(Default::default, |it| (it.files, !it.finished)),
+            Err(ManifestError::Malformed { .. }) => (salvaged(storage, folder)?, None),
+            loaded => loaded?.map_or_else(Default::default, |record| {
+                let begun = !record.finished && names_object(folder);
+                (record.files, begun.then_some(record.head))
+            }),
         };
-        remove_dataset(plan, &listed, begun && names_object(folder))?;
+        remove_dataset(plan, &listed, begun.as_ref())?;
         return Ok(Survey::of_nothing(plan));
     }
     let record = Record::load(storage, folder)?;
@@ -142,12 +148,12 @@ fn first_file(storage: &dyn Storage, folder: &Path) -> Result<Option<String>, Tr
 }
 
 /// Removes what the manifest or journal lists, and temporary files that a killed run left. If any
-/// entry is not what was made, nothing is removed. With `takes_unlisted`, a killed run may have put
-/// objects without listing them.
+/// entry is not what was made, nothing is removed. A killed run that had `begun` may have put objects
+/// without listing them: those have its names, and stormlp's mark.
 fn remove_dataset(
     plan: &GeneratePlan,
     listed: &HashMap<String, ManifestFile>,
-    takes_unlisted: bool,
+    begun: Option<&ManifestHead>,
 ) -> Result<(), GenerateError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
     let (mut ours, mut others) = (Vec::new(), Vec::new());
@@ -172,19 +178,23 @@ fn remove_dataset(
             unlisted(plan, &below, listed, &mut ours, &mut others)?;
         }
     }
-    if takes_unlisted {
-        let named =
-            |name: &str| is_named(plan.dataset.recipe(), name.rsplit('/').next().unwrap_or(name));
-        ours.extend(
-            others
-                .extract_if(.., |(name, _)| !listed.contains_key(name) && named(name))
-                .map(|(name, _)| name),
-        );
+    if let Some(head) = begun {
+        let unlisted = unlisted_objects(storage, folder, head, |name| listed.contains_key(name))?;
+        for (name, left) in unlisted {
+            others.retain(|(other, _)| *other != name);
+            match left {
+                Left::Same(_) => ours.push(name),
+                Left::Other(what) => others.push((name, what)),
+                Left::Nothing => {}
+            }
+        }
     }
     refuse_changed(plan, others)?;
-    for name in &ours {
-        storage.remove(&folder.join(name))?;
+    if let Some(head) = begun {
+        storage.abort_uploads(folder, &|path| head.is_of(folder, path), false)?;
     }
+    let ours: Vec<_> = ours.iter().map(|name| folder.join(name)).collect();
+    storage.remove_all(&ours)?;
     // The journal and manifest go last: an interrupted removal can be repeated.
     for list in journals_beside(storage, folder)? {
         storage.remove(&folder.join(list))?;
@@ -247,12 +257,34 @@ fn is_named(recipe: &Recipe, name: &str) -> bool {
     starts && name.contains("_of_") && name.contains(&suffix)
 }
 
-/// Whether a path is that of a file of the plan's dataset.
-pub(super) fn is_of_dataset(plan: &GeneratePlan, path: &Path) -> bool {
-    let split = path.strip_prefix(&plan.folder).ok().and_then(|name| name.iter().next());
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    split.is_some_and(|split| split == "train" || split == "valid")
-        && is_named(plan.dataset.recipe(), &name)
+/// The objects that have the names of a dataset that a killed run had begun, and are not `listed`: by
+/// their marks the run put them, unless they are [`Left::Other`].
+///
+/// # Errors
+/// When they cannot be listed or looked at.
+pub fn unlisted_objects(
+    storage: &dyn Storage,
+    folder: &Path,
+    head: &ManifestHead,
+    listed: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, Left)>, TransferError> {
+    let mut found = Vec::new();
+    let mut below = ["train", "valid", "index/train", "index/valid"].map(String::from).to_vec();
+    while let Some(parent) = below.pop() {
+        for entry in storage.list(&folder.join(&parent))? {
+            let name = format!("{parent}/{}", entry.name.to_string_lossy());
+            if entry.is_folder() {
+                below.push(name);
+            } else if head.names(&name) && !listed(&name) {
+                let left = match storage.is_marked(&folder.join(&name))? {
+                    true => Left::Same(entry.facts),
+                    false => Left::Other(UNMARKED.to_string()),
+                };
+                found.push((name, left));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a path is that of a listed file or of one of its side files.
@@ -367,7 +399,10 @@ fn state_of_index(
             Left::Nothing => FileState::Gone,
             // Objects are listed after they were put.
             Left::Same(_) if names_object(folder) && !record.finished => {
-                FileState::Damaged("not listed".to_string())
+                match storage.is_marked(&folder.join(name))? {
+                    true => FileState::Damaged("not listed".to_string()),
+                    false => FileState::Foreign(UNMARKED.to_string()),
+                }
             }
             Left::Same(found) if found.bytes == 0 => FileState::Empty,
             // A run of an older version may have been killed before it listed a file it had made.
@@ -382,7 +417,7 @@ fn state_of_index(
 
 /// Fails if the files to be made do not fit next to those that are kept.
 pub(super) fn check_space(plan: &GeneratePlan, survey: &Survey) -> Result<(), GenerateError> {
-    let space = room(&*plan.storage, &plan.folder)?;
+    let Some(space) = room(&*plan.storage, &plan.folder)? else { return Ok(()) };
     let mut replaced = 0;
     for name in &survey.damaged {
         let found = plan.storage.look(&plan.folder.join(name))?;

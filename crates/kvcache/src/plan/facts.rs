@@ -26,8 +26,8 @@ pub struct TraceFacts {
 pub struct KvcacheFacts {
     /// Whether it is writable or can be created.
     pub writable: Availability,
-    /// Free bytes of its file system.
-    pub free_bytes: u64,
+    /// Free bytes of its file system, if it tells.
+    pub free_bytes: Option<u64>,
     /// Objects that an earlier run left.
     pub left_objects: u64,
     /// Their bytes on storage.

@@ -317,7 +317,8 @@ fn assemble(
         chunk_bytes: request.chunk_bytes.unwrap_or(CHUNK_BYTES),
         ..Transport::bare(PathKind::Buffered, EngineKind::Psync, EngineChoice::Psync, None)
     };
-    let free_bytes = facts.map(|facts| facts.free_bytes.saturating_add(facts.left_bytes));
+    let free_bytes =
+        facts.and_then(|facts| Some(facts.free_bytes?.saturating_add(facts.left_bytes)));
     let usable = free_bytes.map_or(u64::MAX, |free| (free as f64 * SHARE_OF_FREE) as u64);
     let (trials, pause_seconds) = match request.closed {
         true => (TRIALS, PAUSE_SECONDS),
@@ -455,7 +456,7 @@ mod tests {
     fn facts() -> KvcacheFacts {
         KvcacheFacts {
             writable: Availability::Available,
-            free_bytes: 1 << 40,
+            free_bytes: Some(1 << 40),
             left_objects: 0,
             left_bytes: 0,
             foreign: None,
@@ -523,7 +524,7 @@ mod tests {
         let found = resolved(&bad, &facts());
         assert!(found.plan.is_none());
         assert_eq!((found.problems.len(), found.problems.cause()), (6, Cause::Plan));
-        let full = KvcacheFacts { free_bytes: 1 << 30, ..facts() };
+        let full = KvcacheFacts { free_bytes: Some(1 << 30), ..facts() };
         let found = resolved(&request(), &full).problems;
         assert_eq!(found.cause(), Cause::Capacity);
         assert!(found.to_string().contains("the largest object of llama3.1-8b takes"), "{found}");

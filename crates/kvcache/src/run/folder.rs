@@ -51,7 +51,7 @@ pub fn scan(
     };
     let mut facts = KvcacheFacts {
         writable,
-        free_bytes: storage.space(&nearest)?.free_bytes,
+        free_bytes: storage.space(&nearest)?.map(|space| space.free_bytes),
         left_objects: 0,
         left_bytes: 0,
         foreign: None,

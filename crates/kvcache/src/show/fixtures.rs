@@ -27,7 +27,7 @@ fn host() -> HostFacts {
 pub fn plan(request: KvcacheRequest) -> KvcachePlan {
     let facts = KvcacheFacts {
         writable: Availability::Available,
-        free_bytes: 1 << 40,
+        free_bytes: Some(1 << 40),
         left_objects: 0,
         left_bytes: 0,
         foreign: None,

@@ -208,6 +208,8 @@ pub(super) fn room(inventory: &TargetInventory, table: &PlannedFiles, problems: 
                 None => continue,
             },
         };
+        // What does not tell its space has none to run out of.
+        let Some(free) = free else { continue };
         let need = needs.entry(id).or_insert(SpaceNeed {
             free,
             replaced: 0,

@@ -228,14 +228,16 @@ impl FolderJob<'_> {
             .manifest
             .as_ref()
             .map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum());
-        let room = self.facts.free_bytes / 4 + own_bytes;
+        let free = self.facts.free_bytes;
+        let part = |of: u64| free.map_or(u64::MAX, |free| (free / of).saturating_add(own_bytes));
+        let room = part(4);
         let sharers = self.sharers.max(1);
         let bytes = match self.fit {
             // As much as a cell moves, up to a quarter of the free space. At least the largest
             // transfer, if half of the free space can hold that.
             Some(fitting) => {
                 let least = (largest_io + self.offset_bytes()).next_multiple_of(MIB);
-                let most = (self.facts.free_bytes / 2 + own_bytes) / sharers;
+                let most = part(2) / sharers;
                 (fitting.min(room) / sharers).max(least).min(most)
             }
             None => DEFAULT_FILE_BYTES.min(DEFAULT_TOTAL_BYTES.min(room) / sharers),
@@ -244,10 +246,15 @@ impl FolderJob<'_> {
         if bytes < largest_io + self.offset_bytes() {
             problems.machine(
                 format!(
-                    "{} has {} free; {} files of a quarter of that are too small for a transfer \
-                     of {}",
-                    self.facts.path.display(),
-                    ByteSize(self.facts.free_bytes),
+                    "{}; {} files of it are too small for a transfer of {}",
+                    match free {
+                        Some(free) => format!(
+                            "{} has {} free, a quarter of which may be used",
+                            self.facts.path.display(),
+                            ByteSize(free)
+                        ),
+                        None => format!("by default {} are used", ByteSize(DEFAULT_TOTAL_BYTES)),
+                    },
                     self.sharers,
                     ByteSize(largest_io)
                 ),

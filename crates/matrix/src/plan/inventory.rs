@@ -42,8 +42,8 @@ pub struct TargetFolder {
     pub exists: bool,
     /// Whether files can be created in it, or it can be created.
     pub writable: Availability,
-    /// Free space for an unprivileged user, in bytes.
-    pub free_bytes: u64,
+    /// Free space for an unprivileged user, in bytes; `None` if the storage does not tell.
+    pub free_bytes: Option<u64>,
     /// File system identity, equal for folders that share its space.
     pub file_system_id: u64,
     /// File system type: `xfs`, `tmpfs`.
@@ -85,8 +85,9 @@ pub struct FileFacts {
     pub readable: Availability,
     /// Whether it can be written.
     pub writable: Availability,
-    /// Free space on its file system for an unprivileged user, in bytes.
-    pub free_bytes: u64,
+    /// Free space on its file system for an unprivileged user, in bytes; `None` if the storage does
+    /// not tell.
+    pub free_bytes: Option<u64>,
     /// File system identity, equal for files that share its space.
     pub file_system_id: u64,
     /// File system type: `xfs`, `tmpfs`; `None` for a device.

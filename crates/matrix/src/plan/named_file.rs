@@ -139,6 +139,6 @@ fn check_ours(request: &MatrixRequest, facts: &FileFacts, problems: &mut Problem
 
 /// Default size of a new file shared by several threads.
 fn default_shared(facts: &FileFacts, threads: u32) -> u64 {
-    let room = (facts.free_bytes / 4).min(DEFAULT_TOTAL_BYTES);
+    let room = facts.free_bytes.map_or(u64::MAX, |free| free / 4).min(DEFAULT_TOTAL_BYTES);
     round_down(room.min(DEFAULT_FILE_BYTES * u64::from(threads)))
 }

@@ -41,7 +41,7 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
         path: folder.to_path_buf(),
         exists: true,
         writable: Availability::Available,
-        free_bytes: 1 << 40,
+        free_bytes: Some(1 << 40),
         file_system_id: 1,
         file_system: None,
         direct: Availability::Available,

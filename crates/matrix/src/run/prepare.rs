@@ -63,6 +63,9 @@ impl Folders {
             let claim = folders.storage.claim_device(&device.path)?;
             folders.claims.push(claim);
         }
+        for file in plan.files.iter().filter(|_| plan.writes()) {
+            folders.check_puts(file)?;
+        }
         Ok(folders)
     }
 
@@ -82,6 +85,16 @@ impl Folders {
             Left::Nothing | Left::Same(_) => Ok(()),
             Left::Other(found) => Err(MatrixError::Replaced { path: file.path.clone(), found }),
         }
+    }
+
+    /// Refuses to put objects where somebody else's are.
+    fn check_puts(&self, file: &FilePlan) -> Result<(), MatrixError> {
+        for (path, left) in self.storage.puts(&file.path)? {
+            if let Left::Other(found) = left {
+                return Err(MatrixError::Replaced { path, found });
+            }
+        }
+        Ok(())
     }
 
     /// Lists files about to be created, by name only until they exist, so that those left by a
@@ -222,9 +235,17 @@ pub(crate) fn remove_files(
     for file in plan.files.iter().filter(ours) {
         let made = folders.made(file);
         let path = &file.path;
+        let puts = folders.storage.puts(path)?.into_iter();
+        let (ours, others): (Vec<_>, Vec<_>) =
+            puts.partition(|(_, left)| matches!(left, Left::Same(_)));
+        let ours: Vec<_> = ours.into_iter().map(|(path, _)| path).collect();
+        folders.storage.remove_all(&ours)?;
+        for (path, other) in others {
+            if let Left::Other(what) = other {
+                left.push(format!("{} is {what}", path.display()));
+            }
+        }
         match folders.storage.left(path, Some(file.bytes), made)? {
-            // What writes put for it remains.
-            Left::Nothing if names_object(path) => drop(folders.storage.remove(path)?),
             Left::Nothing => {}
             Left::Same(_) => drop(folders.storage.remove(path)?),
             Left::Other(what) => {

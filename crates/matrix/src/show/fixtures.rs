@@ -46,7 +46,7 @@ pub fn inventory() -> TargetInventory {
             path: PathBuf::from("data"),
             exists: true,
             writable: Availability::Available,
-            free_bytes: 1000 * GIB,
+            free_bytes: Some(1000 * GIB),
             file_system_id: 1,
             file_system: Some("xfs".to_string()),
             direct: Availability::Available,

@@ -2,6 +2,7 @@
 
 mod charts;
 mod compare;
+mod first_byte;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod gdsio;

@@ -12,7 +12,7 @@ use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
 use super::group::{CellGroup, Combination, cut_short, groups, key_of, not_measured};
-use super::{knee, mismatch, mix, reach, study, warnings};
+use super::{first_byte, knee, mismatch, mix, reach, study, warnings};
 use stormlp_show::document::{Cell, Column, Columns, Document, Estimate, Quantity, Table, ended};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
@@ -23,7 +23,7 @@ use stormlp_show::{around, hosts, storage};
 const AT_A_GLANCE: usize = 8;
 
 /// Source of each record column: in the cell if it starts with `/`, else in the report.
-pub const RECORDS: [(&str, &str); 56] = [
+pub const RECORDS: [(&str, &str); 60] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -80,6 +80,10 @@ pub const RECORDS: [(&str, &str); 56] = [
     ("write_latency_us_p99", "/mix/writes/latency_us/p99"),
     ("write_latency_us_p999", "/mix/writes/latency_us/p999"),
     ("read_percent", "/read_percent"),
+    ("first_byte_us_mean", "/evidence/object_store/first_byte/summary_us/mean"),
+    ("first_byte_us_p50", "/evidence/object_store/first_byte/summary_us/p50"),
+    ("first_byte_us_p99", "/evidence/object_store/first_byte/summary_us/p99"),
+    ("first_byte_us_max", "/evidence/object_store/first_byte/summary_us/max"),
 ];
 
 /// The results of a matrix: the fastest path, the settings, one row for each combination.
@@ -105,6 +109,9 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     };
     if let Some(table) = jobs(report) {
         document.details("Jobs", Some(table));
+    }
+    if let Some(table) = first_byte::table(&groups) {
+        document.details("Time to first byte", Some(table));
     }
     let group = report.results.group.as_ref();
     hosts::section(&report.results.hosts, group, "cells", &mut document);

@@ -1,6 +1,6 @@
 //! `stormlp clean [DIR]`: removes what a manifest lists as created by stormlp, and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
@@ -9,7 +9,7 @@ use stormlp_core::facts::Identity;
 use stormlp_core::location::{folder_or_prefix, names_object};
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted};
-use stormlp_dataset::generate::{FileState, state_of};
+use stormlp_dataset::generate::{FileState, state_of, unlisted_objects};
 use stormlp_dataset::manifest::{
     JOURNAL_NAME, ManifestError, ManifestFile, ManifestHead, Record, journals_beside,
 };
@@ -18,7 +18,7 @@ use stormlp_kvcache::run::{CleanedFolder, KvcacheError, clean as clean_objects};
 use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
-    Anywhere, FolderLock, Kind, LOCK_NAME, Left, Storage, temporary_name,
+    Anywhere, Facts, FolderLock, Kind, LOCK_NAME, Left, PUTS, Storage, temporary_name,
 };
 
 use crate::output;
@@ -155,33 +155,31 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned,
     let mut cleaned = Cleaned::default();
     let mut parents = BTreeSet::new();
     let Lists { all, begun } = listed(storage, folder)?;
-    let of_begun = |path: &Path| {
-        let below = path.strip_prefix(folder).ok().and_then(Path::to_str);
-        begun.as_ref().zip(below).is_some_and(|(head, below)| is_of_dataset(head, below))
-    };
+    let of_begun = |path: &Path| begun.as_ref().is_some_and(|head| head.is_of(folder, path));
     let ours = |path: &Path| all.contains_key(path) || of_begun(path);
     cleaned.uploads = storage.abort_uploads(folder, &ours, dry_run)?;
+    let seen = Seen::of(storage, folder, &all)?;
+    let mut gone = Vec::new();
+    // What a list names and is not removed.
+    let mut kept = false;
     for (path, listed) in all {
-        match listed.left(storage, folder, &path)? {
-            // What writes put for an object may be there without it.
-            Left::Nothing if names_object(&path) && !dry_run => {
-                cleaned.files += u64::from(storage.remove(&path)?);
-                continue;
-            }
+        match listed.left(storage, folder, &path, &seen)? {
             Left::Nothing => continue,
             Left::Other(what) => {
+                kept |= !matches!(listed, Listed::Unnamed(_));
                 cleaned.left.push(format!("{}: it is {what}", path.display()));
                 continue;
             }
             Left::Same(found) => {
-                if !dry_run {
-                    storage.remove(&path)?;
-                }
                 cleaned.files += 1;
                 cleaned.bytes += found.bytes;
             }
         }
         parents.extend(path.parent().filter(|parent| *parent != folder).map(Path::to_path_buf));
+        gone.push(path);
+    }
+    if !dry_run {
+        storage.remove_all(&gone)?;
     }
     if !dry_run {
         // Datasets have both folders, even if empty.
@@ -191,7 +189,7 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned,
         }
         // The manifest goes last, so that an interrupted clean can be run again. It stays if files
         // it lists remain, and keeps other runs from them.
-        if cleaned.left.is_empty() {
+        if !kept {
             for name in journals_beside(storage, folder)? {
                 storage.remove(&folder.join(name))?;
             }
@@ -243,6 +241,35 @@ enum Listed {
     Temporary,
     /// The list does not record its size.
     Unknown,
+    /// An object that no list names, but a run can have put: what it is.
+    Unnamed(Left),
+}
+
+/// The objects of the folders with listed ones, from one list instead of a request for each. Files are
+/// looked at one by one.
+struct Seen(HashMap<PathBuf, Facts>);
+
+impl Seen {
+    fn of(
+        storage: &dyn Storage,
+        folder: &Path,
+        all: &BTreeMap<PathBuf, Listed>,
+    ) -> Result<Self, Failure> {
+        let mut seen = HashMap::new();
+        let parents: BTreeSet<&Path> = all.keys().filter_map(|path| path.parent()).collect();
+        for parent in parents.into_iter().filter(|_| names_object(folder)) {
+            let entries = storage.list(parent)?.into_iter();
+            seen.extend(entries.map(|entry| (parent.join(&entry.name), entry.facts)));
+        }
+        Ok(Self(seen))
+    }
+
+    /// The object at `path`, if it is known to be the one that was made.
+    fn same(&self, path: &Path, bytes: u64, made: Option<Identity>) -> Option<Left> {
+        let found = self.0.get(path).filter(|found| found.kind == Kind::File)?;
+        let same = found.bytes == bytes && made == Some(found.identity);
+        same.then_some(Left::Same(*found))
+    }
 }
 
 impl Listed {
@@ -252,8 +279,18 @@ impl Listed {
         storage: &dyn Storage,
         folder: &Path,
         path: &Path,
+        seen: &Seen,
     ) -> Result<Left, TransferError> {
+        let same = match self {
+            Self::Bytes(bytes, identity) => seen.same(path, *bytes, *identity),
+            Self::OfDataset(file) => seen.same(path, file.bytes, file.identity),
+            Self::Temporary | Self::Unknown | Self::Unnamed(_) => None,
+        };
+        if let Some(same) = same {
+            return Ok(same);
+        }
         match self {
+            Self::Unnamed(left) => Ok(left.clone()),
             Self::Bytes(bytes, identity) => storage.left(path, Some(*bytes), *identity),
             // A link is not followed to check; its file is reported instead.
             Self::Temporary if storage.look(path).is_err_and(|e| e.was_not_asked()) => {
@@ -317,46 +354,34 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Lists, Failure> {
     }
     begun = begun.filter(|_| names_object(folder));
     if let Some(head) = &begun {
-        for name in unlisted(storage, folder, head)? {
-            paths.entry(folder.join(name)).or_insert(Listed::Temporary);
-        }
+        let listed = |name: &str| paths.contains_key(&folder.join(name));
+        let unlisted = unlisted_objects(storage, folder, head, listed)?;
+        let unlisted = unlisted.into_iter().map(|(name, left)| (folder.join(name), left));
+        paths.extend(unlisted.map(|(path, left)| (path, Listed::Unnamed(left))));
+    }
+    if names_object(folder) {
+        let puts = puts_beneath(storage, folder, &paths)?.into_iter();
+        paths.extend(puts.map(|(path, left)| (path, Listed::Unnamed(left))));
     }
     Ok(Lists { all: paths, begun })
 }
 
-/// The objects of a dataset that a killed run put, or began to, without listing them. Their names were
-/// free when it began.
-fn unlisted(
+/// What writes put for the listed objects of a folder.
+fn puts_beneath(
     storage: &dyn Storage,
     folder: &Path,
-    head: &ManifestHead,
-) -> Result<Vec<String>, Failure> {
-    let mut names = Vec::new();
-    let mut folders = vec!["train".to_string(), "valid".to_string()];
-    while let Some(below) = folders.pop() {
-        for entry in storage.list(&folder.join(&below))? {
-            let name = format!("{below}/{}", entry.name.to_string_lossy());
-            match entry.facts.kind {
-                Kind::Folder => folders.push(name),
-                _ if is_of_dataset(head, &name) => names.push(name),
-                _ => {}
-            }
+    listed: &BTreeMap<PathBuf, Listed>,
+) -> Result<Vec<(PathBuf, Left)>, Failure> {
+    let mut puts = Vec::new();
+    for entry in storage.list(folder)?.iter().filter(|entry| entry.is_folder()) {
+        let of = entry.text().and_then(|name| name.strip_suffix(PUTS.trim_end_matches('/')));
+        if let Some(path) = of.map(|name| folder.join(name))
+            && listed.contains_key(&path)
+        {
+            puts.extend(storage.puts(&path)?);
         }
     }
-    Ok(names)
-}
-
-/// Whether a name beneath a dataset's folder is one of those that its files have:
-/// `train/img_3_of_168.npz`.
-fn is_of_dataset(head: &ManifestHead, name: &str) -> bool {
-    let files = match name.split('/').next() {
-        Some("train") => head.train_files,
-        Some("valid") => head.valid_files,
-        _ => return false,
-    };
-    let (stem, suffix) =
-        name.rsplit('/').next().and_then(|n| n.split_once('.')).unwrap_or_default();
-    stem.ends_with(&format!("_of_{files}")) && suffix.starts_with(&head.format)
+    Ok(puts)
 }
 
 /// A dataset file and its side files.

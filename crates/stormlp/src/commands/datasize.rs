@@ -51,5 +51,5 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// Free bytes on the file system of `folder`, which need not exist.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let space = Disk.space(&Disk.nearest(folder).ok()?).ok()?;
-    Some(space.free_bytes)
+    Some(space?.free_bytes)
 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 use rustls::ClientConfig;
 use rusty_s3::Bucket;
 use stormlp_core::evidence::ObjectStore;
+use url::Url;
 
 use super::error::{ObjectError, ObjectFault};
 use super::session::Session;
-use super::settings::Settings;
+use super::settings::{Settings, host};
 use super::tls;
 use super::wire::WireError;
 use crate::error::TransferError;
@@ -19,12 +20,22 @@ use crate::error::TransferError;
 pub struct Client {
     pub(super) settings: Settings,
     pub(super) tls: Option<Arc<ClientConfig>>,
-    /// Whether the endpoint has ever answered: until then nothing is retried, so that a wrong
-    /// address is reported at once.
-    pub(super) answered: AtomicBool,
+    /// The endpoints of the settings, with what is known of each.
+    pub(super) endpoints: Vec<Endpoint>,
     /// What the first reply said of the server.
     pub(super) seen: OnceLock<Seen>,
     sessions: AtomicU64,
+}
+
+/// One address of the store.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    url: Url,
+    /// Whether it has ever answered: until then nothing is retried, so that a wrong address is
+    /// reported at once.
+    pub(super) answered: AtomicBool,
+    /// Sessions with it now, each of which has one connection.
+    pub(super) sessions: AtomicU64,
 }
 
 /// The server as its replies describe it.
@@ -41,12 +52,17 @@ impl Client {
     /// # Errors
     /// When the endpoint needs TLS and there are no certificates to trust.
     pub fn new(settings: Settings) -> Result<Arc<Self>, TransferError> {
-        let secure = settings.endpoint.scheme() == "https";
+        let secure = settings.endpoints.iter().any(|url| url.scheme() == "https");
+        let endpoint = |url: &Url| Endpoint {
+            url: url.clone(),
+            answered: AtomicBool::new(false),
+            sessions: AtomicU64::new(0),
+        };
         let tls = secure.then(|| tls::config(settings.ca_bundle.as_deref())).transpose()?;
         Ok(Arc::new(Self {
+            endpoints: settings.endpoints.iter().map(endpoint).collect(),
             settings,
             tls,
-            answered: AtomicBool::new(false),
             seen: OnceLock::new(),
             sessions: AtomicU64::new(1),
         }))
@@ -57,28 +73,31 @@ impl Client {
         &self.settings
     }
 
-    /// A session with `bucket`, for one thread.
+    /// A session with `bucket`, for one thread, at the endpoint that has the fewest.
     ///
     /// # Errors
     /// When the bucket cannot be part of an address.
     pub fn session(self: &Arc<Self>, bucket: &str) -> Result<Session, TransferError> {
-        let Settings { endpoint, region, .. } = &self.settings;
-        let style = self.settings.style();
-        let address = Bucket::new(endpoint.clone(), style, bucket.to_string(), region.clone());
+        let (style, region) = (self.settings.style(), self.settings.region.clone());
+        let load = |at: &usize| self.endpoints[*at].sessions.load(Ordering::Relaxed);
+        let at = (0..self.endpoints.len()).min_by_key(load).unwrap_or_default();
+        let Endpoint { url, sessions, .. } = &self.endpoints[at];
+        let address = Bucket::new(url.clone(), style, bucket.to_string(), region);
         let address = address.map_err(|_| TransferError::Unavailable {
             what: format!("bucket {bucket}"),
-            reason: format!("{} cannot have it in its address", self.settings.host()),
+            reason: format!("{} cannot have it in its address", host(url)),
             remedy: "use AWS_S3_ADDRESSING_STYLE=path".to_string(),
         })?;
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        Ok(Session::new(Arc::clone(self), address, number))
+        sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(Session::new(Arc::clone(self), address, at, number))
     }
 
-    /// The evidence of a session with nothing counted yet.
-    pub(crate) fn evidence(&self) -> ObjectStore {
+    /// The evidence of a session with endpoint `at`, with nothing counted yet.
+    pub(super) fn evidence(&self, at: usize) -> ObjectStore {
         let seen = self.seen.get();
         ObjectStore {
-            endpoint: self.settings.host(),
+            endpoint: host(&self.endpoints[at].url),
             addressing: self.settings.addressing().name().to_string(),
             server: seen.and_then(|seen| seen.server.clone()),
             http: seen.map(|seen| format!("HTTP/1.{}", seen.http_minor)),
@@ -87,9 +106,9 @@ impl Client {
         }
     }
 
-    /// A fault of a connection to this endpoint.
-    pub(super) fn fault(&self, error: WireError) -> ObjectFault {
-        let endpoint = self.settings.host();
+    /// A fault of a connection to endpoint `at`.
+    pub(super) fn fault(&self, at: usize, error: WireError) -> ObjectFault {
+        let endpoint = host(&self.endpoints[at].url);
         match error {
             WireError::Lost(source) => ObjectFault::Connection { endpoint, source },
             WireError::Tls(reason) => ObjectFault::Tls { endpoint, reason },

@@ -4,6 +4,8 @@ use std::fmt;
 
 use stormlp_core::printable::printable;
 
+/// The header of every object that stormlp puts, which the endpoint keeps with it.
+pub(super) const MARK: &str = "x-amz-meta-stormlp";
 /// The most headers of a reply.
 const MOST_HEADERS: usize = 64;
 
@@ -23,6 +25,8 @@ pub(super) struct Head {
     pub(super) location: Option<String>,
     pub(super) region: Option<String>,
     pub(super) last_modified: Option<String>,
+    /// Whether stormlp put the object: see [`MARK`].
+    pub(super) marked: bool,
 }
 
 impl Head {
@@ -74,6 +78,7 @@ impl Head {
             "location" => self.location = text().split('?').next().map(str::to_string),
             "x-amz-bucket-region" => self.region = Some(text()),
             "last-modified" => self.last_modified = Some(text()),
+            MARK => self.marked = true,
             _ => {}
         }
         Ok(())

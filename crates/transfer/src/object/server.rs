@@ -1,6 +1,6 @@
 //! An object store in memory for tests, which fails where a test wants it to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::client::Client;
+use super::reply::MARK;
 use super::settings::{Settings, Sources};
 
 /// The bucket that exists.
@@ -32,6 +33,8 @@ pub enum Fault {
     Raw(Vec<u8>),
     /// Nothing happens to the data, but the reply says so.
     Ignore,
+    /// The object of this key is not deleted, and the reply says why.
+    Keep(&'static str),
 }
 
 /// A fault for the next requests whose first line contains a text.
@@ -51,10 +54,14 @@ struct Pending {
 #[derive(Default)]
 struct State {
     objects: BTreeMap<String, Vec<u8>>,
+    /// The keys of objects, or of their uploads, that came with stormlp's mark.
+    marked: BTreeSet<String>,
     uploads: BTreeMap<String, Pending>,
     uploads_begun: u32,
     traps: Vec<Trap>,
     lines: Vec<String>,
+    /// Requests for a range so far.
+    ranges: usize,
 }
 
 /// The server; it serves until the process ends.
@@ -67,6 +74,7 @@ struct Request {
     method: String,
     url: Url,
     range: Option<(usize, usize)>,
+    marked: bool,
     body: Vec<u8>,
 }
 
@@ -141,7 +149,15 @@ impl ObjectServer {
 
     /// Puts an object there, as somebody else would.
     pub fn put(&self, key: &str, content: &[u8]) {
-        self.state.lock().unwrap().objects.insert(key.to_string(), content.to_vec());
+        let mut state = self.state.lock().unwrap();
+        state.marked.remove(key);
+        state.objects.insert(key.to_string(), content.to_vec());
+    }
+
+    /// Puts an object there that a killed run of stormlp's could have left.
+    pub fn put_marked(&self, key: &str, content: &[u8]) {
+        self.put(key, content);
+        self.state.lock().unwrap().marked.insert(key.to_string());
     }
 
     /// Begins an upload and leaves it, as a killed run does.
@@ -152,6 +168,11 @@ impl ObjectServer {
     /// The keys of the uploads that are neither completed nor aborted.
     pub fn pending(&self) -> Vec<String> {
         self.state.lock().unwrap().uploads.values().map(|one| one.key.clone()).collect()
+    }
+
+    /// How many requests so far asked for a range.
+    pub fn ranges(&self) -> usize {
+        self.state.lock().unwrap().ranges
     }
 
     /// The first lines of the requests so far, without signatures.
@@ -168,6 +189,7 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
         let fault = {
             let mut state = state.lock().unwrap();
             state.lines.push(line.clone());
+            state.ranges += usize::from(request.range.is_some());
             let trap = state.traps.iter_mut().find(|it| it.left > 0 && line.contains(&it.wanted));
             trap.map(|trap| {
                 trap.left -= 1;
@@ -179,6 +201,13 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
             Some(Fault::Hang) => return,
             Some(Fault::Raw(bytes)) => bytes.clone(),
             Some(Fault::Ignore) => ok("", Vec::new()).bytes(&request.method),
+            Some(Fault::Keep(key)) => {
+                let text = format!(
+                    "<Error><Key>{key}</Key><Code>AccessDenied</Code>\
+                     <Message>on purpose</Message></Error>"
+                );
+                document("DeleteResult", &text).bytes(&request.method)
+            }
             None | Some(Fault::Cut(_) | Fault::Late(_)) => {
                 answer(&mut state.lock().unwrap(), &request, &path).bytes(&request.method)
             }
@@ -202,13 +231,14 @@ fn receive(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_string(), words.next()?.to_string());
-    let (mut length, mut range) = (0, None);
+    let (mut length, mut range, mut marked) = (0, None, false);
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
         let Some((name, value)) = header.trim_end().split_once(": ") else { break };
         match name {
             "Content-Length" => length = value.parse().ok()?,
+            MARK => marked = true,
             "Range" => {
                 let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
                 range = Some((first.parse().ok()?, last.parse().ok()?));
@@ -219,7 +249,7 @@ fn receive(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let url = Url::parse(&format!("http://s3{target}")).ok()?;
-    Some(Request { method, url, range, body })
+    Some(Request { method, url, range, marked, body })
 }
 
 /// The query without the signature.
@@ -241,6 +271,13 @@ fn answer(state: &mut State, request: &Request, path: &str) -> Reply {
     let (bucket, key) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
     if bucket != BUCKET {
         return refuse(404, "NoSuchBucket");
+    }
+    if request.marked {
+        // As S3 has it, a header that is not signed is refused.
+        if !query["X-Amz-SignedHeaders"].contains(MARK) {
+            return refuse(403, "AccessDenied");
+        }
+        state.marked.insert(key.to_string());
     }
     let upload = query.get("uploadId");
     let asks = |name: &str| query.contains_key(name);
@@ -296,6 +333,12 @@ fn get(state: &State, key: &str, range: Option<(usize, usize)>) -> Reply {
         return refuse(404, "NoSuchKey");
     };
     let tag = etag(content);
+    let ok = |tag: &str, body: Vec<u8>| {
+        let reply = ok(tag, body);
+        let mark =
+            if state.marked.contains(key) { format!("{MARK}: 1\r\n") } else { String::new() };
+        Reply { headers: reply.headers + &mark, ..reply }
+    };
     match range {
         None => ok(&tag, content.clone()),
         Some((first, _)) if first >= content.len() => refuse(416, "InvalidRange"),

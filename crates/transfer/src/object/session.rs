@@ -5,16 +5,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
 use rusty_s3::{Bucket, Credentials, S3Action};
 use stormlp_core::evidence::ObjectStore;
+use stormlp_core::histogram::LatencyHistogram;
 use url::Url;
 
-use super::client::{Client, Seen};
+use super::client::{Client, Endpoint, Seen};
 use super::error::{ObjectError, ObjectFault};
-use super::reply::{Head, Refusal};
+use super::reply::{Head, MARK, Refusal};
 use super::retry::{MOST_RETRIES, Pauses};
 use super::wire::{Connection, Tally, WireError};
 
@@ -51,9 +52,13 @@ pub struct Listed {
 pub struct Session {
     pub(super) client: Arc<Client>,
     pub(super) bucket: Bucket,
+    /// The number of its endpoint.
+    endpoint: usize,
     connection: Option<Connection>,
     pauses: Pauses,
     tally: Tally,
+    /// Times from a GET to the head of its reply, retries included.
+    first_byte: LatencyHistogram,
     head: Vec<u8>,
 }
 
@@ -82,6 +87,12 @@ impl<'a> Request<'a> {
             headers: String::new(),
             body: &[],
         }
+    }
+
+    /// The same for an action whose object gets the mark of those that stormlp puts.
+    pub(super) fn marking<A: S3Action<'a>>(action: &mut A, name: &'a str, key: &'a str) -> Self {
+        action.headers_mut().insert(MARK, "1");
+        Self { headers: format!("{MARK}: 1\r\n"), ..Self::of(action, name, key) }
     }
 
     fn write_head(&self, head: &mut Vec<u8>) {
@@ -114,15 +125,22 @@ impl From<WireError> for Attempt {
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Client>, bucket: Bucket, number: u64) -> Self {
+    pub(super) fn new(client: Arc<Client>, bucket: Bucket, endpoint: usize, number: u64) -> Self {
         Self {
             client,
             bucket,
+            endpoint,
             connection: None,
             pauses: Pauses::new(number),
             tally: Tally::default(),
+            first_byte: LatencyHistogram::new(),
             head: Vec::new(),
         }
+    }
+
+    /// Forgets the times to the first byte so far, of transfers that are not measured.
+    pub(crate) fn stop_rehearsing(&mut self) {
+        self.first_byte.reset();
     }
 
     /// The client whose session it is.
@@ -139,12 +157,14 @@ impl Session {
             connections,
             sent_bytes,
             received_bytes,
-            ..self.client.evidence()
+            first_byte: self.first_byte.named("first_byte"),
+            ..self.client.evidence(self.endpoint)
         }
     }
 
     /// Reads `target.len()` bytes at `offset` of an object, straight into `target`, and returns the
-    /// object's ETag. It must still be the object `of` these facts, as far as they are known.
+    /// object's ETag. It must still be the object `of` these facts, as far as they are known. All of
+    /// it is asked for without a range.
     ///
     /// # Errors
     /// When the object has another size, is another one, or the request fails.
@@ -160,15 +180,21 @@ impl Session {
         let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
         let request = Request {
             offset: Some(offset),
-            headers: format!("Range: bytes={offset}-{last}\r\n"),
+            headers: match of {
+                Some(of) if offset == 0 && of.bytes == wanted => String::new(),
+                _ => format!("Range: bytes={offset}-{last}\r\n"),
+            },
             ..Request::of(&action, "GET", key)
         };
         let fail = |fault| Err(request.error(&bucket, fault));
+        let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
         let filled = self.perform(&request, |connection, head| {
+            first_byte = began.elapsed();
             check_range(head, offset, wanted)?;
             connection.fill(target)
         });
         let (head, filled) = filled?;
+        self.first_byte.record_ns(u64::try_from(first_byte.as_nanos()).unwrap_or(u64::MAX));
         if filled as u64 != wanted {
             self.connection = None;
             let what = format!("the body ended after {filled} of {wanted} bytes");
@@ -195,8 +221,8 @@ impl Session {
     /// When the request fails.
     pub fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectError> {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let action = bucket.put_object(Some(&credentials), key);
-        let request = Request { body, ..Request::of(&action, "PUT", key) };
+        let mut action = bucket.put_object(Some(&credentials), key);
+        let request = Request { body, ..Request::marking(&mut action, "PUT", key) };
         Ok(self.document(&request)?.0.etag)
     }
 
@@ -205,6 +231,24 @@ impl Session {
     /// # Errors
     /// When the request fails, also for lack of permission.
     pub fn head(&mut self, key: &str) -> Result<Option<ObjectFacts>, ObjectError> {
+        let found = self.head_of(key)?;
+        Ok(found.map(|(bytes, Head { etag, last_modified, .. })| ObjectFacts {
+            bytes,
+            etag,
+            last_modified,
+        }))
+    }
+
+    /// Whether there is an object that has the mark of those that stormlp put.
+    ///
+    /// # Errors
+    /// As [`Self::head`].
+    pub fn is_marked(&mut self, key: &str) -> Result<bool, ObjectError> {
+        Ok(self.head_of(key)?.is_some_and(|(_, head)| head.marked))
+    }
+
+    /// The size of an object and all that HEAD tells.
+    fn head_of(&mut self, key: &str) -> Result<Option<(u64, Head)>, ObjectError> {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let action = bucket.head_object(Some(&credentials), key);
         let request = Request::of(&action, "HEAD", key);
@@ -212,12 +256,9 @@ impl Session {
             Err(error) if error.is_not_found() => return Ok(None),
             other => other?.0,
         };
-        let Some(bytes) = head.length else {
-            let what = "the reply has no Content-Length".to_string();
-            return Err(request.error(&bucket, ObjectFault::Answer(what)));
-        };
-        let Head { etag, last_modified, .. } = head;
-        Ok(Some(ObjectFacts { bytes, etag, last_modified }))
+        let what = || ObjectFault::Answer("the reply has no Content-Length".to_string());
+        let bytes = head.length.ok_or_else(|| request.error(&bucket, what()))?;
+        Ok(Some((bytes, head)))
     }
 
     /// All objects whose keys begin with `prefix`, page by page.
@@ -340,8 +381,8 @@ impl Session {
                 }
                 Err(Attempt::Wire(error)) => {
                     let passing = matches!(error, WireError::Lost(_));
-                    let answered = self.client.answered.load(Ordering::Relaxed);
-                    (self.client.fault(error), passing && answered)
+                    let answered = self.endpoint().answered.load(Ordering::Relaxed);
+                    (self.client.fault(self.endpoint, error), passing && answered)
                 }
             };
             if !passing || retries == MOST_RETRIES {
@@ -391,17 +432,21 @@ impl Session {
         reply
     }
 
+    fn endpoint(&self) -> &Endpoint {
+        &self.client.endpoints[self.endpoint]
+    }
+
     fn connect(&mut self, url: &Url) -> Result<Connection, WireError> {
         let addresses = url.socket_addrs(|| None).map_err(WireError::Lost)?;
         self.tally.connections += 1;
-        let tls = self.client.tls.as_ref();
+        let tls = self.client.tls.as_ref().filter(|_| url.scheme() == "https");
         Connection::open(&addresses, tls.zip(url.host_str()))
     }
 
     /// Remembers what the first reply says of the endpoint.
     fn note(&self, connection: &Connection, head: &Head) {
-        if !self.client.answered.load(Ordering::Relaxed) {
-            self.client.answered.store(true, Ordering::Relaxed);
+        if !self.endpoint().answered.load(Ordering::Relaxed) {
+            self.endpoint().answered.store(true, Ordering::Relaxed);
         }
         self.client.seen.get_or_init(|| Seen {
             server: head.server.clone(),
@@ -420,6 +465,12 @@ impl Request<'_> {
             offset: self.offset,
             fault,
         }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.endpoint().sessions.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -32,7 +32,8 @@ impl Addressing {
 /// or log.
 #[derive(Clone)]
 pub struct Settings {
-    pub(super) endpoint: Url,
+    /// At least one; all of them lead to the same store.
+    pub(super) endpoints: Vec<Url>,
     pub(super) region: String,
     pub(super) credentials: Credentials,
     pub(super) addressing: Addressing,
@@ -41,7 +42,8 @@ pub struct Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} addressing)", self.host(), self.addressing.name())
+        let hosts: Vec<String> = self.endpoints.iter().map(host).collect();
+        write!(f, "{} ({} addressing)", hosts.join(", "), self.addressing.name())
     }
 }
 
@@ -78,7 +80,7 @@ impl Settings {
         let addressing = variable(&["AWS_S3_ADDRESSING_STYLE"])
             .or_else(|| files.config("s3.addressing_style").map(str::to_string));
         Ok(Self {
-            endpoint: checked(&text)?,
+            endpoints: text.split(',').map(|one| checked(one.trim())).collect::<Result<_, _>>()?,
             region: variable(&["AWS_REGION", "AWS_DEFAULT_REGION"])
                 .or_else(|| files.config("region").map(str::to_string))
                 .unwrap_or_else(|| "us-east-1".to_string()),
@@ -100,13 +102,6 @@ impl Settings {
         })
     }
 
-    /// Scheme, host and port of the endpoint.
-    pub fn host(&self) -> String {
-        let host = self.endpoint.host_str().unwrap_or_default();
-        let port = self.endpoint.port_or_known_default().unwrap_or_default();
-        format!("{}://{host}:{port}", self.endpoint.scheme())
-    }
-
     /// How buckets are addressed.
     pub fn addressing(&self) -> Addressing {
         self.addressing
@@ -118,6 +113,13 @@ impl Settings {
             Addressing::Virtual => UrlStyle::VirtualHost,
         }
     }
+}
+
+/// Scheme, host and port of an endpoint.
+pub(super) fn host(endpoint: &Url) -> String {
+    let host = endpoint.host_str().unwrap_or_default();
+    let port = endpoint.port_or_known_default().unwrap_or_default();
+    format!("{}://{host}:{port}", endpoint.scheme())
 }
 
 /// The user's two files and the profile in use.
@@ -162,7 +164,9 @@ fn endpoint(sources: &Sources<'_>, files: &Files) -> Option<String> {
         files.config.get(&[&services], "s3.endpoint_url")
     };
     let configured = || of_service().or_else(|| files.config("endpoint_url")).map(str::to_string);
-    variable("AWS_ENDPOINT_URL_S3")
+    // MLPerf's loaders have a variable for several.
+    variable("S3_ENDPOINT_URIS")
+        .or_else(|| variable("AWS_ENDPOINT_URL_S3"))
         .or_else(|| variable("AWS_ENDPOINT_URL"))
         .or_else(|| configured().filter(|_| !ignored))
 }

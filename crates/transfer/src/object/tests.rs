@@ -184,6 +184,41 @@ fn refusals_are_told_apart_and_repeat_no_secret() {
 }
 
 #[test]
+fn a_whole_object_is_asked_for_without_a_range() {
+    let (client, requests) = server(vec![
+        reply("200 OK", "ETag: \"one\"\r\n", b"contents"),
+        reply("200 OK", "", b"longer one"),
+    ]);
+    let mut session = client.session("bucket").unwrap();
+    let mut target = [0; 8];
+    session.get("k", 0, Some(&one()), &mut target).unwrap();
+    assert_eq!(&target, b"contents");
+    assert!(!requests.recv().unwrap().contains("Range"));
+    let first_byte = session.evidence().first_byte.unwrap();
+    assert_eq!((first_byte.count, first_byte.unit.as_str()), (1, "ns"));
+    let error = session.get("k", 0, Some(&one()), &mut target).unwrap_err();
+    assert!(error.to_string().contains("10 bytes, not 8"), "{error}");
+    session.stop_rehearsing();
+    assert_eq!(session.evidence().first_byte, None);
+}
+
+#[test]
+fn sessions_go_to_the_endpoint_that_has_the_fewest() {
+    let client = client("http://127.0.0.1:1, http://127.0.0.2:2");
+    let at = |session: &super::Session| session.evidence().endpoint;
+    let one = client.session("bucket").unwrap();
+    let other = client.session("bucket").unwrap();
+    assert_eq!([at(&one), at(&other)], ["http://127.0.0.1:1", "http://127.0.0.2:2"]);
+    drop(other);
+    assert_eq!(at(&client.session("bucket").unwrap()), "http://127.0.0.2:2");
+    let both = one.evidence().plus(&client.session("bucket").unwrap().evidence());
+    assert_eq!(both.endpoint, "http://127.0.0.1:1, http://127.0.0.2:2");
+    assert_eq!(both.clone().plus(&one.evidence()).endpoint, both.endpoint);
+    let wrong = try_settings(&[("S3_ENDPOINT_URIS", "http://a,ftp://b")], "").unwrap_err();
+    assert!(wrong.to_string().contains("neither http"), "{wrong}");
+}
+
+#[test]
 fn an_endpoint_that_is_down_is_reported_at_once() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let begun = Instant::now();
@@ -280,7 +315,7 @@ fn settings_are_found_where_aws_tools_have_them() {
     assert_eq!(format!("{found:?}"), "http://h:1 (virtual addressing)");
     let variable = [("HOME", "/home/u"), ("AWS_ENDPOINT_URL", "https://[::1]")];
     let found = try_settings(&variable, file).unwrap();
-    assert_eq!(found.host(), "https://[::1]:443");
+    assert_eq!(super::settings::host(&found.endpoints[0]), "https://[::1]:443");
     let lacking = |variables: &[(&str, &str)]| try_settings(variables, "").unwrap_err().to_string();
     assert!(lacking(&[]).contains("no endpoint"));
     assert!(lacking(&[("AWS_ENDPOINT_URL", "http://h")]).contains("no credentials"));

@@ -72,8 +72,8 @@ impl Upload {
             return Ok(id.clone());
         }
         let (credentials, address) = (session.credentials(), session.bucket.clone());
-        let action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
-        let request = Request::of(&action, "begin upload of", &self.key);
+        let mut action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
+        let request = Request::marking(&mut action, "begin upload of", &self.key);
         let (_, body) = session.document(&request)?;
         let reply = parsed(&body, CreateMultipartUpload::parse_response)
             .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;

@@ -114,6 +114,10 @@ impl TransferPath for S3Path {
         Ok(())
     }
 
+    fn stop_counting(&mut self) {
+        self.sessions.iter_mut().for_each(|(_, session)| session.stop_rehearsing());
+    }
+
     fn evidence(&self) -> Evidence {
         let sessions = self.sessions.iter().map(|(_, session)| session.evidence());
         let store = sessions.reduce(|sum, one| sum.plus(&one));

@@ -11,7 +11,7 @@ use stormlp_core::warning::Warning;
 
 use super::bucket::Buckets;
 use super::disk::Disk;
-use super::found::{Entry, Facts, Space};
+use super::found::{Entry, Facts, Left, Space};
 use super::handle::Handle;
 use super::interface::{Access, Durability, Storage};
 use super::lock::{FolderLock, LockError};
@@ -20,9 +20,6 @@ use crate::page_cache::Residency;
 use crate::paths::{PathSpec, build_path};
 use crate::telemetry::BlockDevices;
 use crate::transfer::TransferPath;
-
-/// Room in a bucket, which has no limit; far from where sums overflow.
-const BUCKET_BYTES: u64 = 1 << 60;
 
 /// Files, and the objects of the user's object store, whose settings are read when the first
 /// object is named.
@@ -192,6 +189,33 @@ impl Storage for Anywhere {
         if names_object(path) { self.buckets()?.remove(path) } else { self.files.remove(path) }
     }
 
+    fn remove_all(&self, paths: &[PathBuf]) -> Result<u64, TransferError> {
+        let (objects, files): (Vec<_>, Vec<_>) =
+            paths.iter().cloned().partition(|path| names_object(path));
+        let removed = self.files.remove_all(&files)?;
+        if objects.is_empty() {
+            return Ok(removed);
+        }
+        Ok(removed + self.buckets()?.remove_all(&objects)?)
+    }
+
+    fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, Left)>, TransferError> {
+        if names_object(path) { self.buckets()?.puts(path) } else { Ok(Vec::new()) }
+    }
+
+    fn mark(&self, file: &File) {
+        self.files.mark(file);
+    }
+
+    /// Objects have their mark from the request that put them.
+    fn is_marked(&self, path: &Path) -> Result<bool, TransferError> {
+        if names_object(path) {
+            self.buckets()?.is_marked(path)
+        } else {
+            self.files.is_marked(path)
+        }
+    }
+
     fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError> {
         if names_object(folder) { Ok(false) } else { self.files.remove_folder(folder) }
     }
@@ -200,9 +224,9 @@ impl Storage for Anywhere {
         if names_object(path) { Ok(0) } else { self.files.hole_bytes(path, bytes) }
     }
 
-    fn space(&self, path: &Path) -> Result<Space, TransferError> {
+    fn space(&self, path: &Path) -> Result<Option<Space>, TransferError> {
         match names_object(path) {
-            true => Ok(Space { free_bytes: BUCKET_BYTES, total_bytes: BUCKET_BYTES }),
+            true => Ok(None),
             false => self.files.space(path),
         }
     }

@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stormlp_core::facts::Identity;
 use stormlp_core::location::ObjectName;
 
-use super::found::{Entry, Facts, Kind};
+use super::found::{Entry, Facts, Kind, Left};
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
 use super::interface::Access;
 use crate::error::TransferError;
@@ -16,6 +16,8 @@ use crate::object::{Client, ObjectFacts, Pending, Session, Settings, Upload};
 
 /// The largest object that is read as text.
 const TEXT_BYTES: u64 = 1 << 30;
+/// Requests for marks at the same time.
+const ASKING_THREADS: usize = 8;
 
 /// The user's object store, with the sessions that no thread uses at the moment.
 pub(super) struct Buckets {
@@ -180,22 +182,54 @@ impl Buckets {
         })
     }
 
-    /// Removes an object and what writes put for it; `false` if there was nothing.
+    /// Removes an object; `false` if there was none.
     pub(super) fn remove(&self, path: &Path) -> Result<bool, TransferError> {
         self.within(path, |session, key| {
-            let puts = format!("{key}{PUTS}");
-            let numbered = |one: &crate::object::Listed| {
-                let number = one.key.strip_prefix(&puts).unwrap_or_default();
-                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-            };
-            let found = session.list(&puts)?.into_iter().filter(numbered);
-            let mut keys: Vec<String> = found.map(|one| one.key).collect();
-            if session.head(key)?.is_some() {
-                keys.push(key.to_string());
+            let found = session.head(key)?.is_some();
+            if found {
+                session.delete(&[key.to_string()])?;
             }
-            session.delete(&keys)?;
-            Ok(!keys.is_empty())
+            Ok(found)
         })
+    }
+
+    /// Removes objects that are there, a thousand a request.
+    pub(super) fn remove_all(&self, paths: &[PathBuf]) -> Result<u64, TransferError> {
+        let bucket = |path: &Path| named(path).map(|name| name.bucket.to_string()).ok();
+        for of_one in paths.chunk_by(|one, other| bucket(one) == bucket(other)) {
+            let keys: Result<Vec<String>, TransferError> =
+                of_one.iter().map(|path| Ok(named(path)?.key.to_string())).collect();
+            self.within(&of_one[0], |session, _| Ok(session.delete(&keys?)?))?;
+        }
+        Ok(paths.len() as u64)
+    }
+
+    pub(super) fn is_marked(&self, path: &Path) -> Result<bool, TransferError> {
+        self.within(path, |session, key| Ok(session.is_marked(key)?))
+    }
+
+    /// What writes put for the object at `path`. Marks take a request for each, so several threads
+    /// ask.
+    pub(super) fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, Left)>, TransferError> {
+        let folder = PathBuf::from(format!("{}{}", path.display(), PUTS.trim_end_matches('/')));
+        let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+        let mut listed = self.list(&folder)?;
+        listed.retain(|entry| entry.is_file() && entry.text().is_some_and(is_number));
+        let look = |entry: &Entry| {
+            let path = folder.join(&entry.name);
+            Ok(match self.is_marked(&path)? {
+                true => (path, Left::Same(entry.facts)),
+                false => (path, Left::Other("an object without stormlp's mark".to_string())),
+            })
+        };
+        let share = listed.len().div_ceil(ASKING_THREADS).max(1);
+        let asked: Vec<Result<Vec<_>, TransferError>> = std::thread::scope(|scope| {
+            let asking: Vec<_> = (listed.chunks(share))
+                .map(|some| scope.spawn(move || some.iter().map(look).collect()))
+                .collect();
+            asking.into_iter().map(|one| one.join().expect("asking does not panic")).collect()
+        });
+        Ok(asked.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
 

@@ -251,14 +251,14 @@ impl Storage for Disk {
         }
     }
 
-    fn space(&self, path: &Path) -> Result<Space, TransferError> {
+    fn space(&self, path: &Path) -> Result<Option<Space>, TransferError> {
         failing::pass(Call::Statfs, path, 0)?;
         let stat = statvfs(path)
             .map_err(|errno| TransferError::file("query the free space of", path, errno.into()))?;
-        Ok(Space {
+        Ok(Some(Space {
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
-        })
+        }))
     }
 
     fn residency(&self, path: &Path) -> Result<Residency, TransferError> {

@@ -284,7 +284,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         self.inner.hole_bytes(path, bytes)
     }
 
-    fn space(&self, path: &Path) -> Result<Space, TransferError> {
+    fn space(&self, path: &Path) -> Result<Option<Space>, TransferError> {
         self.pass(StorageOperation::Statfs, path, 0)?;
         self.inner.space(path)
     }

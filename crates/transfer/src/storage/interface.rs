@@ -211,6 +211,24 @@ pub trait Storage: Send + Sync {
     /// The kernel's error.
     fn remove(&self, path: &Path) -> Result<bool, TransferError>;
 
+    /// Removes files or objects, and returns how many there were.
+    ///
+    /// # Errors
+    /// As [`Self::remove`]; some of them may be gone by then.
+    fn remove_all(&self, paths: &[PathBuf]) -> Result<u64, TransferError> {
+        paths.iter().try_fold(0, |removed, path| Ok(removed + u64::from(self.remove(path)?)))
+    }
+
+    /// The objects that writes put for the one at `path`, which has a name of its own but no bytes
+    /// in place. What has such a name without stormlp's mark is [`Left::Other`]. Files have none.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, Left)>, TransferError> {
+        let _ = path;
+        Ok(Vec::new())
+    }
+
     /// Removes a folder; `false` if it does not exist or is not empty, be it of a file that was
     /// removed while open.
     ///
@@ -219,11 +237,11 @@ pub trait Storage: Send + Sync {
     fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError>;
 
     /// Free and total bytes of the file system that holds `path`, as available to unprivileged
-    /// users.
+    /// users; `None` if it does not tell, as object stores do not.
     ///
     /// # Errors
     /// When the kernel does not report it.
-    fn space(&self, path: &Path) -> Result<Space, TransferError>;
+    fn space(&self, path: &Path) -> Result<Option<Space>, TransferError>;
 
     /// The page cache residency of a file.
     ///

@@ -151,11 +151,11 @@ fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
     let found = problems(&request, &folder(KIB));
     assert_eq!(found[0].remedy, "free some space or use another --dir");
     let mut inventory = laid_out(8, GIB / 2, ContentState::Other);
-    inventory.folders[0].free_bytes = GIB;
+    inventory.folders[0].free_bytes = Some(GIB);
     let found = problems(&request, &inventory);
     assert!(found.to_string().contains("4 GiB in files that would be replaced"), "{found}");
     assert_eq!(found[0].remedy, "--file-size 576M would fit");
-    inventory.folders[0].free_bytes = 4 * GIB;
+    inventory.folders[0].free_bytes = Some(4 * GIB);
     assert!(resolve(&request, &laptop(), &inventory).is_ok());
 }
 

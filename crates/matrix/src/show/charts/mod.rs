@@ -12,6 +12,7 @@ use stormlp_core::report::Series;
 use stormlp_core::units::{ByteSize, GIB, counted};
 
 use super::compare;
+use super::first_byte;
 use super::group::{CellGroup, Combination, groups};
 use stormlp_show::around;
 use stormlp_show::chart;
@@ -202,7 +203,13 @@ fn distributions(operations: &[Operation<'_>]) -> Group {
                     (format!("{path}, reads"), mix.reads.latency_histogram.as_str()),
                     (format!("{path}, writes"), mix.writes.latency_histogram.as_str()),
                 ],
-                None => vec![(path, first.latency_histogram.as_str())],
+                None => {
+                    let whole = (path.clone(), first.latency_histogram.as_str());
+                    let first_byte = group.cells.iter().find_map(|cell| first_byte::of(cell));
+                    let first_byte =
+                        first_byte.map(|it| (format!("{path}, first byte"), it.data.as_str()));
+                    [whole].into_iter().chain(first_byte).collect()
+                }
             }
         });
         let chart = chart::percentiles(title, measured)?;

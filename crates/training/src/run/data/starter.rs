@@ -34,7 +34,8 @@ pub(super) fn files(
     folder: &Path,
 ) -> Result<u64, Failure> {
     let free = generate::room(&Anywhere::default(), folder).map_err(Failure::machine)?;
-    files_within(workload, request, MOST_BYTES.min(free.free_bytes / 2))
+    let half = free.map_or(u64::MAX, |free| free.free_bytes / 2);
+    files_within(workload, request, MOST_BYTES.min(half))
 }
 
 /// Makes the workload's dataset a starter set of `files` training files, without subfolders and
