@@ -17,7 +17,7 @@ use super::facts::{KvcacheFacts, TraceFacts};
 use super::kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
 use super::model::Model;
 use super::noise::NOISE_BYTES;
-use super::options::{MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, SEED, TRIALS};
+use super::options::{MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, TRIALS};
 use super::request::{End, KvcacheRequest, NamingClock};
 use super::trace::TraceFormat;
 use super::users::{User, draw};
@@ -290,7 +290,7 @@ fn pass(request: &KvcacheRequest, option: &MlperfOption, problems: &mut Problems
     let concurrent_writes = request.concurrent_writes.unwrap_or(option.concurrent_writes);
     let is_option = (name, users, memory_bytes, concurrent_writes)
         == (option.model, option.users, option.cpu_bytes, option.concurrent_writes);
-    let seed = request.seed.unwrap_or(SEED);
+    let seed = request.own_seed();
     // What is wrong with their number was said before.
     let all = draw(&mut Mt19937::of_python(seed), users.min(MOST_USERS));
     let largest = all.iter().map(|user| user.context_tokens).max().unwrap_or(0);
@@ -339,7 +339,8 @@ fn assemble(
         trials,
         duration_seconds: request.duration_seconds.unwrap_or(most_seconds),
         pause_seconds,
-        seed: request.seed.unwrap_or(SEED),
+        seed: request.own_seed(),
+        rank: request.rank,
         capacity_bytes: request.capacity_bytes.unwrap_or(usable),
         free_bytes,
         buffer_bytes: transport.buffer_bytes() + NOISE_BYTES,
@@ -409,7 +410,7 @@ fn machine_problems(plan: &KvcachePlan, host: &HostFacts, problems: &mut Problem
 
 /// A folder that cannot be used, or is too small.
 fn folder_problems(plan: &KvcachePlan, facts: &KvcacheFacts, problems: &mut Problems) {
-    let folder = plan.request.folder.as_ref().map_or(String::new(), ToString::to_string);
+    let folder = plan.request.own_folder();
     if let Availability::Unavailable { fact, remedy } = &facts.writable {
         problems.machine(format!("cannot write to {folder}: {fact}"), remedy.clone());
         return;
