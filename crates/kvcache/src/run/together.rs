@@ -22,8 +22,8 @@ pub(super) struct Measured {
 
 /// A trial of all hosts.
 pub(super) struct Together {
-    pub(super) result: TrialResult,
-    pub(super) measured: Measured,
+    /// `None` if this host knows only what it measured itself: that is no trial of all.
+    pub(super) trial: Option<(TrialResult, Measured)>,
     /// Whether it is the last, since the run was interrupted.
     pub(super) is_stopped: bool,
     pub(super) failure: Option<KvcacheError>,
@@ -43,20 +43,17 @@ impl Stage<'_> {
         let result_of = |measured: &Measured| {
             measured.tally.result((self.plan, id), started_at_seconds, &measured.watched)
         };
-        let alone = |measured: Measured, failure, is_stopped| {
-            let result = result_of(&measured);
-            Ok(Together { result, measured, is_stopped, failure })
-        };
         let Some(hosts) = self.hosts else {
-            return alone(measured, failure, self.stop.is_stopped());
+            let trial = Some((result_of(&measured), measured));
+            return Ok(Together { trial, is_stopped: self.stop.is_stopped(), failure });
         };
         // A failure here also ends the other hosts.
         if failure.is_some() {
-            return alone(measured, failure, false);
+            return Ok(Together { trial: None, is_stopped: false, failure });
         }
         let is_stopped = hosts.edge().map_err(|error| error.during("in a trial"))?;
         let Some(all) = hosts.exchange(&measured, self.stop)? else {
-            return alone(measured, None, true);
+            return Ok(Together { trial: None, is_stopped: true, failure: None });
         };
         let each = all.iter().zip(hosts.names()).map(|(one, name)| HostTrial {
             name,
@@ -66,7 +63,7 @@ impl Stage<'_> {
         let each = each.collect();
         let measured = merged(hosts, &all);
         let result = TrialResult { hosts: each, ..result_of(&measured) };
-        Ok(Together { result, measured, is_stopped, failure: None })
+        Ok(Together { trial: Some((result, measured)), is_stopped, failure: None })
     }
 }
 

@@ -223,9 +223,13 @@ impl Run<'_> {
     fn trial(&mut self, id: TrialId) -> Result<bool, KvcacheError> {
         self.stage.works()?;
         let outcome = self.stage.run(id)?;
-        let Together { result, measured, is_stopped, failure } =
-            self.stage.together(id, outcome)?;
+        let Together { trial, is_stopped, failure } = self.stage.together(id, outcome)?;
         let name = format!("{} trial {}", self.stage.plan.part_name(id.pass), id.trial);
+        let Some((result, measured)) = trial else {
+            let what = format!("left out, as not completed on every host: {name}");
+            self.report.warn(Warning::new(WarningKind::Hosts, what, ""));
+            return failure.map_or(Ok(is_stopped), Err);
+        };
         self.timings[id.pass].merge(&measured.tally.timings);
         self.report.results.trials.push(result);
         self.report.series.push(NamedSeries { name, series: measured.watched.series });
