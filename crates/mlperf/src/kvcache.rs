@@ -304,4 +304,24 @@ mod tests {
         assert_eq!(option["trial_count"], 2);
         assert_eq!(json(3)["verification"], "REHEARSAL");
     }
+
+    #[test]
+    fn single_requests_are_listed_and_their_percentiles_are_the_clients() {
+        let mut report = fixtures::report();
+        let seconds = RequestSeconds {
+            request: vec![4.0, 1.0, 3.0, 2.0],
+            storage: vec![0.4, 0.1, 0.3, 0.2],
+            write: vec![0.1; 4],
+            decode: vec![0.3],
+        };
+        report.results.trials[0].requests = Some(seconds);
+        let file: Value = serde_json::from_str(&files(&report, &|_| false)[0].content).unwrap();
+        assert_eq!(file["end_to_end_latencies"], json!([4.0, 1.0, 3.0, 2.0]));
+        assert_eq!(file["decode_latencies"], json!([0.3]));
+        assert_eq!(file["generation_latencies"], json!([0.0, 0.0, 0.0, 0.0]));
+        // numpy.percentile([1, 2, 3, 4], [50, 95]) in seconds.
+        let times = &file["summary"]["end_to_end_latency_ms"];
+        assert!((times["p50"].as_f64().unwrap() - 2500.0).abs() < 1e-6, "{times}");
+        assert!((times["p95"].as_f64().unwrap() - 3850.0).abs() < 1e-6, "{times}");
+    }
 }
