@@ -9,5 +9,6 @@ mod detached;
 mod doctor;
 mod examples;
 mod gds;
+mod kvcache;
 mod launcher;
 mod train;

@@ -1,5 +1,6 @@
 //! Combines the partial reports of a multi-host run: which host and run each belongs to.
 
+use stormlp_core::evidence::Evidence;
 use stormlp_core::group::Member;
 use stormlp_core::report::{Ending, Head, PartOf};
 use stormlp_core::warning::{Warning, WarningKind};
@@ -31,6 +32,16 @@ pub fn count_hosts_once(hosts: &[(&str, &str)]) -> Vec<bool> {
 pub fn count_members_once(members: &[Member]) -> Vec<bool> {
     let boots = members.iter().map(|member| (&*member.hostname, &*member.boot_id));
     count_hosts_once(&boots.collect::<Vec<_>>())
+}
+
+/// Evidence for all hosts: that of the first host whose path differs from the first one's, so that
+/// a fallback on any host is never hidden.
+pub fn evidence_of_all<'e>(
+    mut evidence: impl Iterator<Item = &'e Evidence>,
+) -> Option<&'e Evidence> {
+    let first = evidence.next()?;
+    let other = evidence.find(|one| one.effective_path != first.effective_path);
+    other.or(Some(first))
 }
 
 /// Sorts parts by rank, or by host name.

@@ -7,6 +7,7 @@
 pub mod contradictions;
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::group::GroupFacts;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::report::Report;
 use stormlp_core::stats::{mean, population_deviation};
@@ -44,6 +45,14 @@ impl ObjectsMoved {
         *if late { &mut self.late_bytes } else { &mut self.bytes } += bytes;
     }
 
+    /// Adds what another host moved.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+        self.late_objects += other.late_objects;
+        self.late_bytes += other.late_bytes;
+    }
+
     /// Bytes within and after the window.
     pub fn all_bytes(&self) -> u64 {
         self.bytes + self.late_bytes
@@ -79,6 +88,14 @@ pub struct ReplayedTrace {
 }
 
 impl ReplayedTrace {
+    /// Adds what another host replayed, of the same trace.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.begun += other.begun;
+        self.done += other.done;
+        self.done_late += other.done_late;
+        self.is_whole &= other.is_whole;
+    }
+
     /// Counts an entry that is done, `late` if after the window.
     pub(crate) fn count(&mut self, late: bool) {
         *if late { &mut self.done_late } else { &mut self.done } += 1;
@@ -153,6 +170,17 @@ pub struct PromptsServed {
 }
 
 impl PromptsServed {
+    /// Adds the prompts of another host; loads are put together from their times.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.served += other.served;
+        self.served_late += other.served_late;
+        self.tokens += other.tokens;
+        self.loaded_tokens += other.loaded_tokens;
+        self.dropped += other.dropped;
+        self.waiting += other.waiting;
+    }
+
     /// Counts a prompt, `late` if after the window.
     pub(crate) fn served(&mut self, tokens: u32, loaded: u32, late: bool) {
         *if late { &mut self.served_late } else { &mut self.served } += 1;
@@ -186,6 +214,19 @@ pub struct Lookups {
     pub memory_hits: u64,
 }
 
+impl Lookups {
+    /// Adds those of another host.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.other_turn_hits += other.other_turn_hits;
+        self.other_turn_misses += other.other_turn_misses;
+        self.own_hits += other.own_hits;
+        self.own_misses += other.own_misses;
+        self.prompt_misses += other.prompt_misses;
+        self.own_hits_with_prompt += other.own_hits_with_prompt;
+        self.memory_hits += other.memory_hits;
+    }
+}
+
 /// Objects that left a tier to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -209,7 +250,7 @@ pub struct SampledResidency {
 }
 
 /// Bytes that the block devices moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BytesOfDevices {
     /// Bytes read.
@@ -330,9 +371,57 @@ pub struct TrialResult {
     pub cpu_user_seconds: f64,
     /// CPU seconds in the kernel until then.
     pub cpu_system_seconds: f64,
+    /// Times of single requests, for MLPerf's files; they are never saved.
+    #[serde(skip)]
+    pub requests: Option<RequestSeconds>,
+    /// What each of several hosts measured, by rank; the rest is of all of them together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostTrial>,
+}
+
+/// The times of single requests in seconds, in the order in which they ended: those after the window
+/// included.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RequestSeconds {
+    /// From the sending of each request to its end.
+    pub request: Vec<f64>,
+    /// Its reads and writes together.
+    pub storage: Vec<f64>,
+    /// Writing its object and `fsync`; 0 if the object was there, or in memory.
+    pub write: Vec<f64>,
+    /// Reading its own object, all times together; only of requests that read it.
+    pub decode: Vec<f64>,
+}
+
+impl RequestSeconds {
+    /// Adds those of another host.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.request.extend(&other.request);
+        self.storage.extend(&other.storage);
+        self.write.extend(&other.write);
+        self.decode.extend(&other.decode);
+    }
+}
+
+/// What one of several hosts measured in a trial, which all began at the same moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HostTrial {
+    /// Its name.
+    pub name: String,
+    /// The seed of its users, requests and content.
+    pub seed: u32,
+    /// Its measurements.
+    pub result: TrialResult,
 }
 
 impl TrialResult {
+    /// The measurements of each process, by rank: this one alone if there is one.
+    pub fn ranks(&self) -> impl Iterator<Item = &Self> {
+        let alone = self.hosts.is_empty().then_some(self);
+        alone.into_iter().chain(self.hosts.iter().map(|host| &host.result))
+    }
+
     /// Requests offered, served within the window and served after it; those of a trace may be its
     /// reads and writes.
     pub fn requests(&self) -> (u64, u64, u64) {
@@ -389,7 +478,7 @@ pub struct PassSummary {
     pub write_gib_per_second: MeanOfTrials,
     /// Tokens per second of the window.
     pub tokens_per_second: MeanOfTrials,
-    /// The largest 95th percentile of reading an object, as MLPerf takes it.
+    /// The largest 95th percentile of reading an object, of any host and trial, as MLPerf takes it.
     pub read_p95_ms_max: Option<f64>,
     /// The same of `fsync`, which MLPerf calls the write of the device.
     pub fsync_p95_ms_max: Option<f64>,
@@ -409,6 +498,9 @@ pub struct KvcacheResults {
     pub noise_cpu_seconds: f64,
     /// Peak resident set size of the process in bytes.
     pub peak_rss_bytes: u64,
+    /// How several hosts found each other, and the cost of synchronising them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupFacts>,
 }
 
 /// The report of `stormlp kvcache`.
@@ -428,7 +520,8 @@ fn summary_of(trials: &[TrialResult], pass: u32) -> Option<PassSummary> {
         MeanOfTrials::of(&own.iter().map(|trial| of(trial)).collect::<Vec<_>>())
     };
     let largest = |of: fn(&TrialTimes) -> Option<TimesMs>| {
-        own.iter().filter_map(|trial| of(&trial.times_ms)?.p95).max_by(f64::total_cmp)
+        let ranks = own.iter().flat_map(|trial| trial.ranks());
+        ranks.filter_map(|rank| of(&rank.times_ms)?.p95).max_by(f64::total_cmp)
     };
     Some(PassSummary {
         pass,

@@ -6,13 +6,12 @@ use serde_json::{Map, Value, json};
 use stormlp_core::stats::mean;
 use stormlp_core::units::GIB;
 use stormlp_kvcache::plan::Pass;
-use stormlp_kvcache::report::{KvcacheReport, TimesMs, TrialResult, gib_per_second};
+use stormlp_kvcache::report::{
+    KvcacheReport, RequestSeconds, TimesMs, TrialResult, gib_per_second,
+};
 use stormlp_show::stamp;
 
 use crate::official::{Metadata, OutputFile, free_folder, pretty, run_moment};
-
-/// The only rank of a run on one host.
-const RANK: &str = "rank_0";
 
 /// The files of a run. The folder is named after the second in which the run started, or after the
 /// next second whose folder is not `taken`.
@@ -24,10 +23,13 @@ pub fn files(report: &KvcacheReport, taken: &dyn Fn(&str) -> bool) -> Vec<Output
     let mut files = Vec::new();
     for trial in &report.results.trials {
         let Some(pass) = report.plan.passes.get(trial.pass as usize) else { continue };
-        let of_option = format!("option_{}/trial_{}/{RANK}", option_of(pass, trial), trial.trial);
+        let of_trial = format!("{folder}/option_{}/trial_{}", option_of(pass, trial), trial.trial);
         let moment = run_moment(started + trial.started_at_seconds);
-        let path = format!("{folder}/{of_option}/kvcache_results_{moment}.json");
-        files.push(OutputFile { path, content: pretty(&rank_file(report, trial)) });
+        for (rank, result) in trial.ranks().enumerate() {
+            let path = format!("{of_trial}/rank_{rank}/kvcache_results_{moment}.json");
+            let seed = trial.hosts.get(rank).map_or(report.plan.seed, |host| host.seed);
+            files.push(OutputFile { path, content: pretty(&rank_file(report, result, seed)) });
+        }
     }
     let path = format!("{folder}/summary.json");
     files.push(OutputFile { path, content: pretty(&run_summary(report, started)) });
@@ -74,19 +76,32 @@ fn args(report: &KvcacheReport) -> Value {
     })
 }
 
-/// The file of the rank for one trial.
-fn rank_file(report: &KvcacheReport, trial: &TrialResult) -> Value {
+/// The file of a rank, which has this `seed`, for one trial.
+fn rank_file(report: &KvcacheReport, trial: &TrialResult, seed: u32) -> Value {
     let (_, served, late) = trial.requests();
     let lookups = &trial.lookups;
-    json!({
+    let mut file = json!({
         "requests_completed": served + late,
         "total_tokens_generated": trial.tokens + trial.late_tokens,
         "multi_turn_cache_hits": lookups.other_turn_hits,
         "multi_turn_cache_misses": lookups.other_turn_misses,
-        "seed": report.plan.seed,
+        "seed": seed,
         "stormlp": mark(report),
         "summary": summary_of(trial),
-    })
+    });
+    if let Some(requests) = &trial.requests {
+        for (name, seconds) in [
+            ("end_to_end_latencies", &requests.request),
+            ("storage_latencies", &requests.storage),
+            // No option computes tokens.
+            ("generation_latencies", &vec![0.0; requests.request.len()]),
+            ("prefill_latencies", &requests.write),
+            ("decode_latencies", &requests.decode),
+        ] {
+            file[name] = json!(seconds);
+        }
+    }
+    file
 }
 
 fn summary_of(trial: &TrialResult) -> Value {
@@ -95,6 +110,7 @@ fn summary_of(trial: &TrialResult) -> Value {
     let per_second = |count: u64| count as f64 / trial.window_seconds.max(f64::MIN_POSITIVE);
     let times = &trial.times_ms;
     let storage_seconds = times.storage.map(|one| one.mean * one.count as f64 / 1e3);
+    let requests_of = |of: fn(&RequestSeconds) -> &Vec<f64>| trial.requests.as_ref().map(of);
     let lookups = &trial.lookups;
     let found = lookups.other_turn_hits + lookups.other_turn_misses;
     let rate = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
@@ -107,8 +123,8 @@ fn summary_of(trial: &TrialResult) -> Value {
         "total_storage_io_time": storage_seconds,
         "storage_throughput_tokens_per_sec":
             storage_seconds.filter(|seconds| *seconds > 0.0).map(|seconds| tokens as f64 / seconds),
-        "end_to_end_latency_ms": latencies(times.request),
-        "storage_io_latency_ms": latencies(times.storage),
+        "end_to_end_latency_ms": latencies(times.request, requests_of(|one| &one.request)),
+        "storage_io_latency_ms": latencies(times.storage, requests_of(|one| &one.storage)),
         "cache_stats": cache_stats(trial),
         "multi_turn_stats": {
             "cache_hits": lookups.other_turn_hits,
@@ -118,12 +134,34 @@ fn summary_of(trial: &TrialResult) -> Value {
     })
 }
 
-/// Mean and percentiles; those that too few samples support are missing.
-fn latencies(times: Option<TimesMs>) -> Value {
+/// Mean and percentiles. From single times in seconds they are what the client computes; else those
+/// that too few samples support are missing.
+fn latencies(times: Option<TimesMs>, singles: Option<&Vec<f64>>) -> Value {
+    if let Some(singles) = singles.filter(|all| !all.is_empty()) {
+        let mut ms: Vec<f64> = singles.iter().map(|seconds| seconds * 1e3).collect();
+        ms.sort_by(f64::total_cmp);
+        let at = |share: f64| between(&ms, share);
+        return json!({
+            "mean": mean(&ms),
+            "p50": at(0.5),
+            "p95": at(0.95),
+            "p99": at(0.99),
+            "p999": at(0.999),
+            "p9999": at(0.9999),
+        });
+    }
     times.map_or(
         Value::Null,
         |times| json!({ "mean": times.mean, "p50": times.p50, "p95": times.p95, "p99": times.p99, "p999": times.p999 }),
     )
+}
+
+/// The value below which this `share` of sorted values lies, interpolated between two of them as
+/// numpy does.
+fn between(sorted: &[f64], share: f64) -> f64 {
+    let place = share * sorted.len().saturating_sub(1) as f64;
+    let [below, above] = [place.floor(), place.ceil()].map(|place| sorted[place as usize]);
+    below + (above - below) * place.fract()
 }
 
 fn cache_stats(trial: &TrialResult) -> Value {
@@ -180,14 +218,17 @@ fn run_summary(report: &KvcacheReport, started: f64) -> Value {
         let option = option_of(pass, first);
         options.insert(option.to_string(), option_summary(option, &own, report.plan.trials));
     }
+    let group = report.results.group.as_ref();
+    let ranks = group.map_or(1, |group| group.size as usize);
+    let hosts = group.map_or(1, |group| group.machines.len().max(1));
     let is_partial =
         report.results.trials.len() < report.plan.passes.len() * report.plan.trials as usize;
     json!({
         "schema_version": "1.0",
         "run_datetime": run_moment(started),
-        "npernode": 1,
-        "host_count": 1,
-        "total_ranks": 1,
+        "npernode": ranks / hosts,
+        "host_count": hosts,
+        "total_ranks": ranks,
         "trials_per_option": report.plan.trials,
         "partial_failure": is_partial,
         "options": options,
@@ -196,13 +237,18 @@ fn run_summary(report: &KvcacheReport, started: f64) -> Value {
 }
 
 fn option_summary(option: u32, trials: &[&TrialResult], planned: u32) -> Value {
-    let summaries: Vec<Value> = trials.iter().map(|trial| summary_of(trial)).collect();
-    let numbers = |place: &str| -> Vec<f64> {
-        summaries.iter().filter_map(|summary| summary.pointer(place)?.as_f64()).collect()
+    let of_trial = |trial: &&TrialResult| trial.ranks().map(summary_of).collect::<Vec<Value>>();
+    let summaries: Vec<Vec<Value>> = trials.iter().map(of_trial).collect();
+    let number = |summary: &Value, place: &str| summary.pointer(place)?.as_f64();
+    let sum_of = |ranks: &Vec<Value>, place: &str| {
+        ranks.iter().map(|rank| number(rank, place)).sum::<Option<f64>>()
     };
-    let mean_of =
-        |place: &str| Some(numbers(place)).filter(|all| !all.is_empty()).map(|all| mean(&all));
-    let most = numbers("/storage_io_latency_ms/p95").into_iter().max_by(f64::total_cmp);
+    let mean_of = |place: &str| {
+        let sums: Vec<f64> = summaries.iter().filter_map(|ranks| sum_of(ranks, place)).collect();
+        (!sums.is_empty()).then(|| mean(&sums))
+    };
+    let p95 = |rank: &Value| number(rank, "/storage_io_latency_ms/p95");
+    let most = summaries.iter().flatten().filter_map(p95).max_by(f64::total_cmp);
     json!({
         "option": option,
         "aggregated_read_bandwidth_gbps": mean_of("/cache_stats/tier_storage_read_bandwidth_gbps"),
@@ -212,7 +258,7 @@ fn option_summary(option: u32, trials: &[&TrialResult], planned: u32) -> Value {
         "aggregated_storage_throughput_tokens_per_sec":
             mean_of("/storage_throughput_tokens_per_sec"),
         "aggregated_p95_latency_ms": most,
-        "rank_count": 1,
+        "rank_count": summaries.iter().map(Vec::len).max(),
         "trial_count": trials.len(),
         "partial_failure": trials.len() < planned as usize,
         "missing_files": [],
@@ -257,5 +303,25 @@ mod tests {
         assert!((rate - means).abs() < 1e-9, "{rate}");
         assert_eq!(option["trial_count"], 2);
         assert_eq!(json(3)["verification"], "REHEARSAL");
+    }
+
+    #[test]
+    fn single_requests_are_listed_and_their_percentiles_are_the_clients() {
+        let mut report = fixtures::report();
+        let seconds = RequestSeconds {
+            request: vec![4.0, 1.0, 3.0, 2.0],
+            storage: vec![0.4, 0.1, 0.3, 0.2],
+            write: vec![0.1; 4],
+            decode: vec![0.3],
+        };
+        report.results.trials[0].requests = Some(seconds);
+        let file: Value = serde_json::from_str(&files(&report, &|_| false)[0].content).unwrap();
+        assert_eq!(file["end_to_end_latencies"], json!([4.0, 1.0, 3.0, 2.0]));
+        assert_eq!(file["decode_latencies"], json!([0.3]));
+        assert_eq!(file["generation_latencies"], json!([0.0, 0.0, 0.0, 0.0]));
+        // numpy.percentile([1, 2, 3, 4], [50, 95]) in seconds.
+        let times = &file["summary"]["end_to_end_latency_ms"];
+        assert!((times["p50"].as_f64().unwrap() - 2500.0).abs() < 1e-6, "{times}");
+        assert!((times["p95"].as_f64().unwrap() - 3850.0).abs() < 1e-6, "{times}");
     }
 }

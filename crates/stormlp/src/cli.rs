@@ -180,10 +180,10 @@ impl Command {
             Self::Gds(_) => Needs::Group,
             Self::Checkpoint(args) => args.needs(),
             Self::Datagen(args) => args.needs(),
+            Self::Kvcache(args) => args.needs(),
             Self::Gdsio(_)
             | Self::Submission(_)
             | Self::Clean(_)
-            | Self::Kvcache(_)
             | Self::Plan(_)
             | Self::Calibrate(_)
             | Self::Datasize(_)

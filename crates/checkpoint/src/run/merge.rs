@@ -258,7 +258,7 @@ fn evidence(parts: &[CheckpointReport]) -> Vec<NamedEvidence> {
         let all = parts.iter().flat_map(|part| &part.evidence);
         let own = all.filter(|one| one.name == *name);
         found.extend(
-            together::of_all(own.map(|one| &one.evidence))
+            parts::evidence_of_all(own.map(|one| &one.evidence))
                 .map(|of_all| NamedEvidence { name: name.clone(), evidence: of_all.clone() }),
         );
     }

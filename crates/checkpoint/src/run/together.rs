@@ -12,7 +12,7 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::report::{HostShare, Series};
 use stormlp_core::stop::StopToken;
-use stormlp_hosts::parts::count_members_once;
+use stormlp_hosts::parts::{count_members_once, evidence_of_all};
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::error::CheckpointError;
@@ -109,7 +109,7 @@ fn merged(all: Vec<PhaseMeasurement>, counted: &[bool]) -> PhaseMeasurement {
     let series: Vec<&Series> = all.iter().map(|one| &one.series).collect();
     let mut sum = PhaseMeasurement {
         series: sum_of_series(&series),
-        evidence: of_all(all.iter().filter_map(|one| one.evidence.as_ref())).cloned(),
+        evidence: evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref())).cloned(),
         device: Some(DeviceCounters::default()),
         complete: true,
         ..PhaseMeasurement::default()
@@ -126,14 +126,6 @@ fn merged(all: Vec<PhaseMeasurement>, counted: &[bool]) -> PhaseMeasurement {
         }
     }
     sum
-}
-
-/// Evidence for all hosts: that of the first host whose path differs from the first one's, so that
-/// a fallback on any host is never hidden.
-pub(super) fn of_all<'e>(mut evidence: impl Iterator<Item = &'e Evidence>) -> Option<&'e Evidence> {
-    let first = evidence.next()?;
-    let other = evidence.find(|one| one.effective_path != first.effective_path);
-    other.or(Some(first))
 }
 
 fn share(part: &PhaseMeasurement, name: String) -> HostShare {

@@ -100,8 +100,11 @@ pub struct KvcachePlan {
     pub duration_seconds: f64,
     /// Seconds between trials, or between options if the rules fix them.
     pub pause_seconds: f64,
-    /// The seed of users, requests and content.
+    /// The seed of users, requests and content; of several hosts, that of this one.
     pub seed: u32,
+    /// The rank of this process, if it is one of several: its objects are in a folder `rank_N`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
     /// How bytes move: each thread serves a request at a time.
     pub transport: Transport,
     /// Most bytes of objects in the folder.

@@ -10,6 +10,7 @@
 //! ```
 
 mod cache;
+mod checks;
 mod chunks;
 mod content;
 mod facts;

@@ -52,6 +52,11 @@ const WITH_HEADS: [(&str, u64, u64, u64); 8] = [
 const LATENT: (&str, u64, u64) = ("deepseek-v3", 61, 512 + 64);
 
 impl Model {
+    /// The names of all models.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        WITH_HEADS.iter().map(|model| model.0).chain([LATENT.0])
+    }
+
     /// The models, in the order of the original benchmark.
     pub fn all() -> Vec<Self> {
         let with_heads = WITH_HEADS.map(|(name, layers, heads, dimension)| Self {

@@ -15,6 +15,12 @@ pub(super) const TRIALS: u32 = 3;
 pub(super) const PAUSE_SECONDS: f64 = 90.0;
 /// Requests are served by one thread for each user, but at most so many.
 pub(super) const MOST_WORKERS: u32 = 500;
+/// The most users of a plan.
+pub(super) const MOST_USERS: u32 = 100_000;
+/// The longest trial in seconds: a week.
+pub(super) const MOST_SECONDS: f64 = 604_800.0;
+/// Bytes of a call: a piece that stays in a core's cache while it is made and copied.
+pub(super) const CHUNK_BYTES: u64 = 1 << 20;
 /// Tokens in memory for each worker of the original, by its own estimate.
 const TOKENS_OF_WORKER: u64 = 2 * 8000;
 /// Memory that the original takes besides, in bytes: 2.5 GiB.

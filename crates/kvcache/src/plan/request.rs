@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::kvcache_plan::Profile;
-use super::options::OPTIONS;
+use super::options::{OPTIONS, SEED};
 use super::serving_request::ServingRequest;
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
@@ -15,6 +15,10 @@ use stormlp_core::telemetry::Telemetry;
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
+
+/// Listed after the options of the same heading that all commands have.
+#[cfg(feature = "cli")]
+const LAST: usize = 99;
 
 /// What is done about requests that are being served when the time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -233,6 +237,20 @@ pub struct KvcacheRequest {
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Objects"))]
     pub keep: bool,
 
+    /// Several hosts: each has storage of its own under --dir, such as local drives
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Several hosts", display_order = LAST))]
+    pub local_data: bool,
+
+    /// The rank of this process among those of a launcher; `None` if it is alone.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub rank: Option<u32>,
+
+    /// Whether the times of single requests are kept, as MLPerf's files list them.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub lists_requests: bool,
+
     /// Print the plan and exit as the run would
     #[cfg_attr(feature = "cli", arg(long))]
     pub dry_run: bool,
@@ -245,6 +263,17 @@ pub struct KvcacheRequest {
 }
 
 impl KvcacheRequest {
+    /// The seed of this process: as in the original, each rank has the next one.
+    pub fn own_seed(&self) -> u32 {
+        self.seed.unwrap_or(SEED).wrapping_add(self.rank.unwrap_or(0))
+    }
+
+    /// The folder of this process: below the one asked for, `rank_N` for each of several.
+    pub fn own_folder(&self) -> Location {
+        let folder = self.folder.clone().unwrap_or_default();
+        self.rank.map_or(folder.clone(), |rank| folder.join(format!("rank_{rank}")).into())
+    }
+
     /// The name of the model that a trace is replayed with.
     pub fn model_of_trace(&self) -> &str {
         self.model.as_deref().unwrap_or(OPTIONS[0].model)

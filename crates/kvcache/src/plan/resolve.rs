@@ -2,42 +2,35 @@
 
 use std::path::PathBuf;
 
-use stormlp_core::facts::{Availability, HostFacts, PROCESS_BYTES, keeps_files_in_memory};
+use stormlp_core::facts::{HostFacts, keeps_files_in_memory};
 use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::path::{EngineKind, PathKind};
-use stormlp_core::printable::printable;
 use stormlp_core::transport::{self, EngineChoice, Transport};
-use stormlp_core::units::{ByteSize, MIB};
+use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 
+use super::checks::{
+    closed_problems, folder_problems, kept_apart, machine_problems, number_problems,
+};
 use super::content::file_bytes;
 use super::facts::{KvcacheFacts, TraceFacts};
 use super::kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
 use super::model::Model;
 use super::noise::NOISE_BYTES;
-use super::options::{MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, SEED, TRIALS};
-use super::request::{End, KvcacheRequest, NamingClock};
+use super::options::{
+    CHUNK_BYTES, MOST_SECONDS, MOST_USERS, MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS,
+    SECONDS, TRIALS,
+};
+use super::request::KvcacheRequest;
 use super::trace::TraceFormat;
 use super::users::{User, draw};
 
-/// Bytes of a call: a piece that stays in a core's cache while it is made and copied.
-const CHUNK_BYTES: u64 = MIB;
 /// Share of the free space that objects may fill, as in the original.
 const SHARE_OF_FREE: f64 = 0.95;
-/// Open files of a thread, and of everything else.
-const FILES_OF_WORKER: u64 = 3;
-const OTHER_FILES: u64 = 96;
-/// Memory of a thread besides its buffer, in bytes.
-const WORKER_BYTES: u64 = 256 << 10;
 /// Threads of a replay.
 const REPLAY_THREADS: u32 = 16;
-/// The longest trial in seconds: a week.
-const MOST_SECONDS: f64 = 604_800.0;
-/// The most users, trials, and requests of a plan.
-const MOST_USERS: u32 = 100_000;
-const MOST_TRIALS: u32 = 1000;
 
 /// A plan as far as one can be made, and every problem.
 #[derive(Debug, Clone)]
@@ -86,56 +79,6 @@ pub fn resolve(
     Resolution { plan: Some(plan), problems }
 }
 
-/// Numbers of the request that are invalidly zero, or absurd.
-fn number_problems(request: &KvcacheRequest, problems: &mut Problems) {
-    let mut must = |holds: bool, what: String, remedy: &str| {
-        if !holds {
-            problems.plan(what, remedy);
-        }
-    };
-    let users = request.users.unwrap_or(1);
-    must(
-        (1..=MOST_USERS).contains(&users),
-        format!("{users} users"),
-        &format!("use --users 1 to {MOST_USERS}"),
-    );
-    let trials = request.trials.unwrap_or(1);
-    must(
-        (1..=MOST_TRIALS).contains(&trials),
-        format!("{trials} trials"),
-        &format!("use --trials 1 to {MOST_TRIALS}"),
-    );
-    let seconds = request.duration_seconds.unwrap_or(SECONDS);
-    must(
-        (0.1..=MOST_SECONDS).contains(&seconds),
-        format!("a duration of {seconds} s"),
-        "use --duration with 100ms to 168h",
-    );
-    let pause = request.pause_seconds.unwrap_or(0.0);
-    must(
-        (0.0..=86_400.0).contains(&pause),
-        format!("a pause of {pause} s"),
-        "use --pause with 0 to 24h",
-    );
-    must(
-        request.concurrent_writes != Some(0),
-        "0 objects written at a time".to_string(),
-        "use --concurrent-writes with at least 1",
-    );
-    let threads = request.threads.unwrap_or(1);
-    must(
-        (1..=MOST_WORKERS).contains(&threads),
-        format!("{threads} threads"),
-        &format!("use --threads 1 to {MOST_WORKERS}"),
-    );
-    let chunk = request.chunk_bytes.unwrap_or(CHUNK_BYTES);
-    must(
-        chunk.is_multiple_of(4096) && (4096..=1 << 30).contains(&chunk),
-        format!("calls of {}", ByteSize(chunk)),
-        "use --chunk-size with a multiple of 4K, from 4K to 1G",
-    );
-}
-
 /// The threads that replay a trace.
 fn replay(
     request: &KvcacheRequest,
@@ -158,36 +101,6 @@ fn replay(
         );
     }
     threads_only(request, trace.most_tokens, problems)
-}
-
-/// Options that have no effect on this load.
-fn kept_apart(request: &KvcacheRequest, loads_prefixes: bool, problems: &mut Problems) {
-    if !loads_prefixes {
-        if let Some(option) = request.serving.any() {
-            let what = format!("{option} is of prompts that load prefixes");
-            problems.plan(what, "use --profile serving, or a --trace of Mooncake");
-        }
-        if request.threads.is_some() && request.trace.is_none() {
-            let what = "--threads: each user has one";
-            problems.plan(what, "use --users, --profile serving, or a --trace");
-        }
-        return;
-    }
-    let others = [
-        ("--option", request.option.is_some()),
-        ("--users", request.users.is_some()),
-        ("--memory", request.memory_bytes.is_some()),
-        ("--concurrent-writes", request.concurrent_writes.is_some()),
-        ("--no-conversations", request.no_conversations),
-        ("--no-prompts", request.no_prompts),
-        ("--end fixed", request.end == End::Fixed),
-        ("--clock", request.clock != NamingClock::Real),
-    ];
-    for (option, _) in others.into_iter().filter(|(_, given)| *given) {
-        let what =
-            format!("{option} is of the users of mlperf-v3, not of prompts that load prefixes");
-        problems.plan(what, "leave it out");
-    }
 }
 
 /// Decides the load of a serving engine, and how its bytes move.
@@ -290,7 +203,7 @@ fn pass(request: &KvcacheRequest, option: &MlperfOption, problems: &mut Problems
     let concurrent_writes = request.concurrent_writes.unwrap_or(option.concurrent_writes);
     let is_option = (name, users, memory_bytes, concurrent_writes)
         == (option.model, option.users, option.cpu_bytes, option.concurrent_writes);
-    let seed = request.seed.unwrap_or(SEED);
+    let seed = request.own_seed();
     // What is wrong with their number was said before.
     let all = draw(&mut Mt19937::of_python(seed), users.min(MOST_USERS));
     let largest = all.iter().map(|user| user.context_tokens).max().unwrap_or(0);
@@ -340,7 +253,8 @@ fn assemble(
         trials,
         duration_seconds: request.duration_seconds.unwrap_or(most_seconds),
         pause_seconds,
-        seed: request.seed.unwrap_or(SEED),
+        seed: request.own_seed(),
+        rank: request.rank,
         capacity_bytes: request.capacity_bytes.unwrap_or(usable),
         free_bytes,
         buffer_bytes: transport.buffer_bytes() + NOISE_BYTES,
@@ -359,98 +273,10 @@ fn in_memory(facts: &KvcacheFacts) -> Option<Warning> {
     ))
 }
 
-/// Rules of a closed run that options of the results break.
-fn closed_problems(plan: &KvcachePlan, results_beside_data: &[PathBuf], problems: &mut Problems) {
-    if !plan.request.closed {
-        return;
-    }
-    for folder in results_beside_data {
-        let folder = folder.display().to_string();
-        problems.plan(
-            format!(
-                "--closed: results go to {}, which is on the file system of the objects",
-                printable(&folder)
-            ),
-            "use a --results-dir on another file system",
-        );
-    }
-    if plan.request.capacity_bytes.is_some() {
-        problems.plan(
-            "--closed: --capacity limits what the rules leave to the file system",
-            "leave --capacity out",
-        );
-    }
-}
-
-/// Open files and memory that this host lacks.
-fn machine_problems(plan: &KvcachePlan, host: &HostFacts, problems: &mut Problems) {
-    let workers = u64::from(plan.most_workers());
-    let files = workers * FILES_OF_WORKER + OTHER_FILES;
-    if files > host.open_files_limit {
-        problems.capacity(
-            format!(
-                "{workers} threads need {files} open files; this process may have {}",
-                host.open_files_limit
-            ),
-            format!("raise the limit with `ulimit -n {files}`, or use fewer --users"),
-        );
-    }
-    let memory = PROCESS_BYTES + plan.buffer_bytes + workers * WORKER_BYTES;
-    if memory > host.usable_memory_bytes() {
-        problems.capacity(
-            format!(
-                "the program, its buffers and {workers} threads need {} of memory; there is {}",
-                ByteSize(memory),
-                ByteSize(host.usable_memory_bytes())
-            ),
-            "use a smaller --chunk-size or fewer --users",
-        );
-    }
-}
-
-/// A folder that cannot be used, or is too small.
-fn folder_problems(plan: &KvcachePlan, facts: &KvcacheFacts, problems: &mut Problems) {
-    let folder = plan.request.folder.as_ref().map_or(String::new(), ToString::to_string);
-    if let Availability::Unavailable { fact, remedy } = &facts.writable {
-        problems.machine(format!("cannot write to {folder}: {fact}"), remedy.clone());
-        return;
-    }
-    if let Some(name) = &facts.foreign {
-        problems.machine(
-            format!("{folder} contains {name}, which stormlp did not make"),
-            "use another --dir, or move it away",
-        );
-        return;
-    }
-    let free = plan.free_bytes.unwrap_or(u64::MAX);
-    if plan.capacity_bytes > free {
-        problems.capacity(
-            format!(
-                "--capacity {}: {folder} has {} free",
-                ByteSize(plan.capacity_bytes),
-                ByteSize(free)
-            ),
-            "use a smaller --capacity, or free some space",
-        );
-    }
-    for pass in &plan.passes {
-        if pass.largest_object_bytes > plan.capacity_bytes {
-            problems.capacity(
-                format!(
-                    "the largest object of {} takes {}; {folder} may hold {} of objects",
-                    pass.model.name,
-                    ByteSize(pass.largest_object_bytes),
-                    ByteSize(plan.capacity_bytes)
-                ),
-                "use a --dir with more space, a larger --capacity, or a smaller model",
-            );
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stormlp_core::facts::Availability;
     use stormlp_core::note::Cause;
 
     fn facts() -> KvcacheFacts {

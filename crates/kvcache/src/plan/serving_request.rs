@@ -106,7 +106,13 @@ pub struct ServingRequest {
 fn path(text: &str) -> Result<PathKind, String> {
     let known = [PathKind::Buffered, PathKind::Cpu];
     let found = known.into_iter().find(|path| path.name() == text);
-    found.ok_or_else(|| format!("`{text}` is not a path for KV caches: use buffered or cpu"))
+    found.ok_or_else(|| match PathKind::named().any(|path| path.name() == text) {
+        true => format!(
+            "chunks are files that are read into memory of the host, so there is no path {text} for \
+             them: use buffered or cpu; `stormlp gds` compares all paths"
+        ),
+        false => format!("`{text}` is not a path for KV caches: use buffered or cpu"),
+    })
 }
 
 impl ServingRequest {

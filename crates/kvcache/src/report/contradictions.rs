@@ -10,6 +10,7 @@ pub fn contradictions(report: &KvcacheReport) -> Vec<String> {
     let mut found = Found::of(&report.head);
     for (index, trial) in report.results.trials.iter().enumerate() {
         check_trial(&mut found, &format!("trials.{index}"), trial);
+        check_hosts(&mut found, &format!("trials.{index}"), trial);
     }
     check_passes(&mut found, report);
     if let Some(evidence) = report.evidence_of("objects") {
@@ -56,6 +57,18 @@ fn check_trial(found: &mut Found, place: &str, trial: &TrialResult) {
     let timed = trial.times_ms.request.map_or(0, |times| times.count);
     let (_, served, late) = trial.requests();
     found.hold_count(place, "times_ms.request.count", timed, served + late, "the served requests");
+}
+
+/// What several hosts measured is in the trial of all of them.
+fn check_hosts(found: &mut Found, place: &str, trial: &TrialResult) {
+    for (rank, host) in trial.hosts.iter().enumerate() {
+        check_trial(found, &format!("{place}.hosts.{rank}"), &host.result);
+    }
+    let moved = |of: fn(&TrialResult) -> u64| trial.ranks().map(of).sum();
+    let reads = (trial.read.bytes, moved(|rank| rank.read.bytes));
+    found.hold_count(place, "read.bytes", reads.0, reads.1, "the hosts");
+    let writes = (trial.written.bytes, moved(|rank| rank.written.bytes));
+    found.hold_count(place, "written.bytes", writes.0, writes.1, "the hosts");
 }
 
 fn check_passes(found: &mut Found, report: &KvcacheReport) {

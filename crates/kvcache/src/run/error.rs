@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, DATA_MISMATCH};
+use stormlp_hosts::GroupError;
 use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
 use stormlp_transfer::{DEVICE_HELP, TransferError};
@@ -93,6 +94,9 @@ pub enum KvcacheError {
         /// Room for all objects.
         capacity_bytes: u64,
     },
+    /// Another host did not join, or cannot be reached.
+    #[error(transparent)]
+    Hosts(#[from] GroupError),
     /// The crew could not start, or a thread panicked.
     #[error(transparent)]
     Crew(#[from] CrewError),
@@ -106,6 +110,7 @@ impl KvcacheError {
             Self::Crew(CrewError::Start(_)) => Cause::Resources,
             Self::Transfer(error) if error.missing().is_some() => Cause::Machine,
             Self::NotDirect { .. } => Cause::Machine,
+            Self::Hosts(_) => Cause::Hosts,
             _ => Cause::Storage,
         }
     }
@@ -118,6 +123,7 @@ impl KvcacheError {
             | Self::DataLoss { source: error, .. }
             | Self::Lock(LockError::File(error)) => error.cause(),
             Self::Crew(CrewError::Panicked(_)) => Cause::Internal,
+            Self::Hosts(_) => Cause::Hosts,
             _ => Cause::Machine,
         };
         let remedy = self.remedy().to_string();
@@ -127,6 +133,7 @@ impl KvcacheError {
     /// What the user can do now.
     pub(super) fn remedy(&self) -> &str {
         match self {
+            Self::Hosts(error) => error.remedy(),
             Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",
             Self::Lock(LockError::File(_)) => "change its permissions, or use another --dir",
             Self::Transfer(error) if error.is_not_found() => {

@@ -170,11 +170,13 @@ impl<'a> Loader<'a> {
         let bytes = found.len() as u64 * plan.chunk_bytes;
         self.count(|tally| {
             tally.timings.served([sent_ns, taken_ns, now_ns], load_ns);
-            tally.prompts.served(prompt.tokens, tokens, late);
+            tally.prompts().served(prompt.tokens, tokens, late);
             if tokens > 0 {
                 tally.timings.loads.record(plan.length_of(tokens), load_ns, tokens, bytes);
             }
-            tally.replayed.count(late);
+            if let Some(replayed) = &mut tally.replayed {
+                replayed.count(late);
+            }
         });
         self.hand_over(&absent);
         if let Some(rate) = plan.prefill_tokens_per_second {
@@ -191,7 +193,7 @@ impl<'a> Loader<'a> {
             queue.wait_for_room(TICK);
             left = queue.add(&absent[absent.len() - left..]);
         }
-        self.count(|tally| tally.prompts.dropped += left as u64);
+        self.count(|tally| tally.prompts().dropped += left as u64);
     }
 
     /// Lets the time pass in which accelerators compute what was not loaded.
@@ -268,7 +270,7 @@ impl<'a> Loader<'a> {
         let shelf = self.engine.shelf;
         let sample = super::worker::drop_cached(shelf.storage, file, path, is_sampled)?;
         if let Some((before, after)) = sample {
-            self.count(|tally| tally.sample(before, after));
+            self.count(|tally| tally.sample(1, before, after));
         }
         Ok(())
     }
@@ -335,7 +337,7 @@ impl<'a> Loader<'a> {
         let (place, deletes) = match shelf.begin(id) {
             Begun::Known => return Ok(()),
             Begun::Full => {
-                self.count(|tally| tally.prompts.dropped += 1);
+                self.count(|tally| tally.prompts().dropped += 1);
                 return Ok(());
             }
             Begun::At { place, deletes } => (place, deletes),

@@ -5,6 +5,7 @@
 //! is where and what is deleted for it, is decided by the state that all threads share (`store`). The
 //! chunks of serving engines have threads (`loader`) and a state (`shelf`) of their own.
 
+pub mod agreement;
 mod clean;
 mod error;
 mod folder;
@@ -14,6 +15,7 @@ mod serve;
 mod shelf;
 mod store;
 mod tally;
+mod together;
 mod trace;
 mod trial;
 mod trials;
@@ -23,7 +25,7 @@ pub use clean::{CleanedFolder, clean};
 pub use error::KvcacheError;
 pub use folder::{Look, scan};
 pub use trace::scan_trace;
-pub use trials::run;
+pub use trials::{run, run_with};
 
 #[cfg(test)]
 mod tests;

@@ -13,11 +13,11 @@ use super::error::KvcacheError;
 use super::loader::{Engine, Loader, NextPrompt};
 use super::shelf::{Shelf, WriteQueue};
 use super::tally::Tally;
+use super::together::Measured;
 use super::trace::{NextEntry, Replay};
 use super::trial::{Stage, TrialId, TrialOutcome};
 use super::worker::WorkerResult;
 use crate::plan::{Prompt, Prompts, ServingPlan, Traced};
-use crate::report::TrialResult;
 
 /// Where prompts come from.
 pub(super) enum PromptSource<'a> {
@@ -26,12 +26,11 @@ pub(super) enum PromptSource<'a> {
 }
 
 impl PromptSource<'_> {
-    /// Enters into the result of a trial how many were begun.
-    fn credit(self, result: &mut TrialResult, tally: &Tally) {
-        match (self, &mut result.prompts) {
-            (Self::Drawn { sent, .. }, Some(prompts)) => prompts.begun = sent,
-            (Self::Drawn { .. }, None) => {}
-            (Self::Trace(replay), _) => result.replayed = Some(replay.counted(tally.replayed)),
+    /// Enters how many were begun.
+    fn credit(self, tally: &mut Tally) {
+        match self {
+            Self::Drawn { sent, .. } => tally.prompts().begun = sent,
+            Self::Trace(replay) => tally.replayed = tally.replayed.map(|done| replay.counted(done)),
         }
     }
 
@@ -86,7 +85,7 @@ impl Stage<'_> {
             None => PromptSource::Drawn { prompts: Box::new(prompts), next: None, sent: 0 },
         });
         let next = |now_ns| source.lock().unwrap_or_else(PoisonError::into_inner).next(now_ns);
-        let tally = Mutex::new(Tally::of_prompts(plan));
+        let tally = Mutex::new(Tally::of_prompts(plan, self.plan.trace.is_some()));
         let (queue, failed) = (WriteQueue::new(plan.write_queue), StopToken::new());
         let engine = Engine {
             shelf: &shelf,
@@ -121,22 +120,21 @@ impl Stage<'_> {
                     false => loader.write_all(start),
                 })
             },
-            |watch| self.watch(watch, &drivers, (id, window)),
+            |watch| self.watch(watch, &drivers, (id, window), &failed),
         );
-        let waiting = queue.len();
-        let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
         let kept = ran.is_ok() && id.keeps;
         let removed = if kept { Ok(()) } else { shelf.clear() };
-        let (loaders, mut watched) = ran?;
+        let (loaders, watched) = ran?;
+        let mut watched = watched?;
         watched.series.load = drivers.load();
         let (evidence, failure) = self.gather(loaders);
-        let mut result = self.result(id, started_at_seconds, &tally, &watched);
-        result.prompts = Some(tally.prompts_of(plan, waiting));
-        source.credit(&mut result, &tally);
+        tally.prompts().waiting = queue.len();
+        source.credit(&mut tally);
         let failure = failure.or(removed.err().map(KvcacheError::from));
-        let (timings, series) = (tally.timings, watched.series);
-        Ok(TrialOutcome { result, timings, series, evidence, failure })
+        let measured = Measured { seed: self.plan.seed, tally, watched, evidence };
+        Ok(TrialOutcome { started_at_seconds, measured, failure })
     }
 
     fn say_preparing(&self, chunks: usize) {

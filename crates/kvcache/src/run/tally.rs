@@ -1,18 +1,21 @@
 //! What all threads of a trial count together. Objects are large, so a lock for each of their
 //! operations costs nothing.
 
+use serde::{Deserialize, Serialize};
 use stormlp_core::histogram::{LatencyHistogram, NamedHistogram};
 use stormlp_transfer::page_cache::Residency;
 
 use super::requests::place_of;
-use crate::plan::{Class, Request, ServingPlan};
+use super::trial::{TrialId, Watched};
+use crate::plan::{Class, KvcachePlan, Request, ServingPlan};
 use crate::report::{
     ClassResult, Evictions, FirstToken, Lookups, ObjectsMoved, PrefixLoads, PromptsServed,
-    ReplayedTrace, SampledResidency, TimesMs, TrialTimes, gib_per_second,
+    ReplayedTrace, RequestSeconds, SampledResidency, TimesMs, TrialResult, TrialTimes,
+    gib_per_second,
 };
 
 /// The times of a trial or of several.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Timings {
     pub(super) read: LatencyHistogram,
     pub(super) write: LatencyHistogram,
@@ -27,10 +30,10 @@ pub(super) struct Timings {
 }
 
 /// The loads of prefixes, by their length.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Loads(Vec<Load>);
 
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct Load {
     prefix_tokens: u32,
     times: LatencyHistogram,
@@ -56,6 +59,9 @@ impl Loads {
         }
         for (own, other) in self.0.iter_mut().zip(&other.0) {
             own.times.merge(&other.times);
+            own.tokens += other.tokens;
+            own.bytes += other.bytes;
+            own.nanos += other.nanos;
         }
     }
 }
@@ -128,20 +134,23 @@ impl Timings {
 }
 
 /// What was counted in a trial.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Tally {
     pub(super) timings: Timings,
     pub(super) read: ObjectsMoved,
     pub(super) written: ObjectsMoved,
     pub(super) lookups: Lookups,
     pub(super) evictions: Evictions,
+    /// Requests that each class sent; nothing for a trace or prompts.
+    pub(super) offered: Option<[u64; Class::ALL.len()]>,
     /// Requests of each class served within the window, and after it.
     served: [[u64; 2]; Class::ALL.len()],
-    /// Entries of a trace.
-    pub(super) replayed: ReplayedTrace,
-    pub(super) prompts: PromptsServed,
-    /// Whether requests are those of a trace, which have no classes.
-    is_replay: bool,
+    /// Entries of a trace, whose requests have no classes.
+    pub(super) replayed: Option<ReplayedTrace>,
+    /// Prompts that load prefixes.
+    pub(super) prompts: Option<PromptsServed>,
+    /// Times of single requests, if they are to be kept.
+    pub(super) requests: Option<RequestSeconds>,
     pub(super) tokens: u64,
     pub(super) late_tokens: u64,
     /// Objects of the sample, and their residency before and after the drop.
@@ -152,18 +161,67 @@ pub(super) struct Tally {
 impl Tally {
     /// Nothing counted yet, of a trace or of users.
     pub(super) fn of(is_replay: bool) -> Self {
-        Self { is_replay, ..Self::default() }
+        Self { replayed: is_replay.then(ReplayedTrace::default), ..Self::default() }
     }
 
     /// Nothing counted yet of the prompts of a serving engine.
-    pub(super) fn of_prompts(plan: &ServingPlan) -> Self {
+    pub(super) fn of_prompts(plan: &ServingPlan, is_replay: bool) -> Self {
         let load = |tokens: &u32| Load { prefix_tokens: *tokens, ..Load::default() };
         let loads = Loads(plan.prefix_tokens.iter().map(load).collect());
-        Self { timings: Timings { loads, ..Timings::default() }, ..Self::default() }
+        let timings = Timings { loads, ..Timings::default() };
+        Self { timings, prompts: Some(PromptsServed::default()), ..Self::of(is_replay) }
     }
 
-    /// The prompts of a trial, and `waiting` chunks that were not written when it ended.
-    pub(super) fn prompts_of(&self, plan: &ServingPlan, waiting: u64) -> PromptsServed {
+    /// The prompts, to count them.
+    pub(super) fn prompts(&mut self) -> &mut PromptsServed {
+        self.prompts.get_or_insert_default()
+    }
+
+    /// Nothing counted yet of the same kinds as in `other`.
+    pub(super) fn like(other: Option<&Self>) -> Self {
+        let of = |other: &Self| Self {
+            offered: other.offered.map(|_| Default::default()),
+            replayed: other
+                .replayed
+                .map(|_| ReplayedTrace { is_whole: true, ..Default::default() }),
+            prompts: other.prompts.as_ref().map(|_| PromptsServed::default()),
+            requests: other.requests.as_ref().map(|_| RequestSeconds::default()),
+            ..Self::default()
+        };
+        other.map_or_else(Self::default, of)
+    }
+
+    /// Adds what another host counted in the same trial.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.timings.merge(&other.timings);
+        self.read.add(other.read);
+        self.written.add(other.written);
+        self.lookups.add(other.lookups);
+        self.evictions.demoted += other.evictions.demoted;
+        self.evictions.deleted += other.evictions.deleted;
+        for (own, other) in self.offered.iter_mut().flatten().zip(other.offered.iter().flatten()) {
+            *own += other;
+        }
+        let pairs = self.served.iter_mut().flatten().zip(other.served.iter().flatten());
+        pairs.for_each(|(own, other)| *own += other);
+        if let (Some(own), Some(other)) = (&mut self.replayed, &other.replayed) {
+            own.add(*other);
+        }
+        if let (Some(own), Some(other)) = (&mut self.prompts, &other.prompts) {
+            own.add(other);
+        }
+        if let (Some(own), Some(other)) = (&mut self.requests, &other.requests) {
+            own.add(other);
+        }
+        self.tokens += other.tokens;
+        self.late_tokens += other.late_tokens;
+        if let Some((before, after)) = other.residency {
+            self.sample(other.sampled, before, after);
+        }
+    }
+
+    /// The prompts of a trial, with the loads of each length.
+    fn prompts_of(&self, plan: &ServingPlan) -> Option<PromptsServed> {
         let loads = self.timings.loads.0.iter().filter_map(|load| {
             let load_ms = TimesMs::of(&load.times)?;
             let seconds = load.nanos as f64 / 1e9;
@@ -178,22 +236,38 @@ impl Tally {
                 }),
             })
         });
-        PromptsServed { loads: loads.collect(), waiting, ..self.prompts.clone() }
+        let prompts = self.prompts.clone()?;
+        Some(PromptsServed { loads: loads.collect(), ..prompts })
+    }
+
+    /// Keeps the times of a request, if they are kept: from its sending to its end, of storage, of
+    /// writing its object, and of reading it if it did; in nanoseconds.
+    pub(super) fn keep(
+        &mut self,
+        [request_ns, storage_ns, write_ns]: [u64; 3],
+        decode: Option<u64>,
+    ) {
+        let Some(requests) = &mut self.requests else { return };
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        requests.request.push(seconds(request_ns));
+        requests.storage.push(seconds(storage_ns));
+        requests.write.push(seconds(write_ns));
+        requests.decode.extend(decode.map(seconds));
     }
 
     /// Counts a request that was served, `late` if after the window.
     pub(super) fn served(&mut self, request: &Request, late: bool) {
-        match self.is_replay {
-            true => self.replayed.count(late),
-            false => self.served[place_of(request.class)][usize::from(late)] += 1,
+        match &mut self.replayed {
+            Some(replayed) => replayed.count(late),
+            None => self.served[place_of(request.class)][usize::from(late)] += 1,
         }
         let tokens = u64::from(request.generate_tokens);
         if late { self.late_tokens += tokens } else { self.tokens += tokens }
     }
 
-    /// Adds an object to the sample.
-    pub(super) fn sample(&mut self, before: Residency, after: Residency) {
-        self.sampled += 1;
+    /// Adds so many objects to the sample.
+    pub(super) fn sample(&mut self, objects: u64, before: Residency, after: Residency) {
+        self.sampled += objects;
         self.residency = Some(match self.residency {
             Some((all_before, all_after)) => (all_before.plus(before), all_after.plus(after)),
             None => (before, after),
@@ -201,7 +275,7 @@ impl Tally {
     }
 
     /// The residency of the sample.
-    pub(super) fn residency(&self) -> Option<SampledResidency> {
+    fn residency(&self) -> Option<SampledResidency> {
         self.residency.map(|(before, after)| SampledResidency {
             objects: self.sampled,
             before_drop: before.share(),
@@ -209,8 +283,9 @@ impl Tally {
         })
     }
 
-    /// The requests of each class, of which so many were offered.
-    pub(super) fn classes(&self, offered: [u64; Class::ALL.len()]) -> Vec<ClassResult> {
+    /// The requests of each class; none of a trace or of prompts.
+    fn classes(&self) -> Vec<ClassResult> {
+        let offered = self.offered.into_iter().flatten();
         let classes = Class::ALL.into_iter().zip(offered).zip(self.served);
         classes
             .map(|((class, offered), served)| {
@@ -218,5 +293,42 @@ impl Tally {
                 ClassResult { class, offered, served, served_late }
             })
             .collect()
+    }
+
+    /// The result of the trial `id` of `plan`, in which this was counted and that was `watched`.
+    pub(super) fn result(
+        &self,
+        (plan, id): (&KvcachePlan, TrialId),
+        started_at_seconds: f64,
+        watched: &Watched,
+    ) -> TrialResult {
+        let total_seconds = watched.total_seconds;
+        let window_seconds = total_seconds.min(plan.duration_seconds);
+        TrialResult {
+            pass: id.pass as u32,
+            trial: id.trial,
+            started_at_seconds,
+            window_seconds,
+            total_seconds,
+            read: self.read,
+            written: self.written,
+            read_gib_per_second: gib_per_second(self.read.bytes, window_seconds),
+            write_gib_per_second: gib_per_second(self.written.bytes, window_seconds),
+            tokens: self.tokens,
+            late_tokens: self.late_tokens,
+            tokens_per_second: self.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
+            classes: self.classes(),
+            replayed: self.replayed,
+            prompts: plan.serving.as_ref().and_then(|serving| self.prompts_of(serving)),
+            times_ms: self.timings.times(),
+            lookups: self.lookups,
+            evictions: self.evictions,
+            residency: self.residency(),
+            device: watched.device,
+            cpu_user_seconds: watched.cpu.user_seconds,
+            cpu_system_seconds: watched.cpu.system_seconds,
+            requests: self.requests.clone(),
+            hosts: Vec::new(),
+        }
     }
 }

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use stormlp_core::event::{Event, Observer, Unit};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::report::Series;
 use stormlp_core::stop::{Ends, StopToken};
+use stormlp_hosts::company::Hosts;
 use stormlp_transfer::crew::{self, Watch};
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::storage::Storage;
@@ -20,13 +22,14 @@ use stormlp_transfer::{
 use super::error::KvcacheError;
 use super::requests::{Next, Operation, Requests, Source};
 use super::store::Store;
-use super::tally::{Tally, Timings};
+use super::tally::Tally;
+use super::together::Measured;
 use super::trace::{Replay, TraceLines};
 use super::worker::{Shared, Worker, WorkerResult};
 use crate::plan::{
     Cache, KvcachePlan, Load, NamingClock, Noise, Pass, TraceReader, Without, draw, file_name,
 };
-use crate::report::{BytesOfDevices, TrialResult, gib_per_second};
+use crate::report::{BytesOfDevices, RequestSeconds};
 
 /// What all trials of a run share.
 pub(super) struct Stage<'a> {
@@ -39,6 +42,8 @@ pub(super) struct Stage<'a> {
     pub(super) instruments: &'a Instruments,
     pub(super) noise: &'a Noise,
     pub(super) started: Instant,
+    /// The hosts, if several measure together.
+    pub(super) hosts: Option<&'a Hosts>,
 }
 
 /// Which trial it is.
@@ -54,29 +59,29 @@ pub(super) struct TrialId {
 
 /// What a trial came to, whether or not it failed.
 pub(super) struct TrialOutcome {
-    pub(super) result: TrialResult,
-    pub(super) timings: Timings,
-    pub(super) series: Series,
-    pub(super) evidence: Option<Evidence>,
+    /// In seconds since the start of the run.
+    pub(super) started_at_seconds: f64,
+    pub(super) measured: Measured,
     pub(super) failure: Option<KvcacheError>,
 }
 
-/// Enters into the result of a trial what was sent, or replayed.
-fn credit(source: Source<'_>, result: &mut TrialResult, tally: &Tally) {
+/// Enters what was sent, or replayed, `until_ns`.
+fn credit(source: Source<'_>, tally: &mut Tally, until_ns: u64) {
     match source {
         Source::Users(mut requests) => {
-            requests.advance((result.window_seconds * 1e9) as u64);
-            result.classes = tally.classes(requests.offered());
+            requests.advance(until_ns);
+            tally.offered = Some(requests.offered());
         }
-        Source::Trace(replay) => result.replayed = Some(replay.counted(tally.replayed)),
+        Source::Trace(replay) => tally.replayed = tally.replayed.map(|done| replay.counted(done)),
     }
 }
 
 /// What the monitoring thread measured.
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Watched {
-    total: Duration,
-    cpu: CpuTimes,
-    device: Option<BytesOfDevices>,
+    pub(super) total_seconds: f64,
+    pub(super) cpu: CpuTimes,
+    pub(super) device: Option<BytesOfDevices>,
     pub(super) series: Series,
 }
 
@@ -98,7 +103,9 @@ impl Stage<'_> {
         );
         let source = Mutex::new(self.source(pass, window)?);
         let is_replay = self.plan.trace.is_some();
-        let tally = Mutex::new(Tally::of(is_replay));
+        let mut tally = Tally::of(is_replay);
+        tally.requests = self.plan.request.lists_requests.then(RequestSeconds::default);
+        let tally = Mutex::new(tally);
         let next = |now_ns| {
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
             let next = source.next(now_ns)?;
@@ -138,20 +145,21 @@ impl Stage<'_> {
                 let worker = Worker::new(Driver::new(path, &drivers, index), &shared);
                 Ok::<WorkerResult, TransferError>(worker.run(start.wait()))
             },
-            |watch| self.watch(watch, &drivers, (id, window)),
+            |watch| self.watch(watch, &drivers, (id, window), &failed),
         );
         let kept = ran.is_ok() && id.keeps;
         let removed = if kept { Ok(()) } else { self.remove(store) };
-        let (workers, mut watched) = ran?;
+        let (workers, watched) = ran?;
+        let mut watched = watched?;
         watched.series.load = drivers.load();
         let (evidence, failure) = self.gather(workers);
-        let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut result = self.result(id, started_at_seconds, &tally, &watched);
+        let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
-        credit(source, &mut result, &tally);
+        let until_ns = watched.total_seconds.min(self.plan.duration_seconds) * 1e9;
+        credit(source, &mut tally, until_ns as u64);
         let failure = failure.or(removed.err());
-        let Watched { series, .. } = watched;
-        Ok(TrialOutcome { result, timings: tally.timings, series, evidence, failure })
+        let measured = Measured { seed: self.plan.seed, tally, watched, evidence };
+        Ok(TrialOutcome { started_at_seconds, measured, failure })
     }
 
     /// The trace, or the users of a pass, which begin now.
@@ -231,7 +239,8 @@ impl Stage<'_> {
         watch: &Watch<'_>,
         drivers: &DriverSet,
         (id, window): (TrialId, Duration),
-    ) -> Watched {
+        failed: &StopToken,
+    ) -> Result<Watched, KvcacheError> {
         let total = match &self.plan.trace {
             Some(trace) if self.plan.ends_with_trace() => trace.paced_seconds(),
             _ => Some(window.as_secs_f64()),
@@ -241,11 +250,13 @@ impl Stage<'_> {
         self.observer.event(&Event::PhaseStarted { label, total, unit: Unit::Milliseconds });
         // What they prepare is not measured.
         watch.gather();
+        self.meet().inspect_err(|_| failed.stop())?;
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
         let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
+        self.works().inspect_err(|_| failed.stop())?;
         let (mut is_over, mut is_late) = (false, false);
         while !is_over {
             watch.sleep(sampler.pause());
@@ -266,15 +277,28 @@ impl Stage<'_> {
         self.observer.event(&Event::PhaseFinished);
         let device = self.devices.counters().zip(device_before);
         let device = device.map(|(after, before)| after.since(before));
-        Watched {
-            total: start.elapsed(),
+        Ok(Watched {
+            total_seconds: start.elapsed().as_secs_f64(),
             cpu: CpuTimes::of_process().since(cpu_before),
             device: device.map(|moved| BytesOfDevices {
                 read_bytes: moved.read_bytes,
                 written_bytes: moved.written_bytes,
             }),
             series: sampler.series(),
-        }
+        })
+    }
+
+    /// Waits for the other hosts, so that all begin at the same moment.
+    fn meet(&self) -> Result<(), KvcacheError> {
+        let met = self.hosts.map_or(Ok(true), |hosts| hosts.meet(&|| !self.stop.is_stopped()));
+        // A stop reaches the threads by its token.
+        met.map(drop).map_err(KvcacheError::from)
+    }
+
+    /// Tells the other hosts that this one works, until all meet again.
+    pub(super) fn works(&self) -> Result<(), KvcacheError> {
+        let works = self.hosts.map_or(Ok(()), |hosts| hosts.works(self.stop));
+        works.map_err(KvcacheError::from)
     }
 
     fn label(&self, id: TrialId) -> String {
@@ -314,40 +338,5 @@ impl Stage<'_> {
         let evidence =
             evidence::combine(self.plan.transport.path, &seen.iter().collect::<Vec<_>>());
         (evidence, failure)
-    }
-
-    pub(super) fn result(
-        &self,
-        id: TrialId,
-        started_at_seconds: f64,
-        tally: &Tally,
-        watched: &Watched,
-    ) -> TrialResult {
-        let total_seconds = watched.total.as_secs_f64();
-        let window_seconds = total_seconds.min(self.plan.duration_seconds);
-        TrialResult {
-            pass: id.pass as u32,
-            trial: id.trial,
-            started_at_seconds,
-            window_seconds,
-            total_seconds,
-            read: tally.read,
-            written: tally.written,
-            read_gib_per_second: gib_per_second(tally.read.bytes, window_seconds),
-            write_gib_per_second: gib_per_second(tally.written.bytes, window_seconds),
-            tokens: tally.tokens,
-            late_tokens: tally.late_tokens,
-            tokens_per_second: tally.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
-            classes: Vec::new(),
-            replayed: None,
-            prompts: None,
-            times_ms: tally.timings.times(),
-            lookups: tally.lookups,
-            evictions: tally.evictions,
-            residency: tally.residency(),
-            device: watched.device,
-            cpu_user_seconds: watched.cpu.user_seconds,
-            cpu_system_seconds: watched.cpu.system_seconds,
-        }
     }
 }

@@ -1,19 +1,21 @@
 //! The main loop of a run: the trials of each pass, with pauses between them.
 
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use stormlp_core::evidence::Evidence;
 use stormlp_core::others;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
+use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_hosts::company::Hosts;
 use stormlp_transfer::surroundings::{Surroundings, now};
 use stormlp_transfer::telemetry::{CpuTimes, Instruments, peak_rss_bytes};
 
 use super::error::KvcacheError;
 use super::folder;
 use super::tally::Timings;
+use super::together::Together;
 use super::trial::{Stage, TrialId};
 use crate::plan::{KvcachePlan, Marker, NOISE_ELEMENTS, Noise};
 use crate::report::{DEVICE_SHARE, KvcacheReport, KvcacheResults, TrialResult, summarise};
@@ -37,14 +39,30 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&KvcacheReport),
 ) -> Result<KvcacheReport, KvcacheError> {
+    run_with(None, (head, plan), surroundings, on_unit)
+}
+
+/// Like [`run`], together with the other `hosts`, each with a plan of its own. All begin each trial
+/// at the same moment, and each ends with a report of all.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_with(
+    hosts: Option<&Hosts>,
+    (head, plan): (Head, &KvcachePlan),
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&KvcacheReport),
+) -> Result<KvcacheReport, KvcacheError> {
     let &Surroundings { storage, observer, stop } = surroundings;
-    let folder = plan.request.folder.as_ref().map_or(Path::new(""), |folder| folder.folder());
+    let own_folder = plan.request.own_folder();
+    let folder = own_folder.folder();
     let marker = Marker::new(plan.models(), plan.seed);
     let _lock = folder::enter(&**storage, folder, &marker)?;
     let devices = storage.devices(&[folder]);
     let instruments = Instruments::around([folder], [], plan.request.telemetry);
     let mut report = KvcacheReport::new(head, plan.clone(), KvcacheResults::default());
     report.warnings.clone_from(&plan.warnings);
+    report.results.group = hosts.map(|hosts| hosts.facts.clone());
     report.warnings.extend(debug_build(&report.head));
     let started = Instant::now();
     let (noise, noise_cpu_seconds) = make_noise(plan);
@@ -60,27 +78,37 @@ pub fn run(
             instruments: &instruments,
             noise: &noise,
             started,
+            hosts,
         },
         report,
         timings: plan.passes.iter().map(|_| Timings::default()).collect(),
         on_unit,
     };
-    let ended = run.all();
+    // All hosts meet at the end. On an error the run ends regardless of the others.
+    let ended = run.all().and_then(|()| run.edge());
     run.sum_up();
     let mut report = run.report;
     report.ending = match ended {
         Err(error) => Ending::failed(error.cause(), error.to_string(), error.remedy()),
-        Ok(()) if stop.is_stopped() => Ending::Stopped,
+        Ok(()) if has_stopped(hosts, stop) => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
     report.warnings.extend(storage.warnings());
     for trial in &report.results.trials.clone() {
         warnings_of(trial, plan).into_iter().for_each(|warning| report.warn(warning));
     }
-    let load = others::warning(&report.series, false, None);
+    let load = others::warning(&report.series, false, hosts.map(|hosts| &hosts.facts));
     report.warnings.extend(load);
     report.head.ended_at = Some(now());
     Ok(report)
+}
+
+/// Whether a stop was requested: with several hosts, once all of them know or this one has left them.
+fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
+    match hosts {
+        Some(hosts) => hosts.were_told_to_end() || hosts.are_apart(),
+        None => stop.is_stopped(),
+    }
 }
 
 /// All of the noise, made on every CPU, and the CPU seconds that it took.
@@ -177,12 +205,13 @@ impl Run<'_> {
                 let is_first = (pass, trial) == (0, 1);
                 // The rules fix a pause between options, not between trials.
                 let pauses = if plan.request.closed { trial == 1 } else { true };
-                if pauses && !is_first && !self.pause() {
+                self.stage.works()?;
+                if pauses && !is_first && !self.pause()? {
                     return Ok(());
                 }
                 let is_last = (pass + 1, trial) == (count, plan.trials);
-                self.trial(TrialId { pass, trial, keeps: is_last && plan.request.keep })?;
-                if self.stage.stop.is_stopped() {
+                let id = TrialId { pass, trial, keeps: is_last && plan.request.keep };
+                if self.trial(id)? {
                     return Ok(());
                 }
             }
@@ -190,16 +219,30 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn trial(&mut self, id: TrialId) -> Result<(), KvcacheError> {
+    /// Whether it was the last, since the run is to end.
+    fn trial(&mut self, id: TrialId) -> Result<bool, KvcacheError> {
+        self.stage.works()?;
         let outcome = self.stage.run(id)?;
+        let Together { trial, is_stopped, failure } = self.stage.together(id, outcome)?;
         let name = format!("{} trial {}", self.stage.plan.part_name(id.pass), id.trial);
-        self.timings[id.pass].merge(&outcome.timings);
-        self.report.results.trials.push(outcome.result);
-        self.report.series.push(NamedSeries { name, series: outcome.series });
-        self.report.evidence = named(outcome.evidence).into_iter().collect();
+        let Some((result, measured)) = trial else {
+            let what = format!("left out, as not completed on every host: {name}");
+            self.report.warn(Warning::new(WarningKind::Hosts, what, ""));
+            return failure.map_or(Ok(is_stopped), Err);
+        };
+        self.timings[id.pass].merge(&measured.tally.timings);
+        self.report.results.trials.push(result);
+        self.report.series.push(NamedSeries { name, series: measured.watched.series });
+        self.report.evidence = named(measured.evidence).into_iter().collect();
         self.sum_up();
         (self.on_unit)(&self.report);
-        outcome.failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(is_stopped), Err)
+    }
+
+    /// Waits until all hosts have reached this point.
+    fn edge(&self) -> Result<(), KvcacheError> {
+        let edge = self.stage.hosts.map_or(Ok(false), Hosts::edge);
+        edge.map(drop).map_err(KvcacheError::from)
     }
 
     /// Updates the sums over the trials so far.
@@ -214,17 +257,20 @@ impl Run<'_> {
             named.flat_map(|(pass, timings)| timings.named(&plan.part_name(pass))).collect();
     }
 
-    /// Waits before a trial; `false` if the run is to end.
-    fn pause(&self) -> bool {
+    /// Waits before a trial; `false` if the run is to end, on which all hosts agree.
+    fn pause(&self) -> Result<bool, KvcacheError> {
         let until = Instant::now() + Duration::from_secs_f64(self.stage.plan.pause_seconds);
         while !self.stage.stop.is_stopped() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return true;
+                break;
             }
             thread::sleep(left.min(TICK));
         }
-        false
+        match self.stage.hosts {
+            Some(hosts) => Ok(!hosts.edge()?),
+            None => Ok(!self.stage.stop.is_stopped()),
+        }
     }
 }
 

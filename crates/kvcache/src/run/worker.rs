@@ -188,7 +188,7 @@ impl<'a> Worker<'a> {
         let (now_ns, late) = (self.now_ns(), self.is_late());
         self.count(|tally| {
             tally.timings.served([operation.sent_ns, taken_ns, now_ns], storage_ns);
-            tally.replayed.count(late);
+            tally.replayed.get_or_insert_default().count(late);
         });
         Ok(())
     }
@@ -216,14 +216,16 @@ impl<'a> Worker<'a> {
                 None => tally.lookups.other_turn_misses += 1,
             });
         }
+        let mut write_ns = 0;
         if !self.shared.store.has(&request.key) {
-            storage_ns += self.write(&request.key, work.context_tokens)?;
+            write_ns = self.write(&request.key, work.context_tokens)?;
         }
-        if request.decodes() {
-            storage_ns += self.decode(work)?;
-        }
+        let decode_ns = if request.decodes() { Some(self.decode(work)?) } else { None };
+        storage_ns += write_ns + decode_ns.unwrap_or(0);
         let (now_ns, late) = (self.now_ns(), self.is_late());
         self.count(|tally| {
+            let request_ns = now_ns.saturating_sub(request.sent_ns);
+            tally.keep([request_ns, storage_ns, write_ns], decode_ns);
             tally.timings.served([request.sent_ns, taken_ns, now_ns], storage_ns);
             tally.lookups.prompt_misses += u64::from(work.has_prompt);
             tally.served(request, late);
@@ -302,7 +304,7 @@ impl<'a> Worker<'a> {
         let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
         self.reads += 1;
         if let Some((before, after)) = drop_cached(self.shared.storage, file, path, is_sampled)? {
-            self.count(|tally| tally.sample(before, after));
+            self.count(|tally| tally.sample(1, before, after));
         }
         Ok(())
     }

@@ -100,6 +100,8 @@ fn trial(pass: u32, trial: u32, rate: u64) -> TrialResult {
         }),
         cpu_user_seconds: 20.0,
         cpu_system_seconds: 160.0,
+        requests: None,
+        hosts: Vec::new(),
     }
 }
 
@@ -127,6 +129,7 @@ fn report_of(plan: KvcachePlan, trials: Vec<TrialResult>) -> KvcacheReport {
         elapsed_seconds: 3600.0,
         noise_cpu_seconds: 0.45,
         peak_rss_bytes: 600 << 20,
+        group: None,
     };
     KvcacheReport {
         ending: Ending::Complete,

@@ -91,7 +91,7 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     if let Some(trace) = &plan.trace {
         brief.add("trace", trace_of(plan, trace));
     }
-    let folder = request.folder.as_ref().map_or(String::new(), ToString::to_string);
+    let folder = request.own_folder();
     let capacity = match plan.capacity_bytes {
         u64::MAX => String::new(),
         bytes => format!(", up to {}", size_of(bytes)),

@@ -7,6 +7,7 @@ use stormlp_core::units::GIB;
 use stormlp_show::document::{
     Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended, mismatch,
 };
+use stormlp_show::hosts::{describe, processes};
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, storage};
@@ -23,7 +24,7 @@ const AT_A_GLANCE: usize = 8;
 
 /// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
 /// the report.
-pub const RECORDS: [(&str, &str); 52] = [
+pub const RECORDS: [(&str, &str); 53] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -76,6 +77,7 @@ pub const RECORDS: [(&str, &str); 52] = [
     ("chunks_dropped", "/prompts/dropped"),
     ("storage_p50_ms", "/times_ms/storage/p50"),
     ("storage_p99_ms", "/times_ms/storage/p99"),
+    ("hosts", "/processes"),
 ];
 
 /// The document of a run.
@@ -110,6 +112,7 @@ pub fn document(report: &KvcacheReport) -> Document {
         served(&mut document, report);
         document.details("Times in ms, those after the window included", Some(times(report)));
         document.details("After the window", Some(late(report)));
+        hosts(&mut document, report);
         let found = document.details("Where objects were", Some(places(report)));
         found.facts = cost(report);
     }
@@ -120,6 +123,36 @@ pub fn document(report: &KvcacheReport) -> Document {
     alone.results.trials.clear();
     document.records = Records::new(&alone, units(report), &RECORDS);
     document
+}
+
+/// A row for each trial of each host, of several; they began each trial at the same moment.
+fn hosts(document: &mut Document, report: &KvcacheReport) {
+    let Some(group) = &report.results.group else { return };
+    let mut table = Table::new(name_columns().into_iter().chain([
+        Column::words("host", 0),
+        Column::numbers("seed", 2),
+        Column::numbers("read GiB/s", 0),
+        Column::numbers("write GiB/s", 0),
+        Column::numbers("P95 read ms", 0),
+        Column::numbers("P95 fsync ms", 1),
+    ]));
+    for trial in &report.results.trials {
+        for host in &trial.hosts {
+            let result = &host.result;
+            let own = [
+                host.name.clone().into(),
+                host.seed.to_string().into(),
+                Quantity::higher(result.read_gib_per_second, "GiB/s").into(),
+                Quantity::higher(result.write_gib_per_second, "GiB/s").into(),
+                ms(result.times_ms.read, |one| one.p95),
+                ms(result.times_ms.fsync, |one| one.p95),
+            ];
+            let cells = name_cells(report, trial).into_iter().chain(own).collect();
+            table.row(format!("{} {}", key_of(report, trial), host.name), cells);
+        }
+    }
+    let section = document.section("Hosts", Some(table));
+    describe(group, &mut section.facts);
 }
 
 /// How much was served of what users sent, or of a trace.
@@ -154,6 +187,7 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
         value["offered"] = offered.into();
         value["served"] = served.into();
         value["served_late"] = late.into();
+        value["processes"] = trial.ranks().count().into();
         value
     })
 }
@@ -182,7 +216,10 @@ fn headline(report: &KvcacheReport) -> String {
         [] => "nothing was measured".to_string(),
         passes => loads.into_iter().chain([passes.join("; ")]).collect::<Vec<_>>().join("; "),
     };
-    let name = if several { String::new() } else { format!(" {}", report.plan.name()) };
+    let mut name = if several { String::new() } else { format!(" {}", report.plan.name()) };
+    if let Some(group) = &report.results.group {
+        name.push_str(&format!(" on {}", processes(Some(group), group.size as usize)));
+    }
     let ended = ended(&report.ending);
     format!("kvcache{name}: {answer}, by profile {}{ended}", report.plan.profile)
 }
@@ -342,7 +379,8 @@ fn replayed(report: &KvcacheReport) -> Table {
         let behind = trial.times_ms.queue_wait.filter(|_| is_paced);
         vec![
             (done + late).to_string().into(),
-            share(done + late, entries),
+            // Each host replays the whole trace.
+            share(done + late, entries * trial.ranks().count() as u64),
             Quantity::neutral(trial.total_seconds, "s").into(),
             ms(behind, |one| one.p50),
             ms(behind, |one| one.p95),

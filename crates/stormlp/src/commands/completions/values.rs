@@ -9,6 +9,7 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
+use stormlp_kvcache::plan::{End, Layout, Model};
 use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
 use stormlp_training::plan::client::Client;
@@ -18,14 +19,17 @@ type Offer = (&'static str, &'static str, Vec<&'static str>);
 
 /// Adds the values of its arguments to `command`.
 pub(super) fn offer(command: Command) -> Command {
-    let offers = gds().into_iter().chain(training()).chain(checkpoint());
-    offers.fold(command, |command, (of, argument, values)| {
+    all().fold(command, |command, (of, argument, values)| {
         command.mut_subcommand(of, |command| {
             command.mut_arg(argument, |argument| {
                 argument.value_parser(PossibleValuesParser::new(values))
             })
         })
     })
+}
+
+fn all() -> impl Iterator<Item = Offer> {
+    gds().into_iter().chain(training()).chain(checkpoint()).chain(kvcache())
 }
 
 fn path_names() -> Vec<&'static str> {
@@ -79,6 +83,18 @@ fn checkpoint() -> Vec<Offer> {
     ]
 }
 
+fn kvcache() -> Vec<Offer> {
+    vec![
+        ("kvcache", "model", Model::names().collect()),
+        // A trace has the third.
+        ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
+        ("kvcache", "end", End::VARIANTS.to_vec()),
+        ("kvcache", "layout", Layout::VARIANTS.to_vec()),
+        ("kvcache", "path", vec!["buffered", "cpu"]),
+        ("kvcache", "engine", vec!["auto", "uring", "psync"]),
+    ]
+}
+
 fn each_once(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     let mut once = Vec::new();
     for name in names {
@@ -98,7 +114,7 @@ mod tests {
 
     #[test]
     fn every_value_that_is_offered_is_taken() {
-        for (command, argument, values) in gds().into_iter().chain(training()).chain(checkpoint()) {
+        for (command, argument, values) in all() {
             let whole = Cli::command();
             let found = whole.find_subcommand(command).unwrap().get_arguments();
             let argument = found.into_iter().find(|found| found.get_id() == argument).unwrap();

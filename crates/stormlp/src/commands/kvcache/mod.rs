@@ -4,22 +4,25 @@ mod size;
 
 use std::path::{Path, PathBuf};
 
+use stormlp_core::difference::Promise;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
+use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
     KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts, resolve,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
-use stormlp_kvcache::run::{KvcacheError, Look, scan, scan_trace};
+use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
 use stormlp_show::document::Columns;
 use stormlp_transfer::surroundings::Surroundings;
 
 use super::deliver::{self, OutputArgs};
+use crate::hosts::Needs;
 use crate::output;
 
 /// Where objects are without `--dir`.
@@ -38,6 +41,7 @@ Examples:
                                                           all options as MLPerf fixes them, 50 min
   stormlp kvcache --trace BurstGPT_1.csv --speed 10       requests of a trace, ten times as fast
   stormlp kvcache tiny-1b --users 20 --duration 10s       a look at the workload
+  mpirun -n 4 stormlp kvcache --dir /mnt/shared/kv        four hosts, each with its users and rank_N
   stormlp kvcache size llama3.1-70b-instruct              bytes a token, and what users ask for
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
@@ -75,6 +79,14 @@ impl Args {
         size.or(self.request.dry_run.then_some("--dry-run"))
     }
 
+    /// How it deals with other processes.
+    pub(crate) fn needs(&self) -> Needs {
+        match self.what {
+            Some(What::Size(_)) => Needs::OneProcess("kvcache size"),
+            None => Needs::Group,
+        }
+    }
+
     /// Whether a signal lets it end with partial results.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         self.refuses_impairment().is_none()
@@ -92,27 +104,41 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = args.request;
     request.command = Session::command_line();
     request.telemetry = args.output.telemetry();
+    request.lists_requests = args.mlperf_output.is_some();
     let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
-    let host = session.facts_of_run((false, None), places())?;
+    // If there are other processes, they are told the result.
+    let party = session.party(request.local_data)?;
+    let host = session.facts_of_run((false, None), places());
+    let host = party.agree_on(host, |_| agreement::asked(&request))?;
+    request.rank = (!party.is_alone()).then(|| session.group.rank());
     let beside = args.output.beside(places(), args.mlperf_output.as_deref());
-    let trace = trace_of(&request, session)?;
+    let trace = party.agree_on(trace_of(&request, session), same_trace)?;
+    let own_folder = request.own_folder();
     let plan = |look: Look| {
-        let facts = scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started)?;
-        let facts = KvcacheFacts { trace: trace.clone(), ..facts };
+        let facts =
+            scan(&*session.storage, &own_folder, look).map_err(KvcacheError::not_started)?;
+        let facts = agreement::share(KvcacheFacts { trace: trace.clone(), ..facts }, &party);
         Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
     };
     if request.dry_run {
-        return show_plan(plan(Look::Only)?, &args.output);
+        // One for all of them.
+        let shown = session.group.leads().then(|| show_plan(plan(Look::Only)?, &args.output));
+        return shown.unwrap_or(Ok(()));
     }
     // Nothing is written before checks that need no writes have passed.
-    planned(plan(Look::Only)?)?;
-    let delivery = args.output.open(ReportKind::Kvcache, Columns::Standard)?;
-    let party = session.party(false)?;
-    let plan = planned(plan(Look::AndTry)?)?;
+    party.agree(plan(Look::Only).and_then(planned))?;
+    party.check_shared(&session.storage.nearest(folder.folder())?)?;
+    let delivery = party.agree(args.output.open(ReportKind::Kvcache, Columns::Standard))?;
+    let mut plan = party.agree(plan(Look::AndTry).and_then(planned))?;
+    plan.warnings.extend(party.local_warning("has its objects on storage of its own"));
+    plan.warnings.extend(party.warnings());
     let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
     let mut savers = delivery.savers(&name, &party, session)?;
-    deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
+    // One process writes the output files.
+    let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
+    deliver::make_mlperf_folder(mlperf_output)?;
+    let others = party.hosts(savers.parts_folder())?;
     if !session.quiet {
         output::say_page(&output::drawn(&opening(&plan)));
     }
@@ -123,12 +149,21 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let mut on_unit = |report: &KvcacheReport| savers.unit(|| report.clone());
-    let report = stormlp_kvcache::run::run(head, &plan, &surroundings, &mut on_unit)
+    let mut report = run_with(others.as_ref(), (head, &plan), &surroundings, &mut on_unit)
         .map_err(KvcacheError::not_started)?;
-    let for_mlperf =
-        deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| mlperf_files(&report, taken));
+    blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
+    let for_mlperf = deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken));
     let ended = |saved: Option<&Path>| report.ending.outcome(saved).and(for_mlperf);
-    delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
+    delivery
+        .finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
+        .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
+}
+
+/// What a trace must have in common on all hosts: each reads its own file.
+fn same_trace(trace: &Option<TraceFacts>) -> Vec<Promise> {
+    let told = |trace: &TraceFacts| format!("{} entries of {}", trace.entries, trace.format);
+    let trace = trace.as_ref().map_or("none".to_string(), told);
+    vec![("trace".to_string(), trace)]
 }
 
 /// What the trace asks for, if one is to be replayed.

@@ -207,7 +207,8 @@ fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     match &mut furthest {
         Some(AnyReport::Train(report)) => report.head.part = None,
         Some(AnyReport::Checkpoint(report)) => report.head.part = None,
-        Some(AnyReport::Gds(_) | AnyReport::Kvcache(_)) | None => {}
+        Some(AnyReport::Kvcache(report)) => report.head.part = None,
+        Some(AnyReport::Gds(_)) | None => {}
     }
     furthest.ok_or_else(|| Failure::bug(anyhow::anyhow!("there are no parts")))
 }

@@ -1,0 +1,34 @@
+//! What several hosts agree on before a run: each has a plan of its own, with its own seed and
+//! folder, of the same request.
+
+use stormlp_core::difference::Promise;
+use stormlp_hosts::party::Party;
+use stormlp_hosts::promises;
+
+use crate::plan::{KvcacheFacts, KvcacheRequest};
+
+/// Names of request fields that differ from their keys.
+const NAMES: [(&str, &str); 9] = [
+    ("capacity_bytes", "option --capacity"),
+    ("chunk_bytes", "option --chunk-size"),
+    ("duration_seconds", "option --duration"),
+    ("folder", "option --dir"),
+    ("memory_bytes", "option --memory"),
+    ("model", "MODEL"),
+    ("pause_seconds", "option --pause"),
+    ("serving", "options for serving"),
+    ("telemetry_seconds", "option --telemetry"),
+];
+
+/// What must be equal on all hosts.
+pub fn asked(request: &KvcacheRequest) -> Vec<Promise> {
+    promises::asked(request, &[], &NAMES)
+}
+
+/// The facts of the folder of one of the processes of `party`, which has a share of what is free
+/// where several have their folders: on the machine, or with shared storage everywhere.
+pub fn share(facts: KvcacheFacts, party: &Party) -> KvcacheFacts {
+    let sharers =
+        if party.has_local_data() { party.processes_here() } else { party.members().len() };
+    KvcacheFacts { free_bytes: facts.free_bytes / sharers.max(1) as u64, ..facts }
+}
