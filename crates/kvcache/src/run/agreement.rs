@@ -30,5 +30,6 @@ pub fn asked(request: &KvcacheRequest) -> Vec<Promise> {
 pub fn share(facts: KvcacheFacts, party: &Party) -> KvcacheFacts {
     let sharers =
         if party.has_local_data() { party.processes_here() } else { party.members().len() };
-    KvcacheFacts { free_bytes: facts.free_bytes / sharers.max(1) as u64, ..facts }
+    let free_bytes = facts.free_bytes.map(|bytes| bytes / sharers.max(1) as u64);
+    KvcacheFacts { free_bytes, ..facts }
 }
