@@ -111,7 +111,7 @@ fn a_cell_cut_short_is_marked_in_every_format() {
         assert!(text.contains("cut short by the user: 0.93 of 5 s"), "{text}");
     }
     let csv = rows(&report);
-    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let mut reader = ::csv::Reader::from_reader(csv.as_bytes());
     let column = reader.headers().unwrap().iter().position(|name| name == "interrupted").unwrap();
     let ends: Vec<_> = reader.records().map(|row| row.unwrap()[column].to_string()).collect();
     assert_eq!(ends, ["", "false", "true"]);
@@ -248,7 +248,7 @@ fn reading_back_what_was_written_is_announced_as_gdsio_does() {
 #[test]
 fn csv_has_a_line_for_each_cell_and_as_many_fields_as_its_header() {
     let text = rows(&report(&plain(), both));
-    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let mut reader = ::::csv::Reader::from_reader(text.as_bytes());
     assert_eq!(reader.headers().unwrap().len(), RECORDS.len());
     let rows: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     let column = |name| RECORDS.iter().position(|known| known.0 == name).unwrap();
