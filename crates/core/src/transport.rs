@@ -359,9 +359,8 @@ pub fn engine_warning(asked: EngineChoice, host: &HostFacts) -> Option<Warning> 
 pub fn emulated_warning() -> Warning {
     Warning::new(
         WarningKind::Emulated,
-        "accelerator memory is emulated: host memory stands in for it, and a copy to it is a copy \
-         within host memory",
-        "run on a machine with a GPU to measure transfers to one",
+        "accelerator memory is emulated: copies to it stay in host memory",
+        "measure transfers to a GPU on a machine with one",
     )
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use stormlp_core::note::DATA_MISMATCH;
 use stormlp_core::report::Ending;
-use stormlp_core::warning::Warning;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use crate::numbers::{short, with_decimals_of};
 use crate::records::Records;
@@ -186,16 +186,26 @@ impl Document {
         Facts(self.brief.0.iter().chain(&self.facts.0).cloned().collect())
     }
 
-    /// Adds warnings, each once: first those about the path that ran, which the figures rest on.
+    /// Adds warnings, each once, the most important first: a screen has room for a few.
     pub fn warn<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
-        let (path, others): (Vec<_>, Vec<_>) =
-            warnings.into_iter().partition(|warning| warning.kind.is_about_path());
-        for warning in path.into_iter().chain(others) {
+        let mut warnings: Vec<&Warning> = warnings.into_iter().collect();
+        warnings.sort_by_key(|warning| rank(warning.kind));
+        for warning in warnings {
             let text = warning.to_string();
             if !self.warnings.contains(&text) {
                 self.warnings.push(text);
             }
         }
+    }
+}
+
+/// The place of a warning among others: first those about the path that ran, which the figures rest
+/// on, then those that explain a figure, then all others.
+pub fn rank(kind: WarningKind) -> u8 {
+    match kind {
+        kind if kind.is_about_path() => 0,
+        WarningKind::OthersLoad | WarningKind::Impaired => 1,
+        _ => 2,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use stormlp_core::printable::printable;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use crate::document::{Cell, Column, Document, Quantity, Table};
 use crate::records::Records;
@@ -64,16 +65,47 @@ fn full() -> Document {
 #[test]
 fn a_screen_ends_with_the_answer_and_counts_what_it_leaves_out() {
     let screen = text::screen(&full(), 80);
-    assert!(screen.lines().count() <= 22, "{screen}");
+    assert!(screen.lines().count() <= 21, "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
     assert_eq!(screen.lines().last(), Some("the answer"));
     assert_eq!(screen.matches("warning: ").count(), 3, "{screen}");
     assert!(screen.contains("more with --details: 4 warnings"), "{screen}");
+    assert!(!screen.contains("word …"), "no note is cut within a clause: {screen}");
     assert!(!screen.contains("not on a screen"), "{screen}");
     let whole = text::render(&full(), Some(80));
     assert_eq!(whole.matches("warning: ").count(), 7, "{whole}");
     assert!(whole.contains("p99.9 µs") && whole.contains("max µs"), "{whole}");
     assert_eq!(whole.matches("not on a screen").count(), 2, "{whole}");
+}
+
+#[test]
+fn the_load_of_others_is_among_the_warnings_of_a_screen() {
+    let mut document = Document::new("the answer");
+    document.warn(&[
+        Warning::new(WarningKind::NotComparable, "an epoch has 7 steps", "raise --steps"),
+        Warning::new(WarningKind::NotComparable, "a checkpoint has 10 KiB", ""),
+        Warning::new(WarningKind::DebugBuild, "this is a debug build", ""),
+        Warning::new(WarningKind::OthersLoad, "other programs used 1.5 CPUs", ""),
+        Warning::new(WarningKind::NotDirect, "O_DIRECT was refused", ""),
+    ]);
+    let screen = text::screen(&document, 80);
+    let told: Vec<&str> = screen.lines().take(3).collect();
+    assert_eq!(
+        told,
+        [
+            "warning: O_DIRECT was refused",
+            "warning: other programs used 1.5 CPUs",
+            "warning: an epoch has 7 steps; raise --steps",
+        ]
+    );
+}
+
+#[test]
+fn messages_are_wrapped_between_words() {
+    let message = "error: it has 51 files\n\n  tip: --bs is --io-size here";
+    let wrapped = "error: it has 51\n  files\n\n  tip: --bs is\n    --io-size here";
+    assert_eq!(text::wrapped(message, 20), wrapped);
+    assert_eq!(text::wrapped(message, 80), message);
 }
 
 #[test]

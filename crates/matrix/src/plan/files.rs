@@ -318,6 +318,17 @@ impl FolderJob<'_> {
                 self.check_written(&path, content, needs, problems)?;
                 (FileAction::Use, bytes, content, own.is_some())
             }
+            (_, None) if self.is_gdsio() && !needs.writes && self.has_foreign_files() => {
+                problems.machine(
+                    format!(
+                        "{} does not exist, and the folder has files of gdsio that stormlp did not \
+                         make",
+                        path.display()
+                    ),
+                    "use as many -w as there are files, or another -D",
+                );
+                return None;
+            }
             _ if needs.content => {
                 let seed = self.request.seed;
                 (FileAction::Fill, needed, Some(ContentState::Pattern { seed }), true)
@@ -339,6 +350,18 @@ impl FolderJob<'_> {
             hole_bytes: self.hole_bytes(&name, action),
         });
         Some(table.files.len() - 1)
+    }
+
+    /// Whether the folder has files with gdsio's names that stormlp did not make: a read adds none.
+    fn has_foreign_files(&self) -> bool {
+        let prefix = format!("{}.", self.request.file_stem);
+        let is_listed = |name: &str| {
+            self.facts.manifest.as_ref().is_some_and(|manifest| manifest.file(name).is_some())
+        };
+        self.facts.files.iter().any(|file| {
+            let worker = file.name.strip_prefix(&prefix);
+            worker.is_some_and(|worker| worker.parse::<u32>().is_ok()) && !is_listed(&file.name)
+        })
     }
 
     /// An existing file without a manifest entry is user data, whatever its name. Lines of gdsio read

@@ -51,8 +51,8 @@ pub(super) fn remarks(plan: &MatrixPlan, group: &CellGroup<'_>) -> Vec<String> {
 
 fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
     let share = match reach.device_share {
-        Some(_) => "`device` is the share of its bytes that the block device moved",
-        None => "no block device shows what share of its bytes storage moved",
+        Some(_) => "`device` is the share that the block device moved",
+        None => "no block device shows the share of storage",
     };
     let stayed = reach.is_mostly_memory() || reach.device_share.is_none() && !reach.synced;
     let meant = plan.request.cache == CacheState::Warm && reach.through_cache;

@@ -4,6 +4,7 @@ use crate::plan::{CellReport, MatrixReport};
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::group::key_of;
+use stormlp_show::document::rank;
 
 /// Maximum number of cells listed by name; more are counted.
 const NAMED: usize = 3;
@@ -14,9 +15,9 @@ struct Alike<'a> {
     found: Vec<(&'a CellReport, &'a Warning)>,
 }
 
-/// The warnings of all cells in order of appearance, similar ones merged. The cell comes first, since
-/// a screen may cut the rest: `10 of 12 cells: other programs used 1.6 CPUs (the first, cpu read of
-/// 1 MiB, 8 threads); …`.
+/// The warnings of all cells, the most important first, similar ones merged. The cell comes first,
+/// since a screen may cut the rest: `10 of 12 cells: other programs used 1.6 CPUs (the first, cpu
+/// read of 1 MiB, 8 threads); …`.
 pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for cell in &report.results.cells {
@@ -29,6 +30,7 @@ pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
             }
         }
     }
+    alike.sort_by_key(|one| rank(one.shape.0));
     let told = |cell: &&CellReport| cell.measurement.is_some() || !cell.warnings.is_empty();
     let ran = report.results.cells.iter().filter(told).count();
     alike.iter().map(|one| one.text(report, ran)).collect()

@@ -30,6 +30,16 @@ pub fn screen(document: &Document, width: usize) -> String {
     page.text
 }
 
+/// Lines of messages in at most `width` columns, without breaking words that fit. The rest of a line
+/// is indented by two spaces more than its beginning.
+pub fn wrapped(lines: &str, width: usize) -> String {
+    let wrap = |line: &str| {
+        let indent = line.len() - line.trim_start().len();
+        laid_out(width.max(20), "", indent + 2, line).join("\n")
+    };
+    lines.lines().map(wrap).collect::<Vec<_>>().join("\n")
+}
+
 struct TextPage<'a> {
     mark: &'a str,
     width: usize,

@@ -8,8 +8,8 @@ use super::{TextPage, laid_out};
 use crate::document::{Document, Place, Section, Table};
 
 /// The lines that a document takes if its tables have up to eight rows: a terminal of 24 also shows
-/// where the report is, and the prompt.
-const LINES: usize = 22;
+/// where the report is, a line about a target that was missed, and the prompt.
+const LINES: usize = 21;
 /// Maximum number of warnings; more are counted.
 const WARNINGS: usize = 3;
 /// Maximum number of lines of a warning or a footnote.
@@ -100,7 +100,8 @@ fn footnotes_of(table: &Table) -> impl Iterator<Item = Note<'_>> {
 }
 
 /// Every warning has at least one line; footnotes have one where there is room. What is left of
-/// `room` goes to those that need more, the warnings first.
+/// `room` goes to those that need more, the warnings first. One that has no whole clause in its
+/// lines is left out, except for the first warning.
 fn draw_notes(
     page: &mut TextPage<'_>,
     footnotes: &[Note<'_>],
@@ -120,41 +121,51 @@ fn draw_notes(
     let of_warnings: Vec<usize> = warnings.iter().map(&mut lines_of).collect();
     let of_footnotes: Vec<usize> = footnotes[..kept].iter().map(&mut lines_of).collect();
     let all = footnotes.iter().zip(of_footnotes).chain(warnings.iter().zip(of_warnings));
+    let first = warnings.first().map(|note| note.text);
     for (note, lines) in all {
-        let (shown, whole) = note.within(page.width, lines);
-        left_out.notes += usize::from(!whole);
-        page.prose(&note.first, note.indent, &shown);
+        let (shown, cut) = note.within(page.width, lines);
+        left_out.notes += usize::from(cut != Cut::Nowhere);
+        if cut != Cut::WithinClause || first == Some(note.text) {
+            page.prose(&note.first, note.indent, &shown);
+        }
     }
 }
 
+/// Where a text is cut.
+#[derive(PartialEq, Eq)]
+enum Cut {
+    Nowhere,
+    AfterClause,
+    WithinClause,
+}
+
 impl Note<'_> {
-    /// The text in at most `lines` lines, and whether it is whole: else it is cut after a clause, or
-    /// in the middle of the only one, and ends with a mark.
-    fn within(&self, width: usize, lines: usize) -> (String, bool) {
+    /// The text in at most `lines` lines. One that is cut ends with a mark.
+    fn within(&self, width: usize, lines: usize) -> (String, Cut) {
         let fits = |text: &str| laid_out(width, &self.first, self.indent, text).len() <= lines;
         if fits(self.text) {
-            return (self.text.to_string(), true);
+            return (self.text.to_string(), Cut::Nowhere);
         }
         let ends = |mark: &'static str| self.text.match_indices(mark).map(|(at, _)| at);
         let cut = |end: usize, mark: &str| format!("{}{mark}", &self.text[..end]);
         let clauses = ends("; ").chain(ends(". "));
         let clause = clauses.filter(|end| fits(&cut(*end, "; …"))).max();
         if let Some(end) = clause {
-            return (cut(end, "; …"), false);
+            return (cut(end, "; …"), Cut::AfterClause);
         }
         let word = ends(" ").filter(|end| fits(&cut(*end, " …"))).max();
-        (cut(word.unwrap_or_default(), " …"), false)
+        (cut(word.unwrap_or_default(), " …"), Cut::WithinClause)
     }
 }
 
 impl LeftOut {
-    /// `more with --details: 2 warnings, 1 shortened note, 3 sections, p50 µs`, in one line of
+    /// `more with --details: 2 warnings, 1 note, 3 sections, p50 µs`, in one line of
     /// `width` if need be without the names of columns.
     fn words(&self, width: usize) -> Option<String> {
         let number = |count: usize, one: &str| (count > 0).then(|| counted(count as u64, one));
         let parts = [
             number(self.warnings, "warning"),
-            number(self.notes, "shortened note"),
+            number(self.notes, "note"),
             number(self.sections, "section"),
         ];
         let line = |columns: Option<String>| {

@@ -2,7 +2,7 @@
 
 use crate::plan::train_plan::{BlockEnd, LoaderPlan, ReadPattern, TrainPlan};
 use crate::plan::workload::Shuffle;
-use stormlp_core::units::{ByteSize, counted, format_duration};
+use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::run::setting;
 use stormlp_show::document::{Document, Facts};
@@ -97,12 +97,12 @@ fn between_epochs(plan: &TrainPlan, facts: &mut Facts) {
 pub(crate) fn data(plan: &TrainPlan) -> String {
     let data = &plan.data;
     format!(
-        "{} {} files, samples in each: {}; {}; {:.0} bytes a sample by the workload",
+        "{} {} files, samples in each: {}; {}; {} a sample by the workload",
         data.files,
         data.format,
         data.samples_per_file,
         ByteSize(data.bytes),
-        data.sample_bytes
+        ByteSize(data.sample_bytes.round() as u64)
     )
 }
 
@@ -225,8 +225,8 @@ fn demand(plan: &TrainPlan) -> String {
         return "no compute: as fast as storage allows".to_string();
     }
     format!(
-        "{:.2} GB/s at an AU of 100 %; at least {} of compute in a run",
-        demand / 1e9,
+        "{:.2} GiB/s at an AU of 100 %; at least {} of compute in a run",
+        demand / GIB as f64,
         format_duration(plan.compute_seconds())
     )
 }

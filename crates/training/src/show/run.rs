@@ -1,7 +1,7 @@
 //! Renders a training run: its result and the reason, then each epoch.
 
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{EpochReport, Measures, TrainReport, much_read_ahead};
+use crate::report::{Bound, EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::Ending;
@@ -223,7 +223,11 @@ fn is_from_memory(report: &TrainReport) -> bool {
 }
 
 fn verdict(report: &TrainReport, facts: &mut Facts) {
-    facts.add("verdict", &report.results.verdict.sentence);
+    let found = &report.results.verdict;
+    let blames_host = matches!(found.bound, Bound::Client | Bound::StorageAndClient);
+    let shared = report.warnings.iter().any(|warning| warning.kind == WarningKind::OthersLoad);
+    let beside = if blames_host && shared { "; other programs used this host, too" } else { "" };
+    facts.add("verdict", format!("{}{beside}", found.sentence));
     if let Some(calibration) = &report.results.calibration {
         facts.add(
             "ceiling",

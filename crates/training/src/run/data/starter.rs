@@ -80,9 +80,13 @@ fn files_within(
         let files = least + evaluated_of(least, spec.num_files_eval);
         return Err(too_large((files as f64 * file_bytes) as u64));
     }
+    // Where space is the limit, whole steps: a few bytes more or less on the file system do not
+    // change what a plan announced.
+    let step_files = files_of(1.0).max(1).next_multiple_of(accelerators);
+    let whole_steps = |files: u64| files / step_files * step_files;
     // No more than the workload has, if that is enough.
     let of_workload = spec.num_files_train.max(least);
-    let wanted = files_of(steps(workload, request)).min(within).min(of_workload);
+    let wanted = files_of(steps(workload, request)).min(whole_steps(within)).min(of_workload);
     let mut files = in_shares(wanted, accelerators).max(least);
     loop {
         let bytes = drawn_bytes(workload, request, files)?;
@@ -93,7 +97,7 @@ fn files_within(
             return Err(too_large(bytes));
         }
         let fitting = (files as f64 * most_bytes as f64 / bytes as f64) as u64;
-        files = in_shares(fitting.min(files - 1), accelerators).max(least);
+        files = in_shares(whole_steps(fitting.min(files - 1)), accelerators).max(least);
     }
 }
 
@@ -206,7 +210,10 @@ mod tests {
         let workload = catalog::find("unet3d", None).unwrap().workload(&[]).unwrap();
         let files = files_within(&workload, &request(1), MOST_BYTES).unwrap();
         let bytes = drawn_bytes(&workload, &request(1), files).unwrap();
-        assert!(bytes > MOST_BYTES / 20 * 19, "{}", ByteSize(bytes));
+        assert!(bytes > MOST_BYTES / 8 * 7, "{}", ByteSize(bytes));
+        // In whole steps, of which a plan and its run find the same number.
+        let slightly_less = files_within(&workload, &request(1), MOST_BYTES - (64 << 20)).unwrap();
+        assert_eq!((files % 7, files), (0, slightly_less));
     }
 
     #[test]
