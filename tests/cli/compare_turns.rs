@@ -209,6 +209,10 @@ fn other_work_and_commands_without_a_report_are_refused() {
     let typed = format!("{against} --io-size=4M");
     let text = stdout(compare(folder, FULL, &typed, "").success());
     assert!(text.contains("I/O sizes 4 MiB against 1 MiB; compared anyway"), "{text}");
+    // Places and tags are no such option.
+    let elsewhere = format!("{against} --dir elsewhere --tag v=2");
+    let said = stderr(compare(folder, FULL, &elsewhere, "").code(3));
+    assert!(said.contains("I/O sizes 4 MiB against 1 MiB") && said.contains("--force"), "{said}");
     for (command, code, told) in [
         ("true", 3, "left no report"),
         (

@@ -38,7 +38,7 @@ const ANSWERS: [(&[&str], &str); 33] = [
     (&["norandommap"], "random offsets are always drawn so, with repetition; leave it out"),
     (&["nrfiles"], "a folder has a file for each thread; --file, repeated, names others"),
     (&["cpus_allowed", "cpumask"], "--cpus"),
-    (&["percentile_list"], "--details shows all columns, and --format json the whole histogram"),
+    (&["percentile_list"], "more are shown with --details, the whole histogram with --format json"),
     (&["gpu_dev_ids"], "--device"),
     (&["output"], "--export"),
     (&["output_format"], "--format"),
@@ -48,8 +48,17 @@ const ANSWERS: [(&[&str], &str); 33] = [
     ),
 ];
 
-/// Options that every command with a report has.
-const SHARED: [&str; 3] = ["--export", "--format", "--device"];
+/// Options of other commands of ours, and what is meant by them here.
+const ELSEWHERE: [(&str, &str, &str); 3] = [
+    ("gds", "--cold", "--cold is --cache cold here"),
+    ("gds", "--warm", "--warm is --cache warm here"),
+    (
+        "clean",
+        "--keep",
+        "--keep is an option of `stormlp checkpoint`; clean removes all that stormlp made in DIR, \
+         and --dry-run shows it first",
+    ),
+];
 
 /// fio's mixed modes and their equivalents.
 const MIXES: [(&str, &str); 2] =
@@ -114,29 +123,35 @@ fn answer_verify(error: &mut clap::Error, words: &[String]) -> Option<()> {
 }
 
 /// Suggests an option for one that was typed with underscores, or that another command has.
-fn answer_spelling(error: &mut clap::Error, words: &[String], unknown: &str) -> Option<()> {
-    let command = words.iter().find(|word| !word.starts_with('-'))?;
+fn answer_spelling(error: &mut clap::Error, command: &str, unknown: &str) -> Option<()> {
     let name = unknown.strip_prefix("--")?.replace('_', "-");
-    let all = crate::cli::command();
-    let has = |command: &str| {
-        let mut arguments = all.find_subcommand(command)?.get_arguments();
-        arguments.find(|argument| argument.get_long() == Some(&*name))
-    };
-    let tip = match (has(command), command.as_str()) {
-        (Some(_), _) => format!("{unknown} is --{name} here"),
-        (None, "compare") => {
-            let owner =
-                ["gds", "train", "checkpoint"].into_iter().find(|one| has(one).is_some())?;
+    let here = ELSEWHERE.iter().find(|(of, option, _)| *of == command && *option == unknown);
+    let tip = match here {
+        Some((.., tip)) => (*tip).to_string(),
+        None if has(command, &name) && unknown != format!("--{name}") => {
+            format!("{unknown} is --{name} here")
+        }
+        None if command == "compare" => {
+            let owner = ["gds", "train", "checkpoint"].into_iter().find(|one| has(one, &name))?;
             format!(
                 "--{name} is an option of `stormlp {owner}`: give it within --run and --against, \
                  as in --against 'stormlp {owner} --{name} …'"
             )
         }
-        _ => return None,
+        None => return None,
     };
     error.remove(ContextKind::SuggestedArg);
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     Some(())
+}
+
+/// Whether a command of ours has the option `--NAME`.
+fn has(command: &str, name: &str) -> bool {
+    let all = crate::cli::command();
+    let command = all.find_subcommand(command);
+    command.is_some_and(|command| {
+        command.get_arguments().any(|argument| argument.get_long() == Some(name))
+    })
 }
 
 /// If `stormlp plan` lacks its storage and names a model of checkpoints, leads to checkpoints.
@@ -147,45 +162,52 @@ fn answer_plan(error: &mut clap::Error, words: &[String]) -> Option<()> {
     Some(())
 }
 
-/// If `stormlp gds` was given an unknown argument that is a fio option, suggests its equivalent,
-/// and those of all other fio options among `words`.
+/// Completes the usage error of `words` with tips that lead to our options: for fio options, the
+/// values and spellings of other programs, and options that another command has.
 pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
     match error.kind() {
         ErrorKind::ValueValidation => {
             answer_value(error);
-            return;
         }
         ErrorKind::MissingRequiredArgument => {
             answer_plan(error, words);
-            return;
         }
-        ErrorKind::UnknownArgument | ErrorKind::TooManyValues
-            if answer_verify(error, words).is_some() =>
-        {
-            return;
+        ErrorKind::TooManyValues => {
+            answer_verify(error, words);
         }
+        ErrorKind::UnknownArgument if answer_verify(error, words).is_none() => {
+            answer_unknown(error, words);
+        }
+        // In all other errors clap names an option that is known, and what is wrong with it.
         _ => {}
     }
+}
+
+/// Suggests ours for an option that the command does not have, and for all other fio options among
+/// `words` if the command measures as fio does.
+fn answer_unknown(error: &mut clap::Error, words: &[String]) {
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(arg)) => arg.clone(),
         _ => return,
     };
-    let command = words.iter().find(|word| !word.starts_with('-'));
-    let (ErrorKind::UnknownArgument, Some(command), Some(ours)) =
-        (error.kind(), command, instead(&unknown))
-    else {
-        answer_spelling(error, words, &unknown);
+    let Some(command) = words.iter().find(|word| !word.starts_with('-')) else {
         return;
     };
+    let Some(ours) = instead(&unknown) else {
+        answer_spelling(error, command, &unknown);
+        return;
+    };
+    let is_here = ours.strip_prefix("--").is_some_and(|name| has(command, name));
     let tips = match command.as_str() {
         "gds" => tips(words),
-        "train" | "checkpoint" if SHARED.contains(&ours) => {
-            vec![format!("{unknown} is {ours} here")]
-        }
+        _ if is_here => vec![format!("{unknown} is {ours} here")],
         "train" | "checkpoint" => vec![format!(
             "{unknown} is fio's; `stormlp gds` measures as fio does, and there it is {ours}"
         )],
-        _ => return,
+        _ => {
+            answer_spelling(error, command, &unknown);
+            return;
+        }
     };
     error.remove(ContextKind::SuggestedArg);
     // clap's own usage line would name options that were typed or that belong to another command.
@@ -209,6 +231,8 @@ fn tips(words: &[String]) -> Vec<String> {
         let is_mix = |(name, _): &&(&str, &str)| ours == "--op" && value == Some(*name);
         let tip = match MIXES.iter().find(is_mix) {
             Some((mix, ours)) => format!("{option}={mix} is {ours} here"),
+            // With a comma it is a sentence, which ends by itself.
+            None if ours.starts_with("--") && ours.contains(", ") => format!("{option} is {ours}"),
             None if ours.starts_with("--") => format!("{option} is {ours} here"),
             None => format!("{option}: {ours}"),
         };
@@ -276,11 +300,32 @@ mod tests {
             ("gds --submit_batch 4", "--submit_batch is --submit-batch here"),
             ("compare --submit_batch 4", "--submit-batch is an option of `stormlp gds`"),
             ("plan llama3-70b", "`stormlp checkpoint llama3-70b` runs them"),
+            ("gds --percentile_list=99", "--percentile_list: more are shown with --details"),
+            ("gds --cold", "--cold is --cache cold here"),
+            ("clean --keep", "--dry-run shows it first"),
+            ("plan --output x.html", "--output is --export here"),
+            ("compare --output x.html", "--output is --export here"),
             ("gds --path direct", "direct is --path cpu, which opens files with O_DIRECT here"),
         ] {
             let text = advice(line);
             assert!(text.contains(tip), "{line}: {text}");
         }
+    }
+
+    #[test]
+    fn only_unknown_options_get_a_tip() {
+        for line in [
+            "train unet3d --cold --warm",
+            "gds --verify=foo",
+            "gds --dry-run=1",
+            "train unet3d --generate=x",
+            "checkpoint llama3-8b --cold=1",
+        ] {
+            let text = advice(line);
+            assert!(!text.contains("tip:"), "{line}: {text}");
+        }
+        let text = advice("gds --rate_iops 5");
+        assert!(text.contains("slowed storage\n"), "{text}");
     }
 
     #[test]

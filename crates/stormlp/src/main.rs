@@ -60,7 +60,13 @@ fn usage_error(mut error: clap::Error) -> ExitCode {
     fio::answer(&mut error, &words);
     // If stderr is closed, nobody can read it.
     hosts::refuse(error.exit_code() as u8, |of_many| {
-        if of_many { output::say_page(&error.render().to_string()) } else { drop(error.print()) }
+        let text = error.render().to_string();
+        // clap's own print is coloured, and leaves it to the terminal to break words.
+        if of_many || !output::fits(&text) {
+            output::say_page(&text);
+        } else {
+            drop(error.print());
+        }
     })
 }
 

@@ -5,7 +5,7 @@ use clap::{Arg, Command, Id};
 use crate::commands::deliver::{Format, formats_without};
 
 /// The options that `-h` lists for a command, besides those of every command.
-const USUAL: [(&str, &[&str]); 5] = [
+const USUAL: [(&str, &[&str]); 6] = [
     (
         "gds",
         &[
@@ -15,10 +15,8 @@ const USUAL: [(&str, &[&str]); 5] = [
             "threads",
             "queue-depth",
             "duration",
-            "repeat",
             "find-knee",
             "dir",
-            "file",
             "file-size",
             "device",
             "dry-run",
@@ -37,7 +35,6 @@ const USUAL: [(&str, &[&str]); 5] = [
             "generate",
             "path",
             "storage",
-            "cold",
             "find-max",
             "dry-run",
             "export",
@@ -55,7 +52,6 @@ const USUAL: [(&str, &[&str]); 5] = [
             "dir",
             "path",
             "fsync",
-            "streams",
             "find-knee",
             "dry-run",
             "export",
@@ -81,6 +77,21 @@ const USUAL: [(&str, &[&str]); 5] = [
             "capacity",
             "keep",
             "dry-run",
+            "export",
+        ],
+    ),
+    (
+        "compare",
+        &[
+            "baseline",
+            "now",
+            "run",
+            "against",
+            "resume",
+            "history",
+            "effect",
+            "force",
+            "fail-on-regression",
             "export",
         ],
     ),
@@ -129,6 +140,10 @@ pub(crate) fn arranged(mut line: Command) -> Command {
         .collect();
     let names: Vec<String> =
         line.get_subcommands().map(|command| command.get_name().to_string()).collect();
+    // Among the options of commands they stand where results are shown.
+    for id in ["quiet", "details"] {
+        line = line.mut_arg(id, |option| option.help_heading("Results"));
+    }
     for option in &of_groups {
         line = line.mut_arg(option.get_id().as_str(), |option| option.hide(true));
     }

@@ -104,6 +104,9 @@ pub(crate) fn say_page(page: &str) {
     if let Some(host) = HOST.get() {
         text = format!("{host}: {text}");
     }
+    if let Some(columns) = message_columns() {
+        text = text::wrapped(&text, columns);
+    }
     text.push('\n');
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
@@ -151,6 +154,17 @@ fn width() -> usize {
     let from_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into());
     from_environment.or_else(terminal).unwrap_or(PIPE_COLUMNS)
+}
+
+/// Width of a terminal that shows messages; `None` for logs and programs, which get whole lines.
+fn message_columns() -> Option<usize> {
+    terminal_size_of(io::stderr()).map(|(Width(columns), _)| columns.into())
+}
+
+/// Whether no line of a message is wider than the terminal.
+pub(crate) fn fits(message: &str) -> bool {
+    let columns = message_columns().unwrap_or(usize::MAX);
+    message.lines().all(|line| line.chars().count() <= columns)
 }
 
 /// A value as indented JSON, for scripts and human readers.

@@ -172,7 +172,11 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
             texts => texts,
         };
         problems.capacity(
-            format!("{what} {needed} on the file system of {first}{beside}; it has {free} free"),
+            format!(
+                "{what} {needed} on the file system of {first}{beside}, {} of it for the file \
+                 system itself; it has {free} free",
+                ByteSize(RESERVE_BYTES)
+            ),
             remedy(plan, facts),
         );
     }

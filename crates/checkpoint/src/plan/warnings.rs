@@ -120,7 +120,7 @@ fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
     if !plan.restores.is_empty() && !plan.request.cold && plan.path().uses_page_cache() {
         warnings.push(Warning::new(
             WarningKind::CacheState,
-            "restores read what the page cache still has of the saves",
+            "restores may come from the page cache",
             "use --cold to measure storage",
         ));
     }

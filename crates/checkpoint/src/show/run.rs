@@ -335,7 +335,8 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
     }
 }
 
-/// The arithmetics side by side, with the profile's own marked, followed by what they take and the cost on the host.
+/// The arithmetics side by side, with the profile's own marked, followed by what they take and the
+/// cost on the host.
 fn averages(document: &mut Document, report: &CheckpointReport, of_run: &str, place: Place) {
     let own = headline_arithmetic(report);
     let told = || ARITHMETICS.iter().filter(|(one, ..)| detached::has(report, *one));

@@ -39,8 +39,9 @@ Usage: stormlp gdsio [--emulate] (-D DIR | -f FILE) [-d GPU] [-n NODE] [-w WORKE
        stormlp gdsio [--emulate] JOBFILE.gdsio
 
 Jobs (with several -D or -f, what follows one belongs to it; with one, the order is free):
-  -D DIR   a folder with one file per worker, gdsio.0 and so on; made when missing; files of
-           such a name that stormlp did not make are read, and never written
+  -D DIR   a folder with one file per worker, gdsio.0 and so on; what is missing is made, for a
+           read as well. Where files of such names are not stormlp's, they are read, never
+           written, and none is added
   -f FILE  one file that the workers share; a read needs one that is there
   -d GPU   its GPU; left out, the first one, or emulated memory where there is none
   -n NODE  bind its workers to a NUMA node

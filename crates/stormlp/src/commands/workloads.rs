@@ -148,6 +148,13 @@ pub(crate) fn of_checkpoints(name: &str) -> Option<String> {
     })
 }
 
+/// What to do with the name of a training workload where a model of checkpoints is expected; `None`
+/// if it is not one.
+pub(crate) fn of_training(name: &str) -> Option<String> {
+    let known = catalog::find(name, None).ok();
+    known.map(|_| format!("{name} is a training workload: `stormlp train {name}` runs it"))
+}
+
 /// The workload called `name`: a built-in one, or a YAML file of MLPerf Storage or DLIO; `params`
 /// override it.
 ///

@@ -18,7 +18,7 @@ use crate::commands::detached::DetachedArgs;
 use crate::commands::submission::rehearsed;
 use crate::commands::submission::rehearsed::RehearsedTree;
 use crate::commands::threads::{check_cufile, check_wait};
-use crate::commands::workloads::read_text;
+use crate::commands::workloads::{of_training, read_text};
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
@@ -230,8 +230,11 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     let path = Path::new(model);
     if path.extension().is_none() && Disk.look(path)?.is_none() {
         let names: Vec<&str> = builtin::names().collect();
-        return Err(Failure::saying(Cause::Plan, format_args!("unknown model `{model}`"))
-            .with_help(format!("use one of {}, or a workload file", names.join(", "))));
+        let help = of_training(model)
+            .unwrap_or_else(|| format!("use one of {}, or a workload file", names.join(", ")));
+        return Err(
+            Failure::saying(Cause::Plan, format_args!("unknown model `{model}`")).with_help(help)
+        );
     }
     let text = read_text(path, "workload file")?;
     parse(&text, model).map_err(|error| {

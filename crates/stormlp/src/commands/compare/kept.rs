@@ -13,6 +13,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::Arg;
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Failure;
 use stormlp_core::mt19937::Mt19937;
@@ -24,7 +25,7 @@ use stormlp_show::comparison::Comparison;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::Saved;
-use crate::cli::VERSION;
+use crate::cli::{self, VERSION};
 use crate::commands::saved;
 use crate::hosts::hostname;
 use crate::output;
@@ -122,8 +123,8 @@ impl Request {
         }
     }
 
-    /// Whether the commands differ in options, so that they do different work on purpose. Other
-    /// programs or workloads are no option.
+    /// Whether the commands differ in options that decide on the work, so that it differs on
+    /// purpose. Other programs or workloads are no option.
     pub(super) fn differs_in_options(&self) -> bool {
         let [run, against] = [&self.run, &self.against].map(|command| options(command));
         run != against
@@ -156,20 +157,68 @@ impl Request {
     }
 }
 
-/// The options of a command with their values, in order of their names.
-fn options(command: &str) -> BTreeSet<String> {
-    let mut options: Vec<String> = Vec::new();
-    for word in command.split_whitespace() {
-        match options.last_mut() {
-            _ if word.starts_with('-') => options.push(word.replacen('=', " ", 1)),
-            Some(option) => {
-                option.push(' ');
-                option.push_str(word);
-            }
-            None => {}
+/// Options that say where data and results are, and how these are shown. Commands that differ only
+/// in them mean to do the same work.
+const NOT_WORK: [&str; 11] = [
+    "columns",
+    "data-dir",
+    "details",
+    "dir",
+    "export",
+    "file",
+    "format",
+    "output",
+    "quiet",
+    "results-dir",
+    "tag",
+];
+
+/// The options of a command that decide on its work, with their values, however they are spelled.
+fn options(command: &str) -> BTreeSet<(String, String)> {
+    let line = cli::command();
+    let measuring = ["gds", "train", "checkpoint", "kvcache"];
+    let is_named = |name: &&str| command.split_whitespace().any(|word| word == *name);
+    // A script may hand its options on to any of them.
+    let is_script = !measuring.iter().any(is_named);
+    let commands = measuring.into_iter().filter(|name| is_script || is_named(name));
+    let of_commands = commands
+        .filter_map(|name| line.find_subcommand(name))
+        .flat_map(|command| command.get_arguments());
+    let known: Vec<&Arg> = line.get_arguments().chain(of_commands).collect();
+    let named = |name: &str| {
+        let is_alias = |arg: &Arg| arg.get_all_aliases().is_some_and(|all| all.contains(&name));
+        known.iter().find(|arg| arg.get_long() == Some(name) || is_alias(arg))
+    };
+    let takes_value = |arg: &Arg| {
+        let optional = arg.get_num_args().is_some_and(|count| count.min_values() == 0);
+        arg.get_action().takes_values() && !optional
+    };
+    let mut options = BTreeSet::new();
+    let mut words = command.split_whitespace();
+    while let Some(word) = words.next() {
+        let (typed, arg, value) = if let Some(word) = word.strip_prefix("--") {
+            let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
+            (name, named(name), value)
+        } else if let Some(word) = word.strip_prefix('-') {
+            let mut letters = word.chars();
+            let letter = letters.next();
+            let rest = letters.as_str();
+            let rest = rest.strip_prefix('=').unwrap_or(rest);
+            let arg = known.iter().find(|arg| letter.is_some() && arg.get_short() == letter);
+            (word, arg, Some(rest).filter(|rest| !rest.is_empty()))
+        } else {
+            continue;
+        };
+        let name = arg.and_then(|arg| arg.get_long()).unwrap_or(typed);
+        let value = match (value, arg) {
+            (None, Some(arg)) if takes_value(arg) => words.next(),
+            (value, _) => value,
+        };
+        if !name.is_empty() && !NOT_WORK.contains(&name) {
+            options.insert((name.to_string(), value.unwrap_or_default().to_string()));
         }
     }
-    options.into_iter().collect()
+    options
 }
 
 /// The folder of a comparison.
@@ -352,6 +401,27 @@ fn new_folder(results: &Path, stem: &str) -> std::io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_options_that_decide_on_the_work_differ_whatever_their_spelling() {
+        let differ = |run: &str, against: &str| options(run) != options(against);
+        for (run, against) in [
+            ("stormlp gds --dir a --tag v=1", "stormlp gds --tag=v=2 --dir=b"),
+            ("stormlp train unet3d -n4 --quiet", "stormlp train unet3d --accelerators 4"),
+            ("stormlp train --cold unet3d", "stormlp train --cold resnet50"),
+            ("stormlp gds --export a.json --threads 2", "stormlp gds --threads=2"),
+            ("stormlp gds --remove", "stormlp gds --clean"),
+        ] {
+            assert!(!differ(run, against), "{run}: {:?}, {:?}", options(run), options(against));
+        }
+        for (run, against) in [
+            ("stormlp gds --threads 2", "stormlp gds --threads 4"),
+            ("stormlp gds --path cpu --verify", "stormlp gds --path cpu"),
+            ("sh fake 1", "sh fake 1 --io-size=4M"),
+        ] {
+            assert!(differ(run, against), "{run}: {:?}", options(run));
+        }
+    }
 
     #[test]
     fn blocks_of_two_pairs_are_balanced_and_begin_at_random() {

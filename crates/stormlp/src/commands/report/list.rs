@@ -168,7 +168,13 @@ pub(super) fn show(
     }
     let text = match format {
         Format::Json => output::json(&rows(&files, filter)?)?,
-        Format::Text => sink.drawn(&document(places, &rows(&files, filter)?)),
+        Format::Text => {
+            let mut document = document(places, &rows(&files, filter)?);
+            let next = "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE NOW` \
+                        compares two";
+            document.sections.iter_mut().for_each(|one| one.lines.push(next.to_string()));
+            sink.drawn(&document)
+        }
         Format::Markdown => markdown::render(&document(places, &rows(&files, filter)?)),
         Format::Csv => deliver::rows(&document(places, &rows(&files, filter)?), true)?,
         Format::Html => html::page(vec![document(places, &rows(&files, filter)?).into()]),
@@ -227,9 +233,7 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
     if rows.iter().all(|row| row.tags.is_empty()) {
         table.remove("tags");
     }
-    let next =
-        "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE NOW` compares two";
-    document.table(table).lines.push(next.to_string());
+    document.table(table);
     document.records =
         Records { columns: COLUMNS.to_vec(), rows: rows.iter().map(Row::record).collect() };
     document
