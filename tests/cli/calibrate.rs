@@ -11,13 +11,15 @@ use crate::{stderr, stdout, stormlp};
 /// Saves the cost of npz files: half of a step of 10 ms that computes, and of sleeps 2 ms too long.
 fn save(place: &Path) {
     let cost = json!({
-        "format": "npz", "step_seconds": 0.005, "step_seconds_per_sample": 0.001,
-        "oversleep_seconds": 0.002,
+        "format": "npz",
+        "short_step": {"seconds": 0.005, "oversleep_seconds": 0.002},
+        "step": {"seconds": 0.005, "oversleep_seconds": 0.002},
+        "step_seconds_per_sample": 0.001,
         "workers": {"seconds_per_sample": 0.0, "seconds_per_gib": 0.25},
         "own": {"seconds_per_sample": 0.0, "seconds_per_gib": 0.25},
     });
     let all = json!({
-        "calibration_version": 1, "started_at": "2026-11-21T10:15:02Z", "hostname": "node7",
+        "calibration_version": 2, "started_at": "2026-11-21T10:15:02Z", "hostname": "node7",
         "cpu_model": "a CPU", "cpus": 2, "load_before": 0.1, "client": "DLIO", "formats": [cost],
         "checkpoint": null,
     });

@@ -1,6 +1,6 @@
 //! The costs of a client as a table.
 
-use crate::plan::calibration::Calibration;
+use crate::plan::calibration::{COMPUTE_SECONDS, Calibration, SHORT_COMPUTE_SECONDS};
 use stormlp_core::units::counted;
 use stormlp_show::document::{Cell, Column, Document, Table};
 
@@ -24,6 +24,10 @@ pub fn document(calibration: &Calibration) -> Document {
             ),
         );
     }
+    let (short, long) = (SHORT_COMPUTE_SECONDS * 1e3, COMPUTE_SECONDS * 1e3);
+    document
+        .facts
+        .add("steps", format!("a short one computes for {short:.0} ms, others for {long:.0} ms"));
     document.table(table(calibration));
     document
 }
@@ -31,6 +35,7 @@ pub fn document(calibration: &Calibration) -> Document {
 fn table(calibration: &Calibration) -> Table {
     let mut table = Table::new([
         Column::words("format", 0),
+        Column::numbers("ms/short step", 0),
         Column::numbers("ms/step", 0),
         Column::numbers("+ms/sample", 0),
         Column::numbers("late ms", 0),
@@ -44,9 +49,10 @@ fn table(calibration: &Calibration) -> Table {
             cost.format.name(),
             vec![
                 Cell::Text(cost.format.to_string()),
-                ms(cost.step_seconds),
+                ms(cost.short_step.seconds),
+                ms(cost.step.seconds),
                 ms(cost.step_seconds_per_sample),
-                ms(cost.oversleep_seconds),
+                ms(cost.step.oversleep_seconds),
                 ms(cost.workers.seconds_per_sample),
                 Cell::Text(format!("{:.2}", cost.workers.seconds_per_gib)),
                 Cell::Text(format!("{:.2}", cost.own.seconds_per_gib)),

@@ -11,9 +11,7 @@ use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
 use stormlp_core::stats;
 use stormlp_dataset::section::DataFormat;
-use stormlp_training::plan::calibration::{
-    COMPUTE_SECONDS, CheckpointCost, Observed, STEPS, Trial,
-};
+use stormlp_training::plan::calibration::{CheckpointCost, Observed, STEPS, Trial};
 
 use super::trials::{Workplace, base};
 
@@ -149,8 +147,8 @@ impl Dlio {
         let (out, cpu_seconds) =
             self.run(base(format), &keys(format, trial, trial.samples(), folder), work)?;
         let times: Output = of_json(&out.join("0_output.json"))?;
-        let (step_seconds, oversleep_seconds) =
-            of_steps(&times.epoch).map_err(|error| Failure::machine(error).with_help(HOW))?;
+        let (step_seconds, oversleep_seconds) = of_steps(&times.epoch, trial.compute_seconds)
+            .map_err(|error| Failure::machine(error).with_help(HOW))?;
         Ok(Observed { trial, bytes: 0, cpu_seconds, step_seconds, oversleep_seconds })
     }
 
@@ -191,7 +189,7 @@ fn keys(format: DataFormat, trial: Trial, files: u64, folder: &Path) -> Vec<Stri
     keys.extend([
         format!("reader.batch_size={}", trial.batch_size),
         format!("train.total_training_steps={STEPS}"),
-        format!("train.computation_time={COMPUTE_SECONDS}"),
+        format!("train.computation_time={}", trial.compute_seconds),
         "train.epochs=1".to_string(),
         "workflow.checkpoint=False".to_string(),
     ]);
@@ -207,9 +205,9 @@ fn of_json<T: DeserializeOwned>(file: &Path) -> Result<T, Failure> {
         .map_err(|error| Failure::machine(error).with_help(HOW))
 }
 
-/// Time of a step besides what counts as compute, and how much too long a step computes. The first
-/// step is in neither figure, as in AU.
-fn of_steps(times: &EpochTimes) -> anyhow::Result<(f64, f64)> {
+/// Time of a step besides what counts as compute, and how much longer than `asked_seconds` a step
+/// computes. The first step is in neither figure, as in AU.
+fn of_steps(times: &EpochTimes, asked_seconds: f64) -> anyhow::Result<(f64, f64)> {
     let (compute, au) = times
         .compute
         .get("block1")
@@ -220,7 +218,7 @@ fn of_steps(times: &EpochTimes) -> anyhow::Result<(f64, f64)> {
         bail!("DLIO's output has no steps");
     }
     let mean = stats::mean(counted);
-    Ok(((mean * 100.0 / au - mean).max(0.0), (mean - COMPUTE_SECONDS).max(0.0)))
+    Ok(((mean * 100.0 / au - mean).max(0.0), (mean - asked_seconds).max(0.0)))
 }
 
 #[cfg(test)]
@@ -234,10 +232,10 @@ mod tests {
             "load": {"block1": [1.0, 0.0, 0.0]}, "compute": {"block1": [0.5, 0.022, 0.02]},
             "au": {"block1": 84.0}}}"#;
         let output: Output = serde_json::from_str(text).unwrap();
-        let (step, oversleep) = of_steps(&output.epoch).unwrap();
+        let (step, oversleep) = of_steps(&output.epoch, 0.02).unwrap();
         assert!((step - 0.004).abs() < 1e-9, "{step}");
         assert!((oversleep - 0.001).abs() < 1e-9, "{oversleep}");
         let none = EpochTimes { compute: BTreeMap::new(), au: BTreeMap::new() };
-        assert!(of_steps(&none).is_err());
+        assert!(of_steps(&none, 0.02).is_err());
     }
 }

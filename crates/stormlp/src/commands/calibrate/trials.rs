@@ -10,9 +10,7 @@ use stormlp_core::shell::shell_word;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::section::DataFormat;
 use stormlp_hosts::session::Session;
-use stormlp_training::plan::calibration::{
-    COMPUTE_SECONDS, CpuCost, FormatCost, Observed, STEPS, Trial,
-};
+use stormlp_training::plan::calibration::{CpuCost, FormatCost, Observed, STEPS, Trial};
 use stormlp_transfer::telemetry::CpuTimes;
 
 use super::dlio::Dlio;
@@ -111,24 +109,25 @@ pub(super) fn format(
     dlio: &Dlio,
     work: &Workplace<'_>,
 ) -> Result<FormatCost, Failure> {
-    let mut observed = Vec::with_capacity(3);
-    let mut own = Vec::with_capacity(3);
+    let mut observed = Vec::with_capacity(4);
+    let mut own = Vec::with_capacity(4);
     for (nth, trial) in Trial::all(format).into_iter().enumerate() {
         let record = ByteSize(trial.record_bytes);
         let batch = trial.batch_size;
-        work.say(&format!("{format}, trial {} of 3: {STEPS} steps of {batch} x {record}", nth + 1));
+        work.say(&format!("{format}, trial {} of 4: {STEPS} steps of {batch} x {record}", nth + 1));
         let folder = dataset(format, trial, dlio, work)?;
         let bytes = bytes_of(&folder, trial).map_err(|error| not_made(error.into()))?;
         let of_client = dlio.trial(format, trial, &folder, work)?;
         observed.push(Observed { bytes, ..of_client });
         own.push((trial.samples(), bytes as f64 / GIB, own_cpu(format, trial, &folder, work)?));
-        if nth > 0 {
+        // The smaller ones share a folder.
+        if nth > 1 {
             fs::remove_dir_all(&folder).map_err(|error| not_made(error.into()))?;
         }
     }
-    let [one, some, large] = [0, 1, 2].map(|nth: usize| own[nth]);
+    let [one, some, large] = [1, 2, 3].map(|nth: usize| own[nth]);
     let own = CpuCost::of((one.0, one.2), (some.0, some.2), (large.1, large.2), some.1);
-    let observed = [observed[0], observed[1], observed[2]];
+    let observed = [observed[0], observed[1], observed[2], observed[3]];
     Ok(FormatCost::of(format, &observed, own))
 }
 
@@ -142,7 +141,7 @@ fn dataset(
     work: &Workplace<'_>,
 ) -> Result<PathBuf, Failure> {
     let folder = work.path(&format!("{format}-{}", trial.record_bytes));
-    let [_, most, _] = Trial::all(format);
+    let [.., most, _] = Trial::all(format);
     let files = most.samples();
     if folder.exists() {
         return Ok(folder);
@@ -199,7 +198,7 @@ fn own_cpu(
         format!("--steps={STEPS}"),
         "--epochs=1".to_string(),
         // The time of a step decides nothing here, as long as readers do not spin.
-        format!("--compute-time={}", COMPUTE_SECONDS / 4.0),
+        format!("--compute-time={}", trial.compute_seconds / 4.0),
         format!("--results-dir={}", work.path("results").display()),
         "--quiet".to_string(),
     ]);

@@ -29,7 +29,11 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
     let client = asked.client.as_ref().and_then(Client::calibration);
     let host_cost = match (&asked.host_cost, client) {
         (Some(report), _) => Some(measured_cost(report)?),
-        (None, Some(file)) => Some(calibrated(file, workload.dataset.format)?.whole()),
+        (None, Some(file)) => {
+            let compute = asked.compute.as_ref().unwrap_or(&workload.train.computation_time);
+            let cost = calibrated(file, workload.dataset.format)?;
+            Some(cost.whole(compute.mean_seconds()))
+        }
         (None, None) => None,
     };
     let sizing = Sizing {

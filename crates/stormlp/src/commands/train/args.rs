@@ -136,7 +136,8 @@ pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, 
     request.keep_step_times = args.mlperf_output.is_some();
     if let Some(file) = request.client.calibration() {
         let cost = calibrated(file, workload.dataset.format)?;
-        request.calibrated = Some(cost.beyond_own());
+        let compute = request.compute.as_ref().unwrap_or(&workload.train.computation_time);
+        request.calibrated = Some(cost.beyond_own(compute.mean_seconds()));
     }
     let barrier = request.barrier;
     if !barrier.is_at_every_step() && request.keep_step_times {
