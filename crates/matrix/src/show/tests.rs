@@ -3,6 +3,7 @@
 mod headline;
 mod honest;
 mod knee;
+mod pages;
 
 use crate::plan::{
     CellReport, CellStatus, LayoutSummary, MatrixReport, MatrixRequest, MatrixResults, Measurement,
@@ -248,7 +249,7 @@ fn reading_back_what_was_written_is_announced_as_gdsio_does() {
 #[test]
 fn csv_has_a_line_for_each_cell_and_as_many_fields_as_its_header() {
     let text = rows(&report(&plain(), both));
-    let mut reader = ::::csv::Reader::from_reader(text.as_bytes());
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
     assert_eq!(reader.headers().unwrap().len(), RECORDS.len());
     let rows: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     let column = |name| RECORDS.iter().position(|known| known.0 == name).unwrap();
