@@ -107,12 +107,12 @@ fn names_stay_within_the_chart() {
         Setting { name: "1×1".to_string(), at: (1.0, 10.0) },
         Setting { name: "32×48".to_string(), at: (10.0, 1000.0) },
     ];
-    let line = Line::through("cpu", settings, None);
+    let line = Line::through("cpu", settings, Some(1));
     let (x, y) = (Axis::new("GiB/s", Scale::Log), Axis::new("µs", Scale::Log));
     let chart = Chart::lines("", x, y, vec![line]).unwrap();
     let drawn = svg(&chart, Form::Half).unwrap();
     // The point is at the top of its axis.
-    assert!(height_of(&drawn, "32×48") >= height_of(&drawn, "1 ms"), "{drawn}");
+    assert!(height_of(&drawn, "knee: 32×48") >= height_of(&drawn, "1 ms"), "{drawn}");
     let counts = Axis::new("accelerators", Scale::Counts);
     let ends = vec![Line::new("", [(1.0, 1.0), (4890.0, 2.0)])];
     let chart = Chart::lines("", counts, linear("%"), ends).unwrap();
