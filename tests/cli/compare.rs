@@ -93,6 +93,7 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     assert!(page.starts_with("### cannot tell: "), "{page}");
     let page = stdout(compare(folder, "--format html a1 a2 a3 -- b1 b2 b3").success());
     assert!(page.starts_with("<!") && page.contains("regressed: "), "{page}");
+    assert!(page.contains("<p class=\"origin\">stormlp compare on "), "{page}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn every_format_has_the_knee() {
     let folder = folder();
     let page = stdout(gds(folder.path(), SMALL).assert().success());
     assert!(
-        page.contains("The fewest in flight that are not clearly more than 2 % below the best"),
+        page.contains("The fewest in flight within 2 % of the best, or within noise of that"),
         "{page}"
     );
     assert!(page.contains("All measured cells"), "{page}");

@@ -41,7 +41,7 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "mlperf_output"))]
     pub dry_run: bool,
 
-    /// Find the fewest streams per rank not clearly more than 2 % below the best save and restore;
+    /// Find the fewest streams per rank within 2 % (or noise) of the best save and restore;
     /// each run does 2 saves and 2 restores unless set by --writes and --reads, and drops files from
     /// the page cache before restores
     #[cfg_attr(feature = "cli", arg(long,

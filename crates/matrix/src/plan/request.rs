@@ -206,7 +206,7 @@ pub struct MatrixRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
     pub repeat: Option<u32>,
 
-    /// Find the fewest transfers in flight not clearly more than 2 % below the best, for each path,
+    /// Find the fewest transfers in flight within 2 % (or noise) of the best, for each path,
     /// operation and size: increases --threads and --queue-depth [defaults: 1 to 32, 1 to 64],
     /// narrows down, and repeats the decisive cells --repeat times [default: 3]
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "preset"))]

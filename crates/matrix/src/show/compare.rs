@@ -54,7 +54,7 @@ fn ranked<'a, 'b>(
     if groups.is_empty() {
         groups = comparable(all).collect();
     }
-    let of_storage = |group: &&CellGroup<'_>| !is_from_memory(plan, &[*group], group.key.path);
+    let of_storage = |group: &&CellGroup<'_>| !is_from_memory(plan, group);
     let (mut ranked, memory): (Vec<_>, Vec<_>) = groups.into_iter().partition(of_storage);
     let by_rate = |a: &&CellGroup<'_>, b: &&CellGroup<'_>| b.rate().total_cmp(&a.rate());
     ranked.sort_by(by_rate);
@@ -149,7 +149,7 @@ fn ratio(plan: &MatrixPlan, one: &CellGroup<'_>, other: &CellGroup<'_>) -> Optio
         let mut warnings = group.cells.iter().flat_map(|cell| &cell.warnings);
         warnings.any(|warning| warning.kind == WarningKind::OthersLoad)
     };
-    let of_memory = |group: &CellGroup<'_>| is_from_memory(plan, &[group], group.key.path);
+    let of_memory = |group: &CellGroup<'_>| is_from_memory(plan, group);
     if plan.request.verify
         || [one, other].into_iter().any(|group| disturbed(group) || of_memory(group))
     {
@@ -236,61 +236,37 @@ pub(super) fn reaches<'a>(
     })
 }
 
-/// A path as the table names it, with the effective path, and whether the page cache rather than
-/// storage served or absorbed most of its bytes, in all or in some of these cells.
-pub(super) fn words(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> String {
-    let first = of_path(groups, path).next();
-    let name = first.map_or_else(|| path.to_string(), CellGroup::path_words);
-    if reads_any_holes(plan, groups, path) {
+/// A group's path as the table names it, with the effective path, and whether the page cache rather
+/// than storage served or absorbed most of its bytes.
+pub(super) fn group_words(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
+    let name = group.path_words();
+    if reads_holes(plan, group) {
         let share = percent(plan.hole_share().unwrap_or_default());
         return format!("{name} (reading a file that is {share} holes)");
     }
-    let is = |writes| is_mostly_memory(plan, groups, path, writes);
-    let how = match (is(false), is(true)) {
-        (false, false) => return name,
-        (true, false) => "read from memory",
-        (false, true) => "written to memory",
-        (true, true) => "read from and written to memory",
-    };
-    let all = of_path(groups, path).all(|group| is_from_memory(plan, &[group], path));
-    let share = if all { "mostly" } else { "some cells mostly" };
-    format!("{name} ({share} {how})")
+    let is = |writes| is_mostly_memory(plan, group, writes);
+    match (is(false), is(true)) {
+        (false, false) => name,
+        (true, false) => format!("{name} (mostly read from memory)"),
+        (false, true) => format!("{name} (mostly written to memory)"),
+        (true, true) => format!("{name} (mostly read from and written to memory)"),
+    }
 }
 
-fn of_path<'a, 'b>(
-    groups: &[&'a CellGroup<'b>],
-    path: PathKind,
-) -> impl Iterator<Item = &'a CellGroup<'b>> {
-    comparable(groups.iter().copied()).filter(move |group| group.key.path == path)
+/// Whether the page cache served most of the bytes of a group's reads, or kept most of those of its
+/// writes.
+fn is_mostly_memory(plan: &MatrixPlan, group: &CellGroup<'_>, writes: bool) -> bool {
+    let path = group.key.path;
+    path != PathKind::Null
+        && reaches(plan, group).any(|(_, numbers, reach)| {
+            reach.is_write == writes && in_memory(plan, path, numbers, reach)
+        })
 }
 
-fn reads_any_holes(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> bool {
-    of_path(groups, path).any(|group| reads_holes(plan, group))
-}
-
-/// Whether the page cache served most of the bytes of some reads of a path, or kept most of those
-/// of some of its writes.
-fn is_mostly_memory(
-    plan: &MatrixPlan,
-    groups: &[&CellGroup<'_>],
-    path: PathKind,
-    writes: bool,
-) -> bool {
-    let mut cells = of_path(groups, path).flat_map(|group| reaches(plan, group));
-    cells.any(|(_, numbers, reach)| {
-        reach.is_write == writes && in_memory(plan, path, numbers, reach)
-    })
-}
-
-/// Whether the figures of a path are known to be those of memory.
-pub(super) fn is_from_memory(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> bool {
-    reads_any_holes(plan, groups, path)
-        || [false, true].into_iter().any(|writes| is_mostly_memory(plan, groups, path, writes))
-}
-
-/// The group as described by [`words`].
-pub(super) fn group_words(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
-    words(plan, &[group], group.key.path)
+/// Whether the figures of a group are known to be those of memory.
+pub(super) fn is_from_memory(plan: &MatrixPlan, group: &CellGroup<'_>) -> bool {
+    reads_holes(plan, group)
+        || [false, true].into_iter().any(|writes| is_mostly_memory(plan, group, writes))
 }
 
 /// Whether most of a cell's bytes came from memory or stayed there: judged by the block device

@@ -88,7 +88,7 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
             let near = match share <= percent {
                 true => format!("within {percent} % of it"),
                 false => {
-                    format!("{share:.1} % below it, which noise does not tell from {percent} %")
+                    format!("{share:.1} % below it, within noise of {percent} %")
                 }
             };
             format!("{peak} by {best}; {at}: {rate} GiB/s, {near}")
@@ -148,7 +148,7 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
         return;
     }
     let title = format!(
-        "The fewest in flight that are not clearly more than {} % below the best",
+        "The fewest in flight within {} % of the best, or within noise of that",
         find.within_percent
     );
     document.section(&title, Some(table(report, find)));
@@ -207,9 +207,8 @@ fn remarks(knee: &Knee) -> Vec<String> {
         ));
     }
     if !knee.alike.is_empty() {
-        let ties: Vec<String> = knee.alike.iter().map(setting).collect();
-        let best = setting(&knee.best);
-        remarks.push(format!("a tie with {} (the best: {best})", ties.join(" and ")));
+        let ties = counted(1 + knee.alike.len() as u64, "setting");
+        remarks.push(format!("{ties} tie; the best is {}", setting(&knee.best)));
     }
     match knee.noise_percent {
         None => remarks.push("nothing was repeated, so noise is unknown".to_string()),

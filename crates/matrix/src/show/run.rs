@@ -369,7 +369,7 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
     let results = || groups.iter().flat_map(CellGroup::results);
     let synced = results().any(|numbers| numbers.fsync_seconds.is_some());
     let mixed = results().any(|numbers| numbers.mix.is_some());
-    columns.extend(synced.then(|| Column::numbers("fsync s", if mixed { 2 } else { 0 })));
+    columns.extend(synced.then(|| Column::numbers("fsync s", 0)));
     if mixed {
         // Latencies of both directions together answer nothing: those of each stand beside them.
         let both = columns.iter_mut().filter(|column| column.name.ends_with(" µs"));
@@ -394,7 +394,7 @@ fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
         table.row(group.key.name(), cells);
     }
     // What storage moved is in sight wherever it is not what the row says.
-    if !mixed && groups.iter().any(|group| !reach::is_all_of_storage(&report.plan, group)) {
+    if groups.iter().any(|group| !reach::is_all_of_storage(&report.plan, group)) {
         let device = table.columns.iter_mut().filter(|column| column.name == "device");
         device.for_each(|column| column.drop = 0);
     }

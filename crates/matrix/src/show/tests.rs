@@ -3,6 +3,7 @@
 mod headline;
 mod honest;
 mod knee;
+mod pages;
 
 use crate::plan::{
     CellReport, CellStatus, LayoutSummary, MatrixReport, MatrixRequest, MatrixResults, Measurement,

@@ -33,7 +33,8 @@ pub(super) fn charts(answer: &SizingAnswer) -> Vec<Group> {
     let points = rows.map(|at| (f64::from(at.devices), f64::from(at.largest_accelerators)));
     let lines = vec![Line::new("", points)];
     let chart = Chart::lines(what, count("drives"), amount("accelerators"), lines);
-    drawn.add(what, chart, "fewer than two numbers of drives were simulated");
+    let few = "fewer than two numbers of drives were simulated, or none feeds an accelerator";
+    drawn.add(what, chart, few);
     vec![drawn]
 }
 

@@ -104,7 +104,7 @@ fn marked(row: &impl Serialize, of: &str, (name, number): (&str, u32)) -> Value 
 
 /// The answer as an HTML sheet.
 pub fn sheet(answer: &SizingAnswer) -> Sheet {
-    Sheet::of_answer(document(answer), charts::charts(answer))
+    Sheet::of_answer("plan", document(answer), charts::charts(answer))
 }
 
 fn headline(answer: &SizingAnswer) -> String {

@@ -22,7 +22,7 @@ pub fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> us
 }
 
 /// Why there is no chart over time.
-pub const NO_COURSE: &str = "the report contains fewer than two intervals";
+pub const NO_COURSE: &str = "the report contains fewer than two intervals, or nothing was moved";
 
 /// A chart of tracks with one unit.
 struct Picture {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use stormlp_core::histogram::{self, NamedHistogram};
 
+use crate::numbers::short;
+
 /// Maximum number of rows that are readable.
 const MOST_ROWS: usize = 32;
 /// Maximum number of lines in one chart that are distinguishable.
@@ -116,7 +118,7 @@ pub struct Setting {
 }
 
 /// A grid of values over two settings.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Heat {
     /// The name of the setting that differs between columns.
     pub across: String,
@@ -128,6 +130,8 @@ pub struct Heat {
     pub columns: Vec<String>,
     /// The rows with a value for each column; `None` if it was not measured.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
+    /// Marks beside values, by row and column; a note of the chart says what they mean.
+    pub marks: Vec<((usize, usize), String)>,
 }
 
 /// Horizontal bars, each with one segment per entry of `parts`.
@@ -269,7 +273,8 @@ impl Bar {
 }
 
 impl Chart {
-    /// A line chart; `None` if no line has two points. A line of one point beside others is a mark.
+    /// A line chart; `None` if no line has two points, or nothing is above 0. A line of one point
+    /// beside others is a mark.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Option<Self> {
         let is_above_zero = |point: &(f64, f64)| y.scale != Scale::Log || point.1 > 0.0;
         let drawn = lines.into_iter().map(|mut line| {
@@ -279,9 +284,9 @@ impl Chart {
             line
         });
         let lines: Vec<Line> = drawn.filter(|line| line.points().next().is_some()).collect();
-        lines
-            .iter()
-            .any(|line| line.points().nth(1).is_some())
+        let is_line = lines.iter().any(|line| line.points().nth(1).is_some());
+        let is_something = lines.iter().flat_map(Line::points).any(|(_, value)| value > 0.0);
+        (is_line && is_something)
             .then(|| Self::of(title, Plot::Lines(Lines { x, y, lines, marks: Vec::new() })))
     }
 
@@ -396,6 +401,16 @@ impl Chart {
 }
 
 impl Heat {
+    /// The text of a cell: its value with its mark, or `-`.
+    pub(super) fn text(&self, row: usize, column: usize) -> String {
+        let value = self.rows.get(row).and_then(|(_, values)| *values.get(column)?);
+        let text = value.map_or("-".to_string(), short);
+        match self.marks.iter().find(|(place, _)| *place == (row, column)) {
+            Some((_, mark)) => format!("{text} {mark}"),
+            None => text,
+        }
+    }
+
     /// The known values.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> {
         self.rows.iter().flat_map(|(_, row)| row).flatten().copied().filter(|one| is_amount(*one))

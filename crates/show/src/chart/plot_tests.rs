@@ -52,6 +52,7 @@ fn axes_have_round_names_and_hold_all_values() {
 #[test]
 fn undrawable_data_makes_no_chart() {
     assert_eq!(lines(vec![(0.0, 1.0)]), None);
+    assert_eq!(lines(vec![(0.0, 0.0), (1.0, 0.0)]), None);
     assert_eq!(lines(vec![(0.0, f64::NAN), (1.0, f64::INFINITY), (2.0, 3.0)]), None);
     assert_eq!(Chart::bars("", "s", vec![Bar::one("a", f64::NAN)]), None);
     let zeros = vec![Line::new("", [(0.0, 0.0), (0.5, 0.0)])];
@@ -93,6 +94,40 @@ fn settings_are_named_beside_their_points_and_the_knee_stands_out() {
     assert!(svg.contains("<title>cpu, 16\n1.80 GiB/s\n400 µs</title>"), "{svg}");
 }
 
+/// How far from the top of a drawing a text is.
+fn height_of(svg: &str, text: &str) -> i32 {
+    let (before, _) = svg.split_once(&format!(">\n{text}\n<")).unwrap();
+    let (_, place) = before.rsplit_once(" y=\"").unwrap();
+    place.split('"').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn names_stay_within_the_chart() {
+    let settings = vec![
+        Setting { name: "1×1".to_string(), at: (1.0, 10.0) },
+        Setting { name: "32×48".to_string(), at: (10.0, 1000.0) },
+    ];
+    let line = Line::through("cpu", settings, Some(1));
+    let (x, y) = (Axis::new("GiB/s", Scale::Log), Axis::new("µs", Scale::Log));
+    let chart = Chart::lines("", x, y, vec![line]).unwrap();
+    let drawn = svg(&chart, Form::Half).unwrap();
+    // The point is at the top of its axis.
+    assert!(height_of(&drawn, "knee: 32×48") >= height_of(&drawn, "1 ms"), "{drawn}");
+    let counts = Axis::new("accelerators", Scale::Counts);
+    let ends = vec![Line::new("", [(1.0, 1.0), (4890.0, 2.0)])];
+    let chart = Chart::lines("", counts, linear("%"), ends).unwrap();
+    let chart = chart.marks(vec![(4890.0, "4890, the maximum".to_string())]);
+    assert!(svg(&chart, Form::Third).unwrap().contains(">\n4890, the maximum\n<"));
+}
+
+#[test]
+fn bars_have_one_unit_below_and_beside_them() {
+    let bars = vec![Bar::one("cpu", 1500.0), Bar::one("gds", 900.0)];
+    let chart = Chart::bars("p99 latency", "µs", bars).unwrap();
+    let svg = svg(&chart, Form::Third).unwrap();
+    assert!(svg.contains(">\n1,500\n<") && !svg.contains(" ms\n<"), "{svg}");
+}
+
 #[test]
 fn a_heat_map_has_every_value_and_says_what_was_not_measured() {
     let heat = Heat {
@@ -104,11 +139,12 @@ fn a_heat_map_has_every_value_and_says_what_was_not_measured() {
             ("4K".to_string(), vec![Some(0.1), Some(0.4)]),
             ("1M".to_string(), vec![Some(3.0), None]),
         ],
+        marks: vec![((0, 1), "*".to_string())],
     };
     let one_column = Heat { columns: vec!["1".to_string()], ..heat.clone() };
     assert_eq!(Chart::heat("", one_column), None);
     let chart = Chart::heat("", heat).unwrap();
-    assert_eq!(rows(&chart), [["4K", "0.100", "0.400"], ["1M", "3.00", "-"]]);
+    assert_eq!(rows(&chart), [["4K", "0.100", "0.400 *"], ["1M", "3.00", "-"]]);
     let svg = svg(&chart, Form::Third).unwrap();
     assert!(svg.contains("<title>I/O size 1M, queue depth 1\n3.00 GiB/s</title>"), "{svg}");
     let colour = |nth: usize| svg.split("fill=\"#").filter(|part| part.contains("width=")).nth(nth);
@@ -236,6 +272,7 @@ proptest! {
             unit: "s".to_string(),
             columns: vec![String::new(); 2],
             rows: values.iter().enumerate().map(row).collect(),
+            marks: Vec::new(),
         };
         if let Some(chart) = Chart::heat("", heat) {
             prop_assert!(svg(&chart, Form::Half).is_ok());

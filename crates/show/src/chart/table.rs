@@ -71,8 +71,8 @@ fn of_heat(heat: &Heat) -> Table {
     let columns = [Column::words(heat.down.as_str(), 0)];
     let mut table =
         Table::new(columns.into_iter().chain(names.map(|name| Column::numbers(name, 0))));
-    for (name, values) in &heat.rows {
-        let values = values.iter().map(|value| value.map_or("-".into(), |v| Cell::from(short(v))));
+    for (row, (name, values)) in heat.rows.iter().enumerate() {
+        let values = (0..values.len()).map(|column| Cell::from(heat.text(row, column)));
         let cells = [Cell::from(name.as_str())].into_iter().chain(values);
         table.row(name.clone(), cells.collect());
     }

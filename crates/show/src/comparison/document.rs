@@ -267,8 +267,8 @@ impl Comparison {
             Column::setting("figure"),
             Column::numbers("baseline", 0),
             Column::numbers("now", 0),
-            Column::numbers("change", 0),
-            Column::words("verdict", 0),
+            Column::numbers("change", 0).leading(),
+            Column::words("verdict", 0).leading(),
         ]);
         for figure in shown.iter().take(MOST_DIFFERENT) {
             let mut row = vec![figure.subject.as_str().into()];
@@ -310,10 +310,10 @@ fn table(figures: &[Compared]) -> Table {
         Column::words("figure", 0),
         Column::numbers("baseline", 0),
         Column::numbers("now", 0),
-        Column::numbers("change", 0),
+        Column::numbers("change", 0).leading(),
         Column::words("interval, %", 0),
         Column::words("runs", 2),
-        Column::words("verdict", 0),
+        Column::words("verdict", 0).leading(),
     ]);
     for figure in figures {
         let mut row = figure.cells().to_vec();
@@ -336,18 +336,25 @@ fn tenths(percent: f64) -> f64 {
     (percent * 10.0).round() / 10.0 + 0.0
 }
 
-/// Both ends of an interval in percent.
-pub(super) fn between(ends: [f64; 2]) -> String {
+/// Both ends of an interval in percent, or the only one that says anything.
+pub(super) fn ends(ends: [f64; 2]) -> String {
     ends_of(ends, "and", " %")
 }
 
-/// Both ends of an interval, with a word between them and the unit after them.
+/// The same in a sentence: `between -3.0 and +1.0 %`, or `-3.0 % or more`.
+pub(super) fn between(ends: [f64; 2]) -> String {
+    let word = if ends[1] < MOST_PERCENT { "between " } else { "" };
+    format!("{word}{}", ends_of(ends, "and", " %"))
+}
+
+/// Both ends of an interval, with a word between them and the unit after them; above
+/// [`MOST_PERCENT`] the lower one alone.
 fn ends_of([low, high]: [f64; 2], word: &str, unit: &str) -> String {
     let low = tenths(low);
     if high < MOST_PERCENT {
         format!("{low:+.1} {word} {:+.1}{unit}", tenths(high))
     } else {
-        format!("{low:+.1}{unit} and any more")
+        format!("{low:+.1}{unit} or more")
     }
 }
 
@@ -371,7 +378,7 @@ fn moved(figure: &Compared) -> String {
 
 /// The interval of a figure and its subject, in parentheses.
 fn place(figure: &Compared) -> String {
-    let interval = figure.interval.map(|ends| format!("between {}", between(ends)));
+    let interval = figure.interval.map(between);
     let subject = Some(figure.subject.clone()).filter(|subject| !subject.is_empty());
     let parts: Vec<String> = interval.into_iter().chain(subject).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
@@ -423,5 +430,16 @@ fn side(sources: &[Source]) -> String {
             let (shown, left) = (shown.join(", "), left.len());
             format!("{} reports on {machines}: {shown} and {left} more", names.len())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn an_interval_without_a_meaningful_upper_end_has_the_lower_one() {
+        assert_eq!(between([-3.04, 1.0]), "between -3.0 and +1.0 %");
+        assert_eq!(between([-98.5, 5000.0]), "-98.5 % or more");
     }
 }

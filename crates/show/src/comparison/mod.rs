@@ -2,6 +2,7 @@
 //! more than chance explains.
 
 mod broken;
+mod charts;
 mod design;
 mod document;
 pub(crate) mod figure;

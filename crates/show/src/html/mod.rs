@@ -3,6 +3,8 @@
 
 mod write;
 
+use std::fmt::Display;
+
 use stormlp_core::report::Head;
 use stormlp_core::tag;
 use stormlp_core::units::{ByteSize, counted};
@@ -54,9 +56,18 @@ impl Sheet {
         }
     }
 
-    /// An answer without a report, with its charts.
-    pub fn of_answer(document: Document, groups: Vec<Group>) -> Self {
-        Self { document, groups, is_answer: true, ..Self::default() }
+    /// An answer of `stormlp name` without a report, with its charts.
+    pub fn of_answer(name: &str, document: Document, groups: Vec<Group>) -> Self {
+        let origin = format!("stormlp {name}");
+        Self { document, groups, origin, is_answer: true, ..Self::default() }
+    }
+
+    /// Adds the command, the host and the time that made it, as reports have them.
+    #[must_use]
+    pub fn made_by(mut self, command: impl Display, host: &str, at: &str) -> Self {
+        self.origin.push_str(&format!(" on {host}, {at}"));
+        self.command = command.to_string();
+        self
     }
 }
 

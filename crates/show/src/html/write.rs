@@ -56,7 +56,8 @@ impl Text {
         let class = |column: &Column| match (column.numbers, column.leads) {
             (true, true) => " class=\"n lead\"",
             (true, false) => " class=\"n\"",
-            (false, _) => "",
+            (false, true) => " class=\"lead\"",
+            (false, false) => "",
         };
         let (name, count) = (escaped(name), columns.len());
         self.push(&format!(

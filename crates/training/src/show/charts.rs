@@ -132,7 +132,9 @@ fn how_it_went(report: &TrainReport) -> Group {
     });
     let lines = vec![Line::steps("", rates)];
     let what = "Samples per second, by epoch";
-    let chart = Chart::lines(what, seconds(), amount("samples/s"), lines);
+    // One epoch has one rate, which the table says.
+    let chart = Chart::lines(what, seconds(), amount("samples/s"), lines)
+        .filter(|_| report.results.epochs.len() > 1);
     drawn.add(what, chart.map(|chart| chart.marks(marks(report))), NO_EPOCH);
 
     let what = "Throughput of reads over time";
@@ -176,12 +178,12 @@ fn storage(report: &TrainReport) -> Group {
     drawn.add(
         what,
         chart.map(marked).map(|chart| chart.note(of_all)),
-        "the report contains no bytes of block devices over time",
+        "the report contains no bytes of block devices over time, or they moved none",
     );
 
     let what = "Transfers in flight over time";
     let chart = series.and_then(around::charts::in_flight);
-    drawn.add(what, chart.map(marked), "the report has no values of them");
+    drawn.add(what, chart.map(marked), "the report has no values of them above 0");
 
     let load = series.and_then(|one| one.load.as_ref());
     let sampled = || {

@@ -1,17 +1,17 @@
 //! An operation under growing load: throughput against latency with the knee, and heat maps.
 
 use stormlp_core::knee;
-use stormlp_core::path::PathKind;
 use stormlp_core::units::short_size;
 
-use super::sizes::latency;
+use super::sizes::{latency, without_p99};
 use super::{CellGroup, Operation, Size, Threads};
 use stormlp_show::chart::{Axis, Chart, Group, Heat, Line, Place, Scale, Setting};
 
 /// Maximum number of rows or columns of a readable heat map.
 const MOST_HEAT: usize = 24;
 
-/// A chart for each size: a line for each path from setting to setting, with its knee.
+/// A chart for each size: a line for each path from setting to setting, with its knee. Cells that
+/// memory served have a line of their own.
 pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     let title = format!("{}: latency against throughput", operation.name);
     let mut drawn = Group::of_multiples(title, Place::Answer);
@@ -19,24 +19,28 @@ pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     let settings = operation.settings();
     for size in operation.sizes() {
         let groups: Vec<&CellGroup<'_>> = operation.of_size(size).collect();
-        let line = |path: PathKind| {
-            let mut own: Vec<&CellGroup<'_>> =
-                groups.iter().copied().filter(|group| group.key.path == path).collect();
+        let line = |name: String| {
+            let is = |group: &&CellGroup<'_>| operation.name_of(group) == name;
+            let mut own: Vec<&CellGroup<'_>> = groups.iter().copied().filter(is).collect();
             keep_fastest_of_equal_load(&mut own);
-            let setting = |group: &&CellGroup<'_>| {
-                let name = setting_name(&settings, Threads::of(&group.key.combination));
-                Some(Setting { name, at: (group.throughput()?.value, latency(group)?) })
+            let rate =
+                |group: &CellGroup<'_>| group.throughput().map_or(f64::NAN, |rate| rate.value);
+            let setting = |group: &&CellGroup<'_>| Setting {
+                name: setting_name(&settings, Threads::of(&group.key.combination)),
+                // A line leaves out the settings whose latency is not known.
+                at: (rate(group), latency(group).unwrap_or(f64::NAN)),
             };
-            let points: Vec<Setting> = own.iter().filter_map(setting).collect();
-            Line::through(operation.name_of(path), points, knee(&own))
+            let points: Vec<Setting> = own.iter().map(setting).collect();
+            Line::through(name, points, knee(&own))
         };
-        let lines = operation.paths().into_iter().map(line).collect();
+        let lines = operation.names(&groups).into_iter().map(line).collect();
         let (x, y) = (Axis::new("GiB/s", Scale::Log), Axis::new("µs", Scale::Log));
         let title = format!("{latency_name} against throughput, {}", size.words());
         drawn.charts.extend(Chart::lines(title, x, y, lines));
     }
     if !drawn.charts.is_empty() {
         drawn.absent.push(note(&settings));
+        drawn.absent.extend(without_p99(&operation.groups));
     }
     drawn
 }
@@ -56,8 +60,8 @@ fn note(settings: &[Threads]) -> String {
         _ => "Beside the points: threads × depth; the fastest of those in flight alike".to_string(),
     };
     format!(
-        "{words}. The knee is the fewest in flight that noise does not tell from within {} % of the \
-         most.",
+        "{words}. The knee is the fewest in flight within {} % of the most, or within noise of \
+         that.",
         knee::WITHIN * 100.0
     )
 }
@@ -95,73 +99,113 @@ fn knee(groups: &[&CellGroup<'_>]) -> Option<usize> {
     (!found.is_lower_bound).then_some(found.knee.1)
 }
 
-/// A heat map of throughput for each path, if two of size, threads and depth vary.
+/// A heat map of throughput for each path, if two of size, threads and depth vary. Marks tell the
+/// cells of memory from those of storage.
 pub(super) fn heat_maps(operation: &Operation<'_>) -> Group {
     let title = format!("{}: throughput of each setting", operation.name);
     let mut drawn = Group::of_multiples(title, Place::Answer);
     for path in operation.paths() {
         let own: Vec<&CellGroup<'_>> =
             operation.groups.iter().copied().filter(|group| group.key.path == path).collect();
-        let Some(heat) = grid(operation, &own) else { continue };
-        let name = operation.name_of(path);
+        let names = operation.names(&own);
+        let heat = Grid::of(operation).filled(operation, &own, &names);
+        let Some((name, marked)) = names.split_first() else { continue };
         if heat.rows.len().max(heat.columns.len()) > MOST_HEAT {
             drawn.absent.push(format!("{name}: more than {MOST_HEAT} settings in a row."));
             continue;
         }
-        drawn.charts.extend(Chart::heat(format!("{name}, GiB/s"), heat));
+        let notes = marked.iter().zip(1..).map(|(name, nth)| format!("{} {name}", mark(nth)));
+        let chart = Chart::heat(format!("{name}, GiB/s"), heat);
+        drawn.charts.extend(chart.map(|chart| notes.fold(chart, Chart::note)));
     }
     drawn
 }
 
-/// Sizes over threads and depth; with one size, threads over depth.
-fn grid(operation: &Operation<'_>, groups: &[&CellGroup<'_>]) -> Option<Heat> {
-    let (sizes, settings) = (operation.sizes(), operation.settings());
-    let value = |size: Size, setting: Threads| {
-        let combination = |group: &&&CellGroup<'_>| {
-            let key = &group.key.combination;
-            Size::of(key) == size && Threads::of(key) == setting
+/// The mark of the cells with the `nth` name; those with the first have none.
+fn mark(nth: usize) -> String {
+    "*".repeat(nth)
+}
+
+/// The settings of a heat map.
+struct Grid {
+    across: &'static str,
+    down: &'static str,
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<(Size, Threads)>)>,
+}
+
+impl Grid {
+    /// Sizes over threads and depth; with one size, threads over depth.
+    fn of(operation: &Operation<'_>) -> Self {
+        let (sizes, settings) = (operation.sizes(), operation.settings());
+        if let [size] = sizes.as_slice() {
+            let mut threads = super::distinct(settings.iter().map(|one| one.threads));
+            let mut depths = super::distinct(settings.iter().map(|one| one.depth));
+            threads.sort_unstable();
+            depths.sort_unstable();
+            let row = |threads: &u32| {
+                let at = |depth: &u32| (*size, Threads { threads: *threads, depth: *depth });
+                (threads.to_string(), depths.iter().map(at).collect())
+            };
+            return Self {
+                across: "queue depth",
+                down: "threads",
+                columns: depths.iter().map(ToString::to_string).collect(),
+                rows: threads.iter().map(row).collect(),
+            };
+        }
+        let varies =
+            |of: fn(&Threads) -> u32| settings.iter().any(|one| of(one) != of(&settings[0]));
+        let across = match (varies(|one| one.threads), varies(|one| one.depth)) {
+            (true, true) => "threads × depth",
+            (true, false) => "threads",
+            (false, _) => "queue depth",
         };
-        groups.iter().find(combination)?.throughput().map(|rate| rate.value)
-    };
-    let unit = "GiB/s".to_string();
-    if let [size] = sizes.as_slice() {
-        let threads = super::distinct(settings.iter().map(|one| one.threads));
-        let depths = super::distinct(settings.iter().map(|one| one.depth));
-        let (mut threads, mut depths) = (threads, depths);
-        threads.sort_unstable();
-        depths.sort_unstable();
-        let row = |threads: &u32| {
-            let threads = *threads;
-            let values =
-                depths.iter().map(|depth| value(*size, Threads { threads, depth: *depth }));
-            (threads.to_string(), values.collect())
+        let row = |size: &Size| {
+            let name = match size.mix {
+                Some(mix) => mix.to_string(),
+                None => short_size(size.bytes),
+            };
+            (name, settings.iter().map(|setting| (*size, *setting)).collect())
         };
-        return Some(Heat {
-            across: "queue depth".to_string(),
-            down: "threads".to_string(),
-            unit,
-            columns: depths.iter().map(ToString::to_string).collect(),
-            rows: threads.iter().map(row).collect(),
-        });
+        Self {
+            across,
+            down: "I/O size",
+            columns: settings.iter().map(|one| setting_name(&settings, *one)).collect(),
+            rows: sizes.iter().map(row).collect(),
+        }
     }
-    let varies = |of: fn(&Threads) -> u32| settings.iter().any(|one| of(one) != of(&settings[0]));
-    let across = match (varies(|one| one.threads), varies(|one| one.depth)) {
-        (true, true) => "threads × depth",
-        (true, false) => "threads",
-        (false, _) => "queue depth",
-    };
-    let row = |size: &Size| {
-        let name = match size.mix {
-            Some(mix) => mix.to_string(),
-            None => short_size(size.bytes),
+
+    /// The throughput of these cells, marked by the place of their name in `names`.
+    fn filled(
+        self,
+        operation: &Operation<'_>,
+        groups: &[&CellGroup<'_>],
+        names: &[String],
+    ) -> Heat {
+        let mut heat = Heat {
+            across: self.across.to_string(),
+            down: self.down.to_string(),
+            unit: "GiB/s".to_string(),
+            columns: self.columns,
+            ..Heat::default()
         };
-        (name, settings.iter().map(|setting| value(*size, *setting)).collect())
-    };
-    Some(Heat {
-        across: across.to_string(),
-        down: "I/O size".to_string(),
-        unit,
-        columns: settings.iter().map(|one| setting_name(&settings, *one)).collect(),
-        rows: sizes.iter().map(row).collect(),
-    })
+        for (row, (name, places)) in self.rows.into_iter().enumerate() {
+            let mut values = Vec::new();
+            for (column, (size, setting)) in places.into_iter().enumerate() {
+                let cell = groups.iter().find(|group| {
+                    let key = &group.key.combination;
+                    Size::of(key) == size && Threads::of(key) == setting
+                });
+                values.push(cell.and_then(|group| Some(group.throughput()?.value)));
+                let named = cell.map(|group| operation.name_of(group));
+                let nth = names.iter().position(|name| Some(name) == named.as_ref());
+                if let Some(nth @ 1..) = nth {
+                    heat.marks.push(((row, column), mark(nth)));
+                }
+            }
+            heat.rows.push((name, values));
+        }
+        heat
+    }
 }

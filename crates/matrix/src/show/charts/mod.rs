@@ -59,14 +59,21 @@ impl<'a> Operation<'a> {
         distinct(self.groups.iter().map(|group| group.key.path))
     }
 
-    /// What the charts call a path: the one that ran, and what its bytes came from.
-    fn name_of(&self, path: PathKind) -> String {
-        compare::words(self.plan, &self.groups, path)
+    /// What the charts call a cell: the path that ran, and whether its bytes came from memory.
+    fn name_of(&self, group: &CellGroup<'_>) -> String {
+        compare::group_words(self.plan, group)
+    }
+
+    /// The names of these cells, those of storage first.
+    fn names(&self, groups: &[&CellGroup<'_>]) -> Vec<String> {
+        let (storage, memory): (Vec<&CellGroup<'_>>, Vec<&CellGroup<'_>>) =
+            groups.iter().copied().partition(|group| self.is_of_storage(group));
+        distinct(storage.into_iter().chain(memory).map(|group| self.name_of(group)))
     }
 
     /// Whether the bytes of a cell are not known to have come from memory.
     fn is_of_storage(&self, group: &CellGroup<'_>) -> bool {
-        !compare::is_from_memory(self.plan, &[group], group.key.path)
+        !compare::is_from_memory(self.plan, group)
     }
 
     /// The sizes of a transfer: fixed ones by size, then mixes.
@@ -170,7 +177,7 @@ fn title(combination: &Combination) -> String {
 fn of_each_size(
     operations: &[Operation<'_>],
     drawn: &mut Group,
-    chart: impl Fn(&str, &[&CellGroup<'_>]) -> Option<Chart>,
+    chart: impl Fn(&Operation<'_>, &str, &[&CellGroup<'_>]) -> Option<Chart>,
     why: &str,
 ) {
     for operation in operations {
@@ -178,7 +185,7 @@ fn of_each_size(
             let groups = operation.side_by_side(size);
             let Some(first) = groups.first() else { continue };
             let title = title(&first.key.combination);
-            drawn.add(&title, chart(&title, &groups), why);
+            drawn.add(&title, chart(operation, &title, &groups), why);
         }
         if operation.settings().len() > 1 {
             let note =
@@ -191,10 +198,10 @@ fn of_each_size(
 /// Latency distribution of each size, with the paths side by side.
 fn distributions(operations: &[Operation<'_>]) -> Group {
     let mut drawn = Group::of_multiples("Latency distributions", Place::Detail);
-    let chart = |title: &str, groups: &[&CellGroup<'_>]| {
+    let chart = |operation: &Operation<'_>, title: &str, groups: &[&CellGroup<'_>]| {
         let repeated = groups.iter().any(|group| group.results().len() > 1);
         let measured = groups.iter().flat_map(|group| {
-            let path = group.path_words();
+            let path = operation.name_of(group);
             let Some(first) = group.results().into_iter().next() else {
                 return Vec::new();
             };
@@ -223,10 +230,13 @@ fn distributions(operations: &[Operation<'_>]) -> Group {
 /// Throughput of each size over time.
 fn courses(operations: &[Operation<'_>]) -> Group {
     let mut drawn = Group::of_multiples("Throughput over time", Place::Detail);
-    let chart = |title: &str, groups: &[&CellGroup<'_>]| {
+    let chart = |operation: &Operation<'_>, title: &str, groups: &[&CellGroup<'_>]| {
         let lines = groups.iter().filter_map(|group| {
             let series = &group.results().first()?.series;
-            Some(Line::new(group.path_words(), over_time(series, &series.interval_bytes, GIB)))
+            Some(Line::new(
+                operation.name_of(group),
+                over_time(series, &series.interval_bytes, GIB),
+            ))
         });
         let axes = ["seconds", "GiB/s"].map(|name| Axis::new(name, Scale::Linear));
         let [x, y] = axes;

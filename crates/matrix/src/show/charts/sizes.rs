@@ -38,14 +38,29 @@ const MEAN: Quantity = Quantity {
     of: |group| group.known(|m| Some(m.latency_us.mean)),
 };
 
-/// The name of a latency that all of these cells have, and its value in a cell: one chart does not
-/// mix percentiles with means.
+/// The name of the latency that charts of these cells show, and its value in a cell: p99 of those
+/// that have one. One chart does not mix percentiles with means.
 pub(super) fn latency(
     groups: &[&CellGroup<'_>],
 ) -> (&'static str, fn(&CellGroup<'_>) -> Option<f64>) {
-    let p99 = groups.iter().all(|group| (P99.of)(group).is_some());
+    let p99 = groups.iter().any(|group| (P99.of)(group).is_some());
     let chosen = if p99 { P99 } else { MEAN };
     (chosen.name, chosen.of)
+}
+
+/// Which of these cells have no p99, and what is shown of them.
+pub(super) fn without_p99(groups: &[&CellGroup<'_>]) -> Option<String> {
+    let lacking = groups.iter().filter(|group| (P99.of)(group).is_none()).count();
+    let all = groups.len();
+    match lacking {
+        0 => None,
+        lacking if lacking == all => {
+            Some("Mean latency, since every cell has too few transfers for a p99.".to_string())
+        }
+        lacking => Some(format!(
+            "No p99 of {lacking} of {all} cells, which have too few transfers for one."
+        )),
+    }
 }
 
 /// What a mix of reads and writes shows of each direction, beside what both cost.
@@ -77,10 +92,14 @@ fn gib_per_second(part: &PartOfMix) -> Option<f64> {
     Some(part.throughput_bytes_per_second / GIB as f64)
 }
 
+fn is_mixed(operation: &Operation<'_>) -> bool {
+    let mut results = operation.groups.iter().flat_map(|group| group.results());
+    results.any(|numbers| numbers.mix.is_some())
+}
+
 /// What the charts of an operation show.
 fn quantities(operation: &Operation<'_>) -> Vec<Quantity> {
-    let mut results = operation.groups.iter().flat_map(|group| group.results());
-    if results.any(|numbers| numbers.mix.is_some()) {
+    if is_mixed(operation) {
         return MIXED.into();
     }
     let latency = match latency(&operation.groups).0 {
@@ -123,28 +142,40 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
             ));
         }
     }
+    if !is_mixed(operation) {
+        drawn.absent.extend(without_p99(&operation.groups));
+    }
     if operation.plan.request.verify {
         drawn.absent.push("With --verify, these include the checks.".to_string());
     }
     drawn
 }
 
-/// A line for each path, on logarithmic axes.
+/// A line for each path, on logarithmic axes. Where memory served cells, they have a line of their
+/// own, which interrupts that of the others.
 fn over_sizes(operation: &Operation<'_>, sizes: &[Size], quantity: &Quantity) -> Option<Chart> {
-    let point = |path: PathKind, size: &Size| {
+    let fastest = |path: PathKind, size: &Size| {
         let of_path = operation.of_size(*size).filter(|group| group.key.path == path);
         let rank = |group: &CellGroup<'_>| (operation.is_of_storage(group), group.rate());
-        let fastest = of_path.max_by(|a, b| {
+        of_path.max_by(|a, b| {
             let ((a_stored, a), (b_stored, b)) = (rank(a), rank(b));
             a_stored.cmp(&b_stored).then_with(|| a.total_cmp(&b))
-        })?;
-        Some((size.bytes as f64, (quantity.of)(fastest)?))
+        })
     };
-    let line = |path: PathKind| {
-        let points = sizes.iter().filter_map(|size| point(path, size));
-        Line::new(operation.name_of(path), points)
+    let line = |name: String, cells: &[&CellGroup<'_>]| {
+        let point = |group: &&CellGroup<'_>| {
+            let value = (quantity.of)(group).filter(|_| operation.name_of(group) == name);
+            (group.key.combination.io_size_bytes as f64, value.unwrap_or(f64::NAN))
+        };
+        let points: Vec<(f64, f64)> = cells.iter().map(point).collect();
+        Line::new(name, points)
     };
-    let lines = operation.paths().into_iter().map(line).collect();
+    let mut lines = Vec::new();
+    for path in operation.paths() {
+        let cells: Vec<&CellGroup<'_>> =
+            sizes.iter().filter_map(|size| fastest(path, size)).collect();
+        lines.extend(operation.names(&cells).into_iter().map(|name| line(name, &cells)));
+    }
     let (x, y) = (Axis::new("I/O size", Scale::Sizes), Axis::new(quantity.unit, Scale::Log));
     Chart::lines(format!("{} over I/O size", quantity.name), x, y, lines)
 }
@@ -155,9 +186,8 @@ fn by_path(
     groups: &[&CellGroup<'_>],
     quantity: &Quantity,
 ) -> Option<Chart> {
-    let bar = |group: &&CellGroup<'_>| {
-        Some(Bar::one(operation.name_of(group.key.path), (quantity.of)(group)?))
-    };
+    let bar =
+        |group: &&CellGroup<'_>| Some(Bar::one(operation.name_of(group), (quantity.of)(group)?));
     let bars = groups.iter().filter_map(bar).collect();
     Chart::bars(quantity.name, quantity.unit, bars)
 }

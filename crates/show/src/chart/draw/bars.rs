@@ -51,7 +51,9 @@ pub(super) fn draw(
     let totals = bars.rows.iter().map(Bar::total);
     let limit = bars.limit.iter().map(|(value, _)| *value);
     let values = totals.chain(limit.clone()).chain(stretch.iter().copied());
-    let axis = Axis::new(&bars.unit, Scale::Linear);
+    // Without the unit, which would give each label one of its own: the values beside the bars have
+    // only that below the axis.
+    let axis = Axis::new("", Scale::Linear);
     let rows = Ruler::plain(bars.rows.len() as f64);
     let names_above = names_above(bars);
     let letters = bars.rows.iter().map(|row| row.name.chars().count()).max();

@@ -8,7 +8,6 @@ use super::hover::Hover;
 use super::{Area, BELOW, Drawn, LETTER_WIDTH, ink, shown, width_of, written};
 use crate::chart::palette::{GRID, HEAT, INK, PAPER};
 use crate::chart::plot::Heat;
-use crate::numbers::short;
 
 /// Height of a row of cells.
 const CELL_HEIGHT: i32 = 60;
@@ -43,7 +42,7 @@ pub(super) fn draw(
         for (column, value) in (0..).zip(values) {
             let from = left + column * cell_width;
             let corners = [(from, above), (from + cell_width - 3, above + CELL_HEIGHT - 3)];
-            let text = value.map_or("-".to_string(), short);
+            let text = heat.text(row as usize, column as usize);
             let (fill, letters) = match value {
                 Some(value) => scale.colours(*value),
                 None => (GRID, INK),

@@ -18,6 +18,8 @@ use crate::numbers::short;
 const MARKED_POINTS: usize = 24;
 /// Minimum and maximum space for the labels of a vertical axis.
 const NAMES_WIDTH: (i32, i32) = (126, 230);
+/// Maximum number of letters of a label.
+const MARK_LETTERS: usize = 24;
 /// Maximum number of positions with values under the pointer.
 const MOST_SAID: usize = 40;
 
@@ -58,7 +60,14 @@ pub(super) fn draw(
         draw_line(area, index, &pieces, lines.lines.len())?;
     }
     if lines.has_settings() {
-        settings::draw(area, lines, pixel, hover)
+        let frame = [(x.range.0, y.range.1), (x.range.1, y.range.0)];
+        settings::draw(
+            area,
+            frame.map(|corner| context.backend_coord(&corner)),
+            lines,
+            pixel,
+            hover,
+        )
     } else {
         say_columns(lines, &column, hover);
         Ok(())
@@ -75,12 +84,14 @@ fn draw_marks(
     for (at, name) in &lines.marks {
         let line = column(*at);
         area.draw(&PathElement::new(line, AXIS.light.stroke_width(4)))?;
-        // Labels that would overlap are only in the table, as are those without space.
-        let (name, place) = (shown(name, 12), (line[1].0 + 4, height));
-        let end = place.0 + text_width(&name);
-        if place.0 >= free_from && end <= width_of(area) {
-            free_from = end + 8;
-            area.draw(&Text::new(name, place, ink(HPos::Left)))?;
+        let name = shown(name, MARK_LETTERS);
+        let (at, width) = (line[1].0, text_width(&name));
+        let is_right = at + 4 + width <= width_of(area);
+        let from = if is_right { at + 4 } else { at - 8 - width };
+        // Labels that would overlap are only in the table.
+        if from >= free_from {
+            free_from = from + width + 8;
+            area.draw(&Text::new(name, (from, height), ink(HPos::Left)))?;
         }
     }
     Ok(())

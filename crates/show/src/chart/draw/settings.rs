@@ -5,19 +5,24 @@ use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
 use super::hover::Hover;
-use super::{Area, Drawn, MARKER, Pixel, ink, text_width, width_of};
+use super::{Area, Drawn, MARKER, Pixel, ink};
 use crate::chart::palette::INK;
 use crate::chart::plot::Lines;
 use crate::numbers::short;
 
-/// Distance of a name from its point, and the height of a line of text.
-const DISTANCE: i32 = 26;
-const TEXT_HEIGHT: i32 = 30;
+/// Radius of the ring around a knee.
+const RING: i32 = 2 * MARKER;
+/// Height of a line of text with the space around it.
+const TEXT_HEIGHT: i32 = 34;
+/// Width of a digit, which names mostly consist of, and the space between two names.
+const DIGIT_WIDTH: i32 = 18;
+const BETWEEN: i32 = 10;
 
-/// Draws a ring around each knee and as many names as there is room for, those of knees first.
-/// `pixel` is the place of a point.
+/// Draws a ring around each knee and as many names as there is room for within the corners of the
+/// `frame`, those of knees first. `pixel` is the place of a point.
 pub(super) fn draw(
     area: &Area<'_>,
+    frame: [Pixel; 2],
     lines: &Lines,
     pixel: impl Fn((f64, f64)) -> Pixel,
     hover: &mut Hover,
@@ -29,13 +34,14 @@ pub(super) fn draw(
             let (at, is_knee) = (pixel(point), line.knee == Some(nth));
             if is_knee {
                 let ring = INK.light.stroke_width(4);
-                area.draw(&Circle::new(at, 2 * MARKER, ring))?;
+                area.draw(&Circle::new(at, RING, ring))?;
             }
             let words = if is_knee { format!("knee: {name}") } else { name.clone() };
             names.push((is_knee, at, words.clone()));
+            let reach = reach(is_knee);
             taken.push(Space {
-                from: (at.0 - MARKER, at.1 - MARKER),
-                to: (at.0 + MARKER, at.1 + MARKER),
+                from: (at.0 - reach, at.1 - reach),
+                to: (at.0 + reach, at.1 + reach),
             });
             let (x, y) = (format!("{} {}", short(point.0), lines.x.name), short(point.1));
             hover.point(
@@ -48,29 +54,44 @@ pub(super) fn draw(
     let drawn: Vec<Pixel> = drawn.flat_map(|piece| along(piece, &pixel)).collect();
     names.sort_by_key(|(is_knee, ..)| !is_knee);
     for (is_knee, (x, y), name) in names {
-        let aside = text_width(&name) / 2 + DISTANCE;
+        let away = reach(is_knee) + TEXT_HEIGHT / 2;
+        let aside = away + width_of(&name) / 2;
         let places = [
-            (x, y - DISTANCE),
-            (x, y + DISTANCE),
-            (x + aside, y + DISTANCE),
-            (x + aside, y - DISTANCE),
-            (x - aside, y - DISTANCE),
-            (x - aside, y + DISTANCE),
+            (x, y - away),
+            (x, y + away),
+            (x + aside, y),
+            (x - aside, y),
+            (x + aside, y + away),
+            (x + aside, y - away),
+            (x - aside, y - away),
+            (x - aside, y + away),
         ];
-        // A name stands off its point only if it is of a knee.
-        let places = &places[..if is_knee { places.len() } else { 2 }];
-        let spaces: Vec<Space> =
-            places.iter().map(|place| Space::of(*place, &name, width_of(area))).collect();
-        let free = |space: &&Space| taken.iter().all(|one| one.is_clear_of(space));
+        // Only a knee is named at any price: askew of its point, or on a line.
+        let places = &places[..if is_knee { places.len() } else { 4 }];
+        let spaces = places.iter().map(|place| Space::of(*place, &name, frame));
+        let free = |space: &Space| {
+            space.is_within(frame) && taken.iter().all(|one| one.is_clear_of(space))
+        };
+        let spaces: Vec<Space> = spaces.filter(free).collect();
         let off_lines = |space: &&Space| !drawn.iter().any(|pixel| space.holds(*pixel));
-        let clear = spaces.iter().filter(free).find(off_lines);
-        let Some(space) = clear.or_else(|| spaces.iter().find(free)).copied() else {
+        let clear = spaces.iter().find(off_lines);
+        let Some(space) = clear.or(spaces.first().filter(|_| is_knee)).copied() else {
             continue;
         };
         area.draw(&Text::new(name, space.middle(), ink(HPos::Center)))?;
         taken.push(space);
     }
     Ok(())
+}
+
+/// How far the shape of a point extends.
+fn reach(is_knee: bool) -> i32 {
+    if is_knee { RING + 4 } else { MARKER }
+}
+
+/// About how wide a name is.
+fn width_of(name: &str) -> i32 {
+    name.chars().count() as i32 * DIGIT_WIDTH
 }
 
 /// Pixels along a line, close enough together that none passes a name unseen.
@@ -95,11 +116,16 @@ struct Space {
 }
 
 impl Space {
-    /// The space of `text` around `middle`, moved so that it ends before `width`.
-    fn of((x, y): Pixel, text: &str, width: i32) -> Self {
-        let half = text_width(text) / 2;
-        let x = x.min(width - half - 2);
+    /// The space of `text` around `middle`, moved between the sides of the frame.
+    fn of((x, y): Pixel, text: &str, [from, to]: [Pixel; 2]) -> Self {
+        let half = width_of(text) / 2;
+        let x = x.min(to.0 - half).max(from.0 + half);
         Self { from: (x - half, y - TEXT_HEIGHT / 2), to: (x + half, y + TEXT_HEIGHT / 2) }
+    }
+
+    /// Whether it is not above or below the frame.
+    fn is_within(&self, [from, to]: [Pixel; 2]) -> bool {
+        self.from.1 >= from.1 && self.to.1 <= to.1
     }
 
     fn middle(self) -> Pixel {
@@ -111,8 +137,8 @@ impl Space {
     }
 
     fn is_clear_of(&self, other: &Self) -> bool {
-        self.to.0 <= other.from.0
-            || other.to.0 <= self.from.0
+        self.to.0 + BETWEEN <= other.from.0
+            || other.to.0 + BETWEEN <= self.from.0
             || self.to.1 <= other.from.1
             || other.to.1 <= self.from.1
     }

@@ -4,7 +4,7 @@ use chrono::DateTime;
 use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
 
-use super::super::document::{between, signed};
+use super::super::document::{between, ends, signed};
 use super::{Change, History, Tracked};
 use crate::chart::{Axis, Chart, Group, Line, Scale};
 use crate::document::{Cell, Column, Document, Quantity, Section, Table};
@@ -51,7 +51,7 @@ impl History {
             Some((figure, change)) => {
                 let all: usize = self.figures.iter().map(|one| one.changes.len()).sum();
                 format!(
-                    "{} on {}: {} by {:.1} % (between {}{}); {} in {reports}",
+                    "{} on {}: {} by {:.1} % ({}{}); {} in {reports}",
                     change.verdict.words(),
                     day(&change.started_at),
                     figure.figure,
@@ -137,9 +137,9 @@ fn changes(rows: &[(&Tracked, &Change)]) -> Section {
         Column::words("unit", 1),
         Column::numbers("before", 1),
         Column::numbers("after", 1),
-        Column::numbers("change", 0),
+        Column::numbers("change", 0).leading(),
         Column::words("between", 0),
-        Column::words("verdict", 0),
+        Column::words("verdict", 0).leading(),
     ]);
     // Of one subject, its name says nothing.
     let is_one = rows.iter().all(|(figure, _)| figure.subject == rows[0].0.subject);
@@ -153,7 +153,7 @@ fn changes(rows: &[(&Tracked, &Change)]) -> Section {
             number(change.before),
             number(change.after),
             signed(change.change_percent).into(),
-            between(change.interval).into(),
+            ends(change.interval).into(),
             change.verdict.words().into(),
         ];
         table.row(format!("{} {}", change.report, figure.name), row);

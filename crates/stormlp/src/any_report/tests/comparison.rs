@@ -90,6 +90,28 @@ fn sets_of_runs_are_distinguished_by_their_variation() {
 }
 
 #[test]
+fn a_page_shows_every_interval_against_the_baseline_and_what_made_it() {
+    let page = |comparison: &Comparison| {
+        let sheet = Sheet::of_answer("compare", comparison.document(), comparison.charts());
+        let command = "stormlp compare a b";
+        html::page(vec![sheet.made_by(command, "node1", "2026-11-21T07:25:00Z")])
+    };
+    let slower = page(&in_turns(&[20.0, 20.2, 19.8], &[18.0, 18.2, 17.8]));
+    for words in [
+        ">stormlp compare on node1, 2026-11-21T07:25:00Z<",
+        ">stormlp compare a b<",
+        "<figcaption>Now as a share of the baseline<",
+        "<title>throughput: ",
+        "class=\"n lead\">change<",
+        "class=\"lead\">verdict<",
+    ] {
+        assert!(slower.contains(words), "{words}: {slower}");
+    }
+    let single = page(&compare(&runs(&[20.0]), &runs(&[18.0])));
+    assert!(single.contains("no figure has an interval") && !single.contains("<svg"), "{single}");
+}
+
+#[test]
 fn sides_measured_one_after_the_other_are_recognised() {
     let rates = [[20.0, 20.2, 19.8], [18.0, 18.2, 17.8]];
     let [before, now] = rates.map(|rates| runs(&rates));
@@ -161,7 +183,7 @@ fn a_series_of_reports_shows_since_when_it_is_slower() {
     assert!(history.sentence.starts_with("regressed on 2026-11-21: throughput by 14."));
     assert_eq!(history.declines(5.0).len(), 2, "throughput and CPU time");
     assert!(history.declines(50.0).is_empty());
-    let page = html::page(vec![Sheet::of_answer(history.document(), history.charts())]);
+    let page = html::page(vec![Sheet::of_answer("compare", history.document(), history.charts())]);
     assert!(page.contains("<svg") && page.contains("level"), "{page}");
     let text = text::render(&history.document(), Some(80));
     assert!(text.contains('█') && text.contains('▁'), "{text}");

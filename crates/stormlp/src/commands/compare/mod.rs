@@ -138,9 +138,7 @@ fn in_turns(
     session: &Session,
 ) -> Result<(), Failure> {
     let (comparison, ended) = turns::compare(folder, session);
-    let printed = comparison
-        .as_ref()
-        .map_or(Ok(()), |comparison| answer.write(comparison, &comparison.document()));
+    let printed = comparison.as_ref().map_or(Ok(()), |comparison| shown(answer, comparison));
     if !session.quiet {
         output::say(format!("reports: {}", folder.place().display()));
     }
@@ -150,6 +148,13 @@ fn in_turns(
         (Some(percent), Some(comparison)) => fail_beyond(percent, comparison),
         _ => Ok(()),
     }
+}
+
+/// Prints a comparison and exports it.
+fn shown(answer: &Answer, comparison: &Comparison) -> Result<(), Failure> {
+    let document = comparison.document();
+    let page = || Sheet::of_answer("compare", document.clone(), comparison.charts());
+    answer.write(comparison, &document, page)
 }
 
 /// Finds the changes in a series of reports.
@@ -162,8 +167,8 @@ fn over_time(
     let reports = read(&[place])?;
     let history = History::of(&named(&reports), effect.map(|percent| percent / 100.0));
     let document = history.document();
-    answer
-        .write_with(&history, &document, || Sheet::of_answer(document.clone(), history.charts()))?;
+    let page = || Sheet::of_answer("compare", document.clone(), history.charts());
+    answer.write(&history, &document, page)?;
     let Some(percent) = gate else {
         return Ok(());
     };
@@ -205,7 +210,7 @@ fn saved_reports(args: Args) -> Result<(), Failure> {
         let sentence = &comparison.sentence;
         return Err(Failure::no_plan(anyhow::anyhow!("{sentence}")).with_help(help));
     }
-    answer.write(&comparison, &comparison.document())?;
+    shown(&answer, &comparison)?;
     args.fail_on_regression.map_or(Ok(()), |percent| fail_beyond(percent, &comparison))
 }
 

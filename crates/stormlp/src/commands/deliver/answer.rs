@@ -4,13 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use stormlp_hosts::session::Session;
 use stormlp_show::document::Document;
 use stormlp_show::html::Sheet;
 use stormlp_show::{html, markdown, text};
+use stormlp_transfer::surroundings::now;
 
 use super::file::{append_csv, check_folder, check_header, replace};
 use super::rows;
 use super::sink::{Format, formats_without, of_file};
+use crate::hosts::hostname;
 use crate::output;
 use stormlp_core::failure::Failure;
 
@@ -65,19 +68,12 @@ impl AnswerArgs {
 }
 
 impl Answer {
-    /// Prints the result and writes the exports; `data` is the machine-readable form.
+    /// Prints the result and writes the exports; `data` is the machine-readable form, and `page`
+    /// the page, which tells what made it.
     ///
     /// # Errors
     /// If stdout or a file cannot be written.
-    pub(crate) fn write(&self, data: &impl Serialize, document: &Document) -> Result<(), Failure> {
-        self.write_with(data, document, || document.clone().into())
-    }
-
-    /// The same for a result with an HTML page of its own.
-    ///
-    /// # Errors
-    /// As [`Self::write`].
-    pub(crate) fn write_with(
+    pub(crate) fn write(
         &self,
         data: &impl Serialize,
         document: &Document,
@@ -87,7 +83,9 @@ impl Answer {
             Format::Json => output::json(data),
             Format::Markdown => Ok(markdown::render(document)),
             Format::Csv => rows(document, true),
-            Format::Html => Ok(html::page(vec![page()])),
+            Format::Html => {
+                Ok(html::page(vec![page().made_by(Session::command_line(), &hostname(), &now())]))
+            }
             Format::Text
             | Format::Gdsio
             | Format::Openmetrics

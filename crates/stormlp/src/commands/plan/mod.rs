@@ -97,7 +97,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 fn show(answer: &Answer, found: &SizingAnswer) -> Result<(), Failure> {
-    answer.write_with(found, &document(found), || sheet(found))
+    answer.write(found, &document(found), || sheet(found))
 }
 
 fn predicted(sizing: &Sizing, depth: Depth, session: &Session) -> Result<SizingAnswer, Failure> {
