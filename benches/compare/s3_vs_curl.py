@@ -148,7 +148,7 @@ def start_gateway(program, folder):
     os.environ.update(AWS_ENDPOINT_URL=f"http://{address}", AWS_ACCESS_KEY_ID="stormlpkey",
                       AWS_SECRET_ACCESS_KEY="stormlpsecret")
     environment = {**os.environ, "ROOT_ACCESS_KEY": "stormlpkey", "ROOT_SECRET_KEY": "stormlpsecret"}
-    gateway = subprocess.Popen([program, "--port", address, "posix", folder], env=environment,
+    gateway = subprocess.Popen([program, "--port", address, "--keep-alive", "posix", folder], env=environment,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     host, port = address.split(":")
     for _ in range(100):

@@ -130,6 +130,7 @@ def drop(folder):
         os.fsync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(file)
+    slow_storage.compact_memory()
 
 
 def data_keys(workload, record_bytes):

