@@ -23,6 +23,7 @@ pub mod gpu_limits;
 pub mod group;
 pub mod histogram;
 pub mod impairment;
+pub mod json;
 pub mod knee;
 pub mod location;
 pub mod machine;

@@ -13,6 +13,7 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
+use stormlp_core::json;
 use stormlp_core::report::{ReportKind, current_unit};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Disk, Kind, Reader, Storage as _};
@@ -48,7 +49,7 @@ impl Journal {
 
     /// Appends a line. If it cannot be written now, it is written before the next.
     pub(crate) fn add(&mut self, unit: &impl Serialize) -> anyhow::Result<()> {
-        serde_json::to_writer(&mut self.unwritten, unit).context("a unit is plain data")?;
+        self.unwritten.extend(json::compact(unit).context("a unit is plain data")?);
         self.unwritten.push(b'\n');
         Ok(self.flush()?)
     }

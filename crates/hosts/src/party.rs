@@ -15,6 +15,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::group::{
     BarrierUs, ClockOffset, GroupFacts, Machine, Member, SharedFolder, clocks_apart,
 };
+use stormlp_core::json;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::report::PartOf;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -396,9 +397,9 @@ fn met(group: &Group, command: &str, host: &HostFacts) -> Result<Vec<Member>, Fa
 }
 
 fn exchange<T: Serialize + DeserializeOwned>(group: &Group, value: &T) -> Result<Vec<T>, Failure> {
-    let bytes = serde_json::to_vec(value).map_err(Failure::bug)?;
+    let bytes = json::compact(value).map_err(Failure::bug)?;
     let all = group.all_gather(&bytes)?;
-    let all = all.iter().map(|bytes| serde_json::from_slice(bytes));
+    let all = all.iter().map(|bytes| json::read(bytes));
     all.collect::<Result<_, _>>().map_err(|error: serde_json::Error| {
         let fact = format!(
             "the processes do not understand each other: are they the same stormlp? {error}"

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde::Serialize;
 use stormlp_core::failure::Failure;
+use stormlp_core::json;
 use stormlp_core::note::Cause;
 use stormlp_core::report::{PartOf, ReportKind};
 use stormlp_transfer::storage::{self, Disk, Storage as _};
@@ -203,8 +204,8 @@ impl Saver {
     }
 
     fn written(&self, report: &impl Serialize) -> anyhow::Result<()> {
-        let json = serde_json::to_vec_pretty(report).context("a report is plain data")?;
-        Ok(storage::write_atomically(&self.path, &json)?)
+        let json = json::indented(report).context("a report is plain data")?;
+        Ok(storage::write_atomically(&self.path, json.as_bytes())?)
     }
 
     fn not_saved(&self, error: anyhow::Error) -> Failure {

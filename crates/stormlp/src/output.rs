@@ -172,7 +172,7 @@ pub(crate) fn fits(message: &str) -> bool {
 /// # Errors
 /// Never for plain data, which is all that commands print.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
-    serde_json::to_string_pretty(value)
+    stormlp_core::json::indented(value)
         .map(|json| printable_json(&json).into_owned())
         .context("the result is plain data")
         .map_err(Failure::bug)

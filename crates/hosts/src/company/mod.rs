@@ -21,6 +21,7 @@ use crate::rounds::Next;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::group::{GroupFacts, Member};
+use stormlp_core::json;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::surroundings::unix_seconds;
 
@@ -259,7 +260,7 @@ impl Hosts {
         if self.are_apart() {
             return Ok(None);
         }
-        let own = serde_json::to_vec(value).map_err(|error| garbled(&error))?;
+        let own = json::compact(value).map_err(|error| garbled(&error))?;
         let (told, came) = mpsc::channel();
         let then = move |all| drop(told.send(all));
         self.group.all_gather_then(own, then);
@@ -272,7 +273,7 @@ impl Hosts {
             self.leave();
             return Ok(None);
         };
-        let all = all.iter().map(|bytes| serde_json::from_slice(bytes)).collect::<Result<_, _>>();
+        let all = all.iter().map(|bytes| json::read(bytes)).collect::<Result<_, _>>();
         all.map(Some).map_err(|error| garbled(&error))
     }
 

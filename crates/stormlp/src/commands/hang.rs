@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use stormlp_core::failure::Failure;
+use stormlp_core::json;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
@@ -65,5 +66,5 @@ fn end(report: &Path, path: Option<PathKind>, after: Duration) {
 fn save(path: &Path, note: &Note<Cause>) -> Option<()> {
     let mut report = saved::any(path).ok()?;
     report.end(Ending::Failed(note.clone()), now());
-    write_atomically(path, &serde_json::to_vec_pretty(&report).ok()?).ok()
+    write_atomically(path, json::indented(&report).ok()?.as_bytes()).ok()
 }
