@@ -211,6 +211,35 @@ fn iops_queue_and_latency_limit_despite_ample_bandwidth() {
 }
 
 #[test]
+fn connections_of_each_host_to_an_object_store_limit() {
+    let plan = unet3d(4, 80);
+    let demand = plan.demand_bytes_per_second();
+    let store = |bytes_per_second, number, latency_seconds| {
+        let mut storage = StorageModel::of_bandwidth(1e12);
+        storage.device.latency_seconds = latency_seconds;
+        storage.connections = Some(Connections { bytes_per_second, number });
+        Scenario { direct: true, objects: true, ..on(storage) }
+    };
+    let ample = predicted(&plan, &store(1e11, Some(64), 1e-6));
+    assert_eq!(ample.limited_by, LimitedBy::Nothing);
+    // Eight connections carry half of what is asked for.
+    let few = predicted(&plan, &store(0.5 * demand / 8.0, Some(8), 1e-6));
+    assert_near(few.au_percent, 50.0, 6.0, "few connections");
+    assert_eq!(few.storage_part(), Some(StoragePart::Connections));
+    // Two hosts have twice as many.
+    let two = Scenario { hosts: 2, ..store(0.5 * demand / 8.0, Some(8), 1e-6) };
+    assert_near(predicted(&plan, &two).au_percent, 100.0, 6.0, "two hosts");
+    // A connection for each of sixteen workers, which wait for bytes, or for the first of them.
+    let slow = predicted(&plan, &store(0.5 * demand / 16.0, None, 1e-6));
+    assert_near(slow.au_percent, 50.0, 6.0, "slow connections");
+    let of_request = (16u64 << 20) as f64;
+    let late = predicted(&plan, &store(1e12, None, 16.0 * of_request / (0.5 * demand)));
+    // The last request of an object is smaller, and takes as long.
+    assert_near(late.au_percent, 47.0, 6.0, "late first bytes");
+    assert_eq!(late.storage_part(), Some(StoragePart::Latency));
+}
+
+#[test]
 fn a_measured_surface_gives_its_rate_at_the_current_depth() {
     let plan = unet3d(4, 30);
     let demand = plan.demand_bytes_per_second();

@@ -17,7 +17,6 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
-use stormlp_core::profile::Profile;
 use stormlp_core::report::{Ending, Series};
 use stormlp_core::transport::DeviceId;
 use stormlp_transfer::crew::guarded;
@@ -41,9 +40,6 @@ use stormlp_transfer::fallback;
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::unix_seconds;
-
-/// From this size on, v3.0's default client asks for an object's size before it reads it.
-const HEAD_FROM_BYTES: u64 = 16 << 20;
 
 /// Poll interval while a loader is drained.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
@@ -141,7 +137,7 @@ pub(super) fn run(
         storage: Arc::clone(surroundings.storage),
         transport: plan.transport.clone(),
         accelerators: accelerators.clone(),
-        head_from_bytes: (plan.profile == Profile::V3).then_some(HEAD_FROM_BYTES),
+        head_from_bytes: plan.head_from_bytes(),
     };
     let group = hosts.map(|hosts| Arc::clone(&hosts.group));
     let crew = Crew::start(&spec, loaders, plan.request.keep_step_times, group)?;
