@@ -21,6 +21,10 @@ pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     combined.engine = engine(&engines);
     let stores = workers.iter().filter_map(|e| e.object_store.clone());
     combined.object_store = stores.reduce(|sum, one| sum.plus(&one));
+    if let Some(store) = combined.object_store.as_ref().filter(|_| path == PathKind::S3) {
+        // Threads may have been connected to different endpoints.
+        combined.summary = store.in_words();
+    }
     Some(combined)
 }
 
@@ -69,7 +73,7 @@ fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlp_core::evidence::Mechanism;
+    use stormlp_core::evidence::{Mechanism, ObjectStore};
     use stormlp_core::path::EngineKind;
 
     fn evidence(fallbacks: &[&str]) -> Evidence {
@@ -130,6 +134,24 @@ mod tests {
             let cell = combine(PathKind::Gds, &workers).unwrap();
             assert_eq!(cell.direct_storage.unwrap().counted, Counted::AtFirst);
         }
+    }
+
+    #[test]
+    fn every_endpoint_of_an_object_store_is_named() {
+        let of = |endpoint: &str| Evidence {
+            effective_path: Some(PathKind::S3),
+            summary: "of one thread".to_string(),
+            object_store: Some(ObjectStore {
+                endpoint: endpoint.to_string(),
+                ..ObjectStore::default()
+            }),
+            ..evidence(&[])
+        };
+        let (one, both) = (of("http://a:9000"), of("http://b:9000, http://a:9000"));
+        let combined = combine(PathKind::S3, &[&one, &both, &one]).unwrap();
+        let endpoints = "http://a:9000, http://b:9000";
+        assert_eq!(combined.object_store.unwrap().endpoint, endpoints);
+        assert!(combined.summary.contains(endpoints), "{}", combined.summary);
     }
 
     #[test]

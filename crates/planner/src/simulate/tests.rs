@@ -1,6 +1,8 @@
 //! Simulated runs with known outcomes, and invariants of all runs.
 
-use crate::plan::{DeviceFigures, Link, StorageModel, Surface, SurfacePoint};
+use crate::plan::{
+    Connections, DeviceFigures, Link, StorageModel, StoragePart, Surface, SurfacePoint,
+};
 use proptest::prelude::*;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
