@@ -242,6 +242,11 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// The times to first byte of the GETs of objects, if there were any.
+    pub fn first_byte(&self) -> Option<&NamedHistogram> {
+        self.object_store.as_ref()?.first_byte.as_ref()
+    }
+
     /// Whether a run of the path `asked` can leave this evidence: its own, or that of what it falls
     /// back to.
     pub fn may_be_of(&self, asked: PathKind) -> bool {
