@@ -247,6 +247,19 @@ impl Evidence {
         self.object_store.as_ref()?.first_byte.as_ref()
     }
 
+    /// The same with the object stores of `all`, of threads or hosts: their endpoints and counts.
+    #[must_use]
+    pub fn with_stores_of<'e>(mut self, all: impl IntoIterator<Item = &'e Self>) -> Self {
+        let stores = all.into_iter().filter_map(|one| one.object_store.clone());
+        self.object_store = stores.reduce(|sum, one| sum.plus(&one));
+        if self.effective_path == Some(PathKind::S3)
+            && let Some(store) = &self.object_store
+        {
+            self.summary = store.in_words();
+        }
+        self
+    }
+
     /// Whether a run of the path `asked` can leave this evidence: its own, or that of what it falls
     /// back to.
     pub fn may_be_of(&self, asked: PathKind) -> bool {

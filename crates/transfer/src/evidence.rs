@@ -19,13 +19,7 @@ pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     }
     let engines: Vec<&EngineFacts> = workers.iter().filter_map(|e| e.engine.as_ref()).collect();
     combined.engine = engine(&engines);
-    let stores = workers.iter().filter_map(|e| e.object_store.clone());
-    combined.object_store = stores.reduce(|sum, one| sum.plus(&one));
-    if let Some(store) = combined.object_store.as_ref().filter(|_| path == PathKind::S3) {
-        // Threads may have been connected to different endpoints.
-        combined.summary = store.in_words();
-    }
-    Some(combined)
+    Some(combined.with_stores_of(workers.iter().copied()))
 }
 
 /// The thread with the most complete view: cuFile counts for the whole process, so the thread that

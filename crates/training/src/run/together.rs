@@ -12,6 +12,7 @@ use crate::plan::metrics::Rule;
 use crate::plan::probe::Judge;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
+use stormlp_core::evidence::Evidence;
 use stormlp_core::group::{BarrierUs, GroupFacts, HostReport};
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -19,6 +20,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 use super::error::TrainError;
 use super::measure::PhaseMeasured;
 use stormlp_hosts::company::Hosts;
+use stormlp_hosts::parts::evidence_of_all;
 
 /// Other participants in a run.
 pub(super) struct Others<'a> {
@@ -77,6 +79,17 @@ fn merge(
     if let Some(tally) = tally {
         tally.add(hosts, plan, (0, all));
     }
+}
+
+/// The evidence of a run's hosts together, of which this one's is `own`; `None` if they cannot be
+/// heard, and then each has its own.
+pub(super) fn evidence(
+    hosts: &Hosts,
+    own: &Option<Evidence>,
+    stop: &StopToken,
+) -> Option<Evidence> {
+    let all = hosts.exchange(own, stop).ok().flatten()?;
+    evidence_of_all(all.iter().flatten())
 }
 
 /// The same for the `phases` of a run that all hosts completed, with the `checkpoints` between

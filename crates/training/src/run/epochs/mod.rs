@@ -185,6 +185,13 @@ pub(super) fn run(
         measured.ending = Ending::failed(Cause::Storage, message, fallback::REMEDY);
     }
     measured.evidence = tally.evidence;
+    if let Some(hosts) = hosts.filter(|_| measured.ending == Ending::Complete)
+        && plan.transport.path == PathKind::S3
+    {
+        // Retries of any host are to be in the report of all.
+        let of_all = super::together::evidence(hosts, &measured.evidence, surroundings.stop);
+        measured.evidence = of_all.or(measured.evidence);
+    }
     runner.distributions.reads.merge(&tally.latency);
     runner.distributions.registrations.merge(&tally.registration);
     let complete = measured.ending == Ending::Complete;
