@@ -138,6 +138,8 @@ fn together(
     };
     let made = hosts.work(stop, work)?.map_err(|error| failure(error, session));
     let made = party.agree(made)?;
+    let requests = party.exchange(made.requests())?;
+    let made = made.with_requests(requests);
     let finished = group
         .leads()
         .then(|| own.finish(made))
