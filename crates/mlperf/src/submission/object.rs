@@ -131,7 +131,8 @@ pub(super) fn declared(submission: &Submission, group: &RunGroup) -> Vec<Finding
         declared.extend(variables_in(leaf.overrides_file.value()));
         for (section, value) in leaf.metadata.value().as_object().into_iter().flatten() {
             let is_configuration = CONFIGURATION.contains(&section.as_str());
-            if is_configuration { &mut declared } else { &mut set }.extend(variables_in(value));
+            let names = if is_configuration { &mut declared } else { &mut set };
+            names.extend(variables_in(value));
         }
         if set.is_empty() {
             let fact = "the files do not show the environment of the run";

@@ -62,6 +62,7 @@ pub struct Prediction {
     /// Utilisation of the hosts' network links; 0 without a network.
     pub link_busy_percent: f64,
     /// Utilisation of the hosts' connections to an object store; 0 without a limit on their number.
+    #[serde(default)]
     pub connections_busy_percent: f64,
     /// Utilisation of the hosts' rate of reading; 0 without a limit.
     pub host_busy_percent: f64,
