@@ -59,7 +59,10 @@ fn a_requested_number_is_shown_with_its_needs() {
 fn an_object_store_is_limited_by_the_connections_of_each_host() {
     let store = "read=40GB/s,write=20GB/s,latency=5ms,connection=1GB/s";
     let few = json(&format!("unet3d --accelerator h100 --storage {store},connections=8"));
-    assert_eq!((&few["limited_by"], &few["storage_part"]), (&"storage".into(), &"connections".into()));
+    assert_eq!(
+        (&few["limited_by"], &few["storage_part"]),
+        (&"storage".into(), &"connections".into())
+    );
     let many = json(&format!("unet3d --accelerator h100 --storage {store},connections=32"));
     let fed = |answer: &Value| answer["largest_accelerators"].as_u64().unwrap();
     assert!(fed(&few) >= 1 && fed(&many) > fed(&few), "{} {}", fed(&few), fed(&many));

@@ -45,7 +45,11 @@ fn two_hosts_share_a_bucket() {
         for prefix in ["d", "c", "g"] {
             assert!(looked(prefix) >= 2, "{prefix}: {:?}", server.lines());
         }
-        assert!(!server.keys().iter().any(|key| key.contains("seen-by-all")), "{:?}", server.keys());
+        assert!(
+            !server.keys().iter().any(|key| key.contains("seen-by-all")),
+            "{:?}",
+            server.keys()
+        );
         // Prefixes are no folders.
         assert!(!folder.path().join("s3:").exists());
     });

@@ -39,7 +39,8 @@ pub(super) fn faults(group: &RunGroup, leaf: &Leaf, files: f64) -> Vec<Finding> 
         }
         Some(_) => {}
     }
-    let source = manifest["source_datagen_result_dir"].as_str().map(|path| last(path.trim_end_matches('/')));
+    let source =
+        manifest["source_datagen_result_dir"].as_str().map(|path| last(path.trim_end_matches('/')));
     match source.map(|name| group.datagen.iter().find(|datagen| datagen.name() == name)) {
         Some(None) if !group.datagen.is_empty() => {
             let name = source.unwrap_or_default();

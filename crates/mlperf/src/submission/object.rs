@@ -149,7 +149,11 @@ pub(super) fn declared(submission: &Submission, group: &RunGroup) -> Vec<Finding
                 passed_open(leaf, format!("{fact}: open"))
             }
         });
-        findings.extend(or_passed(undeclared, leaf, "variables of the storage client are declared"));
+        findings.extend(or_passed(
+            undeclared,
+            leaf,
+            "variables of the storage client are declared",
+        ));
     }
     findings
 }

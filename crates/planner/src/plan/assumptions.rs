@@ -101,7 +101,9 @@ fn of_storage(sizing: &Sizing) -> Vec<String> {
         });
         notes.push("each request takes the time to first byte of latency=, then its bytes at the rate of a connection".to_string());
         if storage.link.is_none() {
-            notes.push("the network of hosts is no limit: set it with e.g. link=12.5GB/s".to_string());
+            notes.push(
+                "the network of hosts is no limit: set it with e.g. link=12.5GB/s".to_string(),
+            );
         }
         return notes;
     }

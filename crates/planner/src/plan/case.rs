@@ -207,8 +207,7 @@ impl Sizing {
                 let is_other = storage.link.is_some() || storage.surface.is_some();
                 // Who states what a host carries has one in mind that does.
                 let is_stated = self.knows_client() || self.asked.accelerators_per_host.is_some();
-                (!is_stated && !self.is_uncached() && !is_other)
-                    .then_some(PUBLISHED_HOST_RATE)
+                (!is_stated && !self.is_uncached() && !is_other).then_some(PUBLISHED_HOST_RATE)
             }
         }
     }

@@ -311,7 +311,10 @@ impl fmt::Display for StorageModel {
             ("link", self.link.map(|link| typed_rate(link.bytes_per_second))),
             ("round-trip", round_trip.filter(|seconds| *seconds > 0.0).map(typed_time)),
             ("connection", self.connections.map(|one| typed_rate(one.bytes_per_second))),
-            ("connections", self.connections.and_then(|all| all.number).map(|number| number.to_string())),
+            (
+                "connections",
+                self.connections.and_then(|all| all.number).map(|number| number.to_string()),
+            ),
             ("cache", self.cache_bytes.map(typed_size)),
         ];
         if self.is_per_host {

@@ -94,8 +94,14 @@ fn invalid_storage_is_rejected() {
         ("read=1GB/s,connection=90MB/s,connections=0", "expected a whole number above 0"),
         ("read=1GB/s,connection=90MB/s", "the latency of the object store is missing"),
         ("read=1GB/s,connection=0", "must be above 0"),
-        ("read=1GB/s,latency=1ms,connection=90MB/s,cache=1GiB", "an object store, and cache of files"),
-        ("2x:read=1GB/s,latency=1ms,connection=1GB/s,stripe=1M", "object store, and stripe of files"),
+        (
+            "read=1GB/s,latency=1ms,connection=90MB/s,cache=1GiB",
+            "an object store, and cache of files",
+        ),
+        (
+            "2x:read=1GB/s,latency=1ms,connection=1GB/s,stripe=1M",
+            "object store, and stripe of files",
+        ),
         ("2x/host:read=1GB/s,latency=1ms,connection=90MB/s", "object store, and Nx/host: of files"),
     ] {
         let message = refused(text);

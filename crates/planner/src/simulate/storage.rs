@@ -337,7 +337,8 @@ impl SimulatedStorage {
             }
         };
         let one = of_device + self.round_trip_ns + of_request * self.link.byte_ns;
-        let connected = self.connected.as_ref().map_or(0.0, |all| all.one_by_one_ns(1.0, of_request));
+        let connected =
+            self.connected.as_ref().map_or(0.0, |all| all.one_by_one_ns(1.0, of_request));
         one.max(connected) * (requests * self.share_of_window).max(1.0)
     }
 

@@ -106,9 +106,8 @@ fn of_run(report: &TrainReport) -> Document {
         let name = format!("{name}{}", scope(report, "scored runs"));
         Some(TimeSummary::of(name, us.as_ref()?))
     });
-    let first_byte = first_byte(report).map(|us| {
-        TimeSummary::of(format!("first byte{}", scope(report, "last run")), us)
-    });
+    let first_byte = first_byte(report)
+        .map(|us| TimeSummary::of(format!("first byte{}", scope(report, "last run")), us));
     section.distributions = known.chain(first_byte).collect();
     let all = report.results.epochs.iter();
     let runs = report.results.runs.iter().flat_map(|run| &run.epochs);

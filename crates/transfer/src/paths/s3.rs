@@ -123,7 +123,9 @@ impl TransferPath for S3Path {
         let store = sessions.reduce(|sum, one| sum.plus(&one));
         Evidence {
             effective_path: Some(PathKind::S3),
-            summary: store.as_ref().map_or("no object was opened".to_string(), ObjectStore::in_words),
+            summary: store
+                .as_ref()
+                .map_or("no object was opened".to_string(), ObjectStore::in_words),
             direct_io: DirectIo::NotAsked,
             engine: None,
             direct_storage: None,

@@ -13,7 +13,8 @@ const DESCRIPTION: &str = "closed/acme/systems/fast.yaml";
 /// The package as if its runs had read objects: described, stamped, with manifests.
 fn objects() -> Builder {
     let mut builder = package();
-    let described = builder.files[DESCRIPTION].replace("benchmark_API: file", "benchmark_API: object");
+    let described =
+        builder.files[DESCRIPTION].replace("benchmark_API: file", "benchmark_API: object");
     builder.put(DESCRIPTION, described);
     for number in 0..6 {
         let leaf = run_name(number);
@@ -61,7 +62,8 @@ fn runs_on_objects_need_no_second_file_system() {
     let unset = changed(METADATA, |metadata| metadata["parameters"]["storage"] = Value::Null);
     assert_eq!(unset, [""; 0]);
     let mut builder = objects();
-    let described = builder.files[DESCRIPTION].replace("benchmark_API: object", "benchmark_API: file");
+    let described =
+        builder.files[DESCRIPTION].replace("benchmark_API: object", "benchmark_API: file");
     builder.put(DESCRIPTION, described);
     assert_eq!(ids(&builder), ["stormlp.agreement"]);
 }
@@ -138,7 +140,8 @@ fn the_manifest_is_of_the_dataset_that_was_made() {
     assert_eq!(manifest("model", json!("retinanet")), ["3.3.1"]);
     let other = json!("/results/unet3d/datagen/20260101_000000");
     assert_eq!(manifest("source_datagen_result_dir", other), ["3.3.1"]);
-    let waived = changed("datagen-manifest.json", |file| file["overridden"] = json!(["MANIFEST-003"]));
+    let waived =
+        changed("datagen-manifest.json", |file| file["overridden"] = json!(["MANIFEST-003"]));
     assert_eq!(waived, ["3.3.1"]);
     let mut builder = objects();
     builder.remove(&join(&run_name(2), "datagen-manifest.json"));
