@@ -58,12 +58,16 @@ fn a_requested_number_is_shown_with_its_needs() {
 #[test]
 fn an_object_store_is_limited_by_the_connections_of_each_host() {
     let store = "read=40GB/s,write=20GB/s,latency=5ms,connection=1GB/s";
-    let few = json(&format!("unet3d --accelerator h100 --storage {store},connections=8"));
+    let of = |number| {
+        let words = "unet3d --accelerator h100 --read-threads 16 --storage";
+        json(&format!("{words} {store},connections={number}"))
+    };
+    let few = of(8);
     assert_eq!(
         (&few["limited_by"], &few["storage_part"]),
         (&"storage".into(), &"connections".into())
     );
-    let many = json(&format!("unet3d --accelerator h100 --storage {store},connections=32"));
+    let many = of(32);
     let fed = |answer: &Value| answer["largest_accelerators"].as_u64().unwrap();
     assert!(fed(&few) >= 1 && fed(&many) > fed(&few), "{} {}", fed(&few), fed(&many));
     assert_eq!(few["storage"], format!("{store},connections=8"));

@@ -245,6 +245,10 @@ fn limits(answer: &SizingAnswer) -> String {
         Some(StoragePart::Connections) => {
             ": the connections of each host; more drives do not help, more connections= do"
         }
+        Some(StoragePart::Latency) if answer.storage_model.connections.is_some() => {
+            ": latency and bandwidth of a connection, at this number of reads in flight; more drives \
+             do not help, more --read-threads may"
+        }
         Some(StoragePart::Latency) => {
             ": latency, at this number of reads in flight; more drives do not help, more \
              --read-threads or readahead= may"

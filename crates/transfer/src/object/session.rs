@@ -437,7 +437,13 @@ impl Session {
     }
 
     fn connect(&mut self, url: &Url) -> Result<Connection, WireError> {
-        let addresses = url.socket_addrs(|| None).map_err(WireError::Lost)?;
+        // A bucket in the host name has an address of its own, or none.
+        let unknown = |error: io::Error| match url.host_str() {
+            Some(host) => io::Error::new(error.kind(), format!("{host}: {error}")),
+            None => error,
+        };
+        let addresses =
+            url.socket_addrs(|| None).map_err(|error| WireError::Lost(unknown(error)))?;
         self.tally.connections += 1;
         let tls = self.client.tls.as_ref().filter(|_| url.scheme() == "https");
         Connection::open(&addresses, tls.zip(url.host_str()))
