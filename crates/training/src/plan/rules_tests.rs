@@ -37,6 +37,7 @@ fn what_may_be_set_breaks_no_rule() {
         "reader.prefetch_size=1",
         "storage.storage_type=parallel_fs",
         "storage.storage_root=/mnt",
+        "storage.storage_options.prefetch_window=32",
         "checkpoint.checkpoint_folder=/ckpt",
         "workflow.profiling=False",
     ];
