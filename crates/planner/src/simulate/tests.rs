@@ -17,6 +17,15 @@ const GIB: u64 = 1 << 30;
 
 /// A run of `workload` by `accelerators` on H100.
 fn plan(workload: &str, accelerators: u32, steps: u64, epochs: u32) -> TrainPlan {
+    plan_by(PathKind::Buffered, workload, accelerators, (steps, epochs))
+}
+
+fn plan_by(
+    path: PathKind,
+    workload: &str,
+    accelerators: u32,
+    (steps, epochs): (u64, u32),
+) -> TrainPlan {
     let entry = catalog::find(workload, None).unwrap();
     let request = TrainRequest {
         accelerators: Some(accelerators),
@@ -26,7 +35,7 @@ fn plan(workload: &str, accelerators: u32, steps: u64, epochs: u32) -> TrainPlan
     };
     let workload = entry.workload(&[]).unwrap();
     let host = HostFacts::fixture();
-    imagined(&workload, &request, &host, PathKind::Buffered).unwrap()
+    imagined(&workload, &request, &host, path).unwrap()
 }
 
 fn unet3d(accelerators: u32, steps: u64) -> TrainPlan {
@@ -214,7 +223,7 @@ fn iops_queue_and_latency_limit_despite_ample_bandwidth() {
 
 #[test]
 fn connections_of_each_host_to_an_object_store_limit() {
-    let plan = unet3d(4, 80);
+    let plan = plan_by(PathKind::S3, "unet3d", 4, (80, 1));
     let demand = plan.demand_bytes_per_second();
     let store = |bytes_per_second, number, latency_seconds| {
         let mut storage = StorageModel::of_bandwidth(1e12);
