@@ -14,6 +14,7 @@ use crate::plan::train_plan::TrainPlan;
 use crate::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::group::{BarrierUs, GroupFacts, HostReport};
+use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
 
@@ -81,15 +82,20 @@ fn merge(
     }
 }
 
-/// The evidence of a run's hosts together, of which this one's is `own`; `None` if they cannot be
-/// heard, and then each has its own.
+/// The evidence of a run that this host completed, with the requests for objects of the other hosts,
+/// if they can be heard: retries of any host are to be in the report of all.
 pub(super) fn evidence(
-    hosts: &Hosts,
-    own: &Option<Evidence>,
+    others: Option<&Hosts>,
+    plan: &TrainPlan,
+    own: Option<Evidence>,
     stop: &StopToken,
 ) -> Option<Evidence> {
-    let all = hosts.exchange(own, stop).ok().flatten()?;
-    evidence_of_all(all.iter().flatten())
+    let others = others.filter(|_| plan.transport.path == PathKind::S3);
+    let all = others.and_then(|hosts| hosts.exchange(&own, stop).ok().flatten());
+    match all {
+        Some(all) => evidence_of_all(all.iter().flatten()),
+        None => own,
+    }
 }
 
 /// The same for the `phases` of a run that all hosts completed, with the `checkpoints` between

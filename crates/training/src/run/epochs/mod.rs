@@ -34,7 +34,7 @@ use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::shared::Shared;
 use super::source::Source;
-use super::together::{HostsTally, Others};
+use super::together::{self, HostsTally, Others};
 use stormlp_hosts::company::Hosts;
 use stormlp_transfer::fallback;
 use stormlp_transfer::sampler::{Counters, Sampler};
@@ -131,7 +131,7 @@ pub(super) fn run(
 ) -> Result<RunMeasured, TrainError> {
     let storage = &**surroundings.storage;
     let writer = checkpoints::writer(plan, hosts, storage)?;
-    let own = super::together::accelerators(hosts, plan);
+    let own = together::accelerators(hosts, plan);
     let loaders = prepare::loaders(plan, own.len(), plan.batch_size);
     let spec = CrewSpec {
         storage: Arc::clone(surroundings.storage),
@@ -184,14 +184,8 @@ pub(super) fn run(
     if let (Some(message), Ending::Complete | Ending::Stopped) = (broken, &measured.ending) {
         measured.ending = Ending::failed(Cause::Storage, message, fallback::REMEDY);
     }
-    measured.evidence = tally.evidence;
-    if let Some(hosts) = hosts.filter(|_| measured.ending == Ending::Complete)
-        && plan.transport.path == PathKind::S3
-    {
-        // Retries of any host are to be in the report of all.
-        let of_all = super::together::evidence(hosts, &measured.evidence, surroundings.stop);
-        measured.evidence = of_all.or(measured.evidence);
-    }
+    let others = hosts.filter(|_| measured.ending == Ending::Complete);
+    measured.evidence = together::evidence(others, plan, tally.evidence, surroundings.stop);
     runner.distributions.reads.merge(&tally.latency);
     runner.distributions.registrations.merge(&tally.registration);
     let complete = measured.ending == Ending::Complete;
