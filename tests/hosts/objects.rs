@@ -7,9 +7,9 @@ use stormlp_transfer::testing::ObjectServer;
 use crate::checkpoint::folder;
 use crate::launcher::{Launcher, said};
 
-/// Sixteen objects of 40 kB.
+/// Objects of 40 kB.
 const SIZES: &str = "--params dataset.record_length_bytes=40000 dataset.record_length_bytes_stdev=0 \
-                     dataset.num_files_train=16";
+                     dataset.num_files_train=32";
 
 /// Runs `words` by two processes; their exit code and what they said.
 fn two(launcher: Launcher, folder: &Path, server: &ObjectServer, words: &str) -> (i32, String) {
@@ -29,7 +29,7 @@ fn two_hosts_share_a_bucket() {
         };
         run(&format!("datagen unet3d --data-dir s3://bucket/d {SIZES}"));
         let samples = || server.keys().into_iter().filter(|key| key.ends_with(".npz")).count();
-        assert_eq!(samples(), 16, "{:?}", server.keys());
+        assert_eq!(samples(), 32, "{:?}", server.keys());
         run(&format!(
             "train unet3d --data-dir s3://bucket/d -n 2 --batch-size 2 --epochs 1 --compute-time 1 {SIZES}"
         ));

@@ -190,7 +190,7 @@ fn data_folder(leaf: &Leaf) -> Option<String> {
         .then(|| format!("dataset: data_dir {named} in the metadata, {used} in the overrides"))
 }
 
-/// A run on objects is of a system whose description says so, and one on files likewise.
+/// A run is on objects if the description of its system says so, else on files.
 fn access(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Option<String> {
     let word = |(access, _): (object::Access, String)| access.to_string();
     let described = object::described(submission, group).map(word);
