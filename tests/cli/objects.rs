@@ -90,6 +90,21 @@ fn times_to_first_byte_are_in_every_format_and_whole_objects_have_no_range() {
     assert!(out.contains("Time to first byte"), "{out}");
     let (_, out, _) = run(&server, &format!("{whole} --format html"));
     assert!(out.contains("s3, first byte"), "{out}");
+    let (_, out, _) = run(&server, &format!("{whole} --format openmetrics"));
+    assert!(out.contains("\nstormlp_gds_first_byte_p50_seconds{"), "{out}");
+}
+
+#[test]
+fn nothing_is_said_of_the_file_system_here_or_of_syncs() {
+    let server = ObjectServer::default();
+    let (code, out, error) = run(&server, &format!("{GDS} --op write --details"));
+    assert_eq!(code, 0, "{out}{error}");
+    for word in ["fsync", "storage  "] {
+        assert!(!out.contains(word), "{word}: {out}");
+    }
+    let (_, out, _) = run(&server, &format!("{GDS} --op write --format json"));
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["host"]["storage"], serde_json::json!([]));
 }
 
 #[test]
@@ -228,6 +243,10 @@ fn a_dataset_is_made_read_and_removed() {
     assert!(store["requests"].as_u64().unwrap() >= 24, "{store}");
     assert!(store["connections"].as_u64().unwrap() <= 16, "{store}");
     assert_eq!(report["evidence"][0]["effective_path"], "s3");
+    let (_, out, _) = run(&server, &TRAIN.replace("--format json", "--details"));
+    assert!(out.contains("first byte"), "{out}");
+    let (_, out, _) = run(&server, &TRAIN.replace("--format json", "--format openmetrics"));
+    assert!(out.contains("\nstormlp_train_first_byte_p50_seconds{"), "{out}");
     assert!(!format!("{out}{error}").contains("the-secret"));
 
     let (code, out, error) = run(&server, "clean s3://bucket/d");
@@ -392,8 +411,9 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
     assert!(server.keys().contains(&"c/global_epoch1_step1/.stormlp-checkpoint.json".to_string()));
     assert!(server.pending().is_empty());
     // Saved again in the same place, and removed.
-    let (code, out, error) = run(&server, CHECKPOINT);
+    let (code, out, error) = run(&server, &CHECKPOINT.replace("--format json", "--details"));
     assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("first byte"), "{out}");
     server.leave_upload("c/global_epoch1_step1/hers");
     let (code, out, error) = run(&server, "clean s3://bucket/c");
     assert_eq!(code, 0, "{out}{error}");

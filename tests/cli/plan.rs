@@ -56,6 +56,27 @@ fn a_requested_number_is_shown_with_its_needs() {
 }
 
 #[test]
+fn an_object_store_is_limited_by_the_connections_of_each_host() {
+    let store = "read=40GB/s,write=20GB/s,latency=5ms,connection=1GB/s";
+    let of = |number| {
+        let words = "unet3d --accelerator h100 --read-threads 16 --storage";
+        json(&format!("{words} {store},connections={number}"))
+    };
+    let few = of(8);
+    assert_eq!(
+        (&few["limited_by"], &few["storage_part"]),
+        (&"storage".into(), &"connections".into())
+    );
+    let many = of(32);
+    let fed = |answer: &Value| answer["largest_accelerators"].as_u64().unwrap();
+    assert!(fed(&few) >= 1 && fed(&many) > fed(&few), "{} {}", fed(&few), fed(&many));
+    assert_eq!(few["storage"], format!("{store},connections=8"));
+    let notes = few["assumptions"].to_string();
+    assert!(notes.contains("each host has 8 connections"), "{notes}");
+    assert!(!notes.contains("page cache, so"), "{notes}");
+}
+
+#[test]
 fn a_host_limit_makes_a_lower_bound() {
     let page = stdout(
         plan(&format!("unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"))
@@ -96,6 +117,17 @@ const REFUSED: &[(&str, i32, &str)] = &[
     ("unet3d --storage read=1GB/s --params dataset.num_files_train=70", 2, "has no effect"),
     ("unet3d --storage read=1GB/s --compute-time 0s", 3, "without compute time, AU is undefined"),
     ("unet3d --storage 2x:read=1GB/s,stripe=3", 3, "must be at least 4K"),
+    ("unet3d --storage read=1GB/s,connections=8", 3, "connections needs connection"),
+    (
+        "unet3d --path cpu --storage read=1GB/s,latency=1ms,connection=1GB/s",
+        2,
+        "path cpu reads files",
+    ),
+    (
+        "kvcache --storage read=1GB/s,write=1GB/s,latency=1ms,connection=1GB/s",
+        2,
+        "KV caches are kept in files",
+    ),
     ("unet3d --storage read=116Gb/s", 3, "not bits"),
     ("unet3d --storage read=1GB/s,latency=0us", 3, "above 0"),
     ("unet3d --storage runs/gds-1,cache=10GiB", 2, "cannot be combined with a number of devices"),

@@ -11,4 +11,5 @@ mod examples;
 mod gds;
 mod kvcache;
 mod launcher;
+mod objects;
 mod train;

@@ -177,8 +177,10 @@ impl ObjectStore {
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         let Self { endpoint, server, http, tls, .. } = other;
-        if !self.endpoint.split(", ").any(|one| one == endpoint) {
-            self.endpoint = format!("{}, {endpoint}", self.endpoint);
+        for endpoint in endpoint.split(", ") {
+            if !self.endpoint.split(", ").any(|one| one == endpoint) {
+                self.endpoint = format!("{}, {endpoint}", self.endpoint);
+            }
         }
         self.first_byte = match (self.first_byte, &other.first_byte) {
             (Some(one), Some(other)) => one.plus(other),
@@ -193,6 +195,18 @@ impl ObjectStore {
         self.sent_bytes = self.sent_bytes.saturating_add(other.sent_bytes);
         self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
         self
+    }
+
+    /// The endpoints and what answered, in one sentence.
+    pub fn in_words(&self) -> String {
+        let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
+        let tls = self.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
+        format!(
+            "{}{tls} with {} (Server: {}); what the endpoint caches is unknown",
+            of(&self.http),
+            self.endpoint,
+            of(&self.server)
+        )
     }
 
     /// The warning if requests were made again: the figures then include waits that no transfer
@@ -228,6 +242,24 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// The times to first byte of the GETs of objects, if there were any.
+    pub fn first_byte(&self) -> Option<&NamedHistogram> {
+        self.object_store.as_ref()?.first_byte.as_ref()
+    }
+
+    /// The same with the object stores of `all`, of threads or hosts: their endpoints and counts.
+    #[must_use]
+    pub fn with_stores_of<'e>(mut self, all: impl IntoIterator<Item = &'e Self>) -> Self {
+        let stores = all.into_iter().filter_map(|one| one.object_store.clone());
+        self.object_store = stores.reduce(|sum, one| sum.plus(&one));
+        if self.effective_path == Some(PathKind::S3)
+            && let Some(store) = &self.object_store
+        {
+            self.summary = store.in_words();
+        }
+        self
+    }
+
     /// Whether a run of the path `asked` can leave this evidence: its own, or that of what it falls
     /// back to.
     pub fn may_be_of(&self, asked: PathKind) -> bool {

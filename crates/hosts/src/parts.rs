@@ -35,13 +35,14 @@ pub fn count_members_once(members: &[Member]) -> Vec<bool> {
 }
 
 /// Evidence for all hosts: that of the first host whose path differs from the first one's, so that
-/// a fallback on any host is never hidden.
+/// a fallback on any host is never hidden. Requests to object stores are those of all hosts.
 pub fn evidence_of_all<'e>(
-    mut evidence: impl Iterator<Item = &'e Evidence>,
-) -> Option<&'e Evidence> {
-    let first = evidence.next()?;
-    let other = evidence.find(|one| one.effective_path != first.effective_path);
-    other.or(Some(first))
+    evidence: impl Iterator<Item = &'e Evidence> + Clone,
+) -> Option<Evidence> {
+    let mut others = evidence.clone();
+    let first = others.next()?;
+    let other = others.find(|one| one.effective_path != first.effective_path);
+    Some(other.unwrap_or(first).clone().with_stores_of(evidence))
 }
 
 /// Sorts parts by rank, or by host name.

@@ -19,7 +19,7 @@ use stormlp_core::json;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::report::PartOf;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_transfer::storage::{Disk, Durability, Storage as _};
+use stormlp_transfer::storage::{Anywhere, Durability, Storage};
 
 use crate::company::Hosts;
 use crate::group::Group;
@@ -238,15 +238,18 @@ impl Party {
         self.same_option("--local-data", &given, "give it to every host, or to none")
     }
 
-    /// Tests whether all processes see a file that the first of them writes to `folder`.
+    /// Tests whether all processes see a file that the first of them writes to `folder`, or an object
+    /// that it puts there.
     ///
     /// # Errors
     /// If the other processes cannot be reached.
     pub fn try_shared(&self, folder: &Path) -> Result<SharedFolder, Failure> {
+        // Neither throttled nor made to fail: it is no part of the run.
+        let storage = Anywhere::default();
         let name = format!(".stormlp-seen-by-all-{}", std::process::id());
         let written = self.group.leads() && {
             let path = folder.join(&name);
-            Disk.write(&path, name.as_bytes(), Durability::Whole).is_ok()
+            storage.write(&path, name.as_bytes(), Durability::Whole).is_ok()
         };
         let path = folder.to_path_buf();
         // The writer announces the file name; other processes' values are ignored.
@@ -255,9 +258,9 @@ impl Party {
             return Ok(SharedFolder::NotTried { path });
         };
         let file = folder.join(&name);
-        let visible = self.exchange(&becomes_visible(&file, &name))?;
+        let visible = self.exchange(&becomes_visible(&storage, &file, &name))?;
         if self.group.leads() {
-            let _ = fs::remove_file(&file);
+            let _ = storage.remove(&file);
         }
         Ok(match visible.iter().position(|visible| !visible) {
             None => SharedFolder::Shared { path },
@@ -408,11 +411,11 @@ fn exchange<T: Serialize + DeserializeOwned>(group: &Group, value: &T) -> Result
     })
 }
 
-/// Whether a file with this content becomes visible in time.
-fn becomes_visible(file: &Path, content: &str) -> bool {
+/// Whether a file or object with this content becomes visible in time.
+fn becomes_visible(storage: &dyn Storage, file: &Path, content: &str) -> bool {
     let begun = Instant::now();
     while begun.elapsed() <= VISIBLE_WITHIN {
-        if fs::read(file).is_ok_and(|bytes| bytes == content.as_bytes()) {
+        if storage.read_text(file).is_ok_and(|text| text.as_deref() == Some(content)) {
             return true;
         }
         thread::sleep(POLL);

@@ -7,6 +7,7 @@ use stormlp_checkpoint::report::{
     CheckpointReport, CheckpointResult, PhaseSummary, gib_per_second,
 };
 use stormlp_core::names::file_name;
+use stormlp_core::path::PathKind;
 use stormlp_core::units::GIB;
 
 use crate::official::{self, Metadata, OutputFile, free_folder, hydra, override_list, pretty};
@@ -108,12 +109,16 @@ fn config(plan: &CheckpointPlan) -> Value {
 fn overrides(plan: &CheckpointPlan) -> Vec<String> {
     let folder = plan.request.folders.first().map(ToString::to_string);
     let set = |key: &str, value: String| format!("++workload.checkpoint.{key}={value}");
-    vec![
+    let mut lines = vec![
         format!("workload={}", plan.model.replace('-', "_")),
         set("checkpoint_folder", folder.unwrap_or_default()),
         set("num_checkpoints_write", plan.writes.to_string()),
         set("num_checkpoints_read", plan.restores.len().to_string()),
-    ]
+    ];
+    if plan.path() == PathKind::S3 {
+        lines.push(official::OBJECT_STORAGE.to_string());
+    }
+    lines
 }
 
 /// The run as mlpstorage's arguments.

@@ -10,6 +10,9 @@ use stormlp_show::stamp;
 
 const SECONDS_OF_A_DAY: u32 = 86_400;
 
+/// The override of runs on objects, which the rules of file systems are not for.
+pub(crate) const OBJECT_STORAGE: &str = "++workload.storage.storage_type=s3";
+
 /// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {

@@ -4,6 +4,7 @@
 //! One run is one folder. "MB" and "GB" in DLIO's key names are MiB and GiB.
 
 use serde_json::{Value, json};
+use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::Ending;
 use stormlp_core::stats::{self, population_deviation as deviation};
@@ -431,6 +432,9 @@ fn overrides(plan: &TrainPlan, workload: &Workload) -> Vec<String> {
     differing.sort_by_key(|(key, _)| !ALWAYS.contains(&key.as_str()));
     let set = |(key, value)| format!("++workload.{key}={value}");
     lines.extend(differing.into_iter().map(set));
+    if plan.transport.path == PathKind::S3 {
+        lines.push(official::OBJECT_STORAGE.to_string());
+    }
     lines
 }
 

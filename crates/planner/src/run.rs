@@ -167,7 +167,12 @@ fn above_storage(sizing: &Sizing, plan: &TrainPlan, prediction: &Prediction) -> 
 fn checkpoint(sizing: &Sizing, hosts: u32) -> Option<CheckpointTimes> {
     let (what, bytes) = sizing.checkpoint()?;
     let storage = sizing.storage.model.of_hosts(hosts);
-    let links = storage.link.map_or(f64::INFINITY, |link| link.bytes_per_second * f64::from(hosts));
+    let of_host = [
+        storage.link.map(|link| link.bytes_per_second),
+        storage.connections.and_then(|all| Some(all.bytes_per_second * f64::from(all.number?))),
+    ];
+    let of_host = of_host.into_iter().flatten().fold(f64::INFINITY, f64::min);
+    let links = of_host * f64::from(hosts);
     let times = CheckpointTimes::new(
         what,
         bytes,

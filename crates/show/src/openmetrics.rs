@@ -133,6 +133,30 @@ const GDS: &[Family] = &[
         1.0,
         "Share of the files in the page cache before the cell.",
     ),
+    family(
+        ("stormlp_gds_first_byte_mean_seconds", "seconds"),
+        "first_byte_us_mean",
+        US,
+        "Mean time from sending a GET of an object to the head of its reply.",
+    ),
+    family(
+        ("stormlp_gds_first_byte_p50_seconds", "seconds"),
+        "first_byte_us_p50",
+        US,
+        "Median time from sending a GET of an object to the head of its reply.",
+    ),
+    family(
+        ("stormlp_gds_first_byte_p99_seconds", "seconds"),
+        "first_byte_us_p99",
+        US,
+        "99th percentile of the time from sending a GET of an object to the head of its reply.",
+    ),
+    family(
+        ("stormlp_gds_first_byte_max_seconds", "seconds"),
+        "first_byte_us_max",
+        US,
+        "Maximum time from sending a GET of an object to the head of its reply.",
+    ),
 ];
 const GDS_LABELS: &[(&str, &str)] = &[
     ("requested_path", "requested_path"),
@@ -209,6 +233,30 @@ const TRAIN: &[Family] = &[
         1.0,
         "Share of the files in the page cache when an epoch began.",
     ),
+    family(
+        ("stormlp_train_first_byte_mean_seconds", "seconds"),
+        "first_byte_us_mean",
+        US,
+        "Mean time from sending a GET of an object to the head of its reply, in all epochs of the run.",
+    ),
+    family(
+        ("stormlp_train_first_byte_p50_seconds", "seconds"),
+        "first_byte_us_p50",
+        US,
+        "Median time from sending a GET of an object to the head of its reply, in all epochs of the run.",
+    ),
+    family(
+        ("stormlp_train_first_byte_p99_seconds", "seconds"),
+        "first_byte_us_p99",
+        US,
+        "99th percentile of the time from sending a GET of an object to the head of its reply, in all epochs of the run.",
+    ),
+    family(
+        ("stormlp_train_first_byte_max_seconds", "seconds"),
+        "first_byte_us_max",
+        US,
+        "Maximum time from sending a GET of an object to the head of its reply, in all epochs of the run.",
+    ),
 ];
 const TRAIN_LABELS: &[(&str, &str)] = &[
     ("workload", "workload"),
@@ -259,6 +307,30 @@ const CHECKPOINT: &[Family] = &[
         "page_cache_share",
         1.0,
         "Share of the bytes in the page cache before a restore.",
+    ),
+    family(
+        ("stormlp_checkpoint_first_byte_mean_seconds", "seconds"),
+        "first_byte_us_mean",
+        US,
+        "Mean time from sending a GET of an object to the head of its reply, in all restores.",
+    ),
+    family(
+        ("stormlp_checkpoint_first_byte_p50_seconds", "seconds"),
+        "first_byte_us_p50",
+        US,
+        "Median time from sending a GET of an object to the head of its reply, in all restores.",
+    ),
+    family(
+        ("stormlp_checkpoint_first_byte_p99_seconds", "seconds"),
+        "first_byte_us_p99",
+        US,
+        "99th percentile of the time from sending a GET of an object to the head of its reply, in all restores.",
+    ),
+    family(
+        ("stormlp_checkpoint_first_byte_max_seconds", "seconds"),
+        "first_byte_us_max",
+        US,
+        "Maximum time from sending a GET of an object to the head of its reply, in all restores.",
     ),
 ];
 const CHECKPOINT_LABELS: &[(&str, &str)] = &[

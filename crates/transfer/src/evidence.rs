@@ -19,9 +19,7 @@ pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     }
     let engines: Vec<&EngineFacts> = workers.iter().filter_map(|e| e.engine.as_ref()).collect();
     combined.engine = engine(&engines);
-    let stores = workers.iter().filter_map(|e| e.object_store.clone());
-    combined.object_store = stores.reduce(|sum, one| sum.plus(&one));
-    Some(combined)
+    Some(combined.with_stores_of(workers.iter().copied()))
 }
 
 /// The thread with the most complete view: cuFile counts for the whole process, so the thread that
@@ -69,7 +67,7 @@ fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlp_core::evidence::Mechanism;
+    use stormlp_core::evidence::{Mechanism, ObjectStore};
     use stormlp_core::path::EngineKind;
 
     fn evidence(fallbacks: &[&str]) -> Evidence {
@@ -130,6 +128,24 @@ mod tests {
             let cell = combine(PathKind::Gds, &workers).unwrap();
             assert_eq!(cell.direct_storage.unwrap().counted, Counted::AtFirst);
         }
+    }
+
+    #[test]
+    fn every_endpoint_of_an_object_store_is_named() {
+        let of = |endpoint: &str| Evidence {
+            effective_path: Some(PathKind::S3),
+            summary: "of one thread".to_string(),
+            object_store: Some(ObjectStore {
+                endpoint: endpoint.to_string(),
+                ..ObjectStore::default()
+            }),
+            ..evidence(&[])
+        };
+        let (one, both) = (of("http://a:9000"), of("http://b:9000, http://a:9000"));
+        let combined = combine(PathKind::S3, &[&one, &both, &one]).unwrap();
+        let endpoints = "http://a:9000, http://b:9000";
+        assert_eq!(combined.object_store.unwrap().endpoint, endpoints);
+        assert!(combined.summary.contains(endpoints), "{}", combined.summary);
     }
 
     #[test]

@@ -118,8 +118,8 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "PROFILE", help_heading = "Order"))]
     pub profile: Option<CheckpointProfile>,
 
-    /// Directory for checkpoints, or s3://bucket/prefix; several are used by ranks in turn [default:
-    /// ./stormlp-data/checkpoint/MODEL]
+    /// Directory for checkpoints, or s3://bucket/prefix, at the endpoint or endpoints (a,b) of
+    /// AWS_ENDPOINT_URL; several are used by ranks in turn [default: ./stormlp-data/checkpoint/MODEL]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Transfers",
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath))]
     pub folders: Vec<Location>,

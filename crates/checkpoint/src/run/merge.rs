@@ -259,7 +259,7 @@ fn evidence(parts: &[CheckpointReport]) -> Vec<NamedEvidence> {
         let own = all.filter(|one| one.name == *name);
         found.extend(
             parts::evidence_of_all(own.map(|one| &one.evidence))
-                .map(|of_all| NamedEvidence { name: name.clone(), evidence: of_all.clone() }),
+                .map(|evidence| NamedEvidence { name: name.clone(), evidence }),
         );
     }
     found

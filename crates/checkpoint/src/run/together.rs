@@ -109,7 +109,7 @@ fn merged(all: Vec<PhaseMeasurement>, counted: &[bool]) -> PhaseMeasurement {
     let series: Vec<&Series> = all.iter().map(|one| &one.series).collect();
     let mut sum = PhaseMeasurement {
         series: sum_of_series(&series),
-        evidence: evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref())).cloned(),
+        evidence: evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref())),
         device: Some(DeviceCounters::default()),
         complete: true,
         ..PhaseMeasurement::default()

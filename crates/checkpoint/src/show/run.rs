@@ -26,7 +26,7 @@ const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
 /// JSON pointers to the columns of the records: with a leading `/` into the save or restore,
 /// otherwise into the report.
-pub const RECORDS: [(&str, &str); 37] = [
+pub const RECORDS: [(&str, &str); 41] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -64,6 +64,10 @@ pub const RECORDS: [(&str, &str); 37] = [
     ("detached", "/detached"),
     ("started_unix_seconds", "/started_unix_seconds"),
     ("at_once_share", "/at_once_share"),
+    ("first_byte_us_mean", "/first_byte_us/mean"),
+    ("first_byte_us_p50", "/first_byte_us/p50"),
+    ("first_byte_us_p99", "/first_byte_us/p99"),
+    ("first_byte_us_max", "/first_byte_us/max"),
 ];
 
 /// Maximum number of saves and restores that a screen shows one by one.
@@ -130,6 +134,11 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
             let mut value = serde_json::to_value(result).unwrap_or_default();
             value["phase"] = phase.into();
             value["hosts"] = hosts.into();
+            // Those of all restores.
+            let evidence = report.evidence_of("restores").filter(|_| phase == "restore");
+            if let Some(one) = evidence.and_then(Evidence::first_byte) {
+                value["first_byte_us"] = serde_json::to_value(one.summary_us).unwrap_or_default();
+            }
             detached::note(&mut value, &report.results);
             value
         }
@@ -280,7 +289,10 @@ fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
         .iter()
         .filter(|one| is_of(&one.name))
         .map(|one| TimeSummary::of(one.name.replace('_', " "), &one.summary_us));
-    section.distributions = timed.collect();
+    let evidence = report.evidence_of("restores").filter(|_| part == "restore");
+    let first_byte = evidence.and_then(Evidence::first_byte);
+    let first_byte = first_byte.map(|one| TimeSummary::of("first byte", &one.summary_us));
+    section.distributions = timed.chain(first_byte).collect();
 }
 
 fn row(result: &CheckpointResult, saving: bool) -> Vec<Cell> {

@@ -193,12 +193,13 @@ impl<W> Table<W> {
     pub(super) fn by_path(&self, path: &str) -> Option<&'static Key<W>> {
         let path = path.trim_start_matches('+');
         let path = path.strip_prefix("workload.").unwrap_or(path);
-        match path.split_once('.') {
-            Some((section, rest)) => {
-                self.at(&join(self.section_alias(section).unwrap_or(section), rest))
-            }
-            None => self.at(path),
-        }
+        let path = match path.split_once('.') {
+            Some((section, rest)) => join(self.section_alias(section).unwrap_or(section), rest),
+            None => path.to_string(),
+        };
+        // What is below a key without effect has none either: options of storage clients.
+        let above = || self.at(path.rsplit_once('.')?.0);
+        self.at(&path).or_else(|| above().filter(|key| matches!(key, Key::Ignored(..))))
     }
 
     /// The key that `key` is an alias of, or `key` itself.

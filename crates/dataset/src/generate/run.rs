@@ -87,6 +87,20 @@ pub struct Made {
     object_store: Option<ObjectStore>,
 }
 
+impl Made {
+    /// What it asked of an object store, if it made objects.
+    pub fn requests(&self) -> &Option<ObjectStore> {
+        &self.object_store
+    }
+
+    /// The same with the `requests` of all processes.
+    #[must_use]
+    pub fn with_requests(self, requests: Vec<Option<ObjectStore>>) -> Self {
+        let of_all = requests.into_iter().flatten().reduce(|sum, one| sum.plus(&one));
+        Self { object_store: of_all, ..self }
+    }
+}
+
 impl<'a> Generation<'a> {
     /// Surveys the folder and starts a journal; from then on the folder counts as unfinished.
     ///

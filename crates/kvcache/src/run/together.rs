@@ -78,7 +78,7 @@ fn merged(hosts: &Hosts, all: &[Measured]) -> Measured {
             series: sum_of_series(&series),
             ..Watched::default()
         },
-        evidence: evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref())).cloned(),
+        evidence: evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref())),
     };
     for (one, counts) in all.iter().zip(count_members_once(&hosts.members)) {
         let (all, own) = (&mut sum.watched, &one.watched);

@@ -224,8 +224,9 @@ pub struct MatrixRequest {
         value_parser = whole::<u8>(0..=100)))]
     pub read_percent: Option<u8>,
 
-    /// Folder with one file per thread, or prefix of objects, s3://bucket/prefix; repeatable to
-    /// spread threads over folders [default: ./stormlp-data/gds]
+    /// Folder with one file per thread, or prefix of objects, s3://bucket/prefix, at the endpoint or
+    /// endpoints (a,b) of AWS_ENDPOINT_URL; repeatable to spread threads over folders
+    /// [default: ./stormlp-data/gds]
     #[serde(skip)]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Files",
         value_parser = folder_or_prefix, conflicts_with_all = ["files", "jobs"]))]

@@ -11,7 +11,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::warning::Warning;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::storage::{Disk, Storage as _};
+use stormlp_transfer::storage::{Anywhere, Storage as _};
 
 use super::scan;
 use crate::plan::{JobTarget, MatrixPlan, MatrixRequest, TargetInventory, asked, decided, resolve};
@@ -133,7 +133,7 @@ fn share_room(inventory: &mut TargetInventory, party: &Party) -> Result<(), Fail
 fn make_shared(folders: &[PathBuf], party: &Party, session: &Session) -> Result<(), Failure> {
     for folder in folders {
         let made = if session.group.leads() {
-            Disk.make_folder(folder).map_err(Failure::machine)
+            Anywhere::default().make_folder(folder).map_err(Failure::machine)
         } else {
             Ok(())
         };

@@ -387,7 +387,8 @@ fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
         parts.iter().map(|part| part.cell.evidence.as_ref()).collect();
     let all = all?;
     let fell_back = all.iter().find(|one| one.effective_path != Some(asked)).copied();
-    fell_back.or(all.first().copied()).cloned()
+    let shown = fell_back.or(all.first().copied())?;
+    Some(shown.clone().with_stores_of(all))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::plan::CellReport;
 
 /// The times to first byte of a cell's transfers, if they were GETs of objects.
 pub(super) fn of(cell: &CellReport) -> Option<&NamedHistogram> {
-    cell.evidence.as_ref()?.object_store.as_ref()?.first_byte.as_ref()
+    cell.evidence.as_ref()?.first_byte()
 }
 
 /// A row for each setting whose transfers were GETs of objects; `None` without any.

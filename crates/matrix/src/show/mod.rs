@@ -15,6 +15,7 @@ mod plan;
 mod progress;
 mod reach;
 mod run;
+mod slices;
 mod study;
 #[cfg(test)]
 mod tests;

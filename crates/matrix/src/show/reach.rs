@@ -64,9 +64,9 @@ fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
     }
 }
 
-/// When cells sync their writes; `None` if no cell writes.
+/// When cells sync their writes; `None` if no cell writes files.
 pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
-    plan.writing_cells().next()?;
+    plan.writing_cells().next().filter(|_| !plan.request.uses_objects())?;
     Some(match plan.request.fsync {
         Fsync::Auto => {
             "writes through the page cache end with one, within the measured time; direct ones do not"

@@ -12,7 +12,7 @@ use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
 use super::group::{CellGroup, Combination, cut_short, groups, key_of, not_measured};
-use super::{first_byte, knee, mismatch, mix, reach, study, warnings};
+use super::{first_byte, knee, mismatch, mix, reach, slices, study, warnings};
 use stormlp_show::document::{Cell, Column, Columns, Document, Estimate, Quantity, Table, ended};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
@@ -112,6 +112,9 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     }
     if let Some(table) = first_byte::table(&groups) {
         document.details("Time to first byte", Some(table));
+    }
+    if let Some(table) = slices::table(&groups) {
+        document.details("Throughput in slices of a second", Some(table));
     }
     let group = report.results.group.as_ref();
     hosts::section(&report.results.hosts, group, "cells", &mut document);

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use stormlp_checkpoint::plan::CheckpointProfile;
 use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_core::names::file_name;
+use stormlp_core::path::PathKind;
 use stormlp_core::report::Head;
 use stormlp_core::units::GIB;
 use stormlp_training::plan::datasize::{SizeRequest, datasize};
@@ -73,6 +74,7 @@ pub fn training(
         edition: Edition::of_profile(plan.profile),
         stem: "training_run",
         separate,
+        objects: plan.transport.path == PathKind::S3,
         rehearsed: rehearsed(Some(plan), &report.head),
     };
     let written = Which::CompleteAfter(in_tree.len() as u32);
@@ -135,6 +137,7 @@ pub fn checkpointing(
         },
         stem: "checkpointing_run",
         separate,
+        objects: plan.path() == PathKind::S3,
         rehearsed: rehearsed(None, &report.head),
     };
     let mut files = crate::checkpoint::files_below(&rehearsal.results(), report, taken);
@@ -159,6 +162,8 @@ struct RunExtras<'a> {
     /// The start of the logs' names: `training_run`.
     stem: &'static str,
     separate: Option<bool>,
+    /// Whether the data are objects.
+    objects: bool,
     /// The settings of the run.
     rehearsed: Value,
 }
@@ -218,7 +223,11 @@ impl RunExtras<'_> {
                 "code_image": "n/a",
             },
             "dlio": {"version": "n/a", "source": "n/a", "commit": "n/a"},
-            "storage_library": {"name": "none"},
+            "storage_library": if self.objects {
+                json!({"name": "stormlp", "version": self.version})
+            } else {
+                json!({"name": "none"})
+            },
             "rehearsed": self.rehearsed,
             "note": NOTICE,
         })

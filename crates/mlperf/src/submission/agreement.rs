@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::figures::{number, shown};
 use super::leaf::{Leaf, LeafKind, plain};
+use super::object;
 use super::rule::{COPY_METADATA, Finding, ONE_RUN, Official, or_passed, unlike_the_first};
 use super::rule::{failed, passed_open, unknown, wish};
 use super::strays;
@@ -63,7 +64,7 @@ fn copies(submission: &Submission) -> Vec<Finding> {
 }
 
 /// The files of each run agree, and so do the runs.
-pub(super) fn agree(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+pub(super) fn agree(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let mut faults = Vec::new();
     for leaf in group.leaves() {
         let facts = [
@@ -73,6 +74,7 @@ pub(super) fn agree(_: &Submission, group: &RunGroup) -> Vec<Finding> {
             accelerator(group, leaf),
             host(leaf),
             data_folder(leaf),
+            access(submission, group, leaf),
             overrides(leaf),
         ];
         faults.extend(facts.into_iter().flatten().map(|fact| failed(leaf, fact, ONE_RUN)));
@@ -186,6 +188,17 @@ fn data_folder(leaf: &Leaf) -> Option<String> {
     let comparable = named.starts_with('/') && used.starts_with('/');
     (comparable && !fits)
         .then(|| format!("dataset: data_dir {named} in the metadata, {used} in the overrides"))
+}
+
+/// A run is on objects if the description of its system says so, else on files.
+fn access(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Option<String> {
+    let word = |(access, _): (object::Access, String)| access.to_string();
+    let described = object::described(submission, group).map(word);
+    let sources = [
+        ("the parameters", object::access(leaf).map(word)),
+        ("the description of the system (benchmark_API)", described),
+    ];
+    contradiction("access", &sources)
 }
 
 /// The command names the memory of a host, rounded and in GB; a larger difference is another host.

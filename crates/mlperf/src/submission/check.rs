@@ -8,8 +8,8 @@ use super::rule::{Check, Finding, FindingKind, NONE, RuleFinding, RuleRow};
 use super::rule::{fails, own, rule, silent, warns};
 use super::survey::{Category, Submission, TreeShape};
 use super::{
-    agreement, checkpointing, files, kv_cache, paths, provenance, report_file, scored, stamped,
-    strays, structure, sums, systems, tables, training, vector_database,
+    agreement, checkpointing, files, kv_cache, object, paths, provenance, report_file, scored,
+    stamped, strays, structure, sums, systems, tables, training, vector_database,
 };
 
 /// The verdict on a tree.
@@ -54,6 +54,7 @@ pub struct CheckReport {
 #[rustfmt::skip]
 const RULES: &[RuleRow] = &[
     rule("mlpstorageGeneratesHierarchy", silent("5"), silent("1.1"), Tree(structure::made_by_the_tool)),
+    rule("storageBackendEnvVarDeclaration", NONE, silent("1.2"), Any(object::declared)),
     rule("submitterRootDirectory", NONE, fails("2.1.1"), Tree(structure::submitter)),
     rule("topLevelSubdirectories", silent("11.3"), fails("2.1.2"), Tree(structure::top_level)),
     rule("requiredSubdirectories", silent("11.1"), fails("2.1.5"), Tree(structure::subdirectories)),

@@ -25,6 +25,8 @@ pub(super) struct Leaf {
     pub(super) provenance: Parsed,
     /// `fs_separation.json`.
     pub(super) separation: Parsed,
+    /// `datagen-manifest.json`: mlpstorage's manifest of the dataset, as the run found it.
+    pub(super) dataset: Parsed,
     /// The keys that were set, in order.
     pub(super) overrides: Vec<(String, String)>,
     /// `overrides.yaml`.
@@ -88,6 +90,7 @@ impl Leaf {
             metadata_names: metadata_names.iter().map(ToString::to_string).collect(),
             provenance: json("provenance.json"),
             separation: json("fs_separation.json"),
+            dataset: json("datagen-manifest.json"),
             overrides: Vec::new(),
             overrides_file,
             config: config("config"),
@@ -128,6 +131,7 @@ impl Leaf {
             &self.metadata,
             &self.provenance,
             &self.separation,
+            &self.dataset,
             &self.overrides_file,
             &self.config,
             &self.hydra,

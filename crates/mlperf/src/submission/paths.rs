@@ -3,12 +3,10 @@
 use serde_json::Value;
 
 use super::leaf::Leaf;
+use super::object::{self, Access};
 use super::rule::{COPY_FROM_RESULTS, Finding, Official, failed, holds, lacking, passed, unknown};
 use super::survey::{Category, RunGroup, Submission};
 use super::tree::{Content, Entry, Tree, join};
-
-/// Kinds of storage that are file systems.
-const FILES: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
 
 /// The argument that names the folder of the data.
 fn data_key(group: &RunGroup) -> &'static str {
@@ -49,9 +47,11 @@ pub(super) fn paths(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 pub(super) fn file_systems(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let remedy = "put the results on another file system, and run again";
     let findings = group.runs.iter().map(|leaf| {
-        let kind = leaf.parameter("storage", "storage_type").as_str();
-        if let Some(kind) = kind.filter(|kind| !FILES.contains(kind)) {
-            return passed(leaf, format!("storage_type is {kind}, not a file system"));
+        // The official checker goes by the description; the rule of agreement compares the two.
+        let described = || object::described(submission, group);
+        let access = object::access(leaf).or_else(described);
+        if let Some((Access::Object, fact)) = access {
+            return passed(leaf, format!("{fact}, not a file system"));
         }
         let place = join(&leaf.path, "fs_separation.json");
         if let Some(same) = leaf.separation.value()["same_filesystem"].as_bool() {

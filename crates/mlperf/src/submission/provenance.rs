@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::leaf::{Leaf, plain};
 use super::marks::REHEARSAL_ORGANISATION;
+use super::object;
 use super::rule::{COPY_FROM_RESULTS, Finding, failed, or_passed};
 use super::survey::{RunGroup, Submission};
 use super::tree::{Content, Entry, Parsed, join, last};
@@ -35,6 +36,7 @@ pub(super) fn stamps(submission: &Submission, group: &RunGroup) -> Vec<Finding> 
             let fact = format!("its schema is {}, not {STAMP}", plain(&stamp["schema"]));
             faults.push(failed(path, fact, "copy it again as mlpstorage wrote it"));
         }
+        faults.extend(object::library_fault(leaf, path));
         let stamped = stamp["tool"]["code_image"].as_str().and_then(digits);
         let pointed = image_of(submission, leaf);
         if let (Some(stamped), Some(pointed)) = (&stamped, &pointed)

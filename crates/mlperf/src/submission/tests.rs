@@ -5,6 +5,7 @@ mod broken;
 mod damaged;
 mod fixtures;
 mod newest;
+mod objects;
 mod planned;
 mod published;
 mod tampered;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::dataset_manifest;
 use super::edition::Edition;
 use super::effective::{self, Parameter};
 use super::figures::{number, shown};
@@ -17,6 +18,9 @@ use stormlp_training::plan::datasize::{MEMORY_MULTIPLE, MIN_STEPS, SizeRequest, 
 use stormlp_training::plan::rules::{Freedom, freedom, prefetch_fault};
 use stormlp_training::plan::workload::Workload;
 
+/// How many objects a reader of v3.0 requests ahead. Closed runs may set it, and nothing caps it.
+const PREFETCH_WINDOW: &str = "storage.storage_options.prefetch_window";
+
 /// The workload that a leaf ran, as the edition defines it.
 fn workload_of(group: &RunGroup, leaf: &Leaf) -> Option<Workload> {
     let accelerator = leaf.accelerator()?;
@@ -25,7 +29,7 @@ fn workload_of(group: &RunGroup, leaf: &Leaf) -> Option<Workload> {
 }
 
 /// Files that a leaf used or generated.
-fn files_of(leaf: &Leaf) -> Option<f64> {
+pub(super) fn files_of(leaf: &Leaf) -> Option<f64> {
     let summary = leaf.figure("num_files_train");
     let set = || leaf.set("dataset.num_files_train")?.parse().ok();
     let parameter = || number(leaf.parameter("dataset", "num_files_train"));
@@ -144,6 +148,7 @@ pub(super) fn used(_: &Submission, group: &RunGroup) -> Vec<Finding> {
             let remedy = "the datagen run belongs to another dataset: add the right one";
             faults.push(failed(leaf, fact, remedy));
         }
+        faults.extend(dataset_manifest::faults(group, leaf, files));
     }
     if sized.is_none() && made.is_none() {
         let fact = "datasize and datagen are missing, or do not have the number of files";
@@ -281,6 +286,11 @@ fn parameter(
     key: &str,
     value: &str,
 ) -> Option<Finding> {
+    if key == PREFETCH_WINDOW {
+        let is_whole = value.trim().parse::<u64>().is_ok_and(|window| window > 0);
+        let fact = format!("{key} is {value}, not a number of objects");
+        return (!is_whole).then(|| failed(leaf, fact, "set a whole number, and run again"));
+    }
     // mlpstorage and Hydra set these themselves.
     if key.starts_with("storage.") || key.starts_with("hydra.") {
         return None;

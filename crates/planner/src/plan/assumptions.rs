@@ -1,7 +1,8 @@
 //! The assumptions behind an answer, each with the option that changes it.
 
 use super::case::Sizing;
-use super::storage::DEFAULT_STRIPE_BYTES;
+use super::storage::{Connections, DEFAULT_STRIPE_BYTES, StorageModel};
+use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
 use stormlp_training::plan::train_plan::TrainPlan;
 
@@ -22,11 +23,12 @@ pub fn model_error(sizing: &Sizing, plan: &TrainPlan) -> String {
         (!is_validated, "for another workload"),
         (storage.surface.is_some(), "based on measured storage"),
         (storage.link.is_some(), "over a network"),
+        (sizing.path() == PathKind::S3, "on objects"),
         (storage.cache_bytes.is_some(), "with a given page cache"),
         (storage.devices > MOST_VALIDATED_DEVICES, "for more drives"),
         (storage.device.latency_seconds > 0.0, "with a given latency"),
         (sizing.hosts_of(plan.accelerators) > 1, "for several hosts"),
-        (sizing.path().wants_direct(), "past the page cache"),
+        (sizing.is_uncached(), "past the page cache"),
         (asked.client.is_some(), "with a given client"),
         (sizing.host_cost.is_some() || has_cost, "with a given host cost"),
         (asked.host_rate.is_some(), "with a given host rate"),
@@ -87,6 +89,9 @@ fn of_storage(sizing: &Sizing) -> Vec<String> {
         );
         return notes;
     }
+    if let Some(connections) = storage.connections {
+        return of_store(storage, connections);
+    }
     if storage.device.latency_seconds == 0.0 {
         notes.push("reads have no latency: set it with e.g. latency=80us".to_string());
     }
@@ -123,6 +128,28 @@ fn of_storage(sizing: &Sizing) -> Vec<String> {
             "there is no page cache, so all bytes come from storage: add one with cache=SIZE"
                 .to_string(),
         );
+    }
+    notes
+}
+
+fn of_store(storage: &StorageModel, connections: Connections) -> Vec<String> {
+    let of_host = match connections.number {
+        Some(number) => format!(
+            "each host has {}, and a request takes one until its last byte",
+            counted(u64::from(number), "connection")
+        ),
+        None => {
+            "hosts have a connection for each request: set their number with e.g. connections=64"
+                .to_string()
+        }
+    };
+    let mut notes = vec![
+        of_host,
+        "each request takes the time of latency=, then that of its bytes on a connection"
+            .to_string(),
+    ];
+    if storage.link.is_none() {
+        notes.push("the network of hosts is no limit: set it with e.g. link=12.5GB/s".to_string());
     }
     notes
 }

@@ -135,14 +135,17 @@ impl Sizing {
         let uses_cache = storage.cache_bytes.is_some() || storage.read_ahead_bytes.is_some();
         let room = asked.room().unwrap_or(u32::MAX);
         let wanted = asked.accelerators.unwrap_or(0);
+        let is_uncached = self.is_uncached();
         let wrong = if path == PathKind::Null {
             "--path null does not read from storage: remove --path".to_string()
-        } else if path.wants_direct() && uses_cache {
+        } else if storage.connections.is_some() && path != PathKind::S3 {
+            format!("--storage: connection= is of an object store, and path {path} reads files")
+        } else if is_uncached && uses_cache {
             format!(
                 "--storage: cache= and readahead= have no effect with path {path}, which bypasses \
                  the page cache: remove them, or use --path buffered"
             )
-        } else if asked.host_rate.is_some() && path.wants_direct() {
+        } else if asked.host_rate.is_some() && is_uncached {
             format!("--host-rate has no effect with path {path}, which bypasses the page cache")
         } else if wanted > room {
             format!(
@@ -165,10 +168,19 @@ impl Sizing {
         Err(Failure::usage(wrong))
     }
 
-    /// The read path.
+    /// The read path: as requested, else that of an object store, else the workload's.
     pub fn path(&self) -> PathKind {
-        let direct = self.workload.reader.odirect;
-        self.asked.path.unwrap_or(if direct { PathKind::Cpu } else { PathKind::Buffered })
+        let usual = match (&self.storage.model.connections, self.workload.reader.odirect) {
+            (Some(_), _) => PathKind::S3,
+            (None, true) => PathKind::Cpu,
+            (None, false) => PathKind::Buffered,
+        };
+        self.asked.path.unwrap_or(usual)
+    }
+
+    /// Whether reads bypass the page cache.
+    pub fn is_uncached(&self) -> bool {
+        !self.path().uses_page_cache()
     }
 
     /// Number of hosts, if given. Storage measured by several hosts feeds as many, unless other
@@ -195,8 +207,7 @@ impl Sizing {
                 let is_other = storage.link.is_some() || storage.surface.is_some();
                 // Who states what a host carries has one in mind that does.
                 let is_stated = self.knows_client() || self.asked.accelerators_per_host.is_some();
-                (!is_stated && !self.path().wants_direct() && !is_other)
-                    .then_some(PUBLISHED_HOST_RATE)
+                (!is_stated && !self.is_uncached() && !is_other).then_some(PUBLISHED_HOST_RATE)
             }
         }
     }
@@ -282,7 +293,8 @@ impl Sizing {
             host_bytes_per_second: self.host_rate(),
             barrier_seconds: self.asked.barrier_seconds.unwrap_or(0.0),
             sample_stdev_bytes: self.workload.dataset.record_length_bytes_stdev,
-            direct: self.path().wants_direct(),
+            direct: self.is_uncached(),
+            objects: self.path() == PathKind::S3,
             ..Scenario::of(storage.of_hosts(hosts))
         };
         let (room, least) = match extent {

@@ -28,5 +28,5 @@ pub use known::KnownStorage;
 pub use prediction::{LimitedBy, Prediction, StoragePart};
 pub use request::SizingRequest;
 pub use scenario::{Scenario, Shares};
-pub use storage::{DeviceFigures, Link, StorageModel};
+pub use storage::{Connections, DeviceFigures, Link, StorageModel};
 pub use surface::{Surface, SurfacePoint};

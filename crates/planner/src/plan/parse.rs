@@ -11,6 +11,8 @@
 //! | `stripe` | stripe size, `128K` | array |
 //! | `link` | network bandwidth in bytes per second, `25GB/s` | host |
 //! | `round-trip` | network round-trip time, `50us` | host |
+//! | `connection` | bandwidth of a connection to an object store, `90MB/s` | connection |
+//! | `connections` | number of such connections | host |
 //! | `readahead` | kernel read-ahead, 0 for none, `128K` | host |
 //! | `cache` | page cache for the dataset, `200GiB` | host |
 
@@ -18,13 +20,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::presets;
-use super::storage::{Link, MAX_DEVICES, StorageModel};
+use super::storage::{Connections, Link, MAX_DEVICES, StorageModel};
 use stormlp_core::failure::Problems;
 use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, parse_duration};
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "read",
     "write",
     "iops",
@@ -34,6 +36,8 @@ const KEYS: [&str; 11] = [
     "stripe",
     "link",
     "round-trip",
+    "connection",
+    "connections",
     "cache",
     "readahead",
 ];
@@ -150,6 +154,18 @@ impl<'a> Reader<'a> {
                 "put the number of devices first, as in 4x:read=550MB/s,stripe=128K, or remove stripe",
             );
         }
+        if storage.connections.is_some() && !self.seen.contains(&"latency") {
+            self.problems.plan(
+                "--storage: the latency of the object store is missing",
+                "set its time to first byte, e.g. latency=20ms (`stormlp gds --dir s3://…` measures it)",
+            );
+        }
+        if self.seen.contains(&"connections") && !self.seen.contains(&"connection") {
+            self.problems.plan(
+                "--storage: connections needs connection",
+                "set the bandwidth of one connection, too, e.g. connection=90MB/s",
+            );
+        }
         let link = storage.link.filter(|link| link.bytes_per_second == 0.0);
         if link.is_some() && self.seen.contains(&"round-trip") && !self.seen.contains(&"link") {
             self.problems.plan(
@@ -163,12 +179,16 @@ impl<'a> Reader<'a> {
 /// Examples of the syntax.
 const USAGE: &str = "examples: read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024, \
                      4x:read=550MB/s,stripe=128K for four devices, link=25GB/s,round-trip=50us for \
-                     a network, cache=200GiB for a page cache";
+                     a network, cache=200GiB for a page cache, \
+                     read=40GB/s,latency=20ms,connection=90MB/s,connections=64 for an object store";
 
 fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String> {
     let device = &mut storage.device;
     let link = |link: &mut Option<Link>| {
         link.unwrap_or(Link { bytes_per_second: 0.0, round_trip_seconds: 0.0 })
+    };
+    let connections = |connections: &Option<Connections>| {
+        connections.unwrap_or(Connections { bytes_per_second: 0.0, number: None })
     };
     match key {
         "read" => device.read_bytes_per_second = rate(value)?,
@@ -176,10 +196,7 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
         "iops" => device.reads_per_second = Some(operations(value)?),
         "write-iops" => device.writes_per_second = Some(operations(value)?),
         "latency" => device.latency_seconds = seconds(value)?,
-        "queue" => {
-            let depth = value.parse().ok().filter(|depth| *depth > 0);
-            device.queue_depth = Some(depth.ok_or("expected a whole number above 0")?);
-        }
+        "queue" => device.queue_depth = Some(whole(value)?),
         "stripe" => match size(value)? {
             bytes if bytes < LEAST_STRIPE_BYTES => return Err("must be at least 4K".to_string()),
             bytes => storage.stripe_bytes = Some(bytes),
@@ -192,9 +209,22 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
             storage.link =
                 Some(Link { round_trip_seconds: seconds(value)?, ..link(&mut storage.link) });
         }
+        "connection" => {
+            let all = connections(&storage.connections);
+            storage.connections = Some(Connections { bytes_per_second: rate(value)?, ..all });
+        }
+        "connections" => {
+            let all = connections(&storage.connections);
+            storage.connections = Some(Connections { number: Some(whole(value)?), ..all });
+        }
         _ => storage.cache_bytes = Some(size(value)?),
     }
     Ok(())
+}
+
+fn whole(value: &str) -> Result<u32, String> {
+    let number = value.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a whole number above 0".to_string())
 }
 
 /// A size above 0.
@@ -280,6 +310,11 @@ impl fmt::Display for StorageModel {
             ("readahead", self.read_ahead_bytes.map(typed_size)),
             ("link", self.link.map(|link| typed_rate(link.bytes_per_second))),
             ("round-trip", round_trip.filter(|seconds| *seconds > 0.0).map(typed_time)),
+            ("connection", self.connections.map(|one| typed_rate(one.bytes_per_second))),
+            (
+                "connections",
+                self.connections.and_then(|all| all.number).map(|number| number.to_string()),
+            ),
             ("cache", self.cache_bytes.map(typed_size)),
         ];
         if self.is_per_host {

@@ -39,6 +39,15 @@ fn figures_are_parsed() {
 }
 
 #[test]
+fn an_object_store_has_connections() {
+    let storage = parse("read=40GB/s,latency=20ms,connection=90MB/s,connections=64,link=12.5GB/s");
+    let connections = Connections { bytes_per_second: 90e6, number: Some(64) };
+    assert_eq!(storage.connections, Some(connections));
+    let any = parse("read=40GB/s,latency=1ms,connection=1GB/s").connections.unwrap();
+    assert_eq!((any.bytes_per_second, any.number), (1e9, None));
+}
+
+#[test]
 fn figures_override_a_preset() {
     let storage = parse("8x:solidigm-d7-ps1010,latency=60us");
     assert_eq!(storage.devices, 8);
@@ -81,6 +90,19 @@ fn invalid_storage_is_rejected() {
         ("read=14.5GB/s,iops=100", "contradict each other"),
         ("fast-drive", "there is no preset `fast-drive`"),
         ("read=99999999TB/s", "too large"),
+        ("read=1GB/s,latency=1ms,connections=8", "connections needs connection"),
+        ("read=1GB/s,connection=90MB/s,connections=0", "expected a whole number above 0"),
+        ("read=1GB/s,connection=90MB/s", "the latency of the object store is missing"),
+        ("read=1GB/s,connection=0", "must be above 0"),
+        (
+            "read=1GB/s,latency=1ms,connection=90MB/s,cache=1GiB",
+            "an object store, and cache of files",
+        ),
+        (
+            "2x:read=1GB/s,latency=1ms,connection=1GB/s,stripe=1M",
+            "object store, and stripe of files",
+        ),
+        ("2x/host:read=1GB/s,latency=1ms,connection=90MB/s", "object store, and Nx/host: of files"),
     ] {
         let message = refused(text);
         assert!(message.contains(part), "{text}: {message}");
@@ -127,10 +149,27 @@ proptest! {
                 bytes_per_second: rate as f64,
                 round_trip_seconds: std::time::Duration::from_nanos(ns).as_secs_f64(),
             }),
+            connections: None,
             cache_bytes,
             read_ahead_bytes,
             surface: None,
         };
+        let text = storage.to_string();
+        prop_assert_eq!(text.parse::<StorageModel>(), Ok(storage), "{}", text);
+    }
+
+    #[test]
+    fn printed_object_stores_can_be_parsed_again(
+        device in figures(),
+        devices in 1u32..=MAX_DEVICES,
+        bytes in 1u64..1_000_000_000_000,
+        number in prop::option::of(1u32..100_000),
+    ) {
+        let connections = Some(Connections { bytes_per_second: bytes as f64, number });
+        let latency_seconds = device.latency_seconds.max(1e-6);
+        let device = DeviceFigures { latency_seconds, ..device };
+        let one = StorageModel::of_bandwidth(1.0);
+        let storage = StorageModel { devices, device, connections, ..one };
         let text = storage.to_string();
         prop_assert_eq!(text.parse::<StorageModel>(), Ok(storage), "{}", text);
     }

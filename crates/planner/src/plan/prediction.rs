@@ -32,6 +32,8 @@ pub enum StoragePart {
     Devices,
     /// The network link of each host: more devices do not help.
     Link,
+    /// The connections of each host to an object store: more of them, or faster ones, help.
+    Connections,
     /// Latency of reads: neither devices nor links are busy most of the time.
     Latency,
 }
@@ -59,6 +61,9 @@ pub struct Prediction {
     pub storage_busy_percent: f64,
     /// Utilisation of the hosts' network links; 0 without a network.
     pub link_busy_percent: f64,
+    /// Utilisation of the hosts' connections to an object store; 0 without a limit on their number.
+    #[serde(default)]
+    pub connections_busy_percent: f64,
     /// Utilisation of the hosts' rate of reading; 0 without a limit.
     pub host_busy_percent: f64,
     /// Share of bytes read from the page cache.
@@ -76,11 +81,15 @@ pub struct Prediction {
 impl Prediction {
     /// The limiting part of storage; `None` if storage is not the limit.
     pub fn storage_part(&self) -> Option<StoragePart> {
-        let (device, link) = (self.storage_busy_percent, self.link_busy_percent);
-        (self.limited_by == LimitedBy::Storage).then_some(match device.max(link) >= BUSY_PERCENT {
-            false => StoragePart::Latency,
-            true if link > device => StoragePart::Link,
-            true => StoragePart::Devices,
-        })
+        let parts = [
+            (self.storage_busy_percent, StoragePart::Devices),
+            (self.link_busy_percent, StoragePart::Link),
+            (self.connections_busy_percent, StoragePart::Connections),
+        ];
+        // The first of those that are as busy.
+        let busiest = parts.into_iter().rev().max_by(|one, other| one.0.total_cmp(&other.0));
+        let busiest = busiest.filter(|(busy, _)| *busy >= BUSY_PERCENT);
+        let part = busiest.map_or(StoragePart::Latency, |(_, part)| part);
+        (self.limited_by == LimitedBy::Storage).then_some(part)
     }
 }

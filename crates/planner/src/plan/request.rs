@@ -27,7 +27,8 @@ pub struct SizingRequest {
     )]
     pub workload: Option<String>,
 
-    /// Figures such as read=14.5GB/s,latency=80us, a preset name, or a saved `stormlp gds` report
+    /// Figures such as read=14.5GB/s,latency=80us (object stores: connection=90MB/s,connections=64, too),
+    /// a preset name, or a saved `stormlp gds` report
     #[cfg_attr(
         feature = "cli",
         arg(long, value_name = "STORAGE", required_unless_present = "list_storage")
@@ -59,8 +60,8 @@ pub struct SizingRequest {
     #[cfg_attr(feature = "cli", command(flatten))]
     pub readers: Readers,
 
-    /// Read path: buffered uses the page cache, cpu and gds bypass it
-    /// [default: buffered, or cpu if the workload sets odirect]
+    /// Read path: buffered uses the page cache, cpu and gds bypass it, s3 reads objects
+    /// [default: buffered, cpu if the workload sets odirect, or s3 with connection=]
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATH"))]
     pub path: Option<PathKind>,
 

@@ -17,6 +17,8 @@ pub struct Scenario {
     pub sample_stdev_bytes: f64,
     /// Whether reads bypass the page cache.
     pub direct: bool,
+    /// Whether reads are requests for objects; then they bypass the page cache, too.
+    pub objects: bool,
     /// The storage.
     pub storage: StorageModel,
     /// The simulated accelerators' share of it, if they represent more accelerators.
@@ -48,6 +50,7 @@ impl Scenario {
             barrier_seconds: 0.0,
             sample_stdev_bytes: 0.0,
             direct: false,
+            objects: false,
             storage,
             shares: Shares { storage: 1.0, link: 1.0 },
             more_like_last: 0,

@@ -39,6 +39,9 @@ pub struct StorageModel {
     pub read_ahead_bytes: Option<u64>,
     /// Network of each host; `None` if storage is local.
     pub link: Option<Link>,
+    /// Connections of each host to an object store; `None` for storage of files.
+    #[serde(default)]
+    pub connections: Option<Connections>,
     /// Page cache of each host for the dataset, if any.
     pub cache_bytes: Option<u64>,
     /// Measured throughput and latency; replaces the figures above.
@@ -71,6 +74,15 @@ pub struct Link {
     pub round_trip_seconds: f64,
 }
 
+/// The connections of one host to an object store. A request takes one of them until its last byte.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Bandwidth of one.
+    pub bytes_per_second: f64,
+    /// Their number; as many as are wanted if `None`.
+    pub number: Option<u32>,
+}
+
 impl StorageModel {
     /// One device limited only by its read bandwidth.
     pub fn of_bandwidth(read_bytes_per_second: f64) -> Self {
@@ -88,6 +100,7 @@ impl StorageModel {
             stripe_bytes: None,
             read_ahead_bytes: None,
             link: None,
+            connections: None,
             cache_bytes: None,
             surface: None,
         }
@@ -113,6 +126,9 @@ impl StorageModel {
         if let Some(link) = &mut self.link {
             link.bytes_per_second *= times;
             link.round_trip_seconds /= times;
+        }
+        if let Some(connections) = &mut self.connections {
+            connections.bytes_per_second *= times;
         }
     }
 
@@ -155,6 +171,7 @@ impl StorageModel {
             ("queue", device.queue_depth.map(f64::from)),
             ("stripe", self.stripe_bytes.map(|bytes| bytes as f64)),
             ("link", link.map(|link| link.bytes_per_second)),
+            ("connection", self.connections.map(|one| one.bytes_per_second)),
             ("cache", self.cache_bytes.map(|bytes| bytes as f64)),
         ];
         for (key, value) in above_zero {
@@ -180,6 +197,20 @@ impl StorageModel {
                  inside each host",
                 "remove link, or put Nx: before the drive",
             );
+        }
+        if self.connections.is_some() {
+            let of_files = [
+                ("stripe", self.stripe_bytes.is_some()),
+                ("readahead", self.read_ahead_bytes.is_some()),
+                ("cache", self.cache_bytes.is_some()),
+                ("Nx/host:", self.is_per_host),
+            ];
+            for (key, _) in of_files.into_iter().filter(|(_, is_given)| *is_given) {
+                problems.plan(
+                    format!("storage: connection= is of an object store, and {key} of files"),
+                    format!("remove {key}, or connection and connections"),
+                );
+            }
         }
         if problems.is_empty() {
             device.contradictions(&mut problems);

@@ -120,7 +120,7 @@ fn host(sizing: &Sizing) -> Option<Variant> {
 /// Runs in turn find the same part of the dataset in memory, which leaves the rest to storage.
 fn page_cache(sizing: &Sizing, case: &Case) -> Option<Variant> {
     let storage = &sizing.storage.model;
-    if sizing.path().wants_direct() || storage.cache_bytes.is_some() {
+    if sizing.is_uncached() || storage.cache_bytes.is_some() {
         return None;
     }
     let room = sizing.host_memory_bytes() as f64 * f64::from(case.hosts);
@@ -150,7 +150,10 @@ fn latency(sizing: &Sizing) -> Option<Variant> {
 }
 
 fn drives(sizing: &Sizing) -> Variant {
-    let what = format!("if drives reach {:.0} % of their figures", 100.0 * REACHED_SHARE);
+    let what = match sizing.storage.model.connections {
+        Some(_) => format!("if the store reaches {:.0} % of read=", 100.0 * REACHED_SHARE),
+        None => format!("if drives reach {:.0} % of their figures", 100.0 * REACHED_SHARE),
+    };
     let mut variant = Variant::of(RangeCause::Drives, what, sizing);
     let device = &mut variant.sizing.storage.model.device;
     device.read_bytes_per_second *= REACHED_SHARE;
@@ -167,7 +170,7 @@ fn read_ahead(sizing: &Sizing) -> Option<Variant> {
         None if is_long => NETWORK_READ_AHEAD_BYTES,
         None => return None,
     };
-    if storage.read_ahead_bytes.is_some() || sizing.path().wants_direct() {
+    if storage.read_ahead_bytes.is_some() || sizing.is_uncached() {
         return None;
     }
     let size = short_size(bytes);

@@ -208,7 +208,11 @@ fn facts(answer: &SizingAnswer) -> Facts {
         link if link > 0.0 => format!(", network links {}", percent(link)),
         _ => String::new(),
     };
-    facts.add("utilisation", format!("storage {busy}{link}{cached}"));
+    let connections = match answer.prediction.connections_busy_percent {
+        busy if busy > 0.0 => format!(", connections {}", percent(busy)),
+        _ => String::new(),
+    };
+    facts.add("utilisation", format!("storage {busy}{link}{connections}{cached}"));
     facts.add("dataset", dataset(answer));
     facts.add("run", format!("{} (simulated)", format_duration(answer.run_seconds)));
     facts
@@ -238,6 +242,13 @@ fn limits(answer: &SizingAnswer) -> String {
     let limit = limit(answer.limited_by, answer.storage_part);
     let part = match answer.storage_part {
         Some(StoragePart::Link) => ": the network link of each host; more drives do not help",
+        Some(StoragePart::Connections) => {
+            ": the connections of each host; more drives do not help, more connections= do"
+        }
+        Some(StoragePart::Latency) if answer.storage_model.connections.is_some() => {
+            ": latency and bandwidth of a connection, at this number of reads in flight; more drives \
+             do not help, more --read-threads may"
+        }
         Some(StoragePart::Latency) => {
             ": latency, at this number of reads in flight; more drives do not help, more \
              --read-threads or readahead= may"
@@ -276,6 +287,7 @@ fn limits(answer: &SizingAnswer) -> String {
 fn limit(limit: LimitedBy, part: Option<StoragePart>) -> String {
     match part {
         Some(StoragePart::Link) => format!("{limit} (link)"),
+        Some(StoragePart::Connections) => format!("{limit} (connections)"),
         Some(StoragePart::Latency) => format!("{limit} (latency)"),
         Some(StoragePart::Devices) | None => limit.to_string(),
     }

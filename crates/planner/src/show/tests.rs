@@ -19,6 +19,7 @@ fn prediction() -> Prediction {
         limited_by: LimitedBy::Nothing,
         storage_busy_percent: 99.8,
         link_busy_percent: 0.0,
+        connections_busy_percent: 0.0,
         host_busy_percent: 0.0,
         cached_percent: 0.0,
         waiting_seconds: WaitingSeconds::default(),

@@ -118,6 +118,7 @@ struct Totals {
     device_ns: f64,
     link_ns: f64,
     host_ns: f64,
+    connections_ns: f64,
 }
 
 /// The reads of a phase and each accelerator's share.
@@ -255,7 +256,7 @@ impl<'a> Simulation<'a> {
 
     fn totals(&self) -> Totals {
         let served = self.storage.served();
-        let (link_ns, host_ns) = self.storage.link_and_host_ns();
+        let [link_ns, host_ns, connections_ns] = self.storage.link_host_and_connections_ns();
         Totals {
             ns: self.clock.now as f64,
             bytes: (served.bytes + served.cached_bytes) as f64,
@@ -263,6 +264,7 @@ impl<'a> Simulation<'a> {
             device_ns: served.device_ns,
             link_ns,
             host_ns,
+            connections_ns,
         }
     }
 
@@ -281,7 +283,8 @@ impl<'a> Simulation<'a> {
         let storage_busy_percent = of_time(all.device_ns, devices);
         let link_busy_percent = of_time(all.link_ns, hosts);
         let host_busy = of_time(all.host_ns, hosts);
-        let other_busy = storage_busy_percent.max(link_busy_percent);
+        let connections_busy_percent = of_time(all.connections_ns, hosts);
+        let other_busy = storage_busy_percent.max(link_busy_percent).max(connections_busy_percent);
         let samples_per_second = samples_per_second(plan, &mean);
         let cached_percent = 100.0 * all.cached_bytes / all.bytes.max(1.0);
         Prediction {
@@ -299,6 +302,7 @@ impl<'a> Simulation<'a> {
             },
             storage_busy_percent,
             link_busy_percent,
+            connections_busy_percent,
             host_busy_percent: host_busy,
             cached_percent,
             waiting_seconds: mean.waiting_seconds,
@@ -366,6 +370,14 @@ fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
 fn assumptions_of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<String> {
     let storage = &scenario.storage;
     let mut notes = vec![match calls.read_ahead {
+        None if scenario.objects => format!(
+            "objects are read in requests of up to {}, one after the other{}",
+            ByteSize(calls.most_bytes),
+            match calls.head_from_bytes {
+                Some(bytes) => format!("; a HEAD goes before those from {}", ByteSize(bytes)),
+                None => String::new(),
+            }
+        ),
         Some(bytes) => format!(
             "reads go through the page cache: for each, the kernel reads ahead in requests of {}, \
              two in flight",

@@ -25,6 +25,8 @@ const READ_AHEAD_WINDOW: u64 = 2;
 /// Direct I/O: request size, and requests in flight per file, as in a real run.
 const DIRECT_REQUEST_BYTES: u64 = 1 << 20;
 const DIRECT_WINDOW: u64 = 4;
+/// Largest request for an object, as in a real run.
+const OBJECT_REQUEST_BYTES: u64 = 16 << 20;
 /// Default size of a buffered read.
 const BUFFERED_REQUEST_BYTES: u64 = 256 << 10;
 /// Largest single read of a whole file.
@@ -55,6 +57,8 @@ pub(super) struct Calls {
     pub(super) window: u64,
     /// Kernel read-ahead; `None` if requests reach storage unchanged.
     pub(super) read_ahead: Option<u64>,
+    /// A HEAD goes before each read of an object of this size or more.
+    pub(super) head_from_bytes: Option<u64>,
     /// Whether reads bypass the page cache.
     pub(super) direct: bool,
     /// Reads in flight at a time.
@@ -72,6 +76,7 @@ impl Calls {
         let read_ahead = scenario.storage.read_ahead_bytes_or_default();
         let read_ahead = (!direct && read_ahead > 0).then_some(read_ahead);
         let (most_bytes, window) = match (is_null, direct) {
+            _ if scenario.objects => (OBJECT_REQUEST_BYTES, 1),
             (false, _) => (transport.chunk_bytes, transport.window as u64),
             (true, true) => (DIRECT_REQUEST_BYTES, DIRECT_WINDOW),
             (true, false) => (buffered_bytes(plan), 1),
@@ -83,6 +88,7 @@ impl Calls {
                 None => window.max(1),
             },
             read_ahead,
+            head_from_bytes: plan.head_from_bytes().filter(|_| scenario.objects),
             direct,
             reads_at_once,
         }
@@ -92,7 +98,8 @@ impl Calls {
     fn of_file(&self, reads: Requests, file_bytes: u64) -> (u64, u64) {
         let (made, bytes) = reads.sum(file_bytes, self.most_bytes);
         let at_end = self.read_ahead.is_some() && reads.looks_at_end();
-        (bytes, self.requests(bytes, made) + u64::from(at_end))
+        let head = self.head_from_bytes.is_some_and(|from| file_bytes >= from);
+        (bytes, self.requests(bytes, made) + u64::from(at_end) + u64::from(head))
     }
 
     /// Number of requests for `bytes` read in `made` calls.

@@ -6,7 +6,7 @@
 //! the queues have processed it, but not before its requests, one after the other, would complete on
 //! idle storage.
 
-use crate::plan::{Scenario, StorageModel, Surface};
+use crate::plan::{Connections, Scenario, StorageModel, Surface};
 use stormlp_transfer::telemetry::DeviceCounters;
 
 use super::cache::Cache;
@@ -108,11 +108,54 @@ impl Passage {
         if self.byte_ns == 0.0 {
             return at;
         }
-        let work = self.work_ns * bytes;
+        self.take(host, self.work_ns * bytes, at)
+    }
+
+    /// When `work` in nanoseconds that `host` requests at `at` is done.
+    fn take(&mut self, host: usize, work: f64, at: f64) -> f64 {
         self.busy_ns += work;
         let free_at = &mut self.free_at[host];
         *free_at = free_at.max(at) + work;
         *free_at
+    }
+}
+
+/// The connections of each host to an object store. A request takes one until its last byte, so
+/// that of the time of all of a host's connections, each request takes its share.
+struct Connected {
+    passage: Passage,
+    /// Nanoseconds of a byte on one connection, and of a request besides its bytes.
+    byte_ns: f64,
+    request_ns: f64,
+    /// 1 / connections of the simulated share of a host; 0 without a limit.
+    share_of_all: f64,
+}
+
+impl Connected {
+    fn of(connections: Connections, scenario: &Scenario) -> Self {
+        let storage = &scenario.storage;
+        let round_trip = storage.link.map_or(0.0, |link| link.round_trip_seconds);
+        let number = connections.number.map(f64::from);
+        Self {
+            passage: Passage::of(None, scenario),
+            byte_ns: 1e9 / connections.bytes_per_second,
+            request_ns: 1e9 * (storage.device.latency_seconds + round_trip),
+            share_of_all: number.map_or(0.0, |number| 1.0 / number / scenario.shares.link),
+        }
+    }
+
+    /// Time of a connection for these requests, one after the other.
+    fn one_by_one_ns(&self, requests: f64, bytes: f64) -> f64 {
+        requests * self.request_ns + bytes * self.byte_ns
+    }
+
+    /// When the connections of `host` are through with requests that it makes at `at`.
+    fn pass(&mut self, host: usize, (requests, bytes): (f64, f64), at: f64) -> f64 {
+        if self.share_of_all == 0.0 {
+            return at;
+        }
+        let work = self.one_by_one_ns(requests, bytes) * self.share_of_all;
+        self.passage.take(host, work, at)
     }
 }
 
@@ -128,6 +171,7 @@ pub(super) struct SimulatedStorage {
     measured: Option<Measured>,
     link: Passage,
     hosts: Passage,
+    connected: Option<Connected>,
     round_trip_ns: f64,
     per_host: u32,
     /// 1 / requests of a read in flight at a time.
@@ -182,6 +226,7 @@ impl SimulatedStorage {
             }),
             link: Passage::of(link.map(|link| link.bytes_per_second), scenario),
             hosts: Passage::of(scenario.host_bytes_per_second, scenario),
+            connected: storage.connections.map(|all| Connected::of(all, scenario)),
             round_trip_ns: link.map_or(0.0, |link| 1e9 * link.round_trip_seconds),
             per_host: scenario.accelerators_per_host(accelerators),
             share_of_window: 1.0 / calls.window as f64,
@@ -209,9 +254,10 @@ impl SimulatedStorage {
         self.is_endless
     }
 
-    /// Busy time of all links, and of all hosts with a limit.
-    pub(super) fn link_and_host_ns(&self) -> (f64, f64) {
-        (self.link.busy_ns, self.hosts.busy_ns)
+    /// Busy time of all links, of all hosts with a limit, and of all connections.
+    pub(super) fn link_host_and_connections_ns(&self) -> [f64; 3] {
+        let connected = self.connected.as_ref().map_or(0.0, |all| all.passage.busy_ns);
+        [self.link.busy_ns, self.hosts.busy_ns, connected]
     }
 
     /// The counters as a kernel would report them.
@@ -263,8 +309,10 @@ impl SimulatedStorage {
         };
         let through = through.max(self.link.pass(host, bytes as f64, at));
         let through = through.max(self.hosts.pass(host, bytes as f64, at));
+        let work = (requests as f64, bytes as f64);
+        let connected = self.connected.as_mut().map_or(at, |all| all.pass(host, work, at));
         let alone = at + self.alone_ns(requests as f64, bytes as f64);
-        let over = alone.max(through + latency + self.round_trip_ns);
+        let over = alone.max(through + latency + self.round_trip_ns).max(connected);
         self.is_endless |= over > LONGEST_NS;
         let over = rounded_up(over.min(LONGEST_NS)).max(now);
         self.served.busy_ns += over.saturating_sub(now.max(self.busy_until));
@@ -289,7 +337,9 @@ impl SimulatedStorage {
             }
         };
         let one = of_device + self.round_trip_ns + of_request * self.link.byte_ns;
-        one * (requests * self.share_of_window).max(1.0)
+        let connected =
+            self.connected.as_ref().map_or(0.0, |all| all.one_by_one_ns(1.0, of_request));
+        one.max(connected) * (requests * self.share_of_window).max(1.0)
     }
 
     /// Queues a range of a file on its devices; returns when the last of them has completed it.

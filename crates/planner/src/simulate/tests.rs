@@ -1,6 +1,8 @@
 //! Simulated runs with known outcomes, and invariants of all runs.
 
-use crate::plan::{DeviceFigures, Link, StorageModel, Surface, SurfacePoint};
+use crate::plan::{
+    Connections, DeviceFigures, Link, StorageModel, StoragePart, Surface, SurfacePoint,
+};
 use proptest::prelude::*;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
@@ -15,6 +17,15 @@ const GIB: u64 = 1 << 30;
 
 /// A run of `workload` by `accelerators` on H100.
 fn plan(workload: &str, accelerators: u32, steps: u64, epochs: u32) -> TrainPlan {
+    plan_by(PathKind::Buffered, workload, accelerators, (steps, epochs))
+}
+
+fn plan_by(
+    path: PathKind,
+    workload: &str,
+    accelerators: u32,
+    (steps, epochs): (u64, u32),
+) -> TrainPlan {
     let entry = catalog::find(workload, None).unwrap();
     let request = TrainRequest {
         accelerators: Some(accelerators),
@@ -24,7 +35,7 @@ fn plan(workload: &str, accelerators: u32, steps: u64, epochs: u32) -> TrainPlan
     };
     let workload = entry.workload(&[]).unwrap();
     let host = HostFacts::fixture();
-    imagined(&workload, &request, &host, PathKind::Buffered).unwrap()
+    imagined(&workload, &request, &host, path).unwrap()
 }
 
 fn unet3d(accelerators: u32, steps: u64) -> TrainPlan {
@@ -208,6 +219,35 @@ fn iops_queue_and_latency_limit_despite_ample_bandwidth() {
         assert_near(run.au_percent, 50.0, 6.0, what);
         assert_eq!(run.limited_by, LimitedBy::Storage, "{what}");
     }
+}
+
+#[test]
+fn connections_of_each_host_to_an_object_store_limit() {
+    let plan = plan_by(PathKind::S3, "unet3d", 4, (80, 1));
+    let demand = plan.demand_bytes_per_second();
+    let store = |bytes_per_second, number, latency_seconds| {
+        let mut storage = StorageModel::of_bandwidth(1e12);
+        storage.device.latency_seconds = latency_seconds;
+        storage.connections = Some(Connections { bytes_per_second, number });
+        Scenario { direct: true, objects: true, ..on(storage) }
+    };
+    let ample = predicted(&plan, &store(1e11, Some(64), 1e-6));
+    assert_eq!(ample.limited_by, LimitedBy::Nothing);
+    // Eight connections carry half of what is asked for.
+    let few = predicted(&plan, &store(0.5 * demand / 8.0, Some(8), 1e-6));
+    assert_near(few.au_percent, 50.0, 6.0, "few connections");
+    assert_eq!(few.storage_part(), Some(StoragePart::Connections));
+    // Two hosts have twice as many.
+    let two = Scenario { hosts: 2, ..store(0.5 * demand / 8.0, Some(8), 1e-6) };
+    assert_near(predicted(&plan, &two).au_percent, 100.0, 6.0, "two hosts");
+    // A connection for each of sixteen workers, which wait for bytes, or for the first of them.
+    let slow = predicted(&plan, &store(0.5 * demand / 16.0, None, 1e-6));
+    assert_near(slow.au_percent, 50.0, 6.0, "slow connections");
+    let of_request = (16u64 << 20) as f64;
+    let late = predicted(&plan, &store(1e12, None, 16.0 * of_request / (0.5 * demand)));
+    // The last request of an object is smaller, and takes as long.
+    assert_near(late.au_percent, 47.0, 6.0, "late first bytes");
+    assert_eq!(late.storage_part(), Some(StoragePart::Latency));
 }
 
 #[test]

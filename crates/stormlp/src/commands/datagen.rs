@@ -36,7 +36,8 @@ Examples:
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --verify
       read everything back and name each bad file; writes nothing
   stormlp datagen unet3d --files 14000 --data-dir s3://bucket/unet3d
-      the same as objects of the store that AWS_ENDPOINT_URL names"
+      the same as objects of the store that AWS_ENDPOINT_URL names; several endpoints of it are
+      separated by commas"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -137,6 +138,8 @@ fn together(
     };
     let made = hosts.work(stop, work)?.map_err(|error| failure(error, session));
     let made = party.agree(made)?;
+    let requests = party.exchange(made.requests())?;
+    let made = made.with_requests(requests);
     let finished = group
         .leads()
         .then(|| own.finish(made))

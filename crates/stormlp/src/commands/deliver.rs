@@ -13,6 +13,7 @@ use crate::any_report::AnyReport;
 use anyhow::Context;
 use clap::Args;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::location::names_object;
 use stormlp_core::report::{Ending, Head, PartOf, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
@@ -119,7 +120,9 @@ impl OutputArgs {
         data: impl IntoIterator<Item = &'a Path>,
         other: Option<&Path>,
     ) -> Vec<PathBuf> {
-        let data: Vec<u64> = data.into_iter().filter_map(file_system).collect();
+        // Objects are on none.
+        let data = data.into_iter().filter(|path| !names_object(path));
+        let data: Vec<u64> = data.filter_map(file_system).collect();
         let results = self.results_dir.clone().unwrap_or_else(results_folder);
         let all = [Some(results), other.map(Path::to_path_buf)];
         let shared =

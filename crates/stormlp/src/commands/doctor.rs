@@ -30,7 +30,8 @@ Examples:
   stormlp doctor                              this machine and the current folder
   stormlp doctor /mnt/nvme                    the storage of another folder
   stormlp doctor /dev/nvme0n1                 a block device itself, or a file
-  stormlp doctor s3://bucket/prefix           an object store, which AWS_ENDPOINT_URL names
+  stormlp doctor s3://bucket/prefix           an object store, which AWS_ENDPOINT_URL names; several
+                                              endpoints of it are separated by commas
   stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
                                               whether hosts find each other, share the folder, and what

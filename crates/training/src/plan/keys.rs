@@ -16,7 +16,7 @@ const PYTHON: &str = "it chooses a Python framework or plug-in; stormlp has none
 const CHECKPOINT: &str = "it only affects checkpoint runs; training writes one file of the \
                           model's size";
 const GENERATE: &str = "it is for the generator; use the options of `stormlp datagen`";
-const OBJECT: &str = "it is for object storage; stormlp reads files";
+const OBJECT: &str = "it is for object storage, which --data-dir s3://BUCKET/PREFIX names";
 const OUTPUT: &str = "--results-dir and --mlperf-output determine where reports are saved";
 const PROFILER: &str = "device and CPU figures are in every report";
 const UNREAD: &str = "DLIO's own files have it, but DLIO does not read it";

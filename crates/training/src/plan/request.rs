@@ -174,8 +174,8 @@ pub struct TrainRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
     pub params: Vec<String>,
 
-    /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix
-    /// [default: ./stormlp-data/WORKLOAD]
+    /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix, at the endpoint or
+    /// endpoints (a,b) of AWS_ENDPOINT_URL [default: ./stormlp-data/WORKLOAD]
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", help_heading = "The dataset",
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath))]
     pub data_dir: Option<Location>,

@@ -53,7 +53,7 @@ const NOT_OF_THE_WORKLOAD: [&str; 10] = [
     "dataset.num_files_generated",
     "dataset.total_disk_bytes",
 ];
-/// Storage types that are file systems, which is what stormlp reads.
+/// Storage types that are file systems.
 const FILES: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
 
 /// References to an edition's rules.
@@ -217,20 +217,19 @@ fn parameters(
         })
         .collect();
     let vain = workload.without_effect.iter();
-    broken.extend(vain.filter_map(|note| set_in_vain(note, &base)));
+    let objects = plan.transport.path == PathKind::S3;
+    broken.extend(vain.filter_map(|note| set_in_vain(note, &base, objects)));
     broken.extend(prefetch_fault(planned.reader.prefetch_size));
     let rule = edition.of_parameters;
     broken.into_iter().map(|what| (rule, what)).collect()
 }
 
 /// The error for a key that has no effect here but would in the official tool.
-fn set_in_vain(note: &KeyNote, base: &Workload) -> Option<String> {
+fn set_in_vain(note: &KeyNote, base: &Workload, objects: bool) -> Option<String> {
     let KeyNote { key, value, .. } = note;
-    if key == "storage.storage_type" && !FILES.contains(&value.as_str()) {
-        return Some(format!(
-            "storage.storage_type is {value}; stormlp reads files ({})",
-            FILES.join(", ")
-        ));
+    if key == "storage.storage_type" && objects == FILES.contains(&value.as_str()) {
+        let read = if objects { "the dataset is objects" } else { "the dataset is files" };
+        return Some(format!("storage.storage_type is {value}, and {read}"));
     }
     let free = matches!(freedom(key), Freedom::Closed | Freedom::Tool);
     let same = |other: &KeyNote| other.key == *key && other.value == *value;

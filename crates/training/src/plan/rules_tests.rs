@@ -37,6 +37,7 @@ fn what_may_be_set_breaks_no_rule() {
         "reader.prefetch_size=1",
         "storage.storage_type=parallel_fs",
         "storage.storage_root=/mnt",
+        "storage.storage_options.prefetch_window=32",
         "checkpoint.checkpoint_folder=/ckpt",
         "workflow.profiling=False",
     ];
@@ -70,7 +71,7 @@ fn every_broken_rule_is_named_with_its_number() {
     insta::assert_snapshot!(found.join("\n"), @"
     rule 10.1 of v2.0: reader.batch_size is 4; it must be 7 and may not be changed
     rule 10.1 of v2.0: metric.au is 0.5; it must be 0.9 and may not be changed
-    rule 10.1 of v2.0: storage.storage_type is s3; stormlp reads files (local_fs, parallel_fs, direct_fs)
+    rule 10.1 of v2.0: storage.storage_type is s3, and the dataset is files
     rule 10.1 of v2.0: reader.pin_memory is set to false; it may not be changed
     rule 10.1 of v2.0: reader.prefetch_size is 5; it may be 0 to 2
     rule 10.1 of v2.0: --path page-cache; it must be buffered, or cpu (O_DIRECT) for unet3d

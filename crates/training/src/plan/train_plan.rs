@@ -94,7 +94,15 @@ impl BlockEnd {
     }
 }
 
+/// From this size on, v3.0's default client asks for an object's size before it reads it.
+const HEAD_FROM_BYTES: u64 = 16 << 20;
+
 impl TrainPlan {
+    /// The size from which a HEAD goes before each read of an object; `None` where none does.
+    pub fn head_from_bytes(&self) -> Option<u64> {
+        (self.profile == Profile::V3).then_some(HEAD_FROM_BYTES)
+    }
+
     /// Whether nothing is read: null storage.
     pub fn is_null(&self) -> bool {
         self.transport.path == PathKind::Null

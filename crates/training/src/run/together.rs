@@ -12,13 +12,16 @@ use crate::plan::metrics::Rule;
 use crate::plan::probe::Judge;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
+use stormlp_core::evidence::Evidence;
 use stormlp_core::group::{BarrierUs, GroupFacts, HostReport};
+use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::error::TrainError;
 use super::measure::PhaseMeasured;
 use stormlp_hosts::company::Hosts;
+use stormlp_hosts::parts::evidence_of_all;
 
 /// Other participants in a run.
 pub(super) struct Others<'a> {
@@ -76,6 +79,22 @@ fn merge(
     phase.become_of_all(all);
     if let Some(tally) = tally {
         tally.add(hosts, plan, (0, all));
+    }
+}
+
+/// The evidence of a run that this host completed, with the requests for objects of the other hosts,
+/// if they can be heard: retries of any host are to be in the report of all.
+pub(super) fn evidence(
+    others: Option<&Hosts>,
+    plan: &TrainPlan,
+    own: Option<Evidence>,
+    stop: &StopToken,
+) -> Option<Evidence> {
+    let others = others.filter(|_| plan.transport.path == PathKind::S3);
+    let all = others.and_then(|hosts| hosts.exchange(&own, stop).ok().flatten());
+    match all {
+        Some(all) => evidence_of_all(all.iter().flatten()),
+        None => own,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{Bound, EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
+use stormlp_core::histogram::LatencyUs;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::Ending;
 use stormlp_core::report::MODELLED;
@@ -26,7 +27,7 @@ const SCORED_MEAN: &str = "mean of all scored runs";
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
 /// Paths of the record columns: those with `/` are in the epoch, others in the report.
-pub const RECORDS: [(&str, &str); 32] = [
+pub const RECORDS: [(&str, &str); 36] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -59,6 +60,10 @@ pub const RECORDS: [(&str, &str); 32] = [
     ("whole", "/whole"),
     ("hosts", "/hosts"),
     ("barrier", "plan/request/barrier"),
+    ("first_byte_us_mean", "/first_byte_us/mean"),
+    ("first_byte_us_p50", "/first_byte_us/p50"),
+    ("first_byte_us_p99", "/first_byte_us/p99"),
+    ("first_byte_us_max", "/first_byte_us/max"),
 ];
 
 /// The result of a run, or of a search whose answer it is.
@@ -101,7 +106,9 @@ fn of_run(report: &TrainReport) -> Document {
         let name = format!("{name}{}", scope(report, "scored runs"));
         Some(TimeSummary::of(name, us.as_ref()?))
     });
-    section.distributions = known.collect();
+    let first_byte = first_byte(report)
+        .map(|us| TimeSummary::of(format!("first byte{}", scope(report, "last run")), us));
+    section.distributions = known.chain(first_byte).collect();
     let all = report.results.epochs.iter();
     let runs = report.results.runs.iter().flat_map(|run| &run.epochs);
     if all.chain(runs).any(|epoch| epoch.fewest_steps() > 0) {
@@ -124,6 +131,11 @@ fn of_run(report: &TrainReport) -> Document {
     document
 }
 
+/// The times to first byte of the run's GETs, the last run's of several; `None` for files.
+fn first_byte(report: &TrainReport) -> Option<&LatencyUs> {
+    Some(&report.evidence_of("reads")?.first_byte()?.summary_us)
+}
+
 /// What a figure covers, if there were several runs.
 fn scope(report: &TrainReport, whose: &str) -> String {
     if report.results.runs.is_empty() { String::new() } else { format!(" ({whose})") }
@@ -131,13 +143,18 @@ fn scope(report: &TrainReport, whose: &str) -> String {
 
 /// The epochs of every run, for the records.
 fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
-    let unit = |(run, warm_up, epoch): (u32, bool, &EpochReport)| {
+    let last = report.results.runs.last().map_or(1, |run| run.run);
+    let unit = move |(run, warm_up, epoch): (u32, bool, &EpochReport)| {
         // An epoch is plain data, which can always be converted to JSON.
         let mut value = serde_json::to_value(epoch).unwrap_or_default();
         value["run"] = run.into();
         value["warm_up"] = warm_up.into();
         value["hosts"] = report.plan.hosts.len().max(1).into();
         value["whole"] = epoch.is_whole(&report.plan).into();
+        // Those of all epochs of the run.
+        if let Some(us) = first_byte(report).filter(|_| run == last) {
+            value["first_byte_us"] = serde_json::to_value(us).unwrap_or_default();
+        }
         value
     };
     // With a single run the epochs are in the report itself.

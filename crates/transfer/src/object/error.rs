@@ -68,7 +68,8 @@ impl ObjectError {
                 "check that the endpoint (AWS_ENDPOINT_URL) is running and reachable from here"
             }
             ObjectFault::Tls { .. } => {
-                "name the certificate authority in AWS_CA_BUNDLE, or correct the endpoint's scheme"
+                "name the certificate authority in AWS_CA_BUNDLE, use a name and a day that the \
+                 certificate is valid for, or correct the endpoint's scheme"
             }
             ObjectFault::Refused(refusal) => refusal.remedy(),
             ObjectFault::Answer(_) => {

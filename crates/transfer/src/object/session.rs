@@ -437,7 +437,13 @@ impl Session {
     }
 
     fn connect(&mut self, url: &Url) -> Result<Connection, WireError> {
-        let addresses = url.socket_addrs(|| None).map_err(WireError::Lost)?;
+        // A bucket in the host name has an address of its own, or none.
+        let unknown = |error: io::Error| match url.host_str() {
+            Some(host) => io::Error::new(error.kind(), format!("{host}: {error}")),
+            None => error,
+        };
+        let addresses =
+            url.socket_addrs(|| None).map_err(|error| WireError::Lost(unknown(error)))?;
         self.tally.connections += 1;
         let tls = self.client.tls.as_ref().filter(|_| url.scheme() == "https");
         Connection::open(&addresses, tls.zip(url.host_str()))
@@ -498,9 +504,7 @@ fn check_range(head: &Head, offset: u64, wanted: u64) -> Result<(), WireError> {
 /// refused, in bounded memory.
 #[cfg(any(test, feature = "testing"))]
 pub fn read_reply(bytes: &[u8]) {
-    use rusty_s3::actions::{
-        CompleteMultipartUploadResponse, CreateMultipartUpload, DeleteObjectsResponse,
-    };
+    use rusty_s3::actions::{CompleteMultipartUploadResponse, DeleteObjectsResponse};
     let Ok(Some((head, used))) = Head::parse(bytes) else { return };
     let body = &bytes[used..];
     let _ = check_range(&head, 4, 4);
@@ -508,7 +512,7 @@ pub fn read_reply(bytes: &[u8]) {
     if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {
         assert!(page.contents.len() <= body.len());
     }
-    let _ = parsed(body, CreateMultipartUpload::parse_response).map(drop);
+    let _ = parsed(body, super::uploads::begun);
     let _ = parsed(body, CompleteMultipartUploadResponse::parse).map(drop);
     let _ = parsed(body, DeleteObjectsResponse::parse).map(drop);
     let _ = std::str::from_utf8(body).map(super::uploads::page);

@@ -11,6 +11,7 @@ use rusty_s3::actions::{
 use super::client::Client;
 use super::error::{ObjectError, ObjectFault};
 use super::session::{Request, Session, parsed};
+use super::uploads::begun;
 use crate::error::TransferError;
 
 /// The bytes of a part, except the last: what official clients use, and what a range that is read
@@ -75,9 +76,8 @@ impl Upload {
         let mut action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
         let request = Request::marking(&mut action, "begin upload of", &self.key);
         let (_, body) = session.document(&request)?;
-        let reply = parsed(&body, CreateMultipartUpload::parse_response)
+        let id = parsed(&body, begun)
             .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
-        let id = reply.upload_id().to_string();
         state.stage = Stage::Parts(id.clone());
         Ok(id)
     }

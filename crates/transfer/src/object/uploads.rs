@@ -96,6 +96,13 @@ pub(super) fn page(text: &str) -> Result<Page, &'static str> {
     Ok(Page { uploads, next: more.then(next).flatten() })
 }
 
+/// The number of an upload that began. The reply of some endpoints, as of rclone, has another root
+/// than that of S3.
+pub(super) fn begun(text: &str) -> Result<String, &'static str> {
+    let id = element(text, "UploadId").filter(|id| !id.is_empty());
+    id.ok_or("the reply has no number of an upload")
+}
+
 /// The text of the first element of this name.
 fn element(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
@@ -117,6 +124,16 @@ fn decoded(text: String, encoded: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_read_whatever_the_root() {
+        for root in ["InitiateMultipartUploadResult", "InitiateMultipartUpload"] {
+            let reply = format!("<{root} xmlns=\"ns\"><UploadId>a&amp;1</UploadId></{root}>");
+            assert_eq!(begun(&reply), Ok("a&1".to_string()));
+        }
+        assert!(begun("<Error><Code>Busy</Code></Error>").is_err());
+        assert!(begun("<X><UploadId></UploadId></X>").is_err());
+    }
 
     #[test]
     fn a_page_is_read_with_keys_as_they_are() {

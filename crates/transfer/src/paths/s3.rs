@@ -123,26 +123,13 @@ impl TransferPath for S3Path {
         let store = sessions.reduce(|sum, one| sum.plus(&one));
         Evidence {
             effective_path: Some(PathKind::S3),
-            summary: summary(store.as_ref()),
+            summary: store
+                .as_ref()
+                .map_or("no object was opened".to_string(), ObjectStore::in_words),
             direct_io: DirectIo::NotAsked,
             engine: None,
             direct_storage: None,
             object_store: store,
         }
     }
-}
-
-/// The endpoint in one sentence.
-fn summary(store: Option<&ObjectStore>) -> String {
-    let Some(store) = store else {
-        return "no object was opened".to_string();
-    };
-    let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
-    let tls = store.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
-    format!(
-        "{}{tls} with {} (Server: {}); what the endpoint caches is unknown",
-        of(&store.http),
-        store.endpoint,
-        of(&store.server)
-    )
 }

@@ -24,6 +24,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use stormlp_core::facts::{Availability, HostFacts, StorageOfRun};
+use stormlp_core::location::names_object;
 use stormlp_core::machine::FORMAT_VERSION;
 use stormlp_core::machine::{
     BlockDevice, BuildFacts, DeviceClaims, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
@@ -188,10 +189,11 @@ pub fn device_claims(path: &Path) -> DeviceClaims {
     storage::claims(&Root::system(), path)
 }
 
-/// The storage behind the folders, files and devices of a run, without duplicates.
+/// The storage behind the folders, files and devices of a run, without duplicates. What is behind
+/// objects is not known here.
 pub fn storage_of_run<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<StorageOfRun> {
     let mut found: Vec<StorageOfRun> = Vec::new();
-    for path in paths {
+    for path in paths.into_iter().filter(|path| !names_object(path)) {
         let one = storage::of_run(&Root::system(), path);
         let alike = found.iter_mut().find(|known| {
             let of = |one: &StorageOfRun| {
@@ -214,6 +216,11 @@ mod tests {
     use stormlp_core::path::PathKind;
 
     use super::*;
+
+    #[test]
+    fn no_local_storage_is_behind_objects() {
+        assert!(storage_of_run([Path::new("s3://bucket/prefix")]).is_empty());
+    }
 
     #[test]
     fn a_whole_machine_survives_json() {

@@ -34,6 +34,8 @@ Examples:
       --repeat 3 --baseline before/report.json
   stormlp gds --find-knee --path cpu --io-size 64K,1M --dir /mnt/nvme
                                                 the fewest transfers in flight that reach the best
+  AWS_ENDPOINT_URL=http://n1:9000,http://n2:9000 stormlp gds --dir s3://bucket/gds --threads 1,16
+                                                objects at two endpoints of one store
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp gds --dir /shared/gds
       four hosts at once, each with files of its own in the folder
 

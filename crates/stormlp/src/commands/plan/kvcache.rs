@@ -43,6 +43,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if !problems.is_empty() {
         return Err(problems.into());
     }
+    if known.model.connections.is_some() {
+        return Err(Failure::usage(
+            "--storage: connection= is of an object store, and KV caches are kept in files: remove it",
+        ));
+    }
     let read = |bytes: u64, depth: u32| read_rate(&known.model, bytes, depth);
     let figures = Figures {
         read_bytes_per_second: &read,

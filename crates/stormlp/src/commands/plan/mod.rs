@@ -45,9 +45,11 @@ Examples:
       storage measured by `stormlp gds`; optimum checkpoint interval; HTML page with charts
 
 Storage: [Nx:]read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024 per drive, with N drives
-(Nx/host: in each host) striped by stripe=512K; link=25GB/s,round-trip=50us, cache=200GiB and readahead=128K per host; or a
-preset (--list-storage), optionally followed by figures that override it; or a saved report of
-`stormlp gds`. Nothing is run or measured: all results are predictions and list their assumptions.
+(Nx/host: in each host) striped by stripe=512K; link=25GB/s,round-trip=50us, cache=200GiB and
+readahead=128K per host; or an object store: read=40GB/s,write=20GB/s,latency=20ms, and
+connection=90MB/s,connections=64 per host; or a preset (--list-storage), optionally followed by figures
+that override it; or a saved report of `stormlp gds`. Nothing is run or measured: all results are
+predictions and list their assumptions.
 The exit code is 0 whatever AU is. See docs/sizing.md."
 )]
 pub(crate) struct Args {

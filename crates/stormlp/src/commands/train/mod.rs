@@ -243,9 +243,7 @@ impl Args {
 
 /// The head of the report, with the storage of the dataset.
 fn head(plan: &TrainPlan, mut facts: HostFacts, delivery: &Delivery, session: &Session) -> Head {
-    let files = plan.data.folder.as_ref().filter(|folder| !folder.names_objects());
-    let folder = files.map(Location::folder);
-    facts.storage = probe::storage_of_run(folder);
+    facts.storage = probe::storage_of_run(plan.data.folder.as_ref().map(Location::folder));
     delivery.head(facts, session)
 }
 

@@ -17,7 +17,6 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
-use stormlp_core::profile::Profile;
 use stormlp_core::report::{Ending, Series};
 use stormlp_core::transport::DeviceId;
 use stormlp_transfer::crew::guarded;
@@ -35,15 +34,12 @@ use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::shared::Shared;
 use super::source::Source;
-use super::together::{HostsTally, Others};
+use super::together::{self, HostsTally, Others};
 use stormlp_hosts::company::Hosts;
 use stormlp_transfer::fallback;
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::unix_seconds;
-
-/// From this size on, v3.0's default client asks for an object's size before it reads it.
-const HEAD_FROM_BYTES: u64 = 16 << 20;
 
 /// Poll interval while a loader is drained.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
@@ -135,13 +131,13 @@ pub(super) fn run(
 ) -> Result<RunMeasured, TrainError> {
     let storage = &**surroundings.storage;
     let writer = checkpoints::writer(plan, hosts, storage)?;
-    let own = super::together::accelerators(hosts, plan);
+    let own = together::accelerators(hosts, plan);
     let loaders = prepare::loaders(plan, own.len(), plan.batch_size);
     let spec = CrewSpec {
         storage: Arc::clone(surroundings.storage),
         transport: plan.transport.clone(),
         accelerators: accelerators.clone(),
-        head_from_bytes: (plan.profile == Profile::V3).then_some(HEAD_FROM_BYTES),
+        head_from_bytes: plan.head_from_bytes(),
     };
     let group = hosts.map(|hosts| Arc::clone(&hosts.group));
     let crew = Crew::start(&spec, loaders, plan.request.keep_step_times, group)?;
@@ -188,7 +184,8 @@ pub(super) fn run(
     if let (Some(message), Ending::Complete | Ending::Stopped) = (broken, &measured.ending) {
         measured.ending = Ending::failed(Cause::Storage, message, fallback::REMEDY);
     }
-    measured.evidence = tally.evidence;
+    let others = hosts.filter(|_| measured.ending == Ending::Complete);
+    measured.evidence = together::evidence(others, plan, tally.evidence, surroundings.stop);
     runner.distributions.reads.merge(&tally.latency);
     runner.distributions.registrations.merge(&tally.registration);
     let complete = measured.ending == Ending::Complete;
