@@ -24,6 +24,7 @@ pub mod group;
 pub mod histogram;
 pub mod impairment;
 pub mod knee;
+pub mod largest;
 pub mod location;
 pub mod machine;
 pub mod mt19937;

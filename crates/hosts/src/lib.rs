@@ -23,6 +23,7 @@ mod error;
 pub mod fate;
 mod group;
 pub mod journal;
+pub mod largest;
 pub mod members;
 mod mpi;
 pub mod parts;
