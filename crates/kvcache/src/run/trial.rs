@@ -20,6 +20,7 @@ use stormlp_transfer::{
 };
 
 use super::error::KvcacheError;
+use super::kept::Kept;
 use super::requests::{Next, Operation, Requests, Source};
 use super::store::Store;
 use super::tally::Tally;
@@ -42,6 +43,8 @@ pub(super) struct Stage<'a> {
     pub(super) instruments: &'a Instruments,
     pub(super) noise: &'a Noise,
     pub(super) started: Instant,
+    /// The chunks that several runs share, if they do.
+    pub(super) kept: Option<&'a Kept<'a>>,
     /// The hosts, if several measure together.
     pub(super) hosts: Option<&'a Hosts>,
 }
