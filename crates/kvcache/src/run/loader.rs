@@ -305,7 +305,7 @@ impl<'a> Loader<'a> {
     fn land(&mut self, open: &mut [Option<Open>]) -> Result<(), Cut> {
         while let Some(landed) = self.driver.next_landed() {
             let byte = self.difference(&landed, open)?;
-            let Piece { nth, at: _, len } = landed.tag;
+            let Piece { nth, len, .. } = landed.tag;
             let chunk = open[nth].as_mut().expect("it is open while a piece of it is in flight");
             self.driver.put_back(landed.slot);
             let path = &chunk.spot.path;

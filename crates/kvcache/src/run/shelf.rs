@@ -39,9 +39,21 @@ pub(super) struct Spot {
     pub(super) offset: u64,
 }
 
+/// How the names of chunks begin.
+const CHUNK: &str = "chunk_";
+
 /// The name of a chunk, from which its content follows.
 fn key_of(id: ChunkId) -> String {
-    format!("chunk_{id:016x}")
+    format!("{CHUNK}{id:016x}")
+}
+
+/// Whether an object or file has the name of a chunk.
+pub(super) fn is_chunk(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix(CHUNK)?.split_once('.'));
+    number.is_some_and(|(number, _)| {
+        u64::from_str_radix(number, 16).is_ok_and(|id| name == Some(&file_name(&key_of(id))))
+    })
 }
 
 fn pack_name(nth: u64) -> String {
@@ -229,6 +241,15 @@ impl WriteQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chunk_is_known_by_its_name() {
+        let is_chunk = |name: &str| is_chunk(&Path::new("s3://bucket/kv").join(name));
+        assert!(is_chunk(&file_name(&key_of(7 << 24 | 3))));
+        for other in ["chunk_7.npy", "chunk_0000000000000007", "pack_000000.npy", "chunk_x.npy"] {
+            assert!(!is_chunk(other), "{other}");
+        }
+    }
 
     #[test]
     fn what_has_no_room_is_left_and_nothing_waits_twice() {

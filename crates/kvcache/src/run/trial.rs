@@ -223,6 +223,7 @@ impl Stage<'_> {
     ) -> Result<Box<dyn stormlp_transfer::TransferPath>, TransferError> {
         let transport = &self.plan.transport;
         accelerators.bind_thread(index)?;
+        accelerators.of_thread(index).bind_thread()?;
         self.storage.path(PathSpec {
             kind: transport.path,
             engine: transport.engine,
@@ -232,7 +233,7 @@ impl Stage<'_> {
             submit_batch: transport.submit_batch,
             max_files: transport.streams,
             register_buffers: transport.register_buffers,
-            page_aligned: false,
+            page_aligned: transport.path.wants_direct(),
         })
     }
 
@@ -318,9 +319,9 @@ impl Stage<'_> {
 
     /// Removes the objects of a trial.
     fn remove(&self, store: Store) -> Result<(), KvcacheError> {
-        for key in store.into_stored() {
-            self.storage.remove(&self.folder.join(file_name(&key)))?;
-        }
+        let stored = store.into_stored().into_iter();
+        let paths: Vec<_> = stored.map(|key| self.folder.join(file_name(&key))).collect();
+        self.storage.remove_all(&paths)?;
         Ok(())
     }
 
