@@ -73,7 +73,20 @@ pub(super) fn number_problems(request: &KvcacheRequest, problems: &mut Problems)
 
 /// Options that have no effect on this load.
 pub(super) fn kept_apart(request: &KvcacheRequest, loads_prefixes: bool, problems: &mut Problems) {
+    let is_bucket = request.own_folder().names_objects();
+    if is_bucket && request.rank.is_some() {
+        let what = "--dir names objects: KV caches in a bucket are those of one host";
+        problems.plan(what, "start one process, or use --dir with a folder");
+    }
     if !loads_prefixes {
+        if is_bucket {
+            let what = "--dir names objects: MLPerf's client keeps KV caches in files";
+            problems.plan(what, "use --profile serving, or --dir with a folder");
+        }
+        if request.find_max {
+            let what = "--find-max counts servers, which load prefixes";
+            problems.plan(what, "use --profile serving");
+        }
         if let Some(option) = request.serving.any() {
             let what = format!("{option} is of prompts that load prefixes");
             problems.plan(what, "use --profile serving, or a --trace of Mooncake");

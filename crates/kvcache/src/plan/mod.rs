@@ -30,6 +30,7 @@ mod serving;
 mod serving_request;
 mod size;
 mod trace;
+mod transport;
 mod users;
 
 pub use cache::{Cache, Claim, Step, Tier, Victim};
