@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use stormlp_core::facts::{Availability, HostFacts, PROCESS_BYTES};
+use stormlp_core::capacity::{check_memory, check_open_files};
+use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
 use stormlp_core::printable::printable;
 use stormlp_core::units::ByteSize;
@@ -144,27 +145,15 @@ pub(super) fn closed_problems(
 /// Open files and memory that this host lacks.
 pub(super) fn machine_problems(plan: &KvcachePlan, host: &HostFacts, problems: &mut Problems) {
     let workers = u64::from(plan.most_workers());
+    let who = format!("{workers} threads");
+    let (fewer, smaller) = match plan.serving {
+        Some(_) => ("fewer --threads", "use a smaller --chunk-size or fewer --threads"),
+        None => ("fewer --users", "use a smaller --chunk-size or fewer --users"),
+    };
     let files = workers * FILES_OF_WORKER + OTHER_FILES;
-    if files > host.open_files_limit {
-        problems.capacity(
-            format!(
-                "{workers} threads need {files} open files; this process may have {}",
-                host.open_files_limit
-            ),
-            format!("raise the limit with `ulimit -n {files}`, or use fewer --users"),
-        );
-    }
-    let memory = PROCESS_BYTES + plan.buffer_bytes + workers * WORKER_BYTES;
-    if memory > host.usable_memory_bytes() {
-        problems.capacity(
-            format!(
-                "the program, its buffers and {workers} threads need {} of memory; there is {}",
-                ByteSize(memory),
-                ByteSize(host.usable_memory_bytes())
-            ),
-            "use a smaller --chunk-size or fewer --users",
-        );
-    }
+    check_open_files(&who, files, Some(fewer), host, problems);
+    let memory = plan.buffer_bytes.saturating_add(workers * WORKER_BYTES);
+    check_memory(&who, memory, smaller, host, problems);
 }
 
 /// A folder that cannot be used, or is too small.
