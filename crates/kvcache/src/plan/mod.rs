@@ -43,7 +43,7 @@ pub use load::{Load, Queue, Request, Without};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name};
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
-pub use options::{MlperfOption, OPTIONS, Offered, SECONDS, SEED};
+pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, Offered, SECONDS, SEED};
 pub use predict::{Figures, PredictRequest, Predicted, PredictedLoad, PredictedOption, predict};
 pub use prompts::{Prompt, Prompts};
 pub use request::{End, KvcacheRequest, NamingClock, Speed};
