@@ -9,6 +9,7 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::report::Series;
 use stormlp_core::stop::{Ends, StopToken};
+use stormlp_core::units::counted;
 use stormlp_hosts::company::Hosts;
 use stormlp_transfer::crew::{self, Watch};
 use stormlp_transfer::sampler::{Counters, Sampler};
@@ -309,10 +310,11 @@ impl Stage<'_> {
         let pass = &self.plan.passes[id.pass];
         let option = pass.option.map_or(String::new(), |option| format!("option {option}, "));
         let (trial, trials) = (id.trial, self.plan.trials);
-        let load = match &self.plan.trace {
-            Some(trace) => format!("{} entries of the trace", trace.entries),
-            None if self.plan.serving.is_some() => "prompts".to_string(),
-            None => format!("{} users", pass.users),
+        let load = match (&self.plan.trace, &self.plan.serving) {
+            (Some(trace), _) => format!("{} entries of the trace", trace.entries),
+            (None, Some(_)) if self.kept.is_none() => "prompts".to_string(),
+            (None, Some(load)) => counted(load.loaders.into(), "server"),
+            (None, None) => format!("{} users", pass.users),
         };
         format!("{option}trial {trial} of {trials}, {}, {load}", pass.model.name)
     }

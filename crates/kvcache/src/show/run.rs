@@ -13,7 +13,7 @@ use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, storage};
 
 use super::plan::{name_of, setup};
-use super::{serving, size_of};
+use super::{find_max, serving, size_of};
 use crate::plan::{KvcachePlan, Pass, Profile};
 use crate::report::{KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult};
 
@@ -80,8 +80,16 @@ pub const RECORDS: [(&str, &str); 53] = [
     ("hosts", "/processes"),
 ];
 
-/// The document of a run.
+/// The document of a run, or of a search of several.
 pub fn document(report: &KvcacheReport) -> Document {
+    match &report.results.find_max {
+        Some(find) => find_max::document(report, find, of_run(report)),
+        None => of_run(report),
+    }
+}
+
+/// The document of a run.
+fn of_run(report: &KvcacheReport) -> Document {
     let mut document = Document::new(headline(report));
     setup(&report.plan, &mut document);
     if report.plan.profile == Profile::MlperfV3 {
