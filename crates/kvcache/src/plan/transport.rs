@@ -35,6 +35,10 @@ pub(super) fn decide(
         let what = "--layout packed: objects cannot be changed in place";
         problems.plan(what, "use --layout files, with an object for each chunk");
     }
+    if request.require_gds && !path.needs_cufile() {
+        let what = format!("--require-gds: path {path} is not one of cuFile's");
+        problems.plan(what, "use --path gds, or leave --require-gds out");
+    }
     let asked = request.engine.unwrap_or_default();
     if asked == EngineChoice::TokioUring {
         problems
