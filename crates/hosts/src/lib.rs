@@ -21,6 +21,7 @@ mod engine;
 mod environment;
 mod error;
 pub mod fate;
+pub mod fault;
 mod group;
 pub mod journal;
 pub mod largest;

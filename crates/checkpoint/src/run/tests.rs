@@ -465,5 +465,5 @@ fn a_directory_in_use_is_left_alone() {
         stop: &StopToken::new(),
     };
     let error = run(head, &plan, &surroundings, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, CheckpointError::Lock(_)), "{error}");
+    assert!(matches!(error, CheckpointError::Fault(Fault::Lock(_))), "{error}");
 }

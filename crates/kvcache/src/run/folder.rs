@@ -5,6 +5,7 @@ use std::path::Path;
 
 use stormlp_core::facts::Availability;
 use stormlp_core::location::{Location, names_object};
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
     Access, Durability, Entry, FolderLock, Handle, Kind, LOCK_NAME, Storage, dead_link,
     temporary_name,
@@ -217,7 +218,7 @@ pub(super) fn enter(
     let lock = storage.lock(folder)?;
     let contents = contents(storage, folder)?;
     if let Some((entry, _)) = contents.iter().find(|(_, own)| *own == Own::Not) {
-        return Err(KvcacheError::InTheWay { path: folder.join(&entry.name) });
+        return Err(Fault::InTheWay { path: folder.join(&entry.name) }.into());
     }
     abort_uploads(storage, folder, false)?;
     let objects = contents.iter().filter(|(_, own)| *own == Own::Object);

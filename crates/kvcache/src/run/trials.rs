@@ -9,6 +9,7 @@ use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Hosts;
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::fallback;
 use stormlp_transfer::surroundings::{Surroundings, now};
 use stormlp_transfer::telemetry::peak_rss_bytes;
@@ -114,7 +115,7 @@ impl Grounds {
 /// The ending of a run that could not go on.
 fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
     let fell_back = match error {
-        KvcacheError::Transfer(error) => {
+        KvcacheError::Fault(Fault::Transfer(error)) => {
             fallback::remedy(plan.request.serving.require_gds, error)
         }
         _ => None,
@@ -249,7 +250,7 @@ impl Run<'_> {
         let objects = self.timings.iter().map(|times| times.read.len() + times.write.len()).sum();
         let broken = fallback::broken_demand(required, path, &evidence, objects);
         self.report.evidence = vec![NamedEvidence { name: "objects".to_string(), evidence }];
-        broken.map(|summary| KvcacheError::FellBack { summary })
+        broken.map(|summary| Fault::FellBack { summary }.into())
     }
 
     /// Waits until all hosts have reached this point.
