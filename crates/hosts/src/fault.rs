@@ -40,7 +40,7 @@ pub enum Fault {
         source: TransferError,
     },
     /// Something that stormlp did not make is in the way.
-    #[error("{path} is in the way: stormlp did not make it")]
+    #[error("{path} is in the way and was not made by stormlp")]
     InTheWay {
         /// What is in the way.
         path: PathBuf,

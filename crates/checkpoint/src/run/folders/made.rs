@@ -10,6 +10,7 @@ use crate::plan::{
     step_folder, step_of,
 };
 use stormlp_core::location::names_object;
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Entry, LOCK_NAME, Left, Storage, temporary_name};
 
