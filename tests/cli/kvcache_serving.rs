@@ -127,7 +127,10 @@ fn wrong_requests_are_refused_with_what_to_do() {
     refused("--profile serving --prefix-tokens 100", 3, "multiples of 256");
     refused("--profile serving --users 3", 3, "--users is of the users of mlperf-v3");
     refused("--profile serving --engine psync --depth 4", 3, "use --engine uring");
-    refused("--profile serving --path gds", 2, "use buffered or cpu");
+    refused("--profile serving --path gdz", 2, "use buffered, cpu, page-cache");
+    refused("--profile serving --require-gds", 3, "use --path gds");
+    // Without a libcufile, or where it cannot open.
+    refused("--profile serving --path gds", 4, "path gds cannot run here");
     refused("--profile serving --writers 0", 3, "use 1 to 500");
     refused("--profile serving --capacity 1M", 4, "the largest object");
     refused("--profile replay", 3, "use --trace FILE");

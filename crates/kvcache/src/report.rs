@@ -5,17 +5,18 @@
 //! both are apart, and rates are of the window alone.
 
 pub mod contradictions;
+mod servers;
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::group::GroupFacts;
 use stormlp_core::histogram::LatencyHistogram;
-use stormlp_core::knee::KneeLimit;
-use stormlp_core::largest::RunKind;
 use stormlp_core::report::Report;
 use stormlp_core::stats::{mean, population_deviation};
 use stormlp_core::units::GIB;
 
-use crate::plan::{Class, FindServers, KvcachePlan, ServingPlan, TriedServers};
+pub use servers::tried_servers;
+
+use crate::plan::{Class, FindServers, KvcachePlan, ServingPlan};
 
 /// Fewest samples for a percentile: one lies beyond it.
 const FEWEST_FOR_P95: u64 = 20;
@@ -156,12 +157,6 @@ impl PrefixLoads {
     /// The 95th percentile of a load in milliseconds, or the slowest if there are too few.
     pub(crate) fn slow_ms(&self) -> f64 {
         self.load_ms.p95.unwrap_or(self.load_ms.max)
-    }
-
-    /// The time in milliseconds to compute as many tokens as a load has in the mean, at `rate` tokens
-    /// a second.
-    fn computing_ms(&self, rate: f64) -> f64 {
-        self.tokens as f64 / self.load_ms.count.max(1) as f64 / rate * 1e3
     }
 }
 
@@ -453,13 +448,6 @@ impl TrialResult {
         (sum(|one| one.offered), sum(|one| one.served), sum(|one| one.served_late))
     }
 
-    /// Whether reads came from memory, by what the page cache or the devices show.
-    fn reads_memory(&self) -> bool {
-        let stayed = self.residency.is_some_and(|sample| sample.after_drop > COLD_SHARE);
-        let read = self.read.all_bytes() as f64;
-        stayed || self.device.is_some_and(|one| (one.read_bytes as f64) < DEVICE_SHARE * read)
-    }
-
     /// CPU seconds for each GiB moved.
     pub fn cpu_seconds_per_gib(&self) -> Option<f64> {
         let bytes = self.read.all_bytes() + self.written.all_bytes();
@@ -533,34 +521,6 @@ pub struct KvcacheResults {
 
 /// The report of `stormlp kvcache`.
 pub type KvcacheReport = Report<KvcachePlan, KvcacheResults>;
-
-/// What a run of servers came to, for a search; `None` if it loaded nothing.
-pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Option<TriedServers> {
-    let serving = report.plan.serving.as_ref()?;
-    let rate = serving.prefill_tokens_per_second?;
-    let trial = report.results.trials.last()?;
-    let loads = &trial.prompts.as_ref()?.loads;
-    let share = |one: &PrefixLoads| one.slow_ms() / one.computing_ms(rate);
-    let slowest = loads.iter().max_by(|one, other| share(one).total_cmp(&share(other)))?;
-    let load_seconds = |one: &PrefixLoads| one.load_ms.mean / 1e3 * one.load_ms.count as f64;
-    let total_seconds = trial.total_seconds.max(f64::MIN_POSITIVE);
-    let at_work = (trial.cpu_user_seconds + trial.cpu_system_seconds) / total_seconds;
-    let most = report.plan.transport.threads.min(report.head.host.cpus.max(1) as usize);
-    let (_, served, late) = trial.requests();
-    Some(TriedServers {
-        servers: serving.loaders,
-        run,
-        meets: share(slowest) <= 1.0,
-        prefix_tokens: slowest.prefix_tokens,
-        load_ms: slowest.slow_ms(),
-        computing_ms: slowest.computing_ms(rate),
-        prompts_per_second: (served + late) as f64 / total_seconds,
-        loading: loads.iter().map(load_seconds).sum::<f64>() / total_seconds,
-        read_gib_per_second: trial.read_gib_per_second,
-        limited_by: KneeLimit::of(at_work, most as f64, trial.reads_memory()),
-        seconds,
-    })
-}
 
 /// Means over the trials of each pass; none of a pass without trials.
 pub fn summarise(trials: &[TrialResult], passes: usize) -> Vec<PassSummary> {
