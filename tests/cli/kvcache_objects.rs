@@ -60,10 +60,13 @@ fn what_a_killed_run_or_somebody_else_left_is_told_apart() {
     let (code, _, error) = run(&server, &words(&format!("{SMALL} --capacity 13M")));
     assert_eq!(code, 5, "{error}");
     assert!(chunks(&server) > 0);
-    server.untrap();
-    // What is there is known, and removed by the next run.
+    server.forgive();
+    // What is there is known, and removed by the next run; uploads of chunks are aborted.
+    server.leave_upload("kv/chunk_0000000000000001.npy");
+    server.leave_upload("kv/hers");
     let (code, _, error) = run(&server, &words(SMALL));
     assert_eq!((code, chunks(&server)), (0, 0), "{error}");
+    assert_eq!(server.pending(), ["kv/hers"]);
     server.put("kv/hers.npy", b"x");
     let (code, _, error) = run(&server, &words(SMALL));
     assert_eq!(code, 4, "{error}");
