@@ -70,7 +70,10 @@ fn what_a_killed_run_or_somebody_else_left_is_told_apart() {
     server.put("kv/hers.npy", b"x");
     let (code, _, error) = run(&server, &words(SMALL));
     assert_eq!(code, 4, "{error}");
-    assert!(error.contains("s3://bucket/kv contains hers.npy, which stormlp did not make"), "{error}");
+    assert!(
+        error.contains("s3://bucket/kv contains hers.npy, which stormlp did not make"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn with_few_files(dir: &TempDir, more: &str) -> Output {
 }
 
 fn left(dir: &TempDir) -> usize {
-    let chunk = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("chunk_");
+    let chunk =
+        |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("chunk_");
     let entries = std::fs::read_dir(dir.path().join("chunks")).into_iter().flatten();
     entries.filter(|entry| entry.as_ref().is_ok_and(chunk)).count()
 }

@@ -59,11 +59,17 @@ mod tests {
             let mut problems = Problems::default();
             check_open_files("8 threads", files, Some("fewer --threads"), &host, &mut problems);
             check_memory("8 threads", bytes, "use smaller buffers", &host, &mut problems);
-            problems.iter().map(|note| format!("{}: {}", note.fact, note.remedy)).collect::<Vec<_>>()
+            problems
+                .iter()
+                .map(|note| format!("{}: {}", note.fact, note.remedy))
+                .collect::<Vec<_>>()
         };
         assert!(said(256, 1 << 20).is_empty());
         let both = said(257, 1 << 28).join("\n");
-        assert!(both.contains("8 threads need 257 open files; this process may have 256"), "{both}");
+        assert!(
+            both.contains("8 threads need 257 open files; this process may have 256"),
+            "{both}"
+        );
         assert!(both.contains("`ulimit -n 257`, or use fewer --threads"), "{both}");
         assert!(both.contains("need 280 MiB of memory; there is 256 MiB: use smaller"), "{both}");
     }

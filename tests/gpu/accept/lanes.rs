@@ -214,7 +214,9 @@ fn prefixes(scene: &Scene, report: &mut Report) {
             }
         });
         match verdict {
-            Ok((bytes, tally)) => report.routes(&what, &tally, &format!("{bytes} bytes verified, ")),
+            Ok((bytes, tally)) => {
+                report.routes(&what, &tally, &format!("{bytes} bytes verified, "))
+            }
             Err(why) => report.fail(&what, why),
         }
     }

@@ -184,7 +184,10 @@ mod tests {
         assert!(searched(KneeLimit::Client, 500).is_lower_bound);
         // More cannot be tried.
         let find = searched(KneeLimit::Storage, 9);
-        assert_eq!((find.largest_servers, find.least_missing, find.is_lower_bound), (9, None, true));
+        assert_eq!(
+            (find.largest_servers, find.least_missing, find.is_lower_bound),
+            (9, None, true)
+        );
     }
 
     #[test]

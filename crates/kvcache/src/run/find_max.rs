@@ -140,7 +140,8 @@ pub fn find_max(
 /// With exit code 6 if not even one server is fed, else why it ended early.
 pub fn ended(report: &KvcacheReport, saved: Option<&std::path::Path>) -> Result<(), Failure> {
     report.ending.outcome(saved)?;
-    let Some(find) = report.results.find_max.as_ref().filter(|find| find.largest_servers == 0) else {
+    let Some(find) = report.results.find_max.as_ref().filter(|find| find.largest_servers == 0)
+    else {
         return Ok(());
     };
     let of_one = find.answer().map_or(String::new(), |one| {
@@ -212,7 +213,8 @@ impl CountTrials for ServerFinder<'_> {
             return Ok(Attempt::Ended(report.ending));
         }
         let Some(tried) = tried_servers(&report, kind, begun.elapsed().as_secs_f64()) else {
-            let what = format!("no prompt found a prefix in {}", format_duration(plan.duration_seconds));
+            let what =
+                format!("no prompt found a prefix in {}", format_duration(plan.duration_seconds));
             let help = "use a longer --duration, or a larger --capacity";
             return Err(Failure::saying(Cause::Plan, what).with_help(help));
         };

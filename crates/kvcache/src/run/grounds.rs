@@ -38,10 +38,7 @@ impl Grounds {
     /// # Errors
     /// If the folder is in use or holds files of others, or nothing but a path is acceptable that
     /// cannot run.
-    pub(super) fn enter(
-        plan: &KvcachePlan,
-        storage: &dyn Storage,
-    ) -> Result<Self, KvcacheError> {
+    pub(super) fn enter(plan: &KvcachePlan, storage: &dyn Storage) -> Result<Self, KvcacheError> {
         let folder = plan.request.own_folder();
         let marker = Marker::new(plan.models(), plan.seed);
         let lock = folder::enter(storage, folder.folder(), &marker)?;

@@ -50,8 +50,11 @@ fn headline(report: &KvcacheReport, find: &FindServers) -> String {
     };
     let slowest = find.answer().map_or(String::new(), |one| {
         let p95 = seconds_of(one.load_ms);
-        format!("; {} tokens load in P95 {p95}, {:.0} % of the time to compute them",
-            one.prefix_tokens, one.load_percent())
+        format!(
+            "; {} tokens load in P95 {p95}, {:.0} % of the time to compute them",
+            one.prefix_tokens,
+            one.load_percent()
+        )
     });
     let answer = match &report.ending {
         Ending::Stopped => format!("stopped: {so_far}"),

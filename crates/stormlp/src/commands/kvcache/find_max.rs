@@ -28,9 +28,8 @@ pub(super) fn run(
     (party, session): (&Party, &Session),
 ) -> Result<(), Failure> {
     let folder = request.own_folder();
-    let look = |look: Look| {
-        scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started)
-    };
+    let look =
+        |look: Look| scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started);
     // Nothing is written before checks that need no writes have passed.
     let facts = look(Look::Only)?;
     Asked { request, host, facts: &facts }.first()?;

@@ -14,7 +14,8 @@ use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts, resolve,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts,
+    resolve,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
 use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
