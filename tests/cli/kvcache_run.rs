@@ -212,7 +212,7 @@ fn the_files_of_mlperfs_client_are_written_beside_the_report() {
         serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
     };
     let summary = read(&run.join("summary.json"));
-    let rank = run.join("option_1/trial_1/rank_0");
+    let rank = run.join("option_1/trial_0/rank_0");
     let [file] = names(&rank).try_into().unwrap();
     let stats = read(&rank.join(file))["summary"]["cache_stats"].clone();
     let trial = &report["trials"][0];
