@@ -113,6 +113,7 @@ pub struct ServingRequest {
 }
 
 /// The paths to files that chunks take.
+#[cfg(feature = "cli")]
 const PATHS: [PathKind; 7] = [
     PathKind::Buffered,
     PathKind::Cpu,

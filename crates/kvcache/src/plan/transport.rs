@@ -57,15 +57,12 @@ pub(super) fn decide(
     let blocks = transport::blocks(path, bare.engine);
     let depth = if blocks { 1 } else { request.depth() };
     if let Some(given) = request.depth.filter(|given| *given as usize > depth) {
-        let by = if path.has_engine() {
-            format!("engine {}", bare.engine)
-        } else {
-            format!("path {path}")
+        let (by, remedy) = match path.has_engine() {
+            true => (format!("engine {}", bare.engine), "use --engine uring, or more --threads"),
+            false => (format!("path {path}"), "use more --threads"),
         };
-        problems.plan(
-            format!("--depth {given}: {by} has one transfer in flight in a thread"),
-            "use --engine uring, or more --threads",
-        );
+        let what = format!("--depth {given}: {by} has one transfer in flight in a thread");
+        problems.plan(what, remedy);
     }
     let threads = threads as usize;
     let (queue_depth, limited) = transport::depth_in_cufile(path, threads, depth, host);
