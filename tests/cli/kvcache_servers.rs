@@ -38,7 +38,7 @@ fn as_many_are_tried_as_the_host_takes_and_the_answer_is_a_lower_bound() {
     let output = with_few_files(&dir, "1 --format json --export page.html");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("probe: 8 servers") && said.contains("fast enough"), "{said}");
+    assert!(said.contains("probe: 8 servers") && said.contains(", fed ("), "{said}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let find = &json["find_max"];
     assert_eq!((&find["largest_servers"], &find["least_missing"]), (&17.into(), &Value::Null));
@@ -62,7 +62,7 @@ fn storage_that_feeds_none_is_said_with_exit_code_6() {
     let dir = TempDir::new_in(".").unwrap();
     let ran = stormlp().current_dir(&dir).args(words("1e9 --confirm 0")).assert().code(6);
     let error = stderr(ran);
-    assert!(error.contains("storage does not feed even one server: a prefix of"), "{error}");
+    assert!(error.contains("storage does not feed even one server: it loads too slowly; a prefix of"), "{error}");
     assert_eq!(left(&dir), 0);
 }
 

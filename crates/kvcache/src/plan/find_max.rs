@@ -3,7 +3,8 @@
 //!
 //! A server is a thread that loads the prefix of a prompt, computes the rest and takes the next. So
 //! many are fed if loads take no longer than computing would: the 95th percentile of loading a prefix,
-//! at each length, is at most the time to compute as many tokens.
+//! at each length, is at most the time to compute as many tokens. What is not written cannot be loaded
+//! later, so nearly all new chunks have to be written, too.
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::knee::KneeLimit;
@@ -16,6 +17,8 @@ pub const FIRST_SERVERS: u32 = 8;
 /// A probe is this share of a full run, but not so short that servers still begin together.
 const PROBE_SHARE: f64 = 0.1;
 const LEAST_PROBE_SECONDS: f64 = 5.0;
+/// The most chunks, in percent of those that prompts bring, that may be dropped.
+pub const MOST_DROPPED_PERCENT: f64 = 5.0;
 
 /// Duration of a probe where a full run takes `full_seconds`.
 pub fn probe_seconds(full_seconds: f64) -> f64 {
@@ -54,7 +57,7 @@ pub struct TriedServers {
     pub servers: u32,
     /// Whether it was a probe, whose verdict is a guess, or a full run.
     pub run: RunKind,
-    /// Whether loading is fast enough at each length.
+    /// Whether loading is fast enough at each length, and writing keeps up.
     pub meets: bool,
     /// The length at which loading takes the largest share of the time to compute.
     pub prefix_tokens: u32,
@@ -62,6 +65,8 @@ pub struct TriedServers {
     pub load_ms: f64,
     /// The time to compute as many tokens in milliseconds.
     pub computing_ms: f64,
+    /// Chunks that were dropped instead of written, in percent of those that prompts brought.
+    pub dropped_percent: f64,
     /// Prompts per second of all servers.
     pub prompts_per_second: f64,
     /// Servers that load at a time, in the mean.
@@ -80,11 +85,24 @@ impl TriedServers {
         self.load_ms / self.computing_ms * 100.0
     }
 
+    /// Whether it passes, in words.
+    pub fn verdict(&self) -> &'static str {
+        match (self.load_percent() <= 100.0, self.dropped_percent <= MOST_DROPPED_PERCENT) {
+            (true, true) => "fed",
+            (false, _) => "loads too slowly",
+            (true, false) => "writes fall behind",
+        }
+    }
+
     /// The same trial for the search.
     fn trial(&self) -> Trial {
         // Of all servers so many load at a time, and loads may take so much longer.
         let slower = 100.0 / self.load_percent() - 1.0;
-        let suggested = f64::from(self.servers) + self.loading * slower;
+        let by_loads = f64::from(self.servers) + self.loading * slower;
+        // So many would bring what is written now.
+        let written = (100.0 - self.dropped_percent) / (100.0 - MOST_DROPPED_PERCENT);
+        let by_writes = if written < 1.0 { f64::from(self.servers) * written } else { f64::MAX };
+        let suggested = by_loads.min(by_writes);
         Trial {
             count: self.servers,
             kind: self.run,
@@ -154,6 +172,7 @@ mod tests {
             prefix_tokens: 2048,
             load_ms,
             computing_ms: 100.0,
+            dropped_percent: 0.0,
             prompts_per_second: 40.0,
             loading: 4.0,
             read_gib_per_second: 3.0,
@@ -196,6 +215,11 @@ mod tests {
         assert_eq!((trial.suggests, trial.certain, trial.passed), (Some(12), false, true));
         let trial = tried(8, RunKind::Full, 200.0, KneeLimit::Storage).trial();
         assert_eq!((trial.suggests, trial.certain, trial.passed), (Some(6), true, false));
+        let behind = TriedServers {
+            dropped_percent: 52.5,
+            ..tried(8, RunKind::Full, 50.0, KneeLimit::Storage)
+        };
+        assert_eq!((behind.verdict(), behind.trial().suggests), ("writes fall behind", Some(4)));
     }
 
     #[test]

@@ -203,8 +203,9 @@ pub struct KvcacheRequest {
     #[cfg_attr(feature = "cli", command(flatten))]
     pub serving: ServingRequest,
 
-    /// Find the most servers that storage feeds: each is a thread with --prefill-rate, and so many
-    /// pass if, at each length, the P95 of loading a prefix is at most the time to compute it
+    /// Find the most servers that storage feeds: each is a thread with --prefill-rate, and so many are
+    /// fed if, at each length, the P95 of loading a prefix is at most the time to compute it, and at
+    /// most 5 % of new chunks are dropped
     #[cfg_attr(feature = "cli", arg(long, help_heading = "How many servers",
         requires = "prefill_tokens_per_second", conflicts_with_all = [
             "closed", "trace", "trials", "pause_seconds", "threads", "requests_per_second", "keep",

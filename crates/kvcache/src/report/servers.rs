@@ -4,7 +4,7 @@ use stormlp_core::knee::KneeLimit;
 use stormlp_core::largest::RunKind;
 
 use super::{COLD_SHARE, DEVICE_SHARE, KvcacheReport, PrefixLoads, TrialResult};
-use crate::plan::TriedServers;
+use crate::plan::{MOST_DROPPED_PERCENT, TriedServers};
 
 /// What the run of `report`, which took `seconds`, came to; `None` if it loaded nothing.
 pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Option<TriedServers> {
@@ -19,13 +19,17 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
     let at_work = (trial.cpu_user_seconds + trial.cpu_system_seconds) / total_seconds;
     let most = report.plan.transport.threads.min(report.head.host.cpus.max(1) as usize);
     let (_, served, late) = trial.requests();
+    let dropped = trial.prompts.as_ref()?.dropped as f64;
+    let brought = dropped + (trial.written.objects + trial.written.late_objects) as f64;
+    let dropped_percent = if brought > 0.0 { dropped / brought * 100.0 } else { 0.0 };
     Some(TriedServers {
         servers: serving.loaders,
         run,
-        meets: share(slowest) <= 1.0,
+        meets: share(slowest) <= 1.0 && dropped_percent <= MOST_DROPPED_PERCENT,
         prefix_tokens: slowest.prefix_tokens,
         load_ms: slowest.slow_ms(),
         computing_ms: computing_ms(slowest, rate),
+        dropped_percent,
         prompts_per_second: (served + late) as f64 / total_seconds,
         loading: loads.iter().map(load_seconds).sum::<f64>() / total_seconds,
         read_gib_per_second: trial.read_gib_per_second,
@@ -61,8 +65,10 @@ mod tests {
         let shares = loads.iter().map(|one| one.slow_ms() / computing_ms(one, 20_000.0));
         let most = shares.fold(0.0, f64::max);
         assert!((tried.load_percent() / 100.0 - most).abs() < 1e-9, "{tried:?}");
+        // 12 chunks were dropped, and thousands written.
+        assert!((0.0..1.0).contains(&tried.dropped_percent), "{tried:?}");
         assert_eq!((tried.servers, tried.meets), (8, most <= 1.0));
-        // Half of all CPU time is not what limits it; all of it is.
+        // All CPU time is what limits it.
         let trial = &mut report.results.trials[0];
         let cpus = f64::from(report.head.host.cpus);
         trial.cpu_user_seconds = cpus * trial.total_seconds;

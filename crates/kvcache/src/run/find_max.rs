@@ -146,8 +146,13 @@ pub fn ended(report: &KvcacheReport, saved: Option<&std::path::Path>) -> Result<
     };
     let of_one = find.answer().map_or(String::new(), |one| {
         format!(
-            ": a prefix of {} tokens is loaded in {:.1} ms (P95), and computed in {:.1} ms",
-            one.prefix_tokens, one.load_ms, one.computing_ms
+            ": it {}; a prefix of {} tokens is loaded in {:.1} ms (P95) and computed in {:.1} ms, {:.0} % of \
+             new chunks are dropped",
+            one.verdict(),
+            one.prefix_tokens,
+            one.load_ms,
+            one.computing_ms,
+            one.dropped_percent
         )
     });
     Err(Failure::missed_target(format!("storage does not feed even one server{of_one}")))
@@ -252,7 +257,7 @@ impl CountTrials for ServerFinder<'_> {
             tried.prefix_tokens,
             tried.load_ms,
             tried.load_percent(),
-            if tried.meets { "fast enough" } else { "too slow" },
+            tried.verdict(),
             format_duration(tried.seconds),
             self.find.known()
         )

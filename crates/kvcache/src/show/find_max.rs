@@ -9,7 +9,7 @@ use stormlp_show::chart::{Axis, Chart, Group, Line, Scale};
 use stormlp_show::document::{Cell, Column, Document, Facts, Place, Quantity, Section, Table};
 
 use super::run::seconds_of;
-use crate::plan::{FindServers, TriedServers};
+use crate::plan::{FindServers, MOST_DROPPED_PERCENT, TriedServers};
 use crate::report::KvcacheReport;
 
 /// The document of a search; `run` is the document of the full run at its answer.
@@ -79,7 +79,10 @@ fn facts(find: &FindServers, document: &mut Document) {
     }
     facts.add(
         "rule",
-        "at each length, the P95 of loading a prefix is at most the time to compute as many tokens",
+        format!(
+            "at each length, the P95 of loading a prefix is at most the time to compute as many tokens; \
+             at most {MOST_DROPPED_PERCENT} % of new chunks are dropped"
+        ),
     );
     if !find.inconsistent.is_empty() {
         let counts: Vec<String> = find.inconsistent.iter().map(u32::to_string).collect();
@@ -104,9 +107,10 @@ fn table(find: &FindServers) -> Table {
         Column::numbers("tokens", 1),
         Column::numbers("load P95 ms", 0),
         Column::numbers("% of computing", 0).leading(),
+        Column::numbers("dropped %", 0),
         Column::words("verdict", 0),
-        Column::numbers("prompts/s", 1),
-        Column::numbers("read GiB/s", 0),
+        Column::numbers("prompts/s", 2),
+        Column::numbers("read GiB/s", 1),
         Column::words("limited by", 2),
         Column::numbers("took", 3),
     ]);
@@ -120,14 +124,14 @@ fn table(find: &FindServers) -> Table {
             }
             RunKind::Full => "full".to_string(),
         };
-        let verdict = if tried.meets { "fast enough" } else { "too slow" };
         let cells: Vec<Cell> = vec![
             tried.servers.to_string().into(),
             run.into(),
             tried.prefix_tokens.to_string().into(),
             Quantity::lower(tried.load_ms, "ms").into(),
             Quantity::lower(tried.load_percent(), "%").into(),
-            verdict.into(),
+            Quantity::lower(tried.dropped_percent, "%").into(),
+            tried.verdict().into(),
             Quantity::higher(tried.prompts_per_second, "prompts/s").into(),
             Quantity::higher(tried.read_gib_per_second, "GiB/s").into(),
             tried.limited_by.map_or("unknown", |limit| limit.name()).into(),

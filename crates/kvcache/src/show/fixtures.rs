@@ -197,6 +197,7 @@ pub fn find_max() -> KvcacheReport {
             prefix_tokens: 8192,
             load_ms,
             computing_ms: 1000.0,
+            dropped_percent: 0.5,
             prompts_per_second: 40.0,
             loading: f64::from(servers) - 2.0,
             read_gib_per_second: 3.2,

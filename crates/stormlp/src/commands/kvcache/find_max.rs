@@ -22,7 +22,7 @@ use crate::output;
 /// # Errors
 /// Those of a run, and with exit code 6 if not even one server is fed.
 pub(super) fn run(
-    output: &OutputArgs,
+    output: OutputArgs,
     request: &KvcacheRequest,
     host: &HostFacts,
     (party, session): (&Party, &Session),

@@ -137,7 +137,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
     };
     if request.find_max && !request.dry_run {
-        return find_max::run(&args.output, &request, &host, (&party, session));
+        return find_max::run(args.output, &request, &host, (&party, session));
     }
     if request.dry_run {
         // One for all of them.
