@@ -65,9 +65,11 @@ mod tests {
         let shares = loads.iter().map(|one| one.slow_ms() / computing_ms(one, 20_000.0));
         let most = shares.fold(0.0, f64::max);
         assert!((tried.load_percent() / 100.0 - most).abs() < 1e-9, "{tried:?}");
-        // 12 chunks were dropped, and thousands written.
-        assert!((0.0..1.0).contains(&tried.dropped_percent), "{tried:?}");
-        assert_eq!((tried.servers, tried.meets), (8, most <= 1.0));
+        // 12 of 200 chunks that prompts brought were dropped.
+        assert_eq!((tried.servers, tried.dropped_percent.round(), tried.meets), (8, 6.0, false));
+        report.results.trials[0].prompts.as_mut().unwrap().dropped = 0;
+        let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
+        assert_eq!((tried.dropped_percent, tried.meets), (0.0, most <= 1.0));
         // All CPU time is what limits it.
         let trial = &mut report.results.trials[0];
         let cpus = f64::from(report.head.host.cpus);
