@@ -16,7 +16,10 @@ use crate::report::KvcacheReport;
 pub(super) fn document(report: &KvcacheReport, find: &FindServers, run: Document) -> Document {
     let mut document = Document::new(headline(report, find));
     facts(find, &mut document);
-    document.brief.0.extend(run.brief.0.iter().cloned());
+    // A screen has room for the numbers that were tried.
+    let (load, rest) = run.brief.0.split_at(run.brief.0.len().min(1));
+    document.brief.0.extend(load.iter().cloned());
+    document.facts.0.extend(rest.iter().cloned());
     if !find.tried.is_empty() {
         document.section("Every number of servers tried", Some(table(find)));
     }
