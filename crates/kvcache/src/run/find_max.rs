@@ -75,7 +75,7 @@ pub fn outlook(plan: &KvcachePlan) -> String {
     let full = plan.duration_seconds;
     let confirm = plan.request.confirm.unwrap_or(CONFIRM_RUNS);
     format!(
-        "probes of {} each and {} of {}; chunks are written once",
+        "probes of {} each and {} of {}; before each, missing chunks are written",
         format_duration(probe_seconds(full)),
         counted(u64::from(2 * confirm), "full run"),
         format_duration(full)

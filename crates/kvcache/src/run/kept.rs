@@ -2,8 +2,7 @@
 //! that go on where the one before has ended.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use stormlp_transfer::storage::Storage;
 
@@ -14,9 +13,8 @@ use crate::plan::{ChunkId, KvcachePlan, Noise, Pass, Prompts, ServingPlan};
 pub(super) struct Kept<'a> {
     pub(super) shelf: Shelf<'a>,
     pub(super) prompts: Mutex<Prompts>,
-    /// The chunks of the first prefixes, until a trial has taken them to write them.
-    first: Vec<ChunkId>,
-    is_taken: AtomicBool,
+    /// Whether prompts begin with prefixes that are there beforehand; those of a trace do not.
+    has_first: bool,
 }
 
 impl<'a> Kept<'a> {
@@ -31,16 +29,14 @@ impl<'a> Kept<'a> {
             (serving, is_direct),
             (&pass.model, noise, plan.seed.into()),
         );
-        let prompts = Prompts::new(serving, plan.seed);
-        let first = if serving.prefixes > 0 { prompts.first_chunks() } else { Vec::new() };
-        Self { shelf, prompts: Mutex::new(prompts), first, is_taken: AtomicBool::new(false) }
+        let prompts = Mutex::new(Prompts::new(serving, plan.seed));
+        Self { shelf, prompts, has_first: serving.prefixes > 0 }
     }
 
-    /// The chunks to write before a trial: none if an earlier one has.
-    pub(super) fn first(&self) -> &[ChunkId] {
-        match self.is_taken.swap(true, Ordering::Relaxed) {
-            true => &[],
-            false => &self.first,
-        }
+    /// The chunks that are there when a trial begins: of the prefixes that prompts begin with by now.
+    /// Those that an earlier trial has left are not written again.
+    pub(super) fn first(&self) -> Vec<ChunkId> {
+        let prompts = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.has_first { prompts.first_chunks() } else { Vec::new() }
     }
 }

@@ -109,9 +109,9 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// The last chunk that it wrote.
+    /// The last chunk that it made sure of.
     fn write_first(&mut self) -> Result<Option<ChunkId>, Cut> {
-        let mut last = None;
+        let mut last = self.engine.first.first().copied();
         while !self.engine.ends.are_near() {
             let nth = self.engine.first_taken.fetch_add(1, Ordering::Relaxed);
             let Some(id) = self.engine.first.get(nth) else { break };

@@ -95,7 +95,7 @@ impl Stage<'_> {
         let engine = Engine {
             shelf,
             queue: &queue,
-            first,
+            first: &first,
             first_taken: &AtomicUsize::new(0),
             loading: &AtomicU32::new(plan.loaders),
             next: &next,
