@@ -62,7 +62,10 @@ fn storage_that_feeds_none_is_said_with_exit_code_6() {
     let dir = TempDir::new_in(".").unwrap();
     let ran = stormlp().current_dir(&dir).args(words("1e9 --confirm 0")).assert().code(6);
     let error = stderr(ran);
-    assert!(error.contains("storage does not feed even one server: it loads too slowly; a prefix of"), "{error}");
+    assert!(
+        error.contains("storage does not feed even one server: it loads too slowly; a prefix of"),
+        "{error}"
+    );
     assert_eq!(left(&dir), 0);
 }
 

@@ -37,7 +37,9 @@ pub use cache::{Cache, Claim, Step, Tier, Victim};
 pub use chunks::{Begun, ChunkId, Chunks, Stored};
 pub use content::{Content, HEADER_BYTES, file_bytes};
 pub use facts::{KvcacheFacts, TraceFacts};
-pub use find_max::{CONFIRM_RUNS, FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, probe_seconds};
+pub use find_max::{
+    CONFIRM_RUNS, FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, probe_seconds,
+};
 pub use kvcache_plan::{DECIDED_FURTHER_ON, KvcachePlan, Pass, Profile, TracePlan};
 pub use load::{Load, Queue, Request, Without};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name};
