@@ -62,7 +62,8 @@ def ours(arguments):
             str(arguments.users), "--duration", f"{arguments.duration}s", "--memory",
             f"{arguments.memory}G", "--concurrent-writes", str(arguments.writes), "--seed",
             str(arguments.seed), "--dir", os.path.join(arguments.folder, "stormlp"),
-            "--results-dir", results, "--mlperf-output", results])
+            "--results-dir", results, "--mlperf-output", results,
+            *(["--capacity", f"{arguments.capacity}G"] if arguments.capacity else [])])
         [path] = glob.glob(os.path.join(results, "kv_cache", "**", "kvcache_results_*.json"),
                            recursive=True)
         return figures(path, usage)
@@ -79,6 +80,7 @@ def theirs(arguments):
             "--num-users", str(arguments.users), "--duration", str(arguments.duration),
             "--gpu-mem-gb", "0", "--cpu-mem-gb", str(arguments.memory),
             "--max-concurrent-allocs", str(arguments.writes), "--generation-mode", "none",
+            "--storage-capacity-gb", str(arguments.capacity),
             "--seed", str(arguments.seed), "--output", path, "--cache-dir", folder])
         shutil.rmtree(folder, ignore_errors=True)
         return figures(path, usage)
@@ -108,6 +110,8 @@ def main():
     parser.add_argument("--duration", type=int, default=60, help="seconds")
     parser.add_argument("--memory", type=int, default=0, help="GiB that hold objects first")
     parser.add_argument("--writes", type=int, default=16, help="objects written at a time")
+    parser.add_argument("--capacity", type=int, default=0,
+                        help="GiB of objects on storage [default: 95 %% of the free space]")
     parser.add_argument("--seed", type=int, default=42)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.dir) as arguments.folder:

@@ -212,7 +212,7 @@ fn the_files_of_mlperfs_client_are_written_beside_the_report() {
         serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
     };
     let summary = read(&run.join("summary.json"));
-    let rank = run.join("option_1/trial_1/rank_0");
+    let rank = run.join("option_1/trial_0/rank_0");
     let [file] = names(&rank).try_into().unwrap();
     let stats = read(&rank.join(file))["summary"]["cache_stats"].clone();
     let trial = &report["trials"][0];
@@ -224,4 +224,36 @@ fn the_files_of_mlperfs_client_are_written_beside_the_report() {
     assert!((rate - of_rank).abs() < 1e-9 && summary["partial_failure"] == false, "{summary:#}");
     let both = ["kvcache", "--dry-run", "--mlperf-output", "official"];
     stormlp().current_dir(&dir).args(both).assert().code(2);
+}
+
+#[test]
+fn the_rules_of_kv_caches_are_checked_on_the_files_of_a_run() {
+    let dir = TempDir::new_in(".").unwrap();
+    let system = dir.path().join("tree/closed/Org/results/system");
+    fs::create_dir_all(&system).unwrap();
+    let system = system.display().to_string();
+    let mut ran = stormlp();
+    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--trials", "3"]);
+    ran.args(["--mlperf-output", &system]).assert().success();
+    let verdicts = || -> Vec<(String, String)> {
+        let checked =
+            stormlp().current_dir(&dir).args(["submission", "check", "tree", "--json"]).output();
+        let found: Value = serde_json::from_slice(&checked.unwrap().stdout).unwrap();
+        let rules = found["rules"].as_array().unwrap().iter();
+        let of = |rule: &Value, key: &str| rule[key].as_str().unwrap().to_string();
+        rules.map(|rule| (of(rule, "id"), of(rule, "result"))).collect()
+    };
+    let has = |id: &str, result: &str| verdicts().contains(&(id.to_string(), result.to_string()));
+    assert!(has("6.3.2.1", "passed") && has("6.3.4.1", "passed"), "{:?}", verdicts());
+    let runs = Path::new(&system).join("kv_cache/tiny-1b/run");
+    let [run] = names(&runs).try_into().unwrap();
+    let rank = runs.join(run).join("option_1/trial_2/rank_0");
+    let [name] = names(&rank).try_into().unwrap();
+    let file = rank.join(name);
+    let mut result: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    result["summary"]["cache_stats"]["tier_storage_read_bandwidth_gbps"] = 1e6.into();
+    fs::write(&file, result.to_string()).unwrap();
+    assert!(has("6.3.4.1", "failed"), "{:?}", verdicts());
+    fs::remove_file(&file).unwrap();
+    assert!(has("6.3.3.3", "warned"), "{:?}", verdicts());
 }

@@ -80,6 +80,19 @@ fn chunks_share_files_and_are_known_to_clean() {
 }
 
 #[test]
+fn every_path_to_an_accelerator_loads_what_was_written() {
+    for path in ["page-cache", "cpu-gpu"] {
+        let dir = TempDir::new_in(".").unwrap();
+        let json = served(dir.path(), &format!("{SERVING} --verify --path {path} --device host"));
+        assert_eq!(json["evidence"][0]["effective_path"], path);
+        assert_eq!(json["plan"]["transport"]["emulated"], true);
+        let loaded = count(&json["trials"][0]["prompts"], "loaded_tokens");
+        assert!(loaded > 0, "{:#}", json["trials"][0]);
+        assert!(json["warnings"].to_string().contains("accelerator memory is emulated"));
+    }
+}
+
+#[test]
 fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
     let dir = TempDir::new_in(".").unwrap();
     // The second repeats the first, the third shares one block; what is after a full block is not
@@ -127,7 +140,12 @@ fn wrong_requests_are_refused_with_what_to_do() {
     refused("--profile serving --prefix-tokens 100", 3, "multiples of 256");
     refused("--profile serving --users 3", 3, "--users is of the users of mlperf-v3");
     refused("--profile serving --engine psync --depth 4", 3, "use --engine uring");
-    refused("--profile serving --path gds", 2, "use buffered or cpu");
+    refused("--profile serving --path gdz", 2, "use buffered, cpu, page-cache");
+    refused("--profile serving --require-gds", 3, "use --path gds");
+    let mut gds = stormlp();
+    gds.current_dir(&dir).env("STORMLP_LIBCUFILE", "/nowhere/libcufile.so.0");
+    let text = stderr(gds.args(words("--profile serving --path gds")).assert().code(4));
+    assert!(text.contains("path gds cannot run here"), "{text}");
     refused("--profile serving --writers 0", 3, "use 1 to 500");
     refused("--profile serving --capacity 1M", 4, "the largest object");
     refused("--profile replay", 3, "use --trace FILE");

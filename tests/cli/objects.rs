@@ -18,7 +18,7 @@ fn stormlp(server: &ObjectServer, folder: &Path, arguments: &str) -> Command {
 }
 
 /// Runs it: exit code, stdout and stderr.
-fn run(server: &ObjectServer, arguments: &str) -> (i32, String, String) {
+pub(crate) fn run(server: &ObjectServer, arguments: &str) -> (i32, String, String) {
     let folder = tempfile::tempdir().unwrap();
     run_in(folder.path(), server, arguments)
 }

@@ -137,7 +137,19 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
         folder,
         "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 1 --reads 1 --pause 0 --verify",
     );
-    for prefix in ["p", "small", "large", "c"] {
+    // Objects of 1.5 MB and, in two parts, of 25 MB.
+    for (prefix, tokens) in [("k", 64), ("l", 1024)] {
+        let loaded = gateway.run(
+            folder,
+            &format!(
+                "kvcache tiny-1b --profile serving --dir s3://bucket/{prefix} --duration 1s --prefixes 4 \
+                 --chunk-tokens {tokens} --prefix-tokens {tokens} --threads 2 --writers 1 --verify --keep \
+                 --format json"
+            ),
+        );
+        assert!(loaded.contains("\"effective_path\": \"s3\""), "{loaded}");
+    }
+    for prefix in ["p", "small", "large", "c", "k", "l"] {
         gateway.run(folder, &format!("clean s3://bucket/{prefix}"));
     }
     let left: Vec<PathBuf> = gateway.objects().into_iter().map(|(name, _)| name).collect();

@@ -58,7 +58,7 @@ pub(crate) fn refused(scene: &Scene, library: &Path, folder: &Path) -> Verdict {
     }
 }
 
-pub(crate) const RUNS: [Run; 11] = [
+pub(crate) const RUNS: [Run; 13] = [
     Run {
         name: "gds",
         words: "gds --path gds,cpu-gpu --device cuda:0 --threads 8 --io-size 64K --file-size 256K \
@@ -108,6 +108,22 @@ pub(crate) const RUNS: [Run; 11] = [
         repeats: 10,
         has_gpu: true,
         is_whole: has_restored,
+    },
+    Run {
+        name: "prefixes of KV caches",
+        words: "kvcache tiny-1b --profile serving --path gds --device cuda:0 --verify --duration 1s \
+                --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --threads 6 --writers 2",
+        repeats: 1,
+        has_gpu: true,
+        is_whole: has_loaded,
+    },
+    Run {
+        name: "prefixes of KV caches in host memory",
+        words: "kvcache tiny-1b --profile serving --path gds --device host --verify --duration 1s \
+                --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --threads 6 --writers 2",
+        repeats: 1,
+        has_gpu: false,
+        is_whole: has_loaded,
     },
     // With GPU memory its compatibility mode copies by a kernel of its own, which takes a GPU.
     Run {
@@ -178,6 +194,15 @@ fn has_restored(report: &Value) -> bool {
     let total = &report["plan"]["total_bytes"];
     let moved = |phase: &str| &report[phase][0]["bytes"];
     total.is_u64() && moved("saves") == total && moved("restores") == total
+}
+
+/// Prefixes, each of chunks that were written before.
+fn has_loaded(report: &Value) -> bool {
+    let trial = &report["trials"][0];
+    let loads = trial["prompts"]["loads"].as_array();
+    let tokens = |of: &Value| of["tokens"].as_u64().unwrap_or(0);
+    report["ending"]["status"] == "complete"
+        && loads.is_some_and(|all| all.iter().map(tokens).sum::<u64>() > 0)
 }
 
 /// How a run ended.

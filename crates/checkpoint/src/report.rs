@@ -20,10 +20,6 @@ use stormlp_core::stats::{mean, population_deviation};
 use stormlp_core::transport::Transport;
 use stormlp_core::units::GIB;
 
-/// Utilisation of the threads, or of all CPUs, above which they are the limit.
-const BUSY: f64 = 0.9;
-/// Utilisation below which they are not the limit.
-const IDLE: f64 = 0.75;
 /// If a larger share of a checkpoint is in the page cache before its restore, memory is the source.
 const CACHED: f64 = 0.5;
 
@@ -292,13 +288,7 @@ fn limit(
     let processes = group.map_or(1, |group| group.size.max(1) as usize);
     let cpus = group.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
     let most = (transport.threads * processes).clamp(1, cpus) as f64;
-    if at_work >= BUSY * most {
-        Some(KneeLimit::Client)
-    } else if in_memory && transport.path.uses_page_cache() {
-        Some(KneeLimit::Memory)
-    } else {
-        (at_work <= IDLE * most).then_some(KneeLimit::Storage)
-    }
+    KneeLimit::of(at_work, most, in_memory && transport.path.uses_page_cache())
 }
 
 /// Mean and spread of a quantity over checkpoints.

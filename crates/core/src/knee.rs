@@ -22,6 +22,11 @@ const MOST_BELOW: f64 = 0.05;
 /// The probability that settings are called different although they are not.
 const ERROR: f64 = 0.05;
 
+/// Busy share of the threads, or of all CPUs, above which they are the limit.
+const BUSY: f64 = 0.9;
+/// Below this share they are not.
+const IDLE: f64 = 0.75;
+
 /// The bottleneck at the best rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -36,6 +41,18 @@ pub enum KneeLimit {
 }
 
 impl KneeLimit {
+    /// The limit of a run that used `at_work` CPU seconds a second, where its threads or CPUs could
+    /// use `most`; `in_memory` if its bytes may have been in memory. `None` if that does not tell.
+    pub fn of(at_work: f64, most: f64, in_memory: bool) -> Option<Self> {
+        if at_work >= BUSY * most {
+            Some(Self::Client)
+        } else if in_memory {
+            Some(Self::Memory)
+        } else {
+            (at_work <= IDLE * most).then_some(Self::Storage)
+        }
+    }
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {

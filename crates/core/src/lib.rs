@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 pub mod change_points;
 pub mod devices;
 pub mod difference;
@@ -25,6 +26,7 @@ pub mod histogram;
 pub mod impairment;
 pub mod json;
 pub mod knee;
+pub mod largest;
 pub mod location;
 pub mod machine;
 pub mod mt19937;

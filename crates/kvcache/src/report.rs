@@ -5,6 +5,7 @@
 //! both are apart, and rates are of the window alone.
 
 pub mod contradictions;
+mod servers;
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::group::GroupFacts;
@@ -13,10 +14,15 @@ use stormlp_core::report::Report;
 use stormlp_core::stats::{mean, population_deviation};
 use stormlp_core::units::GIB;
 
-use crate::plan::{Class, KvcachePlan, ServingPlan};
+pub use servers::tried_servers;
+
+use crate::plan::{Class, FindServers, KvcachePlan, ServingPlan};
 
 /// Fewest samples for a percentile: one lies beyond it.
 const FEWEST_FOR_P95: u64 = 20;
+/// If more of the sampled objects is in the page cache when their reads begin, the drop had no
+/// effect.
+pub(crate) const COLD_SHARE: f64 = 0.1;
 /// If a smaller share of the bytes came from or went to devices, memory did the rest.
 pub const DEVICE_SHARE: f64 = 0.9;
 
@@ -145,6 +151,13 @@ pub struct PrefixLoads {
     /// What loading means for the time to the first token, if the rate of computing is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_token: Option<FirstToken>,
+}
+
+impl PrefixLoads {
+    /// The 95th percentile of a load in milliseconds, or the slowest if there are too few.
+    pub(crate) fn slow_ms(&self) -> f64 {
+        self.load_ms.p95.unwrap_or(self.load_ms.max)
+    }
 }
 
 /// The prompts of a serving engine.
@@ -501,6 +514,9 @@ pub struct KvcacheResults {
     /// How several hosts found each other, and the cost of synchronising them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupFacts>,
+    /// A search for the most servers; all other results are of the full run at its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_max: Option<FindServers>,
 }
 
 /// The report of `stormlp kvcache`.

@@ -23,7 +23,9 @@ pub fn files(report: &KvcacheReport, taken: &dyn Fn(&str) -> bool) -> Vec<Output
     let mut files = Vec::new();
     for trial in &report.results.trials {
         let Some(pass) = report.plan.passes.get(trial.pass as usize) else { continue };
-        let of_trial = format!("{folder}/option_{}/trial_{}", option_of(pass, trial), trial.trial);
+        // Its trials are counted from 0.
+        let nth = trial.trial.saturating_sub(1);
+        let of_trial = format!("{folder}/option_{}/trial_{nth}", option_of(pass, trial));
         let moment = run_moment(started + trial.started_at_seconds);
         for (rank, result) in trial.ranks().enumerate() {
             let path = format!("{of_trial}/rank_{rank}/kvcache_results_{moment}.json");
@@ -281,8 +283,8 @@ mod tests {
         assert_eq!(
             names,
             [
-                &format!("{folder}/option_1/trial_1/rank_0/kvcache_results_20260131_235955.json"),
-                &format!("{folder}/option_1/trial_2/rank_0/kvcache_results_20260201_000455.json"),
+                &format!("{folder}/option_1/trial_0/rank_0/kvcache_results_20260131_235955.json"),
+                &format!("{folder}/option_1/trial_1/rank_0/kvcache_results_20260201_000455.json"),
                 &format!("{folder}/summary.json"),
                 &format!("{folder}/kv_cache_20260131_235955_metadata.json"),
             ]

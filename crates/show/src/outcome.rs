@@ -20,7 +20,7 @@ impl Outcome {
             Some(figure) => {
                 let number = match figure.unit {
                     // A count.
-                    "accelerators" => format!("{:.0}", figure.estimate.value),
+                    "accelerators" | "servers" => format!("{:.0}", figure.estimate.value),
                     _ => figure.text(),
                 };
                 format!("{} {number} {}", self.what, figure.unit).trim_start().to_string()

@@ -72,6 +72,7 @@ const USUAL: [(&str, &[&str]); 6] = [
             "threads",
             "prefix-tokens",
             "prefill-rate",
+            "find-max",
             "path",
             "dir",
             "capacity",

@@ -1,4 +1,5 @@
-//! Training and checkpoints over every path to the GPU: the bytes are those of the host.
+//! Training, checkpoints and prefixes of KV caches over every path to the GPU: the bytes are those of
+//! the host.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +23,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
         training(scene, report, workload, amount, more);
     }
     checkpoints(scene, report);
+    prefixes(scene, report);
 }
 
 /// What a path to the GPU must have read.
@@ -188,6 +190,35 @@ fn restored_elsewhere(scene: &Scene, report: &mut Report, model: &str) {
     match verdict {
         Ok((bytes, tally)) => report.routes(what, &tally, &format!("{bytes} bytes verified, ")),
         Err(why) => report.fail(what, why),
+    }
+}
+
+/// Chunks of prefixes, written from the GPU and read into it with each byte checked.
+fn prefixes(scene: &Scene, report: &mut Report) {
+    for (path, _) in PATHS.into_iter().filter(|(path, _)| *path != "cpu-async-gpu") {
+        let what = format!("prefixes of KV caches by {path}");
+        let proof = scene.direct().option_of(path);
+        let folder = scene.folder(&format!("kv-{path}"));
+        let words = format!(
+            "kvcache tiny-1b --profile serving --verify --duration 2s --chunk-tokens 64 --prefixes 6 \
+             --prefix-tokens 128,256 --threads 2 --writers 1 --chunk-size 1M --dir {} --path {path} \
+             --device cuda:0 {proof}",
+            folder.display()
+        );
+        let verdict = scene.report_of(&words).and_then(|run| {
+            let trial = &run["trials"][0];
+            let read = ["bytes", "late_bytes"].map(|key| trial["read"][key].as_u64().unwrap_or(0));
+            match read.iter().sum::<u64>() {
+                0 => Err("no prefix was loaded".to_string()),
+                bytes => Ok((bytes, routes(scene, path, &run)?)),
+            }
+        });
+        match verdict {
+            Ok((bytes, tally)) => {
+                report.routes(&what, &tally, &format!("{bytes} bytes verified, "))
+            }
+            Err(why) => report.fail(&what, why),
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use super::choice::FsyncPolicy;
 use super::request::CheckpointRequest;
 use crate::plan::checkpoint_plan::CheckpointPlan;
-use stormlp_core::facts::{HostFacts, PROCESS_BYTES};
+use stormlp_core::capacity::{check_memory, check_open_files};
+use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::transport;
 use stormlp_core::transport::{Asked, EngineChoice, Transport};
-use stormlp_core::units::{ByteSize, MIB};
+use stormlp_core::units::MIB;
 use stormlp_core::warning::Warning;
 
 /// The most transfers in flight over all ranks: 256 MiB with the largest default chunk.
@@ -145,34 +146,15 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
         FsyncPolicy::PerFile | FsyncPolicy::None => None,
     };
     let files = ranks * (FILES_PER_RANK + held.unwrap_or(0) as u64) + OTHER_FILES;
-    if files > host.open_files_limit {
-        problems.capacity(
-            format!(
-                "{ranks} ranks need {files} open files; this process may have {}",
-                host.open_files_limit
-            ),
-            if plan.request.closed {
-                format!("raise the limit with `ulimit -n {files}`")
-            } else {
-                format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks")
-            },
-        );
-    }
-    let memory = PROCESS_BYTES + plan.buffer_bytes + ranks * RANK_BYTES;
-    if memory > host.usable_memory_bytes() {
-        problems.capacity(
-            format!(
-                "the program, its buffers and {ranks} ranks need {} of memory; there is {}",
-                ByteSize(memory),
-                ByteSize(host.usable_memory_bytes())
-            ),
-            if plan.request.closed {
-                "use a host with more memory, or raise its memory limit"
-            } else {
-                "use a smaller --chunk-size, fewer --streams or fewer --ranks"
-            },
-        );
-    }
+    let who = format!("{ranks} ranks");
+    let fewer = (!plan.request.closed).then_some("fewer --ranks");
+    check_open_files(&who, files, fewer, host, problems);
+    let memory = plan.buffer_bytes + ranks * RANK_BYTES;
+    let remedy = match plan.request.closed {
+        true => "use a host with more memory, or raise its memory limit",
+        false => "use a smaller --chunk-size, fewer --streams or fewer --ranks",
+    };
+    check_memory(&who, memory, remedy, host, problems);
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ use super::overlap;
 use super::phase::{Purpose, Stage};
 use super::together::{self, PhaseOutcome};
 use stormlp_hosts::company::{Company, Hosts};
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::fallback;
 use stormlp_transfer::fallback::{hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;
@@ -164,7 +165,9 @@ fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
 /// The ending of a run that could not continue.
 fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
     let fell_back = match error {
-        CheckpointError::Transfer(error) => fallback::remedy(plan.request.require_gds, error),
+        CheckpointError::Fault(Fault::Transfer(error)) => {
+            fallback::remedy(plan.request.require_gds, error)
+        }
         _ => None,
     };
     let remedy = fell_back.unwrap_or(error.remedy(plan.request.closed));
@@ -266,7 +269,7 @@ impl Run<'_> {
                 (self.stage.plan.request.require_gds, measured.latency.len());
             let broken = fallback::broken_demand(required, path, &evidence, transfers);
             if let Some(summary) = broken {
-                phase.failure.get_or_insert(CheckpointError::FellBack { summary });
+                phase.failure.get_or_insert(Fault::FellBack { summary }.into());
             }
             let store = evidence.object_store.as_ref();
             let retried = store.and_then(ObjectStore::retries_warning);

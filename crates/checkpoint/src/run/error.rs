@@ -1,46 +1,22 @@
 //! Errors that end a checkpoint run early.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, DATA_MISMATCH};
-use stormlp_hosts::GroupError;
 use stormlp_hosts::company::Company;
+use stormlp_hosts::fault::Fault;
+use stormlp_hosts::{GroupError, from_faults};
+use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
-use stormlp_transfer::{DEVICE_HELP, TransferError};
-
-use stormlp_transfer::fallback;
 
 /// Why a run, or one checkpoint of it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// Another run holds the directory, or its lock cannot be created.
+    /// Directory, files, threads, hosts, or a path that fell back.
     #[error(transparent)]
-    Lock(#[from] LockError),
-    /// A file, a buffer, a path or a device failed.
-    #[error(transparent)]
-    Transfer(#[from] TransferError),
-    /// The disk filled up.
-    #[error("no space left while saving {path}: {}", .source.reason())]
-    NoSpace {
-        /// The file.
-        path: PathBuf,
-        /// The failed operation.
-        source: TransferError,
-    },
-    /// `fsync` failed: the kernel may have dropped data it could not write.
-    #[error(
-        "data loss: fsync of {path} failed ({}); written data may be lost; it was not retried, \
-         since that would hide the loss",
-        .source.reason()
-    )]
-    DataLoss {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's error.
-        source: TransferError,
-    },
+    Fault(#[from] Fault),
     /// A file is shorter than its size.
     #[error("{path} ended after {found} bytes; it must have {expected}")]
     Short {
@@ -63,12 +39,6 @@ pub enum CheckpointError {
         /// The actual byte.
         found: u8,
     },
-    /// Something that stormlp did not make is in the way.
-    #[error("{path} is in the way and was not made by stormlp")]
-    InTheWay {
-        /// What is in the way.
-        path: PathBuf,
-    },
     /// A file of an earlier checkpoint no longer matches its marker.
     #[error("{path} is {found}, which stormlp did not create; it was left unchanged")]
     Changed {
@@ -85,18 +55,6 @@ pub enum CheckpointError {
         /// How it differs.
         other: String,
     },
-    /// A thread of the run panicked, or could not be started.
-    #[error(transparent)]
-    Crew(#[from] CrewError),
-    /// The cuFile path fell back, and the run forbids fallbacks.
-    #[error("{summary}")]
-    FellBack {
-        /// What ran, and that fallbacks are forbidden.
-        summary: String,
-    },
-    /// Another host did not join, or cannot be reached.
-    #[error(transparent)]
-    Hosts(#[from] GroupError),
     /// The common start time had passed before this host was ready.
     #[error("--start-at had passed by {seconds:.1} s when this host was ready to begin")]
     Late {
@@ -116,15 +74,18 @@ pub enum CheckpointError {
     },
 }
 
+from_faults!(CheckpointError: LockError, TransferError, GroupError, CrewError, Panicked);
+
 impl CheckpointError {
+    /// Something that stormlp did not make is in the way.
+    pub(super) fn in_the_way(path: impl Into<PathBuf>) -> Self {
+        Fault::InTheWay { path: path.into() }.into()
+    }
+
     /// Classifies the cause of the failure.
     pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::Crew(CrewError::Panicked(_)) => Cause::Internal,
-            Self::Crew(CrewError::Start(_)) => Cause::Resources,
-            Self::Hosts(_) => Cause::Hosts,
-            Self::Transfer(error) if error.missing().is_some() => Cause::Machine,
-            Self::Transfer(error) if error.is_of_gpu() => Cause::Device,
+            Self::Fault(fault) => fault.cause(),
             _ => Cause::Storage,
         }
     }
@@ -137,7 +98,7 @@ impl CheckpointError {
     /// The same in `company`, or of a `closed` run.
     pub fn not_started_in(self, company: Company<'_>, closed: bool) -> Failure {
         let remedy = match (&self, company) {
-            (Self::Lock(LockError::Held { .. }), Company::From(_)) => {
+            (Self::Fault(Fault::Lock(LockError::Held { .. })), Company::From(_)) => {
                 "give every host a --dir of its own: hosts started by their clocks share nothing"
             }
             _ => self.remedy(closed),
@@ -149,10 +110,7 @@ impl CheckpointError {
     /// The cause of a failure before anything was saved or restored.
     fn cause_before(&self) -> Cause {
         match self {
-            Self::Transfer(error)
-            | Self::NoSpace { source: error, .. }
-            | Self::DataLoss { source: error, .. }
-            | Self::Lock(LockError::File(error)) => error.cause(),
+            Self::Fault(fault) => fault.cause_before(),
             _ => Cause::Machine,
         }
     }
@@ -160,43 +118,32 @@ impl CheckpointError {
     /// What the user can do now; in a closed run only what the rules permit.
     pub(super) fn remedy(&self, closed: bool) -> &str {
         match self {
-            Self::Hosts(error) => error.remedy(),
-            Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",
-            Self::Lock(LockError::File(_)) => "change its permissions, or use another --dir",
-            Self::Transfer(error) if error.errno() == Some(ENOENT) => {
-                "something removed it during the run: keep others out of the directory, or use \
-                 another --dir"
-            }
-            Self::Transfer(error) if error.is_of_gpu() => {
-                "`stormlp doctor` shows what can run on this machine"
-            }
-            Self::Transfer(error) => error.missing().unwrap_or(DEVICE_HELP),
-            Self::NoSpace { .. } if closed => {
+            Self::Fault(Fault::NoSpace { .. }) if closed => {
                 "free some space or use another --dir; the checkpoint is not saved, others are \
                  untouched"
             }
-            Self::NoSpace { .. } => {
+            Self::Fault(Fault::NoSpace { .. }) => {
                 "free some space or use --scale, --keep or another --dir; the checkpoint is not \
                  saved, others are untouched"
             }
-            Self::DataLoss { .. } => {
+            Self::Fault(Fault::DataLoss { .. }) => {
                 "check the kernel log: the device or its connection lost writes; the checkpoint \
                  is not saved"
             }
+            Self::Fault(Fault::Crew(CrewError::Start(_))) => {
+                "allow this user more threads (ulimit -u), or use fewer ranks"
+            }
+            Self::Fault(Fault::Crew(CrewError::Panicked(_))) => {
+                "please report it with the command and stormlp's output; a checkpoint that \
+                 was being saved is discarded, others are untouched"
+            }
+            Self::Fault(fault) => fault.remedy(),
             Self::Short { .. } => "save it again: the file is incomplete",
             Self::Corrupt { .. } => {
                 "do not trust this storage; check the kernel log, or save again if something \
                  else wrote to the file"
             }
-            Self::InTheWay { .. } | Self::Changed { .. } => "use another --dir, or move it away",
-            Self::Crew(CrewError::Start(_)) => {
-                "allow this user more threads (ulimit -u), or use fewer ranks"
-            }
-            Self::Crew(CrewError::Panicked(_)) => {
-                "please report it with the command and stormlp's output; a checkpoint that \
-                 was being saved is discarded, others are untouched"
-            }
-            Self::FellBack { .. } => fallback::REMEDY,
+            Self::Changed { .. } => "use another --dir, or move it away",
             Self::Another { .. } => {
                 "use another --dir, or remove it first with `stormlp clean DIR`"
             }
@@ -210,31 +157,13 @@ impl CheckpointError {
         }
     }
 
-    /// The meaning of a failed `fsync` of `path`: lost data, unless the disk was merely full.
-    pub(super) fn on_sync(path: &std::path::Path, source: TransferError) -> Self {
-        let path = path.to_path_buf();
-        if source.is_full() {
-            Self::NoSpace { path, source }
-        } else {
-            Self::DataLoss { path, source }
-        }
+    /// The meaning of a failed `fsync` of `path`.
+    pub(super) fn on_sync(path: &Path, source: TransferError) -> Self {
+        Fault::on_sync(path, source).into()
     }
 
     /// Converts a transfer error on `path`, distinguishing a full disk.
-    pub(super) fn on(path: &std::path::Path, source: TransferError) -> Self {
-        if source.is_full() {
-            Self::NoSpace { path: path.to_path_buf(), source }
-        } else {
-            Self::Transfer(source.named(path))
-        }
+    pub(super) fn on(path: &Path, source: TransferError) -> Self {
+        Fault::on(path, source).into()
     }
 }
-
-impl From<Panicked> for CheckpointError {
-    fn from(panicked: Panicked) -> Self {
-        Self::Crew(panicked.into())
-    }
-}
-
-/// Linux's error number for a missing file, the same on every architecture.
-const ENOENT: i32 = 2;

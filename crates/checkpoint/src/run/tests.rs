@@ -18,6 +18,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::{DeviceId, EngineChoice};
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
     Disk, FolderLock, Gate, Gated, Grant, LOCK_NAME, Request, Storage,
 };
@@ -370,7 +371,7 @@ fn check_full(faults: Faulty) {
     request.chunk_bytes = Some(4096);
     let report = run_on(plan(&request), storage.clone(), &StopToken::new());
     let error = error(&report);
-    assert!(error.contains("no space left while saving"), "{error}");
+    assert!(error.contains("no space left while writing"), "{error}");
     assert!(
         error.ends_with(".pt: No space left on device (os error 28)")
             || error.ends_with(".partial: No space left on device (os error 28)"),
@@ -465,5 +466,5 @@ fn a_directory_in_use_is_left_alone() {
         stop: &StopToken::new(),
     };
     let error = run(head, &plan, &surroundings, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, CheckpointError::Lock(_)), "{error}");
+    assert!(matches!(error, CheckpointError::Fault(Fault::Lock(_))), "{error}");
 }

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use stormlp_core::facts::{Availability, HostFacts, PROCESS_BYTES};
+use stormlp_core::capacity::{check_memory, check_open_files};
+use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
 use stormlp_core::printable::printable;
 use stormlp_core::units::ByteSize;
@@ -73,7 +74,20 @@ pub(super) fn number_problems(request: &KvcacheRequest, problems: &mut Problems)
 
 /// Options that have no effect on this load.
 pub(super) fn kept_apart(request: &KvcacheRequest, loads_prefixes: bool, problems: &mut Problems) {
+    let is_bucket = request.own_folder().names_objects();
+    if is_bucket && request.rank.is_some() {
+        let what = "--dir names objects: KV caches in a bucket are those of one host";
+        problems.plan(what, "start one process, or use --dir with a folder");
+    }
     if !loads_prefixes {
+        if is_bucket {
+            let what = "--dir names objects: MLPerf's client keeps KV caches in files";
+            problems.plan(what, "use --profile serving, or --dir with a folder");
+        }
+        if request.find_max {
+            let what = "--find-max counts servers, which load prefixes";
+            problems.plan(what, "use --profile serving");
+        }
         if let Some(option) = request.serving.any() {
             let what = format!("{option} is of prompts that load prefixes");
             problems.plan(what, "use --profile serving, or a --trace of Mooncake");
@@ -131,27 +145,15 @@ pub(super) fn closed_problems(
 /// Open files and memory that this host lacks.
 pub(super) fn machine_problems(plan: &KvcachePlan, host: &HostFacts, problems: &mut Problems) {
     let workers = u64::from(plan.most_workers());
+    let who = format!("{workers} threads");
+    let (fewer, smaller) = match plan.serving {
+        Some(_) => ("fewer --threads", "use a smaller --chunk-size or fewer --threads"),
+        None => ("fewer --users", "use a smaller --chunk-size or fewer --users"),
+    };
     let files = workers * FILES_OF_WORKER + OTHER_FILES;
-    if files > host.open_files_limit {
-        problems.capacity(
-            format!(
-                "{workers} threads need {files} open files; this process may have {}",
-                host.open_files_limit
-            ),
-            format!("raise the limit with `ulimit -n {files}`, or use fewer --users"),
-        );
-    }
-    let memory = PROCESS_BYTES + plan.buffer_bytes + workers * WORKER_BYTES;
-    if memory > host.usable_memory_bytes() {
-        problems.capacity(
-            format!(
-                "the program, its buffers and {workers} threads need {} of memory; there is {}",
-                ByteSize(memory),
-                ByteSize(host.usable_memory_bytes())
-            ),
-            "use a smaller --chunk-size or fewer --users",
-        );
-    }
+    check_open_files(&who, files, Some(fewer), host, problems);
+    let memory = plan.buffer_bytes.saturating_add(workers * WORKER_BYTES);
+    check_memory(&who, memory, smaller, host, problems);
 }
 
 /// A folder that cannot be used, or is too small.

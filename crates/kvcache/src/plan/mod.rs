@@ -14,6 +14,7 @@ mod checks;
 mod chunks;
 mod content;
 mod facts;
+mod find_max;
 mod kvcache_plan;
 mod load;
 mod marker;
@@ -29,18 +30,22 @@ mod serving;
 mod serving_request;
 mod size;
 mod trace;
+mod transport;
 mod users;
 
 pub use cache::{Cache, Claim, Step, Tier, Victim};
 pub use chunks::{Begun, ChunkId, Chunks, Stored};
 pub use content::{Content, HEADER_BYTES, file_bytes};
 pub use facts::{KvcacheFacts, TraceFacts};
+pub use find_max::{
+    CONFIRM_RUNS, FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, probe_seconds,
+};
 pub use kvcache_plan::{DECIDED_FURTHER_ON, KvcachePlan, Pass, Profile, TracePlan};
 pub use load::{Load, Queue, Request, Without};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name};
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
-pub use options::{MlperfOption, OPTIONS, Offered, SECONDS, SEED};
+pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, Offered, SECONDS, SEED};
 pub use predict::{Figures, PredictRequest, Predicted, PredictedLoad, PredictedOption, predict};
 pub use prompts::{Prompt, Prompts};
 pub use request::{End, KvcacheRequest, NamingClock, Speed};

@@ -14,7 +14,7 @@ pub const SECONDS: f64 = 300.0;
 pub(super) const TRIALS: u32 = 3;
 pub(super) const PAUSE_SECONDS: f64 = 90.0;
 /// Requests are served by one thread for each user, but at most so many.
-pub(super) const MOST_WORKERS: u32 = 500;
+pub const MOST_WORKERS: u32 = 500;
 /// The most users of a plan.
 pub(super) const MOST_USERS: u32 = 100_000;
 /// The longest trial in seconds: a week.

@@ -57,7 +57,7 @@ impl Prompts {
         }
     }
 
-    /// The chunks of the prefixes that are known at first.
+    /// The chunks of the prefixes that are known now.
     pub fn first_chunks(&self) -> Vec<ChunkId> {
         self.known.iter().flat_map(|prefix| self.chunks_of(*prefix)).collect()
     }

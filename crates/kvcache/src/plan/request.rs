@@ -203,9 +203,25 @@ pub struct KvcacheRequest {
     #[cfg_attr(feature = "cli", command(flatten))]
     pub serving: ServingRequest,
 
-    /// Folder of the objects [default: ./stormlp-data/kvcache]
+    /// Find the most servers that storage feeds: each is a thread with --prefill-rate, and so many are
+    /// fed if, at each length, the P95 of loading a prefix is at most the time to compute it, and at
+    /// most 5 % of new chunks are dropped
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "How many servers",
+        requires = "prefill_tokens_per_second", conflicts_with_all = [
+            "closed", "trace", "trials", "pause_seconds", "threads", "requests_per_second", "keep",
+        ]))]
+    pub find_max: bool,
+
+    /// Full runs with the result and with one server more; with 0, the result is that of probes, which
+    /// take a tenth of --duration [default: 1]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "How many servers",
+        requires = "find_max", value_parser = whole::<u32>(0..=100)))]
+    pub confirm: Option<u32>,
+
+    /// Folder of the objects, or s3://bucket/prefix for those of prompts
+    /// [default: ./stormlp-data/kvcache]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Objects",
-        value_hint = clap::ValueHint::AnyPath))]
+        value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath))]
     pub folder: Option<Location>,
 
     /// Most bytes of objects in the folder; the least recently used ones are deleted for new ones

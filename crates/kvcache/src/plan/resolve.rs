@@ -7,7 +7,7 @@ use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::path::{EngineKind, PathKind};
-use stormlp_core::transport::{self, EngineChoice, Transport};
+use stormlp_core::transport::{EngineChoice, Transport};
 use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 
@@ -25,6 +25,7 @@ use super::options::{
 };
 use super::request::KvcacheRequest;
 use super::trace::TraceFormat;
+use super::transport;
 use super::users::{User, draw};
 
 /// Share of the free space that objects may fill, as in the original.
@@ -111,30 +112,10 @@ fn serving(plan: &mut KvcachePlan, host: &HostFacts, problems: &mut Problems) {
     let is_paced = plan.trace.as_ref().is_some_and(|trace| trace.paced_seconds().is_some());
     let given = (is_trace, is_paced, plan.request.threads);
     let load = request.plan(&pass.model, given, plan.capacity_bytes, problems);
-    let asked = request.engine.unwrap_or_default();
-    if asked == EngineChoice::TokioUring {
-        problems
-            .plan("engine tokio-uring has no path for chunks", "use --engine auto, uring or psync");
-    }
-    let path = request.path.unwrap_or(PathKind::Buffered);
-    let engine = transport::engine(asked, host, problems);
-    let depth = if transport::blocks(path, engine) { 1 } else { request.depth() };
-    if let Some(given) = request.depth.filter(|given| *given as usize > depth) {
-        problems.plan(
-            format!("--depth {given}: engine {engine} has one transfer in flight in a thread"),
-            "use --engine uring, or more --threads",
-        );
-    }
-    pass.workers = load.loaders + load.writers;
     pass.largest_object_bytes = load.chunk_bytes;
-    plan.transport = Transport {
-        threads: pass.workers as usize,
-        queue_depth: depth,
-        chunk_bytes: plan.transport.chunk_bytes,
-        // One more is opened while the last pieces of others are in flight.
-        streams: depth + 1,
-        ..Transport::bare(path, engine, asked, None)
-    };
+    let (decided, warnings) = transport::decide(&plan.request, &load, host, problems);
+    (plan.transport, pass.workers) = (decided, load.loaders + load.writers);
+    plan.warnings.extend(warnings);
     plan.buffer_bytes = plan.transport.buffer_bytes() + NOISE_BYTES;
     if !is_trace {
         plan.profile = Profile::Serving;

@@ -5,7 +5,7 @@ use stormlp_core::failure::Problems;
 #[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
-use stormlp_core::transport::EngineChoice;
+use stormlp_core::transport::{Devices, EngineChoice};
 
 use super::model::Model;
 use super::serving::{Layout, ServingPlan};
@@ -92,7 +92,8 @@ pub struct ServingRequest {
         value_parser = whole::<u32>(..)))]
     pub write_queue: Option<u32>,
 
-    /// Path: buffered, or cpu (O_DIRECT) [default: buffered]
+    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch; objects in a
+    /// bucket have path s3 [default: buffered]
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Serving",
         value_parser = path))]
     pub path: Option<PathKind>,
@@ -100,19 +101,34 @@ pub struct ServingRequest {
     /// I/O engine: auto, uring, psync [default: auto]
     #[cfg_attr(feature = "cli", arg(long, value_name = "ENGINE", help_heading = "Serving"))]
     pub engine: Option<EngineChoice>,
+
+    /// Accelerator for the paths to one: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over
+    /// which threads are dealt, or host [default: the first GPU, else host]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", help_heading = "Serving"))]
+    pub device: Option<Devices>,
+
+    /// Fail if a path of cuFile falls back to another path
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Serving"))]
+    pub require_gds: bool,
 }
+
+/// The paths to files that chunks take.
+#[cfg(feature = "cli")]
+const PATHS: [PathKind; 7] = [
+    PathKind::Buffered,
+    PathKind::Cpu,
+    PathKind::PageCache,
+    PathKind::CpuGpu,
+    PathKind::Gds,
+    PathKind::GdsAsync,
+    PathKind::GdsBatch,
+];
 
 #[cfg(feature = "cli")]
 fn path(text: &str) -> Result<PathKind, String> {
-    let known = [PathKind::Buffered, PathKind::Cpu];
-    let found = known.into_iter().find(|path| path.name() == text);
-    found.ok_or_else(|| match PathKind::named().any(|path| path.name() == text) {
-        true => format!(
-            "chunks are files that are read into memory of the host, so there is no path {text} for \
-             them: use buffered or cpu; `stormlp gds` compares all paths"
-        ),
-        false => format!("`{text}` is not a path for KV caches: use buffered or cpu"),
-    })
+    let found = PATHS.into_iter().chain([PathKind::S3]).find(|path| path.name() == text);
+    let names = || PATHS.map(PathKind::name).join(", ");
+    found.ok_or_else(|| format!("`{text}` is not a path for KV caches: use {}", names()))
 }
 
 impl ServingRequest {
@@ -144,6 +160,8 @@ impl ServingRequest {
             ("--write-queue", self.write_queue.is_some()),
             ("--path", self.path.is_some()),
             ("--engine", self.engine.is_some()),
+            ("--device", self.device.is_some()),
+            ("--require-gds", self.require_gds),
         ];
         let others = given.into_iter().find_map(|(name, given)| given.then_some(name));
         others.or_else(|| self.of_prompts())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use stormlp_transfer::storage::{LOCK_NAME, Storage};
 
 use super::error::KvcacheError;
-use super::folder::{Own, contents};
+use super::folder::{Own, abort_uploads, contents};
 use crate::plan::MARKER_NAME;
 
 /// What was removed, or would be.
@@ -17,6 +17,8 @@ pub struct CleanedFolder {
     pub bytes: u64,
     /// What is not stormlp's.
     pub left: Vec<PathBuf>,
+    /// Uploads of objects that killed runs left.
+    pub uploads: u64,
 }
 
 /// Removes the objects in `folder`, and the folder itself if it is then empty; `dry_run` only counts
@@ -32,21 +34,23 @@ pub fn clean(
     storage.hold(folder);
     // A lock is a file; a dry run must not create one.
     let lock = if dry_run { None } else { Some(storage.lock(folder)?) };
-    let mut cleaned = CleanedFolder::default();
-    let mut others = Vec::new();
+    let mut cleaned =
+        CleanedFolder { uploads: abort_uploads(storage, folder, dry_run)?, ..Default::default() };
+    let (mut objects, mut others) = (Vec::new(), Vec::new());
     for (entry, own) in contents(storage, folder)? {
         let path = folder.join(&entry.name);
         match own {
             Own::Object => {
-                if !dry_run {
-                    storage.remove(&path)?;
-                }
+                objects.push(path);
                 cleaned.files += 1;
                 cleaned.bytes += entry.facts.bytes;
             }
             Own::Other => others.push(path),
             Own::Not => cleaned.left.push(path),
         }
+    }
+    if !dry_run {
+        storage.remove_all(&objects)?;
     }
     // The marker goes last, and stays as long as it may be needed to know what is stormlp's.
     if !dry_run && cleaned.left.is_empty() {

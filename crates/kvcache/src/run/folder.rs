@@ -4,13 +4,16 @@
 use std::path::Path;
 
 use stormlp_core::facts::Availability;
-use stormlp_core::location::Location;
+use stormlp_core::location::{Location, names_object};
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
-    Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Storage, dead_link, temporary_name,
+    Access, Durability, Entry, FolderLock, Handle, Kind, LOCK_NAME, Storage, dead_link,
+    temporary_name,
 };
 use stormlp_transfer::{TransferError, probe};
 
 use super::error::KvcacheError;
+use super::shelf::is_chunk;
 use crate::plan::{KNOWN_BY_BYTES, KvcacheFacts, MARKER_NAME, Marker};
 
 /// How the names of files begin that only test a folder. A kill may leave one.
@@ -36,27 +39,9 @@ pub fn scan(
 ) -> Result<KvcacheFacts, KvcacheError> {
     let folder = location.folder();
     storage.hold(folder);
-    let nearest = storage.nearest(folder)?;
-    let found = storage.found(&nearest)?;
-    let writable = if let Some(link) = dead_link(folder) {
-        let what = format!("{} is a link that does not lead to a folder", link.display());
-        Availability::unavailable(what, "remove the link, or use another --dir")
-    } else if found.kind != Kind::Folder {
-        let what = format!("{} is not a folder", nearest.display());
-        Availability::unavailable(what, "use --dir with a folder")
-    } else if look == Look::Only {
-        Availability::Available
-    } else {
-        may_write(storage, &nearest)?
-    };
-    let mut facts = KvcacheFacts {
-        writable,
-        free_bytes: storage.space(&nearest)?.map(|space| space.free_bytes),
-        left_objects: 0,
-        left_bytes: 0,
-        foreign: None,
-        file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
-        trace: None,
+    let mut facts = match location.names_objects() {
+        true => bucket_facts(),
+        false => folder_facts(storage, folder, look)?,
     };
     if storage.is_folder(folder)? {
         for (entry, own) in contents(storage, folder)? {
@@ -72,6 +57,46 @@ pub fn scan(
         }
     }
     Ok(facts)
+}
+
+/// The facts of a prefix. Whether objects may be put there shows when the marker is.
+fn bucket_facts() -> KvcacheFacts {
+    KvcacheFacts {
+        writable: Availability::Available,
+        free_bytes: None,
+        left_objects: 0,
+        left_bytes: 0,
+        foreign: None,
+        file_system: None,
+        trace: None,
+    }
+}
+
+/// The facts of a folder without what is in it.
+fn folder_facts(
+    storage: &dyn Storage,
+    folder: &Path,
+    look: Look,
+) -> Result<KvcacheFacts, TransferError> {
+    let nearest = storage.nearest(folder)?;
+    let found = storage.found(&nearest)?;
+    let writable = if let Some(link) = dead_link(folder) {
+        let what = format!("{} is a link that does not lead to a folder", link.display());
+        Availability::unavailable(what, "remove the link, or use another --dir")
+    } else if found.kind != Kind::Folder {
+        let what = format!("{} is not a folder", nearest.display());
+        Availability::unavailable(what, "use --dir with a folder")
+    } else if look == Look::Only {
+        Availability::Available
+    } else {
+        may_write(storage, &nearest)?
+    };
+    Ok(KvcacheFacts {
+        writable,
+        free_bytes: storage.space(&nearest)?.map(|space| space.free_bytes),
+        file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
+        ..bucket_facts()
+    })
 }
 
 /// Whether a file can be created in a folder: tried under a name that no other run uses.
@@ -138,11 +163,14 @@ fn is_object(
         return Ok(false);
     };
     let path = folder.join(name);
-    let file = storage.open(&path, Access::Read, false)?;
+    let file = match names_object(&path) {
+        true => storage.known_object(&path, entry.facts.bytes)?,
+        false => Handle::File(storage.open(&path, Access::Read, false)?),
+    };
     let mut start = [0; KNOWN_BY_BYTES];
     let mut filled = 0;
     while filled < start.len() {
-        match storage.read_at(&file, &path, filled as u64, &mut start[filled..])? {
+        match storage.read_from(&file, &path, filled as u64, &mut start[filled..])? {
             0 => break,
             read => filled += read,
         }
@@ -162,6 +190,20 @@ fn marker_of(storage: &dyn Storage, folder: &Path) -> Result<Option<Marker>, Kvc
     text.map(|text| Marker::parse(&text)).transpose().map_err(unusable)
 }
 
+/// Aborts the uploads of chunks that a killed run left, where a marker says that chunks are stormlp's,
+/// and returns their number; a dry run only counts. Files have none.
+pub(super) fn abort_uploads(
+    storage: &dyn Storage,
+    folder: &Path,
+    dry_run: bool,
+) -> Result<u64, KvcacheError> {
+    if marker_of(storage, folder)?.is_none() {
+        return Ok(0);
+    }
+    let ours = |path: &Path| path.parent() == Some(folder) && is_chunk(path);
+    Ok(storage.abort_uploads(folder, &ours, dry_run)?)
+}
+
 /// Creates the folder, locks out other runs and removes the objects that an earlier run left.
 ///
 /// # Errors
@@ -176,11 +218,12 @@ pub(super) fn enter(
     let lock = storage.lock(folder)?;
     let contents = contents(storage, folder)?;
     if let Some((entry, _)) = contents.iter().find(|(_, own)| *own == Own::Not) {
-        return Err(KvcacheError::InTheWay { path: folder.join(&entry.name) });
+        return Err(Fault::InTheWay { path: folder.join(&entry.name) }.into());
     }
-    for (entry, _) in contents.iter().filter(|(_, own)| *own == Own::Object) {
-        storage.remove(&folder.join(&entry.name))?;
-    }
+    abort_uploads(storage, folder, false)?;
+    let objects = contents.iter().filter(|(_, own)| *own == Own::Object);
+    let objects: Vec<_> = objects.map(|(entry, _)| folder.join(&entry.name)).collect();
+    storage.remove_all(&objects)?;
     // A marker is plain data.
     let text = serde_json::to_string_pretty(marker).unwrap_or_default();
     let path = folder.join(MARKER_NAME);

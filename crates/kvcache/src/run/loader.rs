@@ -1,7 +1,6 @@
 //! A thread of a serving engine: loads the prefixes of prompts in bursts, or writes chunks in the
 //! background.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use stormlp_core::operation::Direction;
 use stormlp_core::stop::Ends;
-use stormlp_transfer::storage::Access;
-use stormlp_transfer::{Driver, FileId, Place, Stamp};
+use stormlp_transfer::object::PART_BYTES;
+use stormlp_transfer::storage::{Access, Handle};
+use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, Stamp, TransferError};
 
 use super::error::KvcacheError;
 use super::shelf::{Shelf, Spot, WriteQueue};
@@ -56,8 +56,12 @@ pub(super) struct Loader<'a> {
     engine: &'a Engine<'a>,
     start: Instant,
     reads: u64,
+    /// Whether what it does is not measured yet, and not counted.
+    rehearses: bool,
     /// What a piece should be, if it is compared.
     expected: Vec<u8>,
+    /// Memory of the host for a piece, if transfers end in memory that the CPU cannot access.
+    scratch: Vec<u8>,
 }
 
 /// A transfer in flight: of which chunk of the burst, from which byte on, and how many.
@@ -78,15 +82,24 @@ struct Open {
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(driver: Driver<'a, Piece>, engine: &'a Engine<'a>) -> Self {
-        Self { driver, engine, start: Instant::now(), reads: 0, expected: Vec::new() }
+    pub(super) fn new(mut driver: Driver<'a, Piece>, engine: &'a Engine<'a>) -> Self {
+        let needs_scratch = driver.idle().iter().any(|slot| slot.host().is_none());
+        let scratch = vec![0; if needs_scratch { engine.piece_bytes as usize } else { 0 }];
+        let (start, expected) = (Instant::now(), Vec::new());
+        Self { driver, engine, start, reads: 0, rehearses: false, expected, scratch }
     }
 
-    /// Writes its share of the chunks that are there from the start.
+    /// Writes its share of the chunks that are there from the start, and reads one of them: that shows
+    /// both routes before anything is measured.
     pub(super) fn prepare(&mut self) -> Result<(), KvcacheError> {
+        if self.engine.first.is_empty() {
+            return Ok(());
+        }
+        self.rehearses = true;
         self.driver.rehearse();
-        let prepared = self.write_first();
+        let prepared = self.write_first().and_then(|last| self.read_back(last));
         self.driver.rehearsed();
+        self.rehearses = false;
         match prepared {
             Ok(()) | Err(Cut::Ends) => Ok(()),
             Err(Cut::Failed(error)) => {
@@ -96,14 +109,23 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn write_first(&mut self) -> Result<(), Cut> {
+    /// The last chunk that it made sure of.
+    fn write_first(&mut self) -> Result<Option<ChunkId>, Cut> {
+        let mut last = self.engine.first.first().copied();
         while !self.engine.ends.are_near() {
             let nth = self.engine.first_taken.fetch_add(1, Ordering::Relaxed);
-            let Some(id) = self.engine.first.get(nth) else { return Ok(()) };
-            // So that the page cache can drop it before it is read.
-            self.write_chunk(*id, true)?;
+            let Some(id) = self.engine.first.get(nth) else { break };
+            self.write_chunk(*id)?;
+            last = Some(*id);
         }
-        Ok(())
+        Ok(last)
+    }
+
+    fn read_back(&mut self, last: Option<ChunkId>) -> Result<(), Cut> {
+        let (found, _) = self.engine.shelf.take(last.as_slice());
+        let read = self.load(&found);
+        self.engine.shelf.give_back(&found);
+        read.map(drop)
     }
 
     /// Serves prompts from `start` until the time is over.
@@ -140,6 +162,9 @@ impl<'a> Loader<'a> {
     }
 
     fn count(&self, add: impl FnOnce(&mut Tally)) {
+        if self.rehearses {
+            return;
+        }
         add(&mut self.engine.tally.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -254,17 +279,18 @@ impl<'a> Loader<'a> {
         let shelf = self.engine.shelf;
         let spot = shelf.spot(stored.id, stored.place);
         let opening = self.driver.now();
-        let file = shelf.open(&spot.path, Access::Read).map_err(Cut::Failed)?;
-        if !shelf.is_direct {
-            self.drop_cached(&file, &spot.path)?;
-        }
-        let file = self.driver.attach(file)?;
+        let handle = shelf.open(&spot.path, Access::Read).map_err(Cut::Failed)?;
+        self.drop_cached(&handle, &spot.path)?;
+        let file = self.driver.attach(handle)?;
         let content = self.engine.verifies.then(|| shelf.content(stored.id));
         Ok(Open { file, spot, opening, left: shelf.plan.chunk_bytes, content })
     }
 
-    /// Has the kernel drop a file's pages, and looks at some files whether it did.
-    fn drop_cached(&mut self, file: &File, path: &Path) -> Result<(), Cut> {
+    /// Has the kernel drop the pages of a file that has some, and looks at some files whether it did.
+    fn drop_cached(&mut self, handle: &Handle, path: &Path) -> Result<(), Cut> {
+        let (Handle::File(file), false) = (handle, self.engine.shelf.is_direct) else {
+            return Ok(());
+        };
         let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
         self.reads += 1;
         let shelf = self.engine.shelf;
@@ -277,16 +303,10 @@ impl<'a> Loader<'a> {
 
     /// Counts what has arrived, and closes chunks of which all has.
     fn land(&mut self, open: &mut [Option<Open>]) -> Result<(), Cut> {
-        while let Some(mut landed) = self.driver.next_landed() {
-            let Piece { nth, at, len } = landed.tag;
+        while let Some(landed) = self.driver.next_landed() {
+            let byte = self.difference(&landed, open)?;
+            let Piece { nth, len, .. } = landed.tag;
             let chunk = open[nth].as_mut().expect("it is open while a piece of it is in flight");
-            let byte = match (&chunk.content, landed.slot.host_mut(), &landed.result) {
-                (Some(content), Some(buffer), Ok(read)) if *read == len => {
-                    let noise = self.engine.shelf.noise;
-                    content.difference(noise, at, &buffer[..len], &mut self.expected)
-                }
-                _ => None,
-            };
             self.driver.put_back(landed.slot);
             let path = &chunk.spot.path;
             if let Some(byte) = byte {
@@ -320,10 +340,34 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
+    /// The byte of its chunk in which a piece differs from what was written, if it is compared.
+    fn difference(
+        &mut self,
+        landed: &Landed<Piece>,
+        open: &[Option<Open>],
+    ) -> Result<Option<u64>, TransferError> {
+        let Piece { nth, at, len } = landed.tag;
+        let content = open[nth].as_ref().and_then(|chunk| chunk.content.as_ref());
+        let (Some(content), Ok(read)) = (content, &landed.result) else {
+            return Ok(None);
+        };
+        if *read < len {
+            return Ok(None);
+        }
+        let found = match landed.slot.host() {
+            Some(buffer) => &buffer[..len],
+            None => {
+                landed.slot.copy_out(&mut self.scratch[..len])?;
+                &self.scratch[..len]
+            }
+        };
+        Ok(content.difference(self.engine.shelf.noise, at, found, &mut self.expected))
+    }
+
     fn write_waiting(&mut self) -> Result<(), Cut> {
         while !self.is_over() {
             match self.engine.queue.next(TICK) {
-                Some(id) => self.write_chunk(id, false)?,
+                Some(id) => self.write_chunk(id)?,
                 None if self.engine.loading.load(Ordering::Acquire) == 0 => return Ok(()),
                 None => {}
             }
@@ -332,7 +376,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Writes a chunk, unless it is there; what is deleted for it is removed first.
-    fn write_chunk(&mut self, id: ChunkId, is_first: bool) -> Result<(), Cut> {
+    fn write_chunk(&mut self, id: ChunkId) -> Result<(), Cut> {
         let shelf = self.engine.shelf;
         let (place, deletes) = match shelf.begin(id) {
             Begun::Known => return Ok(()),
@@ -345,49 +389,57 @@ impl<'a> Loader<'a> {
         if let Some(victim) = deletes {
             shelf.remove(victim)?;
             shelf.gone(victim);
-            self.count(|tally| tally.evictions.deleted += u64::from(!is_first));
+            self.count(|tally| tally.evictions.deleted += 1);
         }
         let opening = self.driver.now();
         let spot = shelf.spot(id, place);
-        let file = shelf.open_to_write(place, &spot).map_err(Cut::Failed)?;
-        let for_sync = file
-            .try_clone()
-            .map_err(|source| stormlp_transfer::TransferError::file("open", &spot.path, source))?;
-        let file = self.driver.attach(file)?;
+        let handle = shelf.open_to_write(place, &spot).map_err(Cut::Failed)?;
+        let other = handle.try_clone();
+        let other = other.map_err(|source| TransferError::file("open", &spot.path, source))?;
+        let file = self.driver.attach(handle)?;
         self.write_pieces(id, file, &spot)?;
         self.driver.detach(file)?;
-        if is_first {
-            let synced = shelf.storage.sync(&for_sync, &spot.path);
-            synced.map_err(|error| Cut::Failed(KvcacheError::on_sync(&spot.path, error)))?;
-        }
+        self.finish(other, &spot.path).map_err(Cut::Failed)?;
         let nanos = self.driver.now().nanos_since(opening);
         shelf.written(id);
-        if !is_first {
-            let (late, bytes) = (self.is_late(), shelf.plan.chunk_bytes);
-            self.count(|tally| {
-                tally.written.count_object(late);
-                tally.written.count_bytes(bytes, late);
-                tally.timings.write.record_ns(nanos);
-            });
-        }
+        let (late, bytes) = (self.is_late(), shelf.plan.chunk_bytes);
+        self.count(|tally| {
+            tally.written.count_object(late);
+            tally.written.count_bytes(bytes, late);
+            tally.timings.write.record_ns(nanos);
+        });
         Ok(())
+    }
+
+    /// Completes what was written: an object is there then. Files are synced before the trial, so
+    /// that the page cache can drop them before they are read.
+    fn finish(&self, handle: Handle, path: &Path) -> Result<(), KvcacheError> {
+        match handle {
+            Handle::Object(object) => {
+                let completed = object.upload().map_or(Ok(()), |upload| upload.complete());
+                completed.map_err(|error| KvcacheError::on(path, error))
+            }
+            Handle::File(file) if self.rehearses => {
+                let synced = self.engine.shelf.storage.sync(&file, path);
+                synced.map_err(|error| KvcacheError::on_sync(path, error))
+            }
+            Handle::File(_) => Ok(()),
+        }
     }
 
     fn write_pieces(&mut self, id: ChunkId, file: FileId, spot: &Spot) -> Result<(), Cut> {
         let shelf = self.engine.shelf;
         let content = shelf.content(id);
         let size = shelf.plan.chunk_bytes;
+        // An object is uploaded in parts of a fixed size.
+        let most = if shelf.is_bucket { PART_BYTES } else { u64::MAX };
         let on = |error| Cut::Failed(KvcacheError::on(&spot.path, error));
         let mut at = 0;
         while at < size || self.driver.in_flight() > 0 {
             while at < size && self.driver.has_room() {
-                let len = self.engine.piece_bytes.min(size - at);
+                let len = self.engine.piece_bytes.min(most).min(size - at);
                 let mut slot = self.driver.take_slot().expect("there is room");
-                if let Some(buffer) = slot.host_mut() {
-                    let own = content.bytes().saturating_sub(at).min(len) as usize;
-                    content.fill(shelf.noise, at, &mut buffer[..own]);
-                    buffer[own..len as usize].fill(0);
-                }
+                self.lay(&content, at, len as usize, &mut slot)?;
                 let offset = spot.offset + at;
                 let place = Place { direction: Direction::Write, file, offset, len: len as usize };
                 let piece = Piece { nth: 0, at, len: place.len };
@@ -398,6 +450,30 @@ impl<'a> Loader<'a> {
             while let Some(landed) = self.driver.next_landed() {
                 self.driver.put_back(landed.slot);
                 landed.result.map_err(on)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a piece of a chunk into a slot; what is after its content is zero.
+    fn lay(
+        &mut self,
+        content: &Content,
+        at: u64,
+        len: usize,
+        slot: &mut Slot,
+    ) -> Result<(), TransferError> {
+        let own = content.bytes().saturating_sub(at).min(len as u64) as usize;
+        let noise = self.engine.shelf.noise;
+        let fill = |buffer: &mut [u8]| {
+            content.fill(noise, at, &mut buffer[..own]);
+            buffer[own..].fill(0);
+        };
+        match slot.host_mut() {
+            Some(buffer) => fill(&mut buffer[..len]),
+            None => {
+                fill(&mut self.scratch[..len]);
+                slot.copy_in(&self.scratch[..len])?;
             }
         }
         Ok(())

@@ -8,7 +8,10 @@
 pub mod agreement;
 mod clean;
 mod error;
+pub mod find_max;
 mod folder;
+mod grounds;
+mod kept;
 mod loader;
 mod requests;
 mod serve;

@@ -10,8 +10,9 @@ use stormlp_transfer::crew;
 use stormlp_transfer::{AcceleratorSet, Driver, DriverSet};
 
 use super::error::KvcacheError;
+use super::kept::Kept;
 use super::loader::{Engine, Loader, NextPrompt};
-use super::shelf::{Shelf, WriteQueue};
+use super::shelf::WriteQueue;
 use super::tally::Tally;
 use super::together::Measured;
 use super::trace::{NextEntry, Replay};
@@ -21,7 +22,7 @@ use crate::plan::{Prompt, Prompts, ServingPlan, Traced};
 
 /// Where prompts come from.
 pub(super) enum PromptSource<'a> {
-    Drawn { prompts: Box<Prompts>, next: Option<Prompt>, sent: u64 },
+    Drawn { prompts: &'a Mutex<Prompts>, next: Option<Prompt>, sent: u64 },
     Trace(Box<Replay<'a>>),
 }
 
@@ -38,7 +39,8 @@ impl PromptSource<'_> {
     fn next(&mut self, now_ns: u64) -> Result<NextPrompt, KvcacheError> {
         match self {
             Self::Drawn { prompts, next, sent } => {
-                let prompt = next.take().unwrap_or_else(|| prompts.draw());
+                let draw = || prompts.lock().unwrap_or_else(PoisonError::into_inner).draw();
+                let prompt = next.take().unwrap_or_else(draw);
                 let sent_ns = prompt.sent_ns.unwrap_or(now_ns);
                 if sent_ns > now_ns {
                     *next = Some(prompt);
@@ -61,7 +63,7 @@ impl PromptSource<'_> {
 }
 
 impl Stage<'_> {
-    /// Runs a trial from an empty folder.
+    /// Runs a trial from an empty folder, or on what earlier ones have kept there.
     ///
     /// # Errors
     /// If it could not start, or its chunks cannot be removed.
@@ -73,22 +75,25 @@ impl Stage<'_> {
         let pass = &self.plan.passes[id.pass];
         let transport = &self.plan.transport;
         let window = Duration::from_secs_f64(self.plan.duration_seconds);
-        let shelf = Shelf::new(
-            (self.storage, self.folder),
-            (plan, transport.path.wants_direct()),
-            (&pass.model, self.noise, self.plan.seed.into()),
-        );
-        let prompts = Prompts::new(plan, self.plan.seed);
-        let first = if plan.prefixes > 0 { prompts.first_chunks() } else { Vec::new() };
+        let of_trial;
+        let kept = match self.kept {
+            Some(kept) => kept,
+            None => {
+                let place = (self.storage, self.folder, self.noise);
+                of_trial = Kept::new(place, (self.plan, pass, plan));
+                &of_trial
+            }
+        };
+        let (shelf, first) = (&kept.shelf, kept.first());
         let source = Mutex::new(match self.replay(pass)? {
             Some(replay) => PromptSource::Trace(Box::new(replay)),
-            None => PromptSource::Drawn { prompts: Box::new(prompts), next: None, sent: 0 },
+            None => PromptSource::Drawn { prompts: &kept.prompts, next: None, sent: 0 },
         });
         let next = |now_ns| source.lock().unwrap_or_else(PoisonError::into_inner).next(now_ns);
         let tally = Mutex::new(Tally::of_prompts(plan, self.plan.trace.is_some()));
         let (queue, failed) = (WriteQueue::new(plan.write_queue), StopToken::new());
         let engine = Engine {
-            shelf: &shelf,
+            shelf,
             queue: &queue,
             first: &first,
             first_taken: &AtomicUsize::new(0),
@@ -124,8 +129,8 @@ impl Stage<'_> {
         );
         let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let kept = ran.is_ok() && id.keeps;
-        let removed = if kept { Ok(()) } else { shelf.clear() };
+        let stays = self.kept.is_some() || (ran.is_ok() && id.keeps);
+        let removed = if stays { Ok(()) } else { shelf.clear() };
         let (loaders, watched) = ran?;
         let mut watched = watched?;
         watched.series.load = drivers.load();

@@ -2,13 +2,13 @@
 //! to be written.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use stormlp_core::location::names_object;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Storage, is_direct_refused};
+use stormlp_transfer::storage::{Access, Handle, Storage, is_direct_refused};
 
 use super::error::KvcacheError;
 use crate::plan::{
@@ -25,6 +25,8 @@ pub(super) struct Shelf<'a> {
     pub(super) noise: &'a Noise,
     pub(super) seed: u64,
     pub(super) is_direct: bool,
+    /// Whether chunks are objects in a bucket.
+    pub(super) is_bucket: bool,
     chunks: Mutex<Chunks>,
     /// Files of several chunks that exist.
     packs: Mutex<u64>,
@@ -37,9 +39,21 @@ pub(super) struct Spot {
     pub(super) offset: u64,
 }
 
+/// How the names of chunks begin.
+const CHUNK: &str = "chunk_";
+
 /// The name of a chunk, from which its content follows.
 fn key_of(id: ChunkId) -> String {
-    format!("chunk_{id:016x}")
+    format!("{CHUNK}{id:016x}")
+}
+
+/// Whether an object or file has the name of a chunk.
+pub(super) fn is_chunk(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix(CHUNK)?.split_once('.'));
+    number.is_some_and(|(number, _)| {
+        u64::from_str_radix(number, 16).is_ok_and(|id| name == Some(&file_name(&key_of(id))))
+    })
 }
 
 fn pack_name(nth: u64) -> String {
@@ -55,7 +69,8 @@ impl<'a> Shelf<'a> {
     ) -> Self {
         let chunks = Mutex::new(Chunks::new(plan.most_chunks));
         let packs = Mutex::new(0);
-        Self { storage, folder, plan, model, noise, seed, is_direct, chunks, packs }
+        let is_bucket = names_object(folder);
+        Self { storage, folder, plan, model, noise, seed, is_direct, is_bucket, chunks, packs }
     }
 
     fn chunks(&self) -> MutexGuard<'_, Chunks> {
@@ -115,9 +130,12 @@ impl<'a> Shelf<'a> {
         }
     }
 
-    /// Opens the file of a chunk.
-    pub(super) fn open(&self, path: &Path, access: Access) -> Result<File, KvcacheError> {
-        let opened = self.storage.open(path, access, self.is_direct);
+    /// Opens the file of a chunk, or its object, whose size is known.
+    pub(super) fn open(&self, path: &Path, access: Access) -> Result<Handle, KvcacheError> {
+        let opened = match (self.is_bucket, access) {
+            (true, Access::Read) => self.storage.known_object(path, self.plan.chunk_bytes),
+            _ => self.storage.handle(path, access, self.is_direct),
+        };
         opened.map_err(|error| match self.is_direct && is_direct_refused(&error) {
             true => KvcacheError::NotDirect { path: path.to_path_buf() },
             false => KvcacheError::on(path, error),
@@ -125,7 +143,7 @@ impl<'a> Shelf<'a> {
     }
 
     /// Opens the file to write a chunk to, which is created if need be.
-    pub(super) fn open_to_write(&self, place: u64, spot: &Spot) -> Result<File, KvcacheError> {
+    pub(super) fn open_to_write(&self, place: u64, spot: &Spot) -> Result<Handle, KvcacheError> {
         if self.plan.layout == Layout::Files {
             return self.open(&spot.path, Access::Create);
         }
@@ -157,17 +175,14 @@ impl<'a> Shelf<'a> {
     }
 
     /// Removes all that is on the shelf, once all threads are done.
-    pub(super) fn clear(self) -> Result<(), TransferError> {
-        let packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let chunks = self.chunks.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let names = match self.plan.layout {
-            Layout::Files => chunks.ids().map(key_of).collect::<Vec<_>>(),
-            Layout::Packed => (0..packs).map(pack_name).collect(),
+    pub(super) fn clear(&self) -> Result<(), TransferError> {
+        let packs = *self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = |name: String| self.folder.join(file_name(&name));
+        let paths: Vec<PathBuf> = match self.plan.layout {
+            Layout::Files => self.chunks().ids().map(|id| path(key_of(id))).collect(),
+            Layout::Packed => (0..packs).map(|nth| path(pack_name(nth))).collect(),
         };
-        for name in names {
-            self.storage.remove(&self.folder.join(file_name(&name)))?;
-        }
-        Ok(())
+        self.storage.remove_all(&paths).map(drop)
     }
 }
 
@@ -226,6 +241,15 @@ impl WriteQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chunk_is_known_by_its_name() {
+        let is_chunk = |name: &str| is_chunk(&Path::new("s3://bucket/kv").join(name));
+        assert!(is_chunk(&file_name(&key_of(7 << 24 | 3))));
+        for other in ["chunk_7.npy", "chunk_0000000000000007", "pack_000000.npy", "chunk_x.npy"] {
+            assert!(!is_chunk(other), "{other}");
+        }
+    }
 
     #[test]
     fn what_has_no_room_is_left_and_nothing_waits_twice() {

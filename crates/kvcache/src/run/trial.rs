@@ -9,6 +9,7 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::report::Series;
 use stormlp_core::stop::{Ends, StopToken};
+use stormlp_core::units::counted;
 use stormlp_hosts::company::Hosts;
 use stormlp_transfer::crew::{self, Watch};
 use stormlp_transfer::sampler::{Counters, Sampler};
@@ -20,6 +21,7 @@ use stormlp_transfer::{
 };
 
 use super::error::KvcacheError;
+use super::kept::Kept;
 use super::requests::{Next, Operation, Requests, Source};
 use super::store::Store;
 use super::tally::Tally;
@@ -42,6 +44,8 @@ pub(super) struct Stage<'a> {
     pub(super) instruments: &'a Instruments,
     pub(super) noise: &'a Noise,
     pub(super) started: Instant,
+    /// The chunks that several runs share, if they do.
+    pub(super) kept: Option<&'a Kept<'a>>,
     /// The hosts, if several measure together.
     pub(super) hosts: Option<&'a Hosts>,
 }
@@ -220,6 +224,7 @@ impl Stage<'_> {
     ) -> Result<Box<dyn stormlp_transfer::TransferPath>, TransferError> {
         let transport = &self.plan.transport;
         accelerators.bind_thread(index)?;
+        accelerators.of_thread(index).bind_thread()?;
         self.storage.path(PathSpec {
             kind: transport.path,
             engine: transport.engine,
@@ -229,7 +234,7 @@ impl Stage<'_> {
             submit_batch: transport.submit_batch,
             max_files: transport.streams,
             register_buffers: transport.register_buffers,
-            page_aligned: false,
+            page_aligned: transport.path.wants_direct(),
         })
     }
 
@@ -305,19 +310,20 @@ impl Stage<'_> {
         let pass = &self.plan.passes[id.pass];
         let option = pass.option.map_or(String::new(), |option| format!("option {option}, "));
         let (trial, trials) = (id.trial, self.plan.trials);
-        let load = match &self.plan.trace {
-            Some(trace) => format!("{} entries of the trace", trace.entries),
-            None if self.plan.serving.is_some() => "prompts".to_string(),
-            None => format!("{} users", pass.users),
+        let load = match (&self.plan.trace, &self.plan.serving) {
+            (Some(trace), _) => format!("{} entries of the trace", trace.entries),
+            (None, Some(_)) if self.kept.is_none() => "prompts".to_string(),
+            (None, Some(load)) => counted(load.loaders.into(), "server"),
+            (None, None) => format!("{} users", pass.users),
         };
         format!("{option}trial {trial} of {trials}, {}, {load}", pass.model.name)
     }
 
     /// Removes the objects of a trial.
     fn remove(&self, store: Store) -> Result<(), KvcacheError> {
-        for key in store.into_stored() {
-            self.storage.remove(&self.folder.join(file_name(&key)))?;
-        }
+        let stored = store.into_stored().into_iter();
+        let paths: Vec<_> = stored.map(|key| self.folder.join(file_name(&key))).collect();
+        self.storage.remove_all(&paths)?;
         Ok(())
     }
 

@@ -3,30 +3,30 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stormlp_core::evidence::Evidence;
+use stormlp_core::evidence::{Evidence, ObjectStore};
 use stormlp_core::others;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Hosts;
+use stormlp_hosts::fault::Fault;
+use stormlp_transfer::fallback;
 use stormlp_transfer::surroundings::{Surroundings, now};
-use stormlp_transfer::telemetry::{CpuTimes, Instruments, peak_rss_bytes};
+use stormlp_transfer::telemetry::peak_rss_bytes;
 
 use super::error::KvcacheError;
-use super::folder;
+use super::grounds::Grounds;
+use super::kept::Kept;
 use super::tally::Timings;
 use super::together::Together;
 use super::trial::{Stage, TrialId};
-use crate::plan::{KvcachePlan, Marker, NOISE_ELEMENTS, Noise};
-use crate::report::{DEVICE_SHARE, KvcacheReport, KvcacheResults, TrialResult, summarise};
+use crate::plan::KvcachePlan;
+use crate::report::{
+    COLD_SHARE, DEVICE_SHARE, KvcacheReport, KvcacheResults, TrialResult, summarise,
+};
 
 /// How often a pause checks for a stop request.
 const TICK: Duration = Duration::from_millis(50);
-/// Elements of the noise that a thread makes at a time.
-const NOISE_PART: usize = 1 << 20;
-/// If more of the sampled objects is in the page cache when their reads begin, the drop had no
-/// effect.
-const COLD_SHARE: f64 = 0.1;
 
 /// Runs the plan and passes the results so far to `on_unit` after each trial. Results from before a
 /// failure or a stop are in the report; its `ending` says which it was.
@@ -53,54 +53,74 @@ pub fn run_with(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&KvcacheReport),
 ) -> Result<KvcacheReport, KvcacheError> {
-    let &Surroundings { storage, observer, stop } = surroundings;
-    let own_folder = plan.request.own_folder();
-    let folder = own_folder.folder();
-    let marker = Marker::new(plan.models(), plan.seed);
-    let _lock = folder::enter(&**storage, folder, &marker)?;
-    let devices = storage.devices(&[folder]);
-    let instruments = Instruments::around([folder], [], plan.request.telemetry);
-    let mut report = KvcacheReport::new(head, plan.clone(), KvcacheResults::default());
-    report.warnings.clone_from(&plan.warnings);
-    report.results.group = hosts.map(|hosts| hosts.facts.clone());
-    report.warnings.extend(debug_build(&report.head));
-    let started = Instant::now();
-    let (noise, noise_cpu_seconds) = make_noise(plan);
-    report.results.noise_cpu_seconds = noise_cpu_seconds;
-    let mut run = Run {
-        stage: Stage {
-            plan,
-            folder,
-            storage: &**storage,
-            observer,
-            stop,
-            devices: &devices,
-            instruments: &instruments,
-            noise: &noise,
-            started,
-            hosts,
-        },
-        report,
-        timings: plan.passes.iter().map(|_| Timings::default()).collect(),
-        on_unit,
-    };
-    // All hosts meet at the end. On an error the run ends regardless of the others.
-    let ended = run.all().and_then(|()| run.edge());
-    run.sum_up();
-    let mut report = run.report;
-    report.ending = match ended {
-        Err(error) => Ending::failed(error.cause(), error.to_string(), error.remedy()),
-        Ok(()) if has_stopped(hosts, stop) => Ending::Stopped,
-        Ok(()) => Ending::Complete,
-    };
-    report.warnings.extend(storage.warnings());
-    for trial in &report.results.trials.clone() {
-        warnings_of(trial, plan).into_iter().for_each(|warning| report.warn(warning));
+    let grounds = Grounds::enter(plan, &**surroundings.storage)?;
+    Ok(grounds.carry_out(hosts, (head, plan), None, surroundings, on_unit))
+}
+
+impl Grounds {
+    /// Runs the trials of a plan, on chunks that are `kept` if several runs share them.
+    pub(super) fn carry_out(
+        &self,
+        hosts: Option<&Hosts>,
+        (head, plan): (Head, &KvcachePlan),
+        kept: Option<&Kept<'_>>,
+        surroundings: &Surroundings<'_>,
+        on_unit: &mut dyn FnMut(&KvcacheReport),
+    ) -> KvcacheReport {
+        let &Surroundings { storage, observer, stop } = surroundings;
+        let mut report = KvcacheReport::new(head, plan.clone(), KvcacheResults::default());
+        report.warnings.clone_from(&plan.warnings);
+        report.results.group = hosts.map(|hosts| hosts.facts.clone());
+        report.warnings.extend(debug_build(&report.head));
+        report.results.noise_cpu_seconds = self.noise_cpu_seconds;
+        let mut run = Run {
+            stage: Stage {
+                plan,
+                folder: self.folder.folder(),
+                storage: &**storage,
+                observer,
+                stop,
+                devices: &self.devices,
+                instruments: &self.instruments,
+                noise: &self.noise,
+                started: self.started,
+                kept,
+                hosts,
+            },
+            report,
+            timings: plan.passes.iter().map(|_| Timings::default()).collect(),
+            on_unit,
+        };
+        // All hosts meet at the end. On an error the run ends regardless of the others.
+        let ended = run.all().and_then(|()| run.edge());
+        run.sum_up();
+        let mut report = run.report;
+        report.ending = match ended {
+            Err(error) => failed(&error, plan),
+            Ok(()) if has_stopped(hosts, stop) => Ending::Stopped,
+            Ok(()) => Ending::Complete,
+        };
+        report.warnings.extend(storage.warnings());
+        for trial in &report.results.trials.clone() {
+            warnings_of(trial, plan).into_iter().for_each(|warning| report.warn(warning));
+        }
+        let direct = plan.transport.path.wants_direct();
+        let load = others::warning(&report.series, direct, hosts.map(|hosts| &hosts.facts));
+        report.warnings.extend(load);
+        report.head.ended_at = Some(now());
+        report
     }
-    let load = others::warning(&report.series, false, hosts.map(|hosts| &hosts.facts));
-    report.warnings.extend(load);
-    report.head.ended_at = Some(now());
-    Ok(report)
+}
+
+/// The ending of a run that could not go on.
+fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
+    let fell_back = match error {
+        KvcacheError::Fault(Fault::Transfer(error)) => {
+            fallback::remedy(plan.request.serving.require_gds, error)
+        }
+        _ => None,
+    };
+    Ending::failed(error.cause(), error.to_string(), fell_back.unwrap_or(error.remedy()))
 }
 
 /// Whether a stop was requested: with several hosts, once all of them know or this one has left them.
@@ -109,28 +129,6 @@ fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
         Some(hosts) => hosts.were_told_to_end() || hosts.are_apart(),
         None => stop.is_stopped(),
     }
-}
-
-/// All of the noise, made on every CPU, and the CPU seconds that it took.
-fn make_noise(plan: &KvcachePlan) -> (Noise, f64) {
-    let before = CpuTimes::of_process();
-    let noise = Noise::new(plan.seed.into());
-    let mut all = vec![[0; 2]; NOISE_ELEMENTS as usize];
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let parts = all.chunks_mut(NOISE_PART).zip((0..).step_by(NOISE_PART));
-    let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
-    for (nth, part) in parts.enumerate() {
-        shares[nth % threads].push(part);
-    }
-    thread::scope(|scope| {
-        for share in shares {
-            scope.spawn(|| {
-                share.into_iter().for_each(|(part, place)| noise.generate(place, part));
-            });
-        }
-    });
-    let seconds = CpuTimes::of_process().since(before).total_seconds();
-    (noise.holding(all), seconds)
 }
 
 /// Warns that a debug build may itself be the bottleneck.
@@ -233,10 +231,26 @@ impl Run<'_> {
         self.timings[id.pass].merge(&measured.tally.timings);
         self.report.results.trials.push(result);
         self.report.series.push(NamedSeries { name, series: measured.watched.series });
-        self.report.evidence = named(measured.evidence).into_iter().collect();
+        let fell_back = self.take_evidence(measured.evidence);
         self.sum_up();
         (self.on_unit)(&self.report);
-        failure.map_or(Ok(is_stopped), Err)
+        failure.or(fell_back).map_or(Ok(is_stopped), Err)
+    }
+
+    /// Keeps what shows the path that ran; the failure if it is another one than has to.
+    fn take_evidence(&mut self, evidence: Option<Evidence>) -> Option<KvcacheError> {
+        let plan = self.stage.plan;
+        let (path, required) = (plan.transport.path, plan.request.serving.require_gds);
+        let evidence = evidence?;
+        let store = evidence.object_store.as_ref();
+        let retried = store.and_then(ObjectStore::retries_warning);
+        for warning in fallback::warning(path, &evidence).into_iter().chain(retried) {
+            self.report.warn(warning);
+        }
+        let objects = self.timings.iter().map(|times| times.read.len() + times.write.len()).sum();
+        let broken = fallback::broken_demand(required, path, &evidence, objects);
+        self.report.evidence = vec![NamedEvidence { name: "objects".to_string(), evidence }];
+        broken.map(|summary| Fault::FellBack { summary }.into())
     }
 
     /// Waits until all hosts have reached this point.
@@ -272,8 +286,4 @@ impl Run<'_> {
             None => Ok(!self.stage.stop.is_stopped()),
         }
     }
-}
-
-fn named(evidence: Option<Evidence>) -> Option<NamedEvidence> {
-    evidence.map(|evidence| NamedEvidence { name: "objects".to_string(), evidence })
 }

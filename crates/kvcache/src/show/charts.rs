@@ -5,12 +5,15 @@ use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Place, Scale};
 use stormlp_show::series::over_time;
 
+use super::find_max;
 use super::plan::name_of;
 use crate::report::{KvcacheReport, TrialResult};
 
 /// The charts of a run.
 pub(super) fn charts(report: &KvcacheReport) -> Vec<Group> {
-    let mut drawn = vec![trials(report), classes(report)];
+    let search = report.results.find_max.as_ref();
+    let mut drawn: Vec<Group> = search.map(find_max::chart).into_iter().collect();
+    drawn.extend([trials(report), classes(report)]);
     drawn.push(Group::of_histograms(
         "Distributions of times",
         "Times of all trials",

@@ -2,6 +2,8 @@
 
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::knee::KneeLimit;
+use stormlp_core::largest::{RunKind, Search};
 use stormlp_core::location::Location;
 use stormlp_core::report::{Ending, Head, NamedSeries, ReportKind, Series};
 use stormlp_core::units::GIB;
@@ -10,7 +12,8 @@ use stormlp_show::document::Document;
 use super::plan::{DryRun, dry_run};
 use super::run::document;
 use crate::plan::{
-    Class, KvcacheFacts, KvcachePlan, KvcacheRequest, Profile, ServingRequest, resolve,
+    Class, FindServers, KvcacheFacts, KvcachePlan, KvcacheRequest, Profile, ServingRequest,
+    TriedServers, resolve,
 };
 use crate::report::{
     BytesOfDevices, ClassResult, Evictions, FirstToken, KvcacheReport, KvcacheResults, Lookups,
@@ -130,6 +133,7 @@ fn report_of(plan: KvcachePlan, trials: Vec<TrialResult>) -> KvcacheReport {
         noise_cpu_seconds: 0.45,
         peak_rss_bytes: 600 << 20,
         group: None,
+        find_max: None,
     };
     KvcacheReport {
         ending: Ending::Complete,
@@ -177,6 +181,40 @@ pub fn serving() -> KvcacheReport {
     report_of(plan, vec![trial])
 }
 
+/// A search for the most servers.
+pub fn find_max() -> KvcacheReport {
+    let mut report = serving();
+    let mut find = FindServers::begun(1);
+    let mut search = Search::new(8, 500, 1);
+    while let Some((servers, run)) = search.next() {
+        // Storage that takes 100 ms for each server.
+        let load_ms = 100.0 * f64::from(servers);
+        let limited_by = Some(KneeLimit::Storage);
+        search.tell(find.take(TriedServers {
+            servers,
+            run,
+            meets: load_ms <= 1000.0,
+            prefix_tokens: 8192,
+            load_ms,
+            computing_ms: 1000.0,
+            dropped_percent: 0.5,
+            prompts_per_second: 40.0,
+            loading: f64::from(servers) - 2.0,
+            read_gib_per_second: 3.2,
+            limited_by,
+            seconds: if run == RunKind::Full { 301.5 } else { 31.5 },
+        }));
+        find.conclude(&search);
+    }
+    find.search_seconds = 744.0;
+    if let Some(load) = &mut report.plan.serving {
+        load.loaders = find.largest_servers;
+    }
+    report.plan.request.find_max = true;
+    report.results.find_max = Some(find);
+    report
+}
+
 /// A closed run, with nine trials.
 fn closed() -> KvcacheReport {
     let plan = plan(KvcacheRequest { closed: true, ..KvcacheRequest::default() });
@@ -191,6 +229,7 @@ pub fn samples() -> Vec<(&'static str, Document)> {
         ("kvcache", document(&report())),
         ("kvcache_closed", document(&closed())),
         ("kvcache_serving", document(&serving())),
+        ("kvcache_find_max", document(&find_max())),
         ("kvcache_plan", dry_run(&DryRun { plan: &plan, problems: &[] })),
     ]
 }

@@ -41,6 +41,14 @@ impl Lane for KvcacheResults {
     }
 
     fn outcome(report: &KvcacheReport, verdict: String) -> Outcome {
+        if let Some(find) = &report.results.find_max {
+            let largest = Quantity::higher(f64::from(find.largest_servers), "servers");
+            return Outcome {
+                what: if find.is_lower_bound { "at least" } else { "" },
+                figure: (!find.tried.is_empty()).then_some(largest),
+                verdict,
+            };
+        }
         let first = report.results.passes.first();
         let figure = first.map(|pass| Quantity::higher(pass.read_gib_per_second.mean, "GiB/s"));
         Outcome { what: "read at", figure, verdict }

@@ -1,6 +1,7 @@
 //! Plans, reports and answers about KV caches as documents.
 
 mod charts;
+mod find_max;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod lane;

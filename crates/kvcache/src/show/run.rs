@@ -13,7 +13,7 @@ use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, storage};
 
 use super::plan::{name_of, setup};
-use super::{serving, size_of};
+use super::{find_max, serving, size_of};
 use crate::plan::{KvcachePlan, Pass, Profile};
 use crate::report::{KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult};
 
@@ -80,8 +80,16 @@ pub const RECORDS: [(&str, &str); 53] = [
     ("hosts", "/processes"),
 ];
 
-/// The document of a run.
+/// The document of a run, or of a search of several.
 pub fn document(report: &KvcacheReport) -> Document {
+    match &report.results.find_max {
+        Some(find) => find_max::document(report, find, of_run(report)),
+        None => of_run(report),
+    }
+}
+
+/// The document of a run.
+fn of_run(report: &KvcacheReport) -> Document {
     let mut document = Document::new(headline(report));
     setup(&report.plan, &mut document);
     if report.plan.profile == Profile::MlperfV3 {
@@ -128,14 +136,9 @@ pub fn document(report: &KvcacheReport) -> Document {
 /// A row for each trial of each host, of several; they began each trial at the same moment.
 fn hosts(document: &mut Document, report: &KvcacheReport) {
     let Some(group) = &report.results.group else { return };
-    let mut table = Table::new(name_columns().into_iter().chain([
-        Column::words("host", 0),
-        Column::numbers("seed", 2),
-        Column::numbers("read GiB/s", 0),
-        Column::numbers("write GiB/s", 0),
-        Column::numbers("P95 read ms", 0),
-        Column::numbers("P95 fsync ms", 1),
-    ]));
+    let own = [Column::words("host", 0), Column::numbers("seed", 2)];
+    let columns = name_columns().into_iter().chain(own).chain(columns_of_rates());
+    let mut table = Table::new(columns);
     for trial in &report.results.trials {
         for host in &trial.hosts {
             let result = &host.result;
@@ -251,6 +254,16 @@ pub(super) fn name_cells(report: &KvcacheReport, trial: &TrialResult) -> Vec<Cel
     vec![pass.into(), trial.trial.to_string().into()]
 }
 
+/// The columns of rates and times, of a host or of the means.
+fn columns_of_rates() -> [Column; 4] {
+    [
+        Column::numbers("read GiB/s", 0),
+        Column::numbers("write GiB/s", 0),
+        Column::numbers("P95 read ms", 0),
+        Column::numbers("P95 fsync ms", 1),
+    ]
+}
+
 pub(super) fn name_columns() -> [Column; 2] {
     [Column::setting("option"), Column::numbers("trial", 0)]
 }
@@ -327,15 +340,9 @@ fn share(part: u64, whole: u64) -> Cell {
 }
 
 fn means(report: &KvcacheReport) -> Table {
-    let mut table = Table::new([
-        Column::words("option", 0),
-        Column::numbers("trials", 0),
-        Column::numbers("read GiB/s", 0),
-        Column::numbers("write GiB/s", 0),
-        Column::numbers("tokens/s", 2),
-        Column::numbers("P95 read ms", 0),
-        Column::numbers("P95 fsync ms", 1),
-    ]);
+    let own = [Column::words("option", 0), Column::numbers("trials", 0)];
+    let tokens = Column::numbers("tokens/s", 2);
+    let mut table = Table::new(own.into_iter().chain(columns_of_rates()).chain([tokens]));
     for summary in &report.results.passes {
         let pass = report.plan.passes.get(summary.pass as usize);
         let name = pass.map_or(String::new(), name_of);
@@ -352,9 +359,9 @@ fn means(report: &KvcacheReport) -> Table {
             summary.trials.to_string().into(),
             mean(summary.read_gib_per_second, "GiB/s"),
             mean(summary.write_gib_per_second, "GiB/s"),
-            mean(summary.tokens_per_second, "tokens/s"),
             largest(summary.read_p95_ms_max),
             largest(summary.fsync_p95_ms_max),
+            mean(summary.tokens_per_second, "tokens/s"),
         ];
         table.row(name, cells);
     }

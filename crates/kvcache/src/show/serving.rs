@@ -1,5 +1,6 @@
 //! What prompts of a serving engine waited for: the time to load prefixes, by their length.
 
+use stormlp_core::path::PathKind;
 use stormlp_core::units::ByteSize;
 use stormlp_show::document::{Cell, Column, Facts, Quantity, Table};
 
@@ -27,6 +28,7 @@ pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts
         ),
     );
     let layout = match load.layout {
+        Layout::Files if plan.transport.path == PathKind::S3 => "each an object".to_string(),
         Layout::Files => "each in a file".to_string(),
         Layout::Packed => format!("{} in a file", load.chunks_per_file),
     };
@@ -51,16 +53,22 @@ pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts
 /// How bytes move.
 pub(super) fn transfers(plan: &KvcachePlan) -> String {
     let transport = &plan.transport;
-    let cold = match transport.path.wants_direct() {
-        true => "O_DIRECT",
-        false => "pages dropped before each read",
+    let path = transport.path;
+    let by = match path.has_engine() {
+        true => format!(" by {}", transport.engine),
+        false => String::new(),
     };
-    format!(
-        "path {} by {}, {} a call; no fsync during a trial; {cold}",
-        transport.path,
-        transport.engine,
-        ByteSize(transport.chunk_bytes)
-    )
+    let into = match transport.device.filter(|_| path.ends_in_accelerator()) {
+        Some(_) if transport.emulated => " into host memory (emulated)".to_string(),
+        Some(device) => format!(" into memory of {device}"),
+        None => String::new(),
+    };
+    let cold = match path {
+        PathKind::S3 => "an object is there once its upload is completed",
+        _ if path.wants_direct() => "no fsync during a trial; O_DIRECT",
+        _ => "no fsync during a trial; pages dropped before each read",
+    };
+    format!("path {path}{by}{into}, {} a call; {cold}", ByteSize(transport.chunk_bytes))
 }
 
 /// All loads of all trials.

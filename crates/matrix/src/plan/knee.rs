@@ -21,10 +21,6 @@ pub const REPEAT: u32 = 3;
 const MOST_IN_FLIGHT: usize = 4096;
 /// Maximum buffer size in bytes; a quarter of the memory is a limit as well.
 const MOST_IN_FLIGHT_BYTES: u64 = 4 << 30;
-/// Busy share of the threads or of all CPUs above which they are the bottleneck.
-const BUSY: f64 = 0.9;
-/// Below this share they are not.
-const IDLE: f64 = 0.75;
 /// Device share of the bytes below which most came from elsewhere.
 const FROM_DEVICE: f64 = 0.5;
 
@@ -300,13 +296,8 @@ fn limit(
     let processes = hosts.map_or(1, |hosts| hosts.size.max(1) as usize);
     let cpus = hosts.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
     let threads = (group.point(best).threads * processes).min(cpus) as f64;
-    if at_work >= BUSY * threads {
-        return Some(KneeLimit::Client);
-    }
-    if served_by_memory(report, group, numbers) {
-        return Some(KneeLimit::Memory);
-    }
-    (at_work <= IDLE * threads && !still_gains).then_some(KneeLimit::Storage)
+    let limit = KneeLimit::of(at_work, threads, served_by_memory(report, group, numbers));
+    limit.filter(|limit| *limit != KneeLimit::Storage || !still_gains)
 }
 
 /// Whether most bytes came from the page cache or a file system in memory, not from a device.

@@ -205,10 +205,10 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned,
 
 /// Removes the objects of KV caches, which no list names: they are known by their content.
 fn clean_kvcache(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
-    let CleanedFolder { files, bytes, left } =
+    let CleanedFolder { files, bytes, left, uploads } =
         clean_objects(storage, folder, dry_run).map_err(KvcacheError::not_started)?;
     let left = left.into_iter().map(|path| path.display().to_string()).collect();
-    Ok(Cleaned { files, bytes, left, uploads: 0 })
+    Ok(Cleaned { files, bytes, left, uploads })
 }
 
 /// Locks a folder while it is cleaned, and its parent, where a run over several checkpoints has its

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::probe::{CONFIDENCE_PERCENT, LEAST_SECONDS, LEAST_STEPS, MOST_OF_A_RUN};
-use super::search::{RunKind, Search, Trial};
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{Bound, Measures};
+use stormlp_core::largest::{Bracket, RunKind, Search, Trial};
 use stormlp_core::units::{counted, format_duration};
 
 /// Full runs at each end of the answer by default.
@@ -243,16 +243,7 @@ impl FindMax {
 
     /// The known range in words: `between 19 and 24`.
     pub fn known(&self) -> String {
-        match (self.largest_accelerators, self.least_missing) {
-            (0, None) => "nothing is known yet".to_string(),
-            (0, Some(1)) => "not even 1".to_string(),
-            (0, Some(missing)) => format!("fewer than {missing}"),
-            (passing, None) => format!("{passing} or more"),
-            (passing, Some(missing)) if missing <= passing.saturating_add(1) => {
-                format!("{passing}")
-            }
-            (passing, Some(missing)) => format!("between {passing} and {}", missing - 1),
-        }
+        Bracket { passing: self.largest_accelerators, missing: self.least_missing }.in_words()
     }
 }
 

@@ -22,7 +22,6 @@ pub mod probe;
 pub mod request;
 pub mod resolve;
 pub mod rules;
-pub mod search;
 pub mod steps;
 pub mod train_plan;
 mod transport;

@@ -10,12 +10,14 @@ use std::time::Instant;
 use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::{Failure, Problems};
+use stormlp_core::largest::{RunKind, Search};
 use stormlp_core::report::{Ending, Head};
 use stormlp_core::shell::shell_word;
 use stormlp_core::stats::mean as mean_of;
 use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::Warning;
 use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_hosts::largest::{Attempt, CountTrials, say, try_counts};
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::FolderLock;
@@ -32,11 +34,10 @@ use crate::plan::metrics;
 use crate::plan::probe::{Enough, Judge};
 use crate::plan::request::TrainRequest;
 use crate::plan::resolve::Resolved;
-use crate::plan::search::{RunKind, Search};
 use crate::plan::train_plan::TrainPlan;
 use crate::plan::workload::Workload;
 use crate::report::outcome::kept;
-use crate::report::{TrainReport, meets_threshold};
+use crate::report::{TrainReport, TrainResults, meets_threshold};
 
 pub use resume::SavedSearch;
 
@@ -138,11 +139,7 @@ impl AcceleratorFinder<'_> {
         if self.find.estimate.is_none() && self.search.trials().is_empty() {
             self.read_first()?;
         }
-        let ending = match self.try_counts(savers) {
-            // What was measured is saved with why there is no more of it.
-            Err(failure) if !self.find.tried.is_empty() => Ending::Failed(failure.note),
-            tried => tried?,
-        };
+        let ending = try_counts(self, savers)?;
         self.conclude();
         if self.find.limited_by.is_none() && ending == Ending::Complete {
             self.find.limited_by = Some(Limit::Nothing);
@@ -213,62 +210,8 @@ impl AcceleratorFinder<'_> {
         Ok(())
     }
 
-    /// Tries counts until the answer is known or the user stops it.
-    fn try_counts(&mut self, savers: &mut Savers) -> Result<Ending, Failure> {
-        while !self.session.stop.is_stopped() {
-            let Some((count, kind)) = self.search.next() else {
-                return Ok(Ending::Complete);
-            };
-            // One without a plan limits the search.
-            let Some(plan) = self.plan(count)? else {
-                continue;
-            };
-            let begun = Instant::now();
-            let tried = match kind {
-                RunKind::Probe => self.probe(plan)?.ok_or(Ending::Stopped),
-                RunKind::Full => self.full_run(plan)?,
-            };
-            let mut tried = match tried {
-                Ok(tried) => tried,
-                Err(ending) => return Ok(ending),
-            };
-            tried.seconds = begun.elapsed().as_secs_f64();
-            self.search.tell(tried.trial(self.threshold_percent));
-            self.find.tried.push(tried.clone());
-            self.conclude();
-            self.say(self.line_of(&tried));
-            savers.unit(|| self.report(Ending::Unfinished));
-        }
-        Ok(Ending::Stopped)
-    }
-
-    /// The report of the full run at the answer, or of no run yet, including the search.
-    fn report(&self, ending: Ending) -> TrainReport {
-        let shown = self.find.largest_accelerators.max(1);
-        let of_answer = |report: &&TrainReport| report.plan.accelerators == shown;
-        let answer = self.full.iter().rev().find(of_answer).cloned();
-        let mut report = answer.unwrap_or_else(|| {
-            let plan = self.plan_as_it_is(shown).unwrap_or_else(|| self.first.clone());
-            training::begun(&self.course(plan))
-        });
-        self.warnings.iter().cloned().for_each(|warning| report.warn(warning));
-        report.ending = ending;
-        // The run was complete, but the search may not be.
-        report.results.meets_threshold = meets_threshold(&report);
-        report.results.find_max = Some(self.find.clone());
-        report
-    }
-
-    /// Updates the answer from the runs so far.
-    fn conclude(&mut self) {
-        self.find.conclude(&self.search);
-        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
-    }
-
     fn say(&self, line: impl std::fmt::Display) {
-        if !self.session.quiet {
-            self.session.say(line.to_string());
-        }
+        say(self.session, line);
     }
 
     /// Reads briefly without compute; the bandwidth gives the starting point of the search.
@@ -440,8 +383,88 @@ impl AcceleratorFinder<'_> {
         self.resolve(count).ok().map(|resolved| resolved.plan)
     }
 
-    /// The result of a run, what is known so far and the estimated time left.
-    fn line_of(&self, tried: &Tried) -> String {
+    /// Estimated time left: runs take as long as earlier ones of their kind.
+    fn seconds_left(&self) -> f64 {
+        let left = self.search.left();
+        let mean = |kind: RunKind| {
+            let of_kind = self.find.tried.iter().filter(|tried| tried.kind == kind);
+            let seconds: Vec<f64> = of_kind.map(|tried| tried.seconds).collect();
+            (!seconds.is_empty()).then(|| mean_of(&seconds))
+        };
+        let count = self.search.bracket().passing.max(1);
+        let planned = || {
+            let plan = self.plan_as_it_is(count)?;
+            let computed = plan.compute_seconds() * f64::from(plan.runs);
+            Some(computed / (self.threshold_percent / 100.0).max(0.1))
+        };
+        let full = mean(RunKind::Full).or_else(planned).unwrap_or(0.0);
+        let probe = mean(RunKind::Probe).unwrap_or(0.0);
+        probe * f64::from(left.probes) + full * f64::from(left.full)
+    }
+}
+
+impl CountTrials for AcceleratorFinder<'_> {
+    type Plan = TrainPlan;
+    type Results = TrainResults;
+
+    fn session(&self) -> &Session {
+        self.session
+    }
+
+    fn algorithm(&mut self) -> &mut Search {
+        &mut self.search
+    }
+
+    fn attempt(&mut self, count: u32, kind: RunKind) -> Result<Attempt, Failure> {
+        // One without a plan limits the search.
+        let Some(plan) = self.plan(count)? else {
+            return Ok(Attempt::Impossible);
+        };
+        let begun = Instant::now();
+        let tried = match kind {
+            RunKind::Probe => self.probe(plan)?.ok_or(Ending::Stopped),
+            RunKind::Full => self.full_run(plan)?,
+        };
+        let mut tried = match tried {
+            Ok(tried) => tried,
+            Err(ending) => return Ok(Attempt::Ended(ending)),
+        };
+        tried.seconds = begun.elapsed().as_secs_f64();
+        let trial = tried.trial(self.threshold_percent);
+        self.find.tried.push(tried);
+        Ok(Attempt::Ran(trial))
+    }
+
+    fn has_tried(&self) -> bool {
+        !self.find.tried.is_empty()
+    }
+
+    /// That of the full run at the answer, or of no run yet, including the search.
+    fn report(&self, ending: Ending) -> TrainReport {
+        let shown = self.find.largest_accelerators.max(1);
+        let of_answer = |report: &&TrainReport| report.plan.accelerators == shown;
+        let answer = self.full.iter().rev().find(of_answer).cloned();
+        let mut report = answer.unwrap_or_else(|| {
+            let plan = self.plan_as_it_is(shown).unwrap_or_else(|| self.first.clone());
+            training::begun(&self.course(plan))
+        });
+        self.warnings.iter().cloned().for_each(|warning| report.warn(warning));
+        report.ending = ending;
+        // The run was complete, but the search may not be.
+        report.results.meets_threshold = meets_threshold(&report);
+        report.results.find_max = Some(self.find.clone());
+        report
+    }
+
+    fn conclude(&mut self) {
+        self.find.conclude(&self.search);
+        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
+    }
+
+    fn line(&self) -> String {
+        let Some(tried) = self.find.tried.last() else {
+            return String::new();
+        };
         let spread = tried.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
         let verb = match (tried.meets, tried.certain) {
             _ if tried.rests_on_read_ahead => "meets (by prefetched samples only)",
@@ -467,25 +490,6 @@ impl AcceleratorFinder<'_> {
             format_duration(tried.seconds),
             self.find.known()
         )
-    }
-
-    /// Estimated time left: runs take as long as earlier ones of their kind.
-    fn seconds_left(&self) -> f64 {
-        let left = self.search.left();
-        let mean = |kind: RunKind| {
-            let of_kind = self.find.tried.iter().filter(|tried| tried.kind == kind);
-            let seconds: Vec<f64> = of_kind.map(|tried| tried.seconds).collect();
-            (!seconds.is_empty()).then(|| mean_of(&seconds))
-        };
-        let count = self.search.bracket().passing.max(1);
-        let planned = || {
-            let plan = self.plan_as_it_is(count)?;
-            let computed = plan.compute_seconds() * f64::from(plan.runs);
-            Some(computed / (self.threshold_percent / 100.0).max(0.1))
-        };
-        let full = mean(RunKind::Full).or_else(planned).unwrap_or(0.0);
-        let probe = mean(RunKind::Probe).unwrap_or(0.0);
-        probe * f64::from(left.probes) + full * f64::from(left.full)
     }
 }
 

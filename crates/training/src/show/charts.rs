@@ -2,8 +2,8 @@
 //! activity.
 
 use crate::plan::find_max::{FindMax, Tried};
-use crate::plan::search::RunKind;
 use crate::report::{EpochReport, TrainReport};
+use stormlp_core::largest::RunKind;
 use stormlp_core::report::Series;
 use stormlp_core::stats::mean;
 use stormlp_core::units::MIB;

@@ -2,8 +2,8 @@
 //! tried, and below that the full run at the answer.
 
 use crate::plan::find_max::{FindMax, Limit, Tried};
-use crate::plan::search::RunKind;
 use crate::report::{Bound, TrainReport};
+use stormlp_core::largest::RunKind;
 use stormlp_core::report::Ending;
 use stormlp_core::units::{counted, format_duration};
 

@@ -10,6 +10,7 @@ use crate::plan::{
     step_folder, step_of,
 };
 use stormlp_core::location::names_object;
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Entry, LOCK_NAME, Left, Storage, temporary_name};
 
@@ -25,7 +26,7 @@ pub(in super::super) fn remove(
 ) -> Result<(), CheckpointError> {
     for made in made_before(storage, plan, step)? {
         if let Some(path) = made.remove(storage)?.left {
-            return Err(CheckpointError::InTheWay { path });
+            return Err(CheckpointError::in_the_way(path));
         }
     }
     Ok(())
@@ -52,7 +53,7 @@ pub(super) fn made_before(
         }
         let made = MarkedFolder::look(storage, &folder)?;
         if let Some(name) = foreign(storage, &folder, &made.marker)? {
-            return Err(CheckpointError::InTheWay { path: folder.join(name) });
+            return Err(CheckpointError::in_the_way(folder.join(name)));
         }
         if let Some((path, found)) = changed(storage, &folder, &made.marker)? {
             return Err(CheckpointError::Changed { path, found });
@@ -144,7 +145,7 @@ impl MarkedFolder {
     fn look(storage: &dyn Storage, folder: &Path) -> Result<Self, CheckpointError> {
         match marker_in(storage, folder)? {
             Some(Ok(marker)) => Ok(Self { folder: folder.to_path_buf(), marker }),
-            Some(Err(_)) | None => Err(CheckpointError::InTheWay { path: folder.to_path_buf() }),
+            Some(Err(_)) | None => Err(CheckpointError::in_the_way(folder)),
         }
     }
 
@@ -236,7 +237,7 @@ impl CleanedFolder {
                 self.bytes += removed.bytes;
                 removed.left
             }
-            Err(CheckpointError::InTheWay { path }) => Some(path),
+            Err(CheckpointError::Fault(Fault::InTheWay { path })) => Some(path),
             Err(error) => return Err(error),
         };
         let all = left.is_none();
@@ -271,7 +272,7 @@ fn remove_bare(storage: &dyn Storage, folder: &Path) -> Result<(), CheckpointErr
         && !storage.list(folder)?.is_empty()
     {
         let path = folder.to_path_buf();
-        return Err(CheckpointError::InTheWay { path });
+        return Err(CheckpointError::in_the_way(path));
     }
     Ok(())
 }
@@ -296,7 +297,7 @@ pub(super) fn remove_leftovers(
         discard_trial(storage, directory, &entry);
         if entry.text().and_then(beside_of).is_some() {
             match remove_beside(storage, &directory.join(&entry.name)) {
-                Ok(_) | Err(CheckpointError::InTheWay { .. }) => {}
+                Ok(_) | Err(CheckpointError::Fault(Fault::InTheWay { .. })) => {}
                 Err(error) => return Err(error),
             }
         }

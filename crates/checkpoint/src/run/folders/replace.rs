@@ -69,7 +69,7 @@ pub(in super::super) fn begin(
         }
         let path = directory.join(unfinished_folder(step));
         if !storage.make_new_folder(&path)? {
-            return Err(CheckpointError::InTheWay { path });
+            return Err(CheckpointError::in_the_way(path));
         }
         write_marker(storage, &path, &marker(plan, index, false))?;
         storage.sync_folder(directory.folder())?;
@@ -135,7 +135,7 @@ pub(in super::super) fn drop_replaced(
             if storage.look(&folder)?.is_some()
                 && let Some(path) = remove_beside(storage, &folder)?.left
             {
-                return Err(CheckpointError::InTheWay { path });
+                return Err(CheckpointError::in_the_way(path));
             }
         }
     }

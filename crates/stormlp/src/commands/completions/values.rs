@@ -90,7 +90,7 @@ fn kvcache() -> Vec<Offer> {
         ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
         ("kvcache", "end", End::VARIANTS.to_vec()),
         ("kvcache", "layout", Layout::VARIANTS.to_vec()),
-        ("kvcache", "path", vec!["buffered", "cpu"]),
+        ("kvcache", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
         ("kvcache", "engine", vec!["auto", "uring", "psync"]),
     ]
 }

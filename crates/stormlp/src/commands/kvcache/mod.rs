@@ -1,18 +1,21 @@
 //! `stormlp kvcache`: runs the KV-cache workload, or computes the sizes of caches.
 
+mod find_max;
 mod size;
 
 use std::path::{Path, PathBuf};
 
 use stormlp_core::difference::Promise;
+use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
-use stormlp_hosts::savers::copy_of;
+use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts, resolve,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts,
+    resolve,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
 use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
@@ -40,6 +43,10 @@ Examples:
   stormlp kvcache --closed --dir /mnt/nvme/kv --results-dir /home/me/results
                                                           all options as MLPerf fixes them, 50 min
   stormlp kvcache --trace BurstGPT_1.csv --speed 10       requests of a trace, ten times as fast
+  stormlp kvcache --profile serving --prefill-rate 20000 --find-max --dir /mnt/nvme/kv
+                                                          how many such servers storage feeds
+  stormlp kvcache --profile serving --path gds --dir /mnt/nvme/kv
+                                                          prefixes straight into GPU memory
   stormlp kvcache tiny-1b --users 20 --duration 10s       a look at the workload
   mpirun -n 4 stormlp kvcache --dir /mnt/shared/kv        four hosts, each with its users and rank_N
   stormlp kvcache size llama3.1-70b-instruct              bytes a token, and what users ask for
@@ -57,7 +64,7 @@ pub(crate) struct Args {
     /// Also write the files of MLPerf's client to a folder of the run: kvcache_results_*.json,
     /// summary.json, metadata
     #[arg(long, value_name = "DIR", help_heading = "Results", conflicts_with_all = [
-        "dry_run", "trace",
+        "dry_run", "trace", "find_max",
     ])]
     mlperf_output: Option<PathBuf>,
 
@@ -83,6 +90,7 @@ impl Args {
     pub(crate) fn needs(&self) -> Needs {
         match self.what {
             Some(What::Size(_)) => Needs::OneProcess("kvcache size"),
+            None if self.request.find_max => Needs::OneProcess("kvcache --find-max"),
             None => Needs::Group,
         }
     }
@@ -109,9 +117,16 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let places = || [folder.folder()].into_iter();
     // If there are other processes, they are told the result.
     let party = session.party(request.local_data)?;
-    let host = session.facts_of_run((false, None), places());
+    let host = agreement::host_facts(&request, session);
     let host = party.agree_on(host, |_| agreement::asked(&request))?;
     request.rank = (!party.is_alone()).then(|| session.group.rank());
+    if request.dry_run && request.find_max {
+        request.threads = Some(FIRST_SERVERS);
+        output::say(format!(
+            "--find-max: this is its first run, of {FIRST_SERVERS} servers; its result decides which \
+             numbers are tried next"
+        ));
+    }
     let beside = args.output.beside(places(), args.mlperf_output.as_deref());
     let trace = party.agree_on(trace_of(&request, session), same_trace)?;
     let own_folder = request.own_folder();
@@ -121,6 +136,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         let facts = agreement::share(KvcacheFacts { trace: trace.clone(), ..facts }, &party);
         Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
     };
+    if request.find_max && !request.dry_run {
+        return find_max::run(args.output, &request, &host, (&party, session));
+    }
     if request.dry_run {
         // One for all of them.
         let shown = session.group.leads().then(|| show_plan(plan(Look::Only)?, &args.output));
@@ -135,6 +153,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     plan.warnings.extend(party.warnings());
     let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
     let mut savers = delivery.savers(&name, &party, session)?;
+    prepare_cufile(&savers, &plan, &host);
     // One process writes the output files.
     let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
     deliver::make_mlperf_folder(mlperf_output)?;
@@ -157,6 +176,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     delivery
         .finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
+}
+
+/// Sets what cuFile reads when it opens, if chunks move through it.
+fn prepare_cufile(savers: &Savers, plan: &KvcachePlan, host: &HostFacts) {
+    if plan.transport.path.needs_cufile() {
+        let devices = plan.transport.accelerators();
+        savers.prepare_cufile(plan.request.serving.require_gds, devices, host);
+    }
 }
 
 /// What a trace must have in common on all hosts: each reads its own file.

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
-    /// The beginning of a run, until its verdict was certain; that may be a guess.
+    /// The beginning of a run, or a short one; its verdict may be a guess.
     Probe,
-    /// All epochs.
+    /// A whole run.
     Full,
 }
 
@@ -44,6 +44,22 @@ pub struct Bracket {
     pub passing: u32,
     /// The smallest count that missed.
     pub missing: Option<u32>,
+}
+
+impl Bracket {
+    /// The known range in words: `between 19 and 24`.
+    pub fn in_words(self) -> String {
+        match (self.passing, self.missing) {
+            (0, None) => "nothing is known yet".to_string(),
+            (0, Some(1)) => "not even 1".to_string(),
+            (0, Some(missing)) => format!("fewer than {missing}"),
+            (passing, None) => format!("{passing} or more"),
+            (passing, Some(missing)) if missing <= passing.saturating_add(1) => {
+                format!("{passing}")
+            }
+            (passing, Some(missing)) => format!("between {passing} and {}", missing - 1),
+        }
+    }
 }
 
 /// Estimated remaining work.
@@ -231,6 +247,6 @@ fn ceil_log2(count: u32) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "search_tests.rs"]
+#[path = "largest_tests.rs"]
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,0 +1,229 @@
+//! Results of `stormlp kvcache --find-max`: how many servers storage feeds, what limits it, and every
+//! number that was tried.
+//!
+//! A server is a thread that loads the prefix of a prompt, computes the rest and takes the next. So
+//! many are fed if loads take no longer than computing would: the 95th percentile of loading a prefix,
+//! at each length, is at most the time to compute as many tokens. What is not written cannot be loaded
+//! later, so nearly all new chunks have to be written, too.
+
+use serde::{Deserialize, Serialize};
+use stormlp_core::knee::KneeLimit;
+use stormlp_core::largest::{Bracket, RunKind, Search, Trial};
+
+/// Full runs at each end of the answer by default.
+pub const CONFIRM_RUNS: u32 = 1;
+/// The number of servers that is tried first.
+pub const FIRST_SERVERS: u32 = 8;
+/// A probe is this share of a full run, but not so short that servers still begin together.
+const PROBE_SHARE: f64 = 0.1;
+const LEAST_PROBE_SECONDS: f64 = 5.0;
+/// The most chunks, in percent of those that prompts bring, that may be dropped.
+pub const MOST_DROPPED_PERCENT: f64 = 5.0;
+
+/// Duration of a probe where a full run takes `full_seconds`.
+pub fn probe_seconds(full_seconds: f64) -> f64 {
+    (full_seconds * PROBE_SHARE).max(LEAST_PROBE_SECONDS).min(full_seconds)
+}
+
+/// The largest number of servers that storage feeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FindServers {
+    /// The largest number that always passed, below all that missed; 0 if none did.
+    pub largest_servers: u32,
+    /// The smallest number that missed; `None` if none did.
+    pub least_missing: Option<u32>,
+    /// Whether something other than storage ended the search, or it did not finish.
+    pub is_lower_bound: bool,
+    /// What limits a larger number; `None` while unknown.
+    pub limited_by: Option<KneeLimit>,
+    /// Why no more can be tried, if that ended the search.
+    pub limit: Option<String>,
+    /// Numbers that both passed and missed in full runs.
+    pub inconsistent: Vec<u32>,
+    /// Full runs made at the answer and at the number above it.
+    pub confirm_runs: u32,
+    /// Duration of the search in seconds.
+    pub search_seconds: f64,
+    /// Every run, in order.
+    pub tried: Vec<TriedServers>,
+}
+
+/// A run of so many servers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TriedServers {
+    /// Servers.
+    pub servers: u32,
+    /// Whether it was a probe, whose verdict is a guess, or a full run.
+    pub run: RunKind,
+    /// Whether loading is fast enough at each length, and writing keeps up.
+    pub meets: bool,
+    /// The length at which loading takes the largest share of the time to compute.
+    pub prefix_tokens: u32,
+    /// The 95th percentile of loading such a prefix in milliseconds; of fewer than 20 loads the slowest.
+    pub load_ms: f64,
+    /// The time to compute as many tokens in milliseconds.
+    pub computing_ms: f64,
+    /// Chunks that were dropped instead of written, in percent of those that prompts brought.
+    pub dropped_percent: f64,
+    /// Prompts per second of all servers.
+    pub prompts_per_second: f64,
+    /// Servers that load at a time, in the mean.
+    pub loading: f64,
+    /// Read rate within the window.
+    pub read_gib_per_second: f64,
+    /// What limited it; `None` if unknown.
+    pub limited_by: Option<KneeLimit>,
+    /// Duration in seconds.
+    pub seconds: f64,
+}
+
+impl TriedServers {
+    /// The share of loading in the time to compute, in percent; up to 100 passes.
+    pub fn load_percent(&self) -> f64 {
+        self.load_ms / self.computing_ms * 100.0
+    }
+
+    /// Whether it passes, in words.
+    pub fn verdict(&self) -> &'static str {
+        match (self.load_percent() <= 100.0, self.dropped_percent <= MOST_DROPPED_PERCENT) {
+            (true, true) => "fed",
+            (false, _) => "loads too slowly",
+            (true, false) => "writes fall behind",
+        }
+    }
+
+    /// The same trial for the search.
+    fn trial(&self) -> Trial {
+        // Of all servers so many load at a time, and loads may take so much longer.
+        let slower = 100.0 / self.load_percent() - 1.0;
+        let by_loads = f64::from(self.servers) + self.loading * slower;
+        // So many would bring what is written now.
+        let written = (100.0 - self.dropped_percent) / (100.0 - MOST_DROPPED_PERCENT);
+        let by_writes = if written < 1.0 { f64::from(self.servers) * written } else { f64::MAX };
+        let suggested = by_loads.min(by_writes);
+        Trial {
+            count: self.servers,
+            kind: self.run,
+            passed: self.meets,
+            certain: self.run == RunKind::Full,
+            suggests: Some(suggested as u32),
+        }
+    }
+}
+
+impl FindServers {
+    /// A search without any trials yet.
+    pub fn begun(confirm_runs: u32) -> Self {
+        Self {
+            largest_servers: 0,
+            least_missing: None,
+            is_lower_bound: false,
+            limited_by: None,
+            limit: None,
+            inconsistent: Vec::new(),
+            confirm_runs,
+            search_seconds: 0.0,
+            tried: Vec::new(),
+        }
+    }
+
+    /// Adds a run, and returns what the search learns of it.
+    pub fn take(&mut self, tried: TriedServers) -> Trial {
+        let trial = tried.trial();
+        self.tried.push(tried);
+        trial
+    }
+
+    /// Updates the answer from the state of `search`.
+    pub fn conclude(&mut self, search: &Search) {
+        let Bracket { passing, missing } = search.bracket();
+        (self.largest_servers, self.least_missing) = (passing, missing);
+        self.inconsistent = search.inconsistent();
+        // A full run is more reliable than a probe, and comes later.
+        let missed =
+            self.tried.iter().rfind(|tried| !tried.meets && Some(tried.servers) == missing);
+        self.limited_by = missed.and_then(|missed| missed.limited_by);
+        let is_open = missing.is_none() && passing > 0;
+        self.is_lower_bound = is_open || self.limited_by == Some(KneeLimit::Client);
+    }
+
+    /// The known range in words: `between 19 and 24`.
+    pub fn known(&self) -> String {
+        Bracket { passing: self.largest_servers, missing: self.least_missing }.in_words()
+    }
+
+    /// The last run of the answer, or of one server if not even one is fed.
+    pub fn answer(&self) -> Option<&TriedServers> {
+        self.tried.iter().rfind(|tried| tried.servers == self.largest_servers.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(servers: u32, run: RunKind, load_ms: f64, by: KneeLimit) -> TriedServers {
+        TriedServers {
+            servers,
+            run,
+            meets: load_ms <= 100.0,
+            prefix_tokens: 2048,
+            load_ms,
+            computing_ms: 100.0,
+            dropped_percent: 0.0,
+            prompts_per_second: 40.0,
+            loading: 4.0,
+            read_gib_per_second: 3.0,
+            limited_by: Some(by),
+            seconds: 5.0,
+        }
+    }
+
+    /// Storage whose loads take 10 ms for each server.
+    fn searched(by: KneeLimit, most: u32) -> FindServers {
+        let mut search = Search::new(FIRST_SERVERS, most, 1);
+        let mut find = FindServers::begun(1);
+        while let Some((count, kind)) = search.next() {
+            search.tell(find.take(tried(count, kind, 10.0 * f64::from(count), by)));
+            find.conclude(&search);
+            assert!(find.tried.len() < 30, "{find:?}");
+        }
+        find
+    }
+
+    #[test]
+    fn so_many_are_fed_as_load_no_slower_than_they_compute() {
+        let find = searched(KneeLimit::Storage, 500);
+        assert_eq!((find.largest_servers, find.least_missing), (10, Some(11)));
+        assert_eq!((find.known().as_str(), find.is_lower_bound), ("10", false));
+        let answer = find.answer().unwrap();
+        assert_eq!((answer.run, answer.load_percent()), (RunKind::Full, 100.0));
+        assert!(searched(KneeLimit::Client, 500).is_lower_bound);
+        // More cannot be tried.
+        let find = searched(KneeLimit::Storage, 9);
+        assert_eq!(
+            (find.largest_servers, find.least_missing, find.is_lower_bound),
+            (9, None, true)
+        );
+    }
+
+    #[test]
+    fn what_loads_in_half_the_time_may_have_twice_as_many_loads() {
+        let trial = tried(8, RunKind::Probe, 50.0, KneeLimit::Storage).trial();
+        assert_eq!((trial.suggests, trial.certain, trial.passed), (Some(12), false, true));
+        let trial = tried(8, RunKind::Full, 200.0, KneeLimit::Storage).trial();
+        assert_eq!((trial.suggests, trial.certain, trial.passed), (Some(6), true, false));
+        let behind = TriedServers {
+            dropped_percent: 52.5,
+            ..tried(8, RunKind::Full, 50.0, KneeLimit::Storage)
+        };
+        assert_eq!((behind.verdict(), behind.trial().suggests), ("writes fall behind", Some(4)));
+    }
+
+    #[test]
+    fn a_probe_is_short_but_no_longer_than_a_run() {
+        assert_eq!([300.0, 20.0, 1.0].map(probe_seconds), [30.0, 5.0, 1.0]);
+    }
+}

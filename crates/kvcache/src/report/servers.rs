@@ -1,0 +1,82 @@
+//! What a run of servers came to, for a search: whether loads are fast enough, and what limits them.
+
+use stormlp_core::knee::KneeLimit;
+use stormlp_core::largest::RunKind;
+
+use super::{COLD_SHARE, DEVICE_SHARE, KvcacheReport, PrefixLoads, TrialResult};
+use crate::plan::{MOST_DROPPED_PERCENT, TriedServers};
+
+/// What the run of `report`, which took `seconds`, came to; `None` if it loaded nothing.
+pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Option<TriedServers> {
+    let serving = report.plan.serving.as_ref()?;
+    let rate = serving.prefill_tokens_per_second?;
+    let trial = report.results.trials.last()?;
+    let loads = &trial.prompts.as_ref()?.loads;
+    let share = |one: &PrefixLoads| one.slow_ms() / computing_ms(one, rate);
+    let slowest = loads.iter().max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let load_seconds = |one: &PrefixLoads| one.load_ms.mean / 1e3 * one.load_ms.count as f64;
+    let total_seconds = trial.total_seconds.max(f64::MIN_POSITIVE);
+    let at_work = (trial.cpu_user_seconds + trial.cpu_system_seconds) / total_seconds;
+    let most = report.plan.transport.threads.min(report.head.host.cpus.max(1) as usize);
+    let (_, served, late) = trial.requests();
+    let dropped = trial.prompts.as_ref()?.dropped as f64;
+    let brought = dropped + (trial.written.objects + trial.written.late_objects) as f64;
+    let dropped_percent = if brought > 0.0 { dropped / brought * 100.0 } else { 0.0 };
+    Some(TriedServers {
+        servers: serving.loaders,
+        run,
+        meets: share(slowest) <= 1.0 && dropped_percent <= MOST_DROPPED_PERCENT,
+        prefix_tokens: slowest.prefix_tokens,
+        load_ms: slowest.slow_ms(),
+        computing_ms: computing_ms(slowest, rate),
+        dropped_percent,
+        prompts_per_second: (served + late) as f64 / total_seconds,
+        loading: loads.iter().map(load_seconds).sum::<f64>() / total_seconds,
+        read_gib_per_second: trial.read_gib_per_second,
+        limited_by: KneeLimit::of(at_work, most as f64, reads_memory(trial)),
+        seconds,
+    })
+}
+
+/// The time in milliseconds to compute as many tokens as a load has in the mean, at `rate` tokens a
+/// second.
+fn computing_ms(loads: &PrefixLoads, rate: f64) -> f64 {
+    loads.tokens as f64 / loads.load_ms.count.max(1) as f64 / rate * 1e3
+}
+
+/// Whether reads came from memory, by what the page cache or the devices show.
+fn reads_memory(trial: &TrialResult) -> bool {
+    let stayed = trial.residency.is_some_and(|sample| sample.after_drop > COLD_SHARE);
+    let read = trial.read.all_bytes() as f64;
+    stayed || trial.device.is_some_and(|one| (one.read_bytes as f64) < DEVICE_SHARE * read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::show::fixtures;
+    use super::*;
+
+    #[test]
+    fn the_length_that_is_slowest_to_load_decides() {
+        // 2048, 8192 and 32768 tokens in 20 ms to 160 ms and more, each computed at 20,000 a second.
+        let mut report = fixtures::serving();
+        let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
+        let loads = &report.results.trials[0].prompts.as_ref().unwrap().loads;
+        let shares = loads.iter().map(|one| one.slow_ms() / computing_ms(one, 20_000.0));
+        let most = shares.fold(0.0, f64::max);
+        assert!((tried.load_percent() / 100.0 - most).abs() < 1e-9, "{tried:?}");
+        // 12 of 200 chunks that prompts brought were dropped.
+        assert_eq!((tried.servers, tried.dropped_percent.round(), tried.meets), (8, 6.0, false));
+        report.results.trials[0].prompts.as_mut().unwrap().dropped = 0;
+        let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
+        assert_eq!((tried.dropped_percent, tried.meets), (0.0, most <= 1.0));
+        // All CPU time is what limits it.
+        let trial = &mut report.results.trials[0];
+        let cpus = f64::from(report.head.host.cpus);
+        trial.cpu_user_seconds = cpus * trial.total_seconds;
+        let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
+        assert_eq!(tried.limited_by, Some(KneeLimit::Client));
+        report.results.trials[0].prompts = None;
+        assert_eq!(tried_servers(&report, RunKind::Probe, 30.0), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! `stormlp kvcache --find-max`: the most servers that storage feeds.
+
+use std::path::Path;
+
+use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Failure;
+use stormlp_core::report::ReportKind;
+use stormlp_hosts::party::Party;
+use stormlp_hosts::savers::copy_of;
+use stormlp_hosts::session::Session;
+use stormlp_kvcache::plan::KvcacheRequest;
+use stormlp_kvcache::run::find_max::{Asked, ended, find_max};
+use stormlp_kvcache::run::{KvcacheError, Look, scan};
+use stormlp_kvcache::show::opening;
+use stormlp_show::document::Columns;
+
+use super::OutputArgs;
+use crate::output;
+
+/// Runs the search.
+///
+/// # Errors
+/// Those of a run, and with exit code 6 if not even one server is fed.
+pub(super) fn run(
+    output: OutputArgs,
+    request: &KvcacheRequest,
+    host: &HostFacts,
+    (party, session): (&Party, &Session),
+) -> Result<(), Failure> {
+    let folder = request.own_folder();
+    let look =
+        |look: Look| scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started);
+    // Nothing is written before checks that need no writes have passed.
+    let facts = look(Look::Only)?;
+    Asked { request, host, facts: &facts }.first()?;
+    let delivery = output.open(ReportKind::Kvcache, Columns::Standard)?;
+    let facts = look(Look::AndTry)?;
+    let asked = Asked { request, host, facts: &facts };
+    let first = asked.first()?;
+    let mut savers = delivery.savers(&format!("{}-find-max", first.name()), party, session)?;
+    super::prepare_cufile(&savers, &first, host);
+    if !session.quiet {
+        output::say_page(&output::drawn(&opening(&first)));
+    }
+    let head = delivery.head(host.clone(), session);
+    let report = find_max(&asked, (head, session), &mut savers)?;
+    let outcome = |saved: Option<&Path>| ended(&report, saved);
+    delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, outcome)
+}
