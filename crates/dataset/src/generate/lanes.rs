@@ -73,7 +73,7 @@ pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateErr
                 Err(GenerateError::Engine { engine, reason, remedy })
             }
         },
-        Some(EngineKind::Psync) | None => Ok(()),
+        Some(EngineKind::Psync | EngineKind::ObjectStore) | None => Ok(()),
     }
 }
 

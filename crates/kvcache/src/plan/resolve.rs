@@ -112,9 +112,11 @@ fn serving(plan: &mut KvcachePlan, host: &HostFacts, problems: &mut Problems) {
     let given = (is_trace, is_paced, plan.request.threads);
     let load = request.plan(&pass.model, given, plan.capacity_bytes, problems);
     let asked = request.engine.unwrap_or_default();
-    if asked == EngineChoice::TokioUring {
-        problems
-            .plan("engine tokio-uring has no path for chunks", "use --engine auto, uring or psync");
+    if matches!(asked, EngineChoice::TokioUring | EngineChoice::ObjectStore) {
+        problems.plan(
+            format!("engine {} has no path for chunks", asked.name()),
+            "use --engine auto, uring or psync",
+        );
     }
     let path = request.path.unwrap_or(PathKind::Buffered);
     let engine = transport::engine(asked, host, problems);

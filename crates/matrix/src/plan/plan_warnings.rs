@@ -87,7 +87,7 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     let mixed = request.read_percent.is_some();
     let reads = mixed || any(Direction::Read);
     let writes = mixed || any(Direction::Write);
-    let (what, advice) = match (request.verify, request.fill) {
+    let (what, advice) = match (request.verify.is_of_content(), request.fill) {
         (true, _) if reads && writes => (
             "checking the pattern and generating the content",
             "measure without --verify; use it only to check data integrity",

@@ -16,6 +16,7 @@ use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Pages, Threading};
 use stormlp_core::units::ByteSize;
+use stormlp_core::verify::Verify;
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
 
@@ -281,9 +282,12 @@ pub struct MatrixRequest {
     )]
     pub fill: Fill,
 
-    /// Verify data read against the pattern written
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files"))]
-    pub verify: bool,
+    /// Verify data read: content (every byte against the pattern written); objects also none, size
+    /// (sizes and ETags), crc (checksums too) [default: size; content without a value]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", help_heading = "Files",
+        num_args = 0..=1, default_missing_value = "content", default_value = "size",
+        hide_default_value = true))]
+    pub verify: Verify,
 
     /// When to sync written files: end (within the measured time), none, or auto, which is end
     /// through the page cache and none with direct I/O [default: auto; end without a value]
@@ -487,7 +491,7 @@ impl MatrixRequest {
     /// files from end to end.
     pub fn compares_what_was_there(&self) -> bool {
         let reads = |op: &Operation| op.direction() == Direction::Read;
-        self.verify && self.ops.iter().any(reads) && !self.ops.contains(&Operation::Write)
+        self.verify.is_of_content() && self.ops.iter().any(reads) && !self.ops.contains(&Operation::Write)
     }
 
     /// The default request of `stormlp gds`.
@@ -516,7 +520,7 @@ impl MatrixRequest {
             shared_file: SharedFile::Split,
             offset_bytes: 0,
             fill: Fill::Once,
-            verify: false,
+            verify: Verify::default(),
             fsync: Fsync::Auto,
             remove: false,
             keep: false,

@@ -175,7 +175,7 @@ fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
     let to_host = !asked.path.ends_in_accelerator();
     let idle = [
         ("--cold", asked.cold && !restores, "--reads 0"),
-        ("--verify", asked.verify && !restores, "--reads 0"),
+        ("--verify", asked.verify.is_of_content() && !restores, "--reads 0"),
         ("--rank-shift", asked.rank_shift.is_some() && !restores, "--reads 0"),
         ("--fsync", asked.fsync.is_some() && !saves, "--writes 0"),
         ("--overlap", asked.overlap_step_seconds.is_some() && !saves, "--writes 0"),
