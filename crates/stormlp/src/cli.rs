@@ -16,6 +16,7 @@ use crate::commands::{
 use crate::hosts::{GroupArgs, Needs};
 use crate::options;
 use stormlp_core::failure::Failure;
+use stormlp_transfer::object::ObjectRules;
 
 #[cfg(feature = "tokio-uring")]
 macro_rules! features {
@@ -192,6 +193,17 @@ impl Command {
             | Self::Compare(_)
             | Self::Completions(_)
             | Self::Man(_) => Needs::OneProcess(self.name()),
+        }
+    }
+
+    /// How the command moves objects.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        match self {
+            Self::Gds(args) => args.object_rules(),
+            Self::Train(args) => args.object_rules(),
+            Self::Checkpoint(args) => args.object_rules(),
+            Self::Datagen(args) => args.object_rules(),
+            _ => ObjectRules::default(),
         }
     }
 

@@ -109,8 +109,8 @@ fn main() -> ExitCode {
     let session = Session::new(
         stop,
         cli.quiet,
-        cli.throttle,
-        &cli.inject_fault,
+        (cli.throttle, &cli.inject_fault),
+        cli.command.object_rules(),
         (cli.command.in_words(), Arc::new(group)),
         Screen { say: |line| output::say(line), progress: |quiet| Box::new(Progress::new(quiet)) },
     );

@@ -138,7 +138,7 @@ pub struct CheckpointRequest {
         default_value = "buffered", value_parser = path))]
     pub path: PathKind,
 
-    /// I/O engine: auto, uring, tokio-uring, psync
+    /// I/O engine: auto, uring, tokio-uring, psync; for objects auto or object_store
     #[cfg_attr(
         feature = "cli",
         arg(long, value_name = "ENGINE", help_heading = "Transfers", default_value = "auto")
@@ -167,7 +167,8 @@ pub struct CheckpointRequest {
     )]
     pub pages: Pages,
 
-    /// Transfers in flight per rank [default: 1; 4 for reads with --profile v3]
+    /// Transfers in flight per rank, for objects each with a connection of its own [default: 1; 4 for
+    /// reads with --profile v3; for objects as many as make 16 over all ranks]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Transfers",
         value_parser = whole::<u32>(..)))]
     pub streams: Option<u32>,

@@ -20,7 +20,9 @@ use stormlp_core::failure::Problems;
 use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::placement;
-use stormlp_core::transport::{DeviceId, Transport, statistics_warning, wait_warning};
+use stormlp_core::transport::{
+    DeviceId, Transport, check_objects_only, statistics_warning, wait_warning,
+};
 use stormlp_core::units::ByteSize;
 
 /// Target duration of a scaled run in seconds.
@@ -151,7 +153,7 @@ fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
 
 /// Numbers of the request that are invalidly zero, or absurd.
 fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
-    transport::check_objects_only(request.path, request.engine, request.verify, problems);
+    check_objects_only(request.path, request.engine, request.verify, problems);
     if request.path == PathKind::S3 && request.chunk_bytes.is_some() {
         problems.plan(
             "--chunk-size is for files: an object moves in parts of 16 MiB",

@@ -179,7 +179,8 @@ pub struct MatrixRequest {
         value_parser = whole::<u32>(1..)))]
     pub threads: Vec<u32>,
 
-    /// Transfers in flight per thread; batch entries on batch paths [default: 1]
+    /// Transfers in flight per thread; batch entries on batch paths, connections to objects
+    /// [default: 1]
     #[cfg_attr(feature = "cli", arg(long = "queue-depth", value_name = "LIST",
         value_delimiter = ',', value_parser = whole::<u32>(1..)))]
     pub queue_depths: Vec<u32>,
@@ -383,7 +384,8 @@ pub struct MatrixRequest {
     #[cfg_attr(feature = "cli", arg(skip = true))]
     pub open_direct: bool,
 
-    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync [default: auto]
+    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync; for objects auto or object_store
+    /// [default: auto]
     #[cfg_attr(
         feature = "cli",
         arg(

@@ -39,7 +39,7 @@ struct Examined {
 /// errors.
 pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
     let ObjectName { bucket, key } = ObjectName::of(location).map_err(Failure::usage)?;
-    let mut session = Client::new(Settings::of_user()?)?.session(bucket)?;
+    let mut session = Client::new(Settings::of_user()?, ObjectRules::default())?.session(bucket)?;
     let prefix = match key {
         "" => String::new(),
         key => format!("{}/", key.trim_end_matches('/')),

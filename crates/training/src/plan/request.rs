@@ -15,6 +15,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
+use stormlp_core::verify::Verify;
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
 use stormlp_core::workload_file::sets;
@@ -252,7 +253,15 @@ pub struct TrainRequest {
         value_parser = parse_some_bytes, help_heading = "Reading"))]
     pub transfer_bytes: Option<u64>,
 
-    /// I/O engine: auto, uring, tokio-uring, psync
+    /// Verify objects: none, size (sizes and ETags), crc (checksums too, of those read whole)
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "HOW", default_value = "size", help_heading = "Reading")
+    )]
+    pub verify: Verify,
+
+    /// I/O engine: auto, uring, tokio-uring, psync; for objects auto or object_store
     #[cfg_attr(
         feature = "cli",
         arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::client::Client;
+use super::client::{Client, ObjectRules};
 use super::reply::MARK;
 use super::settings::{Settings, Sources};
 
@@ -115,15 +115,15 @@ impl ObjectServer {
         ]
     }
 
-    /// A client of it.
-    pub(crate) fn client(&self) -> Arc<Client> {
+    /// A client of it that works as `rules` say.
+    pub(crate) fn client(&self, rules: ObjectRules) -> Arc<Client> {
         let variables = self.variables();
         let variable = |name: &str| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| value.clone())
         };
         let sources = Sources { variable: &variable, file: &|_| None };
-        Client::new(Settings::from(&sources).unwrap()).unwrap()
+        Client::new(Settings::from(&sources).unwrap(), rules).unwrap()
     }
 
     /// What the next `times` requests meet whose first line contains `wanted`.

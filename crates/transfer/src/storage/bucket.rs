@@ -12,7 +12,7 @@ use super::found::{Entry, Facts, Kind, Left};
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
 use super::interface::Access;
 use crate::error::TransferError;
-use crate::object::{Client, ObjectFacts, Pending, Session, Settings, Upload};
+use crate::object::{Client, ObjectFacts, ObjectRules, Pending, Session, Settings, Upload};
 
 /// The largest object that is read as text.
 const TEXT_BYTES: u64 = 1 << 30;
@@ -26,9 +26,9 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// The object store that the environment names.
-    pub(super) fn of_user() -> Result<Self, TransferError> {
-        Ok(Self::of(Client::new(Settings::of_user()?)?))
+    /// The object store that the environment names, used as `rules` say.
+    pub(super) fn of_user(rules: ObjectRules) -> Result<Self, TransferError> {
+        Ok(Self::of(Client::new(Settings::of_user()?, rules)?))
     }
 
     pub(super) fn of(client: Arc<Client>) -> Self {

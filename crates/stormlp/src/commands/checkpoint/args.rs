@@ -21,6 +21,7 @@ use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::{of_training, read_text};
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
+use stormlp_transfer::object::ObjectRules;
 use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp checkpoint`.
@@ -70,6 +71,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// How objects are moved.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        ObjectRules::of(self.request.verify, self.request.engine)
+    }
+
     /// The name of the model.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use super::deliver::{ColumnsArg, Delivery, OutputArgs};
 use super::detached::DetachedArgs;
 use crate::commands::threads::check_wait;
 use stormlp_core::failure::Failure;
+use stormlp_transfer::object::ObjectRules;
 use stormlp_core::note::{Cause, Note};
 use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
@@ -67,6 +68,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// How objects are moved.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        ObjectRules::of(self.matrix.verify, self.matrix.engine)
+    }
+
     /// The option that rules out storage impairment: a resumed report could not say which of its
     /// cells were impaired.
     pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
@@ -158,7 +164,7 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
             }
         }
     }
-    if request.engine != EngineChoice::Auto
+    if !matches!(request.engine, EngineChoice::Auto | EngineChoice::ObjectStore)
         && let Some(path) = paths.first()
         && paths.iter().all(|path| matches!(path, PathKind::S3 | PathKind::Null))
     {

@@ -30,6 +30,7 @@ use super::submission::rehearsed;
 use super::submission::rehearsed::RehearsedTree;
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
+use stormlp_transfer::object::ObjectRules;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::copy_of;
@@ -202,6 +203,11 @@ fn run_course(
 }
 
 impl Args {
+    /// How objects are moved.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        ObjectRules::of(self.request.verify, self.request.engine)
+    }
+
     /// A search runs on one host, one count after the other; everything else runs with the others.
     pub(crate) fn needs(&self) -> Needs {
         if self.request.find_max { Needs::OneProcess("train --find-max") } else { Needs::Group }
