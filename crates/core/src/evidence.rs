@@ -170,6 +170,35 @@ pub struct ObjectStore {
     /// they leave out the wait for the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<NamedHistogram>,
+    /// The client and its version, `object_store 0.14`, if it is not the one of this program. Then
+    /// connections are not counted, and bytes are those of bodies alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// What checksums showed, with `--verify=crc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<ObjectChecksums>,
+}
+
+/// What the checksums of bodies showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ObjectChecksums {
+    /// Bytes of bodies whose checksum was the same here and at the endpoint: received ones, and sent
+    /// ones if its reply repeats it.
+    pub checked_bytes: u64,
+    /// Replies to GETs, PUTs and parts without a checksum of the whole body.
+    pub replies_without: u64,
+}
+
+impl ObjectChecksums {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            checked_bytes: self.checked_bytes.saturating_add(other.checked_bytes),
+            replies_without: self.replies_without.saturating_add(other.replies_without),
+        }
+    }
 }
 
 impl ObjectStore {
@@ -184,6 +213,11 @@ impl ObjectStore {
             (Some(one), Some(other)) => one.plus(other),
             (one, other) => one.or_else(|| other.clone()),
         };
+        self.checksums = match (self.checksums, other.checksums) {
+            (Some(one), Some(other)) => Some(one.plus(other)),
+            (one, other) => one.or(other),
+        };
+        self.client = self.client.or_else(|| other.client.clone());
         self.server = self.server.or_else(|| server.clone());
         self.http = self.http.or_else(|| http.clone());
         self.tls = self.tls.or_else(|| tls.clone());

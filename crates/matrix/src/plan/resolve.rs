@@ -331,9 +331,10 @@ fn check_open_files(
     }
 }
 
-/// A thread's file, its duplicate for syncing, and its engine's descriptors.
+/// A thread's file, its duplicate for syncing, and its engine's descriptors or its connections.
 fn files_of_thread(cell: &CellPlan) -> u64 {
     let engine = match cell.transport.engine {
+        _ if cell.transport.path == PathKind::S3 => cell.transport.queue_depth as u64,
         _ if !cell.transport.path.has_engine() => 0,
         EngineKind::Psync | EngineKind::ObjectStore => 0,
         EngineKind::Uring => 1,

@@ -11,7 +11,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::location::ObjectName;
 use stormlp_show::document::Document;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::object::{Client, ObjectError, Settings};
+use stormlp_transfer::object::{Client, ObjectError, ObjectRules, Settings};
 
 use crate::output::Format;
 

@@ -1,6 +1,5 @@
 //! Requests for objects over one connection, made again where that may help.
 
-use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
 use rusty_s3::{Bucket, Credentials, S3Action};
-use stormlp_core::evidence::ObjectStore;
+use stormlp_core::evidence::{ObjectChecksums, ObjectStore};
 use stormlp_core::histogram::LatencyHistogram;
 use url::Url;
 
+use super::checks::replaced;
+use super::checksum::{self, Checksum};
 use super::client::{Client, Endpoint, Seen};
+use super::document::parsed;
 use super::error::{ObjectError, ObjectFault};
 use super::reply::{Head, MARK, Refusal};
 use super::retry::{MOST_RETRIES, Pauses};
@@ -23,8 +25,6 @@ use super::wire::{Connection, Tally, WireError};
 pub(super) const SIGNED_FOR: Duration = Duration::from_secs(3600);
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
-/// The namespace of S3's documents.
-const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Keys of one request to delete.
 const DELETED_AT_ONCE: usize = 1000;
 
@@ -37,6 +37,21 @@ pub struct ObjectFacts {
     pub etag: Option<String>,
     /// When it was written, as the endpoint spells it.
     pub last_modified: Option<String>,
+}
+
+/// What is known of an object that is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// Its size.
+    pub bytes: u64,
+    /// What identifies its content.
+    pub etag: Option<&'a str>,
+}
+
+impl<'a> From<&'a ObjectFacts> for Expected<'a> {
+    fn from(facts: &'a ObjectFacts) -> Self {
+        Self { bytes: facts.bytes, etag: facts.etag.as_deref() }
+    }
 }
 
 /// An object of a list.
@@ -56,7 +71,7 @@ pub struct Session {
     endpoint: usize,
     connection: Option<Connection>,
     pauses: Pauses,
-    tally: Tally,
+    pub(super) tally: Tally,
     /// Times from a GET to the head of its reply, retries included.
     first_byte: LatencyHistogram,
     head: Vec<u8>,
@@ -89,10 +104,19 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same for an action whose object gets the mark of those that stormlp puts.
-    pub(super) fn marking<A: S3Action<'a>>(action: &mut A, name: &'a str, key: &'a str) -> Self {
-        action.headers_mut().insert(MARK, "1");
-        Self { headers: format!("{MARK}: 1\r\n"), ..Self::of(action, name, key) }
+    /// The same with headers of S3's own, which have to be signed.
+    pub(super) fn with_headers<A: S3Action<'a>>(
+        action: &mut A,
+        name: &'a str,
+        key: &'a str,
+        headers: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Self {
+        let mut lines = String::new();
+        for (header, value) in headers {
+            lines += &format!("{header}: {value}\r\n");
+            action.headers_mut().insert(header, value);
+        }
+        Self { headers: lines, ..Self::of(action, name, key) }
     }
 
     fn write_head(&self, head: &mut Vec<u8>) {
@@ -150,8 +174,13 @@ impl Session {
 
     /// What passed since the session began, and what is known of the endpoint.
     pub fn evidence(&self) -> ObjectStore {
-        let Tally { requests, retries, connections, sent_bytes, received_bytes } = self.tally;
+        let tally = self.tally;
+        let Tally { requests, retries, connections, sent_bytes, received_bytes, .. } = tally;
         ObjectStore {
+            checksums: self.checks().then_some(ObjectChecksums {
+                checked_bytes: tally.checked_bytes,
+                replies_without: tally.replies_without_checksum,
+            }),
             requests,
             retries,
             connections,
@@ -163,8 +192,8 @@ impl Session {
     }
 
     /// Reads `target.len()` bytes at `offset` of an object, straight into `target`, and returns the
-    /// object's ETag. It must still be the object `of` these facts, as far as they are known. All of
-    /// it is asked for without a range.
+    /// object's ETag. It must still be the object `of` this size and ETag, as far as they are known.
+    /// All of it is asked for without a range, and checked by its checksum if the client does so.
     ///
     /// # Errors
     /// When the object has another size, is another one, or the request fails.
@@ -172,20 +201,18 @@ impl Session {
         &mut self,
         key: &str,
         offset: u64,
-        of: Option<&ObjectFacts>,
+        of: Option<Expected<'_>>,
         target: &mut [u8],
     ) -> Result<Option<String>, ObjectError> {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let action = bucket.get_object(Some(&credentials), key);
+        let mut action = bucket.get_object(Some(&credentials), key);
         let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
-        let request = Request {
-            offset: Some(offset),
-            headers: match of {
-                Some(of) if offset == 0 && of.bytes == wanted => String::new(),
-                _ => format!("Range: bytes={offset}-{last}\r\n"),
-            },
-            ..Request::of(&action, "GET", key)
-        };
+        let asks = self.checks().then(|| (checksum::ASK.0, checksum::ASK.1.to_string()));
+        let mut request = Request::with_headers(&mut action, "GET", key, asks);
+        request.offset = Some(offset);
+        if !of.is_some_and(|of| offset == 0 && of.bytes == wanted) {
+            request.headers += &format!("Range: bytes={offset}-{last}\r\n");
+        }
         let fail = |fault| Err(request.error(&bucket, fault));
         let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
         let filled = self.perform(&request, |connection, head| {
@@ -200,19 +227,26 @@ impl Session {
             let what = format!("the body ended after {filled} of {wanted} bytes");
             return fail(ObjectFault::Answer(what));
         }
-        let expected = of.and_then(|of| of.etag.as_ref());
+        let expected = of.and_then(|of| of.etag).filter(|_| self.verifies());
         if let (Some(before), Some(now)) = (expected, &head.etag)
             && before != now
         {
-            let what = format!("another object is there: ETag {now}, not {before}");
+            return fail(replaced(now, before));
+        }
+        if let (Some(before), Some(now)) = (of.map(|of| of.bytes), head.whole_bytes())
+            && before != now
+        {
+            let what = format!("another object is there: it has {now} bytes, not {before}");
             return fail(ObjectFault::Data(what));
         }
-        match (of.map(|of| of.bytes), head.whole_bytes()) {
-            (Some(before), Some(now)) if before != now => fail(ObjectFault::Data(format!(
-                "another object is there: it has {now} bytes, not {before}"
-            ))),
-            _ => Ok(head.etag),
+        if self.checks() {
+            // That of a range would be the whole object's, or that of a part.
+            let told = head.checksum.filter(|_| head.whole_bytes() == Some(wanted));
+            let checked = told.map(|told| told.check(target));
+            let same = self.count_checked(checked, wanted);
+            same.map_err(|fault| request.error(&bucket, fault))?;
         }
+        Ok(head.etag)
     }
 
     /// Writes an object of these bytes, in one request; its ETag.
@@ -222,8 +256,13 @@ impl Session {
     pub fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectError> {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let mut action = bucket.put_object(Some(&credentials), key);
-        let request = Request { body, ..Request::marking(&mut action, "PUT", key) };
-        Ok(self.document(&request)?.0.etag)
+        let sent = self.checksum_of(body);
+        let headers = sent.map(Checksum::header).into_iter().chain([mark()]);
+        let request = Request { body, ..Request::with_headers(&mut action, "PUT", key, headers) };
+        let (head, _) = self.document(&request)?;
+        let same = self.compare_sent(sent, &head, body.len() as u64);
+        same.map_err(|fault| request.error(&bucket, fault))?;
+        Ok(head.etag)
     }
 
     /// Size and identity of an object; `None` if there is none.
@@ -474,6 +513,11 @@ impl Drop for Session {
     }
 }
 
+/// The header of what stormlp puts.
+pub(super) fn mark() -> (&'static str, String) {
+    (MARK, "1".to_string())
+}
+
 /// Whether a reply has the requested range of `wanted` bytes: a proxy may have ignored the range,
 /// and an object that is too short gives fewer.
 fn check_range(head: &Head, offset: u64, wanted: u64) -> Result<(), WireError> {
@@ -512,25 +556,4 @@ pub fn read_reply(bytes: &[u8]) {
     let _ = parsed(body, CompleteMultipartUploadResponse::parse).map(drop);
     let _ = parsed(body, DeleteObjectsResponse::parse).map(drop);
     let _ = std::str::from_utf8(body).map(super::uploads::page);
-}
-
-/// A document as `parse` reads it.
-pub(super) fn parsed<T, E: std::fmt::Display>(
-    body: &[u8],
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, String> {
-    let text = std::str::from_utf8(body).map_err(|_| "the reply is not UTF-8".to_string())?;
-    let text = with_namespace(text);
-    parse(&text).map_err(|error| format!("the reply cannot be read: {error}"))
-}
-
-/// The document with S3's namespace, which some endpoints leave out.
-fn with_namespace(text: &str) -> Cow<'_, str> {
-    let root = text.find("?>").map_or(0, |end| end + 2);
-    let end = text[root..].find('>').map(|end| root + end);
-    match end.filter(|end| !text[root..*end].contains("xmlns") && !text[root..*end].ends_with('/'))
-    {
-        None => text.into(),
-        Some(end) => format!("{} xmlns=\"{NAMESPACE}\"{}", &text[..end], &text[end..]).into(),
-    }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::settings::Sources;
-use super::{Client, ObjectFacts, Settings, Upload};
+use super::{Client, ObjectFacts, ObjectRules, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
 /// receiver as they came.
@@ -54,12 +54,12 @@ fn receive(socket: &mut std::net::TcpStream) -> Option<String> {
 }
 
 fn client(endpoint: &str) -> Arc<Client> {
-    Client::new(settings(&[
+    let settings = settings(&[
         ("AWS_ENDPOINT_URL", endpoint),
         ("AWS_ACCESS_KEY_ID", "the-key"),
         ("AWS_SECRET_ACCESS_KEY", "the-secret"),
-    ]))
-    .unwrap()
+    ]);
+    Client::new(settings, ObjectRules::default()).unwrap()
 }
 
 fn settings(variables: &[(&str, &str)]) -> Settings {
@@ -96,7 +96,7 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 fn refused(replies: Vec<Vec<u8>>) -> (String, String, u64) {
     let (client, _requests) = server(replies);
     let mut session = client.session("bucket").unwrap();
-    let error = session.get("a key", 4, Some(&one()), &mut [0; 4]).unwrap_err();
+    let error = session.get("a key", 4, Some((&one()).into()), &mut [0; 4]).unwrap_err();
     (error.to_string(), error.remedy().to_string(), session.evidence().retries)
 }
 
@@ -115,7 +115,7 @@ fn a_busy_endpoint_is_asked_again_and_the_retries_count() {
     let (client, requests) = server(vec![busy, lost, right]);
     let mut session = client.session("bucket").unwrap();
     let mut target = [0; 4];
-    session.get("a +%é", 4, Some(&one()), &mut target).unwrap();
+    session.get("a +%é", 4, Some((&one()).into()), &mut target).unwrap();
     assert_eq!(&target, b"data");
     let seen = session.evidence();
     assert_eq!((seen.requests, seen.retries, seen.connections), (3, 2, 2));
@@ -191,12 +191,12 @@ fn a_whole_object_is_asked_for_without_a_range() {
     ]);
     let mut session = client.session("bucket").unwrap();
     let mut target = [0; 8];
-    session.get("k", 0, Some(&one()), &mut target).unwrap();
+    session.get("k", 0, Some((&one()).into()), &mut target).unwrap();
     assert_eq!(&target, b"contents");
     assert!(!requests.recv().unwrap().contains("Range"));
     let first_byte = session.evidence().first_byte.unwrap();
     assert_eq!((first_byte.count, first_byte.unit.as_str()), (1, "ns"));
-    let error = session.get("k", 0, Some(&one()), &mut target).unwrap_err();
+    let error = session.get("k", 0, Some((&one()).into()), &mut target).unwrap_err();
     assert!(error.to_string().contains("10 bytes, not 8"), "{error}");
     session.stop_rehearsing();
     assert_eq!(session.evidence().first_byte, None);

@@ -8,9 +8,11 @@ use rusty_s3::actions::{
     CompleteMultipartUpload, CompleteMultipartUploadResponse, CreateMultipartUpload, UploadPart,
 };
 
+use super::checksum::{self, Checksum};
 use super::client::Client;
 use super::error::{ObjectError, ObjectFault};
-use super::session::{Request, Session, parsed};
+use super::document::parsed;
+use super::session::{Request, Session, mark};
 use crate::error::TransferError;
 
 /// The bytes of a part, except the last: what official clients use, and what a range that is read
@@ -52,6 +54,16 @@ enum Stage {
 struct Part {
     etag: String,
     bytes: u64,
+    checksum: Option<Checksum>,
+}
+
+impl State {
+    /// The checksum of all parts, if each has one.
+    fn checksum(&self) -> Option<Checksum> {
+        let mut parts = self.parts.values();
+        let first = parts.next()?.checksum?;
+        parts.try_fold(first, |whole, part| Some(whole.then(part.checksum?, part.bytes)))
+    }
 }
 
 impl Upload {
@@ -73,7 +85,12 @@ impl Upload {
         }
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let mut action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
-        let request = Request::marking(&mut action, "begin upload of", &self.key);
+        let of_checksum = session.checksum_of(&[]).map(|_| checksum::OF_UPLOAD);
+        let of_checksum = of_checksum.into_iter().flatten();
+        let of_checksum = of_checksum.map(|(name, value)| (name, value.to_string()));
+        let headers = of_checksum.chain([mark()]);
+        let request =
+            Request::with_headers(&mut action, "begin upload of", &self.key, headers);
         let (_, body) = session.document(&request)?;
         let reply = parsed(&body, CreateMultipartUpload::parse_response)
             .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
@@ -103,17 +120,25 @@ impl Upload {
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let number = Self::part_at(offset).unwrap_or_default();
         let id = self.id(session)?;
-        let action = UploadPart::new(&address, Some(&credentials), &self.key, number, &id);
+        let mut action = UploadPart::new(&address, Some(&credentials), &self.key, number, &id);
         let name = format!("upload part {number} of");
-        let request =
-            Request { offset: Some(offset), body, ..Request::of(&action, &name, &self.key) };
+        let sent = session.checksum_of(body);
+        let headers = sent.map(Checksum::header);
+        let request = Request {
+            offset: Some(offset),
+            body,
+            ..Request::with_headers(&mut action, &name, &self.key, headers)
+        };
         let fault = |what: String| request.error(&address, ObjectFault::Answer(what));
         if number == 0 {
             return Err(fault(format!("parts begin at multiples of {PART_BYTES} bytes")));
         }
-        let etag = session.document(&request)?.0.etag;
-        let etag = etag.ok_or_else(|| fault("the reply has no ETag".to_string()))?;
-        self.state().parts.insert(number, Part { etag, bytes: body.len() as u64 });
+        let (head, _) = session.document(&request)?;
+        let bytes = body.len() as u64;
+        let same = session.compare_sent(sent, &head, bytes);
+        same.map_err(|fault| request.error(&address, fault))?;
+        let etag = head.etag.ok_or_else(|| fault("the reply has no ETag".to_string()))?;
+        self.state().parts.insert(number, Part { etag, bytes, checksum: sent });
         Ok(())
     }
 
@@ -146,8 +171,14 @@ impl Upload {
             CompleteMultipartUpload::new(&address, credentials, key, &id, etags)
         };
         let body = action().body();
-        let request =
-            Request { body: body.as_bytes(), ..Request::of(&action(), "complete upload of", key) };
+        let whole = state.checksum().map(Checksum::header);
+        let of_whole = whole.into_iter().flat_map(|header| {
+            let (name, value) = checksum::OF_UPLOAD[1];
+            [header, (name, value.to_string())]
+        });
+        let name = "complete upload of";
+        let request = Request::with_headers(&mut action(), name, key, of_whole);
+        let request = Request { body: body.as_bytes(), ..request };
         let data = |what: String| request.error(&address, ObjectFault::Data(what));
         let gap = (1..).zip(state.parts.keys()).find(|(expected, number)| expected != *number);
         if let Some((missing, _)) = gap {
@@ -161,8 +192,11 @@ impl Upload {
         self.confirm(&mut session, state.parts.values().map(|part| part.bytes).sum())
     }
 
-    /// Has the endpoint confirm the size of the object.
+    /// Has the endpoint confirm the size of the object, unless nobody asks.
     fn confirm(&self, session: &mut Session, bytes: u64) -> Result<(), TransferError> {
+        if !session.verifies() {
+            return Ok(());
+        }
         let what = match session.head(&self.key)? {
             Some(facts) if facts.bytes == bytes => return Ok(()),
             Some(facts) => format!("the object has {} of {bytes} bytes", facts.bytes),

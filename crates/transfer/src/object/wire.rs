@@ -27,6 +27,9 @@ pub(crate) struct Tally {
     pub(crate) connections: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
+    /// Bytes of bodies whose checksum is the same here and there.
+    pub(crate) checked_bytes: u64,
+    pub(crate) replies_without_checksum: u64,
 }
 
 /// A socket that counts.

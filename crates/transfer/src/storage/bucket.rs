@@ -102,7 +102,7 @@ impl Buckets {
         let wanted = of.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
         if wanted > 0 {
             self.within(path, |session, key| {
-                session.get(key, offset, Some(of), &mut buffer[..wanted])?;
+                session.get(key, offset, Some(of.into()), &mut buffer[..wanted])?;
                 Ok(())
             })?;
         }
@@ -168,7 +168,7 @@ impl Buckets {
             }
             let mut content = vec![0; found.bytes as usize];
             if !content.is_empty() {
-                session.get(key, 0, Some(&found), &mut content)?;
+                session.get(key, 0, Some((&found).into()), &mut content)?;
             }
             Ok(Some(content))
         })?;
