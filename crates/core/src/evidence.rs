@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::NamedHistogram;
 use crate::path::{EngineKind, PathKind};
+use crate::units::ByteSize;
 use crate::warning::{Warning, WarningKind};
 
 /// Whether `O_DIRECT` took effect on the files of a path.
@@ -229,16 +230,31 @@ impl ObjectStore {
         self
     }
 
-    /// The warning if requests were made again: the figures then include waits that no transfer
-    /// needs.
-    pub fn retries_warning(&self) -> Option<Warning> {
-        (self.retries > 0).then(|| {
+    /// The warnings if requests were made again, as the figures then include waits that no transfer
+    /// needs, and if some bytes could not be verified as was asked.
+    pub fn warnings(&self) -> impl Iterator<Item = Warning> {
+        let retried = (self.retries > 0).then(|| {
             Warning::new(
                 WarningKind::Retried,
                 format!("{} of {} requests were retries", self.retries, self.requests),
                 "use fewer --threads, or look at the endpoint's log for what it refused",
             )
-        })
+        });
+        let checksums = self.checksums.filter(|found| found.replies_without > 0);
+        let unverified = checksums.map(|found| {
+            let ObjectChecksums { checked_bytes, replies_without } = found;
+            Warning::new(
+                WarningKind::NoEffect,
+                format!(
+                    "--verify=crc: {replies_without} replies had no checksum of their bytes; {} were \
+                     checked",
+                    ByteSize(checked_bytes)
+                ),
+                "ranges have none: read objects whole, which were written with --verify=crc to an \
+                 endpoint that keeps checksums",
+            )
+        });
+        retried.into_iter().chain(unverified)
     }
 }
 

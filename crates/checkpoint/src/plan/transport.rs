@@ -88,7 +88,11 @@ pub(super) fn decide(
             // As many for each device.
             _ => threads(blocks, path, cpus, wanted).next_multiple_of(bare.device_count()),
         };
-        let depth = if blocks { window } else { wanted.min(MOST_IN_FLIGHT).div_ceil(threads) };
+        let most = match path {
+            PathKind::S3 if request.streams.is_none() => MOST_THREADS,
+            _ => MOST_IN_FLIGHT,
+        };
+        let depth = if blocks { window } else { wanted.min(most).div_ceil(threads) };
         let (queue_depth, warning) = transport::depth_in_cufile(path, threads, depth, host);
         limited = limited.take().or(warning);
         let usual = match path {

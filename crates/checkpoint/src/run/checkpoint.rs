@@ -269,8 +269,8 @@ impl Run<'_> {
                 phase.failure.get_or_insert(CheckpointError::FellBack { summary });
             }
             let store = evidence.object_store.as_ref();
-            let retried = store.and_then(ObjectStore::retries_warning);
-            for warning in fallback::warning(path, &evidence).into_iter().chain(retried) {
+            let of_store = store.into_iter().flat_map(ObjectStore::warnings);
+            for warning in fallback::warning(path, &evidence).into_iter().chain(of_store) {
                 self.report.warn(warning);
             }
             self.report.evidence.retain(|named| named.name != name);

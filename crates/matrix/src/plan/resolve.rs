@@ -7,7 +7,7 @@ use crate::report::MatrixResults;
 use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
-use stormlp_core::path::EngineKind;
+use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::placement::{self, CpuList, HostNode, Placement};
 use stormlp_core::transport::{self, DeviceId};
 use stormlp_core::units::{ByteSize, MIB};

@@ -74,12 +74,16 @@ pub fn report(report: &GenerateReport) -> Document {
 
 /// The endpoint, and what was asked of it.
 fn requests(store: &ObjectStore) -> String {
+    let over = match &store.client {
+        // It does not tell how many connections it has.
+        Some(client) => format!("by {client}"),
+        None => format!("over {}", counted(store.connections, "connection")),
+    };
     format!(
-        "{} (Server: {}), {} over {}, {}",
+        "{} (Server: {}), {} {over}, {}",
         store.endpoint,
         store.server.as_deref().unwrap_or("unknown"),
         counted(store.requests, "request"),
-        counted(store.connections, "connection"),
         match store.retries {
             1 => "1 retry".to_string(),
             retries => format!("{retries} retries"),
