@@ -52,12 +52,7 @@ impl Session {
 
     /// The error of a range of an object that is not the one of the other ranges.
     pub(crate) fn replaced(&self, key: &str, offset: u64, now: &str, before: &str) -> ObjectError {
-        ObjectError {
-            request: "GET".to_string(),
-            object: format!("s3://{}/{key}", self.bucket.name()),
-            offset: Some(offset),
-            fault: replaced(now, before),
-        }
+        self.error("GET", key, Some(offset), replaced(now, before))
     }
 }
 

@@ -11,6 +11,7 @@ use stormlp_core::verify::Verify;
 use url::Url;
 
 use super::error::{ObjectError, ObjectFault};
+use super::other;
 use super::session::Session;
 use super::settings::{Settings, host};
 use super::tls;
@@ -49,7 +50,7 @@ pub struct Client {
 /// One address of the store.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    url: Url,
+    pub(super) url: Url,
     /// Whether it has ever answered: until then nothing is retried, so that a wrong address is
     /// reported at once.
     pub(super) answered: AtomicBool,
@@ -69,8 +70,10 @@ impl Client {
     /// A client of the endpoint in `settings` that works as `rules` say; connects to nothing yet.
     ///
     /// # Errors
-    /// When the endpoint needs TLS and there are no certificates to trust.
+    /// When the endpoint needs TLS and there are no certificates to trust, or this build does not have
+    /// what the rules ask for.
     pub fn new(settings: Settings, rules: ObjectRules) -> Result<Arc<Self>, TransferError> {
+        other::check(rules, &settings.endpoints)?;
         let secure = settings.endpoints.iter().any(|url| url.scheme() == "https");
         let endpoint = |url: &Url| Endpoint {
             url: url.clone(),
@@ -108,9 +111,10 @@ impl Client {
             reason: format!("{} cannot have it in its address", host(url)),
             remedy: "use AWS_S3_ADDRESSING_STYLE=path".to_string(),
         })?;
+        let other = other::open(self, bucket, at)?;
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
         sessions.fetch_add(1, Ordering::Relaxed);
-        Ok(Session::new(Arc::clone(self), address, at, number))
+        Ok(Session::new(Arc::clone(self), address, at, (number, other)))
     }
 
     /// The evidence of a session with endpoint `at`, with nothing counted yet.

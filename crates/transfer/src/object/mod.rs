@@ -5,13 +5,17 @@
 //! counts requests, retries, connections and bytes. Bodies are received straight into the
 //! caller's memory. Signatures and XML are those of `rusty-s3`, which does no I/O.
 
+#[cfg(feature = "object-store")]
+mod by_object_store;
 mod checks;
 mod checksum;
 mod client;
 mod document;
 mod error;
 mod ini;
+mod other;
 mod reply;
+mod request;
 mod retry;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used)]

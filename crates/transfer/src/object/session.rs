@@ -1,13 +1,12 @@
 //! Requests for objects over one connection, made again where that may help.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
-use rusty_s3::{Bucket, Credentials, S3Action};
+use rusty_s3::{Bucket, Credentials};
 use stormlp_core::evidence::{ObjectChecksums, ObjectStore};
 use stormlp_core::histogram::LatencyHistogram;
 use url::Url;
@@ -17,12 +16,12 @@ use super::checksum::{self, Checksum};
 use super::client::{Client, Endpoint, Seen};
 use super::document::parsed;
 use super::error::{ObjectError, ObjectFault};
-use super::reply::{Head, MARK, Refusal};
+use super::other::Other;
+use super::reply::{Head, Refusal};
+use super::request::{Request, mark};
 use super::retry::{MOST_RETRIES, Pauses};
 use super::wire::{Connection, Tally, WireError};
 
-/// How long a signature is valid: longer than any request with all of its retries.
-pub(super) const SIGNED_FOR: Duration = Duration::from_secs(3600);
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
 /// Keys of one request to delete.
@@ -70,70 +69,13 @@ pub struct Session {
     /// The number of its endpoint.
     endpoint: usize,
     connection: Option<Connection>,
+    /// Another client, which does in place of the connection what it can do.
+    other: Option<Box<dyn Other>>,
     pauses: Pauses,
     pub(super) tally: Tally,
     /// Times from a GET to the head of its reply, retries included.
     first_byte: LatencyHistogram,
     head: Vec<u8>,
-}
-
-/// A request that is ready to be sent, any number of times.
-pub(super) struct Request<'a> {
-    /// The name of the request in errors.
-    pub(super) name: &'a str,
-    pub(super) method: &'static str,
-    pub(super) key: &'a str,
-    pub(super) offset: Option<u64>,
-    pub(super) url: Url,
-    /// Header lines beside the host and the length.
-    pub(super) headers: String,
-    pub(super) body: &'a [u8],
-}
-
-impl<'a> Request<'a> {
-    /// A signed request without headers or body.
-    pub(super) fn of<A: S3Action<'a>>(action: &A, name: &'a str, key: &'a str) -> Self {
-        Self {
-            name,
-            method: A::METHOD.to_str(),
-            key,
-            offset: None,
-            url: action.sign(SIGNED_FOR),
-            headers: String::new(),
-            body: &[],
-        }
-    }
-
-    /// The same with headers of S3's own, which have to be signed.
-    pub(super) fn with_headers<A: S3Action<'a>>(
-        action: &mut A,
-        name: &'a str,
-        key: &'a str,
-        headers: impl IntoIterator<Item = (&'static str, String)>,
-    ) -> Self {
-        let mut lines = String::new();
-        for (header, value) in headers {
-            lines += &format!("{header}: {value}\r\n");
-            action.headers_mut().insert(header, value);
-        }
-        Self { headers: lines, ..Self::of(action, name, key) }
-    }
-
-    fn write_head(&self, head: &mut Vec<u8>) {
-        use io::Write as _;
-        head.clear();
-        let path = &self.url[url::Position::BeforePath..url::Position::AfterQuery];
-        let authority = &self.url[url::Position::BeforeHost..url::Position::AfterPort];
-        let _ = write!(
-            head,
-            "{} {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: stormlp\r\n{}",
-            self.method, self.headers
-        );
-        if !self.body.is_empty() || matches!(self.method, "PUT" | "POST") {
-            let _ = write!(head, "Content-Length: {}\r\n", self.body.len());
-        }
-        head.extend_from_slice(b"\r\n");
-    }
 }
 
 /// Why one attempt did not succeed.
@@ -149,12 +91,18 @@ impl From<WireError> for Attempt {
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Client>, bucket: Bucket, endpoint: usize, number: u64) -> Self {
+    pub(super) fn new(
+        client: Arc<Client>,
+        bucket: Bucket,
+        endpoint: usize,
+        (number, other): (u64, Option<Box<dyn Other>>),
+    ) -> Self {
         Self {
             client,
             bucket,
             endpoint,
             connection: None,
+            other,
             pauses: Pauses::new(number),
             tally: Tally::default(),
             first_byte: LatencyHistogram::new(),
@@ -174,7 +122,8 @@ impl Session {
 
     /// What passed since the session began, and what is known of the endpoint.
     pub fn evidence(&self) -> ObjectStore {
-        let tally = self.tally;
+        let of_other = self.other.as_ref().map(|other| other.tally());
+        let tally = of_other.map_or(self.tally, |other| self.tally.plus(other));
         let Tally { requests, retries, connections, sent_bytes, received_bytes, .. } = tally;
         ObjectStore {
             checksums: self.checks().then_some(ObjectChecksums {
@@ -187,6 +136,7 @@ impl Session {
             sent_bytes,
             received_bytes,
             first_byte: self.first_byte.named("first_byte"),
+            client: self.other.as_ref().map(|other| other.name()),
             ..self.client.evidence(self.endpoint)
         }
     }
@@ -204,26 +154,22 @@ impl Session {
         of: Option<Expected<'_>>,
         target: &mut [u8],
     ) -> Result<Option<String>, ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let mut action = bucket.get_object(Some(&credentials), key);
-        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
-        let asks = self.checks().then(|| (checksum::ASK.0, checksum::ASK.1.to_string()));
-        let mut request = Request::with_headers(&mut action, "GET", key, asks);
-        request.offset = Some(offset);
-        if !of.is_some_and(|of| offset == 0 && of.bytes == wanted) {
-            request.headers += &format!("Range: bytes={offset}-{last}\r\n");
-        }
-        let fail = |fault| Err(request.error(&bucket, fault));
+        let wanted = target.len() as u64;
+        let whole = of.is_some_and(|of| offset == 0 && of.bytes == wanted);
         let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
-        let filled = self.perform(&request, |connection, head| {
-            first_byte = began.elapsed();
-            check_range(head, offset, wanted)?;
-            connection.fill(target)
-        });
-        let (head, filled) = filled?;
+        let mut answered = || first_byte = began.elapsed();
+        let fetched = match &mut self.other {
+            None => self.fetch(key, offset, whole, target, &mut answered),
+            Some(other) => other
+                .get(key, offset, whole, target, &mut answered)
+                .map_err(|fault| self.error("GET", key, Some(offset), fault)),
+        };
+        let (head, filled) = fetched?;
         self.first_byte.record_ns(u64::try_from(first_byte.as_nanos()).unwrap_or(u64::MAX));
-        if filled as u64 != wanted {
-            self.connection = None;
+        let is_cut = filled as u64 != wanted;
+        self.connection.take_if(|_| is_cut);
+        let fail = |fault| Err(self.error("GET", key, Some(offset), fault));
+        if is_cut {
             let what = format!("the body ended after {filled} of {wanted} bytes");
             return fail(ObjectFault::Answer(what));
         }
@@ -244,9 +190,57 @@ impl Session {
             let told = head.checksum.filter(|_| head.whole_bytes() == Some(wanted));
             let checked = told.map(|told| told.check(target));
             let same = self.count_checked(checked, wanted);
-            same.map_err(|fault| request.error(&bucket, fault))?;
+            same.map_err(|fault| self.error("GET", key, Some(offset), fault))?;
         }
         Ok(head.etag)
+    }
+
+    /// Sends the GET, and receives its body into `target`: how much of it came. `answered` is called
+    /// when the head of the reply is there.
+    fn fetch(
+        &mut self,
+        key: &str,
+        offset: u64,
+        whole: bool,
+        target: &mut [u8],
+        answered: &mut dyn FnMut(),
+    ) -> Result<(Head, usize), ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
+        let mut action = bucket.get_object(Some(&credentials), key);
+        let asks = self.checks().then(|| (checksum::ASK.0, checksum::ASK.1.to_string()));
+        let mut request = Request::with_headers(&mut action, "GET", key, asks);
+        request.offset = Some(offset);
+        if !whole {
+            request.headers += &format!("Range: bytes={offset}-{last}\r\n");
+        }
+        self.perform(&request, |connection, head| {
+            answered();
+            check_range(head, offset, wanted)?;
+            connection.fill(target)
+        })
+    }
+
+    /// An error of a request for the object of this `key`.
+    pub(super) fn error(
+        &self,
+        request: &str,
+        key: &str,
+        offset: Option<u64>,
+        fault: ObjectFault,
+    ) -> ObjectError {
+        let object = format!("s3://{}/{key}", self.bucket.name());
+        ObjectError { request: request.to_string(), object, offset, fault }
+    }
+
+    /// Has the other client do something, if there is one.
+    pub(super) fn by_other<T>(
+        &mut self,
+        (request, key): (&str, &str),
+        act: impl FnOnce(&mut dyn Other) -> Result<T, ObjectFault>,
+    ) -> Option<Result<T, ObjectError>> {
+        let done = act(&mut **self.other.as_mut()?);
+        Some(done.map_err(|fault| self.error(request, key, None, fault)))
     }
 
     /// Writes an object of these bytes, in one request; its ETag.
@@ -254,6 +248,9 @@ impl Session {
     /// # Errors
     /// When the request fails.
     pub fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectError> {
+        if let Some(put) = self.by_other(("PUT", key), |other| other.put(key, body)) {
+            return put;
+        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let mut action = bucket.put_object(Some(&credentials), key);
         let sent = self.checksum_of(body);
@@ -288,6 +285,9 @@ impl Session {
 
     /// The size of an object and all that HEAD tells.
     fn head_of(&mut self, key: &str) -> Result<Option<(u64, Head)>, ObjectError> {
+        if let Some(found) = self.by_other(("HEAD", key), |other| other.head(key)) {
+            return found;
+        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let action = bucket.head_object(Some(&credentials), key);
         let request = Request::of(&action, "HEAD", key);
@@ -333,6 +333,11 @@ impl Session {
         delimiter: Option<&str>,
         most: usize,
     ) -> Result<(Vec<Listed>, Vec<String>), ObjectError> {
+        let folders = delimiter.is_some();
+        let act = |other: &mut dyn Other| other.list(prefix, folders, most);
+        if let Some(listed) = self.by_other(("list", prefix), act) {
+            return listed;
+        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let (mut all, mut folders) = (Vec::new(), Vec::new());
         let mut token: Option<String> = None;
@@ -377,6 +382,10 @@ impl Session {
     /// # Errors
     /// When a request fails, or the endpoint kept one of the objects.
     pub fn delete(&mut self, keys: &[String]) -> Result<(), ObjectError> {
+        let first = keys.first().map_or("", String::as_str);
+        if let Some(deleted) = self.by_other(("delete", first), |other| other.delete(keys)) {
+            return deleted;
+        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         for some in keys.chunks(DELETED_AT_ONCE) {
             let named: Vec<_> = some.iter().cloned().map(ObjectIdentifier::new).collect();
@@ -495,27 +504,10 @@ impl Session {
     }
 }
 
-impl Request<'_> {
-    /// The error of this request.
-    pub(super) fn error(&self, bucket: &Bucket, fault: ObjectFault) -> ObjectError {
-        ObjectError {
-            request: self.name.to_string(),
-            object: format!("s3://{}/{}", bucket.name(), self.key),
-            offset: self.offset,
-            fault,
-        }
-    }
-}
-
 impl Drop for Session {
     fn drop(&mut self) {
         self.endpoint().sessions.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// The header of what stormlp puts.
-pub(super) fn mark() -> (&'static str, String) {
-    (MARK, "1".to_string())
 }
 
 /// Whether a reply has the requested range of `wanted` bytes: a proxy may have ignored the range,

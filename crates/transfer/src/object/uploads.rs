@@ -4,7 +4,8 @@ use rusty_s3::S3Action as _;
 use rusty_s3::actions::{AbortMultipartUpload, ListObjectsV2};
 
 use super::error::{ObjectError, ObjectFault};
-use super::session::{Request, Session};
+use super::request::Request;
+use super::session::Session;
 
 /// The most pages of a list: ten million uploads.
 const MOST_PAGES: usize = 10_000;

@@ -32,6 +32,22 @@ pub(crate) struct Tally {
     pub(crate) replies_without_checksum: u64,
 }
 
+impl Tally {
+    /// Both together.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            retries: self.retries + other.retries,
+            connections: self.connections + other.connections,
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            received_bytes: self.received_bytes + other.received_bytes,
+            checked_bytes: self.checked_bytes + other.checked_bytes,
+            replies_without_checksum: self.replies_without_checksum
+                + other.replies_without_checksum,
+        }
+    }
+}
+
 /// A socket that counts.
 struct Counted {
     socket: TcpStream,
