@@ -18,13 +18,25 @@ use crate::options;
 use stormlp_core::failure::Failure;
 use stormlp_transfer::object::ObjectRules;
 
-#[cfg(feature = "tokio-uring")]
+#[cfg(all(feature = "tokio-uring", feature = "object-store"))]
+macro_rules! features {
+    () => {
+        "features: tokio-uring, object-store"
+    };
+}
+#[cfg(all(feature = "tokio-uring", not(feature = "object-store")))]
 macro_rules! features {
     () => {
         "features: tokio-uring"
     };
 }
-#[cfg(not(feature = "tokio-uring"))]
+#[cfg(all(not(feature = "tokio-uring"), feature = "object-store"))]
+macro_rules! features {
+    () => {
+        "features: object-store"
+    };
+}
+#[cfg(not(any(feature = "tokio-uring", feature = "object-store")))]
 macro_rules! features {
     () => {
         "no optional features"

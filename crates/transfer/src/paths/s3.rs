@@ -227,8 +227,9 @@ fn summary(store: Option<&ObjectStore>) -> String {
     };
     let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
     let tls = store.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
+    let by = store.client.as_ref().map_or_else(String::new, |client| format!(" by {client}"));
     format!(
-        "{}{tls} with {} (Server: {}); what the endpoint caches is unknown",
+        "{}{tls}{by} with {} (Server: {}); what the endpoint caches is unknown",
         of(&store.http),
         store.endpoint,
         of(&store.server)
