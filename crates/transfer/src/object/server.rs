@@ -71,6 +71,8 @@ struct State {
     lines: Vec<String>,
     /// Requests for a range so far.
     ranges: usize,
+    /// Requests that are being answered, and the most that ever were.
+    at_once: (usize, usize),
 }
 
 /// The server; it serves until the process ends.
@@ -187,6 +189,11 @@ impl ObjectServer {
         self.state.lock().unwrap().ranges
     }
 
+    /// The most requests that were answered at the same time.
+    pub fn most_at_once(&self) -> usize {
+        self.state.lock().unwrap().at_once.1
+    }
+
     /// The first lines of the requests so far, without signatures.
     pub fn lines(&self) -> Vec<String> {
         self.state.lock().unwrap().lines.clone()
@@ -202,6 +209,8 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
             let mut state = state.lock().unwrap();
             state.lines.push(line.clone());
             state.ranges += usize::from(request.range.is_some());
+            let (now, most) = state.at_once;
+            state.at_once = (now + 1, most.max(now + 1));
             let trap = state.traps.iter_mut().find(|it| it.left > 0 && line.contains(&it.wanted));
             trap.map(|trap| {
                 trap.left -= 1;
@@ -210,7 +219,10 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
         };
         let mut bytes = match &fault {
             Some(Fault::Refuse(status, code)) => refuse(*status, code).bytes(&request.method),
-            Some(Fault::Hang) => return,
+            Some(Fault::Hang) => {
+                state.lock().unwrap().at_once.0 -= 1;
+                return;
+            }
             Some(Fault::Raw(bytes)) => bytes.clone(),
             Some(Fault::Ignore) => ok("", Vec::new()).bytes(&request.method),
             Some(Fault::Keep(key)) => {
@@ -234,6 +246,7 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
             *last ^= 1;
         }
         let mut socket = socket;
+        state.lock().unwrap().at_once.0 -= 1;
         let ends = matches!(fault, Some(Fault::Cut(_) | Fault::Raw(_)));
         if socket.write_all(&bytes).is_err() || ends {
             return;
