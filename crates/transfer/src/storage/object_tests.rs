@@ -239,9 +239,10 @@ fn transfers_in_flight_have_a_connection_each() {
     let ranges = [(0, 9), (9, 9)];
     let read = || storage.known_object(&at("large"), server.object("large").unwrap().len() as u64);
     at_once(&storage, read().unwrap(), Direction::Read, &ranges).unwrap();
-    let other = "HTTP/1.1 206 P\r\nContent-Length: 9\r\nETag: \"x\"\r\nContent-Range: bytes 9-17/33554441\r\n\r\n123456789";
+    let other = "HTTP/1.1 206 P\r\nContent-Length: 9\r\nETag: \"x\"\r\n\
+                 Content-Range: bytes 0-8/33554441\r\n\r\n123456789";
     server.trap("GET", 1, Fault::Raw(other.into()));
-    let ranges = [(9, 9), (0, 9)];
+    let ranges = [(0, 9), (0, 9)];
     let error = at_once(&storage, read().unwrap(), Direction::Read, &ranges).unwrap_err();
     assert!(error.to_string().contains("another object is there"), "{error}");
 }
