@@ -177,11 +177,10 @@ fn object_store_does_all_that_our_own_client_does() {
     assert_eq!(found["requests"], 8, "{found}");
     assert!(out.contains("by object_store 0.14 with"), "{out}");
     let parts = DATASET.replace("--files 12", "--files 1").replace("=40000", "=40000000");
-    for command in [parts.replace(" --params", " --engine object_store --params")] {
-        let (code, out, error) = run(&server, &command);
-        assert_eq!(code, 0, "{out}{error}");
-        assert!(out.contains("by object_store 0.14") && !out.contains("0 connections"), "{out}");
-    }
+    let by_other = parts.replace(" --params", &format!(" {BY_OTHER} --params"));
+    let (code, out, error) = run(&server, &by_other);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("by object_store 0.14") && !out.contains("0 connections"), "{out}");
     let verify = parts.replace(" --params", " --verify --params");
     assert_eq!(run(&server, &verify).0, 0);
     let (code, out, error) = run(&server, &format!("{CHECKPOINT} {BY_OTHER} --verify"));

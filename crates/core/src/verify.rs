@@ -107,7 +107,6 @@ impl From<Verify> for Saved {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strum::VariantArray as _;
 
     #[test]
     fn every_way_reads_back_and_content_is_what_it_was() {

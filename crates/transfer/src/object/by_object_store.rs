@@ -63,7 +63,7 @@ impl Counts {
     }
 }
 
-/// Makes connections whose requests are counted.
+/// Counts the requests of a session.
 #[derive(Debug)]
 struct Counting {
     client: Arc<Client>,
@@ -77,10 +77,13 @@ struct Counted {
     by: Arc<Counting>,
 }
 
-impl HttpConnector for Arc<Counting> {
+#[derive(Debug)]
+struct Connector(Arc<Counting>);
+
+impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let http = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Counted { http, by: Self::clone(self) }))
+        Ok(HttpClient::new(Counted { http, by: Arc::clone(&self.0) }))
     }
 }
 
@@ -170,7 +173,7 @@ impl ByObjectStore {
             // As our own requests: a digest of each body would be most of the CPU time.
             .with_unsigned_payload(true)
             .with_retry(retries)
-            .with_http_connector(Arc::new(by));
+            .with_http_connector(Connector(Arc::new(by)));
         if let Some(token) = credentials.token() {
             builder = builder.with_token(token);
         }

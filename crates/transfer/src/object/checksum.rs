@@ -68,7 +68,7 @@ impl Checksum {
     pub(super) fn of_header(name: &str, text: &str) -> Option<Self> {
         let kind = KINDS.iter().find(|kind| kind.header.eq_ignore_ascii_case(name))?;
         let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() == kind.bytes)?;
-        let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let value = bytes.iter().fold(0, |value, byte| (value << 8) | u64::from(*byte));
         Some(Self { kind, value })
     }
 

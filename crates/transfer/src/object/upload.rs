@@ -93,7 +93,7 @@ impl Upload {
         }
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let mut action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
-        let of_checksum = session.checksum_of(&[]).map(|_| checksum::OF_UPLOAD);
+        let of_checksum = session.checks().then_some(checksum::OF_UPLOAD);
         let of_checksum = of_checksum.into_iter().flatten();
         let of_checksum = of_checksum.map(|(name, value)| (name, value.to_string()));
         let headers = of_checksum.chain([mark()]);
