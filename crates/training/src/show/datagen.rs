@@ -26,6 +26,7 @@ pub fn outline(outline: &GenerateOutline) -> Document {
     }
     facts.add("content", format!("{}, seed {}", outline.content, outline.seed));
     facts.add("threads", outline.threads);
+    facts.add("buffers", ByteSize(outline.buffer_bytes));
     facts.add(
         "free",
         match (outline.free_bytes, outline.fits) {
@@ -150,6 +151,7 @@ mod tests {
             content: "random".to_string(),
             seed: 42,
             threads: 4,
+            buffer_bytes: 256 << 20,
             free_bytes: Some(10 << 30),
             fits: Some(false),
         };
