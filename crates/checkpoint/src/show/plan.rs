@@ -3,6 +3,7 @@
 use crate::plan::{CheckpointPlan, RankPlan, gib};
 use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
+use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::{Document, Facts};

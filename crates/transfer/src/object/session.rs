@@ -540,6 +540,7 @@ pub fn read_reply(bytes: &[u8]) {
     let Ok(Some((head, used))) = Head::parse(bytes) else { return };
     let body = &bytes[used..];
     let _ = check_range(&head, 4, 4);
+    let _ = head.checksum.map(|told| told.check(body));
     let _ = (head.whole_bytes(), Refusal::of(&head, body).after(1).to_string());
     if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {
         assert!(page.contents.len() <= body.len());

@@ -407,7 +407,7 @@ fn settings_are_found_where_aws_tools_have_them() {
 proptest::proptest! {
     #[test]
     fn whatever_an_endpoint_sends_is_read_or_refused(
-        head in "HTTP/1.[01] [1-5][0-9]{2} [A-Za-z ]{0,4}\r\n(ETag: [ -~]{0,8}\r\n|Content-Range: bytes [0-9]-[0-9]/[0-9*]\r\n|Location: [ -~]{0,8}\r\n){0,4}\r\n",
+        head in "HTTP/1.[01] [1-5][0-9]{2} [A-Za-z ]{0,4}\r\n(ETag: [ -~]{0,8}\r\n|Content-Range: bytes [0-9]-[0-9]/[0-9*]\r\n|Location: [ -~]{0,8}\r\n|x-amz-checksum-crc32c: [ -~]{0,12}\r\n){0,4}\r\n",
         body in "(<[/?]?[A-Za-z]{0,24}( xmlns)?>|[ -~é]{0,6}|&amp;|<Upload>|<Key>|</Key>|%[0-9a-f]{2}){0,24}",
     ) {
         super::read_reply(format!("{head}{body}").as_bytes());
