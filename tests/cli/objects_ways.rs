@@ -101,6 +101,9 @@ fn what_only_objects_have_is_refused_for_files() {
 #[test]
 fn a_thread_has_as_many_connections_as_its_depth() {
     let server = ObjectServer::default();
+    // Time enough for all of them.
+    let late = Fault::Late(std::time::Duration::from_millis(50));
+    server.trap("/bucket/p/stormlp.", usize::MAX, late);
     let deep = format!("{} --queue-depth 3 --format json", GDS.replace("1M", "2M"));
     let (code, out, error) = run(&server, &format!("{deep} --op read,write"));
     assert_eq!(code, 0, "{out}{error}");

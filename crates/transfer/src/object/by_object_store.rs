@@ -244,7 +244,7 @@ fn marked() -> Attributes {
 }
 
 fn listed(meta: ObjectMeta) -> Listed {
-    let facts = ObjectFacts { bytes: meta.size, etag: meta.e_tag, last_modified: None };
+    let facts = ObjectFacts { etag: meta.e_tag, ..ObjectFacts::of_size(meta.size) };
     Listed { key: meta.location.to_string(), facts }
 }
 

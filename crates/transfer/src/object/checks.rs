@@ -2,7 +2,7 @@
 
 use stormlp_core::verify::Verify;
 
-use super::checksum::Checksum;
+use super::checksum::{self, Checksum};
 use super::error::{ObjectError, ObjectFault};
 use super::reply::Head;
 use super::session::Session;
@@ -17,6 +17,11 @@ impl Session {
     /// uploaded.
     pub(crate) fn verifies(&self) -> bool {
         self.client.rules.verify != Verify::None
+    }
+
+    /// The header that asks for the checksum of an object.
+    pub(super) fn asks(&self) -> Option<(&'static str, String)> {
+        self.checks().then(|| (checksum::ASK.0, checksum::ASK.1.to_string()))
     }
 
     /// The checksum that is sent with `body`.

@@ -45,7 +45,7 @@ static KINDS: [Kind; 3] = [
 
 /// A checksum of an object or a part.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Checksum {
+pub(crate) struct Checksum {
     kind: &'static Kind,
     value: u64,
 }
@@ -57,8 +57,13 @@ impl Checksum {
         Self { kind, value: checksum(kind.algorithm, body) }
     }
 
+    /// The checksum of `body` of the same kind.
+    pub(crate) fn like(self, body: &[u8]) -> Self {
+        Self { value: checksum(self.kind.algorithm, body), ..self }
+    }
+
     /// The checksum of this body with the one of `next`, of `bytes`, after it.
-    pub(super) fn then(self, next: Self, bytes: u64) -> Self {
+    pub(crate) fn then(self, next: Self, bytes: u64) -> Self {
         let value = checksum_combine(self.kind.algorithm, self.value, next.value, bytes);
         Self { value, ..self }
     }
@@ -80,12 +85,11 @@ impl Checksum {
 
     /// Checks that it is the one of `body`; what is wrong, if not.
     pub(super) fn check(self, body: &[u8]) -> Result<(), String> {
-        let found = Self { value: checksum(self.kind.algorithm, body), ..self };
-        self.check_same(found)
+        self.check_same(self.like(body))
     }
 
     /// Checks that the endpoint has computed the same; `None` if it used another kind.
-    pub(super) fn check_sent(self, of_endpoint: Self) -> Option<Result<(), String>> {
+    pub(crate) fn check_sent(self, of_endpoint: Self) -> Option<Result<(), String>> {
         (self.kind == of_endpoint.kind).then(|| of_endpoint.check_same(self))
     }
 

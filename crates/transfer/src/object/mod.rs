@@ -29,6 +29,7 @@ mod upload;
 mod uploads;
 mod wire;
 
+pub(crate) use checksum::Checksum;
 pub use client::{Client, ObjectRules};
 pub use error::{ObjectError, ObjectFault};
 #[cfg(any(test, feature = "testing"))]

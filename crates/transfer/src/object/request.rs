@@ -74,12 +74,7 @@ impl<'a> Request<'a> {
 impl Request<'_> {
     /// The error of this request.
     pub(super) fn error(&self, bucket: &Bucket, fault: ObjectFault) -> ObjectError {
-        ObjectError {
-            request: self.name.to_string(),
-            object: format!("s3://{}/{}", bucket.name(), self.key),
-            offset: self.offset,
-            fault,
-        }
+        ObjectError::new(self.name, (bucket.name(), self.key), self.offset, fault)
     }
 }
 

@@ -12,7 +12,7 @@ use stormlp_core::histogram::LatencyHistogram;
 use url::Url;
 
 use super::checks::replaced;
-use super::checksum::{self, Checksum};
+use super::checksum::Checksum;
 use super::client::{Client, Endpoint, Seen};
 use super::document::parsed;
 use super::error::{ObjectError, ObjectFault};
@@ -28,7 +28,7 @@ pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
 const DELETED_AT_ONCE: usize = 1000;
 
 /// What HEAD tells of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ObjectFacts {
     /// Its size.
     pub bytes: u64,
@@ -36,6 +36,15 @@ pub struct ObjectFacts {
     pub etag: Option<String>,
     /// When it was written, as the endpoint spells it.
     pub last_modified: Option<String>,
+    /// The checksum of all of it, if it was asked for.
+    pub(crate) checksum: Option<Checksum>,
+}
+
+impl ObjectFacts {
+    /// An object of which no more is known.
+    pub fn of_size(bytes: u64) -> Self {
+        Self { bytes, etag: None, last_modified: None, checksum: None }
+    }
 }
 
 /// What is known of an object that is read.
@@ -54,7 +63,7 @@ impl<'a> From<&'a ObjectFacts> for Expected<'a> {
 }
 
 /// An object of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
     /// Its whole key.
     pub key: String,
@@ -208,8 +217,7 @@ impl Session {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
         let mut action = bucket.get_object(Some(&credentials), key);
-        let asks = self.checks().then(|| (checksum::ASK.0, checksum::ASK.1.to_string()));
-        let mut request = Request::with_headers(&mut action, "GET", key, asks);
+        let mut request = Request::with_headers(&mut action, "GET", key, self.asks());
         request.offset = Some(offset);
         if !whole {
             request.headers += &format!("Range: bytes={offset}-{last}\r\n");
@@ -229,8 +237,7 @@ impl Session {
         offset: Option<u64>,
         fault: ObjectFault,
     ) -> ObjectError {
-        let object = format!("s3://{}/{key}", self.bucket.name());
-        ObjectError { request: request.to_string(), object, offset, fault }
+        ObjectError::new(request, (self.bucket.name(), key), offset, fault)
     }
 
     /// Has the other client do something, if there is one.
@@ -268,10 +275,11 @@ impl Session {
     /// When the request fails, also for lack of permission.
     pub fn head(&mut self, key: &str) -> Result<Option<ObjectFacts>, ObjectError> {
         let found = self.head_of(key)?;
-        Ok(found.map(|(bytes, Head { etag, last_modified, .. })| ObjectFacts {
+        Ok(found.map(|(bytes, Head { etag, last_modified, checksum, .. })| ObjectFacts {
             bytes,
             etag,
             last_modified,
+            checksum,
         }))
     }
 
@@ -289,8 +297,8 @@ impl Session {
             return found;
         }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let action = bucket.head_object(Some(&credentials), key);
-        let request = Request::of(&action, "HEAD", key);
+        let mut action = bucket.head_object(Some(&credentials), key);
+        let request = Request::with_headers(&mut action, "HEAD", key, self.asks());
         let head = match self.perform(&request, |_, _| Ok(())) {
             Err(error) if error.is_not_found() => return Ok(None),
             other => other?.0,
@@ -361,7 +369,11 @@ impl Session {
                 let Some(bytes) = one.size.filter(|_| one.key.starts_with(prefix)) else {
                     return Err(wrong("it contains other objects, or no sizes".to_string()));
                 };
-                let facts = ObjectFacts { bytes, etag: one.etag, last_modified: one.last_modified };
+                let facts = ObjectFacts {
+                    etag: one.etag,
+                    last_modified: one.last_modified,
+                    ..ObjectFacts::of_size(bytes)
+                };
                 all.push(Listed { key: one.key, facts });
             }
             let between = page.common_prefixes.into_iter().map(|one| one.prefix);

@@ -118,7 +118,7 @@ fn refused(replies: Vec<Vec<u8>>) -> (String, String, u64) {
 
 /// The object that GETs are for.
 fn one() -> ObjectFacts {
-    ObjectFacts { bytes: 8, etag: Some("\"one\"".to_string()), last_modified: None }
+    ObjectFacts { etag: Some("\"one\"".to_string()), ..ObjectFacts::of_size(8) }
 }
 
 const RANGE: &str = "Content-Range: bytes 4-7/8\r\nETag: \"one\"\r\n";
@@ -224,7 +224,7 @@ fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
         let (client, requests) =
             server_of(vec![reply("200 OK", headers, body)], rules(Verify::Crc));
         let mut session = client.session("bucket").unwrap();
-        let whole = ObjectFacts { bytes: 9, etag: None, last_modified: None };
+        let whole = ObjectFacts::of_size(9);
         let got = session.get("k", 0, Some((&whole).into()), &mut [0; 9]);
         let request = requests.recv().unwrap();
         assert!(request.contains("x-amz-checksum-mode: ENABLED\r\n"), "{request}");

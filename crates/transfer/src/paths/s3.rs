@@ -1,18 +1,20 @@
 //! `s3`: GET and PUT of objects straight to and from host memory, over a connection for each slot.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use stormlp_core::evidence::{DirectIo, Evidence, ObjectStore};
+use stormlp_core::evidence::{DirectIo, Evidence, ObjectChecksums, ObjectStore};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
 use super::PathSpec;
 use super::s3_helpers::Helpers;
 use crate::error::TransferError;
-use crate::object::{Expected, ObjectError, Session};
+use crate::object::{
+    Checksum, Expected, ObjectError, ObjectFacts, ObjectFault, PART_BYTES, Session,
+};
 use crate::storage::{ObjectMode, OpenObject, put_key};
 use crate::transfer::{
     Completion, FileId, Place, Rejected, Slot, SlotMemory, Transfer, TransferPath,
@@ -23,6 +25,8 @@ pub(crate) struct S3Path {
     slots: Vec<Slot>,
     objects: Vec<Option<Arc<Attached>>>,
     connections: Connections,
+    /// What the checksums of parts showed; their replies had none.
+    checked_by_parts: ObjectChecksums,
 }
 
 enum Connections {
@@ -37,6 +41,14 @@ pub(super) struct Attached {
     object: OpenObject,
     /// The ETag of the first range that was read: all must be of one object.
     etag: OnceLock<String>,
+    /// The checksums of its parts that were read, by their offsets, if its own is known.
+    parts: Mutex<BTreeMap<u64, Part>>,
+}
+
+/// A part that was read.
+struct Part {
+    bytes: u64,
+    checksum: Checksum,
 }
 
 /// A transfer of an attached object.
@@ -72,7 +84,9 @@ impl Connection {
                 let etag = facts.etag.as_deref().or(attached.etag.get().map(String::as_str));
                 let of = Expected { bytes: facts.bytes, etag };
                 let found = session.get(key, place.offset, Some(of), bytes)?;
-                Ok(attached.is_of_one(session, place.offset, found)?)
+                attached.is_of_one(session, place.offset, found)?;
+                attached.note(facts, place, bytes);
+                Ok(())
             }
             (Direction::Write, ObjectMode::Puts) => {
                 let key = put_key(key, place.offset, place.len as u64);
@@ -111,6 +125,48 @@ impl Connection {
 }
 
 impl Attached {
+    /// Keeps the checksum of a range if it is a part, of which the whole object may be made up.
+    fn note(&self, facts: &ObjectFacts, place: Place, body: &[u8]) {
+        let Some(of_object) = facts.checksum else { return };
+        let (offset, bytes) = (place.offset, place.len as u64);
+        let is_last = offset + bytes == facts.bytes;
+        let is_whole = offset == 0 && is_last;
+        if offset.is_multiple_of(PART_BYTES) && (bytes == PART_BYTES || is_last) && !is_whole {
+            let part = Part { bytes, checksum: of_object.like(body) };
+            self.parts.lock().unwrap_or_else(PoisonError::into_inner).insert(offset, part);
+        }
+    }
+
+    /// Compares the parts that were read with the object's checksum, if they make up the object.
+    fn check(&self) -> Result<ObjectChecksums, ObjectError> {
+        let OpenObject { bucket, key, mode, .. } = &self.object;
+        let ObjectMode::Read(ObjectFacts { bytes, checksum: Some(of_object), .. }) = mode else {
+            return Ok(ObjectChecksums::default());
+        };
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = parts.iter().try_fold((0, None::<Checksum>), |(end, before), (offset, part)| {
+            let joined = match before {
+                None => part.checksum,
+                Some(before) => before.then(part.checksum, part.bytes),
+            };
+            (*offset == end).then_some((end + part.bytes, Some(joined)))
+        });
+        let same = match whole {
+            Some((end, Some(read))) if end == *bytes => read.check_sent(*of_object),
+            _ => None,
+        };
+        match same {
+            None => Ok(ObjectChecksums::default()),
+            Some(Ok(())) => Ok(ObjectChecksums {
+                checked_bytes: *bytes,
+                replies_without: parts.len() as u64,
+            }),
+            Some(Err(what)) => {
+                Err(ObjectError::new("GET", (bucket, key), Some(0), ObjectFault::Data(what)))
+            }
+        }
+    }
+
     /// Checks that a range with this ETag is of the object of the first one: it may have been asked
     /// for before that was known.
     fn is_of_one(
@@ -139,7 +195,8 @@ impl S3Path {
             0 | 1 => Connections::One { connection: Connection::default(), line: VecDeque::new() },
             several => Connections::Several(Helpers::start(several)?),
         };
-        Ok(Self { slots, objects: Vec::new(), connections })
+        let checked_by_parts = ObjectChecksums::default();
+        Ok(Self { slots, objects: Vec::new(), connections, checked_by_parts })
     }
 }
 
@@ -158,12 +215,15 @@ impl TransferPath for S3Path {
             self.objects.push(None);
             self.objects.len() - 1
         });
-        self.objects[place] = Some(Arc::new(Attached { object, etag: OnceLock::new() }));
+        let (etag, parts) = (OnceLock::new(), Mutex::default());
+        self.objects[place] = Some(Arc::new(Attached { object, etag, parts }));
         Ok(FileId(place as u32))
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
-        self.objects[file.0 as usize] = None;
+        if let Some(attached) = self.objects[file.0 as usize].take() {
+            self.checked_by_parts = self.checked_by_parts.plus(attached.check()?);
+        }
         Ok(())
     }
 
@@ -205,10 +265,15 @@ impl TransferPath for S3Path {
     }
 
     fn evidence(&self) -> Evidence {
-        let store = match &self.connections {
+        let mut store = match &self.connections {
             Connections::One { connection, .. } => connection.evidence(),
             Connections::Several(helpers) => helpers.evidence(),
         };
+        if let Some(found) = store.as_mut().and_then(|store| store.checksums.as_mut()) {
+            let by_parts = self.checked_by_parts;
+            found.checked_bytes += by_parts.checked_bytes;
+            found.replies_without -= by_parts.replies_without.min(found.replies_without);
+        }
         Evidence {
             effective_path: Some(PathKind::S3),
             summary: summary(store.as_ref()),

@@ -84,7 +84,7 @@ impl Buckets {
 
     /// The object at `path`, known to have `bytes`.
     pub(super) fn known(&self, path: &Path, bytes: u64) -> Result<Handle, TransferError> {
-        self.object(path, ObjectMode::Read(ObjectFacts { bytes, etag: None, last_modified: None }))
+        self.object(path, ObjectMode::Read(ObjectFacts::of_size(bytes)))
     }
 
     /// Reads an open object; 0 bytes at its end.

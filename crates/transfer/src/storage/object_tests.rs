@@ -219,7 +219,7 @@ fn transfers_in_flight_have_a_connection_each() {
         let upload = object.upload().unwrap();
         (handle, upload)
     };
-    server.trap("partNumber", 3, Fault::Late(Duration::from_millis(300)));
+    server.trap("partNumber", 3, Fault::Late(Duration::from_millis(500)));
     let (handle, upload) = create("large");
     let evidence = at_once(&storage, handle, Direction::Write, &parts).unwrap();
     assert_eq!(server.most_at_once(), 3);
