@@ -62,9 +62,11 @@ fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
 
     let (code, out, error) = run(&server, &format!("{CHECKPOINT} --verify=crc"));
     assert_eq!(code, 0, "{out}{error}");
-    let saved = &store(&out, "saves")["checksums"];
-    assert!(saved["checked_bytes"].as_u64().unwrap() > 0, "{saved}");
-    assert_eq!(saved["replies_without"], 0, "{saved}");
+    for part in ["saves", "restores"] {
+        let checksums = &store(&out, part)["checksums"];
+        assert!(checksums["checked_bytes"].as_u64().unwrap() > 0, "{part}: {checksums}");
+        assert_eq!(checksums["replies_without"], 0, "{part}: {checksums}");
+    }
 }
 
 #[test]

@@ -205,7 +205,9 @@ fn at_once(
             driver.put_back(landed.slot);
         }
     }
-    outcome.map(|()| driver.evidence())
+    outcome?;
+    driver.detach(file)?;
+    Ok(driver.evidence())
 }
 
 #[test]
@@ -261,6 +263,19 @@ fn checksums_of_parts_make_up_that_of_the_object() {
     assert_eq!((sent.checked_bytes, sent.replies_without), (2 * PART_BYTES + 9, 0));
     // The server refuses a wrong one.
     upload.complete().unwrap();
+    // Parts have no checksum of their own when they are read, but make up the object.
+    let read = |parts: &[(u64, usize)]| {
+        let handle = storage.handle(&at("large"), Access::Read, false).unwrap();
+        let found = at_once(&storage, handle, Direction::Read, parts)?.object_store.unwrap();
+        let found = found.checksums.unwrap();
+        Ok::<_, TransferError>((found.checked_bytes, found.replies_without))
+    };
+    assert_eq!(read(&parts).unwrap(), (2 * PART_BYTES + 9, 0));
+    assert_eq!(read(&parts[1..]).unwrap(), (0, 2));
+    server.trap("GET", 1, Fault::Corrupt);
+    let error = read(&parts).unwrap_err().to_string();
+    assert!(error.contains("GET s3://bucket/large at byte 0: its CRC64NVME is"), "{error}");
+
     let small = storage.handle(&at("small"), Access::Create, false).unwrap();
     at_once(&storage, small, Direction::Write, &[(0, 9)]).unwrap();
     let read = || {
