@@ -30,7 +30,8 @@ fn run_in(folder: &Path, server: &ObjectServer, arguments: &str) -> (i32, String
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-pub(super) const GDS: &str = "gds --dir s3://bucket/p --io-size 256K --file-size 1M --threads 2 --passes 1";
+pub(super) const GDS: &str =
+    "gds --dir s3://bucket/p --io-size 256K --file-size 1M --threads 2 --passes 1";
 
 #[test]
 fn gds_measures_objects_and_clean_removes_them_and_nothing_else() {

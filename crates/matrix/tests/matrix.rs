@@ -225,7 +225,8 @@ fn a_stopped_layout_claims_no_untouched_files() {
         paths: PathChoice::each(&[PathKind::Cpu]),
         ..request(folder.path())
     };
-    let write = MatrixRequest { ops: vec![Operation::Write], verify: Verify::Size, ..verify.clone() };
+    let write =
+        MatrixRequest { ops: vec![Operation::Write], verify: Verify::Size, ..verify.clone() };
     run(&write, folder.path(), &StopToken::new());
     let stop = StopToken::new();
     stop.stop();

@@ -369,7 +369,8 @@ fn assemble(
     let content = ContentFacts {
         seed: request.seed.unwrap_or(0),
         source_bytes: save.chunk_bytes,
-        stamped: !matches!(save.device, Some(DeviceId::Gpu { .. })) || request.verify.is_of_content(),
+        stamped: !matches!(save.device, Some(DeviceId::Gpu { .. }))
+            || request.verify.is_of_content(),
         container: container(request, facts),
     };
     let folders = request.folders.len().max(1);

@@ -407,7 +407,8 @@ impl Run<'_> {
         let shares = std::mem::take(&mut phase.shares);
         let result = self.result(restore.step, phase, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
-        let checked = !plan.request.verify.is_of_content() || self.check(restore, &content, regions)?;
+        let checked =
+            !plan.request.verify.is_of_content() || self.check(restore, &content, regions)?;
         self.report.results.restores.push(result);
         self.tell();
         Ok(checked)
@@ -484,8 +485,8 @@ impl Run<'_> {
     /// nothing is written or compared.
     fn framings(&self, rank: &RankPlan) -> Vec<Arc<FileFraming>> {
         let plan = self.stage.plan;
-        let needed =
-            plan.content.container == Container::Torch && (plan.writes > 0 || plan.request.verify.is_of_content());
+        let needed = plan.content.container == Container::Torch
+            && (plan.writes > 0 || plan.request.verify.is_of_content());
         let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank)).into_iter().flatten();
         tensors.map(|file| Arc::new(FileFraming::of(&file))).collect()
     }

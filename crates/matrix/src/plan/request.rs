@@ -16,9 +16,9 @@ use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Pages, Threading};
 use stormlp_core::units::ByteSize;
-use stormlp_core::verify::Verify;
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
+use stormlp_core::verify::Verify;
 
 /// The default duration of a cell.
 pub(super) const DURATION_SECONDS: f64 = 5.0;
@@ -493,7 +493,9 @@ impl MatrixRequest {
     /// files from end to end.
     pub fn compares_what_was_there(&self) -> bool {
         let reads = |op: &Operation| op.direction() == Direction::Read;
-        self.verify.is_of_content() && self.ops.iter().any(reads) && !self.ops.contains(&Operation::Write)
+        self.verify.is_of_content()
+            && self.ops.iter().any(reads)
+            && !self.ops.contains(&Operation::Write)
     }
 
     /// The default request of `stormlp gds`.

@@ -18,10 +18,10 @@ use crate::commands::workloads;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
-use stormlp_transfer::object::ObjectRules;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::object::ObjectRules;
 
 /// Arguments of `stormlp datagen`.
 #[derive(Debug, clap::Args)]

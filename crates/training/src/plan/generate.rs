@@ -58,10 +58,7 @@ pub struct GenerateRequest {
     pub threads: Option<u16>,
 
     /// I/O engine for writes; for objects auto or object_store.
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "NAME", default_value = "auto")
-    )]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME", default_value = "auto"))]
     pub engine: EngineChoice,
 
     /// Workload parameters to override, as in mlpstorage: dataset.num_files_eval=10.

@@ -15,9 +15,9 @@ use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
-use stormlp_core::verify::Verify;
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
+use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
 
 /// Maximum reading workers per accelerator; more than any host has CPUs for.
@@ -447,4 +447,3 @@ fn verify(text: &str) -> Result<Verify, String> {
         other => Ok(other),
     }
 }
-

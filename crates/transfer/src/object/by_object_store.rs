@@ -182,7 +182,8 @@ impl ByObjectStore {
             reason,
             remedy: "leave --engine out".to_string(),
         };
-        let store = builder.build().map_err(|error| cannot(client.conceal(error.to_string().as_bytes())));
+        let store =
+            builder.build().map_err(|error| cannot(client.conceal(error.to_string().as_bytes())));
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Self {
             runtime: runtime.map_err(|error| cannot(error.to_string()))?,

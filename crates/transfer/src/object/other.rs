@@ -85,7 +85,10 @@ pub(super) fn check(rules: ObjectRules, endpoints: &[Url]) -> Result<(), Transfe
         );
     }
     if endpoints.iter().any(|url| url.scheme() != "http") {
-        return cannot("it is built without TLS", "name an endpoint at http://, or leave --engine out");
+        return cannot(
+            "it is built without TLS",
+            "name an endpoint at http://, or leave --engine out",
+        );
     }
     if rules.verify == Verify::Crc {
         return cannot(

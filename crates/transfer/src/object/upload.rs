@@ -10,8 +10,8 @@ use rusty_s3::actions::{
 
 use super::checksum::{self, Checksum};
 use super::client::Client;
-use super::error::{ObjectError, ObjectFault};
 use super::document::parsed;
+use super::error::{ObjectError, ObjectFault};
 use super::other::Other;
 use super::request::{Request, mark};
 use super::session::Session;
@@ -97,8 +97,7 @@ impl Upload {
         let of_checksum = of_checksum.into_iter().flatten();
         let of_checksum = of_checksum.map(|(name, value)| (name, value.to_string()));
         let headers = of_checksum.chain([mark()]);
-        let request =
-            Request::with_headers(&mut action, "begin upload of", &self.key, headers);
+        let request = Request::with_headers(&mut action, "begin upload of", &self.key, headers);
         let (_, body) = session.document(&request)?;
         let reply = parsed(&body, CreateMultipartUpload::parse_response)
             .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;

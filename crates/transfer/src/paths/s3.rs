@@ -144,23 +144,23 @@ impl Attached {
             return Ok(ObjectChecksums::default());
         };
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole = parts.iter().try_fold((0, None::<Checksum>), |(end, before), (offset, part)| {
-            let joined = match before {
-                None => part.checksum,
-                Some(before) => before.then(part.checksum, part.bytes),
-            };
-            (*offset == end).then_some((end + part.bytes, Some(joined)))
-        });
+        let whole =
+            parts.iter().try_fold((0, None::<Checksum>), |(end, before), (offset, part)| {
+                let joined = match before {
+                    None => part.checksum,
+                    Some(before) => before.then(part.checksum, part.bytes),
+                };
+                (*offset == end).then_some((end + part.bytes, Some(joined)))
+            });
         let same = match whole {
             Some((end, Some(read))) if end == *bytes => read.check_sent(*of_object),
             _ => None,
         };
         match same {
             None => Ok(ObjectChecksums::default()),
-            Some(Ok(())) => Ok(ObjectChecksums {
-                checked_bytes: *bytes,
-                replies_without: parts.len() as u64,
-            }),
+            Some(Ok(())) => {
+                Ok(ObjectChecksums { checked_bytes: *bytes, replies_without: parts.len() as u64 })
+            }
             Some(Err(what)) => {
                 Err(ObjectError::new("GET", (bucket, key), Some(0), ObjectFault::Data(what)))
             }

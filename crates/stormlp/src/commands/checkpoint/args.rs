@@ -21,8 +21,8 @@ use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::{of_training, read_text};
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
-use stormlp_transfer::object::ObjectRules;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::object::ObjectRules;
 
 /// Arguments of `stormlp checkpoint`.
 #[derive(Debug, clap::Args)]

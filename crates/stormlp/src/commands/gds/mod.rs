@@ -18,10 +18,10 @@ use super::deliver::{ColumnsArg, Delivery, OutputArgs};
 use super::detached::DetachedArgs;
 use crate::commands::threads::check_wait;
 use stormlp_core::failure::Failure;
-use stormlp_transfer::object::ObjectRules;
 use stormlp_core::note::{Cause, Note};
 use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::object::ObjectRules;
 
 pub(crate) use finish::{Run, execute};
 

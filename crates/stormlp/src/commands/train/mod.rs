@@ -30,7 +30,6 @@ use super::submission::rehearsed;
 use super::submission::rehearsed::RehearsedTree;
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
-use stormlp_transfer::object::ObjectRules;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::copy_of;
@@ -38,6 +37,7 @@ use stormlp_hosts::session::Session;
 use stormlp_training::report::outcome::outcome;
 use stormlp_training::run::agreement;
 use stormlp_training::run::start::{Asked, Prepared, lock};
+use stormlp_transfer::object::ObjectRules;
 
 /// Arguments of `stormlp train`.
 #[derive(Debug, clap::Args)]
