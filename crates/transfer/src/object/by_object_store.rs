@@ -143,6 +143,8 @@ impl ByObjectStore {
         bucket: &str,
         endpoint: usize,
     ) -> Result<Self, TransferError> {
+        // Its HTTP asks for one even where nothing is encrypted; there may be one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let counts = Arc::<Counts>::default();
         let by = Counting { client: Arc::clone(client), endpoint, counts: Arc::clone(&counts) };
         let settings = &client.settings;

@@ -86,7 +86,7 @@ pub(super) fn check(rules: ObjectRules, endpoints: &[Url]) -> Result<(), Transfe
     }
     if endpoints.iter().any(|url| url.scheme() != "http") {
         return cannot(
-            "it is built without TLS",
+            "it is for endpoints without TLS",
             "name an endpoint at http://, or leave --engine out",
         );
     }
