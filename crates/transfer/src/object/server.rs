@@ -478,11 +478,13 @@ fn uploads(state: &State, query: &BTreeMap<String, String>) -> Reply {
 
 fn delete(state: &mut State, body: &[u8]) -> Reply {
     let text = String::from_utf8_lossy(body).into_owned();
+    let mut deleted = String::new();
     for rest in text.split("<Key>").skip(1) {
         let key = rest.split("</Key>").next().unwrap_or_default();
+        deleted += &format!("<Deleted><Key>{key}</Key></Deleted>");
         state.objects.remove(&key.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"));
     }
-    document("DeleteResult", "")
+    document("DeleteResult", &deleted)
 }
 
 fn url(key: &str) -> String {
