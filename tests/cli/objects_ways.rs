@@ -143,7 +143,7 @@ fn parts_of_an_object_travel_together_and_are_aborted_together() {
 fn a_checkpoint_has_sixteen_connections_or_those_that_are_asked_for() {
     let server = ObjectServer::default();
     let planned = |more: &str| {
-        let (code, out, error) = run(&server, &format!("{CHECKPOINT} --dry-run {more}"));
+        let (code, out, error) = run(&server, &format!("{CHECKPOINT} --dry-run{more}"));
         assert_eq!(code, 0, "{error}");
         let plan: serde_json::Value = serde_json::from_str(&out).unwrap();
         [&plan["save"], &plan["restore"]].map(|transport| {
@@ -151,7 +151,7 @@ fn a_checkpoint_has_sixteen_connections_or_those_that_are_asked_for() {
         })
     };
     assert_eq!(planned(""), [[8, 2, 2], [8, 2, 2]]);
-    assert_eq!(planned("--streams 4"), [[8, 4, 4], [8, 4, 4]]);
+    assert_eq!(planned(" --streams 4"), [[8, 4, 4], [8, 4, 4]]);
     let (code, out, error) = run(&server, &format!("{CHECKPOINT} --streams 3"));
     assert_eq!(code, 0, "{out}{error}");
 }

@@ -94,6 +94,7 @@ fn main() -> ExitCode {
     let needs = cli.command.needs();
     let armed = cli
         .check()
+        .and_then(|()| Ok(cli.command.object_rules().check()?))
         .and_then(|()| hosts::allow(&cli.group, needs))
         .and_then(|()| signals::arm(cli.command.keeps_what_it_has()));
     let stop = match armed {

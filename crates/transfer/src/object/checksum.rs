@@ -77,6 +77,11 @@ impl Checksum {
         Some(Self { kind, value })
     }
 
+    /// The element in the list of an upload's parts.
+    pub(super) fn element(self) -> (String, String) {
+        (format!("Checksum{}", self.kind.name), self.header().1)
+    }
+
     /// The header, for a request.
     pub(super) fn header(self) -> (&'static str, String) {
         let bytes = self.value.to_be_bytes();

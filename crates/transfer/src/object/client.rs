@@ -73,7 +73,7 @@ impl Client {
     /// When the endpoint needs TLS and there are no certificates to trust, or this build does not have
     /// what the rules ask for.
     pub fn new(settings: Settings, rules: ObjectRules) -> Result<Arc<Self>, TransferError> {
-        other::check(rules, &settings.endpoints)?;
+        rules.check_endpoints(&settings.endpoints)?;
         let secure = settings.endpoints.iter().any(|url| url.scheme() == "https");
         let endpoint = |url: &Url| Endpoint {
             url: url.clone(),

@@ -66,37 +66,50 @@ pub(super) trait Other: Send {
     fn complete(&mut self, key: &str, id: &str, etags: &[String]) -> Result<(), ObjectFault>;
 }
 
-/// Rejects rules that this build, or the other client in it, cannot follow.
-pub(super) fn check(rules: ObjectRules, endpoints: &[Url]) -> Result<(), TransferError> {
-    if !rules.by_object_store {
-        return Ok(());
+impl ObjectRules {
+    /// Rejects rules that this build, or the other client in it, cannot follow.
+    ///
+    /// # Errors
+    /// With what to do.
+    pub fn check(self) -> Result<(), TransferError> {
+        if !self.by_object_store {
+            return Ok(());
+        }
+        if cfg!(not(feature = "object-store")) {
+            return cannot(
+                "this build does not have it",
+                "build stormlp with `cargo build --release --features object-store`, or leave \
+                 --engine out",
+            );
+        }
+        if self.verify == Verify::Crc {
+            return cannot(
+                "checksums are compared by stormlp's own client alone",
+                "leave out --verify=crc, or --engine",
+            );
+        }
+        Ok(())
     }
-    let cannot = |reason: &str, remedy: &str| {
-        Err(TransferError::Unavailable {
-            what: "engine object_store".to_string(),
-            reason: reason.to_string(),
-            remedy: remedy.to_string(),
-        })
-    };
-    if cfg!(not(feature = "object-store")) {
-        return cannot(
-            "this build does not have it",
-            "build stormlp with `cargo build --release --features object-store`, or leave --engine out",
-        );
+
+    /// Rejects endpoints that the other client, if it is to be used, is not for.
+    pub(super) fn check_endpoints(self, endpoints: &[Url]) -> Result<(), TransferError> {
+        self.check()?;
+        if self.by_object_store && endpoints.iter().any(|url| url.scheme() != "http") {
+            return cannot(
+                "it is for endpoints without TLS",
+                "name one at http://, or leave --engine out",
+            );
+        }
+        Ok(())
     }
-    if endpoints.iter().any(|url| url.scheme() != "http") {
-        return cannot(
-            "it is for endpoints without TLS",
-            "name an endpoint at http://, or leave --engine out",
-        );
-    }
-    if rules.verify == Verify::Crc {
-        return cannot(
-            "checksums are compared by stormlp's own client alone",
-            "leave out --verify=crc, or --engine",
-        );
-    }
-    Ok(())
+}
+
+fn cannot(reason: &str, remedy: &str) -> Result<(), TransferError> {
+    Err(TransferError::Unavailable {
+        what: "engine object_store".to_string(),
+        reason: reason.to_string(),
+        remedy: remedy.to_string(),
+    })
 }
 
 /// The other client for a session with `bucket` at the endpoint of this number, if the client's rules
@@ -113,7 +126,7 @@ pub(super) fn open(
     Ok(Some(Box::new(super::by_object_store::ByObjectStore::new(client, bucket, endpoint)?)))
 }
 
-/// None in builds without one: [`check`] has said so.
+/// None in builds without one, which [`ObjectRules::check`] has said.
 #[cfg(not(feature = "object-store"))]
 pub(super) fn open(
     _client: &Arc<Client>,

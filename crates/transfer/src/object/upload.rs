@@ -15,6 +15,7 @@ use super::error::{ObjectError, ObjectFault};
 use super::other::Other;
 use super::request::{Request, mark};
 use super::session::Session;
+use super::uploads::element;
 use crate::error::TransferError;
 
 /// The bytes of a part, except the last: what official clients use, and what a range that is read
@@ -60,6 +61,20 @@ struct Part {
 }
 
 impl State {
+    /// The list of parts with their checksums, if each has one.
+    fn list(&self) -> Option<String> {
+        let mut list = String::from("<CompleteMultipartUpload>");
+        for (number, part) in &self.parts {
+            let (tag, checksum) = part.checksum?.element();
+            let etag = part.etag.replace('&', "&amp;").replace('<', "&lt;");
+            list += &format!(
+                "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>\
+                 <{tag}>{checksum}</{tag}></Part>"
+            );
+        }
+        Some(list + "</CompleteMultipartUpload>")
+    }
+
     /// The checksum of all parts, if each has one.
     fn checksum(&self) -> Option<Checksum> {
         let mut parts = self.parts.values();
@@ -99,9 +114,10 @@ impl Upload {
         let headers = of_checksum.chain([mark()]);
         let request = Request::with_headers(&mut action, "begin upload of", &self.key, headers);
         let (_, body) = session.document(&request)?;
-        let reply = parsed(&body, CreateMultipartUpload::parse_response)
-            .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
-        let id = reply.upload_id().to_string();
+        // Endpoints differ in what they call the document.
+        let id = element(&String::from_utf8_lossy(&body), "UploadId");
+        let none = || ObjectFault::Answer("the reply has no UploadId".to_string());
+        let id = id.ok_or_else(|| request.error(&address, none()))?;
         state.stage = Stage::Parts(id.clone());
         Ok(id)
     }
@@ -202,7 +218,7 @@ impl Upload {
             let etags = etags.iter().map(String::as_str);
             CompleteMultipartUpload::new(&address, credentials, key, id, etags)
         };
-        let body = action().body();
+        let body = state.list().unwrap_or_else(|| action().body());
         let whole = state.checksum().map(Checksum::header);
         let of_whole = whole.into_iter().flat_map(|header| {
             let (name, value) = checksum::OF_UPLOAD[1];

@@ -98,7 +98,7 @@ pub(super) fn page(text: &str) -> Result<Page, &'static str> {
 }
 
 /// The text of the first element of this name.
-fn element(text: &str, name: &str) -> Option<String> {
+pub(super) fn element(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     let (inner, _) = rest.split_once('<')?;
     let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
