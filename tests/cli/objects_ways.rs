@@ -85,10 +85,8 @@ fn what_only_objects_have_is_refused_for_files() {
     for (arguments, expected) in [
         ("gds --dir here --path cpu --verify=crc", "--verify=crc is for objects"),
         ("gds --dir here --path cpu --verify none", "--verify=none is for objects"),
-        ("gds --dir here --path cpu --engine object_store", "engine object_store is for objects"),
         ("checkpoint tiny.yaml --dir here --verify=crc", "--verify=crc is for objects"),
         ("datagen unet3d --data-dir here --files 1 --verify=crc", "is for objects"),
-        ("datagen unet3d --data-dir here --files 1 --engine object_store", "is for objects"),
         ("datagen unet3d --data-dir here --files 1 --verify --resume", "--verify only reads"),
         ("kvcache --profile serving --dir here --engine object_store", "no path for chunks"),
         ("gds --dir s3://bucket/p --verify md5", "--verify takes no method such as md5"),
@@ -97,6 +95,17 @@ fn what_only_objects_have_is_refused_for_files() {
         let (code, out, error) = run(&server, arguments);
         assert!(code == 2 || code == 3, "{arguments}: {code} {out}{error}");
         assert!(error.contains(expected), "{arguments}: {error}");
+    }
+    // A build without the other client says that first.
+    for arguments in
+        ["gds --dir here --path cpu", "datagen unet3d --data-dir here --files 1 --threads 1"]
+    {
+        let (code, out, error) = run(&server, &format!("{arguments} {BY_OTHER}"));
+        let expected = match cfg!(feature = "object-store") {
+            true => "object_store is for objects",
+            false => "--features object-store",
+        };
+        assert!(code != 0 && error.contains(expected), "{arguments}: {out}{error}");
     }
 }
 
