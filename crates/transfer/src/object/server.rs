@@ -326,12 +326,9 @@ fn answer(state: &mut State, request: &Request, path: &str) -> Reply {
         ("GET", _) if key.is_empty() && asks("uploads") => uploads(state, &query),
         ("GET", _) if key.is_empty() => list(state, &query),
         ("GET" | "HEAD", _) => {
-            let mut reply = get(state, key, request.range);
             let asks = request.amz.contains_key("x-amz-checksum-mode") && request.range.is_none();
-            if let Some(known) = state.checksums.get(key).filter(|_| asks) {
-                reply.headers += &format!("{CHECKSUM}: {known}\r\n");
-            }
-            reply
+            let known = state.checksums.get(key).filter(|_| asks);
+            with_checksum(get(state, key, request.range), known)
         }
         ("POST", None) if asks("delete") => delete(state, &request.body),
         ("POST", None) => {
@@ -348,24 +345,7 @@ fn answer(state: &mut State, request: &Request, path: &str) -> Reply {
                 put(&request.body, sent)
             }
         },
-        ("POST", Some(id)) => match state.uploads.remove(id) {
-            None => refuse(404, "NoSuchUpload"),
-            Some(pending) => {
-                let whole = pending.parts.into_values().collect::<Vec<_>>().concat();
-                let known = checksum(&whole);
-                if sent.is_some_and(|sent| sent != known) {
-                    return refuse(400, "BadDigest");
-                }
-                if pending.checksummed {
-                    state.checksums.insert(pending.key.clone(), known);
-                }
-                state.objects.insert(pending.key, whole);
-                document(
-                    "CompleteMultipartUploadResult",
-                    "<Bucket>b</Bucket><Key>k</Key><ETag>e</ETag><Location>l</Location>",
-                )
-            }
-        },
+        ("POST", Some(id)) => complete(state, id, sent),
         ("DELETE", Some(id)) => match state.uploads.remove(id) {
             None => refuse(404, "NoSuchUpload"),
             Some(_) => Reply { status: "204 No Content", ..ok("", Vec::new()) },
@@ -380,10 +360,33 @@ fn answer(state: &mut State, request: &Request, path: &str) -> Reply {
     }
 }
 
+/// Makes the object of an upload's parts, which is to have the checksum that was `sent`.
+fn complete(state: &mut State, id: &str, sent: Option<String>) -> Reply {
+    let Some(pending) = state.uploads.remove(id) else {
+        return refuse(404, "NoSuchUpload");
+    };
+    let whole = pending.parts.into_values().collect::<Vec<_>>().concat();
+    let known = checksum(&whole);
+    if sent.is_some_and(|sent| sent != known) {
+        return refuse(400, "BadDigest");
+    }
+    if pending.checksummed {
+        state.checksums.insert(pending.key.clone(), known);
+    }
+    state.objects.insert(pending.key, whole);
+    document(
+        "CompleteMultipartUploadResult",
+        "<Bucket>b</Bucket><Key>k</Key><ETag>e</ETag><Location>l</Location>",
+    )
+}
+
 /// The reply to a body that came with a checksum, or without one.
 fn put(body: &[u8], checksum: Option<String>) -> Reply {
-    let mut reply = ok(&etag(body), Vec::new());
-    reply.headers.extend(checksum.map(|known| format!("{CHECKSUM}: {known}\r\n")));
+    with_checksum(ok(&etag(body), Vec::new()), checksum.as_ref())
+}
+
+fn with_checksum(mut reply: Reply, known: Option<&String>) -> Reply {
+    reply.headers.extend(known.map(|known| format!("{CHECKSUM}: {known}\r\n")));
     reply
 }
 
