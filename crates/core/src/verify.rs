@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn every_way_reads_back_and_content_is_what_it_was() {
-        for verify in Verify::VARIANTS {
+        for verify in <Verify as VariantArray>::VARIANTS {
             assert_eq!(verify.name().parse(), Ok(*verify));
             let saved = serde_json::to_string(verify).unwrap();
             assert_eq!(serde_json::from_str::<Verify>(&saved).unwrap(), *verify);
