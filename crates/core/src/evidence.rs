@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::NamedHistogram;
 use crate::path::{EngineKind, PathKind};
+use crate::units::ByteSize;
 use crate::warning::{Warning, WarningKind};
 
 /// Whether `O_DIRECT` took effect on the files of a path.
@@ -170,6 +171,35 @@ pub struct ObjectStore {
     /// they leave out the wait for the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<NamedHistogram>,
+    /// The client and its version, `object_store 0.14`, if it is not the one of this program. Then
+    /// connections are not counted, and bytes are those of bodies alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// What checksums showed, with `--verify=crc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<ObjectChecksums>,
+}
+
+/// What the checksums of bodies showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ObjectChecksums {
+    /// Bytes of bodies whose checksum was the same here and at the endpoint: received ones, and sent
+    /// ones if its reply repeats it.
+    pub checked_bytes: u64,
+    /// Replies to GETs, PUTs and parts without a checksum of the whole body.
+    pub replies_without: u64,
+}
+
+impl ObjectChecksums {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            checked_bytes: self.checked_bytes.saturating_add(other.checked_bytes),
+            replies_without: self.replies_without.saturating_add(other.replies_without),
+        }
+    }
 }
 
 impl ObjectStore {
@@ -186,6 +216,11 @@ impl ObjectStore {
             (Some(one), Some(other)) => one.plus(other),
             (one, other) => one.or_else(|| other.clone()),
         };
+        self.checksums = match (self.checksums, other.checksums) {
+            (Some(one), Some(other)) => Some(one.plus(other)),
+            (one, other) => one.or(other),
+        };
+        self.client = self.client.or_else(|| other.client.clone());
         self.server = self.server.or_else(|| server.clone());
         self.http = self.http.or_else(|| http.clone());
         self.tls = self.tls.or_else(|| tls.clone());
@@ -201,24 +236,40 @@ impl ObjectStore {
     pub fn in_words(&self) -> String {
         let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
         let tls = self.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
+        let by = self.client.as_ref().map_or_else(String::new, |client| format!(" by {client}"));
         format!(
-            "{}{tls} with {} (Server: {}); what the endpoint caches is unknown",
+            "{}{tls}{by} with {} (Server: {}); what the endpoint caches is unknown",
             of(&self.http),
             self.endpoint,
             of(&self.server)
         )
     }
 
-    /// The warning if requests were made again: the figures then include waits that no transfer
-    /// needs.
-    pub fn retries_warning(&self) -> Option<Warning> {
-        (self.retries > 0).then(|| {
+    /// The warnings if requests were made again, as the figures then include waits that no transfer
+    /// needs, and if some bytes could not be verified as was asked.
+    pub fn warnings(&self) -> impl Iterator<Item = Warning> {
+        let retried = (self.retries > 0).then(|| {
             Warning::new(
                 WarningKind::Retried,
                 format!("{} of {} requests were retries", self.retries, self.requests),
                 "use fewer --threads, or look at the endpoint's log for what it refused",
             )
-        })
+        });
+        let checksums = self.checksums.filter(|found| found.replies_without > 0);
+        let unverified = checksums.map(|found| {
+            let ObjectChecksums { checked_bytes, replies_without } = found;
+            Warning::new(
+                WarningKind::NoEffect,
+                format!(
+                    "--verify=crc: {replies_without} replies had no checksum of their bytes; {} were \
+                     checked",
+                    ByteSize(checked_bytes)
+                ),
+                "ranges have none: read objects whole, which were written with --verify=crc to an \
+                 endpoint that keeps checksums",
+            )
+        });
+        retried.into_iter().chain(unverified)
     }
 }
 

@@ -449,7 +449,8 @@ impl HostFacts {
     /// Whether `engine` can run here.
     pub fn engine(&self, engine: EngineKind) -> &Availability {
         match engine {
-            EngineKind::Psync => &Availability::Available,
+            // Sockets are everywhere; whether this build has the client is said when it is opened.
+            EngineKind::Psync | EngineKind::ObjectStore => &Availability::Available,
             EngineKind::TokioUring if !self.tokio_uring.is_available() => &self.tokio_uring,
             EngineKind::Uring | EngineKind::TokioUring => &self.io_uring,
         }

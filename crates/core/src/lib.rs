@@ -53,6 +53,7 @@ pub mod telemetry;
 pub mod threads;
 pub mod transport;
 pub mod units;
+pub mod verify;
 pub mod warning;
 pub mod workload_file;
 pub mod yaml;

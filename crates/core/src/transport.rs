@@ -15,6 +15,7 @@ pub use crate::path::DeviceId;
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::placement::{self, Placement};
 pub use crate::threads::{Threading, WaitMode};
+use crate::verify::Verify;
 use crate::warning::{Warning, WarningKind};
 
 /// The transport of a run, fully decided.
@@ -258,6 +259,27 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
     named
 }
 
+/// Reports options of objects where `path` moves files.
+pub fn check_objects_only(
+    path: PathKind,
+    engine: EngineChoice,
+    verify: Verify,
+    problems: &mut Problems,
+) {
+    if path == PathKind::S3 {
+        return;
+    }
+    let remedy = "leave it out, or name objects: s3://bucket/prefix";
+    if engine == EngineChoice::ObjectStore {
+        let what = format!("engine {} is for objects, not for path {path}", engine.name());
+        problems.plan(what, remedy);
+    }
+    if verify.is_for_objects() {
+        let what = format!("--verify={} is for objects, not for path {path}", verify.name());
+        problems.plan(what, remedy);
+    }
+}
+
 /// The engine for transfers on `path` with `depth` in flight per thread, where `engine` is the
 /// default. A ring gains nothing from a single transfer through the page cache: a plain call makes
 /// the same copy in fewer steps.
@@ -275,6 +297,7 @@ pub fn engine_at(
 }
 
 /// Whether transfers on `path` are blocking calls: a thread has one in flight, whatever its depth.
+/// Path `s3` has a connection for each, beyond the first on threads of their own.
 pub fn blocks(path: PathKind, engine: EngineKind) -> bool {
     matches!(path, PathKind::Gds | PathKind::S3)
         || (path.has_engine() && engine == EngineKind::Psync)
@@ -460,6 +483,10 @@ pub enum EngineChoice {
     TokioUring,
     /// `pread` and `pwrite`.
     Psync,
+    /// The crate object_store, for objects.
+    #[serde(rename = "object_store")]
+    #[strum(serialize = "object_store")]
+    ObjectStore,
 }
 
 impl Named for EngineChoice {
@@ -480,6 +507,7 @@ impl EngineChoice {
             Self::Uring => Some(EngineKind::Uring),
             Self::TokioUring => Some(EngineKind::TokioUring),
             Self::Psync => Some(EngineKind::Psync),
+            Self::ObjectStore => Some(EngineKind::ObjectStore),
         }
     }
 }

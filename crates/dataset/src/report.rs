@@ -39,6 +39,8 @@ pub struct GenerateOutline {
     pub seed: u64,
     /// Number of writer threads.
     pub threads: usize,
+    /// Bytes of all their buffers.
+    pub buffer_bytes: u64,
     /// Free bytes of the file system; `None` if unknown.
     pub free_bytes: Option<u64>,
     /// Whether the dataset fits there.

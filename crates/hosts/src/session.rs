@@ -14,6 +14,7 @@ use stormlp_core::impairment::{Fault, Throttle};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::cufile::probe::TIME_LIMIT;
+use stormlp_transfer::object::ObjectRules;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{self, Storage};
 use stormlp_transfer::surroundings;
@@ -53,12 +54,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// The context of a program that starts now and runs a command with `group`.
+    /// The context of a program that starts now and runs a command with `group`, which moves objects
+    /// as `objects` says.
     pub fn new(
         stop: StopToken,
         quiet: bool,
-        throttle: Option<Throttle>,
-        faults: &[Fault],
+        (throttle, faults): (Option<Throttle>, &[Fault]),
+        objects: ObjectRules,
         (command, group): (&'static str, Arc<Group>),
         screen: Screen,
     ) -> Self {
@@ -66,8 +68,8 @@ impl Session {
             stop,
             // Only one process prints progress.
             quiet: quiet || !group.leads(),
-            storage: storage::impaired(throttle, faults),
-            trial_storage: storage::impaired(throttle, &[]),
+            storage: storage::of_run(throttle, faults, objects),
+            trial_storage: storage::of_run(throttle, &[], objects),
             command,
             group,
             screen,

@@ -12,6 +12,7 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
+use stormlp_core::verify::Verify;
 use stormlp_core::warning::WarningKind;
 use stormlp_matrix::plan::{
     CellStatus, ContentState, DataManifest, MANIFEST_NAME, MatrixReport, MatrixRequest,
@@ -80,7 +81,7 @@ fn request(folder: &Path) -> MatrixRequest {
         queue_depths: vec![3],
         file_size_bytes: Some(4 << 20),
         passes: Some(1),
-        verify: true,
+        verify: Verify::Content,
         ..MatrixRequest::plain(folder.to_path_buf())
     }
 }
@@ -224,7 +225,8 @@ fn a_stopped_layout_claims_no_untouched_files() {
         paths: PathChoice::each(&[PathKind::Cpu]),
         ..request(folder.path())
     };
-    let write = MatrixRequest { ops: vec![Operation::Write], verify: false, ..verify.clone() };
+    let write =
+        MatrixRequest { ops: vec![Operation::Write], verify: Verify::Size, ..verify.clone() };
     run(&write, folder.path(), &StopToken::new());
     let stop = StopToken::new();
     stop.stop();

@@ -16,14 +16,27 @@ use crate::commands::{
 use crate::hosts::{GroupArgs, Needs};
 use crate::options;
 use stormlp_core::failure::Failure;
+use stormlp_transfer::object::ObjectRules;
 
-#[cfg(feature = "tokio-uring")]
+#[cfg(all(feature = "tokio-uring", feature = "object-store"))]
+macro_rules! features {
+    () => {
+        "features: tokio-uring, object-store"
+    };
+}
+#[cfg(all(feature = "tokio-uring", not(feature = "object-store")))]
 macro_rules! features {
     () => {
         "features: tokio-uring"
     };
 }
-#[cfg(not(feature = "tokio-uring"))]
+#[cfg(all(not(feature = "tokio-uring"), feature = "object-store"))]
+macro_rules! features {
+    () => {
+        "features: object-store"
+    };
+}
+#[cfg(not(any(feature = "tokio-uring", feature = "object-store")))]
 macro_rules! features {
     () => {
         "no optional features"
@@ -192,6 +205,17 @@ impl Command {
             | Self::Compare(_)
             | Self::Completions(_)
             | Self::Man(_) => Needs::OneProcess(self.name()),
+        }
+    }
+
+    /// How the command moves objects.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        match self {
+            Self::Gds(args) => args.object_rules(),
+            Self::Train(args) => args.object_rules(),
+            Self::Checkpoint(args) => args.object_rules(),
+            Self::Datagen(args) => args.object_rules(),
+            _ => ObjectRules::default(),
         }
     }
 

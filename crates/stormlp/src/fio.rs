@@ -108,7 +108,7 @@ const CHECKSUMS: [&str; 13] = [
     "pattern",
 ];
 
-/// If fio's `--verify crc32c` was given, says that the flag takes no method.
+/// If fio's `--verify crc32c` was given, says that it takes no such method.
 fn answer_verify(error: &mut clap::Error, words: &[String]) -> Option<()> {
     let is_method = |word: &str| CHECKSUMS.contains(&word);
     let mut pairs = words.iter().zip(words.iter().skip(1).map(String::as_str).chain([""]));
@@ -166,7 +166,7 @@ fn answer_plan(error: &mut clap::Error, words: &[String]) -> Option<()> {
 /// values and spellings of other programs, and options that another command has.
 pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
     match error.kind() {
-        ErrorKind::ValueValidation => {
+        ErrorKind::ValueValidation if answer_verify(error, words).is_none() => {
             answer_value(error);
         }
         ErrorKind::MissingRequiredArgument => {

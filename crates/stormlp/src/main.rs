@@ -94,6 +94,7 @@ fn main() -> ExitCode {
     let needs = cli.command.needs();
     let armed = cli
         .check()
+        .and_then(|()| Ok(cli.command.object_rules().check()?))
         .and_then(|()| hosts::allow(&cli.group, needs))
         .and_then(|()| signals::arm(cli.command.keeps_what_it_has()));
     let stop = match armed {
@@ -109,8 +110,8 @@ fn main() -> ExitCode {
     let session = Session::new(
         stop,
         cli.quiet,
-        cli.throttle,
-        &cli.inject_fault,
+        (cli.throttle, &cli.inject_fault),
+        cli.command.object_rules(),
         (cli.command.in_words(), Arc::new(group)),
         Screen { say: |line| output::say(line), progress: |quiet| Box::new(Progress::new(quiet)) },
     );

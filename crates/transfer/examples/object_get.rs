@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use stormlp_transfer::object::{Client, Settings};
+use stormlp_transfer::object::{Client, ObjectRules, Settings};
 use stormlp_transfer::telemetry::CpuTimes;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: object_get BUCKET KEY BYTES COUNT".into());
     };
     let (bytes, count): (usize, u32) = (bytes.parse()?, count.parse()?);
-    let mut session = Client::new(Settings::of_user()?)?.session(bucket)?;
+    let mut session = Client::new(Settings::of_user()?, ObjectRules::default())?.session(bucket)?;
     let mut buffer = vec![0; bytes];
     session.get(key, 0, None, &mut buffer)?;
     let (begun, cpu) = (Instant::now(), CpuTimes::of_process());

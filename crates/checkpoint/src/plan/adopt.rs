@@ -124,7 +124,7 @@ pub(super) fn problems(
     facts: &CheckpointFacts,
     problems: &mut Problems,
 ) {
-    if request.verify && taken(facts).next().is_some() {
+    if request.verify.is_of_content() && taken(facts).next().is_some() {
         problems.plan(
             "--verify: these checkpoints were made by others, so their expected content is unknown",
             "leave --verify out: file sizes are checked anyway",

@@ -15,6 +15,7 @@ use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
+use stormlp_core::verify::Verify;
 
 /// Options of a checkpoint run. `None` falls back to the workload, then to the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -109,9 +110,12 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
     pub cold: bool,
 
-    /// Verify restored data in a second, unmeasured read
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
-    pub verify: bool,
+    /// Verify restored data: content (every byte, in a second, unmeasured read); objects also none,
+    /// size (sizes and ETags), crc (checksums too) [default: size; content without a value]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", help_heading = "Order",
+        num_args = 0..=1, require_equals = true, default_missing_value = "content",
+        default_value = "size", hide_default_value = true))]
+    pub verify: Verify,
 
     /// Rules for read order and metrics: v2, v3, native [default: v2; in a rehearsal, those of its
     /// edition]
@@ -134,7 +138,7 @@ pub struct CheckpointRequest {
         default_value = "buffered", value_parser = path))]
     pub path: PathKind,
 
-    /// I/O engine: auto, uring, tokio-uring, psync
+    /// I/O engine: auto, uring, tokio-uring, psync; for objects auto or object_store
     #[cfg_attr(
         feature = "cli",
         arg(long, value_name = "ENGINE", help_heading = "Transfers", default_value = "auto")
@@ -163,7 +167,8 @@ pub struct CheckpointRequest {
     )]
     pub pages: Pages,
 
-    /// Transfers in flight per rank [default: 1; 4 for reads with --profile v3]
+    /// Transfers in flight per rank, for objects each with a connection of its own [default: 1; 4 for
+    /// reads with --profile v3; for objects as many as make 16 over all ranks]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Transfers",
         value_parser = whole::<u32>(..)))]
     pub streams: Option<u32>,

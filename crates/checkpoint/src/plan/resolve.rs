@@ -20,7 +20,9 @@ use stormlp_core::failure::Problems;
 use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::placement;
-use stormlp_core::transport::{DeviceId, Transport, statistics_warning, wait_warning};
+use stormlp_core::transport::{
+    DeviceId, Transport, check_objects_only, statistics_warning, wait_warning,
+};
 use stormlp_core::units::ByteSize;
 
 /// Target duration of a scaled run in seconds.
@@ -151,17 +153,12 @@ fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
 
 /// Numbers of the request that are invalidly zero, or absurd.
 fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
-    if request.path == PathKind::S3 {
-        let given = [
-            (request.streams.is_some(), "--streams"),
-            (request.chunk_bytes.is_some(), "--chunk-size"),
-        ];
-        for (_, option) in given.iter().filter(|(given, _)| *given) {
-            problems.plan(
-                format!("{option} is for files: an object moves in parts of 16 MiB, one at a time"),
-                "leave it out; use more --ranks for more connections",
-            );
-        }
+    check_objects_only(request.path, request.engine, request.verify, problems);
+    if request.path == PathKind::S3 && request.chunk_bytes.is_some() {
+        problems.plan(
+            "--chunk-size is for files: an object moves in parts of 16 MiB",
+            "leave it out; use --streams for more connections",
+        );
     }
     let mut must = |holds: bool, what: String, remedy: &str| {
         if !holds {
@@ -372,7 +369,8 @@ fn assemble(
     let content = ContentFacts {
         seed: request.seed.unwrap_or(0),
         source_bytes: save.chunk_bytes,
-        stamped: !matches!(save.device, Some(DeviceId::Gpu { .. })) || request.verify,
+        stamped: !matches!(save.device, Some(DeviceId::Gpu { .. }))
+            || request.verify.is_of_content(),
         container: container(request, facts),
     };
     let folders = request.folders.len().max(1);

@@ -79,15 +79,21 @@ pub(super) fn decide(
     let of_tensors = request.saves_as_v2() && path.uses_page_cache();
     let mut limited = None;
     let mut transport = |engine: EngineKind, streams: u32, is_save: bool| {
-        // A thread has one connection, with one request at a time.
-        let streams = if path == PathKind::S3 { 1 } else { streams };
         let ranks = ranks.max(1) as usize;
         let window = streams as usize;
         let wanted = ranks.saturating_mul(window);
-        let blocks = transport::blocks(path, engine);
-        // As many for each device.
-        let threads = threads(blocks, path, cpus, wanted).next_multiple_of(bare.device_count());
-        let depth = if blocks { window } else { wanted.min(MOST_IN_FLIGHT).div_ceil(threads) };
+        let blocks = transport::blocks(path, engine) && path != PathKind::S3;
+        let threads = match path {
+            // A thread has a connection for each transfer in flight.
+            PathKind::S3 => ranks.min(MOST_THREADS),
+            // As many for each device.
+            _ => threads(blocks, path, cpus, wanted).next_multiple_of(bare.device_count()),
+        };
+        let most = match path {
+            PathKind::S3 if request.streams.is_none() => MOST_THREADS,
+            _ => MOST_IN_FLIGHT,
+        };
+        let depth = if blocks { window } else { wanted.min(most).div_ceil(threads) };
         let (queue_depth, warning) = transport::depth_in_cufile(path, threads, depth, host);
         limited = limited.take().or(warning);
         let usual = match path {
@@ -108,13 +114,21 @@ pub(super) fn decide(
             ..bare.clone()
         }
     };
-    let read_streams = request.streams.unwrap_or_else(|| request.profile().read_streams());
-    let save = transport(engine_of_saves, request.streams.unwrap_or(1), true);
+    let usual = if path == PathKind::S3 { usual_parts(ranks) } else { 1 };
+    let read_streams =
+        request.streams.unwrap_or_else(|| request.profile().read_streams().max(usual));
+    let save = transport(engine_of_saves, request.streams.unwrap_or(usual), true);
     let restore = transport(bare.engine, read_streams, false);
     for transport in [&save, &restore] {
         gpu_limits::check(transport, FLIGHT, host, problems);
     }
     ((save, restore), limited)
+}
+
+/// Parts in flight of each of `ranks` ranks: connections that together keep an endpoint busy, each of
+/// which needs the memory of a part.
+fn usual_parts(ranks: u64) -> u32 {
+    (MOST_THREADS as u64 / ranks.max(1)).max(1) as u32
 }
 
 /// Bytes of a blocking cuFile call. A rank's thread makes one at a time, for all streams of all ranks

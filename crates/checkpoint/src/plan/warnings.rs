@@ -82,7 +82,9 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
             "deduplicating storage may appear faster than it is; --verify stamps it",
         ));
     }
-    if plan.request.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Gpu { .. }))
+    if plan.request.verify.is_of_content()
+        && plan.writes > 0
+        && matches!(plan.device(), Some(DeviceId::Gpu { .. }))
     {
         warnings.push(Warning::new(
             WarningKind::HarnessBound,

@@ -272,8 +272,8 @@ impl Run<'_> {
                 phase.failure.get_or_insert(Fault::FellBack { summary }.into());
             }
             let store = evidence.object_store.as_ref();
-            let retried = store.and_then(ObjectStore::retries_warning);
-            for warning in fallback::warning(path, &evidence).into_iter().chain(retried) {
+            let of_store = store.into_iter().flat_map(ObjectStore::warnings);
+            for warning in fallback::warning(path, &evidence).into_iter().chain(of_store) {
                 self.report.warn(warning);
             }
             self.report.evidence.retain(|named| named.name != name);
@@ -410,7 +410,8 @@ impl Run<'_> {
         let shares = std::mem::take(&mut phase.shares);
         let result = self.result(restore.step, phase, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
-        let checked = !plan.request.verify || self.check(restore, &content, regions)?;
+        let checked =
+            !plan.request.verify.is_of_content() || self.check(restore, &content, regions)?;
         self.report.results.restores.push(result);
         self.tell();
         Ok(checked)
@@ -487,8 +488,8 @@ impl Run<'_> {
     /// nothing is written or compared.
     fn framings(&self, rank: &RankPlan) -> Vec<Arc<FileFraming>> {
         let plan = self.stage.plan;
-        let needed =
-            plan.content.container == Container::Torch && (plan.writes > 0 || plan.request.verify);
+        let needed = plan.content.container == Container::Torch
+            && (plan.writes > 0 || plan.request.verify.is_of_content());
         let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank)).into_iter().flatten();
         tensors.map(|file| Arc::new(FileFraming::of(&file))).collect()
     }

@@ -18,6 +18,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::{DeviceId, EngineChoice};
+use stormlp_core::verify::Verify;
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
     Disk, FolderLock, Gate, Gated, Grant, LOCK_NAME, Request, Storage,
@@ -60,7 +61,7 @@ fn request(folder: &Path) -> CheckpointRequest {
     request.writes = Some(2);
     request.reads = Some(2);
     request.pause_seconds = Some(0.0);
-    request.verify = true;
+    request.verify = Verify::Content;
     request
 }
 
@@ -142,7 +143,7 @@ fn comparing_has_a_read_of_its_own_that_is_not_measured() {
         let folder = folder();
         let mut request = request(folder.path());
         request.path = PathKind::Buffered;
-        request.verify = verify;
+        request.verify = Verify::of_content(verify);
         let reads = Arc::new(AtomicUsize::new(0));
         let storage = Arc::new(Gated::new(Arc::new(Disk), Reads(Arc::clone(&reads))));
         let plan = plan(&request);

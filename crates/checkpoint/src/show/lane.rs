@@ -196,7 +196,7 @@ fn work(report: &CheckpointReport) -> Work {
     }
     settings.add("fsync", plan.fsync, &["fsync"]);
     settings.add("cold", switch(plan.request.cold), &["request.cold"]);
-    settings.add("verify", switch(plan.request.verify), &["request.verify"]);
+    settings.add("verify", plan.request.verify.words(), &["request.verify"]);
     let step = plan.request.overlap_step_seconds;
     let beside = step.map_or("none".to_string(), |seconds| format!("steps of {seconds} s"));
     settings.add("overlapped training", beside, &["request.overlap_step_seconds"]);

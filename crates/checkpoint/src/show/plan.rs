@@ -3,6 +3,7 @@
 use crate::plan::{CheckpointPlan, RankPlan, gib};
 use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
+use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::{Document, Facts};
@@ -45,8 +46,15 @@ fn requirements(plan: &CheckpointPlan) -> Document {
     document
 }
 
-/// Placement of buffers and threads, as far as requested.
+/// The connections to an object store, and placement of buffers and threads, as far as requested.
 fn buffers_and_threads(plan: &CheckpointPlan, facts: &mut Facts) {
+    if plan.path() == PathKind::S3 {
+        let connections = [&plan.save, &plan.restore].map(|way| way.threads * way.queue_depth);
+        let [saves, restores] = connections;
+        let buffers = ByteSize(plan.buffer_bytes);
+        let words = format!("{saves} to save, {restores} to restore; {buffers} of buffers");
+        facts.add("connections", words);
+    }
     if let Some(remark) = plan.save.pages.remark() {
         facts.add("buffers", remark);
     }

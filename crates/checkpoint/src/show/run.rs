@@ -423,7 +423,7 @@ fn costs(section: &mut Section, report: &CheckpointReport) {
             ByteSize(report.plan.buffer_bytes)
         ),
     );
-    if report.plan.request.verify {
+    if report.plan.request.verify.is_of_content() {
         let verified = gib(report.results.verified_bytes);
         section.facts.add("verified", format!("{verified} of restored content"));
     }

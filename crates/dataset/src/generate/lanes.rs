@@ -25,10 +25,13 @@ pub(super) const DEPTH: usize = 8;
 const THREAD_BYTES: u64 = 4 << 20;
 const PROGRAM_BYTES: u64 = 32 << 20;
 
-/// Number and size of a thread's buffers for files or objects in `folder`. A buffer of an object is
-/// a part: one is written while the first waits for the end.
+/// Buffers per thread for objects, each of a part: one waits for the end, one is filled, and two are
+/// on their way, over a connection each.
+const OBJECT_DEPTH: usize = 4;
+
+/// Number and size of a thread's buffers for files or objects in `folder`.
 pub(super) fn pool(folder: &Path) -> (usize, usize) {
-    if names_object(folder) { (2, PART_BYTES as usize) } else { (DEPTH, CHUNK_BYTES) }
+    if names_object(folder) { (OBJECT_DEPTH, PART_BYTES as usize) } else { (DEPTH, CHUNK_BYTES) }
 }
 
 /// Rejects more threads than memory allows: otherwise the kernel would kill the run midway.
@@ -73,7 +76,7 @@ pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateErr
                 Err(GenerateError::Engine { engine, reason, remedy })
             }
         },
-        Some(EngineKind::Psync) | None => Ok(()),
+        Some(EngineKind::Psync | EngineKind::ObjectStore) | None => Ok(()),
     }
 }
 
@@ -97,7 +100,8 @@ impl WriteWay {
     /// it.
     pub(super) fn choose(plan: &GeneratePlan) -> Result<Self, GenerateError> {
         if names_object(&plan.folder) {
-            return Ok(Self { engine: EngineKind::Psync, kind: PathKind::S3, small: false });
+            let engine = plan.engine.unwrap_or(EngineKind::Psync);
+            return Ok(Self { engine, kind: PathKind::S3, small: false });
         }
         let mean_bytes = plan.dataset.total_bytes() / plan.dataset.files().max(1);
         if plan.engine.is_none() && mean_bytes < SMALL_FILE_BYTES {

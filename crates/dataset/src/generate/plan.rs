@@ -8,6 +8,7 @@ use stormlp_core::path::EngineKind;
 use stormlp_transfer::storage::{Anywhere, Space, Storage};
 
 use super::error::GenerateError;
+use super::lanes;
 use crate::dataset::{Dataset, Recipe};
 use crate::manifest::{MADE_BY, ManifestHead};
 use crate::report::GenerateOutline;
@@ -91,6 +92,7 @@ impl GeneratePlan {
         let recipe = self.dataset.recipe();
         let space = room(&*self.storage, &self.folder).ok().flatten();
         let bytes = self.dataset.total_bytes();
+        let (depth, chunk_bytes) = lanes::pool(&self.folder);
         GenerateOutline {
             folder: self.folder.clone(),
             workload: self.workload.clone(),
@@ -106,6 +108,7 @@ impl GeneratePlan {
             content: recipe.content.name().to_string(),
             seed: recipe.seed,
             threads: self.thread_count(),
+            buffer_bytes: (self.thread_count() * depth * chunk_bytes) as u64,
             free_bytes: space.map(|space| space.free_bytes),
             fits: space.map(|space| bytes <= space.free_bytes),
         }

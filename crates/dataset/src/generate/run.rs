@@ -249,7 +249,7 @@ fn in_order(
 }
 
 fn warnings(plan: &GeneratePlan, way: WriteWay, store: Option<&ObjectStore>) -> Vec<Warning> {
-    let mut warnings: Vec<_> = store.and_then(ObjectStore::retries_warning).into_iter().collect();
+    let mut warnings: Vec<_> = store.into_iter().flat_map(ObjectStore::warnings).collect();
     if way.kind == PathKind::Buffered && !way.small {
         warnings.push(Warning::new(
             WarningKind::NotDirect,

@@ -40,9 +40,11 @@ pub(super) fn decide(
         problems.plan(what, "use --path gds, or leave --require-gds out");
     }
     let asked = request.engine.unwrap_or_default();
-    if asked == EngineChoice::TokioUring {
-        problems
-            .plan("engine tokio-uring has no path for chunks", "use --engine auto, uring or psync");
+    if matches!(asked, EngineChoice::TokioUring | EngineChoice::ObjectStore) {
+        problems.plan(
+            format!("engine {} has no path for chunks", asked.name()),
+            "use --engine auto, uring or psync",
+        );
     }
     let threads = load.loaders + load.writers;
     let asked = Asked {

@@ -243,8 +243,8 @@ impl Run<'_> {
         let (path, required) = (plan.transport.path, plan.request.serving.require_gds);
         let evidence = evidence?;
         let store = evidence.object_store.as_ref();
-        let retried = store.and_then(ObjectStore::retries_warning);
-        for warning in fallback::warning(path, &evidence).into_iter().chain(retried) {
+        let of_store = store.into_iter().flat_map(ObjectStore::warnings);
+        for warning in fallback::warning(path, &evidence).into_iter().chain(of_store) {
             self.report.warn(warning);
         }
         let objects = self.timings.iter().map(|times| times.read.len() + times.write.len()).sum();

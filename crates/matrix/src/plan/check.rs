@@ -8,6 +8,7 @@ use stormlp_core::failure::Problems;
 use stormlp_core::location::{ObjectName, names_object};
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
+use stormlp_core::transport;
 use stormlp_core::units::{ByteSize, GIB, short_size};
 
 use super::choice::{CacheState, CellSpan};
@@ -100,6 +101,8 @@ fn objects(request: &MatrixRequest, problems: &mut Problems) {
         }
     }
     if !request.uses_objects() {
+        let path = request.paths().first().copied().unwrap_or_default();
+        transport::check_objects_only(path, request.engine, request.verify, problems);
         return;
     }
     let files_only = [
@@ -124,7 +127,7 @@ fn mix(request: &MatrixRequest, percent: u8, problems: &mut Problems) {
     if percent > 100 {
         problems.plan("a read share above 100 %", "use 0 to 100");
     }
-    if request.verify {
+    if request.verify.is_of_content() {
         problems.plan(
             "a mix of reads and writes is not verified",
             "leave out one of --verify and --read-percent",

@@ -71,7 +71,7 @@ impl FileNeeds {
             content: reads
                 || mixed
                 || (!request.uses_objects() && request.ops.iter().any(|op| op.is_random())),
-            pattern: (request.verify && reads).then_some(request.seed),
+            pattern: (request.verify.is_of_content() && reads).then_some(request.seed),
             writes: mixed || request.ops.iter().any(|op| op.direction() == Direction::Write),
         }
     }

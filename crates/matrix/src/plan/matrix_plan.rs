@@ -186,7 +186,7 @@ impl CellPlan {
     /// Whether its threads make blocking calls, so that the queue depth has no effect.
     pub(super) fn blocks(&self) -> bool {
         match self.transport.path {
-            PathKind::Gds | PathKind::S3 => true,
+            PathKind::Gds => true,
             // The copies of `cpu-async-gpu` overlap, but its reads and writes do not.
             PathKind::Cpu
             | PathKind::Buffered
@@ -197,6 +197,7 @@ impl CellPlan {
             | PathKind::GdsBatch
             | PathKind::GdsBatchStream
             | PathKind::GdsCompat
+            | PathKind::S3
             | PathKind::Null => false,
         }
     }

@@ -6,6 +6,7 @@ use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::{self, DeviceId, statistics_warning};
 use stormlp_core::units::{ByteSize, counted};
+use stormlp_core::verify::Verify;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::choice::{CacheState, CellSpan, Fill};
@@ -87,7 +88,11 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     let mixed = request.read_percent.is_some();
     let reads = mixed || any(Direction::Read);
     let writes = mixed || any(Direction::Write);
-    let (what, advice) = match (request.verify, request.fill) {
+    let (what, advice) = match (request.verify.is_of_content(), request.fill) {
+        _ if request.verify == Verify::Crc => (
+            "computing checksums",
+            "measure without --verify crc; use it only to check data integrity",
+        ),
         (true, _) if reads && writes => (
             "checking the pattern and generating the content",
             "measure without --verify; use it only to check data integrity",

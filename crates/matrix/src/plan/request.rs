@@ -18,6 +18,7 @@ use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Pages, Threading}
 use stormlp_core::units::ByteSize;
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
+use stormlp_core::verify::Verify;
 
 /// The default duration of a cell.
 pub(super) const DURATION_SECONDS: f64 = 5.0;
@@ -178,7 +179,8 @@ pub struct MatrixRequest {
         value_parser = whole::<u32>(1..)))]
     pub threads: Vec<u32>,
 
-    /// Transfers in flight per thread; batch entries on batch paths [default: 1]
+    /// Transfers in flight per thread; batch entries on batch paths, connections to objects
+    /// [default: 1]
     #[cfg_attr(feature = "cli", arg(long = "queue-depth", value_name = "LIST",
         value_delimiter = ',', value_parser = whole::<u32>(1..)))]
     pub queue_depths: Vec<u32>,
@@ -282,9 +284,12 @@ pub struct MatrixRequest {
     )]
     pub fill: Fill,
 
-    /// Verify data read against the pattern written
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files"))]
-    pub verify: bool,
+    /// Verify data read: content (every byte against the pattern written); objects also none, size
+    /// (sizes and ETags), crc (checksums too) [default: size; content without a value]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", help_heading = "Files",
+        num_args = 0..=1, default_missing_value = "content", default_value = "size",
+        hide_default_value = true))]
+    pub verify: Verify,
 
     /// When to sync written files: end (within the measured time), none, or auto, which is end
     /// through the page cache and none with direct I/O [default: auto; end without a value]
@@ -380,7 +385,8 @@ pub struct MatrixRequest {
     #[cfg_attr(feature = "cli", arg(skip = true))]
     pub open_direct: bool,
 
-    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync [default: auto]
+    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync; for objects auto or object_store
+    /// [default: auto]
     #[cfg_attr(
         feature = "cli",
         arg(
@@ -488,7 +494,9 @@ impl MatrixRequest {
     /// files from end to end.
     pub fn compares_what_was_there(&self) -> bool {
         let reads = |op: &Operation| op.direction() == Direction::Read;
-        self.verify && self.ops.iter().any(reads) && !self.ops.contains(&Operation::Write)
+        self.verify.is_of_content()
+            && self.ops.iter().any(reads)
+            && !self.ops.contains(&Operation::Write)
     }
 
     /// The default request of `stormlp gds`.
@@ -517,7 +525,7 @@ impl MatrixRequest {
             shared_file: SharedFile::Split,
             offset_bytes: 0,
             fill: Fill::Once,
-            verify: false,
+            verify: Verify::default(),
             fsync: Fsync::Auto,
             remove: false,
             keep: false,

@@ -7,7 +7,7 @@ use crate::report::MatrixResults;
 use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
-use stormlp_core::path::EngineKind;
+use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::placement::{self, CpuList, HostNode, Placement};
 use stormlp_core::transport::{self, DeviceId};
 use stormlp_core::units::{ByteSize, MIB};
@@ -331,11 +331,12 @@ fn check_open_files(
     }
 }
 
-/// A thread's file, its duplicate for syncing, and its engine's descriptors.
+/// A thread's file, its duplicate for syncing, and its engine's descriptors or its connections.
 fn files_of_thread(cell: &CellPlan) -> u64 {
     let engine = match cell.transport.engine {
+        _ if cell.transport.path == PathKind::S3 => cell.transport.queue_depth as u64,
         _ if !cell.transport.path.has_engine() => 0,
-        EngineKind::Psync => 0,
+        EngineKind::Psync | EngineKind::ObjectStore => 0,
         EngineKind::Uring => 1,
         // The ring, and the descriptors its runtime waits with.
         EngineKind::TokioUring => 4,

@@ -20,6 +20,7 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_core::transport::{DeviceId, EngineChoice};
 use stormlp_core::units::{GIB, KIB, MIB};
+use stormlp_core::verify::Verify;
 use stormlp_core::warning::WarningKind;
 
 fn laptop() -> HostFacts {
@@ -189,7 +190,7 @@ fn files_of_an_earlier_run_are_used_again_as_they_are() {
 #[test]
 fn unsuitable_content_is_rewritten() {
     let mut verify = plain();
-    verify.verify = true;
+    verify.verify = Verify::Content;
     for content in [ContentState::Pattern { seed: 9 }, ContentState::Other, ContentState::Unwritten]
     {
         let plan = solve(&verify, &laid_out(8, GIB, content));
@@ -432,7 +433,7 @@ fn every_path_takes_a_mix_of_reads_and_writes() {
     let text = problems(&request, &folder(100 * GIB)).to_string();
     assert!(text.contains("randread and randwrite are the same mix"), "{text}");
     request.ops = vec![Operation::Read];
-    request.verify = true;
+    request.verify = Verify::Content;
     let text = problems(&request, &folder(100 * GIB)).to_string();
     assert!(text.contains("not verified"), "{text}");
 }

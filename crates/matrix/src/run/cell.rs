@@ -165,7 +165,7 @@ impl Bench<'_> {
         };
         let direction = cell.op.direction();
         let only_reads = direction == Direction::Read && plan.request.read_percent.is_none();
-        let fill = match (plan.request.verify, plan.request.fill) {
+        let fill = match (plan.request.verify.is_of_content(), plan.request.fill) {
             _ if only_reads => BufferFill::Untouched,
             (true, _) | (_, Fill::Every) => BufferFill::EveryTime,
             (false, Fill::Once) => BufferFill::Once,
@@ -190,7 +190,9 @@ impl Bench<'_> {
             },
             fill,
             // The null path reads nothing that could be verified.
-            verify: plan.request.verify && only_reads && cell.transport.path != PathKind::Null,
+            verify: plan.request.verify.is_of_content()
+                && only_reads
+                && cell.transport.path != PathKind::Null,
             pattern: Pattern::new(plan.request.seed, stream_of(path)),
             warmup: Duration::from_secs_f64(plan.request.warmup_seconds),
             duration,

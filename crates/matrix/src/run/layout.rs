@@ -162,9 +162,12 @@ impl Closing {
     }
 }
 
+/// Parts in flight for each object being laid out.
+const PARTS: usize = 4;
+
 /// Size and number of the writes of a path: an object is written part by part.
 fn chunks(kind: PathKind) -> (usize, usize) {
-    if kind == PathKind::S3 { (PART_BYTES as usize, 1) } else { (CHUNK_BYTES, DEPTH) }
+    if kind == PathKind::S3 { (PART_BYTES as usize, PARTS) } else { (CHUNK_BYTES, DEPTH) }
 }
 
 /// The specification of a path that writes one file.

@@ -345,7 +345,7 @@ impl Matrix<'_> {
         let pattern = ContentState::Pattern { seed: plan.request.seed };
         let keeps = |file: &&FilePlan| {
             file.content == Some(pattern)
-                && (plan.request.verify || plan.request.fill == Fill::Every)
+                && (plan.request.verify.is_of_content() || plan.request.fill == Fill::Every)
         };
         let (kept, other): (Vec<&FilePlan>, Vec<&FilePlan>) =
             files.iter().copied().partition(keeps);

@@ -12,7 +12,7 @@ pub(super) fn verification(
     cell: &CellPlan,
     outcomes: &[WorkerOutcome],
 ) -> Option<CellVerification> {
-    if !plan.request.verify
+    if !plan.request.verify.is_of_content()
         || cell.op.direction() == Direction::Write
         || cell.transport.path == PathKind::Null
     {

@@ -39,9 +39,8 @@ pub(crate) fn of_cell(
     measured: &Measurement,
 ) -> Vec<Warning> {
     let reach = plan.reach(cell, measured, 1);
+    let of_objects = evidence.object_store.iter().flat_map(ObjectStore::warnings);
     let checks = [
-        path(cell, evidence),
-        evidence.object_store.as_ref().and_then(ObjectStore::retries_warning),
         others::warning(plan, reach, measured),
         engine(evidence),
         cache(plan, cell, measured),
@@ -54,8 +53,9 @@ pub(crate) fn of_cell(
         cpu(&cell.transport, evidence, measured),
         buffers(cell, measured),
     ];
-    let checks = checks.into_iter().flatten();
-    checks
+    let first = path(cell, evidence).into_iter().chain(of_objects);
+    first
+        .chain(checks.into_iter().flatten())
         .chain(of_storage(plan, cell, measured, 1))
         .chain(of_course.into_iter().flatten())
         .collect()

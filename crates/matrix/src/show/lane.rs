@@ -12,7 +12,7 @@ use stormlp_show::comparison::Figure;
 use stormlp_show::document::{Document, Quantity};
 use stormlp_show::numbers::percent;
 use stormlp_show::outcome::Outcome;
-use stormlp_show::settings::{Work, switch};
+use stormlp_show::settings::Work;
 
 use super::group::{CellGroup, groups};
 
@@ -229,7 +229,7 @@ fn work(report: &MatrixReport) -> Work {
         let explains = &["placement", "cells.placement", "cells.wait", "crews.workers"];
         settings.add("threads", words, explains);
     }
-    settings.add("verify", switch(plan.request.verify), &["request.verify"]);
+    settings.add("verify", plan.request.verify.words(), &["request.verify"]);
     let fsync = super::reach::fsync_setting(plan);
     settings.add("fsync", fsync, &["request.fsync", "cells.fsync"]);
     settings

@@ -6,6 +6,7 @@ use stormlp_core::difference::Promise;
 use stormlp_core::event::{Event, Observer as _, Unit};
 use stormlp_core::location::names_object;
 use stormlp_core::shell::CommandLine;
+use stormlp_core::transport::EngineChoice;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate;
 use stormlp_dataset::generate::{GenerateError, GeneratePlan, Generation, Share};
@@ -20,6 +21,7 @@ use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::object::ObjectRules;
 
 /// Arguments of `stormlp datagen`.
 #[derive(Debug, clap::Args)]
@@ -58,7 +60,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return format.print(&outline, text::outline);
     }
     let progress = session.progress();
-    if request.mode.verify {
+    if request.verify.is_of_content() {
         let found = generate::verify(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))?;
         let printed = format.print(&found, text::verification);
@@ -83,9 +85,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// How objects are moved.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        ObjectRules::of(self.request.verify, self.request.engine)
+    }
+
     /// Verifying and planning take one process; files are written by all.
     pub(crate) fn needs(&self) -> Needs {
-        match (self.request.mode.verify, self.request.mode.dry_run) {
+        match (self.request.verify.is_of_content(), self.request.mode.dry_run) {
             (true, _) => Needs::OneProcess("datagen --verify"),
             (_, true) => Needs::OneProcess("datagen --dry-run"),
             _ => Needs::Group,
@@ -155,10 +162,8 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
     workloads::tell_edition(&workload, request.profile, session);
     let (folder, recipe) = (request.folder(&workload), request.recipe(&workload));
     let existing = request.mode.existing();
-    if names_object(&folder) && request.engine.named().is_some() {
-        return Err(Failure::usage("--engine is for files: objects are put over HTTP"));
-    }
-    if request.mode.writes() {
+    check_options(request, names_object(&folder))?;
+    if request.writes() {
         generate::check_room(&*session.storage, &recipe, &folder, existing)
             .map_err(|error| failure(error, session))?;
     }
@@ -171,6 +176,28 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
         storage: Arc::clone(&session.storage),
         ..GeneratePlan::new(folder, &workload.name, profile, dataset)
     })
+}
+
+/// Rejects options that exclude each other, and those of files for objects and the other way round.
+fn check_options(request: &GenerateRequest, of_objects: bool) -> Result<(), Failure> {
+    let (mode, verify) = (&request.mode, request.verify);
+    if verify.is_of_content() && (mode.resume || mode.overwrite || mode.dry_run) {
+        let what = "--verify only reads: leave out --resume, --overwrite or --dry-run";
+        return Err(Failure::usage(what));
+    }
+    if of_objects && !matches!(request.engine, EngineChoice::Auto | EngineChoice::ObjectStore) {
+        return Err(Failure::usage("--engine is for files: objects are put over HTTP"));
+    }
+    let of_client = [
+        ("--verify with a value", verify.is_for_objects()),
+        ("--engine object_store", request.engine == EngineChoice::ObjectStore),
+    ];
+    match of_client.iter().find(|(_, asked)| *asked && !of_objects) {
+        Some((option, _)) => Err(Failure::usage(format!(
+            "{option} is for objects: leave it out, or use --data-dir s3://bucket/prefix"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Computes the size of every file, which takes a while for many files.

@@ -11,7 +11,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::location::ObjectName;
 use stormlp_show::document::Document;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::object::{Client, ObjectError, Settings};
+use stormlp_transfer::object::{Client, ObjectError, ObjectRules, Settings};
 
 use crate::output::Format;
 
@@ -39,7 +39,7 @@ struct Examined {
 /// errors.
 pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
     let ObjectName { bucket, key } = ObjectName::of(location).map_err(Failure::usage)?;
-    let mut session = Client::new(Settings::of_user()?)?.session(bucket)?;
+    let mut session = Client::new(Settings::of_user()?, ObjectRules::default())?.session(bucket)?;
     let prefix = match key {
         "" => String::new(),
         key => format!("{}/", key.trim_end_matches('/')),

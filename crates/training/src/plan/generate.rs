@@ -7,6 +7,7 @@ use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
+use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::dataset::Recipe;
 use stormlp_dataset::generate::Existing;
@@ -56,16 +57,20 @@ pub struct GenerateRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u16>(1..=512)))]
     pub threads: Option<u16>,
 
-    /// I/O engine for writes.
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "auto|uring|tokio-uring|psync", default_value = "auto")
-    )]
+    /// I/O engine for writes; for objects auto or object_store.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME", default_value = "auto"))]
     pub engine: EngineChoice,
 
     /// Workload parameters to override, as in mlpstorage: dataset.num_files_eval=10.
     #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
     pub params: Vec<String>,
+
+    /// Only read and verify every file; exit code 5 if any is bad. With a value, how objects are
+    /// verified as they are put: none, size (by HEAD), crc (each also has its checksum).
+    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", num_args = 0..=1,
+        require_equals = true, default_missing_value = "content", default_value = "size",
+        hide_default_value = true))]
+    pub verify: Verify,
 
     /// How to handle a folder that is not empty.
     #[cfg_attr(feature = "cli", command(flatten))]
@@ -79,10 +84,6 @@ pub struct GenerateMode {
     /// Continue a stopped run, and rewrite truncated or modified files.
     #[cfg_attr(feature = "cli", arg(long))]
     pub resume: bool,
-
-    /// Only read and verify every file; exit code 5 if any is bad.
-    #[cfg_attr(feature = "cli", arg(long))]
-    pub verify: bool,
 
     /// Remove an existing dataset first.
     #[cfg_attr(feature = "cli", arg(long))]
@@ -102,14 +103,14 @@ impl GenerateMode {
             _ => Existing::Refuse,
         }
     }
-
-    /// Whether files are written.
-    pub fn writes(self) -> bool {
-        !self.verify && !self.dry_run
-    }
 }
 
 impl GenerateRequest {
+    /// Whether files are written.
+    pub fn writes(&self) -> bool {
+        !self.verify.is_of_content() && !self.mode.dry_run
+    }
+
     /// The dataset of `workload`, with the options that override it.
     pub fn recipe(&self, workload: &Workload) -> Recipe {
         let mut dataset = workload.dataset.clone();

@@ -17,6 +17,7 @@ use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
+use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
 
 /// Maximum reading workers per accelerator; more than any host has CPUs for.
@@ -252,7 +253,16 @@ pub struct TrainRequest {
         value_parser = parse_some_bytes, help_heading = "Reading"))]
     pub transfer_bytes: Option<u64>,
 
-    /// I/O engine: auto, uring, tokio-uring, psync
+    /// Verify objects: none, size (sizes and ETags), crc (checksums too, of those read whole)
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "HOW", default_value = "size", help_heading = "Reading",
+            value_parser = verify)
+    )]
+    pub verify: Verify,
+
+    /// I/O engine: auto, uring, tokio-uring, psync; for objects auto or object_store
     #[cfg_attr(
         feature = "cli",
         arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")
@@ -424,5 +434,16 @@ impl TrainRequest {
     /// Whether nothing is read, by either of the options for that.
     pub fn is_null(&self) -> bool {
         self.storage == StorageKind::Null || self.path == Some(PathKind::Null)
+    }
+}
+/// Parses a way to verify; samples are dropped, so their content cannot be.
+#[cfg(feature = "cli")]
+fn verify(text: &str) -> Result<Verify, String> {
+    match text.parse()? {
+        Verify::Content => {
+            let instead = "use none, size or crc, or `stormlp datagen --verify` for all content";
+            Err(format!("samples are not looked at: {instead}"))
+        }
+        other => Ok(other),
     }
 }

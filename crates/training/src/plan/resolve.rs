@@ -21,6 +21,7 @@ use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
+use stormlp_core::transport::check_objects_only;
 use stormlp_core::warning::Warning;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::DataFormat;
@@ -167,6 +168,7 @@ impl Resolver<'_> {
         let (workload, request) = (self.workload, self.request);
         let profile = workload.profile(request.profile);
         let path = self.path();
+        check_objects_only(path, request.engine, request.verify, &mut self.problems);
         let of_files = self.split(profile);
         let (accelerators, read_threads) = (of_files.accelerators, of_files.read_threads);
         let epochs = request.length.epochs.unwrap_or(workload.train.epochs);

@@ -43,7 +43,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
         evidence.and_then(|evidence| fallback::warning(report.plan.transport.path, evidence)),
     );
     let store = evidence.and_then(|evidence| evidence.object_store.as_ref());
-    warnings.extend(store.and_then(ObjectStore::retries_warning));
+    warnings.extend(store.into_iter().flat_map(ObjectStore::warnings));
     for fallback in evidence
         .and_then(|evidence| evidence.engine.as_ref())
         .map(|engine| engine.fallbacks.as_slice())

@@ -26,6 +26,7 @@ pub fn outline(outline: &GenerateOutline) -> Document {
     }
     facts.add("content", format!("{}, seed {}", outline.content, outline.seed));
     facts.add("threads", outline.threads);
+    facts.add("buffers", ByteSize(outline.buffer_bytes));
     facts.add(
         "free",
         match (outline.free_bytes, outline.fits) {
@@ -74,12 +75,16 @@ pub fn report(report: &GenerateReport) -> Document {
 
 /// The endpoint, and what was asked of it.
 fn requests(store: &ObjectStore) -> String {
+    let over = match &store.client {
+        // It does not tell how many connections it has.
+        Some(client) => format!("by {client}"),
+        None => format!("over {}", counted(store.connections, "connection")),
+    };
     format!(
-        "{} (Server: {}), {} over {}, {}",
+        "{} (Server: {}), {} {over}, {}",
         store.endpoint,
         store.server.as_deref().unwrap_or("unknown"),
         counted(store.requests, "request"),
-        counted(store.connections, "connection"),
         match store.retries {
             1 => "1 retry".to_string(),
             retries => format!("{retries} retries"),
@@ -146,6 +151,7 @@ mod tests {
             content: "random".to_string(),
             seed: 42,
             threads: 4,
+            buffer_bytes: 256 << 20,
             free_bytes: Some(10 << 30),
             fits: Some(false),
         };

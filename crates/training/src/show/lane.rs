@@ -4,6 +4,7 @@ use crate::plan::train_plan::TrainPlan;
 use crate::report::{Measures, TrainReport, TrainResults, contradictions};
 use stormlp_core::report::Ending;
 use stormlp_core::units::GIB;
+use stormlp_core::verify::Verify;
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::{Document, Quantity};
@@ -111,6 +112,9 @@ fn work(report: &TrainReport) -> Work {
     let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
     settings.add("client", client, &["client"]);
     settings.add("cold", switch(plan.request.cold), &[]);
+    if plan.request.verify != Verify::default() {
+        settings.add("verify", plan.request.verify.words(), &[]);
+    }
     settings.add("batch", plan.batch_size, &["batch_size", "steps_per_epoch"]);
     settings.add("steps", plan.steps_per_epoch, &["steps_per_epoch"]);
     settings.add("epochs", plan.epochs, &["epochs"]);

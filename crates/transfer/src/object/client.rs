@@ -6,19 +6,39 @@ use std::sync::{Arc, OnceLock};
 use rustls::ClientConfig;
 use rusty_s3::Bucket;
 use stormlp_core::evidence::ObjectStore;
+use stormlp_core::transport::EngineChoice;
+use stormlp_core::verify::Verify;
 use url::Url;
 
 use super::error::{ObjectError, ObjectFault};
+use super::other;
 use super::session::Session;
 use super::settings::{Settings, host};
 use super::tls;
 use super::wire::WireError;
 use crate::error::TransferError;
 
+/// How objects are moved, beside the settings of the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ObjectRules {
+    /// How they are verified.
+    pub verify: Verify,
+    /// Whether the crate object_store moves them, and not the client of this program.
+    pub by_object_store: bool,
+}
+
+impl ObjectRules {
+    /// The rules of a run with these options.
+    pub fn of(verify: Verify, engine: EngineChoice) -> Self {
+        Self { verify, by_object_store: engine == EngineChoice::ObjectStore }
+    }
+}
+
 /// An object store as one user sees it.
 #[derive(Debug)]
 pub struct Client {
     pub(super) settings: Settings,
+    pub(super) rules: ObjectRules,
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// The endpoints of the settings, with what is known of each.
     pub(super) endpoints: Vec<Endpoint>,
@@ -30,7 +50,7 @@ pub struct Client {
 /// One address of the store.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    url: Url,
+    pub(super) url: Url,
     /// Whether it has ever answered: until then nothing is retried, so that a wrong address is
     /// reported at once.
     pub(super) answered: AtomicBool,
@@ -47,11 +67,13 @@ pub(super) struct Seen {
 }
 
 impl Client {
-    /// A client of the endpoint in `settings`; connects to nothing yet.
+    /// A client of the endpoint in `settings` that works as `rules` say; connects to nothing yet.
     ///
     /// # Errors
-    /// When the endpoint needs TLS and there are no certificates to trust.
-    pub fn new(settings: Settings) -> Result<Arc<Self>, TransferError> {
+    /// When the endpoint needs TLS and there are no certificates to trust, or this build does not have
+    /// what the rules ask for.
+    pub fn new(settings: Settings, rules: ObjectRules) -> Result<Arc<Self>, TransferError> {
+        rules.check_endpoints(&settings.endpoints)?;
         let secure = settings.endpoints.iter().any(|url| url.scheme() == "https");
         let endpoint = |url: &Url| Endpoint {
             url: url.clone(),
@@ -62,6 +84,7 @@ impl Client {
         Ok(Arc::new(Self {
             endpoints: settings.endpoints.iter().map(endpoint).collect(),
             settings,
+            rules,
             tls,
             seen: OnceLock::new(),
             sessions: AtomicU64::new(1),
@@ -88,9 +111,10 @@ impl Client {
             reason: format!("{} cannot have it in its address", host(url)),
             remedy: "use AWS_S3_ADDRESSING_STYLE=path".to_string(),
         })?;
+        let other = other::open(self, bucket, at)?;
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
         sessions.fetch_add(1, Ordering::Relaxed);
-        Ok(Session::new(Arc::clone(self), address, at, number))
+        Ok(Session::new(Arc::clone(self), address, at, (number, other)))
     }
 
     /// The evidence of a session with endpoint `at`, with nothing counted yet.

@@ -61,6 +61,17 @@ impl fmt::Display for ObjectError {
 impl std::error::Error for ObjectError {}
 
 impl ObjectError {
+    /// The error of a request for an object, or for a range of it from `offset`.
+    pub(crate) fn new(
+        request: &str,
+        (bucket, key): (&str, &str),
+        offset: Option<u64>,
+        fault: ObjectFault,
+    ) -> Self {
+        let object = format!("s3://{bucket}/{key}");
+        Self { request: request.to_string(), object, offset, fault }
+    }
+
     /// What to do now.
     pub fn remedy(&self) -> &'static str {
         match &self.fault {

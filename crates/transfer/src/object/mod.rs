@@ -5,10 +5,17 @@
 //! counts requests, retries, connections and bytes. Bodies are received straight into the
 //! caller's memory. Signatures and XML are those of `rusty-s3`, which does no I/O.
 
+#[cfg(feature = "object-store")]
+mod by_object_store;
+mod checks;
+mod checksum;
 mod client;
+mod document;
 mod error;
 mod ini;
+mod other;
 mod reply;
+mod request;
 mod retry;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used)]
@@ -22,11 +29,12 @@ mod upload;
 mod uploads;
 mod wire;
 
-pub use client::Client;
+pub(crate) use checksum::Checksum;
+pub use client::{Client, ObjectRules};
 pub use error::{ObjectError, ObjectFault};
 #[cfg(any(test, feature = "testing"))]
 pub use session::read_reply;
-pub use session::{Listed, ObjectFacts, Session};
+pub use session::{Expected, Listed, ObjectFacts, Session};
 pub use settings::{Addressing, Settings};
 pub use upload::{PART_BYTES, Upload};
 pub use uploads::Pending;

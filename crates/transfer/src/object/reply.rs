@@ -4,13 +4,15 @@ use std::fmt;
 
 use stormlp_core::printable::printable;
 
+use super::checksum::Checksum;
+
 /// The header of every object that stormlp puts, which the endpoint keeps with it.
 pub(super) const MARK: &str = "x-amz-meta-stormlp";
 /// The most headers of a reply.
 const MOST_HEADERS: usize = 64;
 
 /// What the first lines of a reply say.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Head {
     pub(super) status: u16,
     /// Minor version of HTTP/1.
@@ -27,6 +29,8 @@ pub(super) struct Head {
     pub(super) last_modified: Option<String>,
     /// Whether stormlp put the object: see [`MARK`].
     pub(super) marked: bool,
+    /// The checksum of the whole object or part.
+    pub(super) checksum: Option<Checksum>,
 }
 
 impl Head {
@@ -79,7 +83,7 @@ impl Head {
             "x-amz-bucket-region" => self.region = Some(text()),
             "last-modified" => self.last_modified = Some(text()),
             MARK => self.marked = true,
-            _ => {}
+            name => self.checksum = self.checksum.or_else(|| Checksum::of_header(name, &text())),
         }
         Ok(())
     }

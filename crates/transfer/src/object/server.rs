@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::client::Client;
+use super::checksum::Checksum;
+use super::client::{Client, ObjectRules};
 use super::reply::MARK;
 use super::settings::{Settings, Sources};
 
 /// The bucket that exists.
 const BUCKET: &str = "bucket";
+/// The header of checksums.
+const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
 /// Keys of a page of a list, as S3 has it.
 const PAGE_KEYS: usize = 1000;
 
@@ -27,6 +30,8 @@ pub enum Fault {
     Hang,
     /// The right reply, of which so many bytes are missing at its end.
     Cut(usize),
+    /// The right reply, whose last byte is another.
+    Corrupt,
     /// The right reply, so much later.
     Late(Duration),
     /// These bytes, and the end of the connection.
@@ -49,6 +54,8 @@ struct Trap {
 struct Pending {
     key: String,
     parts: BTreeMap<u16, Vec<u8>>,
+    /// Whether its object is to have a checksum.
+    checksummed: bool,
 }
 
 #[derive(Default)]
@@ -56,12 +63,16 @@ struct State {
     objects: BTreeMap<String, Vec<u8>>,
     /// The keys of objects, or of their uploads, that came with stormlp's mark.
     marked: BTreeSet<String>,
+    /// The checksums of those that came with one.
+    checksums: BTreeMap<String, String>,
     uploads: BTreeMap<String, Pending>,
     uploads_begun: u32,
     traps: Vec<Trap>,
     lines: Vec<String>,
     /// Requests for a range so far.
     ranges: usize,
+    /// Requests that are being answered, and the most that ever were.
+    at_once: (usize, usize),
 }
 
 /// The server; it serves until the process ends.
@@ -74,7 +85,9 @@ struct Request {
     method: String,
     url: Url,
     range: Option<(usize, usize)>,
-    marked: bool,
+    /// Headers of S3's own, and which headers are signed.
+    amz: BTreeMap<String, String>,
+    signed: Option<String>,
     body: Vec<u8>,
 }
 
@@ -115,15 +128,15 @@ impl ObjectServer {
         ]
     }
 
-    /// A client of it.
-    pub(crate) fn client(&self) -> Arc<Client> {
+    /// A client of it that works as `rules` say.
+    pub(crate) fn client(&self, rules: ObjectRules) -> Arc<Client> {
         let variables = self.variables();
         let variable = |name: &str| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| value.clone())
         };
         let sources = Sources { variable: &variable, file: &|_| None };
-        Client::new(Settings::from(&sources).unwrap()).unwrap()
+        Client::new(Settings::from(&sources).unwrap(), rules).unwrap()
     }
 
     /// What the next `times` requests meet whose first line contains `wanted`.
@@ -151,6 +164,7 @@ impl ObjectServer {
     pub fn put(&self, key: &str, content: &[u8]) {
         let mut state = self.state.lock().unwrap();
         state.marked.remove(key);
+        state.checksums.remove(key);
         state.objects.insert(key.to_string(), content.to_vec());
     }
 
@@ -175,6 +189,11 @@ impl ObjectServer {
         self.state.lock().unwrap().ranges
     }
 
+    /// The most requests that were answered at the same time.
+    pub fn most_at_once(&self) -> usize {
+        self.state.lock().unwrap().at_once.1
+    }
+
     /// The first lines of the requests so far, without signatures.
     pub fn lines(&self) -> Vec<String> {
         self.state.lock().unwrap().lines.clone()
@@ -190,6 +209,8 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
             let mut state = state.lock().unwrap();
             state.lines.push(line.clone());
             state.ranges += usize::from(request.range.is_some());
+            let (now, most) = state.at_once;
+            state.at_once = (now + 1, most.max(now + 1));
             let trap = state.traps.iter_mut().find(|it| it.left > 0 && line.contains(&it.wanted));
             trap.map(|trap| {
                 trap.left -= 1;
@@ -198,7 +219,10 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
         };
         let mut bytes = match &fault {
             Some(Fault::Refuse(status, code)) => refuse(*status, code).bytes(&request.method),
-            Some(Fault::Hang) => return,
+            Some(Fault::Hang) => {
+                state.lock().unwrap().at_once.0 -= 1;
+                return;
+            }
             Some(Fault::Raw(bytes)) => bytes.clone(),
             Some(Fault::Ignore) => ok("", Vec::new()).bytes(&request.method),
             Some(Fault::Keep(key)) => {
@@ -208,7 +232,7 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
                 );
                 document("DeleteResult", &text).bytes(&request.method)
             }
-            None | Some(Fault::Cut(_) | Fault::Late(_)) => {
+            None | Some(Fault::Cut(_) | Fault::Late(_) | Fault::Corrupt) => {
                 answer(&mut state.lock().unwrap(), &request, &path).bytes(&request.method)
             }
         };
@@ -218,7 +242,11 @@ fn serve(socket: &TcpStream, state: &Mutex<State>) {
         if let Some(Fault::Cut(missing)) = fault {
             bytes.truncate(bytes.len().saturating_sub(missing));
         }
+        if let (Some(Fault::Corrupt), Some(last)) = (&fault, bytes.last_mut()) {
+            *last ^= 1;
+        }
         let mut socket = socket;
+        state.lock().unwrap().at_once.0 -= 1;
         let ends = matches!(fault, Some(Fault::Cut(_) | Fault::Raw(_)));
         if socket.write_all(&bytes).is_err() || ends {
             return;
@@ -231,17 +259,23 @@ fn receive(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_string(), words.next()?.to_string());
-    let (mut length, mut range, mut marked) = (0, None, false);
+    let (mut length, mut range, mut amz, mut signed) = (0, None, BTreeMap::new(), None);
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
         let Some((name, value)) = header.trim_end().split_once(": ") else { break };
-        match name {
-            "Content-Length" => length = value.parse().ok()?,
-            MARK => marked = true,
-            "Range" => {
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.parse().ok()?,
+            "range" => {
                 let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
                 range = Some((first.parse().ok()?, last.parse().ok()?));
+            }
+            "authorization" => {
+                let (_, names) = value.split_once("SignedHeaders=")?;
+                signed = names.split(',').next().map(str::to_string);
+            }
+            name if name.starts_with("x-amz-") => {
+                amz.insert(name.to_string(), value.to_string());
             }
             _ => {}
         }
@@ -249,7 +283,9 @@ fn receive(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let url = Url::parse(&format!("http://s3{target}")).ok()?;
-    Some(Request { method, url, range, marked, body })
+    let in_url = url.query_pairs().find(|(name, _)| name == "X-Amz-SignedHeaders");
+    let signed = signed.or(in_url.map(|(_, names)| names.into_owned()));
+    Some(Request { method, url, range, amz, signed, body })
 }
 
 /// The query without the signature.
@@ -265,29 +301,40 @@ fn percent(text: &str) -> String {
 
 fn answer(state: &mut State, request: &Request, path: &str) -> Reply {
     let query: BTreeMap<String, String> = request.url.query_pairs().into_owned().collect();
-    if !query.contains_key("X-Amz-Signature") {
+    // As S3 has it, a header that is not signed is refused.
+    let signs = |name: &str| {
+        request.signed.as_ref().is_some_and(|names| names.split(';').any(|one| one == name))
+    };
+    if !signs("host") || !request.amz.keys().all(|name| signs(name)) {
         return refuse(403, "AccessDenied");
     }
     let (bucket, key) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
     if bucket != BUCKET {
         return refuse(404, "NoSuchBucket");
     }
-    if request.marked {
-        // As S3 has it, a header that is not signed is refused.
-        if !query["X-Amz-SignedHeaders"].contains(MARK) {
-            return refuse(403, "AccessDenied");
-        }
+    if request.amz.contains_key(MARK) {
         state.marked.insert(key.to_string());
+    }
+    let sent = request.amz.get(CHECKSUM).cloned();
+    let is_part = request.method == "PUT";
+    if is_part && sent.as_ref().is_some_and(|sent| *sent != checksum(&request.body)) {
+        return refuse(400, "BadDigest");
     }
     let upload = query.get("uploadId");
     let asks = |name: &str| query.contains_key(name);
     match (request.method.as_str(), upload) {
         ("GET", _) if key.is_empty() && asks("uploads") => uploads(state, &query),
         ("GET", _) if key.is_empty() => list(state, &query),
-        ("GET" | "HEAD", _) => get(state, key, request.range),
+        ("GET" | "HEAD", _) => {
+            let asks = request.amz.contains_key("x-amz-checksum-mode") && request.range.is_none();
+            let known = state.checksums.get(key).filter(|_| asks);
+            with_checksum(get(state, key, request.range), known)
+        }
         ("POST", None) if asks("delete") => delete(state, &request.body),
         ("POST", None) => {
             let id = begin(state, key);
+            let checksummed = request.amz.contains_key("x-amz-checksum-algorithm");
+            state.uploads.get_mut(&id).unwrap().checksummed = checksummed;
             document("InitiateMultipartUploadResult", &format!("<UploadId>{id}</UploadId>"))
         }
         ("PUT", Some(id)) => match state.uploads.get_mut(id) {
@@ -295,30 +342,57 @@ fn answer(state: &mut State, request: &Request, path: &str) -> Reply {
             Some(pending) => {
                 let number = query.get("partNumber").and_then(|text| text.parse().ok());
                 pending.parts.insert(number.unwrap_or_default(), request.body.clone());
-                ok(&etag(&request.body), Vec::new())
+                put(&request.body, sent)
             }
         },
-        ("POST", Some(id)) => match state.uploads.remove(id) {
-            None => refuse(404, "NoSuchUpload"),
-            Some(pending) => {
-                let whole = pending.parts.into_values().collect::<Vec<_>>().concat();
-                state.objects.insert(pending.key, whole);
-                document(
-                    "CompleteMultipartUploadResult",
-                    "<Bucket>b</Bucket><Key>k</Key><ETag>e</ETag><Location>l</Location>",
-                )
-            }
-        },
+        ("POST", Some(id)) => complete(state, id, sent),
         ("DELETE", Some(id)) => match state.uploads.remove(id) {
             None => refuse(404, "NoSuchUpload"),
             Some(_) => Reply { status: "204 No Content", ..ok("", Vec::new()) },
         },
         ("PUT", None) => {
             state.objects.insert(key.to_string(), request.body.clone());
-            ok(&etag(&request.body), Vec::new())
+            state.checksums.remove(key);
+            state.checksums.extend(sent.clone().map(|sent| (key.to_string(), sent)));
+            put(&request.body, sent)
         }
         _ => refuse(405, "MethodNotAllowed"),
     }
+}
+
+/// Makes the object of an upload's parts, which is to have the checksum that was `sent`.
+fn complete(state: &mut State, id: &str, sent: Option<String>) -> Reply {
+    let Some(pending) = state.uploads.remove(id) else {
+        return refuse(404, "NoSuchUpload");
+    };
+    let whole = pending.parts.into_values().collect::<Vec<_>>().concat();
+    let known = checksum(&whole);
+    if sent.is_some_and(|sent| sent != known) {
+        return refuse(400, "BadDigest");
+    }
+    if pending.checksummed {
+        state.checksums.insert(pending.key.clone(), known);
+    }
+    state.objects.insert(pending.key, whole);
+    document(
+        "CompleteMultipartUploadResult",
+        "<Bucket>b</Bucket><Key>k</Key><ETag>e</ETag><Location>l</Location>",
+    )
+}
+
+/// The reply to a body that came with a checksum, or without one.
+fn put(body: &[u8], checksum: Option<String>) -> Reply {
+    with_checksum(ok(&etag(body), Vec::new()), checksum.as_ref())
+}
+
+fn with_checksum(mut reply: Reply, known: Option<&String>) -> Reply {
+    reply.headers.extend(known.map(|known| format!("{CHECKSUM}: {known}\r\n")));
+    reply
+}
+
+/// The checksum of a body, as its header has it.
+fn checksum(body: &[u8]) -> String {
+    Checksum::of(body).header().1
 }
 
 fn begin(state: &mut State, key: &str) -> String {
@@ -354,6 +428,8 @@ fn get(state: &State, key: &str, range: Option<(usize, usize)>) -> Reply {
 
 fn list(state: &State, query: &BTreeMap<String, String>) -> Reply {
     let of = |name: &str| query.get(name).map_or("", String::as_str);
+    let encoded = of("encoding-type") == "url";
+    let url = |key: &str| if encoded { url(key) } else { key.replace('&', "&amp;") };
     let (prefix, delimiter, after) = (of("prefix"), of("delimiter"), of("continuation-token"));
     let most = of("max-keys").parse().unwrap_or(PAGE_KEYS).min(PAGE_KEYS);
     // What a page shows, by the name that the next page begins after.
@@ -371,7 +447,8 @@ fn list(state: &State, query: &BTreeMap<String, String>) -> Reply {
             }
             None => {
                 let text = format!(
-                    "<Contents><Key>{}</Key><Size>{}</Size><ETag>{}</ETag></Contents>",
+                    "<Contents><Key>{}</Key><Size>{}</Size><ETag>{}</ETag>\
+                     <LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>",
                     url(key),
                     content.len(),
                     etag(content)
@@ -382,7 +459,9 @@ fn list(state: &State, query: &BTreeMap<String, String>) -> Reply {
     }
     let rest: Vec<_> = entries.into_iter().filter(|(name, _)| name.as_str() > after).collect();
     let mut text: String = rest.iter().take(most).map(|(_, text)| text.as_str()).collect();
-    text += "<EncodingType>url</EncodingType>";
+    if encoded {
+        text += "<EncodingType>url</EncodingType>";
+    }
     if rest.len() > most {
         text += &format!("<NextContinuationToken>{}</NextContinuationToken>", rest[most - 1].0);
         text += "<IsTruncated>true</IsTruncated>";
@@ -402,11 +481,13 @@ fn uploads(state: &State, query: &BTreeMap<String, String>) -> Reply {
 
 fn delete(state: &mut State, body: &[u8]) -> Reply {
     let text = String::from_utf8_lossy(body).into_owned();
+    let mut deleted = String::new();
     for rest in text.split("<Key>").skip(1) {
         let key = rest.split("</Key>").next().unwrap_or_default();
+        deleted += &format!("<Deleted><Key>{key}</Key></Deleted>");
         state.objects.remove(&key.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"));
     }
-    document("DeleteResult", "")
+    document("DeleteResult", &deleted)
 }
 
 fn url(key: &str) -> String {

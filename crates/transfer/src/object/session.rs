@@ -1,6 +1,5 @@
 //! Requests for objects over one connection, made again where that may help.
 
-use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,28 +7,29 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
-use rusty_s3::{Bucket, Credentials, S3Action};
-use stormlp_core::evidence::ObjectStore;
+use rusty_s3::{Bucket, Credentials};
+use stormlp_core::evidence::{ObjectChecksums, ObjectStore};
 use stormlp_core::histogram::LatencyHistogram;
 use url::Url;
 
+use super::checks::replaced;
+use super::checksum::Checksum;
 use super::client::{Client, Endpoint, Seen};
+use super::document::parsed;
 use super::error::{ObjectError, ObjectFault};
-use super::reply::{Head, MARK, Refusal};
+use super::other::Other;
+use super::reply::{Head, Refusal};
+use super::request::{Request, mark};
 use super::retry::{MOST_RETRIES, Pauses};
 use super::wire::{Connection, Tally, WireError};
 
-/// How long a signature is valid: longer than any request with all of its retries.
-pub(super) const SIGNED_FOR: Duration = Duration::from_secs(3600);
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
-/// The namespace of S3's documents.
-const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Keys of one request to delete.
 const DELETED_AT_ONCE: usize = 1000;
 
 /// What HEAD tells of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ObjectFacts {
     /// Its size.
     pub bytes: u64,
@@ -37,10 +37,34 @@ pub struct ObjectFacts {
     pub etag: Option<String>,
     /// When it was written, as the endpoint spells it.
     pub last_modified: Option<String>,
+    /// The checksum of all of it, if it was asked for.
+    pub(crate) checksum: Option<Checksum>,
+}
+
+impl ObjectFacts {
+    /// An object of which no more is known.
+    pub fn of_size(bytes: u64) -> Self {
+        Self { bytes, etag: None, last_modified: None, checksum: None }
+    }
+}
+
+/// What is known of an object that is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// Its size.
+    pub bytes: u64,
+    /// What identifies its content.
+    pub etag: Option<&'a str>,
+}
+
+impl<'a> From<&'a ObjectFacts> for Expected<'a> {
+    fn from(facts: &'a ObjectFacts) -> Self {
+        Self { bytes: facts.bytes, etag: facts.etag.as_deref() }
+    }
 }
 
 /// An object of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
     /// Its whole key.
     pub key: String,
@@ -55,61 +79,13 @@ pub struct Session {
     /// The number of its endpoint.
     endpoint: usize,
     connection: Option<Connection>,
+    /// Another client, which does in place of the connection what it can do.
+    other: Option<Box<dyn Other>>,
     pauses: Pauses,
-    tally: Tally,
+    pub(super) tally: Tally,
     /// Times from a GET to the head of its reply, retries included.
     first_byte: LatencyHistogram,
     head: Vec<u8>,
-}
-
-/// A request that is ready to be sent, any number of times.
-pub(super) struct Request<'a> {
-    /// The name of the request in errors.
-    pub(super) name: &'a str,
-    pub(super) method: &'static str,
-    pub(super) key: &'a str,
-    pub(super) offset: Option<u64>,
-    pub(super) url: Url,
-    /// Header lines beside the host and the length.
-    pub(super) headers: String,
-    pub(super) body: &'a [u8],
-}
-
-impl<'a> Request<'a> {
-    /// A signed request without headers or body.
-    pub(super) fn of<A: S3Action<'a>>(action: &A, name: &'a str, key: &'a str) -> Self {
-        Self {
-            name,
-            method: A::METHOD.to_str(),
-            key,
-            offset: None,
-            url: action.sign(SIGNED_FOR),
-            headers: String::new(),
-            body: &[],
-        }
-    }
-
-    /// The same for an action whose object gets the mark of those that stormlp puts.
-    pub(super) fn marking<A: S3Action<'a>>(action: &mut A, name: &'a str, key: &'a str) -> Self {
-        action.headers_mut().insert(MARK, "1");
-        Self { headers: format!("{MARK}: 1\r\n"), ..Self::of(action, name, key) }
-    }
-
-    fn write_head(&self, head: &mut Vec<u8>) {
-        use io::Write as _;
-        head.clear();
-        let path = &self.url[url::Position::BeforePath..url::Position::AfterQuery];
-        let authority = &self.url[url::Position::BeforeHost..url::Position::AfterPort];
-        let _ = write!(
-            head,
-            "{} {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: stormlp\r\n{}",
-            self.method, self.headers
-        );
-        if !self.body.is_empty() || matches!(self.method, "PUT" | "POST") {
-            let _ = write!(head, "Content-Length: {}\r\n", self.body.len());
-        }
-        head.extend_from_slice(b"\r\n");
-    }
 }
 
 /// Why one attempt did not succeed.
@@ -125,12 +101,18 @@ impl From<WireError> for Attempt {
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Client>, bucket: Bucket, endpoint: usize, number: u64) -> Self {
+    pub(super) fn new(
+        client: Arc<Client>,
+        bucket: Bucket,
+        endpoint: usize,
+        (number, other): (u64, Option<Box<dyn Other>>),
+    ) -> Self {
         Self {
             client,
             bucket,
             endpoint,
             connection: None,
+            other,
             pauses: Pauses::new(number),
             tally: Tally::default(),
             first_byte: LatencyHistogram::new(),
@@ -150,21 +132,28 @@ impl Session {
 
     /// What passed since the session began, and what is known of the endpoint.
     pub fn evidence(&self) -> ObjectStore {
-        let Tally { requests, retries, connections, sent_bytes, received_bytes } = self.tally;
+        let of_other = self.other.as_ref().map(|other| other.tally());
+        let tally = of_other.map_or(self.tally, |other| self.tally.plus(other));
+        let Tally { requests, retries, connections, sent_bytes, received_bytes, .. } = tally;
         ObjectStore {
+            checksums: self.checks().then_some(ObjectChecksums {
+                checked_bytes: tally.checked_bytes,
+                replies_without: tally.replies_without_checksum,
+            }),
             requests,
             retries,
             connections,
             sent_bytes,
             received_bytes,
             first_byte: self.first_byte.named("first_byte"),
+            client: self.other.as_ref().map(|other| other.name()),
             ..self.client.evidence(self.endpoint)
         }
     }
 
     /// Reads `target.len()` bytes at `offset` of an object, straight into `target`, and returns the
-    /// object's ETag. It must still be the object `of` these facts, as far as they are known. All of
-    /// it is asked for without a range.
+    /// object's ETag. It must still be the object `of` this size and ETag, as far as they are known.
+    /// All of it is asked for without a range, and checked by its checksum if the client does so.
     ///
     /// # Errors
     /// When the object has another size, is another one, or the request fails.
@@ -172,47 +161,94 @@ impl Session {
         &mut self,
         key: &str,
         offset: u64,
-        of: Option<&ObjectFacts>,
+        of: Option<Expected<'_>>,
         target: &mut [u8],
     ) -> Result<Option<String>, ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let action = bucket.get_object(Some(&credentials), key);
-        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
-        let request = Request {
-            offset: Some(offset),
-            headers: match of {
-                Some(of) if offset == 0 && of.bytes == wanted => String::new(),
-                _ => format!("Range: bytes={offset}-{last}\r\n"),
-            },
-            ..Request::of(&action, "GET", key)
-        };
-        let fail = |fault| Err(request.error(&bucket, fault));
+        let wanted = target.len() as u64;
+        let whole = of.is_some_and(|of| offset == 0 && of.bytes == wanted);
         let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
-        let filled = self.perform(&request, |connection, head| {
-            first_byte = began.elapsed();
-            check_range(head, offset, wanted)?;
-            connection.fill(target)
-        });
-        let (head, filled) = filled?;
+        let mut answered = || first_byte = began.elapsed();
+        let fetched = match &mut self.other {
+            None => self.fetch(key, offset, whole, target, &mut answered),
+            Some(other) => other
+                .get(key, offset, whole, target, &mut answered)
+                .map_err(|fault| self.error("GET", key, Some(offset), fault)),
+        };
+        let (head, filled) = fetched?;
         self.first_byte.record_ns(u64::try_from(first_byte.as_nanos()).unwrap_or(u64::MAX));
-        if filled as u64 != wanted {
-            self.connection = None;
+        let is_cut = filled as u64 != wanted;
+        self.connection.take_if(|_| is_cut);
+        let fail = |fault| Err(self.error("GET", key, Some(offset), fault));
+        if is_cut {
             let what = format!("the body ended after {filled} of {wanted} bytes");
             return fail(ObjectFault::Answer(what));
         }
-        let expected = of.and_then(|of| of.etag.as_ref());
+        let expected = of.and_then(|of| of.etag).filter(|_| self.verifies());
         if let (Some(before), Some(now)) = (expected, &head.etag)
             && before != now
         {
-            let what = format!("another object is there: ETag {now}, not {before}");
+            return fail(replaced(now, before));
+        }
+        if let (Some(before), Some(now)) = (of.map(|of| of.bytes), head.whole_bytes())
+            && before != now
+        {
+            let what = format!("another object is there: it has {now} bytes, not {before}");
             return fail(ObjectFault::Data(what));
         }
-        match (of.map(|of| of.bytes), head.whole_bytes()) {
-            (Some(before), Some(now)) if before != now => fail(ObjectFault::Data(format!(
-                "another object is there: it has {now} bytes, not {before}"
-            ))),
-            _ => Ok(head.etag),
+        if self.checks() {
+            // That of a range would be the whole object's, or that of a part.
+            let told = head.checksum.filter(|_| head.whole_bytes() == Some(wanted));
+            let checked = told.map(|told| told.check(target));
+            let same = self.count_checked(checked, wanted);
+            same.map_err(|fault| self.error("GET", key, Some(offset), fault))?;
         }
+        Ok(head.etag)
+    }
+
+    /// Sends the GET, and receives its body into `target`: how much of it came. `answered` is called
+    /// when the head of the reply is there.
+    fn fetch(
+        &mut self,
+        key: &str,
+        offset: u64,
+        whole: bool,
+        target: &mut [u8],
+        answered: &mut dyn FnMut(),
+    ) -> Result<(Head, usize), ObjectError> {
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
+        let mut action = bucket.get_object(Some(&credentials), key);
+        let mut request = Request::with_headers(&mut action, "GET", key, self.asks());
+        request.offset = Some(offset);
+        if !whole {
+            request.headers += &format!("Range: bytes={offset}-{last}\r\n");
+        }
+        self.perform(&request, |connection, head| {
+            answered();
+            check_range(head, offset, wanted)?;
+            connection.fill(target)
+        })
+    }
+
+    /// An error of a request for the object of this `key`.
+    pub(super) fn error(
+        &self,
+        request: &str,
+        key: &str,
+        offset: Option<u64>,
+        fault: ObjectFault,
+    ) -> ObjectError {
+        ObjectError::new(request, (self.bucket.name(), key), offset, fault)
+    }
+
+    /// Has the other client do something, if there is one.
+    pub(super) fn by_other<T>(
+        &mut self,
+        (request, key): (&str, &str),
+        act: impl FnOnce(&mut dyn Other) -> Result<T, ObjectFault>,
+    ) -> Option<Result<T, ObjectError>> {
+        let done = act(&mut **self.other.as_mut()?);
+        Some(done.map_err(|fault| self.error(request, key, None, fault)))
     }
 
     /// Writes an object of these bytes, in one request; its ETag.
@@ -220,10 +256,18 @@ impl Session {
     /// # Errors
     /// When the request fails.
     pub fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectError> {
+        if let Some(put) = self.by_other(("PUT", key), |other| other.put(key, body)) {
+            return put;
+        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let mut action = bucket.put_object(Some(&credentials), key);
-        let request = Request { body, ..Request::marking(&mut action, "PUT", key) };
-        Ok(self.document(&request)?.0.etag)
+        let sent = self.checksum_of(body);
+        let headers = sent.map(Checksum::header).into_iter().chain([mark()]);
+        let request = Request { body, ..Request::with_headers(&mut action, "PUT", key, headers) };
+        let (head, _) = self.document(&request)?;
+        let same = self.compare_sent(sent, &head, body.len() as u64);
+        same.map_err(|fault| request.error(&bucket, fault))?;
+        Ok(head.etag)
     }
 
     /// Size and identity of an object; `None` if there is none.
@@ -232,10 +276,11 @@ impl Session {
     /// When the request fails, also for lack of permission.
     pub fn head(&mut self, key: &str) -> Result<Option<ObjectFacts>, ObjectError> {
         let found = self.head_of(key)?;
-        Ok(found.map(|(bytes, Head { etag, last_modified, .. })| ObjectFacts {
+        Ok(found.map(|(bytes, Head { etag, last_modified, checksum, .. })| ObjectFacts {
             bytes,
             etag,
             last_modified,
+            checksum,
         }))
     }
 
@@ -249,9 +294,12 @@ impl Session {
 
     /// The size of an object and all that HEAD tells.
     fn head_of(&mut self, key: &str) -> Result<Option<(u64, Head)>, ObjectError> {
+        if let Some(found) = self.by_other(("HEAD", key), |other| other.head(key)) {
+            return found;
+        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let action = bucket.head_object(Some(&credentials), key);
-        let request = Request::of(&action, "HEAD", key);
+        let mut action = bucket.head_object(Some(&credentials), key);
+        let request = Request::with_headers(&mut action, "HEAD", key, self.asks());
         let head = match self.perform(&request, |_, _| Ok(())) {
             Err(error) if error.is_not_found() => return Ok(None),
             other => other?.0,
@@ -294,6 +342,11 @@ impl Session {
         delimiter: Option<&str>,
         most: usize,
     ) -> Result<(Vec<Listed>, Vec<String>), ObjectError> {
+        let folders = delimiter.is_some();
+        let act = |other: &mut dyn Other| other.list(prefix, folders, most);
+        if let Some(listed) = self.by_other(("list", prefix), act) {
+            return listed;
+        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let (mut all, mut folders) = (Vec::new(), Vec::new());
         let mut token: Option<String> = None;
@@ -317,7 +370,11 @@ impl Session {
                 let Some(bytes) = one.size.filter(|_| one.key.starts_with(prefix)) else {
                     return Err(wrong("it contains other objects, or no sizes".to_string()));
                 };
-                let facts = ObjectFacts { bytes, etag: one.etag, last_modified: one.last_modified };
+                let facts = ObjectFacts {
+                    etag: one.etag,
+                    last_modified: one.last_modified,
+                    ..ObjectFacts::of_size(bytes)
+                };
                 all.push(Listed { key: one.key, facts });
             }
             let between = page.common_prefixes.into_iter().map(|one| one.prefix);
@@ -338,6 +395,10 @@ impl Session {
     /// # Errors
     /// When a request fails, or the endpoint kept one of the objects.
     pub fn delete(&mut self, keys: &[String]) -> Result<(), ObjectError> {
+        let first = keys.first().map_or("", String::as_str);
+        if let Some(deleted) = self.by_other(("delete", first), |other| other.delete(keys)) {
+            return deleted;
+        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         for some in keys.chunks(DELETED_AT_ONCE) {
             let named: Vec<_> = some.iter().cloned().map(ObjectIdentifier::new).collect();
@@ -462,18 +523,6 @@ impl Session {
     }
 }
 
-impl Request<'_> {
-    /// The error of this request.
-    pub(super) fn error(&self, bucket: &Bucket, fault: ObjectFault) -> ObjectError {
-        ObjectError {
-            request: self.name.to_string(),
-            object: format!("s3://{}/{}", bucket.name(), self.key),
-            offset: self.offset,
-            fault,
-        }
-    }
-}
-
 impl Drop for Session {
     fn drop(&mut self) {
         self.endpoint().sessions.fetch_sub(1, Ordering::Relaxed);
@@ -508,6 +557,7 @@ pub fn read_reply(bytes: &[u8]) {
     let Ok(Some((head, used))) = Head::parse(bytes) else { return };
     let body = &bytes[used..];
     let _ = check_range(&head, 4, 4);
+    let _ = head.checksum.map(|told| told.check(body));
     let _ = (head.whole_bytes(), Refusal::of(&head, body).after(1).to_string());
     if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {
         assert!(page.contents.len() <= body.len());
@@ -516,25 +566,4 @@ pub fn read_reply(bytes: &[u8]) {
     let _ = parsed(body, CompleteMultipartUploadResponse::parse).map(drop);
     let _ = parsed(body, DeleteObjectsResponse::parse).map(drop);
     let _ = std::str::from_utf8(body).map(super::uploads::page);
-}
-
-/// A document as `parse` reads it.
-pub(super) fn parsed<T, E: std::fmt::Display>(
-    body: &[u8],
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, String> {
-    let text = std::str::from_utf8(body).map_err(|_| "the reply is not UTF-8".to_string())?;
-    let text = with_namespace(text);
-    parse(&text).map_err(|error| format!("the reply cannot be read: {error}"))
-}
-
-/// The document with S3's namespace, which some endpoints leave out.
-fn with_namespace(text: &str) -> Cow<'_, str> {
-    let root = text.find("?>").map_or(0, |end| end + 2);
-    let end = text[root..].find('>').map(|end| root + end);
-    match end.filter(|end| !text[root..*end].contains("xmlns") && !text[root..*end].ends_with('/'))
-    {
-        None => text.into(),
-        Some(end) => format!("{} xmlns=\"{NAMESPACE}\"{}", &text[..end], &text[end..]).into(),
-    }
 }

@@ -7,12 +7,20 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use stormlp_core::transport::EngineChoice;
+use stormlp_core::verify::Verify;
+
 use super::settings::Sources;
-use super::{Client, ObjectFacts, Settings, Upload};
+use super::{Client, ObjectFacts, ObjectRules, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
 /// receiver as they came.
 fn server(replies: Vec<Vec<u8>>) -> (Arc<Client>, Receiver<String>) {
+    server_of(replies, ObjectRules::default())
+}
+
+/// The same for a client that works as `rules` say.
+fn server_of(replies: Vec<Vec<u8>>, rules: ObjectRules) -> (Arc<Client>, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, requests) = channel();
@@ -32,7 +40,7 @@ fn server(replies: Vec<Vec<u8>>) -> (Arc<Client>, Receiver<String>) {
             }
         }
     });
-    (client(&format!("http://{address}")), requests)
+    (client_of(&format!("http://{address}"), rules), requests)
 }
 
 /// A request with its body; `None` at the end of the connection.
@@ -54,12 +62,20 @@ fn receive(socket: &mut std::net::TcpStream) -> Option<String> {
 }
 
 fn client(endpoint: &str) -> Arc<Client> {
-    Client::new(settings(&[
+    client_of(endpoint, ObjectRules::default())
+}
+
+fn client_of(endpoint: &str, rules: ObjectRules) -> Arc<Client> {
+    let settings = settings(&[
         ("AWS_ENDPOINT_URL", endpoint),
         ("AWS_ACCESS_KEY_ID", "the-key"),
         ("AWS_SECRET_ACCESS_KEY", "the-secret"),
-    ]))
-    .unwrap()
+    ]);
+    Client::new(settings, rules).unwrap()
+}
+
+fn rules(verify: Verify) -> ObjectRules {
+    ObjectRules::of(verify, EngineChoice::Auto)
 }
 
 fn settings(variables: &[(&str, &str)]) -> Settings {
@@ -96,13 +112,13 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 fn refused(replies: Vec<Vec<u8>>) -> (String, String, u64) {
     let (client, _requests) = server(replies);
     let mut session = client.session("bucket").unwrap();
-    let error = session.get("a key", 4, Some(&one()), &mut [0; 4]).unwrap_err();
+    let error = session.get("a key", 4, Some((&one()).into()), &mut [0; 4]).unwrap_err();
     (error.to_string(), error.remedy().to_string(), session.evidence().retries)
 }
 
 /// The object that GETs are for.
 fn one() -> ObjectFacts {
-    ObjectFacts { bytes: 8, etag: Some("\"one\"".to_string()), last_modified: None }
+    ObjectFacts { etag: Some("\"one\"".to_string()), ..ObjectFacts::of_size(8) }
 }
 
 const RANGE: &str = "Content-Range: bytes 4-7/8\r\nETag: \"one\"\r\n";
@@ -115,7 +131,7 @@ fn a_busy_endpoint_is_asked_again_and_the_retries_count() {
     let (client, requests) = server(vec![busy, lost, right]);
     let mut session = client.session("bucket").unwrap();
     let mut target = [0; 4];
-    session.get("a +%é", 4, Some(&one()), &mut target).unwrap();
+    session.get("a +%é", 4, Some((&one()).into()), &mut target).unwrap();
     assert_eq!(&target, b"data");
     let seen = session.evidence();
     assert_eq!((seen.requests, seen.retries, seen.connections), (3, 2, 2));
@@ -191,15 +207,80 @@ fn a_whole_object_is_asked_for_without_a_range() {
     ]);
     let mut session = client.session("bucket").unwrap();
     let mut target = [0; 8];
-    session.get("k", 0, Some(&one()), &mut target).unwrap();
+    session.get("k", 0, Some((&one()).into()), &mut target).unwrap();
     assert_eq!(&target, b"contents");
     assert!(!requests.recv().unwrap().contains("Range"));
     let first_byte = session.evidence().first_byte.unwrap();
     assert_eq!((first_byte.count, first_byte.unit.as_str()), (1, "ns"));
-    let error = session.get("k", 0, Some(&one()), &mut target).unwrap_err();
+    let error = session.get("k", 0, Some((&one()).into()), &mut target).unwrap_err();
     assert!(error.to_string().contains("10 bytes, not 8"), "{error}");
     session.stop_rehearsing();
     assert_eq!(session.evidence().first_byte, None);
+}
+
+#[test]
+fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
+    let told = |headers: &str, body: &[u8]| {
+        let (client, requests) =
+            server_of(vec![reply("200 OK", headers, body)], rules(Verify::Crc));
+        let mut session = client.session("bucket").unwrap();
+        let whole = ObjectFacts::of_size(9);
+        let got = session.get("k", 0, Some((&whole).into()), &mut [0; 9]);
+        let request = requests.recv().unwrap();
+        assert!(request.contains("x-amz-checksum-mode: ENABLED\r\n"), "{request}");
+        assert!(request.contains("SignedHeaders=host%3Bx-amz-checksum-mode&"), "{request}");
+        let found = session.evidence().checksums.unwrap();
+        (got.map_err(|error| error.to_string()), found.checked_bytes, found.replies_without)
+    };
+    for right in
+        ["x-amz-checksum-crc64nvme: rosUhgp5mIg=\r\n", "x-amz-checksum-crc32c: 4waSgw==\r\n"]
+    {
+        assert_eq!(told(right, b"123456789"), (Ok(None), 9, 0));
+        let (got, checked, without) = told(right, b"123456780");
+        let error = got.unwrap_err();
+        assert!(error.starts_with("GET s3://bucket/k at byte 0: its CRC"), "{error}");
+        assert_eq!((checked, without), (0, 0));
+    }
+    for none in ["", "x-amz-checksum-crc32c: 4waSgw==-3\r\n"] {
+        assert_eq!(told(none, b"123456789"), (Ok(None), 0, 1), "{none}");
+    }
+    // Whether that of a range is of the range is not known.
+    let range = format!("{RANGE}x-amz-checksum-crc32c: AAAAAA==\r\n");
+    let replies = vec![reply("206 P", &range, b"data")];
+    let (client, _requests) = server_of(replies, rules(Verify::Crc));
+    let mut session = client.session("bucket").unwrap();
+    session.get("k", 4, Some((&one()).into()), &mut [0; 4]).unwrap();
+    assert_eq!(session.evidence().checksums.unwrap().replies_without, 1);
+}
+
+#[test]
+fn what_is_put_has_a_checksum_that_the_endpoint_may_repeat() {
+    for (headers, expected) in [
+        ("", Ok((0, 1))),
+        ("x-amz-checksum-crc64nvme: rosUhgp5mIg=\r\n", Ok((9, 0))),
+        ("x-amz-checksum-crc64nvme: AAAAAAAAAAA=\r\n", Err("not the same bytes")),
+    ] {
+        let replies = vec![reply("200 OK", headers, b"")];
+        let (client, requests) = server_of(replies, rules(Verify::Crc));
+        let mut session = client.session("bucket").unwrap();
+        let put = session.put("k", b"123456789");
+        let request = requests.recv().unwrap();
+        assert!(request.contains("x-amz-checksum-crc64nvme: rosUhgp5mIg=\r\n"), "{request}");
+        let found = session.evidence().checksums.unwrap();
+        match expected {
+            Ok(counts) => assert_eq!((found.checked_bytes, found.replies_without), counts),
+            Err(what) => assert!(put.unwrap_err().to_string().contains(what)),
+        }
+    }
+}
+
+#[test]
+fn with_verify_none_another_etag_is_let_pass() {
+    let replies = vec![reply("206 P", "Content-Range: bytes 4-7/8\r\nETag: \"two\"\r\n", b"data")];
+    let (client, _requests) = server_of(replies, rules(Verify::None));
+    let mut session = client.session("bucket").unwrap();
+    session.get("k", 4, Some((&one()).into()), &mut [0; 4]).unwrap();
+    assert_eq!(session.evidence().checksums, None);
 }
 
 #[test]
@@ -326,7 +407,7 @@ fn settings_are_found_where_aws_tools_have_them() {
 proptest::proptest! {
     #[test]
     fn whatever_an_endpoint_sends_is_read_or_refused(
-        head in "HTTP/1.[01] [1-5][0-9]{2} [A-Za-z ]{0,4}\r\n(ETag: [ -~]{0,8}\r\n|Content-Range: bytes [0-9]-[0-9]/[0-9*]\r\n|Location: [ -~]{0,8}\r\n){0,4}\r\n",
+        head in "HTTP/1.[01] [1-5][0-9]{2} [A-Za-z ]{0,4}\r\n(ETag: [ -~]{0,8}\r\n|Content-Range: bytes [0-9]-[0-9]/[0-9*]\r\n|Location: [ -~]{0,8}\r\n|x-amz-checksum-crc32c: [ -~]{0,12}\r\n){0,4}\r\n",
         body in "(<[/?]?[A-Za-z]{0,24}( xmlns)?>|[ -~é]{0,6}|&amp;|<Upload>|<Key>|</Key>|%[0-9a-f]{2}){0,24}",
     ) {
         super::read_reply(format!("{head}{body}").as_bytes());

@@ -8,10 +8,14 @@ use rusty_s3::actions::{
     CompleteMultipartUpload, CompleteMultipartUploadResponse, CreateMultipartUpload, UploadPart,
 };
 
+use super::checksum::{self, Checksum};
 use super::client::Client;
+use super::document::parsed;
 use super::error::{ObjectError, ObjectFault};
-use super::session::{Request, Session, parsed};
-use super::uploads::begun;
+use super::other::Other;
+use super::request::{Request, mark};
+use super::session::Session;
+use super::uploads;
 use crate::error::TransferError;
 
 /// The bytes of a part, except the last: what official clients use, and what a range that is read
@@ -53,6 +57,30 @@ enum Stage {
 struct Part {
     etag: String,
     bytes: u64,
+    checksum: Option<Checksum>,
+}
+
+impl State {
+    /// The list of parts with their checksums, if each has one.
+    fn list(&self) -> Option<String> {
+        let mut list = String::from("<CompleteMultipartUpload>");
+        for (number, part) in &self.parts {
+            let (tag, checksum) = part.checksum?.element();
+            let etag = part.etag.replace('&', "&amp;").replace('<', "&lt;");
+            list += &format!(
+                "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>\
+                 <{tag}>{checksum}</{tag}></Part>"
+            );
+        }
+        Some(list + "</CompleteMultipartUpload>")
+    }
+
+    /// The checksum of all parts, if each has one.
+    fn checksum(&self) -> Option<Checksum> {
+        let mut parts = self.parts.values();
+        let first = parts.next()?.checksum?;
+        parts.try_fold(first, |whole, part| Some(whole.then(part.checksum?, part.bytes)))
+    }
 }
 
 impl Upload {
@@ -72,11 +100,21 @@ impl Upload {
         if let Stage::Parts(id) = &state.stage {
             return Ok(id.clone());
         }
+        let begun = ("begin upload of", &*self.key);
+        if let Some(begun) = session.by_other(begun, |other| other.begin(&self.key)) {
+            let id = begun?;
+            state.stage = Stage::Parts(id.clone());
+            return Ok(id);
+        }
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let mut action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
-        let request = Request::marking(&mut action, "begin upload of", &self.key);
+        let of_checksum = session.checks().then_some(checksum::OF_UPLOAD);
+        let of_checksum = of_checksum.into_iter().flatten();
+        let of_checksum = of_checksum.map(|(name, value)| (name, value.to_string()));
+        let headers = of_checksum.chain([mark()]);
+        let request = Request::with_headers(&mut action, "begin upload of", &self.key, headers);
         let (_, body) = session.document(&request)?;
-        let id = parsed(&body, begun)
+        let id = parsed(&body, uploads::begun)
             .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
         state.stage = Stage::Parts(id.clone());
         Ok(id)
@@ -100,20 +138,36 @@ impl Upload {
             self.state().stage = Stage::Whole(body.len() as u64);
             return Ok(());
         }
-        let (credentials, address) = (session.credentials(), session.bucket.clone());
-        let number = Self::part_at(offset).unwrap_or_default();
+        let fault = |what: String| {
+            session.error("upload part of", &self.key, Some(offset), ObjectFault::Answer(what))
+        };
+        let misplaced = || fault(format!("parts begin at multiples of {PART_BYTES} bytes"));
+        let number = Self::part_at(offset).ok_or_else(misplaced)?;
         let id = self.id(session)?;
-        let action = UploadPart::new(&address, Some(&credentials), &self.key, number, &id);
         let name = format!("upload part {number} of");
-        let request =
-            Request { offset: Some(offset), body, ..Request::of(&action, &name, &self.key) };
-        let fault = |what: String| request.error(&address, ObjectFault::Answer(what));
-        if number == 0 {
-            return Err(fault(format!("parts begin at multiples of {PART_BYTES} bytes")));
+        let act = |other: &mut dyn Other| other.part(&self.key, &id, number, body);
+        let bytes = body.len() as u64;
+        if let Some(put) = session.by_other((&name, &self.key), act) {
+            let etag = put.map_err(|error| ObjectError { offset: Some(offset), ..error })?;
+            let part = Part { etag, bytes, checksum: None };
+            self.state().parts.insert(number, part);
+            return Ok(());
         }
-        let etag = session.document(&request)?.0.etag;
-        let etag = etag.ok_or_else(|| fault("the reply has no ETag".to_string()))?;
-        self.state().parts.insert(number, Part { etag, bytes: body.len() as u64 });
+        let (credentials, address) = (session.credentials(), session.bucket.clone());
+        let mut action = UploadPart::new(&address, Some(&credentials), &self.key, number, &id);
+        let sent = session.checksum_of(body);
+        let headers = sent.map(Checksum::header);
+        let request = Request {
+            offset: Some(offset),
+            body,
+            ..Request::with_headers(&mut action, &name, &self.key, headers)
+        };
+        let fault = |what: String| request.error(&address, ObjectFault::Answer(what));
+        let (head, _) = session.document(&request)?;
+        let same = session.compare_sent(sent, &head, bytes);
+        same.map_err(|fault| request.error(&address, fault))?;
+        let etag = head.etag.ok_or_else(|| fault("the reply has no ETag".to_string()))?;
+        self.state().parts.insert(number, Part { etag, bytes, checksum: sent });
         Ok(())
     }
 
@@ -138,39 +192,56 @@ impl Upload {
                 return Ok(());
             }
         };
-        let (credentials, address) = (session.credentials(), session.bucket.clone());
-        let etags: Vec<String> = state.parts.values().map(|part| part.etag.clone()).collect();
-        let (credentials, key) = (Some(&credentials), &self.key);
-        let action = || {
-            let etags = etags.iter().map(String::as_str);
-            CompleteMultipartUpload::new(&address, credentials, key, &id, etags)
-        };
-        let body = action().body();
-        let request =
-            Request { body: body.as_bytes(), ..Request::of(&action(), "complete upload of", key) };
-        let data = |what: String| request.error(&address, ObjectFault::Data(what));
         let gap = (1..).zip(state.parts.keys()).find(|(expected, number)| expected != *number);
         if let Some((missing, _)) = gap {
-            return Err(data(format!("part {missing} was not uploaded")).into());
+            let fault = ObjectFault::Data(format!("part {missing} was not uploaded"));
+            return Err(session.error("complete upload of", &self.key, None, fault).into());
         }
-        let (_, reply) = session.document(&request)?;
-        // A failure may come late, after the status 200.
-        parsed(&reply, CompleteMultipartUploadResponse::parse)
-            .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
+        self.join(&mut session, &state, &id)?;
         state.stage = Stage::Completed;
         self.confirm(&mut session, state.parts.values().map(|part| part.bytes).sum())
     }
 
-    /// Has the endpoint confirm the size of the object.
+    /// Has the endpoint make the object of the parts.
+    fn join(&self, session: &mut Session, state: &State, id: &str) -> Result<(), ObjectError> {
+        let (credentials, address) = (session.credentials(), session.bucket.clone());
+        let etags: Vec<String> = state.parts.values().map(|part| part.etag.clone()).collect();
+        let name = "complete upload of";
+        let act = |other: &mut dyn Other| other.complete(&self.key, id, &etags);
+        if let Some(joined) = session.by_other((name, &self.key), act) {
+            return joined;
+        }
+        let (credentials, key) = (Some(&credentials), &self.key);
+        let action = || {
+            let etags = etags.iter().map(String::as_str);
+            CompleteMultipartUpload::new(&address, credentials, key, id, etags)
+        };
+        let body = state.list().unwrap_or_else(|| action().body());
+        let whole = state.checksum().map(Checksum::header);
+        let of_whole = whole.into_iter().flat_map(|header| {
+            let (name, value) = checksum::OF_UPLOAD[1];
+            [header, (name, value.to_string())]
+        });
+        let request = Request::with_headers(&mut action(), name, key, of_whole);
+        let request = Request { body: body.as_bytes(), ..request };
+        let (_, reply) = session.document(&request)?;
+        // A failure may come late, after the status 200.
+        parsed(&reply, CompleteMultipartUploadResponse::parse)
+            .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
+        Ok(())
+    }
+
+    /// Has the endpoint confirm the size of the object, unless nobody asks.
     fn confirm(&self, session: &mut Session, bytes: u64) -> Result<(), TransferError> {
+        if !session.verifies() {
+            return Ok(());
+        }
         let what = match session.head(&self.key)? {
             Some(facts) if facts.bytes == bytes => return Ok(()),
             Some(facts) => format!("the object has {} of {bytes} bytes", facts.bytes),
             None => "there is no object afterwards".to_string(),
         };
-        let object = format!("s3://{}/{}", self.bucket, self.key);
-        let (request, fault) = ("complete upload of".to_string(), ObjectFault::Data(what));
-        Err(ObjectError { request, object, offset: None, fault }.into())
+        Err(session.error("complete upload of", &self.key, None, ObjectFault::Data(what)).into())
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

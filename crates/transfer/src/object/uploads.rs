@@ -4,7 +4,8 @@ use rusty_s3::S3Action as _;
 use rusty_s3::actions::{AbortMultipartUpload, ListObjectsV2};
 
 use super::error::{ObjectError, ObjectFault};
-use super::session::{Request, Session};
+use super::request::Request;
+use super::session::Session;
 
 /// The most pages of a list: ten million uploads.
 const MOST_PAGES: usize = 10_000;
@@ -104,7 +105,7 @@ pub(super) fn begun(text: &str) -> Result<String, &'static str> {
 }
 
 /// The text of the first element of this name.
-fn element(text: &str, name: &str) -> Option<String> {
+pub(super) fn element(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     let (inner, _) = rest.split_once('<')?;
     let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];

@@ -27,6 +27,25 @@ pub(crate) struct Tally {
     pub(crate) connections: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
+    /// Bytes of bodies whose checksum is the same here and there.
+    pub(crate) checked_bytes: u64,
+    pub(crate) replies_without_checksum: u64,
+}
+
+impl Tally {
+    /// Both together.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            retries: self.retries + other.retries,
+            connections: self.connections + other.connections,
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            received_bytes: self.received_bytes + other.received_bytes,
+            checked_bytes: self.checked_bytes + other.checked_bytes,
+            replies_without_checksum: self.replies_without_checksum
+                + other.replies_without_checksum,
+        }
+    }
 }
 
 /// A socket that counts.

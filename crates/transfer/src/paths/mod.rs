@@ -11,6 +11,7 @@ mod host;
 mod idle;
 pub(crate) mod null;
 mod s3;
+mod s3_helpers;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub struct PathSpec {
 /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
 pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
     Ok(match spec.kind {
-        PathKind::S3 => Box::new(s3::S3Path::new(spec)),
+        PathKind::S3 => Box::new(s3::S3Path::new(spec)?),
         PathKind::Null => Box::new(null::NullPath::new(spec.host)),
         PathKind::Cpu | PathKind::Buffered => Box::new(host::HostPath::new(spec)?),
         PathKind::CpuGpu | PathKind::PageCache => Box::new(bounce::BouncePath::new(spec, None)?),

@@ -16,6 +16,7 @@ use super::handle::Handle;
 use super::interface::{Access, Durability, Storage};
 use super::lock::{FolderLock, LockError};
 use crate::error::TransferError;
+use crate::object::ObjectRules;
 use crate::page_cache::Residency;
 use crate::paths::{PathSpec, build_path};
 use crate::telemetry::BlockDevices;
@@ -27,20 +28,32 @@ pub struct Anywhere {
     files: Arc<dyn Storage>,
     /// Whether operations on files are delayed or made to fail.
     impaired: bool,
+    rules: ObjectRules,
     buckets: OnceLock<Buckets>,
 }
 
 impl Default for Anywhere {
     fn default() -> Self {
-        Self { files: Arc::new(Disk), impaired: false, buckets: OnceLock::new() }
+        Self::moving(ObjectRules::default())
     }
 }
 
 impl Anywhere {
+    /// Files, and objects that are moved as `rules` say.
+    pub fn moving(rules: ObjectRules) -> Self {
+        Self { files: Arc::new(Disk), impaired: false, rules, buckets: OnceLock::new() }
+    }
+
     /// Files, and the objects of a test's server.
     #[cfg(any(test, feature = "testing"))]
     pub fn over(server: &crate::testing::ObjectServer) -> Self {
-        Self { buckets: Buckets::of(server.client()).into(), ..Self::default() }
+        Self::over_by(server, ObjectRules::default())
+    }
+
+    /// The same, moved as `rules` say.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn over_by(server: &crate::testing::ObjectServer, rules: ObjectRules) -> Self {
+        Self { buckets: Buckets::of(server.client(rules)).into(), ..Self::moving(rules) }
     }
 
     /// The same with files behind gates.
@@ -59,7 +72,7 @@ impl Anywhere {
         if let Some(buckets) = self.buckets.get() {
             return Ok(buckets);
         }
-        let buckets = Buckets::of_user()?;
+        let buckets = Buckets::of_user(self.rules)?;
         Ok(self.buckets.get_or_init(|| buckets))
     }
 }

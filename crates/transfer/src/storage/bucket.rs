@@ -12,7 +12,7 @@ use super::found::{Entry, Facts, Kind, Left};
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
 use super::interface::Access;
 use crate::error::TransferError;
-use crate::object::{Client, ObjectFacts, Pending, Session, Settings, Upload};
+use crate::object::{Client, ObjectFacts, ObjectRules, Pending, Session, Settings, Upload};
 
 /// The largest object that is read as text.
 const TEXT_BYTES: u64 = 1 << 30;
@@ -26,9 +26,9 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// The object store that the environment names.
-    pub(super) fn of_user() -> Result<Self, TransferError> {
-        Ok(Self::of(Client::new(Settings::of_user()?)?))
+    /// The object store that the environment names, used as `rules` say.
+    pub(super) fn of_user(rules: ObjectRules) -> Result<Self, TransferError> {
+        Ok(Self::of(Client::new(Settings::of_user()?, rules)?))
     }
 
     pub(super) fn of(client: Arc<Client>) -> Self {
@@ -84,7 +84,7 @@ impl Buckets {
 
     /// The object at `path`, known to have `bytes`.
     pub(super) fn known(&self, path: &Path, bytes: u64) -> Result<Handle, TransferError> {
-        self.object(path, ObjectMode::Read(ObjectFacts { bytes, etag: None, last_modified: None }))
+        self.object(path, ObjectMode::Read(ObjectFacts::of_size(bytes)))
     }
 
     /// Reads an open object; 0 bytes at its end.
@@ -102,7 +102,7 @@ impl Buckets {
         let wanted = of.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
         if wanted > 0 {
             self.within(path, |session, key| {
-                session.get(key, offset, Some(of), &mut buffer[..wanted])?;
+                session.get(key, offset, Some(of.into()), &mut buffer[..wanted])?;
                 Ok(())
             })?;
         }
@@ -168,7 +168,7 @@ impl Buckets {
             }
             let mut content = vec![0; found.bytes as usize];
             if !content.is_empty() {
-                session.get(key, 0, Some(&found), &mut content)?;
+                session.get(key, 0, Some((&found).into()), &mut content)?;
             }
             Ok(Some(content))
         })?;

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use stormlp_core::impairment::{Fault, Throttle};
 
 use crate::error::TransferError;
+use crate::object::ObjectRules;
 
 pub use stormlp_core::facts::Identity;
 
@@ -91,11 +92,16 @@ fn cannot_exchange(error: &TransferError) -> bool {
     matches!(error.errno(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP))
 }
 
-/// Real storage, throttled and with those of the injected faults that are a run's own.
-pub fn impaired(throttle: Option<Throttle>, faults: &[Fault]) -> Arc<dyn Storage> {
+/// Real storage, throttled and with those of the injected faults that are a run's own; objects are
+/// moved as `objects` says.
+pub fn of_run(
+    throttle: Option<Throttle>,
+    faults: &[Fault],
+    objects: ObjectRules,
+) -> Arc<dyn Storage> {
     let of_run: Vec<Fault> = faults.iter().filter(|one| !one.everywhere).copied().collect();
     if throttle.is_none() && of_run.is_empty() {
-        return Arc::new(Anywhere::default());
+        return Arc::new(Anywhere::moving(objects));
     }
     let mut storage: Arc<dyn Storage> = Arc::new(Disk);
     if let Some(throttle) = throttle {

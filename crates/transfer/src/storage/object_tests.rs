@@ -2,15 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use stormlp_core::evidence::Evidence;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::transport::EngineChoice;
+use stormlp_core::verify::Verify;
 
 use super::{Access, Anywhere, Durability, Handle, Kind, Left, Storage};
 use crate::accelerator::HostStandIn;
 use crate::drive::{Driver, DriverSet};
 use crate::error::TransferError;
-use crate::object::PART_BYTES;
+use crate::object::{ObjectRules, PART_BYTES};
 use crate::paths::PathSpec;
 use crate::region::Region;
 use crate::testing::{Fault, ObjectServer};
@@ -163,6 +167,174 @@ fn parts_become_an_object_once_all_are_there() {
     assert!(error.contains("s3://bucket/lost") && error.contains("bytes"), "{error}");
     drop(upload("given up", &[(0, part)]));
     assert!(server.pending().is_empty(), "{:?}", server.pending());
+}
+
+/// Does all of `transfers` on the object over as many connections as there are transfers.
+fn at_once(
+    storage: &Anywhere,
+    handle: Handle,
+    direction: Direction,
+    transfers: &[(u64, usize)],
+) -> Result<Evidence, TransferError> {
+    let count = transfers.len();
+    let mut region = Region::new(count * PART_BYTES as usize)?;
+    let path = storage.path(PathSpec {
+        kind: PathKind::S3,
+        engine: EngineKind::Psync,
+        host: (0..count).filter_map(|_| region.carve(PART_BYTES as usize, 4096)).collect(),
+        accelerator_buffers: Vec::new(),
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 1,
+        max_files: 1,
+        register_buffers: false,
+        page_aligned: false,
+    })?;
+    let set = DriverSet::new(1);
+    let mut driver = Driver::new(path, &set, 0);
+    let file = driver.attach(handle)?;
+    for (offset, len) in transfers.iter().copied() {
+        let mut slot = driver.take_slot().unwrap();
+        slot.host_mut().unwrap()[..len].fill(offset as u8 | 1);
+        driver.submit(slot, Place { direction, file, offset, len }, ())?;
+    }
+    let mut outcome = Ok(());
+    while driver.in_flight() > 0 {
+        driver.wait(1)?;
+        while let Some(landed) = driver.next_landed() {
+            outcome = outcome.and(landed.result.map(drop));
+            driver.put_back(landed.slot);
+        }
+    }
+    outcome?;
+    driver.detach(file)?;
+    Ok(driver.evidence())
+}
+
+#[test]
+fn transfers_in_flight_have_a_connection_each() {
+    let (server, storage) = store();
+    let part = PART_BYTES as usize;
+    let parts = [(2 * PART_BYTES, 9), (PART_BYTES, part), (0, part)];
+    let create = |key: &str| {
+        let handle = storage.handle(&at(key), Access::Create, false).unwrap();
+        let Handle::Object(object) = &handle else { panic!("it names an object") };
+        let upload = object.upload().unwrap();
+        (handle, upload)
+    };
+    server.trap("partNumber", 3, Fault::Late(Duration::from_millis(500)));
+    let (handle, upload) = create("large");
+    let evidence = at_once(&storage, handle, Direction::Write, &parts).unwrap();
+    assert_eq!(server.most_at_once(), 3);
+    assert_eq!(evidence.object_store.unwrap().connections, 3);
+    upload.complete().unwrap();
+    assert_eq!(server.object("large").unwrap().len(), 2 * part + 9);
+
+    let (handle, upload) = create("refused");
+    server.trap("partNumber=2", 1, Fault::Refuse(403, "AccessDenied"));
+    let error = at_once(&storage, handle, Direction::Write, &parts).unwrap_err().to_string();
+    assert!(error.contains("upload part 2 of s3://bucket/refused at byte 16777216"), "{error}");
+    assert_eq!(server.pending(), ["refused"]);
+    drop(upload);
+    assert!(server.pending().is_empty(), "{:?}", server.pending());
+
+    // All ranges that are read must be of one object, also those that were asked for together.
+    let ranges = [(0, 9), (9, 9)];
+    let read = || storage.known_object(&at("large"), server.object("large").unwrap().len() as u64);
+    at_once(&storage, read().unwrap(), Direction::Read, &ranges).unwrap();
+    let other = "HTTP/1.1 206 P\r\nContent-Length: 9\r\nETag: \"x\"\r\n\
+                 Content-Range: bytes 0-8/33554441\r\n\r\n123456789";
+    server.trap("GET", 1, Fault::Raw(other.into()));
+    let ranges = [(0, 9), (0, 9)];
+    let error = at_once(&storage, read().unwrap(), Direction::Read, &ranges).unwrap_err();
+    assert!(error.to_string().contains("another object is there"), "{error}");
+}
+
+#[test]
+fn checksums_of_parts_make_up_that_of_the_object() {
+    let server = ObjectServer::default();
+    let storage = Anywhere::over_by(&server, ObjectRules::of(Verify::Crc, EngineChoice::Auto));
+    let part = PART_BYTES as usize;
+    let handle = storage.handle(&at("large"), Access::Create, false).unwrap();
+    let Handle::Object(object) = &handle else { panic!("it names an object") };
+    let upload = object.upload().unwrap();
+    let parts = [(2 * PART_BYTES, 9), (0, part), (PART_BYTES, part)];
+    let sent = at_once(&storage, handle, Direction::Write, &parts).unwrap();
+    let sent = sent.object_store.unwrap().checksums.unwrap();
+    assert_eq!((sent.checked_bytes, sent.replies_without), (2 * PART_BYTES + 9, 0));
+    // The server refuses a wrong one.
+    upload.complete().unwrap();
+    // Parts have no checksum of their own when they are read, but make up the object.
+    let read = |parts: &[(u64, usize)]| {
+        let handle = storage.handle(&at("large"), Access::Read, false).unwrap();
+        let found = at_once(&storage, handle, Direction::Read, parts)?.object_store.unwrap();
+        let found = found.checksums.unwrap();
+        Ok::<_, TransferError>((found.checked_bytes, found.replies_without))
+    };
+    assert_eq!(read(&parts).unwrap(), (2 * PART_BYTES + 9, 0));
+    assert_eq!(read(&parts[1..]).unwrap(), (0, 2));
+    server.trap("GET", 1, Fault::Corrupt);
+    let error = read(&parts).unwrap_err().to_string();
+    assert!(error.contains("GET s3://bucket/large at byte 0: its CRC64NVME is"), "{error}");
+
+    let small = storage.handle(&at("small"), Access::Create, false).unwrap();
+    at_once(&storage, small, Direction::Write, &[(0, 9)]).unwrap();
+    let read = || {
+        let handle = storage.known_object(&at("small"), 9).unwrap();
+        at_once(&storage, handle, Direction::Read, &[(0, 9)])
+    };
+    let found = read().unwrap().object_store.unwrap().checksums.unwrap();
+    assert_eq!((found.checked_bytes, found.replies_without), (9, 0));
+    server.trap("GET", 1, Fault::Corrupt);
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("GET s3://bucket/small at byte 0: its CRC64NVME is"), "{error}");
+}
+
+#[cfg(feature = "object-store")]
+#[test]
+fn another_client_does_the_same() {
+    let server = ObjectServer::default();
+    let rules = ObjectRules::of(Verify::Size, EngineChoice::ObjectStore);
+    let storage = Anywhere::over_by(&server, rules);
+    let part = PART_BYTES as usize;
+    let handle = storage.handle(&at("p/large"), Access::Create, false).unwrap();
+    let Handle::Object(object) = &handle else { panic!("it names an object") };
+    let upload = object.upload().unwrap();
+    let parts = [(2 * PART_BYTES, 9), (0, part), (PART_BYTES, part)];
+    let evidence = at_once(&storage, handle, Direction::Write, &parts).unwrap();
+    let found = evidence.object_store.unwrap();
+    assert_eq!(found.client.as_deref(), Some("object_store 0.14"));
+    assert_eq!((found.requests, found.retries, found.sent_bytes), (4, 0, 2 * PART_BYTES + 9));
+    assert_eq!(found.server.as_deref(), Some("test"));
+    upload.complete().unwrap();
+    assert_eq!(server.object("p/large").unwrap().len(), 2 * part + 9);
+
+    let path = at("p/small");
+    storage.write(&path, b"12345678", Durability::Certain).unwrap();
+    assert!(storage.is_marked(&path).unwrap());
+    server.put("p/hers", b"x");
+    assert!(!storage.is_marked(&at("p/hers")).unwrap());
+    assert!(storage.look(&at("p/none")).unwrap().is_none());
+    assert_eq!(storage.read_text(&path).unwrap().as_deref(), Some("12345678"));
+    assert_eq!(storage.look(&path).unwrap(), Some(storage.list(&at("p")).unwrap()[2].facts));
+    assert_eq!(names(&storage, ""), [("p".to_string(), Kind::Folder)]);
+    assert!(storage.is_folder(&at("p")).unwrap() && !storage.is_folder(&at("q")).unwrap());
+
+    let read = |transfers: &[(u64, usize)]| {
+        let handle = storage.handle(&path, Access::Read, false).unwrap();
+        at_once(&storage, handle, Direction::Read, transfers)
+    };
+    let found = read(&[(0, 4), (4, 4)]).unwrap().object_store.unwrap();
+    assert_eq!((found.requests, found.received_bytes), (2, 8));
+    assert_eq!(found.first_byte.unwrap().count, 2);
+    server.trap("GET", 1, Fault::Refuse(503, "SlowDown"));
+    assert_eq!(read(&[(0, 8)]).unwrap().object_store.unwrap().retries, 1);
+    server.trap("GET", 1, Fault::Refuse(403, "AccessDenied"));
+    let error = read(&[(0, 8)]).unwrap_err().to_string();
+    assert!(error.contains("GET s3://bucket/p/small at byte 0"), "{error}");
+    assert!(error.contains("403 AccessDenied") && !error.contains("the-secret"), "{error}");
+
+    assert_eq!(storage.remove_all(&[path, at("p/large")]).unwrap(), 2);
+    assert_eq!(server.keys(), ["p/hers"]);
 }
 
 #[test]

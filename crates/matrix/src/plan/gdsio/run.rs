@@ -10,6 +10,7 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::MIB;
+use stormlp_core::verify::Verify;
 
 /// Why a gdsio command cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -234,7 +235,7 @@ impl GdsioRun {
         request.fsync = Fsync::None;
         request.no_register = self.skip_register;
         request.open_direct = !self.buffered;
-        request.verify = self.verify;
+        request.verify = Verify::of_content(self.verify);
         request.read_percent = self.read_percent;
         request.seed = self.seed;
         request.random_alignment_bytes =

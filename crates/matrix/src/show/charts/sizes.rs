@@ -145,7 +145,7 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
     if !is_mixed(operation) {
         drawn.absent.extend(without_p99(&operation.groups));
     }
-    if operation.plan.request.verify {
+    if operation.plan.request.verify.is_of_content() {
         drawn.absent.push("With --verify, these include the checks.".to_string());
     }
     drawn

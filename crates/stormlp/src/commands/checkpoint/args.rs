@@ -22,6 +22,7 @@ use crate::commands::workloads::{of_training, read_text};
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::object::ObjectRules;
 
 /// Arguments of `stormlp checkpoint`.
 #[derive(Debug, clap::Args)]
@@ -70,6 +71,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// How objects are moved.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        ObjectRules::of(self.request.verify, self.request.engine)
+    }
+
     /// The name of the model.
     ///
     /// # Errors
@@ -175,7 +181,7 @@ fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
     let to_host = !asked.path.ends_in_accelerator();
     let idle = [
         ("--cold", asked.cold && !restores, "--reads 0"),
-        ("--verify", asked.verify && !restores, "--reads 0"),
+        ("--verify", asked.verify.is_of_content() && !restores, "--reads 0"),
         ("--rank-shift", asked.rank_shift.is_some() && !restores, "--reads 0"),
         ("--fsync", asked.fsync.is_some() && !saves, "--writes 0"),
         ("--overlap", asked.overlap_step_seconds.is_some() && !saves, "--writes 0"),

@@ -9,6 +9,7 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
+use stormlp_core::verify::Verify;
 use stormlp_kvcache::plan::{End, Layout, Model};
 use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
@@ -48,6 +49,7 @@ fn gds() -> Vec<Offer> {
         ("gds", "fill", Fill::VARIANTS.to_vec()),
         ("gds", "memory", MemoryKind::VARIANTS.to_vec()),
         ("gds", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("gds", "verify", Verify::VARIANTS.to_vec()),
         ("gds", "columns", columns()),
         ("report", "columns", columns()),
     ]
@@ -57,8 +59,10 @@ fn training() -> Vec<Offer> {
     let mut offers = vec![
         ("train", "path", path_names()),
         ("train", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("train", "verify", vec!["none", "size", "crc"]),
         ("train", "storage", vec!["real", "null"]),
         ("datagen", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("datagen", "verify", Verify::VARIANTS.to_vec()),
         ("datagen", "content", vec!["random", "constant"]),
     ];
     offers.push(("plan", "client", Client::NAMES.to_vec()));
@@ -80,6 +84,7 @@ fn checkpoint() -> Vec<Offer> {
         ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
         ("checkpoint", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
         ("checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("checkpoint", "verify", Verify::VARIANTS.to_vec()),
     ]
 }
 

@@ -21,6 +21,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
 use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::object::ObjectRules;
 
 pub(crate) use finish::{Run, execute};
 
@@ -69,6 +70,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// How objects are moved.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        ObjectRules::of(self.matrix.verify, self.matrix.engine)
+    }
+
     /// The option that rules out storage impairment: a resumed report could not say which of its
     /// cells were impaired.
     pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
@@ -160,7 +166,7 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
             }
         }
     }
-    if request.engine != EngineChoice::Auto
+    if !matches!(request.engine, EngineChoice::Auto | EngineChoice::ObjectStore)
         && let Some(path) = paths.first()
         && paths.iter().all(|path| matches!(path, PathKind::S3 | PathKind::Null))
     {

@@ -37,6 +37,7 @@ use stormlp_hosts::session::Session;
 use stormlp_training::report::outcome::outcome;
 use stormlp_training::run::agreement;
 use stormlp_training::run::start::{Asked, Prepared, lock};
+use stormlp_transfer::object::ObjectRules;
 
 /// Arguments of `stormlp train`.
 #[derive(Debug, clap::Args)]
@@ -202,6 +203,11 @@ fn run_course(
 }
 
 impl Args {
+    /// How objects are moved.
+    pub(crate) fn object_rules(&self) -> ObjectRules {
+        ObjectRules::of(self.request.verify, self.request.engine)
+    }
+
     /// A search runs on one host, one count after the other; everything else runs with the others.
     pub(crate) fn needs(&self) -> Needs {
         if self.request.find_max { Needs::OneProcess("train --find-max") } else { Needs::Group }

@@ -1,0 +1,122 @@
+//! How what was moved is checked: the option `--verify`.
+
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
+
+use crate::names::{Named, unknown};
+
+/// How what was moved is checked. Lengths of files and objects always are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(from = "Saved", into = "Saved")]
+#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Verify {
+    /// Objects: neither that all ranges are of one object, nor that one has its size once it is
+    /// uploaded.
+    None,
+    /// Objects: sizes and ETags.
+    #[default]
+    Size,
+    /// Objects: their checksums too. Each is sent with its own, and compared with the endpoint's
+    /// when all of it is read.
+    Crc,
+    /// Every byte is compared with what was written.
+    Content,
+}
+
+impl Named for Verify {
+    const WHAT: &'static str = "a way to verify";
+}
+
+impl Verify {
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Whether every byte is compared with what was written.
+    pub fn is_of_content(self) -> bool {
+        self == Self::Content
+    }
+
+    /// The way in which `asked` says whether every byte is compared.
+    #[must_use]
+    pub fn of_content(asked: bool) -> Self {
+        if asked { Self::Content } else { Self::default() }
+    }
+
+    /// Its setting in words: on, where every byte is compared.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Content => "on",
+            Self::Size => "off",
+            Self::None | Self::Crc => self.name(),
+        }
+    }
+
+    /// Whether it can be asked of objects alone.
+    pub fn is_for_objects(self) -> bool {
+        matches!(self, Self::None | Self::Crc)
+    }
+}
+
+/// How it is saved: content was once all that could be verified.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum Saved {
+    /// Whether every byte is compared with what was written.
+    Content(bool),
+    /// Another way, for objects.
+    Objects(ForObjects),
+}
+
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum ForObjects {
+    None,
+    Crc,
+}
+
+impl From<Saved> for Verify {
+    fn from(saved: Saved) -> Self {
+        match saved {
+            Saved::Content(true) => Self::Content,
+            Saved::Content(false) => Self::Size,
+            Saved::Objects(ForObjects::None) => Self::None,
+            Saved::Objects(ForObjects::Crc) => Self::Crc,
+        }
+    }
+}
+
+impl From<Verify> for Saved {
+    fn from(verify: Verify) -> Self {
+        match verify {
+            Verify::Content => Self::Content(true),
+            Verify::Size => Self::Content(false),
+            Verify::None => Self::Objects(ForObjects::None),
+            Verify::Crc => Self::Objects(ForObjects::Crc),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_reads_back_and_content_is_what_it_was() {
+        for verify in <Verify as VariantArray>::VARIANTS {
+            assert_eq!(verify.name().parse(), Ok(*verify));
+            let saved = serde_json::to_string(verify).unwrap();
+            assert_eq!(serde_json::from_str::<Verify>(&saved).unwrap(), *verify);
+        }
+        assert_eq!(serde_json::from_str::<Verify>("true").unwrap(), Verify::Content);
+        assert_eq!(serde_json::from_str::<Verify>("false").unwrap(), Verify::default());
+        assert!("md5".parse::<Verify>().unwrap_err().contains("crc"));
+    }
+}

@@ -1,0 +1,27 @@
+//! The XML of replies.
+
+use std::borrow::Cow;
+
+/// The namespace of S3's documents.
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+
+/// A document as `parse` reads it.
+pub(super) fn parsed<T, E: std::fmt::Display>(
+    body: &[u8],
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "the reply is not UTF-8".to_string())?;
+    let text = with_namespace(text);
+    parse(&text).map_err(|error| format!("the reply cannot be read: {error}"))
+}
+
+/// The document with S3's namespace, which some endpoints leave out.
+fn with_namespace(text: &str) -> Cow<'_, str> {
+    let root = text.find("?>").map_or(0, |end| end + 2);
+    let end = text[root..].find('>').map(|end| root + end);
+    match end.filter(|end| !text[root..*end].contains("xmlns") && !text[root..*end].ends_with('/'))
+    {
+        None => text.into(),
+        Some(end) => format!("{} xmlns=\"{NAMESPACE}\"{}", &text[..end], &text[end..]).into(),
+    }
+}

@@ -1,0 +1,213 @@
+//! Object stores: how what is moved is verified, over how many connections, and by which client.
+
+use stormlp_transfer::testing::{Fault, ObjectServer};
+
+use super::objects::{CHECKPOINT, DATASET, GDS, TRAIN, run};
+
+/// What the evidence of the first cell, or of the part of this name, says of the object store.
+fn store(out: &str, part: &str) -> serde_json::Value {
+    let report: serde_json::Value = serde_json::from_str(out).unwrap();
+    match report["cells"].as_array() {
+        Some(cells) => cells[0]["evidence"]["object_store"].clone(),
+        None => {
+            let mut parts = report["evidence"].as_array().unwrap().iter();
+            let named = parts.find(|one| part.is_empty() || one["name"] == part).unwrap();
+            named["object_store"].clone()
+        }
+    }
+}
+
+#[test]
+fn objects_that_are_read_whole_are_checked_by_their_checksums() {
+    let server = ObjectServer::default();
+    let whole = format!("{} --verify crc --format json", GDS.replace("256K", "1M"));
+    let (code, out, error) = run(&server, &whole);
+    assert_eq!(code, 0, "{out}{error}");
+    let checksums = &store(&out, "")["checksums"];
+    assert_eq!(checksums["checked_bytes"], 2 << 20, "{checksums}");
+    assert_eq!(checksums["replies_without"], 0, "{checksums}");
+    // Ranges have none, which is said.
+    let (code, out, error) = run(&server, &format!("{GDS} --verify crc --format json"));
+    assert_eq!(code, 0, "{error}");
+    let checksums = &store(&out, "")["checksums"];
+    assert_eq!(checksums["replies_without"], 8, "{checksums}");
+    assert!(out.contains("8 replies had no checksum of their bytes; 0 B were checked"), "{out}");
+    // Sizes and ETags alone do not see this.
+    let corrupt = || server.trap("GET /bucket/p/stormlp.0?", usize::MAX, Fault::Corrupt);
+    corrupt();
+    let (code, out, error) = run(&server, &whole);
+    assert_eq!(code, 5, "{out}{error}");
+    let said = format!("{out}{error}");
+    assert!(said.contains("GET s3://bucket/p/stormlp.0 at byte 0: its CRC64NVME is"), "{said}");
+    let (code, out, error) = run(&server, &whole.replace(" --verify crc", ""));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(store(&out, "")["checksums"].is_null(), "{out}");
+}
+
+#[test]
+fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
+    let server = ObjectServer::default();
+    let (code, out, error) = run(&server, &DATASET.replace(" --params", " --verify=crc --params"));
+    assert_eq!(code, 0, "{out}{error}");
+    let train = TRAIN.replace(" --params", " --verify crc --params");
+    let (code, out, error) = run(&server, &train);
+    assert_eq!(code, 6, "{out}{error}");
+    let checksums = &store(&out, "")["checksums"];
+    assert!(checksums["checked_bytes"].as_u64().unwrap() >= 24 * 40_000, "{checksums}");
+    assert_eq!(checksums["replies_without"], 0, "{checksums}");
+    server.trap("GET /bucket/d/set/train/img_03", usize::MAX, Fault::Corrupt);
+    let (code, out, error) = run(&server, &train);
+    assert_eq!(code, 5, "{out}{error}");
+    assert!(error.contains("img_03_of_12.npz at byte 0: its CRC64NVME"), "{error}");
+
+    let (code, out, error) = run(&server, &format!("{CHECKPOINT} --verify=crc"));
+    assert_eq!(code, 0, "{out}{error}");
+    for part in ["saves", "restores"] {
+        let checksums = &store(&out, part)["checksums"];
+        assert!(checksums["checked_bytes"].as_u64().unwrap() > 0, "{part}: {checksums}");
+        assert_eq!(checksums["replies_without"], 0, "{part}: {checksums}");
+    }
+}
+
+#[test]
+fn an_upload_whose_checksum_the_endpoint_does_not_find_fails() {
+    let server = ObjectServer::default();
+    let put = "PUT /bucket/d/set/train/img_05";
+    server.trap(put, usize::MAX, Fault::Refuse(400, "BadDigest"));
+    let (code, out, error) = run(&server, &DATASET.replace(" --params", " --verify=crc --params"));
+    assert_eq!(code, 5, "{out}{error}");
+    assert!(error.contains("img_05_of_12.npz") && error.contains("BadDigest"), "{error}");
+}
+
+#[test]
+fn what_only_objects_have_is_refused_for_files() {
+    let server = ObjectServer::default();
+    for (arguments, expected) in [
+        ("gds --dir here --path cpu --verify=crc", "--verify=crc is for objects"),
+        ("gds --dir here --path cpu --verify none", "--verify=none is for objects"),
+        ("checkpoint tiny.yaml --dir here --verify=crc", "--verify=crc is for objects"),
+        ("datagen unet3d --data-dir here --files 1 --verify=crc", "is for objects"),
+        ("datagen unet3d --data-dir here --files 1 --verify --resume", "--verify only reads"),
+        ("kvcache --profile serving --dir here --engine object_store", "no path for chunks"),
+        ("gds --dir s3://bucket/p --verify md5", "--verify takes no method such as md5"),
+        ("gds --dir s3://bucket/p --verify sha", "is not a way to verify"),
+    ] {
+        let (code, out, error) = run(&server, arguments);
+        assert!(code == 2 || code == 3, "{arguments}: {code} {out}{error}");
+        assert!(error.contains(expected), "{arguments}: {error}");
+    }
+    // A build without the other client says that first.
+    for arguments in
+        ["gds --dir here --path cpu", "datagen unet3d --data-dir here --files 1 --threads 1"]
+    {
+        let (code, out, error) = run(&server, &format!("{arguments} {BY_OTHER}"));
+        let expected = match cfg!(feature = "object-store") {
+            true => "object_store is for objects",
+            false => "--features object-store",
+        };
+        assert!(code != 0 && error.contains(expected), "{arguments}: {out}{error}");
+    }
+}
+
+#[test]
+fn a_thread_has_as_many_connections_as_its_depth() {
+    let server = ObjectServer::default();
+    // Time enough for all of them.
+    let late = Fault::Late(std::time::Duration::from_millis(50));
+    server.trap("/bucket/p/stormlp.", usize::MAX, late);
+    let deep = format!("{} --queue-depth 3 --format json", GDS.replace("1M", "2M"));
+    let (code, out, error) = run(&server, &format!("{deep} --op read,write"));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(!out.contains("makes blocking calls"), "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    for cell in report["cells"].as_array().unwrap() {
+        let store = &cell["evidence"]["object_store"];
+        let connections = store["connections"].as_u64().unwrap();
+        // Two threads; a connection that others left nothing to do is not opened.
+        assert!((3..=6).contains(&connections), "{store}");
+        assert_eq!(cell["operations"], 16);
+    }
+}
+
+#[test]
+fn parts_of_an_object_travel_together_and_are_aborted_together() {
+    let server = ObjectServer::default();
+    let large = DATASET.replace("--files 12", "--files 1").replace("=40000", "=70000000");
+    server.trap("partNumber", 4, Fault::Late(std::time::Duration::from_millis(300)));
+    let (code, out, error) = run(&server, &format!("{large} --threads 1"));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(server.most_at_once() >= 2, "{}", server.most_at_once());
+    let (code, out, error) = run(&server, &large.replace(" --params", " --verify --params"));
+    assert_eq!(code, 0, "{out}{error}");
+
+    server.trap("partNumber=3", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    let again = large.replace("d/set", "d/other");
+    let (code, out, error) = run(&server, &again);
+    assert_eq!(code, 5, "{out}{error}");
+    assert!(error.contains("upload part 3 of s3://bucket/d/other/train/img_0_of_1"), "{error}");
+    assert!(server.pending().is_empty(), "{:?}", server.pending());
+}
+
+#[test]
+fn a_checkpoint_has_sixteen_connections_or_those_that_are_asked_for() {
+    let server = ObjectServer::default();
+    let planned = |more: &str| {
+        let (code, out, error) = run(&server, &format!("{CHECKPOINT} --dry-run{more}"));
+        assert_eq!(code, 0, "{error}");
+        let plan: serde_json::Value = serde_json::from_str(&out).unwrap();
+        [&plan["save"], &plan["restore"]].map(|transport| {
+            ["threads", "queue_depth", "window"].map(|key| transport[key].as_u64().unwrap())
+        })
+    };
+    assert_eq!(planned(""), [[8, 2, 2], [8, 2, 2]]);
+    assert_eq!(planned(" --streams 4"), [[8, 4, 4], [8, 4, 4]]);
+    let (code, out, error) = run(&server, &format!("{CHECKPOINT} --streams 3"));
+    assert_eq!(code, 0, "{out}{error}");
+}
+
+const BY_OTHER: &str = "--engine object_store";
+
+#[cfg(not(feature = "object-store"))]
+#[test]
+fn a_build_without_object_store_says_how_to_get_it() {
+    let server = ObjectServer::default();
+    for command in [GDS, DATASET.split(" --params").next().unwrap(), CHECKPOINT] {
+        let (code, out, error) = run(&server, &format!("{command} {BY_OTHER}"));
+        assert_eq!(code, 4, "{out}{error}");
+        assert!(error.contains("cargo build --release --features object-store"), "{error}");
+    }
+    assert!(server.lines().is_empty(), "{:?}", server.lines());
+}
+
+#[cfg(feature = "object-store")]
+#[test]
+fn object_store_does_all_that_our_own_client_does() {
+    let server = ObjectServer::default();
+    let (code, out, error) =
+        run(&server, &format!("{GDS} {BY_OTHER} --op read,write --verify --format json"));
+    assert_eq!(code, 0, "{out}{error}");
+    let found = store(&out, "");
+    assert_eq!(found["client"], "object_store 0.14");
+    assert_eq!(found["requests"], 8, "{found}");
+    assert!(out.contains("by object_store 0.14 with"), "{out}");
+    let parts = DATASET.replace("--files 12", "--files 1").replace("=40000", "=40000000");
+    let by_other = parts.replace(" --params", &format!(" {BY_OTHER} --params"));
+    let (code, out, error) = run(&server, &by_other);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("by object_store 0.14") && !out.contains("0 connections"), "{out}");
+    let verify = parts.replace(" --params", " --verify --params");
+    assert_eq!(run(&server, &verify).0, 0);
+    let (code, out, error) = run(&server, &format!("{CHECKPOINT} {BY_OTHER} --verify"));
+    assert_eq!(code, 0, "{out}{error}");
+    server.trap("GET /bucket/p/stormlp.0", 2, Fault::Refuse(503, "SlowDown"));
+    let (code, out, error) = run(&server, &format!("{GDS} {BY_OTHER} --format json"));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("were retries"), "{out}");
+    let (code, _, error) = run(&server, &format!("{GDS} {BY_OTHER} --verify crc"));
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("stormlp's own client alone"), "{error}");
+    for prefix in ["p", "d", "c"] {
+        assert_eq!(run(&server, &format!("clean s3://bucket/{prefix}")).0, 0);
+    }
+    assert!(server.keys().is_empty(), "{:?}", server.keys());
+}
