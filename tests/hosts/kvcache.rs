@@ -101,7 +101,7 @@ fn mlperf_has_both(run: &Path, trials: &[Value]) {
     let option = &summary["options"]["1"];
     assert_eq!(count(option, "/rank_count"), 2);
     let mut rates = 0.0;
-    for (trial, nth) in trials.iter().zip(1..) {
+    for (trial, nth) in trials.iter().zip(0..) {
         for rank in 0..2 {
             let folder = run.join(format!("option_1/trial_{nth}/rank_{rank}"));
             let file = json(&folder.join(&below(&folder)[0]));
