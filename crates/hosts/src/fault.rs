@@ -104,6 +104,16 @@ impl Fault {
 
     /// What the user can do now, where the lane knows nothing better.
     pub fn remedy(&self) -> &str {
+        // An object that is missing in the run was there before.
+        let of_object = |error: &TransferError| match error.is_not_found() {
+            true => None,
+            false => error.object_remedy(),
+        };
+        if let Self::Transfer(error) = self
+            && let Some(remedy) = of_object(error)
+        {
+            return remedy;
+        }
         match self {
             Self::Hosts(error) => error.remedy(),
             Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",

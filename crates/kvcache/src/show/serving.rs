@@ -1,7 +1,7 @@
 //! What prompts of a serving engine waited for: the time to load prefixes, by their length.
 
 use stormlp_core::path::PathKind;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, counted};
 use stormlp_show::document::{Cell, Column, Facts, Quantity, Table};
 
 use super::run::{key_of, ms, name_cells, name_columns, per_trial, seconds_of};
@@ -11,10 +11,10 @@ use crate::report::{FirstToken, KvcacheReport, PrefixLoads, TrialResult};
 
 /// The load in words.
 pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts) {
-    let depth = plan.transport.queue_depth;
+    let depth = counted(plan.transport.queue_depth as u64, "transfer");
     let prompts = match load.requests_per_second {
         Some(rate) => format!("{rate} prompts/s by {} threads", load.loaders),
-        None => format!("{} prompts at a time", load.loaders),
+        None => format!("{} at a time", counted(load.loaders.into(), "prompt")),
     };
     let writers = load.writers;
     let rate = load.prefill_tokens_per_second;
@@ -23,9 +23,7 @@ pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts
     let model = plan.name();
     facts.add(
         "load",
-        format!(
-            "{model}, {prompts}, {depth} transfers in flight each; {writers} threads write{computes}"
-        ),
+        format!("{model}, {prompts}, {depth} in flight each; {writers} threads write{computes}"),
     );
     let layout = match load.layout {
         Layout::Files if plan.transport.path == PathKind::S3 => "each an object".to_string(),

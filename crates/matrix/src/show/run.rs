@@ -208,7 +208,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     brief.add(
         "how",
         match plan.request.uses_objects() {
-            true => format!("{span}, one request in flight in each thread"),
+            true => format!("{span}, one request in flight on each connection"),
             false => format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()),
         },
     );

@@ -161,8 +161,8 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
                  and --host-cost-per-gib, or --client dlio"
             .to_string(),
         Some(cost) => format!(
-            "each step costs a host {} in addition to loading and compute, each GiB {} of {}{}",
-            format_duration(cost.step_seconds_of(plan.batch_size)),
+            "each step costs a host {:.0} us in addition to loading and compute, each GiB {} of {}{}",
+            cost.step_seconds_of(plan.batch_size) * 1e6,
             format_duration(cost.worker_seconds(
                 GIB as f64 / plan.data.read_sample_bytes.max(1.0),
                 plan.data.read_sample_bytes

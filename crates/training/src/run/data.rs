@@ -412,7 +412,7 @@ fn scan(
                 .with_help(format!("`{datagen} --overwrite` recreates the dataset")))
         }
         Err(ScanError::Unreadable(error) | ScanError::Manifest(ManifestError::File(error)))
-            if error.is_device_failure() =>
+            if error.is_device_failure() || error.object_remedy().is_some() =>
         {
             Err(error.into())
         }

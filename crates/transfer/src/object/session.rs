@@ -461,12 +461,13 @@ impl Session {
         request: &Request<'_>,
         take: &mut impl FnMut(&mut Connection, &Head) -> Result<T, WireError>,
     ) -> Result<(Head, T), Attempt> {
+        // One that finds no endpoint counts, too: what is made again is a share of these.
+        self.tally.requests += 1;
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect(&request.url)?,
         };
         request.write_head(&mut self.head);
-        self.tally.requests += 1;
         let reply = connection.exchange(&self.head, request.body);
         let reply = reply.map_err(Attempt::from).and_then(|head| {
             self.note(&connection, &head);
@@ -505,9 +506,10 @@ impl Session {
         };
         let addresses =
             url.socket_addrs(|| None).map_err(|error| WireError::Lost(unknown(error)))?;
-        self.tally.connections += 1;
         let tls = self.client.tls.as_ref().filter(|_| url.scheme() == "https");
-        Connection::open(&addresses, tls.zip(url.host_str()))
+        let connection = Connection::open(&addresses, tls.zip(url.host_str()))?;
+        self.tally.connections += 1;
+        Ok(connection)
     }
 
     /// Remembers what the first reply says of the endpoint.

@@ -203,7 +203,8 @@ fn trace_of(request: &KvcacheRequest, session: &Session) -> Result<Option<TraceF
     let Ok(model) = Model::named(request.model_of_trace()) else { return Ok(None) };
     let found =
         scan_trace(&*session.storage, file.folder(), &model, request.serving.block_tokens());
-    found.map(Some).map_err(KvcacheError::not_started)
+    let help = "name the file of a trace that you may read: --trace FILE";
+    found.map(Some).map_err(|error| error.not_started().with_help(help))
 }
 
 /// The plan, if nothing prevents it.
