@@ -1,7 +1,7 @@
 //! What all sessions with an object store share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustls::ClientConfig;
 use rusty_s3::Bucket;
@@ -45,6 +45,8 @@ pub struct Client {
     /// What the first reply said of the server.
     pub(super) seen: OnceLock<Seen>,
     sessions: AtomicU64,
+    /// Held while a session chooses its endpoint, so that two do not choose the same.
+    choosing: Mutex<()>,
 }
 
 /// One address of the store.
@@ -88,6 +90,7 @@ impl Client {
             tls,
             seen: OnceLock::new(),
             sessions: AtomicU64::new(1),
+            choosing: Mutex::new(()),
         }))
     }
 
@@ -102,6 +105,7 @@ impl Client {
     /// When the bucket cannot be part of an address.
     pub fn session(self: &Arc<Self>, bucket: &str) -> Result<Session, TransferError> {
         let (style, region) = (self.settings.style(), self.settings.region.clone());
+        let _alone = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
         let load = |at: &usize| self.endpoints[*at].sessions.load(Ordering::Relaxed);
         let at = (0..self.endpoints.len()).min_by_key(load).unwrap_or_default();
         let Endpoint { url, sessions, .. } = &self.endpoints[at];
