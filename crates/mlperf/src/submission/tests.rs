@@ -24,6 +24,14 @@ fn failed(report: &CheckReport) -> Vec<(&str, &str)> {
     failed.map(|rule| (rule.id, rule.finding.path.as_str())).collect()
 }
 
+/// The rules that a tree breaks, each once.
+fn ids(builder: &Builder) -> Vec<String> {
+    let report = builder.check();
+    let mut ids: Vec<String> = failed(&report).iter().map(|(id, _)| (*id).to_string()).collect();
+    ids.dedup();
+    ids
+}
+
 #[test]
 fn an_empty_tree_has_no_run() {
     let report = Builder::default().check();

@@ -18,7 +18,7 @@ use crate::object::{ObjectRules, PART_BYTES};
 use crate::paths::PathSpec;
 use crate::region::Region;
 use crate::testing::{Fault, ObjectServer};
-use crate::transfer::Place;
+use crate::transfer::{Place, TransferPath};
 
 fn store() -> (ObjectServer, Anywhere) {
     let server = ObjectServer::default();
@@ -35,6 +35,26 @@ fn names(storage: &Anywhere, folder: &str) -> Vec<(String, Kind)> {
     entries.iter().map(|one| (one.text().unwrap().to_string(), one.facts.kind)).collect()
 }
 
+/// A path with so many buffers of a part's size, and their memory.
+fn path(
+    storage: &Anywhere,
+    buffers: usize,
+) -> Result<(Region, Box<dyn TransferPath>), TransferError> {
+    let mut region = Region::new(buffers * PART_BYTES as usize)?;
+    let path = storage.path(PathSpec {
+        kind: PathKind::S3,
+        engine: EngineKind::Psync,
+        host: (0..buffers).filter_map(|_| region.carve(PART_BYTES as usize, 4096)).collect(),
+        accelerator_buffers: Vec::new(),
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 1,
+        max_files: 1,
+        register_buffers: false,
+        page_aligned: false,
+    })?;
+    Ok((region, path))
+}
+
 /// Does `transfers` on the object, in the order given, through one buffer of a part's size.
 fn through(
     storage: &Anywhere,
@@ -43,18 +63,7 @@ fn through(
     transfers: &[(u64, usize)],
     mut with: impl FnMut(&mut [u8]),
 ) -> Result<(), TransferError> {
-    let mut region = Region::new(PART_BYTES as usize)?;
-    let path = storage.path(PathSpec {
-        kind: PathKind::S3,
-        engine: EngineKind::Psync,
-        host: region.carve(PART_BYTES as usize, 4096).into_iter().collect(),
-        accelerator_buffers: Vec::new(),
-        accelerator: Arc::new(HostStandIn),
-        submit_batch: 1,
-        max_files: 1,
-        register_buffers: false,
-        page_aligned: false,
-    })?;
+    let (_region, path) = path(storage, 1)?;
     let set = DriverSet::new(1);
     let mut driver = Driver::new(path, &set, 0);
     let file = driver.attach(handle)?;
@@ -176,19 +185,7 @@ fn at_once(
     direction: Direction,
     transfers: &[(u64, usize)],
 ) -> Result<Evidence, TransferError> {
-    let count = transfers.len();
-    let mut region = Region::new(count * PART_BYTES as usize)?;
-    let path = storage.path(PathSpec {
-        kind: PathKind::S3,
-        engine: EngineKind::Psync,
-        host: (0..count).filter_map(|_| region.carve(PART_BYTES as usize, 4096)).collect(),
-        accelerator_buffers: Vec::new(),
-        accelerator: Arc::new(HostStandIn),
-        submit_batch: 1,
-        max_files: 1,
-        register_buffers: false,
-        page_aligned: false,
-    })?;
+    let (_region, path) = path(storage, transfers.len())?;
     let set = DriverSet::new(1);
     let mut driver = Driver::new(path, &set, 0);
     let file = driver.attach(handle)?;

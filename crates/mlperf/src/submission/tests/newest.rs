@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::failed;
 use super::fixtures::{Builder, SYSTEM, began, package, run_name, summary};
+use super::{failed, ids};
 use crate::submission::tree::join;
 use crate::submission::{FindingKind, TreeVerdict};
 
@@ -18,13 +18,6 @@ fn stamped(change: impl Fn(&mut Value)) -> Builder {
         builder.json(&join(&run_name(number), "provenance.json"), &stamp);
     }
     builder
-}
-
-fn ids(builder: &Builder) -> Vec<String> {
-    let report = builder.check();
-    let mut ids: Vec<String> = failed(&report).iter().map(|(id, _)| (*id).to_string()).collect();
-    ids.dedup();
-    ids
 }
 
 #[test]

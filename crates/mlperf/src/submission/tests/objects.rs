@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::failed;
 use super::fixtures::{Builder, SYSTEM, package, run_name};
+use super::{failed, ids};
 use crate::submission::tree::join;
 use crate::submission::{FindingKind, Official, TreeVerdict};
 
@@ -43,13 +43,6 @@ fn changed(file: &str, change: impl Fn(&mut Value)) -> Vec<String> {
     let mut builder = objects();
     builder.edit(&join(&run_name(2), file), |value| change(value));
     ids(&builder)
-}
-
-fn ids(builder: &Builder) -> Vec<String> {
-    let report = builder.check();
-    let mut ids: Vec<String> = failed(&report).iter().map(|(id, _)| (*id).to_string()).collect();
-    ids.dedup();
-    ids
 }
 
 #[test]
