@@ -4,6 +4,7 @@ use crate::plan::matrix_plan::{
     ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, MatrixPlan, WorkerPlan, region_bytes,
 };
 use crate::report::MatrixResults;
+use stormlp_core::capacity;
 use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
@@ -320,15 +321,13 @@ fn check_open_files(
         return;
     };
     let files = of_threads + folders as u64 * FILES_PER_FOLDER + OTHER_FILES;
-    if files > facts.open_files_limit {
-        problems.machine(
-            format!(
-                "{threads} threads need {files} open files; this process may have {}",
-                facts.open_files_limit
-            ),
-            format!("raise the limit with `ulimit -n {files}`, or use fewer --threads"),
-        );
-    }
+    capacity::check_open_files(
+        &format!("{threads} threads"),
+        files,
+        Some("fewer --threads"),
+        facts,
+        problems,
+    );
 }
 
 /// A thread's file, its duplicate for syncing, and its engine's descriptors or its connections.

@@ -370,7 +370,7 @@ fn more_threads_than_open_files_are_refused_with_the_limit_they_need() {
     let resolved = |facts: &HostFacts| resolve(&request, facts, &folder(100 * GIB));
     facts.open_files_limit = 20;
     let found = resolved(&facts).unwrap_err();
-    assert_eq!(found.cause(), Cause::Machine);
+    assert_eq!(found.cause(), Cause::Capacity);
     assert!(found.to_string().contains("32 threads need 72 open files"), "{found}");
     assert!(found[0].remedy.contains("ulimit -n 72"), "{found}");
     facts.open_files_limit = 72;
