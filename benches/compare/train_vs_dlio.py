@@ -85,9 +85,9 @@ DEFAULT = ["resnet50", "unet3d", "cosmoflow"]
 # are not limited, so that the client is.
 KINDS = {
     "npz, bandwidth": ("npz", 0.3, 0, 60, 0),
-    "npz, requests": ("npz", 0.3, 400, 0, 0),
+    "npz, requests": ("npz", 0.3, 120, 0, 0),
     "tfrecord, bandwidth": ("tfrecord", 0.02, 0, 60, 0),
-    "tfrecord, requests": ("tfrecord", 0.02, 300, 0, 0),
+    "tfrecord, requests": ("tfrecord", 0.02, 100, 0, 0),
     "hdf5, bandwidth": ("hdf5", 0.15, 0, 30, 0),
     "hdf5, latency": ("hdf5", 0.15, 0, 0, 20),
     "tfrecord, client": ("tfrecord", 0.0035, 0, 0, 0),
