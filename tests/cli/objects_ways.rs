@@ -26,12 +26,21 @@ fn objects_that_are_read_whole_are_checked_by_their_checksums() {
     let checksums = &store(&out, "")["checksums"];
     assert_eq!(checksums["checked_bytes"], 2 << 20, "{checksums}");
     assert_eq!(checksums["replies_without"], 0, "{checksums}");
-    // Ranges have none, which is said.
-    let (code, out, error) = run(&server, &format!("{GDS} --verify crc --format json"));
+    // Ranges have none, but together they are the object.
+    let ranges = format!("{GDS} --verify crc");
+    let (code, out, error) = run(&server, &format!("{ranges} --format json"));
     assert_eq!(code, 0, "{error}");
     let checksums = &store(&out, "")["checksums"];
-    assert_eq!(checksums["replies_without"], 8, "{checksums}");
-    assert!(out.contains("8 replies had no checksum of their bytes; 0 B were checked"), "{out}");
+    assert_eq!(checksums["checked_bytes"], 2 << 20, "{checksums}");
+    assert_eq!(checksums["replies_without"], 0, "{checksums}");
+    let (_, out, _) = run(&server, &ranges);
+    assert!(out.contains("verified  2 MiB by checksum\n"), "{out}");
+    server.trap("GET /bucket/p/stormlp.0?", usize::MAX, Fault::Corrupt);
+    let (code, out, error) = run(&server, &format!("{GDS} --verify crc"));
+    server.forgive();
+    assert_eq!(code, 5, "{out}{error}");
+    let said = format!("{out}{error}");
+    assert!(said.contains("GET s3://bucket/p/stormlp.0 at byte 0: its CRC64NVME is"), "{said}");
     // Sizes and ETags alone do not see this.
     let corrupt = || server.trap("GET /bucket/p/stormlp.0?", usize::MAX, Fault::Corrupt);
     corrupt();
@@ -45,9 +54,62 @@ fn objects_that_are_read_whole_are_checked_by_their_checksums() {
 }
 
 #[test]
+fn a_run_that_verified_nothing_says_so_on_every_screen() {
+    let server = ObjectServer::default();
+    // These objects have no checksums.
+    assert_eq!(run(&server, GDS).0, 0);
+    let many = GDS.replace("--io-size 256K", "--io-size 64K,128K,256K,512K --op read,randread");
+    let (code, out, error) = run(&server, &format!("{many} --verify crc"));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("verified  nothing: none of 120 replies had a checksum"), "{out}");
+    assert!(out.contains("nothing was verified"), "{out}");
+    // An endpoint need not repeat what it was sent.
+    let silent = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"x\"\r\n\r\n".to_vec();
+    server.trap("PUT /bucket/p/stormlp.0.put/", usize::MAX, Fault::Raw(silent.clone()));
+    server.trap("PUT /bucket/p/stormlp.1.put/", usize::MAX, Fault::Raw(silent));
+    let (code, out, error) = run(&server, &format!("{GDS} --op write --verify crc"));
+    assert_eq!(code, 0, "{out}{error}");
+    let said = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("did not repeat the checksum of what was sent"), "{out}");
+    assert!(!said.contains("checksum of what was read"), "{out}");
+}
+
+/// Two objects of 40 MB.
+fn large(command: &str) -> String {
+    let command = command.replace("--files 12", "--files 2").replace("=40000 ", "=40000000 ");
+    command.replace("--batch-size 2", "--batch-size 1")
+}
+
+#[test]
+fn objects_that_are_trained_on_in_ranges_are_compared_with_what_head_tells() {
+    let server = ObjectServer::default();
+    let made = large(&DATASET.replace(" --params", " --verify-objects crc --params"));
+    let (code, out, error) = run(&server, &made);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("by checksum"), "{out}");
+    for profile in ["native", "v3"] {
+        let more = format!(" --verify crc --profile {profile} --params");
+        let train = large(&TRAIN.replace(" --params", &more));
+        let before = server.ranges();
+        let (code, out, error) = run(&server, &train);
+        assert_eq!(code, 6, "{out}{error}");
+        assert!(server.ranges() - before > 4, "{profile}");
+        let checksums = &store(&out, "")["checksums"];
+        assert!(checksums["checked_bytes"].as_u64().unwrap() >= 4 * 39_000_000, "{checksums}");
+        assert_eq!(checksums["replies_without"], 0, "{profile}: {checksums}");
+        server.trap("GET /bucket/d/set/train/img_1_of_2", usize::MAX, Fault::Corrupt);
+        let (code, out, error) = run(&server, &train);
+        assert_eq!(code, 5, "{out}{error}");
+        assert!(error.contains("img_1_of_2.npz"), "{error}");
+        server.forgive();
+    }
+}
+
+#[test]
 fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
     let server = ObjectServer::default();
-    let (code, out, error) = run(&server, &DATASET.replace(" --params", " --verify=crc --params"));
+    let made = DATASET.replace(" --params", " --verify-objects crc --params");
+    let (code, out, error) = run(&server, &made);
     assert_eq!(code, 0, "{out}{error}");
     let train = TRAIN.replace(" --params", " --verify crc --params");
     let (code, out, error) = run(&server, &train);
@@ -62,6 +124,9 @@ fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
 
     let (code, out, error) = run(&server, &format!("{CHECKPOINT} --verify=crc"));
     assert_eq!(code, 0, "{out}{error}");
+    let (_, shown, _) =
+        run(&server, &format!("{} --verify=crc", CHECKPOINT.replace(" --format json", "")));
+    assert!(shown.contains("restores verified"), "{shown}");
     for part in ["saves", "restores"] {
         let checksums = &store(&out, part)["checksums"];
         assert!(checksums["checked_bytes"].as_u64().unwrap() > 0, "{part}: {checksums}");
@@ -74,7 +139,8 @@ fn an_upload_whose_checksum_the_endpoint_does_not_find_fails() {
     let server = ObjectServer::default();
     let put = "PUT /bucket/d/set/train/img_05";
     server.trap(put, usize::MAX, Fault::Refuse(400, "BadDigest"));
-    let (code, out, error) = run(&server, &DATASET.replace(" --params", " --verify=crc --params"));
+    let made = DATASET.replace(" --params", " --verify-objects crc --params");
+    let (code, out, error) = run(&server, &made);
     assert_eq!(code, 5, "{out}{error}");
     assert!(error.contains("img_05_of_12.npz") && error.contains("BadDigest"), "{error}");
 }
@@ -86,7 +152,11 @@ fn what_only_objects_have_is_refused_for_files() {
         ("gds --dir here --path cpu --verify=crc", "--verify=crc is for objects"),
         ("gds --dir here --path cpu --verify none", "--verify=none is for objects"),
         ("checkpoint tiny.yaml --dir here --verify=crc", "--verify=crc is for objects"),
-        ("datagen unet3d --data-dir here --files 1 --verify=crc", "is for objects"),
+        ("datagen unet3d --data-dir here --files 1 --verify-objects crc", "is for objects"),
+        (
+            "datagen unet3d --data-dir here --files 1 --verify-objects content",
+            "use none, size or crc",
+        ),
         ("datagen unet3d --data-dir here --files 1 --verify --resume", "--verify only reads"),
         ("kvcache --profile serving --dir here --engine object_store", "no path for chunks"),
         ("gds --dir s3://bucket/p --verify md5", "--verify takes no method such as md5"),

@@ -161,6 +161,9 @@ pub struct ObjectStore {
     pub requests: u64,
     /// Requests sent again, because the endpoint was busy or a connection broke.
     pub retries: u64,
+    /// Those of the retries because a connection broke, or nothing came for too long.
+    #[serde(default)]
+    pub retries_after_loss: u64,
     /// Connections opened.
     pub connections: u64,
     /// Bytes sent, heads of requests included. With TLS, as encrypted.
@@ -175,7 +178,7 @@ pub struct ObjectStore {
     /// connections are not counted, and bytes are those of bodies alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What checksums showed, with `--verify=crc`.
+    /// What checksums showed, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksums: Option<ObjectChecksums>,
 }
@@ -187,8 +190,11 @@ pub struct ObjectChecksums {
     /// Bytes of bodies whose checksum was the same here and at the endpoint: received ones, and sent
     /// ones if its reply repeats it.
     pub checked_bytes: u64,
-    /// Replies to GETs, PUTs and parts without a checksum of the whole body.
+    /// Replies to GETs, PUTs and parts with which nothing was compared, for want of a checksum.
     pub replies_without: u64,
+    /// Those of them to PUTs and parts, which were sent with a checksum.
+    #[serde(default)]
+    pub sent_without: u64,
 }
 
 impl ObjectChecksums {
@@ -198,7 +204,58 @@ impl ObjectChecksums {
         Self {
             checked_bytes: self.checked_bytes.saturating_add(other.checked_bytes),
             replies_without: self.replies_without.saturating_add(other.replies_without),
+            sent_without: self.sent_without.saturating_add(other.sent_without),
         }
+    }
+
+    /// What was compared, in words.
+    pub fn in_words(self) -> String {
+        let checked = ByteSize(self.checked_bytes);
+        match (self.checked_bytes, self.replies_without) {
+            (0, 0) => "nothing: nothing was moved".to_string(),
+            (0, without) => {
+                format!("nothing: none of {} had a checksum", counted_replies(without))
+            }
+            (_, 0) => format!("{checked} by checksum"),
+            (_, without) => {
+                format!("{checked} by checksum; {} had none", counted_replies(without))
+            }
+        }
+    }
+
+    /// The warnings if bytes could not be verified as was asked.
+    fn warnings(self) -> impl Iterator<Item = Warning> {
+        let read_without = self.replies_without.saturating_sub(self.sent_without);
+        let checked = match self.checked_bytes {
+            0 => "nothing was verified".to_string(),
+            bytes => format!("{} were verified", ByteSize(bytes)),
+        };
+        let of = |without: u64, what: &str, remedy: &str| {
+            (without > 0).then(|| {
+                let fact = format!("verification by checksums: {checked}; {without} {what}");
+                Warning::new(WarningKind::NotVerified, fact, remedy)
+            })
+        };
+        let read = of(
+            read_without,
+            "replies had no checksum of what was read",
+            "have the objects written with checksums (--verify=crc, or --verify-objects crc of \
+             datagen) to an endpoint that keeps them, and read all of each",
+        );
+        let sent = of(
+            self.sent_without,
+            "replies did not repeat the checksum of what was sent",
+            "whether the endpoint compared it is unknown: read the objects with --verify=crc, or their \
+             content with --verify",
+        );
+        read.into_iter().chain(sent)
+    }
+}
+
+fn counted_replies(count: u64) -> String {
+    match count {
+        1 => "1 reply".to_string(),
+        count => format!("{count} replies"),
     }
 }
 
@@ -226,6 +283,7 @@ impl ObjectStore {
         self.tls = self.tls.or_else(|| tls.clone());
         self.requests = self.requests.saturating_add(other.requests);
         self.retries = self.retries.saturating_add(other.retries);
+        self.retries_after_loss = self.retries_after_loss.saturating_add(other.retries_after_loss);
         self.connections = self.connections.saturating_add(other.connections);
         self.sent_bytes = self.sent_bytes.saturating_add(other.sent_bytes);
         self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
@@ -248,28 +306,33 @@ impl ObjectStore {
     /// The warnings if requests were made again, as the figures then include waits that no transfer
     /// needs, and if some bytes could not be verified as was asked.
     pub fn warnings(&self) -> impl Iterator<Item = Warning> {
-        let retried = (self.retries > 0).then(|| {
-            Warning::new(
-                WarningKind::Retried,
-                format!("{} of {} requests were retries", self.retries, self.requests),
-                "use fewer --threads, or look at the endpoint's log for what it refused",
-            )
-        });
-        let checksums = self.checksums.filter(|found| found.replies_without > 0);
-        let unverified = checksums.map(|found| {
-            let ObjectChecksums { checked_bytes, replies_without } = found;
-            Warning::new(
-                WarningKind::NoEffect,
-                format!(
-                    "--verify=crc: {replies_without} replies had no checksum of their bytes; {} were \
-                     checked",
-                    ByteSize(checked_bytes)
-                ),
-                "ranges have none: read objects whole, which were written with --verify=crc to an \
-                 endpoint that keeps checksums",
-            )
-        });
-        retried.into_iter().chain(unverified)
+        let checksums = self.checksums.into_iter().flat_map(ObjectChecksums::warnings);
+        self.retry_warnings("requests").chain(checksums)
+    }
+
+    /// The warnings if any of these `requests`, named in the plural, were made again: after refusals,
+    /// and after losses.
+    pub fn retry_warnings(&self, requests: &str) -> impl Iterator<Item = Warning> + use<> {
+        let of = |count: u64, after: &str, remedy: &str| {
+            (count > 0).then(|| {
+                let fact =
+                    format!("{count} of {} {requests} were retries after {after}", self.requests);
+                Warning::new(WarningKind::Retried, fact, remedy)
+            })
+        };
+        let refused = of(
+            self.retries.saturating_sub(self.retries_after_loss),
+            "the endpoint refused them (429 or 5xx)",
+            "use fewer --threads or connections, or let the endpoint take more requests: its log says \
+             what it refused",
+        );
+        let lost = of(
+            self.retries_after_loss,
+            "connections broke or stood still",
+            "look at the network, at what lies before the endpoint, and whether the endpoint was \
+             restarted",
+        );
+        refused.into_iter().chain(lost)
     }
 }
 
@@ -349,6 +412,30 @@ impl Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn retries_and_what_was_not_verified_are_told_apart() {
+        let of = |retries, retries_after_loss, checksums| {
+            let store = ObjectStore {
+                requests: 10,
+                retries,
+                retries_after_loss,
+                checksums,
+                ..ObjectStore::default()
+            };
+            store.warnings().map(|warning| warning.to_string()).collect::<Vec<_>>()
+        };
+        assert!(of(0, 0, None).is_empty());
+        let both = of(3, 1, None);
+        assert!(both[0].starts_with("2 of 10 requests were retries after the endpoint refused"));
+        assert!(both[1].starts_with("1 of 10 requests were retries after connections broke"));
+        let whole = ObjectChecksums { checked_bytes: 9, ..ObjectChecksums::default() };
+        assert!(of(0, 0, Some(whole)).is_empty());
+        let none = ObjectChecksums { replies_without: 5, sent_without: 2, ..whole };
+        let [read, sent] = &of(0, 0, Some(none))[..] else { panic!() };
+        assert!(read.contains("9 B were verified; 3 replies had no checksum of what was read"));
+        assert!(sent.contains("2 replies did not repeat the checksum of what was sent"));
+    }
 
     fn evidence(effective_path: Option<PathKind>, proof: RouteProof) -> Evidence {
         Evidence {

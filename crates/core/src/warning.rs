@@ -61,6 +61,8 @@ pub enum WarningKind {
     NoEffect,
     /// Requests were made again, because an object store was busy or a connection broke.
     Retried,
+    /// Bytes that were to be verified by checksums were not.
+    NotVerified,
     /// Storage was throttled or made to fail on purpose.
     Impaired,
     /// The kernel, a driver or a library is known to behave badly here.
@@ -78,6 +80,11 @@ impl WarningKind {
     /// Whether it says that the bytes took another path than the requested one, or may have.
     pub fn is_about_path(self) -> bool {
         matches!(self, Self::PathFellBack | Self::PathNotProven | Self::NotDirect)
+    }
+
+    /// Whether no screen may leave it out: the result is not what was asked for, or not clean.
+    pub fn is_vital(self) -> bool {
+        matches!(self, Self::Retried | Self::NotVerified)
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Document {
     pub sections: Vec<Section>,
     /// Warnings about the reliability of the numbers.
     pub warnings: Vec<String>,
+    /// How many of them, the first ones, no screen leaves out.
+    pub vital_warnings: usize,
     /// The data for programs: one row for each measured unit.
     pub records: Records,
 }
@@ -191,11 +193,28 @@ impl Document {
         let mut warnings: Vec<&Warning> = warnings.into_iter().collect();
         warnings.sort_by_key(|warning| rank(warning.kind));
         for warning in warnings {
-            let text = warning.to_string();
-            if !self.warnings.contains(&text) {
-                self.warnings.push(text);
-            }
+            self.warn_of(warning.kind, warning.to_string());
         }
+    }
+
+    /// Adds a warning about `kind`, once.
+    pub fn warn_of(&mut self, kind: WarningKind, text: String) {
+        if self.warnings.contains(&text) {
+            return;
+        }
+        match kind.is_vital() {
+            true => {
+                self.warnings.insert(self.vital_warnings, text);
+                self.vital_warnings += 1;
+            }
+            false => self.warnings.push(text),
+        }
+    }
+
+    /// Adds what contradicts the result before all other warnings.
+    pub fn contradict(&mut self, contradictions: Vec<String>) {
+        self.vital_warnings += contradictions.len();
+        self.warnings.splice(0..0, contradictions);
     }
 }
 
@@ -203,7 +222,7 @@ impl Document {
 /// on, then those that explain a figure, then all others.
 pub fn rank(kind: WarningKind) -> u8 {
     match kind {
-        kind if kind.is_about_path() => 0,
+        kind if kind.is_vital() || kind.is_about_path() => 0,
         WarningKind::OthersLoad | WarningKind::Impaired => 1,
         _ => 2,
     }

@@ -13,6 +13,7 @@ pub mod hosts;
 pub mod html;
 pub mod markdown;
 pub mod numbers;
+pub mod objects;
 pub mod openmetrics;
 pub mod outcome;
 pub mod records;

@@ -108,7 +108,7 @@ impl<R: Lane> Shown for Report<R::Plan, R> {
     fn document(&self) -> Document {
         let mut document = R::document(self);
         // Whoever reads on has to know that the figures are not as they were saved.
-        document.warnings.splice(0..0, contradictions(self));
+        document.contradict(contradictions(self));
         document
     }
 

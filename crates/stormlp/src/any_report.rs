@@ -82,7 +82,7 @@ impl AnyReport {
             return self.document();
         };
         let mut document = matrix::document(report, columns);
-        document.warnings.splice(0..0, contradictions(report));
+        document.contradict(contradictions(report));
         document
     }
 }

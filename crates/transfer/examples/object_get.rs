@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use stormlp_transfer::object::{Client, ObjectRules, Settings};
+use stormlp_transfer::object::{Client, Get, ObjectRules, Settings};
 use stormlp_transfer::telemetry::CpuTimes;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -18,10 +18,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (bytes, count): (usize, u32) = (bytes.parse()?, count.parse()?);
     let mut session = Client::new(Settings::of_user()?, ObjectRules::default())?.session(bucket)?;
     let mut buffer = vec![0; bytes];
-    session.get(key, 0, None, &mut buffer)?;
+    let get = Get { key, offset: 0, of: None };
+    session.get(get, &mut buffer)?;
     let (begun, cpu) = (Instant::now(), CpuTimes::of_process());
     for _ in 0..count {
-        session.get(key, 0, None, &mut buffer)?;
+        session.get(get, &mut buffer)?;
     }
     let seconds = begun.elapsed().as_secs_f64();
     let cpu = CpuTimes::of_process().since(cpu);

@@ -9,6 +9,7 @@ pub(crate) mod load;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use derive_more::{Add, Sum};
 use stormlp_core::evidence::Evidence;
@@ -212,6 +213,19 @@ impl<'a, T> Driver<'a, T> {
     pub fn rehearsed(&mut self) {
         self.counted = self.before.take().unwrap_or(self.counted);
         self.path.stop_counting();
+    }
+
+    /// Transfers that end before `start` only warm up; see [`TransferPath::measure_from`].
+    pub fn measure_from(&mut self, start: Instant) {
+        self.path.measure_from(start);
+    }
+
+    /// Compares what was read in parts, with nothing in flight; see [`TransferPath::compare_whole`].
+    ///
+    /// # Errors
+    /// When other bytes were read than storage has.
+    pub fn compare_whole(&mut self) -> Result<(), TransferError> {
+        self.path.compare_whole()
     }
 
     /// Publishes the counters to the monitoring thread.

@@ -149,6 +149,7 @@ impl TransferError {
                 source
             }
             Self::At { source, .. } => source.into_io(),
+            Self::Object(error) => io::Error::other(error.fault().to_string()),
             other => match other.errno() {
                 Some(code) => io::Error::from_raw_os_error(code),
                 None => io::Error::other(other.to_string()),
@@ -228,11 +229,12 @@ impl TransferError {
         }
     }
 
-    /// The same error for a transfer starting at `offset`.
+    /// The same error for a transfer starting at `offset`, unless it tells where it was.
     #[must_use]
     pub fn at(self, offset: u64) -> Self {
         match self {
             Self::At { .. } => self,
+            Self::Object(error) if error.offset().is_some() => Self::Object(error),
             source => Self::At { offset, source: Box::new(source) },
         }
     }
@@ -253,8 +255,14 @@ impl TransferError {
     pub fn offset(&self) -> Option<u64> {
         match self {
             Self::At { offset, .. } => Some(*offset),
+            Self::Object(error) => error.offset(),
             _ => None,
         }
+    }
+
+    /// Whether it names an object, and says where in it.
+    pub fn is_of_object(&self) -> bool {
+        matches!(self.inner(), Self::Object(_))
     }
 
     /// The error without its location.
@@ -286,7 +294,7 @@ impl TransferError {
                 explanation.clone()
             }
             Self::Unavailable { reason, .. } => reason.clone(),
-            Self::Object(error) => error.to_string(),
+            Self::Object(error) => error.reason(),
         }
     }
 

@@ -3,6 +3,8 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
 use stormlp_core::evidence::Evidence;
 use stormlp_core::operation::Direction;
 
@@ -270,6 +272,21 @@ pub trait TransferPath {
     /// Ends counting that only serves the evidence, with nothing in flight: subsequent transfers
     /// are measured and make only the calls that move data.
     fn stop_counting(&mut self) {}
+
+    /// Transfers that end before `start` only warm up: what the path itself measures leaves them out.
+    /// Nothing is in flight.
+    fn measure_from(&mut self, start: Instant) {
+        let _ = start;
+    }
+
+    /// Compares what shows its checksum only once all of it was read: an object that is read in ranges.
+    /// Nothing is in flight.
+    ///
+    /// # Errors
+    /// When other bytes were read than the endpoint has.
+    fn compare_whole(&mut self) -> Result<(), TransferError> {
+        Ok(())
+    }
 
     /// What actually ran, with its proof.
     fn evidence(&self) -> Evidence;

@@ -226,6 +226,11 @@ fn path(text: &str) -> Result<PathKind, String> {
         PathKind::GdsAsync,
         PathKind::GdsBatch,
     ];
+    if text == PathKind::S3.name() {
+        return Err(
+            "objects have no other path: leave --path out, and use --dir s3://bucket/prefix".into(),
+        );
+    }
     let names = || KNOWN.map(PathKind::name).join(", ");
     (KNOWN.into_iter().find(|path| path.name() == text))
         .ok_or_else(|| format!("`{text}` is not a path for checkpoints: use {}", names()))

@@ -144,6 +144,7 @@ pub(super) fn run_over(
         Ok(()) if has_stopped(hosts, stop) => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
+    report.warnings.extend(of_objects(&report.evidence));
     report.warnings.extend(storage.warnings());
     let warning = still_cached(&report.results.restores);
     report.warnings.extend(warning);
@@ -152,6 +153,19 @@ pub(super) fn run_over(
     report.warnings.extend(load);
     report.head.ended_at = Some(now());
     Ok(report)
+}
+
+/// The warnings of saves and of restores about objects: which of them, first.
+fn of_objects(evidence: &[NamedEvidence]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for NamedEvidence { name, evidence } in evidence {
+        let of_store = evidence.object_store.iter().flat_map(ObjectStore::warnings);
+        let named = |warning: Warning| {
+            Warning::new(warning.kind, format!("{name}: {}", warning.fact), warning.remedy)
+        };
+        warnings.extend(of_store.map(named));
+    }
+    warnings
 }
 
 /// Whether a stop was requested: with several hosts, once all hosts know or this one has left them.
@@ -271,12 +285,13 @@ impl Run<'_> {
             if let Some(summary) = broken {
                 phase.failure.get_or_insert(Fault::FellBack { summary }.into());
             }
-            let store = evidence.object_store.as_ref();
-            let of_store = store.into_iter().flat_map(ObjectStore::warnings);
-            for warning in fallback::warning(path, &evidence).into_iter().chain(of_store) {
+            if let Some(warning) = fallback::warning(path, &evidence) {
                 self.report.warn(warning);
             }
-            self.report.evidence.retain(|named| named.name != name);
+            // Requests are those of all saves, or of all restores.
+            let before = self.report.evidence.extract_if(.., |named| named.name == name).next();
+            let before = before.map(|named| named.evidence);
+            let evidence = evidence.clone().with_stores_of(before.iter().chain([&evidence]));
             let name = name.to_string();
             self.report.evidence.push(NamedEvidence { name, evidence });
         }

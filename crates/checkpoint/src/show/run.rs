@@ -19,7 +19,7 @@ use stormlp_show::document::{
 use stormlp_show::hosts::processes;
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
-use stormlp_show::{around, hosts, storage};
+use stormlp_show::{around, hosts, objects, storage};
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
@@ -92,6 +92,15 @@ pub fn document(report: &CheckpointReport) -> Document {
     storage::describe(&report.head.host, &mut document.facts);
     ran("saves ran", report.evidence_of("saves"), &mut document.facts);
     ran("restores ran", report.evidence_of("restores"), &mut document.facts);
+    for name in ["saves", "restores"] {
+        let evidence = report.evidence_of(name);
+        if let Some(store) = evidence.and_then(|evidence| evidence.object_store.as_ref()) {
+            document.facts.add(format!("{name} asked"), objects::requests(store));
+            if let Some(words) = objects::verified([store]) {
+                document.brief.add(format!("{name} verified"), words);
+            }
+        }
+    }
     let rows = report.results.saves.len() + report.results.restores.len();
     // Of many, a screen shows the means; of a search, its runs.
     let (place, of_means) = match (find_knee, rows) {

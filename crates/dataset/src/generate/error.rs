@@ -118,8 +118,13 @@ pub enum GenerateError {
         usable_bytes: u64,
     },
     /// A prerequisite of the first file could not be set up: a folder, the buffers, the I/O engine.
-    #[error("{0}")]
-    Setup(String),
+    #[error("{what}")]
+    Setup {
+        /// What could not be set up, and why.
+        what: String,
+        /// The remedy; empty if the reason is sufficient.
+        remedy: String,
+    },
     /// The manifest or the journal failed.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -164,7 +169,8 @@ impl GenerateError {
         if error.is_link() || error.is_device_failure() {
             Self::File(error)
         } else {
-            Self::Setup(error.to_string())
+            let remedy = error.object_remedy().or(error.missing()).unwrap_or_default();
+            Self::Setup { what: error.to_string(), remedy: remedy.to_string() }
         }
     }
 
@@ -217,7 +223,7 @@ impl GenerateError {
             | Self::Occupied { .. }
             | Self::Changed { .. }
             | Self::Locked(_)
-            | Self::Setup(_)
+            | Self::Setup { .. }
             | Self::Engine { .. }
             | Self::Memory { .. }
             | Self::Crew(CrewError::Start(_))
@@ -225,6 +231,7 @@ impl GenerateError {
             | Self::TooLarge { .. } => Cause::Machine,
             Self::Another { .. } | Self::Format(_) => Cause::Plan,
             Self::Stopped { .. } | Self::CheckStopped { .. } => Cause::Stopped,
+            Self::File(error) if error.missing().is_some() => Cause::Machine,
             Self::File(_) | Self::Manifest(_) => Cause::Storage,
             Self::Crew(_) => Cause::Internal,
         }
@@ -269,8 +276,12 @@ impl GenerateError {
             Self::File(_) | Self::Manifest(_) if self.is_full() => format!(
                 "free some space and continue with `{resume}`; the files made so far are complete"
             ),
-            Self::File(_) => {
-                format!("the files made so far are complete: continue with `{resume}`")
+            Self::File(error) if error.missing().is_some() => {
+                error.missing().unwrap_or_default().to_string()
+            }
+            Self::File(error) => {
+                let first = of_object(error);
+                format!("{first}the files made so far are complete: continue with `{resume}`")
             }
             Self::Manifest(ManifestError::Malformed { .. }) => {
                 format!("`{overwrite}` recreates the dataset")
@@ -278,13 +289,20 @@ impl GenerateError {
             Self::Manifest(ManifestError::Another { .. }) => {
                 "choose another --data-dir".to_string()
             }
-            Self::Manifest(ManifestError::File(_)) => {
-                format!("once it can be read and written, continue with `{resume}`")
+            Self::Manifest(ManifestError::File(error)) => {
+                let first = of_object(error);
+                format!("{first}once it can be read and written, continue with `{resume}`")
             }
             Self::Crew(_) => format!(
                 "please report it; `{resume}` keeps the complete files and makes the others"
             ),
-            Self::Locked(_) | Self::Setup(_) | Self::Format(_) => String::new(),
+            Self::Setup { remedy, .. } => remedy.clone(),
+            Self::Locked(_) | Self::Format(_) => String::new(),
         }
     }
+}
+
+/// What to do first about a request to an object store; nothing about a file.
+fn of_object(error: &TransferError) -> String {
+    error.object_remedy().map_or_else(String::new, |remedy| format!("{remedy}; "))
 }

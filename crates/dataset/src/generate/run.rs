@@ -249,7 +249,8 @@ fn in_order(
 }
 
 fn warnings(plan: &GeneratePlan, way: WriteWay, store: Option<&ObjectStore>) -> Vec<Warning> {
-    let mut warnings: Vec<_> = store.into_iter().flat_map(ObjectStore::warnings).collect();
+    let of_store = store.into_iter().flat_map(ObjectStore::warnings);
+    let mut warnings: Vec<_> = of_store.chain(plan.storage.warnings()).collect();
     if way.kind == PathKind::Buffered && !way.small {
         warnings.push(Warning::new(
             WarningKind::NotDirect,

@@ -38,7 +38,7 @@ pub fn verify(
     plan.storage.hold(&plan.folder);
     if !plan.storage.is_folder(&plan.folder).map_err(GenerateError::setup)? {
         let message = format!("{} does not exist", plan.folder.display());
-        return Err(GenerateError::Setup(message));
+        return Err(GenerateError::Setup { what: message, remedy: String::new() });
     }
     let record = Record::load(&*plan.storage, &plan.folder)?;
     if let Some(record) = &record

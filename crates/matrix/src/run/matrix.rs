@@ -463,6 +463,12 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
         .find_map(|(worker, outcome)| Some((worker, outcome.failure.as_ref()?)))?;
     let file = plan.files[worker.file].path.display();
     Some(match failure {
+        // It names the object and the position.
+        WorkerFailure::Transfer { error, .. } if error.is_of_object() => Reason {
+            text: format!("{}: {}", cell.op, error.inner()),
+            errno: None,
+            remedy: error.object_remedy().map(str::to_string),
+        },
         WorkerFailure::Transfer { visit, error } => Reason {
             text: format!(
                 "{} of {} bytes at offset {} of {file}: {}{}",

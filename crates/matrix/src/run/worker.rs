@@ -131,6 +131,7 @@ impl<'a> CellWorker<'a> {
         start.wait();
         let (started, begun) = (Instant::now() + self.work.warmup, self.driver.now());
         let begun = begun + self.work.warmup;
+        self.driver.measure_from(started);
         let deadline = self.work.duration.map(|duration| begun + duration);
         self.launch_all();
         let mut last = begun;
@@ -163,6 +164,11 @@ impl<'a> CellWorker<'a> {
         });
         // Querying cuFile's routes and releasing memory and files would disturb running workers.
         start.wait_for_the_others();
+        if self.failure.is_none()
+            && let Err(error) = self.driver.compare_whole()
+        {
+            self.fail(broken(error));
+        }
         WorkerOutcome {
             sync,
             evidence: self.driver.evidence(),

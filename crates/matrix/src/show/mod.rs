@@ -14,6 +14,7 @@ mod mix;
 mod plan;
 mod progress;
 mod reach;
+mod requests;
 mod run;
 mod slices;
 mod study;

@@ -12,18 +12,18 @@ use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
 use super::group::{CellGroup, Combination, cut_short, groups, key_of, not_measured};
-use super::{first_byte, knee, mismatch, mix, reach, slices, study, warnings};
+use super::{first_byte, knee, mismatch, mix, reach, requests, slices, study, warnings};
 use stormlp_show::document::{Cell, Column, Columns, Document, Estimate, Quantity, Table, ended};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::Series;
-use stormlp_show::{around, hosts, storage};
+use stormlp_show::{around, hosts, objects, storage};
 
 /// Maximum number of cells shown over time.
 const AT_A_GLANCE: usize = 8;
 
 /// Source of each record column: in the cell if it starts with `/`, else in the report.
-pub const RECORDS: [(&str, &str); 60] = [
+pub const RECORDS: [(&str, &str); 68] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -84,6 +84,14 @@ pub const RECORDS: [(&str, &str); 60] = [
     ("first_byte_us_p50", "/evidence/object_store/first_byte/summary_us/p50"),
     ("first_byte_us_p99", "/evidence/object_store/first_byte/summary_us/p99"),
     ("first_byte_us_max", "/evidence/object_store/first_byte/summary_us/max"),
+    ("connections", "/evidence/object_store/connections"),
+    ("requests", "/evidence/object_store/requests"),
+    ("retries", "/evidence/object_store/retries"),
+    ("retries_after_loss", "/evidence/object_store/retries_after_loss"),
+    ("sent_bytes", "/evidence/object_store/sent_bytes"),
+    ("received_bytes", "/evidence/object_store/received_bytes"),
+    ("checked_bytes", "/evidence/object_store/checksums/checked_bytes"),
+    ("replies_without_checksum", "/evidence/object_store/checksums/replies_without"),
 ];
 
 /// The results of a matrix: the fastest path, the settings, one row for each combination.
@@ -113,6 +121,9 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     if let Some(table) = first_byte::table(&groups) {
         document.details("Time to first byte", Some(table));
     }
+    if let Some(table) = requests::table(&groups) {
+        document.details("Requests for objects, warm-up included", Some(table));
+    }
     if let Some(table) = slices::table(&groups) {
         document.details("Throughput in slices of a second", Some(table));
     }
@@ -123,7 +134,9 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         surroundings(report, &mut document);
     }
     if !wrong {
-        document.warnings.extend(warnings::of_cells(report));
+        for (kind, text) in warnings::of_cells(report) {
+            document.warn_of(kind, text);
+        }
         document.warn(&report.warnings);
     }
     let mut alone = report.clone();
@@ -233,6 +246,11 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
         .sum();
     if checked > 0 {
         brief.add("verified", format!("{} read and compared, no mismatch", ByteSize(checked)));
+    }
+    let evidence = report.results.cells.iter().filter_map(|cell| cell.evidence.as_ref());
+    let stores = evidence.filter_map(|evidence| evidence.object_store.as_ref());
+    if let Some(words) = objects::verified(stores) {
+        brief.add("verified", words);
     }
 }
 

@@ -18,7 +18,7 @@ struct Alike<'a> {
 /// The warnings of all cells, the most important first, similar ones merged. The cell comes first,
 /// since a screen may cut the rest: `10 of 12 cells: other programs used 1.6 CPUs (the first, cpu
 /// read of 1 MiB, 8 threads); …`.
-pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
+pub(super) fn of_cells(report: &MatrixReport) -> Vec<(WarningKind, String)> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for cell in &report.results.cells {
         for warning in &cell.warnings {
@@ -33,7 +33,7 @@ pub(super) fn of_cells(report: &MatrixReport) -> Vec<String> {
     alike.sort_by_key(|one| rank(one.shape.0));
     let told = |cell: &&CellReport| cell.measurement.is_some() || !cell.warnings.is_empty();
     let ran = report.results.cells.iter().filter(told).count();
-    alike.iter().map(|one| one.text(report, ran)).collect()
+    alike.iter().map(|one| (one.shape.0, one.text(report, ran))).collect()
 }
 
 impl Alike<'_> {

@@ -82,11 +82,11 @@ fn of_storage(sizing: &Sizing) -> Vec<String> {
             surface.points().len()
         ));
         // Options that cannot be combined with a report are not suggested.
-        notes.push(
-            "the measurement already includes network and page cache, and adding more of this storage \
+        let included = if storage.has_objects() { "the caches of the store" } else { "page cache" };
+        notes.push(format!(
+            "the measurement already includes network and {included}, and adding more of this storage \
              is not extrapolated"
-                .to_string(),
-        );
+        ));
         return notes;
     }
     if let Some(connections) = storage.connections {

@@ -138,8 +138,8 @@ impl Sizing {
         let is_uncached = self.is_uncached();
         let wrong = if path == PathKind::Null {
             "--path null does not read from storage: remove --path".to_string()
-        } else if storage.connections.is_some() && path != PathKind::S3 {
-            format!("--storage: connection= is of an object store, and path {path} reads files")
+        } else if storage.has_objects() && path != PathKind::S3 {
+            format!("--storage is an object store, and path {path} reads files: remove --path")
         } else if is_uncached && uses_cache {
             format!(
                 "--storage: cache= and readahead= have no effect with path {path}, which bypasses \
@@ -170,10 +170,10 @@ impl Sizing {
 
     /// The read path: as requested, else that of an object store, else the workload's.
     pub fn path(&self) -> PathKind {
-        let usual = match (&self.storage.model.connections, self.workload.reader.odirect) {
-            (Some(_), _) => PathKind::S3,
-            (None, true) => PathKind::Cpu,
-            (None, false) => PathKind::Buffered,
+        let usual = match (self.storage.model.has_objects(), self.workload.reader.odirect) {
+            (true, _) => PathKind::S3,
+            (false, true) => PathKind::Cpu,
+            (false, false) => PathKind::Buffered,
         };
         self.asked.path.unwrap_or(usual)
     }

@@ -44,6 +44,7 @@ impl KnownStorage {
                 queue_depth: None,
             },
             surface: Some(surface),
+            measured_objects: report.plan.request.uses_objects(),
             ..StorageModel::of_bandwidth(0.0)
         };
         let hosts = group.map(|group| match group.machines.len() as u32 {

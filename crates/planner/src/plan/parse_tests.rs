@@ -153,6 +153,7 @@ proptest! {
             cache_bytes,
             read_ahead_bytes,
             surface: None,
+            measured_objects: false,
         };
         let text = storage.to_string();
         prop_assert_eq!(text.parse::<StorageModel>(), Ok(storage), "{}", text);

@@ -46,6 +46,9 @@ pub struct StorageModel {
     pub cache_bytes: Option<u64>,
     /// Measured throughput and latency; replaces the figures above.
     pub surface: Option<Surface>,
+    /// Whether objects were measured.
+    #[serde(default)]
+    pub measured_objects: bool,
 }
 
 /// Figures of one device.
@@ -103,7 +106,13 @@ impl StorageModel {
             connections: None,
             cache_bytes: None,
             surface: None,
+            measured_objects: false,
         }
+    }
+
+    /// Whether it is an object store.
+    pub fn has_objects(&self) -> bool {
+        self.connections.is_some() || self.measured_objects
     }
 
     /// Read bandwidth of all devices.

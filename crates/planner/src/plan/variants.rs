@@ -150,9 +150,9 @@ fn latency(sizing: &Sizing) -> Option<Variant> {
 }
 
 fn drives(sizing: &Sizing) -> Variant {
-    let what = match sizing.storage.model.connections {
-        Some(_) => format!("if the store reaches {:.0} % of read=", 100.0 * REACHED_SHARE),
-        None => format!("if drives reach {:.0} % of their figures", 100.0 * REACHED_SHARE),
+    let what = match sizing.storage.model.has_objects() {
+        true => format!("if the store reaches {:.0} % of read=", 100.0 * REACHED_SHARE),
+        false => format!("if drives reach {:.0} % of their figures", 100.0 * REACHED_SHARE),
     };
     let mut variant = Variant::of(RangeCause::Drives, what, sizing);
     let device = &mut variant.sizing.storage.model.device;

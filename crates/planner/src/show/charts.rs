@@ -1,5 +1,6 @@
 //! The charts of an answer: AU and throughput over accelerators, and accelerators over drives.
 
+use super::unit;
 use crate::plan::{AtCount, SizingAnswer};
 
 use stormlp_show::chart::{Axis, Chart, Group, Line, Scale};
@@ -28,13 +29,15 @@ pub(super) fn charts(answer: &SizingAnswer) -> Vec<Group> {
     let chart = Chart::lines(what, count("accelerators"), amount("MiB/s"), lines);
     drawn.add(what, chart.map(|chart| chart.marks(mark)), few);
 
-    let what = "Most accelerators over drives";
+    let unit = unit(answer);
+    let what = format!("Most accelerators over {unit}s");
     let rows = answer.over_devices.iter();
     let points = rows.map(|at| (f64::from(at.devices), f64::from(at.largest_accelerators)));
     let lines = vec![Line::new("", points)];
-    let chart = Chart::lines(what, count("drives"), amount("accelerators"), lines);
-    let few = "fewer than two numbers of drives were simulated, or none feeds an accelerator";
-    drawn.add(what, chart, few);
+    let chart = Chart::lines(&what, count(&format!("{unit}s")), amount("accelerators"), lines);
+    let few =
+        format!("fewer than two numbers of {unit}s were simulated, or none feeds an accelerator");
+    drawn.add(&what, chart, &few);
     vec![drawn]
 }
 

@@ -60,7 +60,8 @@ pub fn document(answer: &SizingAnswer) -> Document {
         section.place = place(!by_drives);
     }
     if !answer.over_devices.is_empty() {
-        let section = document.section("By number of drives", Some(over_devices(answer)));
+        let title = format!("By number of {}s", unit(answer));
+        let section = document.section(&title, Some(over_devices(answer)));
         section.place = place(by_drives);
     }
     if let Some(checkpoint) = &answer.checkpoint {
@@ -105,6 +106,11 @@ fn marked(row: &impl Serialize, of: &str, (name, number): (&str, u32)) -> Value 
 /// The answer as an HTML sheet.
 pub fn sheet(answer: &SizingAnswer) -> Sheet {
     Sheet::of_answer("plan", document(answer), charts::charts(answer))
+}
+
+/// What there can be more of: object stores, each with its own bandwidth, or drives.
+fn unit(answer: &SizingAnswer) -> &'static str {
+    if answer.storage_model.has_objects() { "store" } else { "drive" }
 }
 
 fn headline(answer: &SizingAnswer) -> String {
@@ -240,20 +246,27 @@ fn range(answer: &SizingAnswer) -> Table {
 /// The limit, and whether storage could feed more.
 fn limits(answer: &SizingAnswer) -> String {
     let limit = limit(answer.limited_by, answer.storage_part);
+    let unit = unit(answer);
     let part = match answer.storage_part {
-        Some(StoragePart::Link) => ": the network link of each host; more drives do not help",
-        Some(StoragePart::Connections) => {
-            ": the connections of each host; more drives do not help, more connections= do"
+        Some(StoragePart::Link) => {
+            format!(": the network link of each host; more {unit}s do not help")
         }
-        Some(StoragePart::Latency) if answer.storage_model.connections.is_some() => {
-            ": latency and bandwidth of a connection, at this number of reads in flight; more drives \
-             do not help, more --read-threads may"
-        }
-        Some(StoragePart::Latency) => {
-            ": latency, at this number of reads in flight; more drives do not help, more \
+        Some(StoragePart::Connections) => format!(
+            ": the connections of each host; more {unit}s do not help, more connections= do"
+        ),
+        Some(StoragePart::Latency) if answer.storage_model.connections.is_some() => format!(
+            ": latency and bandwidth of a connection, at this number of reads in flight; more \
+             {unit}s do not help, more --read-threads may"
+        ),
+        Some(StoragePart::Latency) if answer.storage_model.has_objects() => format!(
+            ": latency, at this number of reads in flight; more {unit}s do not help, more \
+             --read-threads may"
+        ),
+        Some(StoragePart::Latency) => format!(
+            ": latency, at this number of reads in flight; more {unit}s do not help, more \
              --read-threads or readahead= may"
-        }
-        Some(StoragePart::Devices) | None => "",
+        ),
+        Some(StoragePart::Devices) | None => String::new(),
     };
     let now = if answer.asked || answer.largest_accelerators == 0 {
         format!("{limit}{part}")
@@ -307,7 +320,7 @@ fn needs(answer: &SizingAnswer) -> String {
     match (answer.needed_hosts, answer.needed_devices) {
         (Some(hosts), Some(devices)) => format!(
             "{} like this {} {} for {} at {}",
-            counted(u64::from(devices), "drive"),
+            counted(u64::from(devices), unit(answer)),
             if answer.storage_model.is_per_host { "in each of" } else { "on" },
             counted(u64::from(hosts), "host"),
             counted(u64::from(answer.accelerators), "accelerator"),
@@ -316,7 +329,7 @@ fn needs(answer: &SizingAnswer) -> String {
         _ => match answer.tried_devices {
             Some(most) => format!(
                 "up to {} are not enough for {} at {}",
-                counted(u64::from(most), "drive"),
+                counted(u64::from(most), unit(answer)),
                 counted(u64::from(answer.accelerators), "accelerator"),
                 percent(answer.threshold_percent)
             ),
@@ -382,7 +395,7 @@ fn row(at: &AtCount) -> Vec<Cell> {
 
 fn over_devices(answer: &SizingAnswer) -> Table {
     let mut table = Table::new([
-        Column::numbers("drives", 0),
+        Column::numbers(format!("{}s", unit(answer)), 0),
         Column::numbers("most accelerators", 0),
         Column::numbers("MiB/s", 0),
         Column::words("limit of one more", 0),

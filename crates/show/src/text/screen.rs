@@ -50,11 +50,12 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
             .sum::<usize>();
     // One more line says what is left out.
     let room = LINES.saturating_sub(page.lines() + answer + 1);
-    let warnings = document.warnings.iter().take(WARNINGS.min(room.max(1)));
+    let vital = document.vital_warnings.max(1);
+    let warnings = document.warnings.iter().take(WARNINGS.min(room).max(vital));
     let warnings: Vec<Note<'_>> =
         warnings.map(|text| Note { first: "warning: ".to_string(), indent: 2, text }).collect();
     left_out.warnings = document.warnings.len() - warnings.len();
-    draw_notes(page, &footnotes, &warnings, room, &mut left_out);
+    draw_notes(page, &footnotes, (&warnings, vital), room, &mut left_out);
     if let Some(words) = left_out.words(page.width) {
         page.prose("", 2, &words);
     }
@@ -101,11 +102,11 @@ fn footnotes_of(table: &Table) -> impl Iterator<Item = Note<'_>> {
 
 /// Every warning has at least one line; footnotes have one where there is room. What is left of
 /// `room` goes to those that need more, the warnings first. One that has no whole clause in its
-/// lines is left out, except for the first warning.
+/// lines is left out, except for the first warnings, which are `vital`.
 fn draw_notes(
     page: &mut TextPage<'_>,
     footnotes: &[Note<'_>],
-    warnings: &[Note<'_>],
+    (warnings, vital): (&[Note<'_>], usize),
     room: usize,
     left_out: &mut LeftOut,
 ) {
@@ -121,11 +122,11 @@ fn draw_notes(
     let of_warnings: Vec<usize> = warnings.iter().map(&mut lines_of).collect();
     let of_footnotes: Vec<usize> = footnotes[..kept].iter().map(&mut lines_of).collect();
     let all = footnotes.iter().zip(of_footnotes).chain(warnings.iter().zip(of_warnings));
-    let first = warnings.first().map(|note| note.text);
+    let vital: Vec<&str> = warnings.iter().take(vital).map(|note| note.text).collect();
     for (note, lines) in all {
         let (shown, cut) = note.within(page.width, lines);
         left_out.notes += usize::from(cut != Cut::Nowhere);
-        if cut != Cut::WithinClause || first == Some(note.text) {
+        if cut != Cut::WithinClause || vital.contains(&note.text) {
             page.prose(&note.first, note.indent, &shown);
         }
     }

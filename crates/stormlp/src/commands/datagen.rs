@@ -37,9 +37,9 @@ Examples:
       continue a stopped or killed run; rewrite truncated or modified files
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --verify
       read everything back and name each bad file; writes nothing
-  stormlp datagen unet3d --files 14000 --data-dir s3://bucket/unet3d
-      the same as objects of the store that AWS_ENDPOINT_URL names; several endpoints of it are
-      separated by commas"
+  stormlp datagen unet3d --files 14000 --data-dir s3://bucket/unet3d --verify-objects crc
+      the same as objects of the store that AWS_ENDPOINT_URL names, each with its checksum; several
+      endpoints are separated by commas"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return format.print(&outline, text::outline);
     }
     let progress = session.progress();
-    if request.verify.is_of_content() {
+    if request.verify {
         let found = generate::verify(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))?;
         let printed = format.print(&found, text::verification);
@@ -87,12 +87,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 impl Args {
     /// How objects are moved.
     pub(crate) fn object_rules(&self) -> ObjectRules {
-        ObjectRules::of(self.request.verify, self.request.engine)
+        ObjectRules::of(self.request.verify_objects, self.request.engine)
     }
 
     /// Verifying and planning take one process; files are written by all.
     pub(crate) fn needs(&self) -> Needs {
-        match (self.request.verify.is_of_content(), self.request.mode.dry_run) {
+        match (self.request.verify, self.request.mode.dry_run) {
             (true, _) => Needs::OneProcess("datagen --verify"),
             (_, true) => Needs::OneProcess("datagen --dry-run"),
             _ => Needs::Group,
@@ -180,8 +180,8 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
 
 /// Rejects options that exclude each other, and those of files for objects and the other way round.
 fn check_options(request: &GenerateRequest, of_objects: bool) -> Result<(), Failure> {
-    let (mode, verify) = (&request.mode, request.verify);
-    if verify.is_of_content() && (mode.resume || mode.overwrite || mode.dry_run) {
+    let mode = &request.mode;
+    if request.verify && (mode.resume || mode.overwrite || mode.dry_run) {
         let what = "--verify only reads: leave out --resume, --overwrite or --dry-run";
         return Err(Failure::usage(what));
     }
@@ -189,7 +189,7 @@ fn check_options(request: &GenerateRequest, of_objects: bool) -> Result<(), Fail
         return Err(Failure::usage("--engine is for files: objects are put over HTTP"));
     }
     let of_client = [
-        ("--verify with a value", verify.is_for_objects()),
+        ("--verify-objects", request.verify_objects.is_for_objects()),
         ("--engine object_store", request.engine == EngineChoice::ObjectStore),
     ];
     match of_client.iter().find(|(_, asked)| *asked && !of_objects) {

@@ -11,7 +11,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::location::ObjectName;
 use stormlp_show::document::Document;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::object::{Client, ObjectError, ObjectRules, Settings};
+use stormlp_transfer::object::{Client, ObjectRules, Session, Settings};
 
 use crate::output::Format;
 
@@ -35,8 +35,8 @@ struct Examined {
     round_trip_ms: Option<f64>,
 }
 
-/// Examines the store and prints the findings. Only one that cannot be reached, and wrong settings, are
-/// errors.
+/// Examines the store and prints the findings. One that does not list the prefix is an error too, after
+/// the findings.
 pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
     let ObjectName { bucket, key } = ObjectName::of(location).map_err(Failure::usage)?;
     let mut session = Client::new(Settings::of_user()?, ObjectRules::default())?.session(bucket)?;
@@ -44,33 +44,47 @@ pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
         "" => String::new(),
         key => format!("{}/", key.trim_end_matches('/')),
     };
-    let listed = match session.has_any(&prefix) {
-        Err(error) if session.evidence().http.is_none() => {
-            return Err(TransferError::from(error).into());
+    match session.has_any(&prefix) {
+        Ok(has_objects) => {
+            let round_trip_ms = round_trip_ms(&mut session, &prefix);
+            let found = examined(location, &mut session, &prefix);
+            format.print(&Examined { has_objects, round_trip_ms, ..found }, document)
         }
-        listed => listed,
-    };
+        Err(error) => {
+            // One that has not answered has nothing to show.
+            if session.evidence().http.is_some() {
+                let list = Availability::unavailable(error.to_string(), error.remedy());
+                let found = examined(location, &mut session, &prefix);
+                format.print(&Examined { list, ..found }, document)?;
+            }
+            Err(TransferError::from(error).into())
+        }
+    }
+}
+
+/// What is known without the list of objects.
+fn examined(location: &Path, session: &mut Session, prefix: &str) -> Examined {
+    Examined {
+        location: location.display().to_string(),
+        unfinished_uploads: session.uploads(prefix).ok().map(|all| all.len()),
+        store: session.evidence(),
+        list: Availability::Available,
+        has_objects: false,
+        round_trip_ms: None,
+    }
+}
+
+/// The median time of a list of one key, in milliseconds; `None` if none succeeds.
+fn round_trip_ms(session: &mut Session, prefix: &str) -> Option<f64> {
     let mut trips_ms = Vec::new();
     for _ in 0..TRIPS {
         let begun = Instant::now();
-        if session.has_any(&prefix).is_ok() {
+        if session.has_any(prefix).is_ok() {
             trips_ms.push(begun.elapsed().as_secs_f64() * 1e3);
         }
     }
     trips_ms.sort_by(f64::total_cmp);
-    let examined = Examined {
-        location: location.display().to_string(),
-        unfinished_uploads: session.uploads(&prefix).ok().map(|all| all.len()),
-        has_objects: *listed.as_ref().unwrap_or(&false),
-        list: listed.map_or_else(unavailable, |_| Availability::Available),
-        round_trip_ms: trips_ms.get(trips_ms.len() / 2).copied(),
-        store: session.evidence(),
-    };
-    format.print(&examined, document)
-}
-
-fn unavailable(error: ObjectError) -> Availability {
-    Availability::unavailable(error.to_string(), error.remedy())
+    trips_ms.get(trips_ms.len() / 2).copied()
 }
 
 fn document(examined: &Examined) -> Document {
@@ -79,7 +93,7 @@ fn document(examined: &Examined) -> Document {
     let unknown = || "unknown".to_string();
     let mut document = Document::new(match list {
         Availability::Available => format!("{location} can be listed"),
-        Availability::Unavailable { fact, .. } => fact.clone(),
+        Availability::Unavailable { .. } => format!("{location} cannot be listed"),
     });
     let facts = &mut document.brief;
     facts.add(
@@ -98,7 +112,7 @@ fn document(examined: &Examined) -> Document {
     facts.add("protocol", format!("{}, {tls}", store.http.clone().unwrap_or_else(unknown)));
     match list {
         Availability::Available => facts.add("objects", if *has_objects { "some" } else { "none" }),
-        Availability::Unavailable { remedy, .. } => facts.add("to do", remedy),
+        Availability::Unavailable { fact, .. } => facts.add("objects", fact),
     }
     let uploads = unfinished_uploads.map(|count| match count {
         0 => "none".to_string(),

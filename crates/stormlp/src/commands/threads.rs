@@ -12,7 +12,8 @@ use stormlp_core::failure::Failure;
 pub(crate) fn check_wait(asked: &Threading, ends_in_accelerator: bool) -> Result<(), Failure> {
     if asked.wait.is_some() && !ends_in_accelerator {
         return Err(Failure::usage(
-            "--wait has no effect with a --path that ends in host memory: leave out one of them",
+            "--wait has no effect where transfers end in host memory: leave it out, or name a --path \
+             into a GPU's memory",
         ));
     }
     Ok(())
@@ -33,8 +34,14 @@ pub(crate) fn check_cufile(
         (false, Some(_)) => "--cufile-stats",
         (false, None) => return Ok(()),
     };
-    Err(Failure::usage(format!(
-        "{option} has no effect with --path {path}, which is not one of cuFile's: leave out one \
-         of them"
-    )))
+    Err(Failure::usage(match path {
+        // Nobody need name it.
+        PathKind::S3 => {
+            format!("{option} has no effect on objects, which cuFile does not move: leave it out")
+        }
+        path => format!(
+            "{option} has no effect with --path {path}, which is not one of cuFile's: leave it out, \
+             or name one of those"
+        ),
+    }))
 }

@@ -65,12 +65,15 @@ pub struct GenerateRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
     pub params: Vec<String>,
 
-    /// Only read and verify every file; exit code 5 if any is bad. With a value, how objects are
-    /// verified as they are put: none, size (by HEAD), crc (each also has its checksum).
-    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", num_args = 0..=1,
-        require_equals = true, default_missing_value = "content", default_value = "size",
-        hide_default_value = true))]
-    pub verify: Verify,
+    /// Only read and verify every file; exit code 5 if any is bad.
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub verify: bool,
+
+    /// How objects are verified as they are put: none, size (by HEAD), crc (each also has its
+    /// checksum).
+    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", default_value = "size",
+        value_parser = verify_objects))]
+    pub verify_objects: Verify,
 
     /// How to handle a folder that is not empty.
     #[cfg_attr(feature = "cli", command(flatten))]
@@ -108,7 +111,7 @@ impl GenerateMode {
 impl GenerateRequest {
     /// Whether files are written.
     pub fn writes(&self) -> bool {
-        !self.verify.is_of_content() && !self.mode.dry_run
+        !self.verify && !self.mode.dry_run
     }
 
     /// The dataset of `workload`, with the options that override it.
@@ -134,6 +137,17 @@ impl GenerateRequest {
             (None, Some(folder)) => PathBuf::from(folder),
             (None, None) => default_folder(workload),
         }
+    }
+}
+
+/// Parses how objects are verified as they are put.
+#[cfg(feature = "cli")]
+fn verify_objects(text: &str) -> Result<Verify, String> {
+    match text.parse()? {
+        Verify::Content => {
+            Err("objects are read by --verify, once all are there: use none, size or crc".into())
+        }
+        other => Ok(other),
     }
 }
 

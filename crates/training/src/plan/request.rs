@@ -253,7 +253,8 @@ pub struct TrainRequest {
         value_parser = parse_some_bytes, help_heading = "Reading"))]
     pub transfer_bytes: Option<u64>,
 
-    /// Verify objects: none, size (sizes and ETags), crc (checksums too, of those read whole)
+    /// Verify objects: none, size (sizes and ETags), crc (checksums too: HEAD tells those of objects
+    /// that are read in ranges)
     #[serde(default)]
     #[cfg_attr(
         feature = "cli",

@@ -12,6 +12,7 @@ use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::Transport;
+use stormlp_core::verify::Verify;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::{DataFormat, ParquetColumn};
 
@@ -100,7 +101,11 @@ const HEAD_FROM_BYTES: u64 = 16 << 20;
 impl TrainPlan {
     /// The size from which a HEAD goes before each read of an object; `None` where none does.
     pub fn head_from_bytes(&self) -> Option<u64> {
-        (self.profile == Profile::V3).then_some(HEAD_FROM_BYTES)
+        let as_official = (self.profile == Profile::V3).then_some(HEAD_FROM_BYTES);
+        // Nothing else tells the checksum of an object that is read in ranges.
+        let of_ranges = self.transport.chunk_bytes + 1;
+        let for_checksums = (self.request.verify == Verify::Crc).then_some(of_ranges);
+        as_official.into_iter().chain(for_checksums).min()
     }
 
     /// Whether nothing is read: null storage.

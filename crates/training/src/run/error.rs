@@ -1,7 +1,7 @@
 //! Errors that can end a training run.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::failure::Failure;
@@ -20,7 +20,7 @@ use stormlp_transfer::fallback;
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// A file could not be opened or read.
-    #[error("cannot read {path}: {source}")]
+    #[error("{}", unread(path, source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -64,6 +64,14 @@ pub enum TrainError {
         /// The kernel's error.
         source: io::Error,
     },
+}
+
+/// A file that could not be read. Errors of objects name them.
+fn unread(path: &Path, source: &TransferError) -> String {
+    match source.is_of_object() {
+        true => format!("cannot read: {source}"),
+        false => format!("cannot read {}: {source}", path.display()),
+    }
 }
 
 impl TrainError {

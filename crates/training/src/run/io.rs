@@ -60,7 +60,7 @@ pub(super) struct IoRules {
     /// Maximum files attached for streams.
     pub(super) max_streams: usize,
     /// Objects of this size or more are asked for by HEAD before they are read, as v3.0's default
-    /// client does.
+    /// client does, or for their checksums.
     pub(super) head_from_bytes: Option<u64>,
 }
 
@@ -418,11 +418,17 @@ impl<'a> IoThread<'a> {
 
     /// Finishes a read whose chunks have all arrived.
     fn finish(&mut self, index: usize) -> Result<(), TrainError> {
-        let Some(RunningJob { mut job, .. }) = self.jobs[index].take() else {
+        let Some(RunningJob { mut job, source }) = self.jobs[index].take() else {
             return Ok(());
         };
         let landed = job.landed();
-        self.close(&mut job)?;
+        self.close(&mut job).map_err(|error| match error {
+            // What was read in ranges is compared at the end.
+            TrainError::Path(error) if error.is_of_object() => {
+                TrainError::Read { path: source.files()[job.plan.file].path.clone(), source: error }
+            }
+            error => error,
+        })?;
         self.hand_in(job.request, landed, job.bytes, job.started);
         Ok(())
     }
@@ -550,28 +556,32 @@ impl<'a> IoThread<'a> {
 
 /// Opens a file after checking that it is a regular file of unchanged length. The replies to an
 /// object's GETs tell its length, so that nothing need be asked before, unless the official client
-/// would.
+/// would, or its checksum is wanted.
 fn open_checked(
     storage: &dyn Storage,
     file: &DataFile,
     rules: &IoRules,
 ) -> Result<Handle, TrainError> {
     let named = |source| TrainError::Read { path: file.path.clone(), source };
-    if rules.kind == PathKind::S3 && rules.head_from_bytes.is_none_or(|from| file.bytes < from) {
-        return storage.known_object(&file.path, file.bytes).map_err(named);
+    let other_length = |found_bytes: u64| TrainError::Length {
+        path: file.path.clone(),
+        expected_bytes: file.bytes,
+        found_bytes,
+    };
+    if rules.kind == PathKind::S3 {
+        if rules.head_from_bytes.is_none_or(|from| file.bytes < from) {
+            return storage.known_object(&file.path, file.bytes).map_err(named);
+        }
+        let object = storage.handle(&file.path, Access::Read, false).map_err(named)?;
+        return match object.object_bytes().unwrap_or_default() {
+            found if found == file.bytes => Ok(object),
+            found => Err(other_length(found)),
+        };
     }
     // Checked before opening: opening a pipe blocks until there is a writer.
     let found = storage.found(&file.path).map_err(named)?;
-    if found.bytes == file.bytes && found.kind == Kind::File {
-        return match rules.kind {
-            PathKind::S3 => storage.known_object(&file.path, file.bytes),
-            kind => storage.handle(&file.path, Access::Read, kind.wants_direct()),
-        }
-        .map_err(named);
+    if found.bytes != file.bytes || found.kind != Kind::File {
+        return Err(other_length(found.bytes));
     }
-    Err(TrainError::Length {
-        path: file.path.clone(),
-        expected_bytes: file.bytes,
-        found_bytes: found.bytes,
-    })
+    storage.handle(&file.path, Access::Read, rules.kind.wants_direct()).map_err(named)
 }

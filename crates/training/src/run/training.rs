@@ -136,6 +136,9 @@ pub fn run_on_hosts(
     if let Some(ending) = not_begun {
         (report.ending, report.results.meets_threshold) = (ending, false);
     }
+    for warning in surroundings.storage.warnings() {
+        report.warn(warning);
+    }
     report.results.steps = runs.into_iter().map(|run| run.steps).collect();
     find_ceiling(course, &accelerators, &mut report, surroundings);
     report.head.ended_at = Some(now());
@@ -241,7 +244,7 @@ fn report(
     .flatten()
     .collect();
     report.series = series(course.first_run, runs);
-    report.evidence = evidence(last).into_iter().collect();
+    report.evidence = evidence(runs).into_iter().collect();
     report.warnings.clone_from(&course.warnings);
     let pages: Vec<Backing> = runs.iter().map(|run| run.backing).collect();
     let observed = warnings::of_run(&report, &pages);
@@ -288,8 +291,14 @@ fn with_steps(
     report
 }
 
-fn evidence(run: Option<&&RunMeasured>) -> Option<NamedEvidence> {
-    let evidence = run?.evidence.clone()?;
+/// The evidence of the last run, with the requests of all.
+fn evidence(runs: &[&RunMeasured]) -> Option<NamedEvidence> {
+    let last = runs.last()?.evidence.clone()?;
+    let first_byte = last.first_byte().cloned();
+    let mut evidence = last.with_stores_of(runs.iter().filter_map(|run| run.evidence.as_ref()));
+    if let Some(store) = &mut evidence.object_store {
+        store.first_byte = first_byte;
+    }
     Some(NamedEvidence { name: "reads".to_string(), evidence })
 }
 

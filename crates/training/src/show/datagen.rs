@@ -1,10 +1,11 @@
 //! Output of `stormlp datagen`: the outline, the report, and the verification result.
 
-use stormlp_core::evidence::ObjectStore;
+use stormlp_core::location::names_object;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_dataset::report::{GenerateOutline, GenerateReport, Verification};
 
 use stormlp_show::document::Document;
+use stormlp_show::objects;
 
 /// The outline of a run, as `--dry-run` prints it.
 pub fn outline(outline: &GenerateOutline) -> Document {
@@ -62,7 +63,15 @@ pub fn report(report: &GenerateReport) -> Document {
     match &report.object_store {
         Some(store) => {
             facts.add("how", format!("{} threads, PUT and uploads over HTTP", report.threads));
-            facts.add("store", requests(store));
+            let server = store.server.as_deref().unwrap_or("unknown");
+            facts.add("store", format!("{} (Server: {server})", store.endpoint));
+            facts.add("requests", objects::requests(store));
+            if let Some(words) = objects::verified([store]) {
+                facts.add("verified", words);
+            }
+        }
+        None if names_object(&report.folder) => {
+            facts.add("how", "nothing had to be made");
         }
         None => {
             let way = if report.direct { "O_DIRECT" } else { "through the page cache" };
@@ -71,25 +80,6 @@ pub fn report(report: &GenerateReport) -> Document {
     }
     document.warn(&report.warnings);
     document
-}
-
-/// The endpoint, and what was asked of it.
-fn requests(store: &ObjectStore) -> String {
-    let over = match &store.client {
-        // It does not tell how many connections it has.
-        Some(client) => format!("by {client}"),
-        None => format!("over {}", counted(store.connections, "connection")),
-    };
-    format!(
-        "{} (Server: {}), {} {over}, {}",
-        store.endpoint,
-        store.server.as_deref().unwrap_or("unknown"),
-        counted(store.requests, "request"),
-        match store.retries {
-            1 => "1 retry".to_string(),
-            retries => format!("{retries} retries"),
-        }
-    )
 }
 
 fn wrote(report: &GenerateReport) -> String {

@@ -4,6 +4,7 @@ use crate::plan::train_plan::TrainPlan;
 use crate::report::{Bound, EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
 use stormlp_core::histogram::LatencyUs;
+use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::Ending;
 use stormlp_core::report::MODELLED;
@@ -17,7 +18,7 @@ use stormlp_show::hosts::processes;
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
-use stormlp_show::{around, storage};
+use stormlp_show::{around, objects, storage};
 
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
 
@@ -286,6 +287,13 @@ fn setup(report: &TrainReport, document: &mut Document) {
         .evidence_of("reads")
         .map(|evidence| format!("{}{}", evidence.summary, scope(report, "last run")));
     facts.add("path", path.unwrap_or_else(|| plan.transport.path.to_string()));
+    let store = report.evidence_of("reads").and_then(|evidence| evidence.object_store.as_ref());
+    if let Some(store) = store {
+        facts.add("requests", objects::requests(store));
+    }
+    if let Some(words) = objects::verified(store) {
+        brief.add("verified", words);
+    }
     if let Some(remark) = plan.transport.pages.remark() {
         facts.add("buffers", remark);
     }
@@ -512,8 +520,10 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
         ),
         None => "not counted: the block device of the data is unknown".to_string(),
     };
-    if report.plan.data.folder.is_some() {
-        let read = ByteSize(cost.bytes_read);
+    let read = ByteSize(cost.bytes_read);
+    if report.plan.transport.path == PathKind::S3 {
+        facts.add("bytes", format!("{read} read by the loaders{}", scope(report, A_SCORED_RUN)));
+    } else if report.plan.data.folder.is_some() {
         facts.add(
             "bytes",
             format!(

@@ -1,12 +1,13 @@
 //! Objects by the crate object_store: a runtime and a connection for each session, so that as many
 //! requests are under way as with our own client.
 
+use std::error::Error as _;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::thread;
 
 use futures_util::stream::{self, StreamExt as _};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -17,19 +18,21 @@ use object_store::client::{
 use object_store::multipart::{MultipartStore as _, PartId};
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, BackoffConfig, ClientOptions, Error, GetOptions, GetRange, ObjectMeta,
+    Attribute, Attributes, ClientOptions, Error, GetOptions, GetRange, ObjectMeta,
     ObjectStore as _, PutMultipartOptions, PutOptions, PutPayload, RetryConfig,
 };
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 use super::client::{Client, Seen};
 use super::error::ObjectFault;
+use super::get::Get;
 use super::other::Other;
 use super::reply::{Head, MARK, Refusal};
-use super::retry::MOST_RETRIES;
+use super::retry::{MOST_RETRIES, Pauses};
 use super::session::{Listed, ObjectFacts};
 use super::settings::{Addressing, host};
-use super::wire::Tally;
+use super::wire::{FIRST_ANSWER, Tally};
 use crate::error::TransferError;
 
 /// What Cargo.toml asks for.
@@ -37,24 +40,45 @@ const NAME: &str = "object_store 0.14";
 
 /// A session by object_store.
 pub(super) struct ByObjectStore {
-    runtime: Runtime,
     store: AmazonS3,
+    asking: Asking,
+}
+
+/// What makes its requests, again where that may help.
+struct Asking {
+    runtime: Runtime,
     client: Arc<Client>,
     endpoint: usize,
     counts: Arc<Counts>,
+    pauses: Pauses,
 }
 
 /// What its requests came to.
 #[derive(Debug, Default)]
 struct Counts {
     requests: AtomicU64,
-    /// Attempts that may be made again.
-    failed: AtomicU64,
     retries: AtomicU64,
+    retries_after_loss: AtomicU64,
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
     /// Of the last reply; 0 if there was none.
     status: AtomicU16,
+}
+
+/// Why an attempt did not succeed.
+enum Trouble {
+    /// What object_store says of a request or its reply.
+    Asked(Error),
+    /// The body did not come to its end.
+    Broken(Error),
+    /// The reply cannot be right.
+    Wrong(String),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Asked(error)
+    }
 }
 
 impl Counts {
@@ -98,39 +122,45 @@ impl HttpService for Counted {
     {
         Box::pin(async move {
             Counts::add(&self.by.counts.requests, 1);
-            let reply = self.http.execute(request).await;
-            self.by.note(reply)
+            let asked = self.http.execute(request);
+            let reply = match self.by.has_answered() {
+                true => asked.await,
+                false => timeout(FIRST_ANSWER, asked).await.unwrap_or_else(|_| Err(silent())),
+            };
+            self.by.note(&reply);
+            reply
         })
     }
 }
 
 impl Counting {
-    /// Remembers what a reply says of the endpoint, and whether it may be asked again.
-    fn note(&self, reply: Result<HttpResponse, HttpError>) -> Result<HttpResponse, HttpError> {
-        let answered = &self.client.endpoints[self.endpoint].answered;
+    fn answered(&self) -> &AtomicBool {
+        &self.client.endpoints[self.endpoint].answered
+    }
+
+    fn has_answered(&self) -> bool {
+        self.answered().load(Ordering::Relaxed)
+    }
+
+    /// Remembers what a reply says of the endpoint.
+    fn note(&self, reply: &Result<HttpResponse, HttpError>) {
         let status = reply.as_ref().map_or(0, |reply| reply.status().as_u16());
         self.counts.status.store(status, Ordering::Relaxed);
-        if status == 0 || status >= 500 || status == 429 {
-            Counts::add(&self.counts.failed, 1);
-        }
-        match reply {
-            Ok(reply) => {
-                answered.store(true, Ordering::Relaxed);
-                let server = reply.headers().get("server");
-                self.client.seen.get_or_init(|| Seen {
-                    server: server.and_then(|text| text.to_str().ok()).map(str::to_string),
-                    http_minor: u8::from(format!("{:?}", reply.version()) == "HTTP/1.1"),
-                    tls: None,
-                });
-                Ok(reply)
-            }
-            // An endpoint that is down is reported at once.
-            Err(error) if !answered.load(Ordering::Relaxed) => {
-                Err(HttpError::new(HttpErrorKind::Unknown, error))
-            }
-            Err(error) => Err(error),
-        }
+        let Ok(reply) = reply else { return };
+        self.answered().store(true, Ordering::Relaxed);
+        let server = reply.headers().get("server");
+        self.client.seen.get_or_init(|| Seen {
+            server: server.and_then(|text| text.to_str().ok()).map(str::to_string),
+            http_minor: u8::from(format!("{:?}", reply.version()) == "HTTP/1.1"),
+            tls: None,
+        });
     }
+}
+
+/// The error of an endpoint that has never answered.
+fn silent() -> HttpError {
+    let text = format!("no answer within {} s", FIRST_ANSWER.as_secs());
+    HttpError::new(HttpErrorKind::Timeout, io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
 impl ByObjectStore {
@@ -142,6 +172,7 @@ impl ByObjectStore {
         client: &Arc<Client>,
         bucket: &str,
         endpoint: usize,
+        number: u64,
     ) -> Result<Self, TransferError> {
         // Its HTTP asks for one even where nothing is encrypted; there may be one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -154,15 +185,8 @@ impl ByObjectStore {
             true => address.replacen("://", &format!("://{bucket}."), 1),
             false => address,
         };
-        let retries = RetryConfig {
-            max_retries: MOST_RETRIES as usize,
-            backoff: BackoffConfig {
-                init_backoff: Duration::from_millis(100),
-                max_backoff: Duration::from_secs(4),
-                base: 2.0,
-            },
-            ..RetryConfig::default()
-        };
+        // It would not tell how often it asked again for the rest of a body.
+        let retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let credentials = &settings.credentials;
         let mut builder = AmazonS3Builder::new()
             .with_endpoint(address)
@@ -187,46 +211,83 @@ impl ByObjectStore {
         let store =
             builder.build().map_err(|error| cannot(client.conceal(error.to_string().as_bytes())));
         let runtime = Builder::new_current_thread().enable_all().build();
-        Ok(Self {
+        let asking = Asking {
             runtime: runtime.map_err(|error| cannot(error.to_string()))?,
-            store: store?,
             client: Arc::clone(client),
             endpoint,
             counts,
-        })
+            pauses: Pauses::new(number),
+        };
+        Ok(Self { store: store?, asking })
     }
+}
 
-    /// Waits for the result of requests.
+impl Asking {
+    /// Waits for the result of requests, which are made again as our own are.
     fn ask<T>(
-        &self,
-        request: impl Future<Output = object_store::Result<T>>,
+        &mut self,
+        mut request: impl AsyncFnMut() -> Result<T, Trouble>,
     ) -> Result<T, ObjectFault> {
-        let failed = || self.counts.failed.load(Ordering::Relaxed);
-        let before = failed();
-        self.counts.status.store(0, Ordering::Relaxed);
-        let done = self.runtime.block_on(request);
-        // Each attempt that failed was made again, except one that was the last.
-        let retries = (failed() - before).saturating_sub(u64::from(done.is_err()));
-        Counts::add(&self.counts.retries, retries);
-        done.map_err(|error| self.fault(&error, retries))
+        for retries in 0.. {
+            self.counts.status.store(0, Ordering::Relaxed);
+            let trouble = match self.runtime.block_on(request()) {
+                Ok(done) => return Ok(done),
+                Err(trouble) => trouble,
+            };
+            let fault = self.fault(trouble, retries);
+            let lost = matches!(fault, ObjectFault::Connection { .. });
+            let passing = match &fault {
+                ObjectFault::Connection { .. } => {
+                    self.client.endpoints[self.endpoint].answered.load(Ordering::Relaxed)
+                }
+                ObjectFault::Refused(refusal) => refusal.is_passing(),
+                _ => false,
+            };
+            if !passing || retries == MOST_RETRIES {
+                return Err(fault);
+            }
+            Counts::add(&self.counts.retries, 1);
+            Counts::add(&self.counts.retries_after_loss, u64::from(lost));
+            thread::sleep(self.pauses.next(retries));
+        }
+        unreachable!("the last retry returns")
     }
 
-    fn fault(&self, error: &Error, retries: u64) -> ObjectFault {
-        let text = self.client.conceal(error.to_string().as_bytes());
+    fn fault(&self, trouble: Trouble, retries: u32) -> ObjectFault {
+        let told = |error: &Error| self.client.conceal(in_words(error).as_bytes());
+        let lost = |error: &Error| ObjectFault::Connection {
+            endpoint: host(&self.client.endpoints[self.endpoint].url),
+            source: io::Error::other(told(error)),
+        };
+        let error = match trouble {
+            Trouble::Wrong(what) => return ObjectFault::Answer(what),
+            Trouble::Broken(error) => return lost(&error),
+            Trouble::Asked(error) => error,
+        };
         match self.counts.status.load(Ordering::Relaxed) {
-            0 => ObjectFault::Connection {
-                endpoint: host(&self.client.endpoints[self.endpoint].url),
-                source: io::Error::other(text),
-            },
+            0 => lost(&error),
             status if status >= 300 => {
                 let head = Head { status, ..Head::default() };
-                let retries = u32::try_from(retries).unwrap_or(u32::MAX);
-                let refusal = Refusal::of(&head, text.as_bytes()).after(retries);
+                let refusal = Refusal::of(&head, told(&error).as_bytes()).after(retries);
                 ObjectFault::Refused(Box::new(refusal))
             }
-            _ => ObjectFault::Answer(text),
+            _ => ObjectFault::Answer(told(&error)),
         }
     }
+}
+
+/// An error with what it does not say itself: why.
+fn in_words(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// The key, as this crate can name it.
@@ -251,10 +312,6 @@ fn listed(meta: ObjectMeta) -> Listed {
     Listed { key: meta.location.to_string(), facts }
 }
 
-fn wrong(what: String) -> Error {
-    Error::Generic { store: "S3", source: what.into() }
-}
-
 impl Other for ByObjectStore {
     fn name(&self) -> String {
         NAME.to_string()
@@ -262,41 +319,45 @@ impl Other for ByObjectStore {
 
     fn tally(&self) -> Tally {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = &self.asking.counts;
         Tally {
-            requests: of(&self.counts.requests),
-            retries: of(&self.counts.retries),
-            sent_bytes: of(&self.counts.sent_bytes),
-            received_bytes: of(&self.counts.received_bytes),
+            requests: of(&counts.requests),
+            retries: of(&counts.retries),
+            retries_after_loss: of(&counts.retries_after_loss),
+            sent_bytes: of(&counts.sent_bytes),
+            received_bytes: of(&counts.received_bytes),
             ..Tally::default()
         }
     }
 
     fn get(
         &mut self,
-        key: &str,
-        offset: u64,
-        whole: bool,
+        get: Get<'_>,
         target: &mut [u8],
         answered: &mut dyn FnMut(),
     ) -> Result<(Head, usize), ObjectFault> {
+        let Get { key, offset, .. } = get;
         let (path, wanted) = (path(key)?, target.len() as u64);
-        let range = (!whole).then(|| GetRange::Bounded(offset..offset + wanted));
-        let got = self.ask(async {
-            let options = GetOptions { range, ..GetOptions::default() };
-            let reply = self.store.get_opts(&path, options).await?;
+        let range =
+            (!get.is_whole(target.len())).then(|| GetRange::Bounded(offset..offset + wanted));
+        let Self { store, asking } = self;
+        let got = asking.ask(async || {
+            let options = GetOptions { range: range.clone(), ..GetOptions::default() };
+            let reply = store.get_opts(&path, options).await?;
             answered();
             let (etag, range) = (reply.meta.e_tag.clone(), reply.range.clone());
             if range.start != offset || range.end - range.start != wanted {
                 let bytes = range.end - range.start;
-                return Err(wrong(format!("the body has {bytes} bytes, not {wanted}")));
+                return Err(Trouble::Wrong(format!("the body has {bytes} bytes, not {wanted}")));
             }
             let size = reply.meta.size;
             let (mut body, mut filled) = (reply.into_stream(), 0);
             while let Some(piece) = body.next().await {
-                let piece = piece?;
+                let piece = piece.map_err(Trouble::Broken)?;
                 let end = filled + piece.len();
                 let Some(place) = target.get_mut(filled..end) else {
-                    return Err(wrong(format!("the body is longer than {wanted} bytes")));
+                    let what = format!("the body is longer than {wanted} bytes");
+                    return Err(Trouble::Wrong(what));
                 };
                 place.copy_from_slice(&piece);
                 filled = end;
@@ -305,26 +366,30 @@ impl Other for ByObjectStore {
             let content_range = Some(content_range);
             Ok((Head { status: 206, etag, content_range, ..Head::default() }, filled))
         })?;
-        Counts::add(&self.counts.received_bytes, got.1 as u64);
+        Counts::add(&asking.counts.received_bytes, got.1 as u64);
         Ok(got)
     }
 
     fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectFault> {
         let path = path(key)?;
         let payload = PutPayload::from(body.to_vec());
-        let options = PutOptions { attributes: marked(), ..PutOptions::default() };
-        let put = self.ask(self.store.put_opts(&path, payload, options))?;
-        Counts::add(&self.counts.sent_bytes, body.len() as u64);
+        let Self { store, asking } = self;
+        let put = asking.ask(async || {
+            let options = PutOptions { attributes: marked(), ..PutOptions::default() };
+            Ok(store.put_opts(&path, payload.clone(), options).await?)
+        })?;
+        Counts::add(&asking.counts.sent_bytes, body.len() as u64);
         Ok(put.e_tag)
     }
 
     fn head(&mut self, key: &str) -> Result<Option<(u64, Head)>, ObjectFault> {
         let path = path(key)?;
-        let options = GetOptions { head: true, ..GetOptions::default() };
-        let found = self.ask(async {
-            match self.store.get_opts(&path, options).await {
+        let Self { store, asking } = self;
+        let found = asking.ask(async || {
+            let options = GetOptions { head: true, ..GetOptions::default() };
+            match store.get_opts(&path, options).await {
                 Err(Error::NotFound { .. }) => Ok(None),
-                found => found.map(Some),
+                found => Ok(Some(found?)),
             }
         })?;
         Ok(found.map(|found| {
@@ -342,13 +407,14 @@ impl Other for ByObjectStore {
     ) -> Result<(Vec<Listed>, Vec<String>), ObjectFault> {
         let at = prefix.trim_end_matches('/');
         let at = (!at.is_empty()).then(|| path(at)).transpose()?;
+        let Self { store, asking } = self;
         if folders {
-            let found = self.ask(self.store.list_with_delimiter(at.as_ref()))?;
+            let found = asking.ask(async || Ok(store.list_with_delimiter(at.as_ref()).await?))?;
             let folders = found.common_prefixes.iter().map(|folder| format!("{folder}/"));
             return Ok((found.objects.into_iter().map(listed).collect(), folders.collect()));
         }
-        let found = self.ask(async {
-            let (mut pages, mut all) = (self.store.list(at.as_ref()), Vec::new());
+        let found = asking.ask(async || {
+            let (mut pages, mut all) = (store.list(at.as_ref()), Vec::new());
             while all.len() < most
                 && let Some(one) = pages.next().await
             {
@@ -361,9 +427,10 @@ impl Other for ByObjectStore {
 
     fn delete(&mut self, keys: &[String]) -> Result<(), ObjectFault> {
         let paths: Vec<Path> = keys.iter().map(|key| path(key)).collect::<Result<_, _>>()?;
-        self.ask(async {
-            let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
-            let mut deleted = self.store.delete_stream(paths);
+        let Self { store, asking } = self;
+        asking.ask(async || {
+            let paths = stream::iter(paths.clone().into_iter().map(Ok)).boxed();
+            let mut deleted = store.delete_stream(paths);
             while let Some(one) = deleted.next().await {
                 one?;
             }
@@ -373,9 +440,12 @@ impl Other for ByObjectStore {
 
     fn begin(&mut self, key: &str) -> Result<String, ObjectFault> {
         let path = path(key)?;
-        let options =
-            PutMultipartOptions { attributes: marked(), ..PutMultipartOptions::default() };
-        self.ask(self.store.create_multipart_opts(&path, options))
+        let Self { store, asking } = self;
+        asking.ask(async || {
+            let options =
+                PutMultipartOptions { attributes: marked(), ..PutMultipartOptions::default() };
+            Ok(store.create_multipart_opts(&path, options).await?)
+        })
     }
 
     fn part(
@@ -387,15 +457,22 @@ impl Other for ByObjectStore {
     ) -> Result<String, ObjectFault> {
         let (path, id) = (path(key)?, id.to_string());
         let payload = PutPayload::from(body.to_vec());
-        let put = self.ask(self.store.put_part(&path, &id, usize::from(number) - 1, payload))?;
-        Counts::add(&self.counts.sent_bytes, body.len() as u64);
+        let number = usize::from(number) - 1;
+        let Self { store, asking } = self;
+        let put =
+            asking.ask(async || Ok(store.put_part(&path, &id, number, payload.clone()).await?))?;
+        Counts::add(&asking.counts.sent_bytes, body.len() as u64);
         Ok(put.content_id)
     }
 
     fn complete(&mut self, key: &str, id: &str, etags: &[String]) -> Result<(), ObjectFault> {
         let (path, id) = (path(key)?, id.to_string());
-        let part = |etag: &String| PartId { content_id: etag.clone() };
-        let parts = etags.iter().map(part).collect();
-        self.ask(self.store.complete_multipart(&path, &id, parts)).map(drop)
+        let Self { store, asking } = self;
+        asking.ask(async || {
+            let part = |etag: &String| PartId { content_id: etag.clone() };
+            let parts = etags.iter().map(part).collect();
+            store.complete_multipart(&path, &id, parts).await?;
+            Ok(())
+        })
     }
 }

@@ -38,6 +38,7 @@ impl Session {
     ) -> Result<(), ObjectFault> {
         let Some(sent) = sent else { return Ok(()) };
         let checked = reply.checksum.and_then(|told| sent.check_sent(told));
+        self.tally.sent_without_checksum += u64::from(checked.is_none());
         self.count_checked(checked, bytes)
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Checksum {
 
 impl Checksum {
     /// The checksum of `body`, as it is sent.
-    pub(super) fn of(body: &[u8]) -> Self {
+    pub(crate) fn of(body: &[u8]) -> Self {
         let kind = &KINDS[0];
         Self { kind, value: checksum(kind.algorithm, body) }
     }

@@ -115,8 +115,8 @@ impl Client {
             reason: format!("{} cannot have it in its address", host(url)),
             remedy: "use AWS_S3_ADDRESSING_STYLE=path".to_string(),
         })?;
-        let other = other::open(self, bucket, at)?;
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let other = other::open(self, bucket, at, number)?;
         sessions.fetch_add(1, Ordering::Relaxed);
         Ok(Session::new(Arc::clone(self), address, at, (number, other)))
     }

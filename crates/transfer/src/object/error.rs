@@ -37,6 +37,8 @@ pub enum ObjectFault {
     },
     /// The endpoint answered with an error.
     Refused(Box<Refusal>),
+    /// The endpoint kept an object that it was to delete.
+    Kept(Box<Refusal>),
     /// The endpoint's answer cannot be right: a body of another length, malformed XML.
     Answer(String),
     /// The data is not what it should be: another object, a missing part.
@@ -49,11 +51,18 @@ impl fmt::Display for ObjectError {
         if let Some(offset) = self.offset {
             write!(f, " at byte {offset}")?;
         }
-        match &self.fault {
-            ObjectFault::Connection { endpoint, source } => write!(f, ": {endpoint}: {source}"),
-            ObjectFault::Tls { endpoint, reason } => write!(f, ": TLS with {endpoint}: {reason}"),
-            ObjectFault::Refused(refusal) => write!(f, ": {refusal}"),
-            ObjectFault::Answer(what) | ObjectFault::Data(what) => write!(f, ": {what}"),
+        write!(f, ": {}", self.fault)
+    }
+}
+
+impl fmt::Display for ObjectFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection { endpoint, source } => write!(f, "{endpoint}: {source}"),
+            Self::Tls { endpoint, reason } => write!(f, "TLS with {endpoint}: {reason}"),
+            Self::Refused(refusal) => write!(f, "{refusal}"),
+            Self::Kept(refusal) => write!(f, "it was kept: {}", refusal.reason()),
+            Self::Answer(what) | Self::Data(what) => write!(f, "{what}"),
         }
     }
 }
@@ -72,6 +81,24 @@ impl ObjectError {
         Self { request: request.to_string(), object, offset, fault }
     }
 
+    /// The first byte of the range, for requests of a range.
+    pub fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+
+    /// The reason alone, as that of a file's error.
+    pub(crate) fn fault(&self) -> &ObjectFault {
+        &self.fault
+    }
+
+    /// The reason, for messages that have named the object already.
+    pub(crate) fn reason(&self) -> String {
+        match self.offset {
+            Some(offset) => format!("at byte {offset}: {}", self.fault),
+            None => self.fault.to_string(),
+        }
+    }
+
     /// What to do now.
     pub fn remedy(&self) -> &'static str {
         match &self.fault {
@@ -82,7 +109,7 @@ impl ObjectError {
                 "name the certificate authority in AWS_CA_BUNDLE, use a name and a day that the \
                  certificate is valid for, or correct the endpoint's scheme"
             }
-            ObjectFault::Refused(refusal) => refusal.remedy(),
+            ObjectFault::Refused(refusal) | ObjectFault::Kept(refusal) => refusal.remedy(),
             ObjectFault::Answer(_) => {
                 "compare with another client: the endpoint, or what lies before it, is at fault"
             }
@@ -108,7 +135,10 @@ impl ObjectError {
     /// Whether the endpoint or the way to it failed, as opposed to a request that it refused.
     pub fn is_failure(&self) -> bool {
         match &self.fault {
-            ObjectFault::Connection { .. } | ObjectFault::Answer(_) | ObjectFault::Data(_) => true,
+            ObjectFault::Connection { .. }
+            | ObjectFault::Kept(_)
+            | ObjectFault::Answer(_)
+            | ObjectFault::Data(_) => true,
             ObjectFault::Tls { .. } => false,
             ObjectFault::Refused(refusal) => refusal.is_failure(),
         }

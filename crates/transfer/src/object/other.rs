@@ -8,6 +8,7 @@ use url::Url;
 
 use super::client::{Client, ObjectRules};
 use super::error::ObjectFault;
+use super::get::Get;
 use super::reply::Head;
 use super::session::Listed;
 use super::wire::Tally;
@@ -21,13 +22,11 @@ pub(super) trait Other: Send {
     /// What it counted.
     fn tally(&self) -> Tally;
 
-    /// Reads a range, or all of the object if that is `whole`, and how much of it came; `answered` is
-    /// called when the head of the reply is there.
+    /// Reads into `target`, and how much of it came; `answered` is called when the head of the reply is
+    /// there.
     fn get(
         &mut self,
-        key: &str,
-        offset: u64,
-        whole: bool,
+        get: Get<'_>,
         target: &mut [u8],
         answered: &mut dyn FnMut(),
     ) -> Result<(Head, usize), ObjectFault>;
@@ -85,7 +84,7 @@ impl ObjectRules {
         if self.verify == Verify::Crc {
             return cannot(
                 "checksums are compared by stormlp's own client alone",
-                "leave out --verify=crc, or --engine",
+                "use --verify size (datagen: --verify-objects size), or leave out --engine",
             );
         }
         Ok(())
@@ -119,11 +118,14 @@ pub(super) fn open(
     client: &Arc<Client>,
     bucket: &str,
     endpoint: usize,
+    number: u64,
 ) -> Result<Option<Box<dyn Other>>, TransferError> {
     if !client.rules.by_object_store {
         return Ok(None);
     }
-    Ok(Some(Box::new(super::by_object_store::ByObjectStore::new(client, bucket, endpoint)?)))
+    Ok(Some(Box::new(super::by_object_store::ByObjectStore::new(
+        client, bucket, endpoint, number,
+    )?)))
 }
 
 /// None in builds without one, which [`ObjectRules::check`] has said.
@@ -132,6 +134,7 @@ pub(super) fn open(
     _client: &Arc<Client>,
     _bucket: &str,
     _endpoint: usize,
+    _number: u64,
 ) -> Result<Option<Box<dyn Other>>, TransferError> {
     Ok(None)
 }

@@ -8,6 +8,8 @@ use super::checksum::Checksum;
 
 /// The header of every object that stormlp puts, which the endpoint keeps with it.
 pub(super) const MARK: &str = "x-amz-meta-stormlp";
+/// The most of a code or message that errors repeat.
+const MOST_CHARACTERS: usize = 200;
 /// The most headers of a reply.
 const MOST_HEADERS: usize = 64;
 
@@ -137,6 +139,31 @@ impl Refusal {
         }
     }
 
+    /// What a successful reply says of one of its objects: there is no status for each.
+    pub(super) fn of_object(code: &str, message: &str) -> Self {
+        let status = match code {
+            "AccessDenied" => 403,
+            "SlowDown" | "ServiceUnavailable" => 503,
+            "InternalError" => 500,
+            _ => 400,
+        };
+        let short =
+            |text: &str| -> String { printable(text).chars().take(MOST_CHARACTERS).collect() };
+        Self {
+            status,
+            code: short(code),
+            message: short(message),
+            elsewhere: None,
+            retries: 0,
+            keeps_connection: true,
+        }
+    }
+
+    /// Its code and message.
+    pub(super) fn reason(&self) -> String {
+        format!("{} ({})", self.code, self.message)
+    }
+
     /// The same after so many retries.
     pub(super) fn after(self, retries: u32) -> Self {
         Self { retries, ..self }
@@ -174,10 +201,21 @@ impl Refusal {
         match (self.status, self.code.as_str()) {
             (_, "RequestTimeTooSkewed") => "set this machine's clock (NTP): signatures need it",
             (_, "ExpiredToken") => "get a new AWS_SESSION_TOKEN: this one has expired",
-            (_, "InvalidAccessKeyId" | "SignatureDoesNotMatch") => {
-                "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION"
+            // The second is versitygw's name for it.
+            (_, "InvalidAccessKeyId" | "XAdminUserNotFound") => {
+                "the endpoint has no such access key: correct AWS_ACCESS_KEY_ID, or name the endpoint \
+                 that it belongs to"
+            }
+            (_, "SignatureDoesNotMatch") => {
+                "AWS_SECRET_ACCESS_KEY is not the one of AWS_ACCESS_KEY_ID, or AWS_REGION is not the \
+                 bucket's: correct them"
             }
             (_, "NoSuchBucket") => "create the bucket first, or correct its name",
+            // A HEAD has no document that says more.
+            (401 | 403, "") => {
+                "the credentials have no permission for this, or are wrong: `stormlp doctor` with the \
+                 same prefix shows which"
+            }
             (401 | 403, _) => {
                 "the credentials have no permission for this: change the bucket's policy or the \
                  credentials. Where listing is not permitted, missing objects look the same"
@@ -213,9 +251,8 @@ impl fmt::Display for Refusal {
 /// The text of the first element of this name, shortened: error documents have a handful of plain
 /// elements, and whatever else they hold is not looked at.
 fn element(text: &str, name: &str) -> Option<String> {
-    const MOST: usize = 200;
     let rest = text.split_once(&format!("<{name}>"))?.1;
     let inner = rest.split_once('<')?.0;
-    let short: String = inner.chars().take(MOST).collect();
+    let short: String = inner.chars().take(MOST_CHARACTERS).collect();
     Some(printable(short.trim()).into_owned())
 }

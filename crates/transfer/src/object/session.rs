@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
 use rusty_s3::{Bucket, Credentials};
@@ -12,7 +12,6 @@ use stormlp_core::evidence::{ObjectChecksums, ObjectStore};
 use stormlp_core::histogram::LatencyHistogram;
 use url::Url;
 
-use super::checks::replaced;
 use super::checksum::Checksum;
 use super::client::{Client, Endpoint, Seen};
 use super::document::parsed;
@@ -21,7 +20,7 @@ use super::other::Other;
 use super::reply::{Head, Refusal};
 use super::request::{Request, mark};
 use super::retry::{MOST_RETRIES, Pauses};
-use super::wire::{Connection, Tally, WireError};
+use super::wire::{Connection, Patience, Tally, WireError};
 
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
@@ -48,21 +47,6 @@ impl ObjectFacts {
     }
 }
 
-/// What is known of an object that is read.
-#[derive(Debug, Clone, Copy)]
-pub struct Expected<'a> {
-    /// Its size.
-    pub bytes: u64,
-    /// What identifies its content.
-    pub etag: Option<&'a str>,
-}
-
-impl<'a> From<&'a ObjectFacts> for Expected<'a> {
-    fn from(facts: &'a ObjectFacts) -> Self {
-        Self { bytes: facts.bytes, etag: facts.etag.as_deref() }
-    }
-}
-
 /// An object of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
@@ -78,14 +62,22 @@ pub struct Session {
     pub(super) bucket: Bucket,
     /// The number of its endpoint.
     endpoint: usize,
-    connection: Option<Connection>,
+    pub(super) connection: Option<Connection>,
     /// Another client, which does in place of the connection what it can do.
-    other: Option<Box<dyn Other>>,
+    pub(super) other: Option<Box<dyn Other>>,
     pauses: Pauses,
     pub(super) tally: Tally,
     /// Times from a GET to the head of its reply, retries included.
-    first_byte: LatencyHistogram,
+    pub(super) first_byte: LatencyHistogram,
+    /// GETs that end before are not among them.
+    pub(super) measured_from: Option<Instant>,
     head: Vec<u8>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a session with {}", self.bucket.name())
+    }
 }
 
 /// Why one attempt did not succeed.
@@ -116,13 +108,9 @@ impl Session {
             pauses: Pauses::new(number),
             tally: Tally::default(),
             first_byte: LatencyHistogram::new(),
+            measured_from: None,
             head: Vec::new(),
         }
-    }
-
-    /// Forgets the times to the first byte so far, of transfers that are not measured.
-    pub(crate) fn stop_rehearsing(&mut self) {
-        self.first_byte.reset();
     }
 
     /// The client whose session it is.
@@ -134,100 +122,23 @@ impl Session {
     pub fn evidence(&self) -> ObjectStore {
         let of_other = self.other.as_ref().map(|other| other.tally());
         let tally = of_other.map_or(self.tally, |other| self.tally.plus(other));
-        let Tally { requests, retries, connections, sent_bytes, received_bytes, .. } = tally;
+        let Tally { requests, retries, retries_after_loss, connections, .. } = tally;
         ObjectStore {
             checksums: self.checks().then_some(ObjectChecksums {
                 checked_bytes: tally.checked_bytes,
                 replies_without: tally.replies_without_checksum,
+                sent_without: tally.sent_without_checksum,
             }),
             requests,
             retries,
+            retries_after_loss,
             connections,
-            sent_bytes,
-            received_bytes,
+            sent_bytes: tally.sent_bytes,
+            received_bytes: tally.received_bytes,
             first_byte: self.first_byte.named("first_byte"),
             client: self.other.as_ref().map(|other| other.name()),
             ..self.client.evidence(self.endpoint)
         }
-    }
-
-    /// Reads `target.len()` bytes at `offset` of an object, straight into `target`, and returns the
-    /// object's ETag. It must still be the object `of` this size and ETag, as far as they are known.
-    /// All of it is asked for without a range, and checked by its checksum if the client does so.
-    ///
-    /// # Errors
-    /// When the object has another size, is another one, or the request fails.
-    pub fn get(
-        &mut self,
-        key: &str,
-        offset: u64,
-        of: Option<Expected<'_>>,
-        target: &mut [u8],
-    ) -> Result<Option<String>, ObjectError> {
-        let wanted = target.len() as u64;
-        let whole = of.is_some_and(|of| offset == 0 && of.bytes == wanted);
-        let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
-        let mut answered = || first_byte = began.elapsed();
-        let fetched = match &mut self.other {
-            None => self.fetch(key, offset, whole, target, &mut answered),
-            Some(other) => other
-                .get(key, offset, whole, target, &mut answered)
-                .map_err(|fault| self.error("GET", key, Some(offset), fault)),
-        };
-        let (head, filled) = fetched?;
-        self.first_byte.record_ns(u64::try_from(first_byte.as_nanos()).unwrap_or(u64::MAX));
-        let is_cut = filled as u64 != wanted;
-        self.connection.take_if(|_| is_cut);
-        let fail = |fault| Err(self.error("GET", key, Some(offset), fault));
-        if is_cut {
-            let what = format!("the body ended after {filled} of {wanted} bytes");
-            return fail(ObjectFault::Answer(what));
-        }
-        let expected = of.and_then(|of| of.etag).filter(|_| self.verifies());
-        if let (Some(before), Some(now)) = (expected, &head.etag)
-            && before != now
-        {
-            return fail(replaced(now, before));
-        }
-        if let (Some(before), Some(now)) = (of.map(|of| of.bytes), head.whole_bytes())
-            && before != now
-        {
-            let what = format!("another object is there: it has {now} bytes, not {before}");
-            return fail(ObjectFault::Data(what));
-        }
-        if self.checks() {
-            // That of a range would be the whole object's, or that of a part.
-            let told = head.checksum.filter(|_| head.whole_bytes() == Some(wanted));
-            let checked = told.map(|told| told.check(target));
-            let same = self.count_checked(checked, wanted);
-            same.map_err(|fault| self.error("GET", key, Some(offset), fault))?;
-        }
-        Ok(head.etag)
-    }
-
-    /// Sends the GET, and receives its body into `target`: how much of it came. `answered` is called
-    /// when the head of the reply is there.
-    fn fetch(
-        &mut self,
-        key: &str,
-        offset: u64,
-        whole: bool,
-        target: &mut [u8],
-        answered: &mut dyn FnMut(),
-    ) -> Result<(Head, usize), ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
-        let mut action = bucket.get_object(Some(&credentials), key);
-        let mut request = Request::with_headers(&mut action, "GET", key, self.asks());
-        request.offset = Some(offset);
-        if !whole {
-            request.headers += &format!("Range: bytes={offset}-{last}\r\n");
-        }
-        self.perform(&request, |connection, head| {
-            answered();
-            check_range(head, offset, wanted)?;
-            connection.fill(target)
-        })
     }
 
     /// An error of a request for the object of this `key`.
@@ -275,12 +186,12 @@ impl Session {
     /// # Errors
     /// When the request fails, also for lack of permission.
     pub fn head(&mut self, key: &str) -> Result<Option<ObjectFacts>, ObjectError> {
-        let found = self.head_of(key)?;
+        let (found, checks) = (self.head_of(key)?, self.checks());
         Ok(found.map(|(bytes, Head { etag, last_modified, checksum, .. })| ObjectFacts {
             bytes,
             etag,
             last_modified,
-            checksum,
+            checksum: checksum.filter(|_| checks),
         }))
     }
 
@@ -411,9 +322,10 @@ impl Session {
             let reply = parsed(&reply, rusty_s3::actions::DeleteObjectsResponse::parse)
                 .map_err(|what| request.error(&bucket, ObjectFault::Answer(what)))?;
             if let Some(kept) = reply.errors.first() {
-                let what = format!("it was kept: {} ({})", kept.code, kept.message);
-                let key = &kept.key;
-                return Err(Request { key, ..request }.error(&bucket, ObjectFault::Data(what)));
+                let (code, message) = (self.client.conceal(kept.code.as_bytes()), &kept.message);
+                let refusal = Refusal::of_object(&code, &self.client.conceal(message.as_bytes()));
+                let fault = ObjectFault::Kept(Box::new(refusal));
+                return Err(Request { key: &kept.key, ..request }.error(&bucket, fault));
             }
         }
         Ok(())
@@ -434,22 +346,22 @@ impl Session {
         mut take: impl FnMut(&mut Connection, &Head) -> Result<T, WireError>,
     ) -> Result<(Head, T), ObjectError> {
         for retries in 0.. {
-            let (fault, passing) = match self.attempt(request, &mut take) {
+            let (fault, passing, lost) = match self.attempt(request, &mut take) {
                 Ok(done) => return Ok(done),
                 Err(Attempt::Refused(refusal)) => {
                     let passing = refusal.is_passing();
-                    (ObjectFault::Refused(Box::new(refusal.after(retries))), passing)
+                    (ObjectFault::Refused(Box::new(refusal.after(retries))), passing, false)
                 }
                 Err(Attempt::Wire(error)) => {
-                    let passing = matches!(error, WireError::Lost(_));
-                    let answered = self.endpoint().answered.load(Ordering::Relaxed);
-                    (self.client.fault(self.endpoint, error), passing && answered)
+                    let passing = matches!(error, WireError::Lost(_)) && self.has_answered();
+                    (self.client.fault(self.endpoint, error), passing, true)
                 }
             };
             if !passing || retries == MOST_RETRIES {
                 return Err(request.error(&self.bucket, fault));
             }
             self.tally.retries += 1;
+            self.tally.retries_after_loss += u64::from(lost);
             thread::sleep(self.pauses.next(retries));
         }
         unreachable!("the last retry returns")
@@ -463,7 +375,8 @@ impl Session {
     ) -> Result<(Head, T), Attempt> {
         // One that finds no endpoint counts, too: what is made again is a share of these.
         self.tally.requests += 1;
-        let mut connection = match self.connection.take() {
+        // One that the endpoint closed meanwhile is not a loss: it had nothing to do.
+        let mut connection = match self.connection.take().filter(Connection::is_open) {
             Some(connection) => connection,
             None => self.connect(&request.url)?,
         };
@@ -498,6 +411,10 @@ impl Session {
         &self.client.endpoints[self.endpoint]
     }
 
+    fn has_answered(&self) -> bool {
+        self.endpoint().answered.load(Ordering::Relaxed)
+    }
+
     fn connect(&mut self, url: &Url) -> Result<Connection, WireError> {
         // A bucket in the host name has an address of its own, or none.
         let unknown = |error: io::Error| match url.host_str() {
@@ -507,14 +424,16 @@ impl Session {
         let addresses =
             url.socket_addrs(|| None).map_err(|error| WireError::Lost(unknown(error)))?;
         let tls = self.client.tls.as_ref().filter(|_| url.scheme() == "https");
-        let connection = Connection::open(&addresses, tls.zip(url.host_str()))?;
+        let patience =
+            if self.has_answered() { Patience::Usual } else { Patience::UntilFirstAnswer };
+        let connection = Connection::open(&addresses, tls.zip(url.host_str()), patience)?;
         self.tally.connections += 1;
         Ok(connection)
     }
 
     /// Remembers what the first reply says of the endpoint.
     fn note(&self, connection: &Connection, head: &Head) {
-        if !self.endpoint().answered.load(Ordering::Relaxed) {
+        if !self.has_answered() {
             self.endpoint().answered.store(true, Ordering::Relaxed);
         }
         self.client.seen.get_or_init(|| Seen {
@@ -531,26 +450,6 @@ impl Drop for Session {
     }
 }
 
-/// Whether a reply has the requested range of `wanted` bytes: a proxy may have ignored the range,
-/// and an object that is too short gives fewer.
-fn check_range(head: &Head, offset: u64, wanted: u64) -> Result<(), WireError> {
-    let range = head.content_range.as_deref().unwrap_or("no Content-Range");
-    let right = format!("bytes {offset}-{}/", offset + wanted - 1);
-    let whole = head.status == 200 && offset == 0 && head.content_range.is_none();
-    if !whole && !range.starts_with(&right) {
-        return Err(WireError::Wrong(format!(
-            "the reply has status {} and {range}, not bytes {offset}-{}",
-            head.status,
-            offset + wanted - 1
-        )));
-    }
-    match head.length {
-        Some(length) if length == wanted => Ok(()),
-        Some(length) => Err(WireError::Wrong(format!("the body has {length} bytes, not {wanted}"))),
-        None => Err(WireError::Wrong("the reply has no Content-Length".to_string())),
-    }
-}
-
 /// Reads `bytes` as the reply to each request that has one: whatever an endpoint sends is read or
 /// refused, in bounded memory.
 #[cfg(any(test, feature = "testing"))]
@@ -558,7 +457,7 @@ pub fn read_reply(bytes: &[u8]) {
     use rusty_s3::actions::{CompleteMultipartUploadResponse, DeleteObjectsResponse};
     let Ok(Some((head, used))) = Head::parse(bytes) else { return };
     let body = &bytes[used..];
-    let _ = check_range(&head, 4, 4);
+    let _ = super::get::check_range(&head, 4, 4);
     let _ = head.checksum.map(|told| told.check(body));
     let _ = (head.whole_bytes(), Refusal::of(&head, body).after(1).to_string());
     if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {

@@ -11,7 +11,7 @@ use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
 
 use super::settings::Sources;
-use super::{Client, ObjectFacts, ObjectRules, Settings, Upload};
+use super::{Client, Get, ObjectFacts, ObjectRules, SessionPool, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
 /// receiver as they came.
@@ -112,13 +112,18 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 fn refused(replies: Vec<Vec<u8>>) -> (String, String, u64) {
     let (client, _requests) = server(replies);
     let mut session = client.session("bucket").unwrap();
-    let error = session.get("a key", 4, Some((&one()).into()), &mut [0; 4]).unwrap_err();
+    let error = session.get(from_four("a key", &one()), &mut [0; 4]).unwrap_err();
     (error.to_string(), error.remedy().to_string(), session.evidence().retries)
 }
 
 /// The object that GETs are for.
 fn one() -> ObjectFacts {
     ObjectFacts { etag: Some("\"one\"".to_string()), ..ObjectFacts::of_size(8) }
+}
+
+/// A GET of it from byte 4.
+fn from_four<'a>(key: &'a str, of: &'a ObjectFacts) -> Get<'a> {
+    Get { key, offset: 4, of: Some(of.into()) }
 }
 
 const RANGE: &str = "Content-Range: bytes 4-7/8\r\nETag: \"one\"\r\n";
@@ -131,10 +136,11 @@ fn a_busy_endpoint_is_asked_again_and_the_retries_count() {
     let (client, requests) = server(vec![busy, lost, right]);
     let mut session = client.session("bucket").unwrap();
     let mut target = [0; 4];
-    session.get("a +%é", 4, Some((&one()).into()), &mut target).unwrap();
+    session.get(from_four("a +%é", &one()), &mut target).unwrap();
     assert_eq!(&target, b"data");
     let seen = session.evidence();
     assert_eq!((seen.requests, seen.retries, seen.connections), (3, 2, 2));
+    assert_eq!(seen.retries_after_loss, 1);
     assert_eq!((seen.server.as_deref(), seen.http.as_deref()), (Some("t"), Some("HTTP/1.1")));
     assert!(seen.received_bytes > 100 && seen.sent_bytes > 300);
     let request = requests.recv().unwrap();
@@ -207,14 +213,14 @@ fn a_whole_object_is_asked_for_without_a_range() {
     ]);
     let mut session = client.session("bucket").unwrap();
     let mut target = [0; 8];
-    session.get("k", 0, Some((&one()).into()), &mut target).unwrap();
+    session.get(Get::from_start("k", &one()), &mut target).unwrap();
     assert_eq!(&target, b"contents");
     assert!(!requests.recv().unwrap().contains("Range"));
     let first_byte = session.evidence().first_byte.unwrap();
     assert_eq!((first_byte.count, first_byte.unit.as_str()), (1, "ns"));
-    let error = session.get("k", 0, Some((&one()).into()), &mut target).unwrap_err();
+    let error = session.get(Get::from_start("k", &one()), &mut target).unwrap_err();
     assert!(error.to_string().contains("10 bytes, not 8"), "{error}");
-    session.stop_rehearsing();
+    session.measure_from(Instant::now() + Duration::from_secs(3600));
     assert_eq!(session.evidence().first_byte, None);
 }
 
@@ -225,7 +231,7 @@ fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
             server_of(vec![reply("200 OK", headers, body)], rules(Verify::Crc));
         let mut session = client.session("bucket").unwrap();
         let whole = ObjectFacts::of_size(9);
-        let got = session.get("k", 0, Some((&whole).into()), &mut [0; 9]);
+        let got = session.get(Get::from_start("k", &whole), &mut [0; 9]);
         let request = requests.recv().unwrap();
         assert!(request.contains("x-amz-checksum-mode: ENABLED\r\n"), "{request}");
         assert!(request.contains("SignedHeaders=host%3Bx-amz-checksum-mode&"), "{request}");
@@ -249,7 +255,7 @@ fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
     let replies = vec![reply("206 P", &range, b"data")];
     let (client, _requests) = server_of(replies, rules(Verify::Crc));
     let mut session = client.session("bucket").unwrap();
-    session.get("k", 4, Some((&one()).into()), &mut [0; 4]).unwrap();
+    session.get(from_four("k", &one()), &mut [0; 4]).unwrap();
     assert_eq!(session.evidence().checksums.unwrap().replies_without, 1);
 }
 
@@ -279,7 +285,7 @@ fn with_verify_none_another_etag_is_let_pass() {
     let replies = vec![reply("206 P", "Content-Range: bytes 4-7/8\r\nETag: \"two\"\r\n", b"data")];
     let (client, _requests) = server_of(replies, rules(Verify::None));
     let mut session = client.session("bucket").unwrap();
-    session.get("k", 4, Some((&one()).into()), &mut [0; 4]).unwrap();
+    session.get(from_four("k", &one()), &mut [0; 4]).unwrap();
     assert_eq!(session.evidence().checksums, None);
 }
 
@@ -309,6 +315,39 @@ fn an_endpoint_that_is_down_is_reported_at_once() {
     assert!(error.remedy().contains("AWS_ENDPOINT_URL"));
     assert_eq!(session.evidence().retries, 0);
     assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn an_endpoint_that_says_nothing_is_reported_soon() {
+    // Nobody accepts, but the kernel does.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let begun = Instant::now();
+    let mut session = client(&endpoint).session("bucket").unwrap();
+    let error = session.head("key").unwrap_err();
+    assert!(error.to_string().contains(&format!("{endpoint}: no answer within 5 s")), "{error}");
+    assert!(error.is_failure() && error.remedy().contains("AWS_ENDPOINT_URL"));
+    assert_eq!(session.evidence().retries, 0);
+    assert!(begun.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
+fn a_connection_that_was_closed_while_it_was_idle_is_no_retry() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut socket, _) = listener.accept().unwrap();
+            receive(&mut socket).unwrap();
+            socket.write_all(&reply("200 OK", "", b"")).unwrap();
+        }
+    });
+    let mut session = client(&endpoint).session("bucket").unwrap();
+    session.head("key").unwrap();
+    thread::sleep(Duration::from_millis(1200));
+    session.head("key").unwrap();
+    let seen = session.evidence();
+    assert_eq!((seen.requests, seen.retries, seen.connections), (2, 0, 2));
 }
 
 /// A page of a list.
@@ -365,7 +404,7 @@ fn an_upload_that_is_cut_off_is_aborted() {
         text.replacen("\r\n", "\r\nConnection: close\r\n", 1).into_bytes()
     });
     let (client, requests) = server(replies.collect());
-    let upload = Upload::of(&client, "bucket", "key");
+    let upload = Upload::of(&SessionPool::of(Arc::clone(&client)), "bucket", "key");
     let mut session = client.session("bucket").unwrap();
     upload.part(&mut session, super::PART_BYTES, b"part 2").unwrap();
     let error = upload.complete().unwrap_err().to_string();

@@ -9,10 +9,10 @@ use rusty_s3::actions::{
 };
 
 use super::checksum::{self, Checksum};
-use super::client::Client;
 use super::document::parsed;
 use super::error::{ObjectError, ObjectFault};
 use super::other::Other;
+use super::pool::SessionPool;
 use super::request::{Request, mark};
 use super::session::Session;
 use super::uploads;
@@ -27,7 +27,8 @@ const MOST_PARTS: u64 = 10_000;
 /// An upload in progress. Unless it is completed it is aborted when dropped, and leaves nothing.
 #[derive(Debug)]
 pub struct Upload {
-    client: Arc<Client>,
+    /// Where the sessions that complete and abort it come from.
+    sessions: Arc<SessionPool>,
     bucket: String,
     key: String,
     state: Mutex<State>,
@@ -85,9 +86,9 @@ impl State {
 
 impl Upload {
     /// An upload of which nothing is sent yet.
-    pub fn of(client: &Arc<Client>, bucket: &str, key: &str) -> Self {
+    pub(crate) fn of(sessions: &Arc<SessionPool>, bucket: &str, key: &str) -> Self {
         Self {
-            client: Arc::clone(client),
+            sessions: Arc::clone(sessions),
             bucket: bucket.to_string(),
             key: key.to_string(),
             state: Mutex::default(),
@@ -176,13 +177,16 @@ impl Upload {
     /// # Errors
     /// When a part is missing, a request fails, or the object has another size.
     pub fn complete(&self) -> Result<(), TransferError> {
-        let mut session = self.client.session(&self.bucket)?;
+        self.sessions.within(&self.bucket, |session| self.complete_in(session))
+    }
+
+    fn complete_in(&self, session: &mut Session) -> Result<(), TransferError> {
         let mut state = self.state();
         let id = match state.stage.clone() {
             Stage::Completed => return Ok(()),
             Stage::Parts(id) => id,
             Stage::Whole(bytes) => {
-                self.confirm(&mut session, bytes)?;
+                self.confirm(session, bytes)?;
                 state.stage = Stage::Completed;
                 return Ok(());
             }
@@ -197,9 +201,9 @@ impl Upload {
             let fault = ObjectFault::Data(format!("part {missing} was not uploaded"));
             return Err(session.error("complete upload of", &self.key, None, fault).into());
         }
-        self.join(&mut session, &state, &id)?;
+        self.join(session, &state, &id)?;
         state.stage = Stage::Completed;
-        self.confirm(&mut session, state.parts.values().map(|part| part.bytes).sum())
+        self.confirm(session, state.parts.values().map(|part| part.bytes).sum())
     }
 
     /// Has the endpoint make the object of the parts.
@@ -255,8 +259,7 @@ impl Drop for Upload {
             return;
         };
         // What cannot be aborted now is removed by `stormlp clean`.
-        if let Ok(mut session) = self.client.session(&self.bucket) {
-            let _ = session.abort(&self.key, &id);
-        }
+        let abort = |session: &mut Session| Ok(session.abort(&self.key, &id)?);
+        let _ = self.sessions.within(&self.bucket, abort);
     }
 }

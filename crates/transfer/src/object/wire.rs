@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ProtocolVersion, StreamOwned};
@@ -12,8 +12,13 @@ use super::reply::Head;
 
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long an endpoint may take until it has answered for the first time: a wrong address that
+/// accepts connections and says nothing is reported soon.
+pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// How long a connection may stand still.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// A connection that was idle for longer may have been closed by the endpoint.
+const IDLE: Duration = Duration::from_secs(1);
 /// Received at once before the length of a body is known; heads are far smaller.
 const HEAD_BYTES: usize = 16 << 10;
 /// The most lines after a chunked body.
@@ -24,12 +29,16 @@ const MOST_TRAILERS: usize = 64;
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) retries: u64,
+    /// Those of the retries because a connection broke or stood still.
+    pub(crate) retries_after_loss: u64,
     pub(crate) connections: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
     /// Bytes of bodies whose checksum is the same here and there.
     pub(crate) checked_bytes: u64,
     pub(crate) replies_without_checksum: u64,
+    /// Those of them to what was sent with a checksum.
+    pub(crate) sent_without_checksum: u64,
 }
 
 impl Tally {
@@ -38,12 +47,14 @@ impl Tally {
         Self {
             requests: self.requests + other.requests,
             retries: self.retries + other.retries,
+            retries_after_loss: self.retries_after_loss + other.retries_after_loss,
             connections: self.connections + other.connections,
             sent_bytes: self.sent_bytes + other.sent_bytes,
             received_bytes: self.received_bytes + other.received_bytes,
             checked_bytes: self.checked_bytes + other.checked_bytes,
             replies_without_checksum: self.replies_without_checksum
                 + other.replies_without_checksum,
+            sent_without_checksum: self.sent_without_checksum + other.sent_without_checksum,
         }
     }
 }
@@ -111,9 +122,22 @@ impl From<io::Error> for WireError {
     }
 }
 
+/// How long a connection waits for its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// The endpoint has never answered, and must do so soon.
+    UntilFirstAnswer,
+    /// It has answered before.
+    Usual,
+}
+
 /// A connection that is kept for the next request.
 pub(super) struct Connection {
     stream: Stream,
+    /// When the first answer has to be there; `None` once it is.
+    answer_by: Option<Instant>,
+    /// When the last reply began.
+    used: Instant,
     /// Received and not yet used: `buffer[start..end]`.
     buffer: Box<[u8]>,
     start: usize,
@@ -127,20 +151,29 @@ impl Connection {
     pub(super) fn open(
         addresses: &[SocketAddr],
         tls: Option<(&Arc<ClientConfig>, &str)>,
+        patience: Patience,
     ) -> Result<Self, WireError> {
+        let answer_by =
+            (patience == Patience::UntilFirstAnswer).then(|| Instant::now() + FIRST_ANSWER);
+        let share = FIRST_ANSWER / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+        let each = answer_by.map_or(CONNECT_TIMEOUT, |_| CONNECT_TIMEOUT.min(share));
         let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
         for address in addresses {
-            match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
-                Ok(socket) => return Self::over(socket, tls),
+            match TcpStream::connect_timeout(address, each) {
+                Ok(socket) => return Self::over(socket, tls, answer_by),
                 Err(error) => failed = error,
             }
         }
         Err(WireError::Lost(failed))
     }
 
-    fn over(socket: TcpStream, tls: Option<(&Arc<ClientConfig>, &str)>) -> Result<Self, WireError> {
+    fn over(
+        socket: TcpStream,
+        tls: Option<(&Arc<ClientConfig>, &str)>,
+        answer_by: Option<Instant>,
+    ) -> Result<Self, WireError> {
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(STALL_TIMEOUT))?;
+        socket.set_read_timeout(Some(answer_by.map_or(STALL_TIMEOUT, left)))?;
         socket.set_write_timeout(Some(STALL_TIMEOUT))?;
         let mut counted = Counted { socket, sent: 0, received: 0 };
         let stream = match tls {
@@ -153,13 +186,43 @@ impl Connection {
                     ClientConnection::new(Arc::clone(config), name).map_err(|e| wrong(&e))?;
                 // Agreed on now, so that a certificate is not mistaken for a broken request.
                 while session.is_handshaking() {
-                    session.complete_io(&mut counted)?;
+                    session.complete_io(&mut counted).map_err(|error| match stalls(&error) {
+                        true => silent("no answer to a TLS handshake", answer_by),
+                        false => error.into(),
+                    })?;
                 }
                 Stream::Tls(Box::new(StreamOwned::new(session, counted)))
             }
         };
         let buffer = vec![0; HEAD_BYTES].into_boxed_slice();
-        Ok(Self { stream, buffer, start: 0, end: 0, told: (0, 0) })
+        let used = Instant::now();
+        Ok(Self { stream, answer_by, used, buffer, start: 0, end: 0, told: (0, 0) })
+    }
+
+    fn counted(&self) -> &Counted {
+        match &self.stream {
+            Stream::Plain(counted) => counted,
+            Stream::Tls(tls) => &tls.sock,
+        }
+    }
+
+    /// Whether it can be used for another request: an endpoint may close one that is idle for long.
+    pub(super) fn is_open(&self) -> bool {
+        if self.used.elapsed() < IDLE {
+            return true;
+        }
+        let socket = &self.counted().socket;
+        let look = || {
+            socket.set_nonblocking(true)?;
+            let found = socket.peek(&mut [0]);
+            socket.set_nonblocking(false)?;
+            found
+        };
+        match look() {
+            // With TLS there may be tickets for later sessions.
+            Ok(waiting) => waiting > 0,
+            Err(error) => stalls(&error),
+        }
     }
 
     /// The version of TLS, if the connection uses it.
@@ -176,10 +239,7 @@ impl Connection {
 
     /// Bytes sent and received since the last call.
     pub(super) fn passed(&mut self) -> (u64, u64) {
-        let counted = match &self.stream {
-            Stream::Plain(counted) => counted,
-            Stream::Tls(tls) => &tls.sock,
-        };
+        let counted = self.counted();
         let now = (counted.sent, counted.received);
         let since = (now.0 - self.told.0, now.1 - self.told.1);
         self.told = now;
@@ -194,11 +254,23 @@ impl Connection {
             ));
         }
         (self.start, self.end) = (0, 0);
+        if !body.is_empty() {
+            // What is sent may take its time.
+            self.wait_as_usual()?;
+        }
         match self.send(head, body) {
             Ok(()) => self.head(),
             // An endpoint that refuses early closes before it has taken the whole body, and its
             // answer says more than the broken pipe.
             Err(broken) => self.head().map_err(|_| WireError::from(broken)),
+        }
+    }
+
+    /// Ends the wait for the first answer.
+    fn wait_as_usual(&mut self) -> io::Result<()> {
+        match self.answer_by.take() {
+            Some(_) => self.counted().socket.set_read_timeout(Some(STALL_TIMEOUT)),
+            None => Ok(()),
         }
     }
 
@@ -231,6 +303,8 @@ impl Connection {
                 Some((head, used)) if head.status < 200 => self.start += used,
                 Some((head, used)) => {
                     self.start += used;
+                    self.used = Instant::now();
+                    self.wait_as_usual()?;
                     return Ok(head);
                 }
                 None if self.end == self.buffer.len() => {
@@ -239,8 +313,17 @@ impl Connection {
                     )));
                 }
                 None => {
+                    if let Some(by) = self.answer_by {
+                        self.counted().socket.set_read_timeout(Some(left(by)))?;
+                    }
                     let end = self.end;
-                    let read = receive(&mut self.stream, &mut self.buffer[end..])?;
+                    let read = receive(&mut self.stream, &mut self.buffer[end..]);
+                    let read = read.map_err(|error| match error {
+                        WireError::Lost(stall) if stalls(&stall) && self.answer_by.is_some() => {
+                            silent("no answer", self.answer_by)
+                        }
+                        error => error,
+                    })?;
                     if read == 0 {
                         let ended = "the connection was closed before a reply";
                         return Err(WireError::Lost(io::Error::new(
@@ -372,13 +455,25 @@ fn receive(stream: &mut Stream, target: &mut [u8]) -> Result<usize, WireError> {
         };
         match received {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
-            {
-                let stalled = format!("nothing came for {} s", STALL_TIMEOUT.as_secs());
-                return Err(WireError::Lost(io::Error::new(io::ErrorKind::TimedOut, stalled)));
-            }
+            Err(error) if stalls(&error) => return Err(silent("nothing came", None)),
             other => return Ok(other?),
         }
     }
+}
+
+/// Whether a call ended because there was nothing in time.
+fn stalls(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// What is left until `by`; a timeout cannot be zero.
+fn left(by: Instant) -> Duration {
+    by.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// The error of an endpoint that said nothing for as long as it may.
+fn silent(what: &str, answer_by: Option<Instant>) -> WireError {
+    let limit = answer_by.map_or(STALL_TIMEOUT, |_| FIRST_ANSWER);
+    let text = format!("{what} within {} s", limit.as_secs());
+    WireError::Lost(io::Error::new(io::ErrorKind::TimedOut, text))
 }

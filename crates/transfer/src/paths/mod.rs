@@ -12,6 +12,7 @@ mod idle;
 pub(crate) mod null;
 mod s3;
 mod s3_helpers;
+mod s3_ranges;
 
 use std::fs::File;
 use std::sync::Arc;

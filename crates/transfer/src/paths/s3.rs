@@ -1,9 +1,10 @@
 //! `s3`: GET and PUT of objects straight to and from host memory, over a connection for each slot.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use stormlp_core::evidence::{DirectIo, Evidence, ObjectChecksums, ObjectStore};
 use stormlp_core::operation::Direction;
@@ -11,10 +12,9 @@ use stormlp_core::path::PathKind;
 
 use super::PathSpec;
 use super::s3_helpers::Helpers;
+use super::s3_ranges::ReadRanges;
 use crate::error::TransferError;
-use crate::object::{
-    Checksum, Expected, ObjectError, ObjectFacts, ObjectFault, PART_BYTES, Session,
-};
+use crate::object::{Expected, Get, ObjectError, ObjectFacts, ObjectFault, Session};
 use crate::storage::{ObjectMode, OpenObject, put_key};
 use crate::transfer::{
     Completion, FileId, Place, Rejected, Slot, SlotMemory, Transfer, TransferPath,
@@ -25,8 +25,8 @@ pub(crate) struct S3Path {
     slots: Vec<Slot>,
     objects: Vec<Option<Arc<Attached>>>,
     connections: Connections,
-    /// What the checksums of parts showed; their replies had none.
-    checked_by_parts: ObjectChecksums,
+    /// What was compared of objects that were read in ranges; their replies had no checksums.
+    compared_ranges: ObjectChecksums,
 }
 
 enum Connections {
@@ -41,14 +41,8 @@ pub(super) struct Attached {
     object: OpenObject,
     /// The ETag of the first range that was read: all must be of one object.
     etag: OnceLock<String>,
-    /// The checksums of its parts that were read, by their offsets, if its own is known.
-    parts: Mutex<BTreeMap<u64, Part>>,
-}
-
-/// A part that was read.
-struct Part {
-    bytes: u64,
-    checksum: Checksum,
+    /// Its ranges that were read, if its checksum is known.
+    ranges: Mutex<ReadRanges>,
 }
 
 /// A transfer of an attached object.
@@ -60,7 +54,11 @@ pub(super) struct Job {
 /// What serves one request at a time: a session with each bucket, whose connection serves all of the
 /// bucket's objects in turn.
 #[derive(Default)]
-pub(super) struct Connection(Vec<(String, Session)>);
+pub(super) struct Connection {
+    sessions: Vec<(String, Session)>,
+    /// When the measurement begins.
+    measured_from: Option<Instant>,
+}
 
 impl Connection {
     /// Moves the bytes of a transfer.
@@ -83,10 +81,10 @@ impl Connection {
             (Direction::Read, ObjectMode::Read(facts)) => {
                 let etag = facts.etag.as_deref().or(attached.etag.get().map(String::as_str));
                 let of = Expected { bytes: facts.bytes, etag };
-                let found = session.get(key, place.offset, Some(of), bytes)?;
+                let get = Get { key, offset: place.offset, of: Some(of) };
+                let found = session.get(get, bytes)?;
                 attached.is_of_one(session, place.offset, found)?;
-                attached.note(facts, place, bytes);
-                Ok(())
+                Ok(attached.note(facts, place.offset, bytes)?)
             }
             (Direction::Write, ObjectMode::Puts) => {
                 let key = put_key(key, place.offset, place.len as u64);
@@ -104,67 +102,61 @@ impl Connection {
     }
 
     fn session(&mut self, object: &OpenObject) -> Result<&mut Session, TransferError> {
-        let known = self.0.iter().position(|(bucket, _)| *bucket == object.bucket);
-        let at = known.unwrap_or(self.0.len());
-        if at == self.0.len() {
-            self.0.push((object.bucket.clone(), object.client.session(&object.bucket)?));
+        let known = self.sessions.iter().position(|(bucket, _)| *bucket == object.bucket);
+        let at = known.unwrap_or(self.sessions.len());
+        if at == self.sessions.len() {
+            let mut session = object.client.session(&object.bucket)?;
+            if let Some(start) = self.measured_from {
+                session.measure_from(start);
+            }
+            self.sessions.push((object.bucket.clone(), session));
         }
-        Ok(&mut self.0[at].1)
+        Ok(&mut self.sessions[at].1)
     }
 
-    /// Forgets what only prepared the measurement.
-    pub(super) fn stop_counting(&mut self) {
-        self.0.iter_mut().for_each(|(_, session)| session.stop_rehearsing());
+    /// What ends before `start` only prepares the measurement.
+    pub(super) fn measure_from(&mut self, start: Instant) {
+        self.measured_from = Some(start);
+        self.sessions.iter_mut().for_each(|(_, session)| session.measure_from(start));
     }
 
     /// What passed over it, if anything did.
     pub(super) fn evidence(&self) -> Option<ObjectStore> {
-        let sessions = self.0.iter().map(|(_, session)| session.evidence());
+        let sessions = self.sessions.iter().map(|(_, session)| session.evidence());
         sessions.reduce(|sum, one| sum.plus(&one))
     }
 }
 
 impl Attached {
-    /// Keeps the checksum of a range if it is a part, of which the whole object may be made up.
-    fn note(&self, facts: &ObjectFacts, place: Place, body: &[u8]) {
-        let Some(of_object) = facts.checksum else { return };
-        let (offset, bytes) = (place.offset, place.len as u64);
-        let is_last = offset + bytes == facts.bytes;
-        let is_whole = offset == 0 && is_last;
-        if offset.is_multiple_of(PART_BYTES) && (bytes == PART_BYTES || is_last) && !is_whole {
-            let part = Part { bytes, checksum: of_object.like(body) };
-            self.parts.lock().unwrap_or_else(PoisonError::into_inner).insert(offset, part);
-        }
+    fn new(object: OpenObject) -> Self {
+        Self { object, etag: OnceLock::new(), ranges: Mutex::default() }
     }
 
-    /// Compares the parts that were read with the object's checksum, if they make up the object.
-    fn check(&self) -> Result<ObjectChecksums, ObjectError> {
-        let OpenObject { bucket, key, mode, .. } = &self.object;
-        let ObjectMode::Read(ObjectFacts { bytes, checksum: Some(of_object), .. }) = mode else {
+    /// Keeps what was read at `offset`, of which the whole object may be made up.
+    fn note(&self, facts: &ObjectFacts, offset: u64, body: &[u8]) -> Result<(), ObjectError> {
+        let bytes = body.len() as u64;
+        // One that is the whole object has been compared.
+        let Some(of_object) = facts.checksum.filter(|_| bytes != facts.bytes) else {
+            return Ok(());
+        };
+        let checksum = of_object.like(body);
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        ranges.add(offset, bytes, checksum).map_err(|what| self.wrong(offset, what))
+    }
+
+    /// Compares the ranges that were read with the object's checksum, if they make up the object.
+    fn compare(&self) -> Result<ObjectChecksums, ObjectError> {
+        let ObjectMode::Read(facts) = &self.object.mode else {
             return Ok(ObjectChecksums::default());
         };
-        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole =
-            parts.iter().try_fold((0, None::<Checksum>), |(end, before), (offset, part)| {
-                let joined = match before {
-                    None => part.checksum,
-                    Some(before) => before.then(part.checksum, part.bytes),
-                };
-                (*offset == end).then_some((end + part.bytes, Some(joined)))
-            });
-        let same = match whole {
-            Some((end, Some(read))) if end == *bytes => read.check_sent(*of_object),
-            _ => None,
-        };
-        match same {
-            None => Ok(ObjectChecksums::default()),
-            Some(Ok(())) => {
-                Ok(ObjectChecksums { checked_bytes: *bytes, replies_without: parts.len() as u64 })
-            }
-            Some(Err(what)) => {
-                Err(ObjectError::new("GET", (bucket, key), Some(0), ObjectFault::Data(what)))
-            }
-        }
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        ranges.compare(facts).map_err(|what| self.wrong(0, what))
+    }
+
+    /// The error of data at `offset`.
+    fn wrong(&self, offset: u64, what: String) -> ObjectError {
+        let OpenObject { bucket, key, .. } = &self.object;
+        ObjectError::new("GET", (bucket, key), Some(offset), ObjectFault::Data(what))
     }
 
     /// Checks that a range with this ETag is of the object of the first one: it may have been asked
@@ -195,8 +187,16 @@ impl S3Path {
             0 | 1 => Connections::One { connection: Connection::default(), line: VecDeque::new() },
             several => Connections::Several(Helpers::start(several)?),
         };
-        let checked_by_parts = ObjectChecksums::default();
-        Ok(Self { slots, objects: Vec::new(), connections, checked_by_parts })
+        let compared_ranges = ObjectChecksums::default();
+        Ok(Self { slots, objects: Vec::new(), connections, compared_ranges })
+    }
+
+    /// Does something with each connection; nothing is in flight.
+    fn each(&mut self, act: impl Fn(&mut Connection)) {
+        match &mut self.connections {
+            Connections::One { connection, .. } => act(connection),
+            Connections::Several(helpers) => helpers.each(act),
+        }
     }
 }
 
@@ -215,14 +215,20 @@ impl TransferPath for S3Path {
             self.objects.push(None);
             self.objects.len() - 1
         });
-        let (etag, parts) = (OnceLock::new(), Mutex::default());
-        self.objects[place] = Some(Arc::new(Attached { object, etag, parts }));
+        self.objects[place] = Some(Arc::new(Attached::new(object)));
         Ok(FileId(place as u32))
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
         if let Some(attached) = self.objects[file.0 as usize].take() {
-            self.checked_by_parts = self.checked_by_parts.plus(attached.check()?);
+            self.compared_ranges = self.compared_ranges.plus(attached.compare()?);
+        }
+        Ok(())
+    }
+
+    fn compare_whole(&mut self) -> Result<(), TransferError> {
+        for attached in self.objects.iter().flatten() {
+            self.compared_ranges = self.compared_ranges.plus(attached.compare()?);
         }
         Ok(())
     }
@@ -258,10 +264,11 @@ impl TransferPath for S3Path {
     }
 
     fn stop_counting(&mut self) {
-        match &mut self.connections {
-            Connections::One { connection, .. } => connection.stop_counting(),
-            Connections::Several(helpers) => helpers.each(Connection::stop_counting),
-        }
+        self.measure_from(Instant::now());
+    }
+
+    fn measure_from(&mut self, start: Instant) {
+        self.each(|connection| connection.measure_from(start));
     }
 
     fn evidence(&self) -> Evidence {
@@ -270,9 +277,9 @@ impl TransferPath for S3Path {
             Connections::Several(helpers) => helpers.evidence(),
         };
         if let Some(found) = store.as_mut().and_then(|store| store.checksums.as_mut()) {
-            let by_parts = self.checked_by_parts;
-            found.checked_bytes += by_parts.checked_bytes;
-            found.replies_without -= by_parts.replies_without.min(found.replies_without);
+            let compared = self.compared_ranges;
+            found.checked_bytes += compared.checked_bytes;
+            found.replies_without -= compared.replies_without.min(found.replies_without);
         }
         Evidence {
             effective_path: Some(PathKind::S3),

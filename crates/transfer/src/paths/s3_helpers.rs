@@ -18,6 +18,8 @@ pub(super) struct Helpers {
     jobs: Option<Sender<Job>>,
     done: Receiver<Result<Completion, Panicked>>,
     in_flight: usize,
+    /// Why a transfer never comes back, if one does not.
+    lost: Option<String>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -32,6 +34,7 @@ impl Helpers {
             jobs: Some(jobs),
             done,
             in_flight: 0,
+            lost: None,
             threads: Vec::with_capacity(count),
         };
         for _ in 0..count {
@@ -59,6 +62,7 @@ impl Helpers {
         min: usize,
         done: &mut Vec<Completion>,
     ) -> Result<(), TransferError> {
+        self.complain()?;
         for _ in 0..min.min(self.in_flight) {
             let landed = self.done.recv().expect("threads serve until the end");
             self.take(landed, done)?;
@@ -69,19 +73,28 @@ impl Helpers {
         Ok(())
     }
 
-    /// The transfer of a thread that panicked is lost.
     fn take(
         &mut self,
         landed: Result<Completion, Panicked>,
         done: &mut Vec<Completion>,
     ) -> Result<(), TransferError> {
-        let lost = |panic: Panicked| TransferError::Io {
-            action: "a connection",
-            source: std::io::Error::other(panic.to_string()),
-        };
-        done.push(landed.map_err(lost)?);
         self.in_flight -= 1;
-        Ok(())
+        match landed {
+            Ok(completion) => done.push(completion),
+            Err(panic) => self.lost = Some(panic.to_string()),
+        }
+        self.complain()
+    }
+
+    /// The transfer of a thread that panicked is lost: whoever waits for it would wait forever.
+    fn complain(&self) -> Result<(), TransferError> {
+        match &self.lost {
+            None => Ok(()),
+            Some(panic) => Err(TransferError::Io {
+                action: "a connection",
+                source: std::io::Error::other(panic.clone()),
+            }),
+        }
     }
 
     /// Does something with each connection; nothing is in flight.

@@ -289,7 +289,8 @@ impl Storage for Anywhere {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        self.files.warnings()
+        let of_objects = self.buckets.get().map_or_else(Vec::new, Buckets::warnings);
+        self.files.warnings().into_iter().chain(of_objects).collect()
     }
 
     fn read_text(&self, path: &Path) -> Result<Option<String>, TransferError> {

@@ -3,26 +3,29 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use stormlp_core::evidence::ObjectStore;
 use stormlp_core::facts::Identity;
 use stormlp_core::location::ObjectName;
+use stormlp_core::warning::Warning;
 
 use super::found::{Entry, Facts, Kind, Left};
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
 use super::interface::Access;
 use crate::error::TransferError;
-use crate::object::{Client, ObjectFacts, ObjectRules, Pending, Session, Settings, Upload};
+use crate::object::{
+    Client, Get, ObjectFacts, ObjectRules, Pending, Session, SessionPool, Settings, Upload,
+};
 
 /// The largest object that is read as text.
 const TEXT_BYTES: u64 = 1 << 30;
 /// Requests for marks at the same time.
 const ASKING_THREADS: usize = 8;
 
-/// The user's object store, with the sessions that no thread uses at the moment.
+/// The user's object store.
 pub(super) struct Buckets {
-    client: Arc<Client>,
-    idle: Mutex<Vec<(String, Session)>>,
+    sessions: Arc<SessionPool>,
 }
 
 impl Buckets {
@@ -32,26 +35,26 @@ impl Buckets {
     }
 
     pub(super) fn of(client: Arc<Client>) -> Self {
-        Self { client, idle: Mutex::default() }
+        Self { sessions: SessionPool::of(client) }
     }
 
-    /// Does something in a session with the bucket of `path`, which is free again afterwards.
+    /// Does something with the object or prefix at `path`.
     fn within<T>(
         &self,
         path: &Path,
         act: impl FnOnce(&mut Session, &str) -> Result<T, TransferError>,
     ) -> Result<T, TransferError> {
         let ObjectName { bucket, key } = named(path)?;
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = {
-            let mut idle = idle();
-            let at = idle.iter().position(|(name, _)| name == bucket);
-            at.map(|at| idle.swap_remove(at).1)
+        self.sessions.within(bucket, |session| act(session, key))
+    }
+
+    /// The warnings if requests beside transfers were made again.
+    pub(super) fn warnings(&self) -> Vec<Warning> {
+        let store = self.sessions.evidence();
+        let retried = |store: ObjectStore| {
+            store.retry_warnings("requests for lists, sizes and completed uploads")
         };
-        let mut session = found.map_or_else(|| self.client.session(bucket), Ok)?;
-        let done = act(&mut session, key);
-        idle().push((bucket.to_string(), session));
-        done
+        store.into_iter().flat_map(retried).collect()
     }
 
     pub(super) fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
@@ -102,7 +105,8 @@ impl Buckets {
         let wanted = of.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
         if wanted > 0 {
             self.within(path, |session, key| {
-                session.get(key, offset, Some(of.into()), &mut buffer[..wanted])?;
+                let get = Get { key, offset, of: Some(of.into()) };
+                session.get(get, &mut buffer[..wanted])?;
                 Ok(())
             })?;
         }
@@ -138,7 +142,7 @@ impl Buckets {
             Access::ReadWrite => ObjectMode::Puts,
             Access::Create => {
                 let ObjectName { bucket, key } = named(path)?;
-                ObjectMode::Upload(Arc::new(Upload::of(&self.client, bucket, key)))
+                ObjectMode::Upload(Arc::new(Upload::of(&self.sessions, bucket, key)))
             }
             Access::Read => {
                 let found = self.within(path, |session, key| Ok(session.head(key)?))?;
@@ -153,7 +157,8 @@ impl Buckets {
 
     fn object(&self, path: &Path, mode: ObjectMode) -> Result<Handle, TransferError> {
         let ObjectName { bucket, key } = named(path)?;
-        let (client, bucket, key) = (Arc::clone(&self.client), bucket.into(), key.into());
+        let client = Arc::clone(self.sessions.client());
+        let (bucket, key) = (bucket.into(), key.into());
         Ok(Handle::Object(OpenObject { client, bucket, key, mode }))
     }
 
@@ -168,7 +173,7 @@ impl Buckets {
             }
             let mut content = vec![0; found.bytes as usize];
             if !content.is_empty() {
-                session.get(key, 0, Some((&found).into()), &mut content)?;
+                session.get(Get::from_start(key, &found), &mut content)?;
             }
             Ok(Some(content))
         })?;

@@ -465,6 +465,14 @@ impl TransferPath for GatedPath {
         self.inner.stop_counting();
     }
 
+    fn measure_from(&mut self, start: Instant) {
+        self.inner.measure_from(start);
+    }
+
+    fn compare_whole(&mut self) -> Result<(), TransferError> {
+        self.inner.compare_whole()
+    }
+
     fn evidence(&self) -> Evidence {
         self.inner.evidence()
     }

@@ -26,6 +26,14 @@ impl Handle {
             Self::Object(object) => Ok(Self::Object(object.clone())),
         }
     }
+
+    /// The size of an object that is being read; `None` of anything else.
+    pub fn object_bytes(&self) -> Option<u64> {
+        match self {
+            Self::File(_) => None,
+            Self::Object(object) => object.bytes(),
+        }
+    }
 }
 
 /// An object that transfers read or write.

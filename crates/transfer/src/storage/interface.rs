@@ -301,7 +301,8 @@ pub trait Storage: Send + Sync {
     /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
 
-    /// The properties of this storage that distort results.
+    /// What distorts results: properties of this storage, and requests beside transfers that were made
+    /// again so far.
     fn warnings(&self) -> Vec<Warning> {
         Vec::new()
     }

@@ -247,6 +247,25 @@ fn transfers_in_flight_have_a_connection_each() {
 }
 
 #[test]
+fn a_connection_that_panics_is_an_error_and_no_wait_without_end() {
+    let (server, storage) = store();
+    server.put("key", b"12345678");
+    let (_region, path) = path(&storage, 2).unwrap();
+    let set = DriverSet::new(1);
+    let mut driver = Driver::new(path, &set, 0);
+    let file = driver.attach(storage.known_object(&at("key"), 8).unwrap()).unwrap();
+    let slot = driver.take_slot().unwrap();
+    // More than a buffer has.
+    let len = 2 * PART_BYTES as usize;
+    let place = Place { direction: Direction::Read, file, offset: 0, len };
+    driver.submit(slot, place, ()).unwrap();
+    for _ in 0..2 {
+        let error = driver.wait(1).unwrap_err().to_string();
+        assert!(error.starts_with("a connection failed: "), "{error}");
+    }
+}
+
+#[test]
 fn checksums_of_parts_make_up_that_of_the_object() {
     let server = ObjectServer::default();
     let storage = Anywhere::over_by(&server, ObjectRules::of(Verify::Crc, EngineChoice::Auto));
@@ -269,6 +288,9 @@ fn checksums_of_parts_make_up_that_of_the_object() {
     };
     assert_eq!(read(&parts).unwrap(), (2 * PART_BYTES + 9, 0));
     assert_eq!(read(&parts[1..]).unwrap(), (0, 2));
+    // Ranges need not be parts.
+    let ranges = [(PART_BYTES + 5, part), (0, 5), (5, part), (2 * PART_BYTES + 5, 4)];
+    assert_eq!(read(&ranges).unwrap(), (2 * PART_BYTES + 9, 0));
     server.trap("GET", 1, Fault::Corrupt);
     let error = read(&parts).unwrap_err().to_string();
     assert!(error.contains("GET s3://bucket/large at byte 0: its CRC64NVME is"), "{error}");
@@ -325,6 +347,10 @@ fn another_client_does_the_same() {
     assert_eq!(found.first_byte.unwrap().count, 2);
     server.trap("GET", 1, Fault::Refuse(503, "SlowDown"));
     assert_eq!(read(&[(0, 8)]).unwrap().object_store.unwrap().retries, 1);
+    // The rest of a body is asked for again, too.
+    server.trap("GET", 1, Fault::Cut(3));
+    let found = read(&[(0, 8)]).unwrap().object_store.unwrap();
+    assert_eq!((found.retries, found.retries_after_loss), (1, 1));
     server.trap("GET", 1, Fault::Refuse(403, "AccessDenied"));
     let error = read(&[(0, 8)]).unwrap_err().to_string();
     assert!(error.contains("GET s3://bucket/p/small at byte 0"), "{error}");

@@ -113,7 +113,7 @@ fn warned(facts: &[(usize, &str)]) -> Vec<String> {
         let warning = Warning::new(WarningKind::TooShort, *fact, "wait longer");
         report.results.cells[*index].warnings.push(warning);
     }
-    of_cells(&report)
+    of_cells(&report).into_iter().map(|(_, text)| text).collect()
 }
 
 #[test]

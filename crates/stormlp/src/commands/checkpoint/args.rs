@@ -210,6 +210,7 @@ pub(super) fn fresh_seed() -> u64 {
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     let mut request = args.request.clone();
     refuse_idle(&request)?;
+    take_objects(&mut request)?;
     check_cufile(request.path, request.require_gds, request.cufile_stats)?;
     check_wait(&request.threading, request.path.ends_in_accelerator())?;
     request.workload = workload(&request.model)?;
@@ -218,7 +219,6 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         request.folders.push(default_folder(&request.workload));
     }
     refuse_repeated(&request.folders)?;
-    take_objects(&mut request)?;
     request.telemetry = args.output.telemetry();
     Ok(request)
 }

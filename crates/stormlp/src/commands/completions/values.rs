@@ -62,7 +62,7 @@ fn training() -> Vec<Offer> {
         ("train", "verify", vec!["none", "size", "crc"]),
         ("train", "storage", vec!["real", "null"]),
         ("datagen", "engine", EngineChoice::VARIANTS.to_vec()),
-        ("datagen", "verify", Verify::VARIANTS.to_vec()),
+        ("datagen", "verify_objects", vec!["none", "size", "crc"]),
         ("datagen", "content", vec!["random", "constant"]),
     ];
     offers.push(("plan", "client", Client::NAMES.to_vec()));

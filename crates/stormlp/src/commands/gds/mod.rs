@@ -161,7 +161,9 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
         ] {
             if is_given {
                 return Err(Failure::usage(format!(
-                    "{option} has no effect with --path that names none of cuFile's: leave out one"
+                    "{option} has no effect on {}: cuFile is not used; leave it out, or name \
+                     another --path",
+                    named(&paths)
                 )));
             }
         }
@@ -171,10 +173,17 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
         && paths.iter().all(|path| matches!(path, PathKind::S3 | PathKind::Null))
     {
         return Err(Failure::usage(format!(
-            "--engine has no effect with --path {path}: leave out one of them"
+            "--engine {} has no effect on path {path}: leave it out",
+            request.engine.name()
         )));
     }
     Ok(request)
+}
+
+/// `paths cpu, cpu-gpu`.
+fn named(paths: &[PathKind]) -> String {
+    let names: Vec<&str> = paths.iter().map(|path| path.name()).collect();
+    format!("{} {}", if names.len() == 1 { "path" } else { "paths" }, names.join(", "))
 }
 
 /// Starts a run of a new plan, saved by `savers`.

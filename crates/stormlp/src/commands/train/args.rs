@@ -99,7 +99,9 @@ fn refuse_idle(asked: &TrainRequest, workload: &Workload) -> Result<(), Failure>
     if asked.is_null() {
         check_null(asked)?;
     }
-    let path = asked.path.unwrap_or(PathKind::Buffered);
+    let of_objects = asked.data_dir.as_ref().is_some_and(Location::names_objects);
+    let usual = if of_objects { PathKind::S3 } else { PathKind::Buffered };
+    let path = asked.path.unwrap_or(usual);
     if asked.device.is_some() && !path.ends_in_accelerator() {
         return Err(Failure::usage(format!(
             "--device has no effect with --path {path}, which ends in host memory: name another \

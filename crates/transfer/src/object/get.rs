@@ -1,0 +1,158 @@
+//! GETs: an object or a range of it, received straight into the caller's memory and checked.
+
+use std::time::{Duration, Instant};
+
+use super::checks::replaced;
+use super::error::{ObjectError, ObjectFault};
+use super::reply::Head;
+use super::request::Request;
+use super::session::{ObjectFacts, Session};
+use super::wire::WireError;
+
+/// What is known of an object that is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// Its size.
+    pub bytes: u64,
+    /// What identifies its content.
+    pub etag: Option<&'a str>,
+}
+
+impl<'a> From<&'a ObjectFacts> for Expected<'a> {
+    fn from(facts: &'a ObjectFacts) -> Self {
+        Self { bytes: facts.bytes, etag: facts.etag.as_deref() }
+    }
+}
+
+/// What is asked for; how many bytes of it, the memory tells that it is received into.
+#[derive(Debug, Clone, Copy)]
+pub struct Get<'a> {
+    /// The object.
+    pub key: &'a str,
+    /// The first byte.
+    pub offset: u64,
+    /// The object that it has to be, as far as that is known.
+    pub of: Option<Expected<'a>>,
+}
+
+impl<'a> Get<'a> {
+    /// A GET from the first byte of the object `of` this size and ETag.
+    pub fn from_start(key: &'a str, of: impl Into<Expected<'a>>) -> Self {
+        Self { key, offset: 0, of: Some(of.into()) }
+    }
+
+    /// Whether `bytes` are known to be the whole object, which is asked for without a range.
+    pub(super) fn is_whole(&self, bytes: usize) -> bool {
+        self.offset == 0 && self.of.is_some_and(|of| of.bytes == bytes as u64)
+    }
+}
+
+impl Session {
+    /// From now on times to the first byte count, of GETs that end at `start` or later; those so far,
+    /// of transfers that only prepared the measurement, are forgotten.
+    pub(crate) fn measure_from(&mut self, start: Instant) {
+        self.first_byte.reset();
+        self.measured_from = Some(start);
+    }
+
+    /// Reads as many bytes as `target` has, straight into it, and returns the object's ETag. All of an
+    /// object is asked for without a range, and compared with its checksum if the client's rules say so.
+    ///
+    /// # Errors
+    /// When the object has another size, is another one, or the request fails.
+    pub fn get(&mut self, get: Get<'_>, target: &mut [u8]) -> Result<Option<String>, ObjectError> {
+        let wanted = target.len() as u64;
+        let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
+        let mut answered = || first_byte = began.elapsed();
+        let fetched = match &mut self.other {
+            None => self.fetch(get, target, &mut answered),
+            Some(other) => {
+                let fetched = other.get(get, target, &mut answered);
+                fetched.map_err(|fault| self.get_error(get, fault))
+            }
+        };
+        let (head, filled) = fetched?;
+        if self.measured_from.is_none_or(|start| Instant::now() >= start) {
+            self.first_byte.record_ns(u64::try_from(first_byte.as_nanos()).unwrap_or(u64::MAX));
+        }
+        let is_cut = filled as u64 != wanted;
+        self.connection.take_if(|_| is_cut);
+        if is_cut {
+            let what = format!("the body ended after {filled} of {wanted} bytes");
+            return Err(self.get_error(get, ObjectFault::Answer(what)));
+        }
+        self.compare(get, &head, target).map_err(|fault| self.get_error(get, fault))?;
+        Ok(head.etag)
+    }
+
+    /// Compares what a GET brought with what is known of the object.
+    fn compare(&mut self, get: Get<'_>, head: &Head, body: &[u8]) -> Result<(), ObjectFault> {
+        let expected = get.of.and_then(|of| of.etag).filter(|_| self.verifies());
+        if let (Some(before), Some(now)) = (expected, &head.etag)
+            && before != now
+        {
+            return Err(replaced(now, before));
+        }
+        if let (Some(of), Some(now)) = (get.of, head.whole_bytes())
+            && of.bytes != now
+        {
+            let what = format!("another object is there: it has {now} bytes, not {}", of.bytes);
+            return Err(ObjectFault::Data(what));
+        }
+        if !self.checks() {
+            return Ok(());
+        }
+        // That of a range would be the whole object's, or that of a part.
+        let bytes = body.len() as u64;
+        let told = head.checksum.filter(|_| head.whole_bytes() == Some(bytes));
+        self.count_checked(told.map(|told| told.check(body)), bytes)
+    }
+
+    fn get_error(&self, get: Get<'_>, fault: ObjectFault) -> ObjectError {
+        self.error("GET", get.key, Some(get.offset), fault)
+    }
+
+    /// Sends the GET, and receives its body into `target`: how much of it came. `answered` is called
+    /// when the head of the reply is there.
+    fn fetch(
+        &mut self,
+        get: Get<'_>,
+        target: &mut [u8],
+        answered: &mut dyn FnMut(),
+    ) -> Result<(Head, usize), ObjectError> {
+        let Get { key, offset, .. } = get;
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
+        let mut action = bucket.get_object(Some(&credentials), key);
+        let mut request = Request::with_headers(&mut action, "GET", key, self.asks());
+        request.offset = Some(offset);
+        if !get.is_whole(target.len()) {
+            request.headers += &format!("Range: bytes={offset}-{last}\r\n");
+        }
+        self.perform(&request, |connection, head| {
+            answered();
+            check_range(head, offset, wanted)?;
+            connection.fill(target)
+        })
+    }
+}
+
+/// Whether a reply has the requested range of `wanted` bytes: a proxy may have ignored the range,
+/// and an object that is too short gives fewer.
+pub(super) fn check_range(head: &Head, offset: u64, wanted: u64) -> Result<(), WireError> {
+    let range = head.content_range.as_deref().unwrap_or("no Content-Range");
+    let right = format!("bytes {offset}-{}/", offset + wanted - 1);
+    let whole = head.status == 200 && offset == 0 && head.content_range.is_none();
+    if !whole && !range.starts_with(&right) {
+        return Err(WireError::Wrong(format!(
+            "the reply has status {} and {range}, not bytes {offset}-{}",
+            head.status,
+            offset + wanted - 1
+        )));
+    }
+    match head.length {
+        Some(length) if length == wanted => Ok(()),
+        Some(length) => Err(WireError::Wrong(format!("the body has {length} bytes, not {wanted}"))),
+        None => Err(WireError::Wrong("the reply has no Content-Length".to_string())),
+    }
+}
