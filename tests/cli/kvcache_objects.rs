@@ -77,6 +77,17 @@ fn what_a_killed_run_or_somebody_else_left_is_told_apart() {
 }
 
 #[test]
+fn an_object_that_is_removed_during_the_run_is_named_with_what_to_do() {
+    let server = ObjectServer::default();
+    server.trap("GET /bucket/kv/chunk_", 1, Fault::Refuse(404, "NoSuchKey"));
+    let (code, out, error) = run(&server, &words(SMALL));
+    assert_eq!(code, 5, "{out}{error}");
+    assert!(error.contains("s3://bucket/kv/chunk_") && error.contains("404 NoSuchKey"), "{error}");
+    assert!(error.contains("something removed it during the run"), "{error}");
+    assert!(!out.contains("GiB/s"), "{out}");
+}
+
+#[test]
 fn what_objects_cannot_do_is_refused() {
     let server = ObjectServer::default();
     for (more, says) in [

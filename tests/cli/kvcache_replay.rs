@@ -66,6 +66,26 @@ fn a_trace_of_mlperfs_client_moves_what_it_says() {
 }
 
 #[test]
+fn a_trace_whose_reads_find_nothing_measures_nothing() {
+    let dir = TempDir::new_in(".").unwrap();
+    let line = |what: &str, key: &str| format!("5,{what},{BYTES},Tier-2,{key},Decode\r\n");
+    let reads = [line("Read", "a"), line("Read", "b")].concat();
+    fs::write(dir.path().join("io.csv"), format!("{IO}{reads}")).unwrap();
+    let mut ran = stormlp();
+    let ran = ran.current_dir(&dir).args(words("io.csv")).assert().code(3);
+    let none = "nothing was measured: none of the 2 objects that the trace reads was there";
+    let output = ran.get_output();
+    for text in [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)) {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(none) && !text.contains("0.000 GiB/s"), "{text}");
+    }
+    // With one write there is a figure, and a warning.
+    fs::write(dir.path().join("io.csv"), format!("{IO}{}{reads}", line("Write", "c"))).unwrap();
+    let warnings = replayed(dir.path(), "io.csv")["warnings"].to_string();
+    assert!(warnings.contains("2 of 2 reads found no object"), "{warnings}");
+}
+
+#[test]
 fn a_trace_of_burstgpt_is_served_at_its_pace_or_faster() {
     let dir = TempDir::new_in(".").unwrap();
     let lines = "5,ChatGPT,40,18,58,API log\n6,ChatGPT,0,0,0,API log\n9,GPT-4,30,70,100,API log\n";

@@ -140,7 +140,9 @@ fn objects_that_stay_are_removed_by_clean_and_nothing_else_is() {
     let text = stdout(stormlp().current_dir(&dir).args(dry).assert().success());
     assert!(text.contains(&format!("would remove {} file", kept.len())), "{text}");
     let ran = stormlp().current_dir(&dir).args(["clean", "objects"]).assert().success();
-    assert!(stderr(ran).contains("user_0000_req_000000.npy, which stormlp did not create"));
+    let says = "user_0000_req_000000.npy: its content is not that of an object of its name, which \
+                stormlp did not create";
+    assert!(stderr(ran).contains(says));
     assert_eq!(objects(&folder), ["user_0000_req_000000.npy"]);
     let ran = stormlp().current_dir(&dir).args(words(&folder)).assert().code(4);
     assert!(stderr(ran).contains("use another --dir, or move it away"));

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -60,6 +62,73 @@ fn prompts_load_what_was_written_before() {
         }
     }
     assert_eq!(files(dir.path(), "chunk_"), 0);
+}
+
+#[test]
+fn what_nobody_has_written_yet_is_not_asked_for() {
+    let dir = TempDir::new_in(".").unwrap();
+    // Nothing limits prompts that find nothing: they must not drive out what is there.
+    let json = served(dir.path(), &format!("{SERVING} --new-tokens 1 --reads-per-prefix 4"));
+    let prompts = &json["trials"][0]["prompts"];
+    let (loaded, all) = (count(prompts, "loaded_tokens"), count(prompts, "tokens"));
+    // Four of five are expected.
+    assert!(count(prompts, "served") < 20 || loaded * 2 > all, "{prompts:#}");
+    assert_eq!(count(prompts, "dropped"), 0);
+}
+
+#[test]
+fn prefixes_that_do_not_fit_are_said_before_the_run_and_only_a_part_is_written() {
+    let dir = TempDir::new_in(".").unwrap();
+    // Three of 2 chunks and three of 4 have no room.
+    let json = served(dir.path(), &format!("{SERVING} --capacity {}", 6 * CHUNK));
+    let warnings = json["plan"]["warnings"].to_string();
+    assert!(
+        warnings.contains("6 prefixes take 27.07 MiB, and chunks may take 9.02 MiB"),
+        "{warnings}"
+    );
+    let more = format!("{SERVING} --capacity {}", 3 * CHUNK);
+    let text = stderr(stormlp().current_dir(&dir).args(words(&more)).assert().code(4));
+    assert!(text.contains("a prefix takes up to 6.02 MiB"), "{text}");
+}
+
+#[test]
+fn a_run_that_is_stopped_before_its_trial_has_no_figure() {
+    let dir = TempDir::new_in(".").unwrap();
+    let slow = format!("{SERVING} --throttle write=4M --prefixes 200 --format json")
+        .replace("--prefixes 6 ", "");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+    command
+        .current_dir(dir.path())
+        .args(words(&slow))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    while files(dir.path(), "chunk_") == 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let stopped = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(stopped.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("stopped before anything was measured"), "{said}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["trials"].as_array().map(Vec::len), Some(0), "{json:#}");
+    assert_eq!(files(dir.path(), "chunk_"), 0);
+    let shown = stdout(stormlp().current_dir(&dir).args(["report"]).assert().success());
+    assert!(!shown.contains("GiB/s"), "{shown}");
+}
+
+#[test]
+fn what_a_killed_run_has_begun_is_known() {
+    let dir = TempDir::new_in(".").unwrap();
+    for path in ["buffered", "cpu"] {
+        let kill = format!("{SERVING} --path {path} --inject-fault nth=9,call=write,errno=KILL");
+        stormlp().current_dir(&dir).args(words(&kill)).assert().failure();
+        assert!(files(dir.path(), "chunk_") > 0);
+        stormlp().current_dir(&dir).args(["clean", "chunks"]).assert().success();
+        assert!(!dir.path().join("chunks").exists());
+    }
 }
 
 #[test]

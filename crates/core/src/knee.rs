@@ -38,6 +38,8 @@ pub enum KneeLimit {
     Client,
     /// Memory: the bytes came from the page cache, or from a file system without storage.
     Memory,
+    /// Other programs: they and this one used most of the CPUs, so that storage was not the limit alone.
+    Others,
 }
 
 impl KneeLimit {
@@ -53,12 +55,22 @@ impl KneeLimit {
         }
     }
 
+    /// The limit of such a run beside other programs that used `others` of the `cpus` of the host.
+    pub fn beside(others: f64, (at_work, cpus): (f64, f64), alone: Option<Self>) -> Option<Self> {
+        let is_crowded = others > 0.0 && at_work + others > IDLE * cpus;
+        match alone {
+            Some(Self::Storage) | None if is_crowded => Some(Self::Others),
+            alone => alone,
+        }
+    }
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Storage => "storage",
             Self::Client => "CPUs of this host",
             Self::Memory => "memory",
+            Self::Others => "other programs on this host",
         }
     }
 }

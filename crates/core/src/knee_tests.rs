@@ -190,3 +190,14 @@ proptest! {
         prop_assert!(found.next().is_none());
     }
 }
+
+#[test]
+fn storage_is_not_named_where_other_programs_used_the_cpus() {
+    let beside = |others, at_work| {
+        KneeLimit::beside(others, (at_work, 4.0), KneeLimit::of(at_work, 4.0, false))
+    };
+    assert_eq!(beside(0.0, 1.0), Some(KneeLimit::Storage));
+    assert_eq!(beside(1.0, 1.0), Some(KneeLimit::Storage));
+    assert_eq!(beside(2.5, 1.0), Some(KneeLimit::Others));
+    assert_eq!(beside(0.6, 3.9), Some(KneeLimit::Client));
+}

@@ -19,15 +19,21 @@ const FEWEST: usize = 5;
 /// Shortest time in which it does: a tick on each CPU is much of a shorter one.
 const SHORTEST_SECONDS: f64 = 0.5;
 
-/// CPUs that other programs used beside the `own` of this process, on the mean over `series`.
-pub fn of_cpus(series: &Series, own: f64) -> Option<String> {
+/// CPUs that other programs used beside the `own` of this process, on the mean over `series`, if that is
+/// enough to disturb a measurement; `None` if not, or if it is unknown.
+pub fn cpus(series: &Series, own: f64) -> Option<f64> {
     let host = series.tracks.iter().find(|track| track.measure == Measure::HostCpuSeconds)?;
     let known = series.timed(&host.values).filter(|(_, value)| value.is_finite());
     let (seconds, used) =
         known.fold((0.0, 0.0), |(s, u), (interval, value)| (s + interval.seconds, u + value));
     let others = if seconds > 0.0 { used / seconds - own } else { 0.0 };
     let is_told = seconds >= SHORTEST_SECONDS.max(FEWEST as f64 * series.interval_seconds);
-    (is_told && others > CPUS).then(|| format!("other programs used {others:.1} CPUs"))
+    (is_told && others > CPUS).then_some(others)
+}
+
+/// The same in words.
+pub fn of_cpus(series: &Series, own: f64) -> Option<String> {
+    cpus(series, own).map(|others| format!("other programs used {others:.1} CPUs"))
 }
 
 /// Bytes that `devices` moved `beyond` the `own` ones.

@@ -5,8 +5,10 @@
 //! both are apart, and rates are of the window alone.
 
 pub mod contradictions;
+mod nothing;
 mod servers;
 
+use derive_more::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 use stormlp_core::group::GroupFacts;
 use stormlp_core::histogram::LatencyHistogram;
@@ -14,6 +16,7 @@ use stormlp_core::report::Report;
 use stormlp_core::stats::{mean, population_deviation};
 use stormlp_core::units::GIB;
 
+pub use nothing::{ended, nothing};
 pub use servers::tried_servers;
 
 use crate::plan::{Class, FindServers, KvcachePlan, ServingPlan};
@@ -27,7 +30,7 @@ pub(crate) const COLD_SHARE: f64 = 0.1;
 pub const DEVICE_SHARE: f64 = 0.9;
 
 /// Objects and bytes moved between storage and memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, AddAssign, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectsMoved {
     /// Whole objects within the window.
@@ -49,14 +52,6 @@ impl ObjectsMoved {
     /// Counts bytes.
     pub(crate) fn count_bytes(&mut self, bytes: u64, late: bool) {
         *if late { &mut self.late_bytes } else { &mut self.bytes } += bytes;
-    }
-
-    /// Adds what another host moved.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.objects += other.objects;
-        self.bytes += other.bytes;
-        self.late_objects += other.late_objects;
-        self.late_bytes += other.late_bytes;
     }
 
     /// Bytes within and after the window.
@@ -208,7 +203,7 @@ impl PromptsServed {
 }
 
 /// Where objects were looked for, and found or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, AddAssign, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lookups {
     /// Objects of other turns of a conversation that were there.
@@ -227,21 +222,8 @@ pub struct Lookups {
     pub memory_hits: u64,
 }
 
-impl Lookups {
-    /// Adds those of another host.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.other_turn_hits += other.other_turn_hits;
-        self.other_turn_misses += other.other_turn_misses;
-        self.own_hits += other.own_hits;
-        self.own_misses += other.own_misses;
-        self.prompt_misses += other.prompt_misses;
-        self.own_hits_with_prompt += other.own_hits_with_prompt;
-        self.memory_hits += other.memory_hits;
-    }
-}
-
 /// Objects that left a tier to make room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, AddAssign, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evictions {
     /// Objects written from memory of the host to storage.
@@ -263,7 +245,7 @@ pub struct SampledResidency {
 }
 
 /// Bytes that the block devices moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Add, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BytesOfDevices {
     /// Bytes read.
@@ -446,6 +428,11 @@ impl TrialResult {
         }
         let sum = |of: fn(&ClassResult) -> u64| self.classes.iter().map(of).sum();
         (sum(|one| one.offered), sum(|one| one.served), sum(|one| one.served_late))
+    }
+
+    /// Whether storage did nothing in it.
+    pub fn moved_nothing(&self) -> bool {
+        self.read.all_bytes() + self.written.all_bytes() == 0
     }
 
     /// CPU seconds for each GiB moved.

@@ -198,6 +198,16 @@ impl Watch<'_> {
         drop(self.gate.wait_while(|state| state.here < self.crew));
     }
 
+    /// Waits for that, but no longer than `patience`.
+    ///
+    /// # Returns
+    /// Whether they are.
+    pub fn gather_for(&self, patience: Duration) -> bool {
+        let is_missing = |state: &mut CrewState| state.here < self.crew;
+        let waited = self.gate.changed.wait_timeout_while(self.gate.lock(), patience, is_missing);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
     /// Whether every thread has finished.
     pub fn is_over(&self) -> bool {
         self.gate.lock().over == self.crew

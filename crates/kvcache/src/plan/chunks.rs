@@ -109,6 +109,12 @@ impl Chunks {
         self.known.contains_key(&id)
     }
 
+    /// Those of `ids` that are not on storage; all others count as used now.
+    pub fn missing(&mut self, ids: &[ChunkId]) -> Vec<ChunkId> {
+        ids.iter().rev().for_each(|id| self.touch(*id));
+        ids.iter().copied().filter(|id| !self.has(*id)).collect()
+    }
+
     /// Finds a place for a chunk.
     pub fn begin(&mut self, id: ChunkId) -> Begun {
         // A later prompt brings one that is just going.
@@ -213,6 +219,7 @@ mod tests {
             .collect();
         assert_eq!(deleted, [Some(22), Some(21), Some(12)]);
         assert_eq!(ids(&chunks.take(&[11, 12])), [11]);
+        assert_eq!(chunks.missing(&[31, 12, 33]), [12]);
     }
 
     #[test]

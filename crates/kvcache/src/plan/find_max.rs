@@ -75,6 +75,9 @@ pub struct TriedServers {
     pub read_gib_per_second: f64,
     /// What limited it; `None` if unknown.
     pub limited_by: Option<KneeLimit>,
+    /// CPUs that other programs used, if they used enough to disturb it and telemetry shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_cpus: Option<f64>,
     /// Duration in seconds.
     pub seconds: f64,
 }
@@ -83,6 +86,15 @@ impl TriedServers {
     /// The share of loading in the time to compute, in percent; up to 100 passes.
     pub fn load_percent(&self) -> f64 {
         self.load_ms / self.computing_ms * 100.0
+    }
+
+    /// What limited it, in words.
+    pub fn limit(&self) -> String {
+        let limit = self.limited_by.map_or("unknown", KneeLimit::name);
+        match self.others_cpus {
+            Some(cpus) => format!("{limit}; others used {cpus:.1} CPUs"),
+            None => limit.to_string(),
+        }
     }
 
     /// Whether it passes, in words.
@@ -141,12 +153,17 @@ impl FindServers {
         let Bracket { passing, missing } = search.bracket();
         (self.largest_servers, self.least_missing) = (passing, missing);
         self.inconsistent = search.inconsistent();
-        // A full run is more reliable than a probe, and comes later.
-        let missed =
-            self.tried.iter().rfind(|tried| !tried.meets && Some(tried.servers) == missing);
-        self.limited_by = missed.and_then(|missed| missed.limited_by);
+        self.limited_by = self.missed().and_then(|missed| missed.limited_by);
         let is_open = missing.is_none() && passing > 0;
-        self.is_lower_bound = is_open || self.limited_by == Some(KneeLimit::Client);
+        let is_by_host = matches!(self.limited_by, Some(KneeLimit::Client | KneeLimit::Others));
+        self.is_lower_bound = is_open || is_by_host;
+    }
+
+    /// The run that missed with the fewest servers. A full run is more reliable than a probe, and comes
+    /// later.
+    pub fn missed(&self) -> Option<&TriedServers> {
+        let is_least = |tried: &&TriedServers| Some(tried.servers) == self.least_missing;
+        self.tried.iter().filter(is_least).rfind(|tried| !tried.meets)
     }
 
     /// The known range in words: `between 19 and 24`.
@@ -177,6 +194,7 @@ mod tests {
             loading: 4.0,
             read_gib_per_second: 3.0,
             limited_by: Some(by),
+            others_cpus: None,
             seconds: 5.0,
         }
     }

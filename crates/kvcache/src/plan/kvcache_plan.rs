@@ -117,27 +117,6 @@ pub struct KvcachePlan {
     pub warnings: Vec<Warning>,
 }
 
-/// Fields of the request whose consequences other fields of the plan hold: two plans are compared
-/// by those.
-pub const DECIDED_FURTHER_ON: [&str; 16] = [
-    "request.model",
-    "request.option",
-    "request.closed",
-    "request.users",
-    "request.duration_seconds",
-    "request.trials",
-    "request.pause_seconds",
-    "request.seed",
-    "request.memory_bytes",
-    "request.concurrent_writes",
-    "request.chunk_bytes",
-    "request.speed",
-    "request.threads",
-    "request.profile",
-    "request.serving",
-    "request.dry_run",
-];
-
 impl KvcachePlan {
     /// The names of the models, each once.
     pub fn models(&self) -> Vec<String> {

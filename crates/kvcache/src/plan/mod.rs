@@ -40,7 +40,7 @@ pub use facts::{KvcacheFacts, TraceFacts};
 pub use find_max::{
     CONFIRM_RUNS, FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, probe_seconds,
 };
-pub use kvcache_plan::{DECIDED_FURTHER_ON, KvcachePlan, Pass, Profile, TracePlan};
+pub use kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
 pub use load::{Load, Queue, Request, Without};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name};
 pub use model::{Attention, Model};

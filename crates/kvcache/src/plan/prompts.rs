@@ -1,7 +1,8 @@
 //! The prompts of a serving engine: each begins with a prefix that earlier prompts have, or with a
-//! new one. No clock.
+//! new one. Others begin with that once it is written: what finds nothing takes no time, and would bring
+//! new prefixes faster than they are written. No clock.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use stormlp_core::mt19937::Mt19937;
 
@@ -28,10 +29,14 @@ pub struct Prompts {
     chunk_tokens: u32,
     prefix_tokens: Vec<u32>,
     new_tokens: u32,
-    /// The prefixes that prompts begin with, by number, and how many there may be.
+    /// The prefixes that prompts begin with, by number: all were written once. And how many there are.
     known: VecDeque<u64>,
     most: usize,
     begun: u64,
+    /// New prefixes, and how many chunks of each are left to be written.
+    coming: BTreeMap<u64, u64>,
+    /// Those of which chunks were dropped: a later prompt brings them again.
+    again: VecDeque<u64>,
     /// The share of prompts with a new prefix.
     new_share: f64,
     /// Prompts a second, and the time of the last one.
@@ -51,6 +56,8 @@ impl Prompts {
             known: (0..u64::from(most)).collect(),
             most: most as usize,
             begun: most.into(),
+            coming: BTreeMap::new(),
+            again: VecDeque::new(),
             new_share: 1.0 / (1.0 + plan.reads_per_prefix),
             rate: plan.requests_per_second,
             last_seconds: 0.0,
@@ -67,18 +74,55 @@ impl Prompts {
         self.prefix_tokens[place]
     }
 
+    fn count_of(&self, prefix: u64) -> u64 {
+        u64::from(self.tokens_of(prefix) / self.chunk_tokens)
+    }
+
     fn chunks_of(&self, prefix: u64) -> impl Iterator<Item = ChunkId> + use<> {
-        let count = u64::from(self.tokens_of(prefix) / self.chunk_tokens);
-        (0..count).map(move |nth| (prefix << CHUNK_BITS) | nth)
+        (0..self.count_of(prefix)).map(move |nth| (prefix << CHUNK_BITS) | nth)
+    }
+
+    /// A chunk is on storage. With the last of a new prefix prompts begin with that one, and no longer
+    /// with the oldest.
+    pub fn written(&mut self, id: ChunkId) {
+        let prefix = id >> CHUNK_BITS;
+        let Some(left) = self.coming.get_mut(&prefix) else { return };
+        *left -= 1;
+        if *left == 0 {
+            self.coming.remove(&prefix);
+            self.again.retain(|one| *one != prefix);
+            self.known.pop_front();
+            self.known.push_back(prefix);
+        }
+    }
+
+    /// A chunk is not going to be written for the prompt that brought it.
+    pub fn dropped(&mut self, id: ChunkId) {
+        let prefix = id >> CHUNK_BITS;
+        if self.coming.contains_key(&prefix) && !self.again.contains(&prefix) {
+            self.again.push_back(prefix);
+        }
+    }
+
+    /// Nothing waits to be written any more: all that is new has to be brought again.
+    pub fn begin_anew(&mut self) {
+        self.again = self.coming.keys().copied().collect();
+    }
+
+    /// The prefix of a prompt that nobody had before.
+    fn new_prefix(&mut self) -> u64 {
+        self.again.pop_front().unwrap_or_else(|| {
+            self.begun += 1;
+            let prefix = self.begun - 1;
+            self.coming.insert(prefix, self.count_of(prefix));
+            prefix
+        })
     }
 
     /// The next prompt.
     pub fn draw(&mut self) -> Prompt {
         let prefix = if self.random.next_f64() < self.new_share {
-            self.known.pop_front();
-            self.known.push_back(self.begun);
-            self.begun += 1;
-            self.begun - 1
+            self.new_prefix()
         } else {
             let nth = self.random.next_below(self.most as u32) as usize;
             self.known[nth]
@@ -122,6 +166,30 @@ mod tests {
         let last = all.last().and_then(|one| one.sent_ns).unwrap() as f64 / 1e9;
         assert!((last / 400.0 - 1.0).abs() < 0.05, "{last}");
         assert!(all.is_sorted_by_key(|one| one.sent_ns));
+    }
+
+    #[test]
+    fn a_new_prefix_is_known_once_it_is_written_and_comes_again_if_it_was_dropped() {
+        let mut prompts = Prompts::new(&plan(), 42);
+        let next_new = |prompts: &mut Prompts| {
+            let known = prompts.first_chunks();
+            let mut drawn = (0..1000).map(|_| prompts.draw().chunks);
+            drawn.find(|chunks| !known.contains(&chunks[0])).unwrap()
+        };
+        let first = next_new(&mut prompts);
+        let second = next_new(&mut prompts);
+        assert_ne!(first, second);
+        prompts.dropped(first[1]);
+        assert_eq!(next_new(&mut prompts), first);
+        for id in &first[1..] {
+            prompts.written(*id);
+        }
+        assert!(!prompts.first_chunks().contains(&first[0]));
+        prompts.written(first[0]);
+        let now = prompts.first_chunks();
+        assert!(now.ends_with(&first) && !now.contains(&0), "{now:?}");
+        prompts.begin_anew();
+        assert_eq!(next_new(&mut prompts), second);
     }
 
     #[test]

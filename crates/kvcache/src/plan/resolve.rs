@@ -116,20 +116,29 @@ fn serving(plan: &mut KvcachePlan, host: &HostFacts, problems: &mut Problems) {
     let (decided, warnings) = transport::decide(&plan.request, &load, host, problems);
     (plan.transport, pass.workers) = (decided, load.loaders + load.writers);
     plan.warnings.extend(warnings);
-    plan.buffer_bytes = plan.transport.buffer_bytes() + NOISE_BYTES;
+    plan.buffer_bytes = buffers(&plan.request, &plan.transport);
     if !is_trace {
         plan.profile = Profile::Serving;
     }
-    if load.prefix_bytes() > plan.capacity_bytes {
+    let (capacity, longest) = (ByteSize(plan.capacity_bytes), load.longest_prefix_chunks());
+    if load.most_chunks > 0 && longest > load.most_chunks {
+        problems.capacity(
+            format!(
+                "a prefix takes up to {}, and --dir may hold {capacity} of chunks",
+                ByteSize(longest * load.chunk_bytes)
+            ),
+            "use a larger --capacity, a --dir with more space, or shorter --prefix-tokens",
+        );
+    } else if load.prefix_bytes() > plan.capacity_bytes {
         plan.warnings.push(Warning::new(
             WarningKind::NoEffect,
             format!(
-                "{} prefixes take {}, and chunks may take {}: some are deleted before they are read",
+                "{} prefixes take {}, and chunks may take {capacity}: only so many are written before \
+                 a trial, and prompts find a part",
                 load.prefixes,
                 ByteSize(load.prefix_bytes()),
-                ByteSize(plan.capacity_bytes)
             ),
-            "use fewer --prefixes, or a larger --capacity, to read all of them",
+            "use fewer --prefixes, or a larger --capacity, to have all of them found",
         ));
     }
     plan.serving = Some(load);
@@ -238,11 +247,18 @@ fn assemble(
         rank: request.rank,
         capacity_bytes: request.capacity_bytes.unwrap_or(usable),
         free_bytes,
-        buffer_bytes: transport.buffer_bytes() + NOISE_BYTES,
+        buffer_bytes: buffers(request, &transport),
         transport,
         warnings: facts.and_then(in_memory).into_iter().collect(),
         passes,
     }
+}
+
+/// Memory for buffers and noise in bytes; what is compared is made again beside it.
+fn buffers(request: &KvcacheRequest, transport: &Transport) -> u64 {
+    let compared =
+        if request.verify { transport.threads as u64 * transport.chunk_bytes } else { 0 };
+    transport.buffer_bytes() + NOISE_BYTES + compared
 }
 
 fn in_memory(facts: &KvcacheFacts) -> Option<Warning> {

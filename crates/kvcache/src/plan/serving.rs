@@ -89,6 +89,21 @@ impl ServingPlan {
         chunks.sum::<u64>() * self.chunk_bytes
     }
 
+    /// Chunks of the longest prefix that prompts begin with; 0 of a trace.
+    pub fn longest_prefix_chunks(&self) -> u64 {
+        let longest = self.prefix_tokens.iter().max().filter(|_| self.prefixes > 0);
+        longest.map_or(0, |tokens| u64::from(tokens / self.chunk_tokens))
+    }
+
+    /// The share of the tokens of prompts that are loaded if storage keeps up, 0 to 1; `None` of a
+    /// trace.
+    pub fn expected_share(&self) -> Option<f64> {
+        let lengths = self.prefix_tokens.iter().map(|tokens| f64::from(*tokens));
+        let prefix = lengths.sum::<f64>() / self.prefix_tokens.len() as f64;
+        let found = self.reads_per_prefix / (1.0 + self.reads_per_prefix);
+        (self.prefixes > 0).then(|| found * prefix / (prefix + f64::from(self.new_tokens)))
+    }
+
     /// The place in `prefix_tokens` of a load of so many tokens: that of the shortest length that is
     /// not shorter.
     pub fn length_of(&self, tokens: u32) -> usize {
@@ -146,5 +161,7 @@ mod tests {
         let of = |tokens| plan.prefix_tokens[plan.length_of(tokens)];
         assert_eq!([of(1), of(1024), of(1025), of(8192), of(9000)], [1024, 1024, 8192, 8192, 8192]);
         assert_eq!(ServingPlan::fixture().prefix_bytes(), 12 * 6_295_552);
+        // 768 of 1024 tokens in the mean, for nine prompts of ten.
+        assert_eq!(ServingPlan::fixture().expected_share(), Some(0.9 * 0.75));
     }
 }

@@ -185,6 +185,8 @@ impl ServingRequest {
             true => self.block_tokens(),
             false => self.chunk_tokens.unwrap_or(CHUNK_TOKENS),
         };
+        // That of 0 was refused.
+        let chunk_tokens = chunk_tokens.max(1);
         let chunk_bytes = ServingPlan::bytes_of_chunk(model, chunk_tokens);
         let layout = self.layout.unwrap_or_default();
         let prefix_tokens = match (is_trace, self.prefix_tokens.as_slice()) {

@@ -95,7 +95,7 @@ pub struct Size {
     pub fits: Option<Fits>,
     /// What a run writes at the given rate.
     pub written: Option<Written>,
-    /// What MLPerf's options offer; of all models, since each option has its own.
+    /// What MLPerf's options offer that have this model.
     pub options: Vec<Offered>,
 }
 
@@ -123,6 +123,7 @@ pub fn size(request: &SizeRequest) -> Result<Size, String> {
         }
     });
     let asked = request.tokens.iter().map(|tokens| object("", *tokens));
+    let own = OPTIONS.iter().filter(|option| option.model == model.name);
     let objects: Vec<ObjectSize> = typical.iter().cloned().chain(asked).collect();
     Ok(Size {
         bytes_per_token: model.bytes_per_token(),
@@ -130,7 +131,7 @@ pub fn size(request: &SizeRequest) -> Result<Size, String> {
         objects,
         fits,
         written,
-        options: OPTIONS.iter().map(Offered::of).collect::<Result<_, _>>()?,
+        options: own.map(Offered::of).collect::<Result<_, _>>()?,
         model,
     })
 }

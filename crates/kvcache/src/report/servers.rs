@@ -2,6 +2,7 @@
 
 use stormlp_core::knee::KneeLimit;
 use stormlp_core::largest::RunKind;
+use stormlp_core::others;
 
 use super::{COLD_SHARE, DEVICE_SHARE, KvcacheReport, PrefixLoads, TrialResult};
 use crate::plan::{MOST_DROPPED_PERCENT, TriedServers};
@@ -17,7 +18,10 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
     let load_seconds = |one: &PrefixLoads| one.load_ms.mean / 1e3 * one.load_ms.count as f64;
     let total_seconds = trial.total_seconds.max(f64::MIN_POSITIVE);
     let at_work = (trial.cpu_user_seconds + trial.cpu_system_seconds) / total_seconds;
-    let most = report.plan.transport.threads.min(report.head.host.cpus.max(1) as usize);
+    let cpus = f64::from(report.head.host.cpus.max(1));
+    let most = cpus.min(report.plan.transport.threads as f64);
+    let others_cpus = report.series.last().and_then(|one| others::cpus(&one.series, at_work));
+    let limited_by = KneeLimit::of(at_work, most, reads_memory(trial));
     let (_, served, late) = trial.requests();
     let dropped = trial.prompts.as_ref()?.dropped as f64;
     let brought = dropped + (trial.written.objects + trial.written.late_objects) as f64;
@@ -33,7 +37,8 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
         prompts_per_second: (served + late) as f64 / total_seconds,
         loading: loads.iter().map(load_seconds).sum::<f64>() / total_seconds,
         read_gib_per_second: trial.read_gib_per_second,
-        limited_by: KneeLimit::of(at_work, most as f64, reads_memory(trial)),
+        limited_by: KneeLimit::beside(others_cpus.unwrap_or(0.0), (at_work, cpus), limited_by),
+        others_cpus,
         seconds,
     })
 }
@@ -55,6 +60,7 @@ fn reads_memory(trial: &TrialResult) -> bool {
 mod tests {
     use super::super::super::show::fixtures;
     use super::*;
+    use stormlp_core::telemetry::{Measure, Track};
 
     #[test]
     fn the_length_that_is_slowest_to_load_decides() {
@@ -76,6 +82,15 @@ mod tests {
         trial.cpu_user_seconds = cpus * trial.total_seconds;
         let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
         assert_eq!(tried.limited_by, Some(KneeLimit::Client));
+        // With nearly all of it used by others.
+        report.results.trials[0].cpu_user_seconds = 0.0;
+        let series = &mut report.series[0].series;
+        series.last_interval_seconds = Some(series.interval_seconds);
+        let values = vec![cpus * series.interval_seconds; series.interval_bytes.len()];
+        let of = "host".to_string();
+        series.tracks = vec![Track { measure: Measure::HostCpuSeconds, of, values }];
+        let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
+        assert_eq!(tried.limited_by, Some(KneeLimit::Others));
         report.results.trials[0].prompts = None;
         assert_eq!(tried_servers(&report, RunKind::Probe, 30.0), None);
     }

@@ -15,8 +15,8 @@ pub struct CleanedFolder {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What is not stormlp's.
-    pub left: Vec<PathBuf>,
+    /// What is not stormlp's: each path, and what it is if it could be taken for an object.
+    pub left: Vec<String>,
     /// Uploads of objects that killed runs left.
     pub uploads: u64,
 }
@@ -46,7 +46,12 @@ pub fn clean(
                 cleaned.bytes += entry.facts.bytes;
             }
             Own::Other => others.push(path),
-            Own::Not => cleaned.left.push(path),
+            Own::Not => cleaned.left.push(match path.extension() {
+                Some(of) if of == "npy" => {
+                    format!("{}: its content is not that of an object of its name", path.display())
+                }
+                _ => path.display().to_string(),
+            }),
         }
     }
     if !dry_run {

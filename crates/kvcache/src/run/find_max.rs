@@ -21,7 +21,7 @@ use crate::plan::{
     CONFIRM_RUNS, FIRST_SERVERS, FindServers, KvcacheFacts, KvcachePlan, KvcacheRequest,
     MOST_WORKERS, probe_seconds, resolve,
 };
-use crate::report::{KvcacheReport, KvcacheResults, tried_servers};
+use crate::report::{KvcacheReport, KvcacheResults, ended as ended_early, tried_servers};
 
 /// What is asked for, and what is known of host and folder.
 pub struct Asked<'a> {
@@ -139,7 +139,10 @@ pub fn find_max(
 /// # Errors
 /// With exit code 6 if not even one server is fed, else why it ended early.
 pub fn ended(report: &KvcacheReport, saved: Option<&std::path::Path>) -> Result<(), Failure> {
-    report.ending.outcome(saved)?;
+    match &report.results.find_max {
+        Some(find) if !find.tried.is_empty() => report.ending.outcome(saved)?,
+        _ => ended_early(report, saved)?,
+    }
     let Some(find) = report.results.find_max.as_ref().filter(|find| find.largest_servers == 0)
     else {
         return Ok(());

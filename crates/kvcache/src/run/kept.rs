@@ -2,6 +2,7 @@
 //! that go on where the one before has ended.
 
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use stormlp_transfer::storage::Storage;
@@ -33,10 +34,27 @@ impl<'a> Kept<'a> {
         Self { shelf, prompts, has_first: serving.prefixes > 0 }
     }
 
-    /// The chunks that are there when a trial begins: of the prefixes that prompts begin with by now.
-    /// Those that an earlier trial has left are not written again.
-    pub(super) fn first(&self) -> Vec<ChunkId> {
-        let prompts = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.has_first { prompts.first_chunks() } else { Vec::new() }
+    /// The chunks that are there when a trial begins: of the prefixes that prompts begin with by now, as
+    /// far as there is room for them. Only those are written that no earlier trial has left.
+    pub(super) fn first(&self) -> First {
+        let mut prompts = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        prompts.begin_anew();
+        let mut all = if self.has_first { prompts.first_chunks() } else { Vec::new() };
+        all.truncate(usize::try_from(self.shelf.plan.most_chunks).unwrap_or(usize::MAX));
+        First {
+            sample: all.first().copied(),
+            missing: self.shelf.missing(&all),
+            taken: AtomicUsize::new(0),
+        }
     }
+}
+
+/// What is made sure of before a trial.
+pub(super) struct First {
+    /// A chunk to read, which shows the route.
+    pub(super) sample: Option<ChunkId>,
+    /// Chunks to write.
+    pub(super) missing: Vec<ChunkId>,
+    /// How many of these threads have taken.
+    pub(super) taken: AtomicUsize,
 }

@@ -2,7 +2,7 @@
 //! background.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,10 +14,11 @@ use stormlp_transfer::storage::{Access, Handle};
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, Stamp, TransferError};
 
 use super::error::KvcacheError;
+use super::kept::First;
 use super::shelf::{Shelf, Spot, WriteQueue};
 use super::tally::Tally;
 use super::worker::{Cut, SAMPLE_EVERY, WorkerResult};
-use crate::plan::{Begun, ChunkId, Content, Prompt, Stored};
+use crate::plan::{Begun, ChunkId, Content, Prompt, Prompts, Stored};
 
 /// How often a thread without work checks whether the run is to end.
 const TICK: Duration = Duration::from_millis(20);
@@ -36,9 +37,10 @@ pub(super) enum NextPrompt {
 pub(super) struct Engine<'a> {
     pub(super) shelf: &'a Shelf<'a>,
     pub(super) queue: &'a WriteQueue,
-    /// Chunks to write before the start, and how many were taken of them.
-    pub(super) first: &'a [ChunkId],
-    pub(super) first_taken: &'a AtomicUsize,
+    /// What is made sure of before the start.
+    pub(super) first: &'a First,
+    /// Where new chunks come from, which is to know what became of them.
+    pub(super) prompts: &'a Mutex<Prompts>,
     /// Threads that still load.
     pub(super) loading: &'a AtomicU32,
     pub(super) next: &'a (dyn Fn(u64) -> Result<NextPrompt, KvcacheError> + Sync),
@@ -92,7 +94,7 @@ impl<'a> Loader<'a> {
     /// Writes its share of the chunks that are there from the start, and reads one of them: that shows
     /// both routes before anything is measured.
     pub(super) fn prepare(&mut self) -> Result<(), KvcacheError> {
-        if self.engine.first.is_empty() {
+        if self.engine.first.sample.is_none() {
             return Ok(());
         }
         self.rehearses = true;
@@ -111,10 +113,10 @@ impl<'a> Loader<'a> {
 
     /// The last chunk that it made sure of.
     fn write_first(&mut self) -> Result<Option<ChunkId>, Cut> {
-        let mut last = self.engine.first.first().copied();
+        let First { sample, missing, taken } = self.engine.first;
+        let mut last = *sample;
         while !self.engine.ends.are_near() {
-            let nth = self.engine.first_taken.fetch_add(1, Ordering::Relaxed);
-            let Some(id) = self.engine.first.get(nth) else { break };
+            let Some(id) = missing.get(taken.fetch_add(1, Ordering::Relaxed)) else { break };
             self.write_chunk(*id)?;
             last = Some(*id);
         }
@@ -218,7 +220,23 @@ impl<'a> Loader<'a> {
             queue.wait_for_room(TICK);
             left = queue.add(&absent[absent.len() - left..]);
         }
-        self.count(|tally| tally.prompts().dropped += left as u64);
+        let left = &absent[absent.len() - left..];
+        if drops {
+            self.drop_chunks(left);
+        } else {
+            // The trial is over.
+            self.count(|tally| tally.prompts().waiting += left.len() as u64);
+        }
+    }
+
+    /// Chunks are not written; a later prompt brings them again.
+    fn drop_chunks(&self, ids: &[ChunkId]) {
+        if ids.is_empty() {
+            return;
+        }
+        self.count(|tally| tally.prompts().dropped += ids.len() as u64);
+        let mut prompts = self.engine.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.iter().for_each(|id| prompts.dropped(*id));
     }
 
     /// Lets the time pass in which accelerators compute what was not loaded.
@@ -381,7 +399,7 @@ impl<'a> Loader<'a> {
         let (place, deletes) = match shelf.begin(id) {
             Begun::Known => return Ok(()),
             Begun::Full => {
-                self.count(|tally| tally.prompts().dropped += 1);
+                self.drop_chunks(&[id]);
                 return Ok(());
             }
             Begun::At { place, deletes } => (place, deletes),
@@ -402,6 +420,7 @@ impl<'a> Loader<'a> {
         self.finish(other, &spot.path).map_err(Cut::Failed)?;
         let nanos = self.driver.now().nanos_since(opening);
         shelf.written(id);
+        self.engine.prompts.lock().unwrap_or_else(PoisonError::into_inner).written(id);
         let (late, bytes) = (self.is_late(), shelf.plan.chunk_bytes);
         self.count(|tally| {
             tally.written.count_object(late);
@@ -434,9 +453,10 @@ impl<'a> Loader<'a> {
         // An object is uploaded in parts of a fixed size.
         let most = if shelf.is_bucket { PART_BYTES } else { u64::MAX };
         let on = |error| Cut::Failed(KvcacheError::on(&spot.path, error));
-        let mut at = 0;
+        // A killed run leaves a file that is known by its beginning, so that is there before all else.
+        let (mut at, mut has_beginning) = (0, false);
         while at < size || self.driver.in_flight() > 0 {
-            while at < size && self.driver.has_room() {
+            while at < size && self.driver.has_room() && (at == 0 || has_beginning) {
                 let len = self.engine.piece_bytes.min(most).min(size - at);
                 let mut slot = self.driver.take_slot().expect("there is room");
                 self.lay(&content, at, len as usize, &mut slot)?;
@@ -450,6 +470,7 @@ impl<'a> Loader<'a> {
             while let Some(landed) = self.driver.next_landed() {
                 self.driver.put_back(landed.slot);
                 landed.result.map_err(on)?;
+                has_beginning = true;
             }
         }
         Ok(())

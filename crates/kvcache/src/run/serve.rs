@@ -1,16 +1,17 @@
 //! A trial of a serving engine: prefixes are written beforehand, then prompts load them.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use stormlp_core::event::{Event, Unit};
 use stormlp_core::stop::{Ends, StopToken};
-use stormlp_transfer::crew;
+use stormlp_core::units::counted;
+use stormlp_transfer::crew::{self, Watch};
 use stormlp_transfer::{AcceleratorSet, Driver, DriverSet};
 
 use super::error::KvcacheError;
-use super::kept::Kept;
+use super::kept::{First, Kept};
 use super::loader::{Engine, Loader, NextPrompt};
 use super::shelf::WriteQueue;
 use super::tally::Tally;
@@ -18,7 +19,10 @@ use super::together::Measured;
 use super::trace::{NextEntry, Replay};
 use super::trial::{Stage, TrialId, TrialOutcome};
 use super::worker::WorkerResult;
-use crate::plan::{Prompt, Prompts, ServingPlan, Traced};
+use crate::plan::{Pass, Prompt, Prompts, ServingPlan, Traced};
+
+/// How often the writing of the first prefixes is looked at.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Where prompts come from.
 pub(super) enum PromptSource<'a> {
@@ -85,10 +89,7 @@ impl Stage<'_> {
             }
         };
         let (shelf, first) = (&kept.shelf, kept.first());
-        let source = Mutex::new(match self.replay(pass)? {
-            Some(replay) => PromptSource::Trace(Box::new(replay)),
-            None => PromptSource::Drawn { prompts: &kept.prompts, next: None, sent: 0 },
-        });
+        let source = Mutex::new(self.prompts(pass, &kept.prompts)?);
         let next = |now_ns| source.lock().unwrap_or_else(PoisonError::into_inner).next(now_ns);
         let tally = Mutex::new(Tally::of_prompts(plan, self.plan.trace.is_some()));
         let (queue, failed) = (WriteQueue::new(plan.write_queue), StopToken::new());
@@ -96,7 +97,7 @@ impl Stage<'_> {
             shelf,
             queue: &queue,
             first: &first,
-            first_taken: &AtomicUsize::new(0),
+            prompts: &kept.prompts,
             loading: &AtomicU32::new(plan.loaders),
             next: &next,
             piece_bytes: transport.chunk_bytes,
@@ -109,7 +110,6 @@ impl Stage<'_> {
         let buffers = self.buffers(transport.threads, &accelerators)?;
         let drivers = DriverSet::counting_loads(transport.threads);
         let started_at_seconds = self.started.elapsed().as_secs_f64();
-        self.say_preparing(first.len());
         let ran = crew::run(
             "loader",
             buffers.into_iter().enumerate(),
@@ -125,7 +125,10 @@ impl Stage<'_> {
                     false => loader.write_all(start),
                 })
             },
-            |watch| self.watch(watch, &drivers, (id, window), &failed),
+            |watch| {
+                self.watch_first(watch, &first, plan.chunk_bytes);
+                self.watch(watch, &drivers, (id, window), &failed)
+            },
         );
         let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -135,19 +138,36 @@ impl Stage<'_> {
         let mut watched = watched?;
         watched.series.load = drivers.load();
         let (evidence, failure) = self.gather(loaders);
-        tally.prompts().waiting = queue.len();
+        tally.prompts().waiting += queue.len();
         source.credit(&mut tally);
         let failure = failure.or(removed.err().map(KvcacheError::from));
         let measured = Measured { seed: self.plan.seed, tally, watched, evidence };
         Ok(TrialOutcome { started_at_seconds, measured, failure })
     }
 
-    fn say_preparing(&self, chunks: usize) {
-        if chunks > 0 {
-            let label = format!("writing {chunks} chunks of the first prefixes");
-            let unit = Unit::Milliseconds;
-            self.observer.event(&Event::PhaseStarted { label, total: None, unit });
-            self.observer.event(&Event::PhaseFinished);
+    /// The prompts of a trace, or those that are drawn.
+    fn prompts<'p>(
+        &'p self,
+        pass: &Pass,
+        prompts: &'p Mutex<Prompts>,
+    ) -> Result<PromptSource<'p>, KvcacheError> {
+        let drawn = PromptSource::Drawn { prompts, next: None, sent: 0 };
+        Ok(self.replay(pass)?.map_or(drawn, |replay| PromptSource::Trace(Box::new(replay))))
+    }
+
+    /// Reports progress until the first prefixes are written.
+    fn watch_first(&self, watch: &Watch<'_>, first: &First, chunk_bytes: u64) {
+        let chunks = first.missing.len() as u64;
+        if chunks == 0 {
+            return;
         }
+        let label = format!("writing {} of the first prefixes", counted(chunks, "chunk"));
+        let total = Some(chunks * chunk_bytes);
+        self.observer.event(&Event::PhaseStarted { label, total, unit: Unit::Bytes });
+        while !watch.gather_for(TICK) {
+            let taken = first.taken.load(Ordering::Relaxed) as u64;
+            self.observer.event(&Event::Progress { done: taken.min(chunks) * chunk_bytes });
+        }
+        self.observer.event(&Event::PhaseFinished);
     }
 }

@@ -85,6 +85,11 @@ impl<'a> Shelf<'a> {
         (found, absent.collect())
     }
 
+    /// Those of `ids` that are not on storage; all others count as used now.
+    pub(super) fn missing(&self, ids: &[ChunkId]) -> Vec<ChunkId> {
+        self.chunks().missing(ids)
+    }
+
     pub(super) fn give_back(&self, read: &[Stored]) {
         self.chunks().give_back(read);
     }

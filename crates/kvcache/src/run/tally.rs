@@ -194,11 +194,10 @@ impl Tally {
     /// Adds what another host counted in the same trial.
     pub(super) fn add(&mut self, other: &Self) {
         self.timings.merge(&other.timings);
-        self.read.add(other.read);
-        self.written.add(other.written);
-        self.lookups.add(other.lookups);
-        self.evictions.demoted += other.evictions.demoted;
-        self.evictions.deleted += other.evictions.deleted;
+        self.read += other.read;
+        self.written += other.written;
+        self.lookups += other.lookups;
+        self.evictions += other.evictions;
         for (own, other) in self.offered.iter_mut().flatten().zip(other.offered.iter().flatten()) {
             *own += other;
         }

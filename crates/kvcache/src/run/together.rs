@@ -88,10 +88,7 @@ fn merged(hosts: &Hosts, all: &[Measured]) -> Measured {
         all.cpu.user_seconds += own.cpu.user_seconds;
         all.cpu.system_seconds += own.cpu.system_seconds;
         if counts {
-            all.device = all.device.zip(own.device).map(|(sum, own)| BytesOfDevices {
-                read_bytes: sum.read_bytes + own.read_bytes,
-                written_bytes: sum.written_bytes + own.written_bytes,
-            });
+            all.device = all.device.zip(own.device).map(|(sum, own)| sum + own);
         }
     }
     sum

@@ -10,6 +10,7 @@ use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Hosts;
 use stormlp_hosts::fault::Fault;
+use stormlp_hosts::parts::evidence_of_all;
 use stormlp_transfer::fallback;
 use stormlp_transfer::surroundings::{Surroundings, now};
 use stormlp_transfer::telemetry::peak_rss_bytes;
@@ -20,11 +21,13 @@ use super::kept::Kept;
 use super::tally::Timings;
 use super::together::Together;
 use super::trial::{Stage, TrialId};
-use crate::plan::KvcachePlan;
+use crate::plan::{KvcachePlan, ServingPlan};
 use crate::report::{
     COLD_SHARE, DEVICE_SHARE, KvcacheReport, KvcacheResults, TrialResult, summarise,
 };
 
+/// Loads, or reads of a trace, that are a smaller share than this of what is expected are rare.
+const RARE: f64 = 0.5;
 /// How often a pause checks for a stop request.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -89,6 +92,7 @@ impl Grounds {
             },
             report,
             timings: plan.passes.iter().map(|_| Timings::default()).collect(),
+            seen: Vec::new(),
             on_unit,
         };
         // All hosts meet at the end. On an error the run ends regardless of the others.
@@ -115,7 +119,8 @@ impl Grounds {
 /// The ending of a run that could not go on.
 fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
     let fell_back = match error {
-        KvcacheError::Fault(Fault::Transfer(error)) => {
+        // What is missing in the run was there before, which the error knows better.
+        KvcacheError::Fault(Fault::Transfer(error)) if !error.is_not_found() => {
             fallback::remedy(plan.request.serving.require_gds, error)
         }
         _ => None,
@@ -144,6 +149,45 @@ fn debug_build(head: &Head) -> Option<Warning> {
 
 /// What the figures of a trial say about themselves.
 fn warnings_of(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
+    let rare = plan.serving.as_ref().and_then(|load| rare_loads(trial, load));
+    rare.into_iter().chain(absent_objects(trial, plan)).chain(from_memory(trial, plan)).collect()
+}
+
+/// Prompts that load much less than the plan has it, with what would mend that.
+fn rare_loads(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
+    let prompts = trial.prompts.as_ref().filter(|prompts| prompts.tokens > 0)?;
+    let expected = load.expected_share()?;
+    let has_room = load.prefix_bytes() / load.chunk_bytes <= load.most_chunks;
+    let remedy = match (has_room, prompts.dropped) {
+        (false, _) => "use a larger --capacity, or fewer --prefixes",
+        (true, 0) => "use a longer --duration",
+        (true, _) => "writes fall behind: use more --writers, fewer --threads or a lower --rate",
+    };
+    (prompts.loaded_share() < RARE * expected).then(|| {
+        let [loaded, expected] = [prompts.loaded_share(), expected].map(|share| share * 100.0);
+        let fact =
+            format!("only {loaded:.0} % of the tokens were loaded, {expected:.0} % expected");
+        Warning::new(WarningKind::Dataset, fact, remedy)
+    })
+}
+
+/// Reads of a trace that found nothing.
+fn absent_objects(trial: &TrialResult, plan: &KvcachePlan) -> Option<Warning> {
+    let found = &trial.lookups;
+    let reads = found.own_hits + found.own_misses;
+    let is_rare = (found.own_hits as f64) < RARE * reads as f64;
+    (plan.trace.is_some() && is_rare).then(|| {
+        let fact = format!("{} of {reads} reads found no object", found.own_misses);
+        let remedy = match trial.evictions.deleted {
+            0 => "use a trace that writes what it reads",
+            _ => "objects were deleted for others: use a larger --capacity",
+        };
+        Warning::new(WarningKind::Dataset, fact, remedy)
+    })
+}
+
+/// Reads and writes that memory did.
+fn from_memory(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(sample) = trial.residency.filter(|sample| sample.after_drop > COLD_SHARE) {
         warnings.push(Warning::new(
@@ -191,6 +235,8 @@ struct Run<'a> {
     report: KvcacheReport,
     /// The times of all trials of each pass.
     timings: Vec<Timings>,
+    /// What shows the path of each trial.
+    seen: Vec<Evidence>,
     on_unit: &'a mut dyn FnMut(&KvcacheReport),
 }
 
@@ -228,17 +274,24 @@ impl Run<'_> {
             self.report.warn(Warning::new(WarningKind::Hosts, what, ""));
             return failure.map_or(Ok(is_stopped), Err);
         };
-        self.timings[id.pass].merge(&measured.tally.timings);
+        let is_early = is_stopped || failure.is_some();
+        if is_early && result.moved_nothing() {
+            return failure.map_or(Ok(is_stopped), Err);
+        }
+        let timings = &measured.tally.timings;
+        let objects = timings.read.len() + timings.write.len();
+        self.timings[id.pass].merge(timings);
         self.report.results.trials.push(result);
         self.report.series.push(NamedSeries { name, series: measured.watched.series });
-        let fell_back = self.take_evidence(measured.evidence);
+        let fell_back = self.take_evidence(measured.evidence, objects);
         self.sum_up();
         (self.on_unit)(&self.report);
         failure.or(fell_back).map_or(Ok(is_stopped), Err)
     }
 
-    /// Keeps what shows the path that ran; the failure if it is another one than has to.
-    fn take_evidence(&mut self, evidence: Option<Evidence>) -> Option<KvcacheError> {
+    /// Keeps what shows the path that ran in a trial of so many `objects`, and shows that of all; the
+    /// failure if it is another one than has to.
+    fn take_evidence(&mut self, evidence: Option<Evidence>, objects: u64) -> Option<KvcacheError> {
         let plan = self.stage.plan;
         let (path, required) = (plan.transport.path, plan.request.serving.require_gds);
         let evidence = evidence?;
@@ -247,9 +300,11 @@ impl Run<'_> {
         for warning in fallback::warning(path, &evidence).into_iter().chain(of_store) {
             self.report.warn(warning);
         }
-        let objects = self.timings.iter().map(|times| times.read.len() + times.write.len()).sum();
         let broken = fallback::broken_demand(required, path, &evidence, objects);
-        self.report.evidence = vec![NamedEvidence { name: "objects".to_string(), evidence }];
+        self.seen.push(evidence);
+        let named = evidence_of_all(self.seen.iter())
+            .map(|evidence| NamedEvidence { name: "objects".to_string(), evidence });
+        self.report.evidence = named.into_iter().collect();
         broken.map(|summary| Fault::FellBack { summary }.into())
     }
 

@@ -6,7 +6,7 @@ use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Place, Scal
 use stormlp_show::series::over_time;
 
 use super::find_max;
-use super::plan::name_of;
+use super::run::key_of;
 use crate::report::{KvcacheReport, TrialResult};
 
 /// The charts of a run.
@@ -27,10 +27,7 @@ pub(super) fn charts(report: &KvcacheReport) -> Vec<Group> {
 fn trials(report: &KvcacheReport) -> Group {
     let mut drawn = Group::new("Trials");
     let why = "the report has fewer than two trials";
-    let name = |trial: &TrialResult| {
-        let pass = report.plan.passes.get(trial.pass as usize).map_or(String::new(), name_of);
-        format!("{pass} trial {}", trial.trial)
-    };
+    let name = |trial: &TrialResult| key_of(report, trial);
     for (what, rate) in [
         ("Read rate of each trial", (|one| one.read_gib_per_second) as fn(&TrialResult) -> f64),
         ("Write rate of each trial", |one| one.write_gib_per_second),
@@ -61,9 +58,9 @@ fn trials(report: &KvcacheReport) -> Group {
 /// The share of the requests of each class that was served.
 fn classes(report: &KvcacheReport) -> Group {
     let mut drawn = Group::of_multiples("Requests served of those sent", Place::Detail);
-    for trial in &report.results.trials {
-        let pass = report.plan.passes.get(trial.pass as usize).map_or(String::new(), name_of);
-        let what = format!("{pass} trial {}", trial.trial);
+    // Prompts and traces have no classes.
+    for trial in report.results.trials.iter().filter(|trial| !trial.classes.is_empty()) {
+        let what = key_of(report, trial);
         let share = |served: u64, sent: u64| served as f64 / sent.max(1) as f64 * 100.0;
         let rows = trial.classes.iter();
         let rows = rows.map(|one| Bar::one(one.class.name(), share(one.served, one.offered)));

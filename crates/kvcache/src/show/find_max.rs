@@ -74,8 +74,8 @@ fn headline(report: &KvcacheReport, find: &FindServers) -> String {
 
 fn facts(find: &FindServers, document: &mut Document) {
     let (brief, facts) = (&mut document.brief, &mut document.facts);
-    if let Some(limit) = find.limited_by {
-        brief.add("limited by", limit.name());
+    if let Some(missed) = find.missed().filter(|missed| missed.limited_by.is_some()) {
+        brief.add("limited by", missed.limit());
     }
     if let Some(limit) = &find.limit {
         brief.add("limit", limit);
@@ -137,7 +137,7 @@ fn table(find: &FindServers) -> Table {
             tried.verdict().into(),
             Quantity::higher(tried.prompts_per_second, "prompts/s").into(),
             Quantity::higher(tried.read_gib_per_second, "GiB/s").into(),
-            tried.limited_by.map_or("unknown", |limit| limit.name()).into(),
+            tried.limit().into(),
             format_duration(tried.seconds).into(),
         ];
         table.row(format!("{} {:?}", tried.servers, tried.run), cells);

@@ -8,16 +8,17 @@ use stormlp_show::settings::{Work, switch};
 use stormlp_show::shown::Lane;
 
 use super::charts::charts;
-use super::plan::{name_of, speed_of};
+use super::plan::{clock_of, name_of, speed_of};
 use super::run::document;
-use crate::plan::{DECIDED_FURTHER_ON, KvcachePlan};
-use crate::report::{KvcacheReport, KvcacheResults, TrialResult, contradictions};
+use super::serving::slowest_loads;
+use crate::plan::KvcachePlan;
+use crate::report::{KvcacheReport, KvcacheResults, TrialResult, contradictions, nothing};
 
 impl Lane for KvcacheResults {
     type Plan = KvcachePlan;
 
-    fn hosts(_: &KvcacheReport) -> usize {
-        1
+    fn hosts(report: &KvcacheReport) -> usize {
+        report.results.group.as_ref().map_or(1, |group| group.size as usize)
     }
 
     fn contradictions(report: &KvcacheReport) -> Vec<String> {
@@ -49,34 +50,47 @@ impl Lane for KvcacheResults {
                 verdict,
             };
         }
-        let first = report.results.passes.first();
+        if let Some((_, ms, is_p95)) = slowest_loads(report).pop() {
+            let what = if is_p95 { "longest prefix P95" } else { "longest prefix at most" };
+            return Outcome { what, figure: Some(Quantity::lower(ms, "ms")), verdict };
+        }
+        let first = report.results.passes.first().filter(|_| nothing(report).is_none());
         let figure = first.map(|pass| Quantity::higher(pass.read_gib_per_second.mean, "GiB/s"));
         Outcome { what: "read at", figure, verdict }
     }
 }
 
-/// Rates, times and cost of each pass.
+/// The answer of a search; rates, times and cost of each pass. Where prefixes are loaded, the times of
+/// that answer the question, not the rates.
 fn figures(report: &KvcacheReport) -> Vec<Figure> {
     let mut figures = Vec::new();
+    if let Some(find) = report.results.find_max.as_ref().filter(|find| !find.tried.is_empty()) {
+        let servers = Quantity::higher(f64::from(find.largest_servers), "servers");
+        figures.push(Figure::answer(&report.plan.name(), "fed", servers));
+    }
+    if nothing(report).is_some() {
+        return figures;
+    }
+    let of_loads = report.plan.serving.is_some();
     for summary in &report.results.passes {
         let Some(pass) = report.plan.passes.get(summary.pass as usize) else { continue };
         let name = name_of(pass);
+        let own = || report.results.trials.iter().filter(|trial| trial.pass == summary.pass);
+        figures.extend(own().flat_map(|trial| loads_of(report, trial, summary.trials > 1)));
         let spread = |of: f64| (summary.trials > 1).then_some(of);
-        let (read, write) = (summary.read_gib_per_second, summary.write_gib_per_second);
-        let rate = |mean, deviation| Quantity::higher(mean, "GiB/s").spread(spread(deviation));
-        let of_reads = rate(read.mean, read.deviation);
-        figures.push(Figure::throughput(&format!("{name} read"), of_reads));
-        let of_writes = rate(write.mean, write.deviation);
-        figures.push(Figure::throughput(&format!("{name} write"), of_writes));
+        for (what, rate) in
+            [("read", summary.read_gib_per_second), ("write", summary.write_gib_per_second)]
+        {
+            let rate = Quantity::higher(rate.mean, "GiB/s").spread(spread(rate.deviation));
+            let figure = Figure::throughput(&format!("{name} {what}"), rate);
+            figures.push(Figure { headline: !of_loads, ..figure });
+        }
         for (what, ms) in
             [("p95 read", summary.read_p95_ms_max), ("p95 fsync", summary.fsync_p95_ms_max)]
         {
             figures.extend(ms.map(|ms| Figure::percentile(&name, what, ms * 1e3)));
         }
-        let own = || report.results.trials.iter().filter(|trial| trial.pass == summary.pass);
-        figures.extend(own().flat_map(|trial| loads_of(&name, trial, summary.trials > 1)));
-        let own = own();
-        let costs: Vec<f64> = own.filter_map(TrialResult::cpu_seconds_per_gib).collect();
+        let costs: Vec<f64> = own().filter_map(TrialResult::cpu_seconds_per_gib).collect();
         if !costs.is_empty() {
             let mean = costs.iter().sum::<f64>() / costs.len() as f64;
             figures.push(Figure::cpu(&name, mean));
@@ -85,23 +99,26 @@ fn figures(report: &KvcacheReport) -> Vec<Figure> {
     figures
 }
 
-/// The times to load prefixes of a trial.
-fn loads_of(name: &str, trial: &TrialResult, several: bool) -> Vec<Figure> {
-    let name = if several { format!("{name} trial {}", trial.trial) } else { name.to_string() };
+/// The times to load prefixes of a trial; those beside the answer of a search are not the answer.
+fn loads_of(report: &KvcacheReport, trial: &TrialResult, several: bool) -> Vec<Figure> {
+    let name = report.plan.name();
+    let name = if several { format!("{name} trial {}", trial.trial) } else { name };
+    let headline = report.results.find_max.is_none();
     let loads = trial.prompts.iter().flat_map(|prompts| &prompts.loads);
     let p95 = loads.filter_map(|loads| Some((loads.prefix_tokens, loads.load_ms.p95?)));
     p95.map(|(tokens, ms)| {
-        Figure::percentile(&format!("{name} prefix of {tokens}"), "p95 load", ms * 1e3)
+        let of = format!("{name} prefix of {tokens}");
+        Figure { headline, ..Figure::percentile(&of, "p95 load", ms * 1e3) }
     })
     .collect()
 }
 
-/// Plan fields that do not affect whether two runs are the same work.
+/// Plan fields that do not affect whether two runs are the same work. Of the request, what no other field
+/// follows from is added by name.
 const APART: &[&str] = &[
-    "request.keep",
-    "request.folder",
-    "request.capacity_bytes",
-    "request.telemetry_seconds",
+    "request",
+    "capacity_bytes",
+    "serving.most_chunks",
     "trials",
     "pause_seconds",
     "free_bytes",
@@ -109,18 +126,19 @@ const APART: &[&str] = &[
     "warnings",
 ];
 
+/// What a search has chosen, which is its answer.
+const FOUND: &[&str] = &["passes.workers", "serving.loaders", "transport.threads"];
+
 /// What follows from one option.
-const OPTIONS: &[(&str, &str)] = &[
-    ("transport.chunk_bytes", "--chunk-size"),
-    ("capacity_bytes", "--capacity"),
-    ("request.clock", "--clock"),
-];
+const OPTIONS: &[(&str, &str)] = &[("transport.chunk_bytes", "--chunk-size")];
 
 /// Everything that two runs must have in common to be the same work.
 fn work(report: &KvcacheReport) -> Work {
     let plan = &report.plan;
-    let apart = [APART, &DECIDED_FURTHER_ON, &["capacity_bytes"]].concat();
-    let mut settings = Work::of_plan(plan, &apart).typed_as(OPTIONS);
+    let found = if plan.request.find_max { FOUND } else { &[] };
+    let apart = [APART, found].concat();
+    let hosts = KvcacheResults::hosts(report).to_string();
+    let mut settings = Work::of_plan(plan, &apart).typed_as(OPTIONS).with("hosts", &hosts);
     let passes: Vec<String> = plan
         .passes
         .iter()
@@ -139,14 +157,21 @@ fn work(report: &KvcacheReport) -> Work {
     if let Some(trace) = &plan.trace {
         let speed = speed_of(trace.speed);
         let what = format!("{} of {}, {} entries", trace.format, speed, trace.entries);
-        settings.add("trace", what, &["trace", "request.trace"]);
+        settings.add("trace", what, &["trace"]);
     }
     settings.add("seed", plan.seed, &["seed"]);
-    settings.add("end", plan.request.end, &["request.end"]);
     let request = &plan.request;
-    settings.add("verify", switch(request.verify), &["request.verify"]);
-    settings.add("conversations", switch(!request.no_conversations), &["request.no_conversations"]);
-    settings.add("prompts", switch(!request.no_prompts), &["request.no_prompts"]);
+    settings.add("end", request.end, &[]);
+    settings.add("names", clock_of(request.clock), &[]);
+    for (name, is_on) in [
+        ("verify", request.verify),
+        ("conversations", !request.no_conversations),
+        ("prompts", !request.no_prompts),
+        ("search", request.find_max),
+        ("local data", request.local_data),
+    ] {
+        settings.add(name, switch(is_on), &[]);
+    }
     settings
 }
 
@@ -154,13 +179,33 @@ fn work(report: &KvcacheReport) -> Work {
 mod tests {
     use super::super::fixtures;
     use super::*;
+    use stormlp_show::settings::differences;
 
     #[test]
     fn every_field_that_is_left_out_is_one_of_the_plan() {
-        let plan = fixtures::report().plan;
+        let plan = fixtures::serving().plan;
         let options: Vec<&str> = OPTIONS.iter().map(|(place, _)| *place).collect();
-        let left_out = [APART, &DECIDED_FURTHER_ON, &options].concat();
+        let left_out = [APART, FOUND, &options].concat();
         let absent = stormlp_show::settings::absent_fields(&plan, &left_out);
         assert!(absent.iter().all(|field| *field == "warnings"), "{absent:?}");
+    }
+
+    #[test]
+    fn searches_with_different_answers_are_the_same_work() {
+        let (mut one, mut other) = (fixtures::find_max(), fixtures::find_max());
+        other.plan.passes[0].workers += 5;
+        other.plan.transport.threads += 5;
+        let load = other.plan.serving.as_mut().expect("servers");
+        (load.loaders, load.most_chunks) = (load.loaders + 5, 1);
+        assert!(differences(&work(&one), &work(&other)).is_empty());
+        let headlines = |report: &KvcacheReport| {
+            let headlines = figures(report).into_iter().filter(|figure| figure.headline);
+            headlines.map(|figure| figure.name).collect::<Vec<_>>()
+        };
+        assert_eq!(headlines(&one), ["fed"]);
+        assert_eq!(headlines(&fixtures::serving()), ["p95 load"; 3]);
+        // Of runs that are no searches, servers are part of the load.
+        (one.plan.request.find_max, other.plan.request.find_max) = (false, false);
+        assert!(!differences(&work(&one), &work(&other)).is_empty());
     }
 }

@@ -7,13 +7,15 @@ pub mod fixtures;
 mod lane;
 mod plan;
 mod predict;
+mod records;
 mod run;
 mod serving;
 mod size;
 
 pub use plan::{DryRun, dry_run, opening};
 pub use predict::predict;
-pub use run::{RECORDS, document};
+pub use records::RECORDS;
+pub use run::document;
 pub use size::size;
 
 use stormlp_core::units::{ByteSize, GIB};

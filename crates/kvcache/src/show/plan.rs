@@ -60,6 +60,14 @@ pub(super) fn speed_of(speed: Speed) -> String {
     }
 }
 
+/// The clock that names are from, in words.
+pub(super) fn clock_of(clock: NamingClock) -> String {
+    match clock {
+        NamingClock::Real => "by the clock".to_string(),
+        NamingClock::Fixed(ms) => format!("as if the run began at {ms} ms since 1970"),
+    }
+}
+
 /// The trace, and what of it asks nothing of storage.
 fn trace_of(plan: &KvcachePlan, trace: &TracePlan) -> String {
     let file = plan.request.trace.as_ref().map_or(String::new(), ToString::to_string);
@@ -104,10 +112,6 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     };
     let trials = counted(plan.trials.into(), "trial");
     facts.add("trials", format!("{trials} {}{pauses}", length(plan)));
-    let clock = match request.clock {
-        NamingClock::Real => "names by the clock".to_string(),
-        NamingClock::Fixed(ms) => format!("names as if the run began at {ms} ms since 1970"),
-    };
     let without = [("conversations", request.no_conversations), ("prompts", request.no_prompts)];
     let without = without.iter().filter(|(_, off)| *off).map(|(what, _)| format!(", no {what}"));
     let without: String = without.collect();
@@ -116,7 +120,7 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
         match plan.trace {
             Some(_) => format!("those of the trace, seed {} for content", plan.seed),
             None if plan.serving.is_some() => format!("prompts of seed {}", plan.seed),
-            None => format!("seed {}, {clock}{without}", plan.seed),
+            None => format!("seed {}, names {}{without}", plan.seed, clock_of(request.clock)),
         },
     );
     facts.add(
@@ -141,10 +145,11 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     let transfers = plan.serving.as_ref().map_or_else(of_objects, |_| serving::transfers(plan));
     facts.add("transfers", transfers);
     if request.verify {
-        facts.add(
-            "verification",
-            "all bytes that are read, outside the times of transfers of objects",
-        );
+        let within = match plan.serving {
+            Some(_) => "the times to load prefixes include it",
+            None => "the times of reading objects do not include it, those of requests do",
+        };
+        facts.add("verification", format!("all bytes that are read; {within}"));
     }
     facts.add("memory", format!("{} for buffers and noise", size_of(plan.buffer_bytes)));
 }

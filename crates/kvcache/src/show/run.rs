@@ -1,6 +1,5 @@
 //! A run as a document.
 
-use serde_json::{Value, json};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
 use stormlp_core::units::GIB;
@@ -8,77 +7,29 @@ use stormlp_show::document::{
     Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended, mismatch,
 };
 use stormlp_show::hosts::{describe, processes};
-use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
 use stormlp_show::{around, storage};
 
 use super::plan::{name_of, setup};
+use super::records::records;
 use super::{find_max, serving, size_of};
-use crate::plan::{KvcachePlan, Pass, Profile};
-use crate::report::{KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult};
+use crate::plan::{KvcachePlan, Pass, Profile, TraceFormat};
+use crate::report::{
+    KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult, nothing,
+};
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", GIB);
+/// Columns that mean nothing for some loads.
+const FSYNC: &str = "P95 fsync ms";
+const TOKENS: &str = "tokens/s";
+const AS_V3: &str = "read GiB/s as in v3.0";
+const OTHER_TURNS: &str = "other turns there";
+const OTHER_TURNS_ABSENT: &str = "not there";
+/// Columns of what has a pace.
+const BEHIND: [&str; 2] = ["behind ms P50", "behind ms P95"];
 /// Maximum number of trials that a screen shows one by one.
 const AT_A_GLANCE: usize = 8;
-
-/// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
-/// the report.
-pub const RECORDS: [(&str, &str); 53] = [
-    ("format_version", "format_version"),
-    ("started_at", "started_at"),
-    ("hostname", "host/hostname"),
-    ("command", "command"),
-    ("profile", "plan/profile"),
-    ("seed", "plan/seed"),
-    ("end", "plan/request/end"),
-    ("path", "plan/transport/path"),
-    ("option", "/option"),
-    ("model", "/model"),
-    ("users", "/users"),
-    ("trial", "/trial"),
-    ("started_at_seconds", "/started_at_seconds"),
-    ("window_seconds", "/window_seconds"),
-    ("total_seconds", "/total_seconds"),
-    ("read_gib_per_second", "/read_gib_per_second"),
-    ("write_gib_per_second", "/write_gib_per_second"),
-    ("read_bytes", "/read/bytes"),
-    ("read_late_bytes", "/read/late_bytes"),
-    ("read_objects", "/read/objects"),
-    ("written_bytes", "/written/bytes"),
-    ("written_late_bytes", "/written/late_bytes"),
-    ("written_objects", "/written/objects"),
-    ("tokens_per_second", "/tokens_per_second"),
-    ("offered", "/offered"),
-    ("served", "/served"),
-    ("served_late", "/served_late"),
-    ("read_p50_ms", "/times_ms/read/p50"),
-    ("read_p95_ms", "/times_ms/read/p95"),
-    ("read_p99_ms", "/times_ms/read/p99"),
-    ("write_p95_ms", "/times_ms/write/p95"),
-    ("fsync_p95_ms", "/times_ms/fsync/p95"),
-    ("persist_p95_ms", "/times_ms/persist/p95"),
-    ("slot_wait_p95_ms", "/times_ms/slot_wait/p95"),
-    ("queue_wait_p95_ms", "/times_ms/queue_wait/p95"),
-    ("storage_p95_ms", "/times_ms/storage/p95"),
-    ("request_p95_ms", "/times_ms/request/p95"),
-    ("other_turn_hits", "/lookups/other_turn_hits"),
-    ("other_turn_misses", "/lookups/other_turn_misses"),
-    ("deleted", "/evictions/deleted"),
-    ("resident_before_drop", "/residency/before_drop"),
-    ("resident_after_drop", "/residency/after_drop"),
-    ("device_read_bytes", "/device/read_bytes"),
-    ("device_written_bytes", "/device/written_bytes"),
-    ("cpu_user_seconds", "/cpu_user_seconds"),
-    ("cpu_system_seconds", "/cpu_system_seconds"),
-    ("not_there", "/lookups/own_misses"),
-    ("prompt_tokens", "/prompts/tokens"),
-    ("loaded_tokens", "/prompts/loaded_tokens"),
-    ("chunks_dropped", "/prompts/dropped"),
-    ("storage_p50_ms", "/times_ms/storage/p50"),
-    ("storage_p99_ms", "/times_ms/storage/p99"),
-    ("hosts", "/processes"),
-];
 
 /// The document of a run, or of a search of several.
 pub fn document(report: &KvcacheReport) -> Document {
@@ -97,40 +48,49 @@ fn of_run(report: &KvcacheReport) -> Document {
     }
     storage::describe(&report.head.host, &mut document.facts);
     ran(report.evidence_of("objects"), &mut document.facts);
-    let trials = &report.results.trials;
-    // Of many, a screen shows the means.
-    let (place, of_means) = match trials.len() {
-        ..=AT_A_GLANCE => (Place::Screen, Place::Details),
-        _ => (Place::Details, Place::Screen),
-    };
-    if !trials.is_empty() {
-        let title = match report.plan.serving {
-            Some(_) => "Trials (P95 of whole chunks)",
-            None => "Trials (P95 of whole objects)",
-        };
-        let section = document.section(title, Some(rates(report)));
-        // The answer about prompts has a table of its own.
-        section.place = if report.plan.serving.is_some() { Place::Details } else { place };
-        over_time(section, report);
-        if report.plan.serving.is_some() {
-            document.section("Time to load a prefix", Some(serving::table(report)));
+    if !report.results.trials.is_empty() {
+        if nothing(report).is_none() {
+            figures(&mut document, report);
         }
-        let title = "Means over trials; the largest P95 of any";
-        document.section(title, Some(means(report))).place = of_means;
         served(&mut document, report);
         document.details("Times in ms, those after the window included", Some(times(report)));
-        document.details("After the window", Some(late(report)));
+        document.details("After the window", Some(of_load(report, late(report))));
         hosts(&mut document, report);
-        let found = document.details("Where objects were", Some(places(report)));
+        let found = match report.plan.serving {
+            Some(_) => document.details("What it cost", None),
+            None => document.details("Where objects were", Some(of_load(report, places(report)))),
+        };
         found.facts = cost(report);
     }
     let series = report.series.iter().map(|one| &one.series);
     around::section(&mut document, around::TITLE, series);
     document.warn(&report.warnings);
-    let mut alone = report.clone();
-    alone.results.trials.clear();
-    document.records = Records::new(&alone, units(report), &RECORDS);
+    document.records = records(report);
     document
+}
+
+/// Rates and times of each trial, and of all of them.
+fn figures(document: &mut Document, report: &KvcacheReport) {
+    let trials = report.results.trials.len();
+    // Of many, a screen shows the means.
+    let (place, of_means) = match trials {
+        ..=AT_A_GLANCE => (Place::Screen, Place::Details),
+        _ => (Place::Details, Place::Screen),
+    };
+    let is_serving = report.plan.serving.is_some();
+    let what = if is_serving { "chunks" } else { "objects" };
+    let title = format!("Trials (P95 of whole {what})");
+    let section = document.section(&title, Some(of_load(report, rates(report))));
+    // The answer about prompts has a table of its own.
+    section.place = if is_serving { Place::Details } else { place };
+    over_time(section, report);
+    if is_serving {
+        document.section("Time to load a prefix", Some(serving::table(report)));
+    }
+    if trials > report.plan.passes.len() || report.results.group.is_some() {
+        let title = "Means over trials; the largest P95 of any";
+        document.section(title, Some(of_load(report, means(report)))).place = of_means;
+    }
 }
 
 /// A row for each trial of each host, of several; they began each trial at the same moment.
@@ -154,7 +114,7 @@ fn hosts(document: &mut Document, report: &KvcacheReport) {
             table.row(format!("{} {}", key_of(report, trial), host.name), cells);
         }
     }
-    let section = document.section("Hosts", Some(table));
+    let section = document.section("Hosts", Some(of_load(report, table)));
     describe(group, &mut section.facts);
 }
 
@@ -172,27 +132,8 @@ fn served(document: &mut Document, report: &KvcacheReport) {
     section.place = if report.plan.passes.len() > 1 { Place::Details } else { Place::Screen };
 }
 
-fn pass_of<'p>(plan: &'p KvcachePlan, trial: &TrialResult) -> Option<&'p Pass> {
+pub(super) fn pass_of<'p>(plan: &'p KvcachePlan, trial: &TrialResult) -> Option<&'p Pass> {
     plan.passes.get(trial.pass as usize)
-}
-
-/// The records of the trials, each with what its pass is.
-fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
-    report.results.trials.iter().map(|trial| {
-        // A trial is plain data, so it always serialises to JSON.
-        let mut value = serde_json::to_value(trial).unwrap_or_default();
-        if let Some(pass) = pass_of(&report.plan, trial) {
-            value["option"] = json!(pass.option);
-            value["model"] = json!(pass.model.name);
-            value["users"] = json!(pass.users);
-        }
-        let (offered, served, late) = trial.requests();
-        value["offered"] = offered.into();
-        value["served"] = served.into();
-        value["served_late"] = late.into();
-        value["processes"] = trial.ranks().count().into();
-        value
-    })
 }
 
 /// What the passes read and wrote, and how the run ended if it failed.
@@ -215,9 +156,9 @@ fn headline(report: &KvcacheReport) -> String {
     };
     let passes: Vec<String> = report.results.passes.iter().filter_map(of_pass).collect();
     let loads = serving::answer(report);
-    let answer = match passes.as_slice() {
-        [] => "nothing was measured".to_string(),
-        passes => loads.into_iter().chain([passes.join("; ")]).collect::<Vec<_>>().join("; "),
+    let answer = match nothing(report) {
+        Some((why, _)) => format!("nothing was measured{why}"),
+        None => loads.into_iter().chain([passes.join("; ")]).collect::<Vec<_>>().join("; "),
     };
     let mut name = if several { String::new() } else { format!(" {}", report.plan.name()) };
     if let Some(group) = &report.results.group {
@@ -260,8 +201,23 @@ fn columns_of_rates() -> [Column; 4] {
         Column::numbers("read GiB/s", 0),
         Column::numbers("write GiB/s", 0),
         Column::numbers("P95 read ms", 0),
-        Column::numbers("P95 fsync ms", 1),
+        Column::numbers(FSYNC, 1),
     ]
+}
+
+/// A table without the columns that mean nothing for the load of a report: chunks are not synced,
+/// prompts and the reads and writes of a trace generate nothing.
+fn of_load(report: &KvcacheReport, mut table: Table) -> Table {
+    let is_of_operations =
+        report.plan.trace.as_ref().is_some_and(|trace| trace.format == TraceFormat::MlperfIo);
+    let idle = match report.plan.serving {
+        Some(_) => &[FSYNC, TOKENS, AS_V3][..],
+        None if is_of_operations => &[TOKENS, OTHER_TURNS, OTHER_TURNS_ABSENT, AS_V3],
+        None if report.plan.trace.is_some() => &[OTHER_TURNS, OTHER_TURNS_ABSENT, AS_V3],
+        None => &[],
+    };
+    idle.iter().for_each(|column| table.remove(column));
+    table
 }
 
 pub(super) fn name_columns() -> [Column; 2] {
@@ -317,7 +273,7 @@ fn rates(report: &KvcacheReport) -> Table {
     let own = [
         Column::numbers("fsync ms", 1),
         Column::numbers("persist ms", 0),
-        Column::numbers("tokens/s", 2),
+        Column::numbers(TOKENS, 2),
         Column::numbers("device read %", 3),
     ];
     per_trial(report, of_all.into_iter().chain(own), |trial| {
@@ -341,7 +297,7 @@ fn share(part: u64, whole: u64) -> Cell {
 
 fn means(report: &KvcacheReport) -> Table {
     let own = [Column::words("option", 0), Column::numbers("trials", 0)];
-    let tokens = Column::numbers("tokens/s", 2);
+    let tokens = Column::numbers(TOKENS, 2);
     let mut table = Table::new(own.into_iter().chain(columns_of_rates()).chain([tokens]));
     for summary in &report.results.passes {
         let pass = report.plan.passes.get(summary.pass as usize);
@@ -374,16 +330,15 @@ fn replayed(report: &KvcacheReport) -> Table {
         Column::numbers("entries", 0),
         Column::numbers("done %", 0),
         Column::numbers("s", 0),
-        Column::numbers("behind ms P50", 1),
-        Column::numbers("behind ms P95", 0),
+        Column::numbers(BEHIND[0], 1),
+        Column::numbers(BEHIND[1], 0),
         Column::numbers("not there", 0),
     ];
     let trace = report.plan.trace.as_ref();
     let entries = trace.map_or(0, |trace| trace.entries);
-    let is_paced = trace.is_some_and(|trace| trace.paced_seconds().is_some());
-    per_trial(report, columns, |trial| {
+    let mut table = per_trial(report, columns, |trial| {
         let (_, done, late) = trial.requests();
-        let behind = trial.times_ms.queue_wait.filter(|_| is_paced);
+        let behind = trial.times_ms.queue_wait;
         vec![
             (done + late).to_string().into(),
             // Each host replays the whole trace.
@@ -393,7 +348,11 @@ fn replayed(report: &KvcacheReport) -> Table {
             ms(behind, |one| one.p95),
             trial.lookups.own_misses.to_string().into(),
         ]
-    })
+    });
+    if trace.is_none_or(|trace| trace.paced_seconds().is_none()) {
+        BEHIND.iter().for_each(|column| table.remove(column));
+    }
+    table
 }
 
 /// Requests offered and served, of the last trial of each pass by class.
@@ -471,7 +430,7 @@ fn late(report: &KvcacheReport) -> Table {
         Column::numbers("read GiB", 0),
         Column::numbers("written GiB", 0),
         Column::numbers("requests", 0),
-        Column::numbers("read GiB/s as in v3.0", 0),
+        Column::numbers(AS_V3, 0),
     ];
     let gib = |bytes: u64| Cell::from(Quantity::neutral(bytes as f64 / GIB as f64, "GiB"));
     per_trial(report, columns, |trial| {
@@ -490,8 +449,8 @@ fn places(report: &KvcacheReport) -> Table {
     let columns = [
         Column::numbers("objects written", 0),
         Column::numbers("read", 0),
-        Column::numbers("other turns there", 0),
-        Column::numbers("not there", 0),
+        Column::numbers(OTHER_TURNS, 0),
+        Column::numbers(OTHER_TURNS_ABSENT, 0),
         Column::numbers("own deleted", 2),
         Column::numbers("read in memory", 3),
         Column::numbers("demoted", 3),

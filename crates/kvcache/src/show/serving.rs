@@ -9,6 +9,13 @@ use super::size_of;
 use crate::plan::{KvcachePlan, Layout, ServingPlan};
 use crate::report::{FirstToken, KvcacheReport, PrefixLoads, TrialResult};
 
+/// Columns that need a rate of computing.
+const SHARE: &str = "% of first token P50";
+const SLOW_SHARE: &str = "% P95";
+const SAVES: &str = "faster than computing";
+/// The column of what has a pace.
+const BEHIND: &str = "behind ms P95";
+
 /// The load in words.
 pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts) {
     let depth = counted(plan.transport.queue_depth as u64, "transfer");
@@ -78,8 +85,9 @@ fn loads(report: &KvcacheReport) -> impl Iterator<Item = (&TrialResult, &PrefixL
     })
 }
 
-/// The answer: the slowest P95 of each length over the trials, else the slowest load.
-pub(super) fn answer(report: &KvcacheReport) -> Option<String> {
+/// The answer: for each length, in order, the slowest P95 over the trials in milliseconds; `false` if it
+/// is the slowest load, as there were too few for a percentile.
+pub(super) fn slowest_loads(report: &KvcacheReport) -> Vec<(u32, f64, bool)> {
     let mut of_lengths: Vec<(u32, f64, bool)> = Vec::new();
     for (_, loads) in loads(report) {
         let (ms, is_p95) = loads.load_ms.p95.map_or((loads.load_ms.max, false), |ms| (ms, true));
@@ -91,6 +99,12 @@ pub(super) fn answer(report: &KvcacheReport) -> Option<String> {
         }
     }
     of_lengths.sort_by_key(|(tokens, ..)| *tokens);
+    of_lengths
+}
+
+/// The answer in words.
+pub(super) fn answer(report: &KvcacheReport) -> Option<String> {
+    let of_lengths = slowest_loads(report);
     // Of many lengths the longest say the most.
     let most = of_lengths.len().saturating_sub(3);
     let words = of_lengths[most..].iter().map(|(tokens, ms, is_p95)| {
@@ -110,9 +124,9 @@ pub(super) fn table(report: &KvcacheReport) -> Table {
         Column::numbers("P95 ms", 0),
         Column::numbers("P99 ms", 0),
         Column::numbers("GiB/s of a load", 1),
-        Column::numbers("% of first token P50", 2),
-        Column::numbers("% P95", 2),
-        Column::numbers("faster than computing", 2),
+        Column::numbers(SHARE, 2),
+        Column::numbers(SLOW_SHARE, 2),
+        Column::numbers(SAVES, 2),
     ];
     let mut table = Table::new(name_columns().into_iter().chain(columns));
     for (trial, loads) in loads(report) {
@@ -128,6 +142,15 @@ pub(super) fn table(report: &KvcacheReport) -> Table {
         ]);
         cells.extend(first_token(loads.first_token));
         table.row(format!("{} {} tokens", key_of(report, trial), loads.prefix_tokens), cells);
+    }
+    let load = report.plan.serving.as_ref();
+    // A trace does not say how many of its tokens are new.
+    if load.is_none_or(|load| load.prefill_tokens_per_second.is_none() || load.new_tokens == 0) {
+        table.remove(SHARE);
+        table.remove(SLOW_SHARE);
+    }
+    if load.is_none_or(|load| load.prefill_tokens_per_second.is_none()) {
+        table.remove(SAVES);
     }
     table
 }
@@ -152,7 +175,7 @@ pub(super) fn prompts(report: &KvcacheReport) -> Table {
     let columns = [
         Column::numbers("prompts", 0),
         Column::numbers("tokens loaded %", 0),
-        Column::numbers("behind ms P95", 1),
+        Column::numbers(BEHIND, 1),
         Column::numbers("chunks read", 1),
         Column::numbers("written", 0),
         Column::numbers("dropped", 0),
@@ -163,18 +186,22 @@ pub(super) fn prompts(report: &KvcacheReport) -> Table {
         Some(trace) => trace.paced_seconds().is_some(),
         None => load.is_some_and(|load| load.requests_per_second.is_some()),
     };
-    per_trial(report, columns, |trial| {
+    let mut table = per_trial(report, columns, |trial| {
         let (_, served, late) = trial.requests();
         let share = trial.prompts.as_ref().map_or(0.0, |prompts| prompts.loaded_share());
         let dropped = trial.prompts.as_ref().map_or(0, |prompts| prompts.dropped);
         vec![
             (served + late).to_string().into(),
             Quantity::neutral(share * 100.0, "%").into(),
-            ms(trial.times_ms.queue_wait.filter(|_| is_paced), |one| one.p95),
+            ms(trial.times_ms.queue_wait, |one| one.p95),
             (trial.read.objects + trial.read.late_objects).to_string().into(),
             (trial.written.objects + trial.written.late_objects).to_string().into(),
             dropped.to_string().into(),
             trial.evictions.deleted.to_string().into(),
         ]
-    })
+    });
+    if !is_paced {
+        table.remove(BEHIND);
+    }
+    table
 }

@@ -19,7 +19,7 @@ pub struct Figure {
     pub quantity: Quantity,
     /// The least change that matters, as a share.
     pub effect: f64,
-    /// Whether it answers the question of its subject: its throughput.
+    /// Whether it answers the question of its subject: mostly its throughput.
     pub headline: bool,
 }
 
@@ -29,9 +29,14 @@ impl Figure {
         Self { subject: subject.to_string(), name, quantity, effect: EFFECT, headline: false }
     }
 
+    /// What answers the question of its subject.
+    pub fn answer(subject: &str, name: &'static str, quantity: Quantity) -> Self {
+        Self { headline: true, ..Self::new(subject, name, quantity) }
+    }
+
     /// The throughput of a subject, which answers its question.
     pub fn throughput(subject: &str, quantity: Quantity) -> Self {
-        Self { headline: true, ..Self::new(subject, "throughput", quantity) }
+        Self::answer(subject, "throughput", quantity)
     }
 
     /// A percentile.

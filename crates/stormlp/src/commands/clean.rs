@@ -207,7 +207,6 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned,
 fn clean_kvcache(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
     let CleanedFolder { files, bytes, left, uploads } =
         clean_objects(storage, folder, dry_run).map_err(KvcacheError::not_started)?;
-    let left = left.into_iter().map(|path| path.display().to_string()).collect();
     Ok(Cleaned { files, bytes, left, uploads })
 }
 

@@ -17,7 +17,7 @@ use stormlp_kvcache::plan::{
     FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts,
     resolve,
 };
-use stormlp_kvcache::report::{KvcacheReport, KvcacheResults};
+use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended};
 use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
@@ -172,7 +172,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         .map_err(KvcacheError::not_started)?;
     blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
     let for_mlperf = deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken));
-    let ended = |saved: Option<&Path>| report.ending.outcome(saved).and(for_mlperf);
+    let ended = |saved: Option<&Path>| ended(&report, saved).and(for_mlperf);
     delivery
         .finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
