@@ -132,8 +132,8 @@ def variants(rows):
     print("The same rows by the same command with `--client dlio --host-cpus 104`, and with "
           "`cache=1006GiB` in `--storage`. Errors are of the largest number of accelerators, and of MiB/s at "
           "the published number. Neither option is right for all rows: the page cache explains rows above "
-          "the drives' figures and spoils those far below, and the client's cost decides cosmoflow's "
-          "AU.\n")
+          "the drives' figures and spoils those far below, and the client's cost that another "
+          "machine showed explains a third of cosmoflow's gap.\n")
     print("| workload | storage | N published | default | client | cache | error of N: default | client | "
           "cache | error of MiB/s: default | client | cache |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")

@@ -1,6 +1,7 @@
 //! `stormlp calibrate`, and what it saves as the client of `train` and `plan`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::json;
@@ -21,8 +22,18 @@ fn save(place: &Path) {
     let all = json!({
         "calibration_version": 2, "started_at": "2026-11-21T10:15:02Z", "hostname": "node7",
         "cpu_model": "a CPU", "cpus": 2, "load_before": 0.1, "client": "DLIO", "formats": [cost],
-        "checkpoint": null,
+        "checkpoint": {
+            "save_seconds_per_gib": 1.5, "restore_seconds_per_gib": 1.25,
+            "own": {"save_seconds_per_gib": 0.5, "restore_seconds_per_gib": 0.25},
+        },
     });
+    fs::write(place, all.to_string()).unwrap();
+}
+
+/// Changes the calibration in `place`.
+fn edit(place: &Path, change: impl FnOnce(&mut serde_json::Value)) {
+    let mut all = serde_json::from_str(&fs::read_to_string(place).unwrap()).unwrap();
+    change(&mut all);
     fs::write(place, all.to_string()).unwrap();
 }
 
@@ -54,6 +65,74 @@ fn a_saved_calibration_is_the_clients_cost_in_train_and_plan() {
     let answer: serde_json::Value = serde_json::from_str(&stdout(plan.assert().success())).unwrap();
     let predicted = answer["au_percent"].as_f64().unwrap();
     assert!(predicted < 55.0, "{predicted}");
+    assert!(answer["client"].as_str().unwrap().contains("host node7, 2 CPUs"), "{answer}");
+    assert_eq!(answer["warnings"], json!([]));
+}
+
+#[test]
+fn where_and_when_a_calibration_was_made_is_shown_where_it_is_used() {
+    let folder = folder();
+    let file = folder.path().join("dlio.json");
+    save(&file);
+    edit(&file, |all| all["load_before"] = json!(1.7));
+    let origin = "calibrated in dlio.json (host node7, 2 CPUs, 2026-11-21T10:15:02Z, load 1.70)";
+    let words = format!("{WORDS} --client dlio.json --dry-run");
+    let page = stdout(train(folder.path(), &words).assert().success());
+    assert!(page.contains(origin), "{page}");
+    assert!(page.contains("began at a load of 1.70 on 2 CPUs"), "{page}");
+    assert!(page.contains("dlio.json is of node7, this host is "), "{page}");
+    let words = "checkpoint llama3-8b --client dlio.json --scale 1 --dry-run --dir ckpt";
+    let mut command = stormlp();
+    command.current_dir(folder.path()).args(words.split_whitespace());
+    let output = command.output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("1.00 s for each GiB that a rank saves, 1.00 restores"), "{page}");
+    assert!(page.contains(origin), "{page}");
+    let output = command.args(["--format", "json"]).output().unwrap();
+    let plan = String::from_utf8(output.stdout).unwrap();
+    assert!(plan.contains("is of node7") && plan.contains("a load of 1.70"), "{plan}");
+}
+
+#[test]
+fn a_client_of_the_known_machine_costs_what_its_format_does() {
+    let folder = folder();
+    let of = |workload: &str| {
+        let words = format!(
+            "{workload} --storage null --steps 4 --epochs 1 --compute-time 10ms --client dlio --dry-run"
+        );
+        stdout(train(folder.path(), &words).assert().success())
+    };
+    let (npz, records) = (of("unet3d"), of("cosmoflow"));
+    assert!(npz.contains("0.71 ms a step and 0.340 for each of its samples"), "{npz}");
+    assert!(records.contains("0.55 ms a step, 0.85 CPU s/GiB"), "{records}");
+    for page in [npz, records] {
+        assert!(page.contains("as measured on another machine (two CPUs of an AMD EPYC"), "{page}");
+        assert!(page.contains("run `stormlp calibrate` here"), "{page}");
+    }
+}
+
+#[test]
+fn a_checkpoint_with_a_client_needs_what_its_calibration_may_lack() {
+    let folder = folder();
+    let file = folder.path().join("dlio.json");
+    let run = |words: &str| {
+        let mut command = stormlp();
+        command.current_dir(folder.path()).args(["checkpoint", "llama3-8b", "--dry-run"]);
+        command.args(words.split_whitespace());
+        command.assert()
+    };
+    save(&file);
+    edit(&file, |all| all["checkpoint"]["own"] = json!(null));
+    let earlier = stderr(run("--client dlio.json").code(3));
+    assert!(earlier.contains("what stormlp's own checkpoints cost"), "{earlier}");
+    edit(&file, |all| all["checkpoint"] = json!(null));
+    let none = stderr(run("--client dlio.json").code(3));
+    assert!(none.contains("no costs of checkpoints"), "{none}");
+    assert!(none.contains("without --no-checkpoint"), "{none}");
+    let unknown = stderr(run("--client dlio").code(4));
+    assert!(unknown.contains("what checkpoints cost on another machine is not known"), "{unknown}");
+    stderr(run("--client dlio.json --find-knee").code(2));
 }
 
 #[test]
@@ -81,6 +160,19 @@ fn without_a_dlio_nothing_is_calibrated_or_left_behind() {
     };
     let said = stderr(run("--python /bin/false").code(4));
     assert!(said.contains("--dlio") && said.contains("--python"), "{said}");
+    assert!(said.contains("/bin/false does not run DLIO: "), "{said}");
+    assert!(said.contains("`/bin/false -m pip install git+https"), "{said}");
+    // Of Python's own account only the exception is left.
+    let python = folder.path().join("python");
+    let text = "#!/bin/sh\necho 'Traceback (most recent call last):' >&2\n\
+                echo \"ModuleNotFoundError: No module named 'dlio_benchmark'\" >&2\nexit 1\n";
+    fs::write(&python, text).unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let said = stderr(run("--python ./python").code(4));
+    assert!(!said.contains("Traceback"), "{said}");
+    let line = "./python does not run DLIO: ModuleNotFoundError: No module named 'dlio_benchmark'";
+    assert!(said.contains(line), "{said}");
+    fs::remove_file(&python).unwrap();
     assert!(stderr(run("--formats parquet").code(2)).contains("is not measured"));
     assert!(stderr(run("--save missing/dlio.json").code(4)).contains("--save"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

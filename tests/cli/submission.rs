@@ -155,8 +155,18 @@ fn a_folder_without_results_is_reported() {
     let mut command = stormlp();
     let text = stderr(command.args(["submission", "check"]).arg(&missing).assert().code(4));
     assert!(text.contains("cannot read") && text.contains("help: "), "{text}");
-    // An empty folder, and files whose content does not fit their names.
-    assert_eq!(check(folder.path(), 6)["verdict"], "invalid");
+    // An empty folder, and one of other files.
+    for name in ["", "notes.txt"] {
+        if !name.is_empty() {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let mut command = stormlp();
+        let text =
+            stderr(command.args(["submission", "check"]).arg(folder.path()).assert().code(4));
+        assert!(text.contains(&format!("no run found in {}", folder.path().display())), "{text}");
+        assert!(text.contains("name a package") && text.contains("summary.json"), "{text}");
+    }
+    // Files whose content does not fit their names.
     let leaf = folder.path().join("closed/a/results/s/training/unet3d/run/20260101_000000");
     fs::create_dir_all(&leaf).unwrap();
     fs::write(leaf.join("summary.json"), [0xff, 0xfe, 0x00]).unwrap();

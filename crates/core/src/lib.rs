@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calibration;
 pub mod capacity;
 pub mod change_points;
 pub mod devices;

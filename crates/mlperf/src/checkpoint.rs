@@ -138,14 +138,21 @@ fn args(report: &CheckpointReport) -> Value {
 
 /// The mark that tells stormlp's files from the official tool's.
 fn mark(report: &CheckpointReport) -> Value {
-    json!({
+    let mut mark = json!({
         "version": report.head.host.stormlp_version,
         "profile": report.plan.profile,
         "scale": report.plan.scaling.factor,
         "scaled": report.plan.is_scaled(),
         "held_to_closed_rules": report.plan.request.closed,
         "emulated_accelerator_memory": report.plan.save.emulated,
-    })
+    });
+    if let Some(client) = &report.plan.client {
+        mark["client"] = json!({
+            "save_seconds_per_gib": client.save_seconds_per_gib,
+            "restore_seconds_per_gib": client.restore_seconds_per_gib,
+        });
+    }
+    mark
 }
 
 /// `summary.json`, without phases that did not run.

@@ -164,11 +164,18 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
     facts.add("files of", counted(ranks as u64, "rank"));
 }
 
-/// Whether stormlp's training run includes DLIO's own work; checkpoint runs do not say.
+/// Whether stormlp's run includes DLIO's own work; checkpoint runs say only that they do.
 fn client(mark: &Value) -> Option<String> {
     let client = mark.get("client")?;
     if client.is_null() {
         return Some("none: AU is an upper bound, without DLIO's own work".to_string());
+    }
+    let seconds = |key: &str| client[key].as_f64();
+    if let Some((save, restore)) =
+        seconds("save_seconds_per_gib").zip(seconds("restore_seconds_per_gib"))
+    {
+        let words = "s for each GiB that a rank saves";
+        return Some(format!("DLIO's own time is added: {save:.2} {words}, {restore:.2} restores"));
     }
     let cost = ClientCost {
         step_seconds: client["step_seconds"].as_f64()?,

@@ -4,6 +4,7 @@
 
 use crate::plan::checkpoint_plan::{CheckpointPlan, DECIDED_FURTHER_ON};
 use serde_json::Value;
+use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::difference::{Promise, fields_but, in_words, text};
 use stormlp_core::placement::Placement;
 use stormlp_core::transport::WaitMode;
@@ -43,6 +44,9 @@ fn common(plan: &CheckpointPlan) -> CheckpointPlan {
     let mut plan = plan.clone();
     plan.warnings.clear();
     plan.full_run.clear();
+    if let Some(client) = &mut plan.client {
+        (client.origin, client.cpus) = (CalibrationOrigin::default(), 0);
+    }
     plan.free_bytes = None;
     plan.buffer_bytes = 0;
     plan.content.seed = 0;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, FsyncPolicy};
+use super::client::CheckpointClient;
 use super::layout::{CheckpointFile, Layout};
 use super::marker::ContentFacts;
 use super::request::CheckpointRequest;
@@ -73,6 +74,9 @@ pub struct CheckpointPlan {
     pub pause_seconds: f64,
     /// When files are synced.
     pub fsync: FsyncPolicy,
+    /// The official client's own time, which is added; `None` if it is not accounted for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<CheckpointClient>,
     /// How saves move bytes. Ranks share the threads; the window is per rank.
     pub save: Transport,
     /// How restores move bytes, over the same path and to the same device.
@@ -94,7 +98,7 @@ pub struct CheckpointPlan {
 
 /// Fields of the request whose consequences other fields of the plan hold: two plans are compared
 /// by those.
-pub const DECIDED_FURTHER_ON: [&str; 22] = [
+pub const DECIDED_FURTHER_ON: [&str; 23] = [
     "request.model",
     "request.dry_run",
     "request.find_knee",
@@ -106,6 +110,7 @@ pub const DECIDED_FURTHER_ON: [&str; 22] = [
     "request.pause_seconds",
     "request.rank_shift",
     "request.profile",
+    "request.client",
     "request.folders",
     "request.fsync",
     "request.path",

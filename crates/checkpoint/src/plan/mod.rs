@@ -17,6 +17,7 @@ mod architecture;
 pub mod builtin;
 pub mod checkpoint_plan;
 pub mod choice;
+mod client;
 mod facts;
 pub mod knee;
 mod layout;
@@ -38,6 +39,7 @@ pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, RestorePlan, de
 pub use alike::difference;
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+pub use client::CheckpointClient;
 pub use facts::{CheckpointFacts, FolderFacts, Leftover, OtherFile, SavedPart, Unmarked};
 pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
 pub use layout::{CheckpointFile, Layout};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+use super::client::CheckpointClient;
 use super::workload::{CheckpointWorkload, Mode};
 use stormlp_core::location::Location;
 #[cfg(feature = "cli")]
@@ -47,7 +48,7 @@ pub struct CheckpointRequest {
     /// the page cache before restores
     #[cfg_attr(feature = "cli", arg(long,
         conflicts_with_all = ["streams", "closed", "clean", "mlperf_output",
-            "overlap_step_seconds"]))]
+            "overlap_step_seconds", "client"]))]
     pub find_knee: bool,
 
     /// Fraction of a checkpoint to write: auto, or above 0 up to 1; layers are reduced first, then
@@ -121,6 +122,16 @@ pub struct CheckpointRequest {
     /// edition]
     #[cfg_attr(feature = "cli", arg(long, value_name = "PROFILE", help_heading = "Order"))]
     pub profile: Option<CheckpointProfile>,
+
+    /// Add the time that DLIO itself takes for a checkpoint, by a FILE that `stormlp calibrate` saved on
+    /// this host, to the counted time of each rank [default: none]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE", help_heading = "Order"))]
+    pub client: Option<PathBuf>,
+
+    /// The cost in that file, read by the command line. It is not saved: the plan has it.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub calibrated: Option<CheckpointClient>,
 
     /// Directory for checkpoints, or s3://bucket/prefix, at the endpoint or endpoints (a,b) of
     /// AWS_ENDPOINT_URL; several are used by ranks in turn [default: ./stormlp-data/checkpoint/MODEL]

@@ -74,6 +74,9 @@ pub fn resolve(
         return Resolution { plan: None, problems };
     }
     let mut plan = assemble(request, transports, facts, &scaled, scaling, &counts);
+    if let Some(client) = &mut plan.client {
+        client.cpus = host.cpus;
+    }
     adopt::take_sizes(&mut plan, facts);
     adopt::problems(request, facts, &mut problems);
     rules::closed_problems(&plan, host, &mut problems);
@@ -99,6 +102,9 @@ pub fn resolve(
     let idle = devices::idle_warning(request.device.as_ref(), &plan.save, "ranks");
     plan.warnings.extend(idle);
     plan.warnings.extend(limited);
+    let calibration = plan.client.iter().flat_map(|client| client.origin.warnings(&host.hostname));
+    let calibration: Vec<_> = calibration.collect();
+    plan.warnings.extend(calibration);
     Resolution { plan: Some(plan), problems }
 }
 
@@ -158,6 +164,12 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
         problems.plan(
             "--chunk-size is for files: an object moves in parts of 16 MiB",
             "leave it out; use --streams for more connections",
+        );
+    }
+    if request.path == PathKind::S3 && request.client.is_some() {
+        problems.plan(
+            "--client is DLIO's own time for files: what it takes for objects is not measured",
+            "leave it out",
         );
     }
     let mut must = |holds: bool, what: String, remedy: &str| {
@@ -403,6 +415,7 @@ fn assemble(
             true => FsyncPolicy::None,
             false => FsyncPolicy::PerFile,
         }),
+        client: request.calibrated.clone(),
         content,
         rank_shift: request.rank_shift.unwrap_or(0),
         free_bytes: space::free(facts),

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::plan::FsyncPolicy;
 use crate::report::{PartSeconds, RankResult, gib_per_second};
@@ -22,9 +22,12 @@ use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::pieces::{FilePiece, FilePieces};
 use stormlp_core::stop::Ends;
+use stormlp_core::units::GIB;
 
 /// Direct transfers are multiples of this block size.
 const BLOCK_BYTES: u64 = 4096;
+/// How long to wait for a client at most before looking for a request to stop.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// How often a short read is tried.
 const MOST_ATTEMPTS: u32 = 3;
 
@@ -38,6 +41,8 @@ pub(super) struct MoveRules<'a> {
     pub(super) split: bool,
     pub(super) fsync: FsyncPolicy,
     pub(super) verify: bool,
+    /// What the official client takes for each GiB of a rank beside its transfers.
+    pub(super) client_seconds_per_gib: f64,
     pub(super) stamped: bool,
     pub(super) content: &'a CheckpointContent,
 }
@@ -122,6 +127,8 @@ struct RankState {
     opening: Option<FileTask>,
     /// Files written but not yet synced, if a rank syncs all of them at its end.
     held: Vec<(Handle, FileTask)>,
+    /// Until when the client is at work on what was moved; `None` without a client.
+    at_work_until: Option<Instant>,
     bytes: u64,
     parts: PartSeconds,
     duration_seconds: Option<f64>,
@@ -245,11 +252,17 @@ impl<'a> Mover<'a> {
             while let Ok(answer) = self.answers.try_recv() {
                 self.answered(answer)?;
             }
+            self.finish_those_done()?;
             self.submit_all()?;
             if self.driver.in_flight() > 0 {
                 self.driver.wait(1)?;
                 while let Some(landed) = self.driver.next_landed() {
                     self.completed(landed)?;
+                }
+            } else if let Some(pause) = self.clients_pause() {
+                // A clerk's answer may come first.
+                if let Ok(answer) = self.answers.recv_timeout(pause) {
+                    self.answered(answer)?;
                 }
             } else if self.unanswered > 0 {
                 // Only clerks are busy: wait until one of them is done.
@@ -328,7 +341,9 @@ impl<'a> Mover<'a> {
         while idle < count && self.driver.has_room() {
             let rank = self.turn;
             self.turn = (self.turn + 1) % count;
-            let next = self.ranks[rank].current.as_mut().and_then(|open| open.pieces.next());
+            let state = &mut self.ranks[rank];
+            let free = !state.is_at_work();
+            let next = state.current.as_mut().filter(|_| free).and_then(|open| open.pieces.next());
             match next {
                 Some(piece) => {
                     idle = 0;
@@ -395,12 +410,36 @@ impl<'a> Mover<'a> {
         self.driver.put_back(slot);
         let state = &mut self.ranks[rank];
         state.bytes += piece.len;
+        state.work_on(piece.len, self.rules.client_seconds_per_gib);
         let open = state.current.as_mut().expect("a rank moves its open file");
         open.pieces.done(piece.stream);
-        if open.pieces.is_finished() {
+        if open.pieces.is_finished() && state.at_work_until.is_none() {
             self.finish_file(rank)?;
         }
         Ok(())
+    }
+
+    /// Finishes the files that their ranks' clients are done with.
+    fn finish_those_done(&mut self) -> Result<(), CheckpointError> {
+        if self.rules.client_seconds_per_gib <= 0.0 {
+            return Ok(());
+        }
+        for rank in 0..self.ranks.len() {
+            let state = &self.ranks[rank];
+            let is_moved = state.current.as_ref().is_some_and(|open| open.pieces.is_finished());
+            if is_moved && !state.is_at_work() {
+                self.finish_file(rank)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How long until the first of the ranks' clients is done; `None` if none is at work.
+    fn clients_pause(&self) -> Option<Duration> {
+        let at_work = self.ranks.iter().filter(|state| state.current.is_some());
+        let until = at_work.filter_map(|state| state.at_work_until).min()?;
+        // Stop requests are looked for in between.
+        Some(until.saturating_duration_since(Instant::now()).min(LONGEST_PAUSE))
     }
 
     /// Retries a short read, and fails once retries are exhausted.
@@ -493,6 +532,21 @@ impl RankState {
         self.current.as_ref().expect("a rank moves its open file")
     }
 
+    /// Whether its client is at work on what was moved.
+    fn is_at_work(&self) -> bool {
+        self.at_work_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Gives its client so much to work on, after what it has.
+    fn work_on(&mut self, bytes: u64, seconds_per_gib: f64) {
+        if seconds_per_gib > 0.0 {
+            let now = Instant::now();
+            let since = self.at_work_until.map_or(now, |until| until.max(now));
+            let seconds = seconds_per_gib * bytes as f64 / GIB as f64;
+            self.at_work_until = Some(since + Duration::from_secs_f64(seconds));
+        }
+    }
+
     fn new(task: RankTask) -> Self {
         Self {
             rank: task.rank,
@@ -500,6 +554,7 @@ impl RankState {
             current: None,
             opening: None,
             held: Vec::new(),
+            at_work_until: None,
             bytes: 0,
             parts: PartSeconds::default(),
             duration_seconds: None,

@@ -121,7 +121,7 @@ impl<'a> Stage<'a> {
         let (requests, queue) = channel::<ClerkRequest>();
         let queue = Mutex::new(queue);
         let supplies = self.supplies(transport, tasks, requests, regions)?;
-        let rules = self.rules(purpose, transport, content);
+        let rules = self.rules(purpose, wanted, transport, content);
         let drivers = DriverSet::counting_loads(supplies.len());
         let failed = StopToken::new();
         let ends = Ends { stop: self.stop, failed: &failed };
@@ -159,10 +159,13 @@ impl<'a> Stage<'a> {
     fn rules<'c>(
         &self,
         purpose: Purpose,
+        ranks: usize,
         transport: &Transport,
         content: &'c CheckpointContent,
     ) -> MoveRules<'c> {
         let direction = purpose.direction();
+        let client = self.plan.client.as_ref().filter(|_| purpose != Purpose::Check);
+        let ranks = ranks * self.processes_here();
         MoveRules {
             direction,
             direct: transport.path.wants_direct(),
@@ -171,9 +174,20 @@ impl<'a> Stage<'a> {
             split: direction == Direction::Read && self.plan.splits_restores(),
             fsync: self.plan.fsync,
             verify: purpose == Purpose::Check,
+            client_seconds_per_gib: client
+                .map_or(0.0, |client| client.seconds_per_gib(direction, ranks)),
             stamped: self.plan.content.stamped,
             content,
         }
+    }
+
+    /// Processes of the run on this host.
+    fn processes_here(&self) -> usize {
+        let machine = |hosts: &Hosts| {
+            let machine = hosts.facts.machine_of(hosts.group.rank())?;
+            Some(machine.ranks.len())
+        };
+        self.hosts.and_then(machine).unwrap_or(1).max(1)
     }
 
     /// Buffers for each thread, and its ranks: each is moved to or from the device it is dealt to.

@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::plan::{
-    CheckpointPlan, CheckpointProfile, CheckpointRequest, FsyncPolicy, MARKER_NAME, Marker, parse,
-    resolve, step_folder,
+    CheckpointClient, CheckpointPlan, CheckpointProfile, CheckpointRequest, FsyncPolicy,
+    MARKER_NAME, Marker, parse, resolve, step_folder,
 };
-use crate::report::CheckpointReport;
+use crate::report::{CheckpointReport, CheckpointResult};
 use stormlp_core::event::Silent;
 use stormlp_core::impairment::StorageOperation;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::{DeviceId, EngineChoice};
+use stormlp_core::units::GIB;
 use stormlp_core::verify::Verify;
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
@@ -100,6 +101,33 @@ fn run_with(
     let results = &report.results;
     assert_eq!(told, results.saves.len() + results.restores.len());
     report
+}
+
+#[test]
+fn the_clients_own_time_counts_for_every_rank() {
+    let folder = folder();
+    let mut request = request(folder.path());
+    request.verify = Verify::default();
+    let mut plan = plan(&request);
+    // The smallest rank's data takes its client 50 ms to save, and twice as long to restore.
+    let least = plan.ranks.iter().map(|rank| rank.bytes).min().unwrap();
+    let save_seconds_per_gib = 0.05 * GIB as f64 / least as f64;
+    plan.client = Some(CheckpointClient {
+        save_seconds_per_gib,
+        restore_seconds_per_gib: 2.0 * save_seconds_per_gib,
+        // No rank waits for a CPU.
+        cpus: 8,
+        ..CheckpointClient::default()
+    });
+    let report = run_on(plan, Arc::new(Disk), &StopToken::new());
+    assert_eq!(report.ending, Ending::Complete);
+    let least = |results: &[CheckpointResult]| {
+        results.iter().map(|one| one.duration_seconds.min).fold(f64::INFINITY, f64::min)
+    };
+    let results = &report.results;
+    assert_eq!((results.saves.len(), results.restores.len()), (2, 2));
+    assert!(least(&results.saves) >= 0.05, "{:?}", results.saves);
+    assert!(least(&results.restores) >= 0.1, "{:?}", results.restores);
 }
 
 fn marker(folder: &Path, step: u32) -> Marker {

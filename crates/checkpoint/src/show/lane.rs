@@ -197,6 +197,8 @@ fn work(report: &CheckpointReport) -> Work {
     settings.add("fsync", plan.fsync, &["fsync"]);
     settings.add("cold", switch(plan.request.cold), &["request.cold"]);
     settings.add("verify", plan.request.verify.words(), &["request.verify"]);
+    let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
+    settings.add("client", client, &["client"]);
     let step = plan.request.overlap_step_seconds;
     let beside = step.map_or("none".to_string(), |seconds| format!("steps of {seconds} s"));
     settings.add("overlapped training", beside, &["request.overlap_step_seconds"]);

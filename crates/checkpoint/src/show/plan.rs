@@ -99,6 +99,9 @@ pub(super) fn setup(plan: &CheckpointPlan, document: &mut Document) {
         if least == most { gib(most) } else { format!("{} to {}", gib(least), gib(most)) };
     let total = gib(plan.total_bytes);
     brief.add("checkpoint", format!("{total} in {files} files, {per_rank} per rank"));
+    if let Some(client) = &plan.client {
+        brief.add("client", client.to_string());
+    }
     facts.add(
         "order",
         format!(

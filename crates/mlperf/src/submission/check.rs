@@ -8,8 +8,8 @@ use super::rule::{Check, Finding, FindingKind, NONE, RuleFinding, RuleRow};
 use super::rule::{fails, own, rule, silent, warns};
 use super::survey::{Category, Submission, TreeShape};
 use super::{
-    agreement, checkpointing, files, kv_cache, object, paths, provenance, report_file, scored,
-    stamped, strays, structure, sums, systems, tables, training, vector_database,
+    agreement, checkpointing, files, kv_cache, object, paths, pool, provenance, report_file,
+    scored, stamped, strays, structure, sums, systems, tables, training, vector_database,
 };
 
 /// The verdict on a tree.
@@ -107,6 +107,10 @@ const RULES: &[RuleRow] = &[
     rule("checkpointOpenSubmissionScaling", silent("2.2.5"), silent("4.6.4"), Checkpointing(checkpointing::open_rank_count)),
     rule("checkpointCacheFlushValidation", silent("2.2.5"), fails("4.7.1"), Checkpointing(checkpointing::order)),
     rule("checkpointTotalTestDuration", NONE, fails("4.7.2"), Checkpointing(checkpointing::duration)),
+    rule("checkpointRemappingTimeReporting", NONE, fails("4.7.3"), Tree(systems::remap_time)),
+    rule("checkpointRemappingTimeReporting", NONE, fails("4.7.3"), Checkpointing(checkpointing::remapped)),
+    rule("checkpointSimultaneousRwSupport", NONE, fails("4.7.4"), Tree(systems::capabilities)),
+    rule("checkpointSimultaneousRwSupport", NONE, warns("4.7.4"), Checkpointing(checkpointing::simultaneous)),
     rule("vdbMetricsReported", NONE, fails("5.3.4"), Tree(vector_database::metrics)),
     rule("vdbDimensionConsistency", NONE, fails("5.1.2"), Tree(vector_database::loaded)),
     rule("vdbCollectionPopulated", NONE, fails("5.2.1"), Tree(vector_database::populated)),
@@ -119,6 +123,9 @@ const RULES: &[RuleRow] = &[
     rule("kvcachePerClientIsolation", NONE, silent("6.3.3.3"), Tree(kv_cache::ranks)),
     rule("kvcacheAggregateBandwidth", NONE, silent("6.3.4.1"), Tree(kv_cache::aggregates)),
     rule("kvcachePosixCacheDir", NONE, silent("6.4.1"), Tree(kv_cache::folders)),
+    rule("poolPointerResolution", NONE, fails("CHECK-01"), Tree(pool::pointers)),
+    rule("poolOrphanCheck", NONE, fails("CHECK-03"), Tree(pool::orphans)),
+    rule("poolLegacyCheck", NONE, fails("CHECK-04"), Tree(pool::layout)),
     rule("leafProvenance", NONE, fails("PROV-01"), Any(provenance::stamps)),
     rule("submissionManifest", NONE, fails("PROV-02"), Tree(provenance::manifest)),
     rule("rulesEdition", NONE, fails("EDN-01"), Tree(stamped::known_edition)),

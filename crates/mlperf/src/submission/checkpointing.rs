@@ -7,6 +7,7 @@ use super::effective::{self, Parameter};
 use super::figures::{number, shown};
 use super::files::whole_ranks;
 use super::leaf::{Leaf, plain};
+use super::object;
 use super::rule::{COPY_FILES, Finding, Official, each_run, or_passed};
 use super::rule::{advice, failed, holds, passed, passed_open, unknown, wish};
 use super::survey::{RunGroup, Submission};
@@ -318,6 +319,59 @@ fn handoff(write: &Leaf, read: &Leaf) -> Finding {
     let fact = format!("{gap:.1} s after the writes, by {clock}; at most {HANDOFF_SECONDS} s");
     let remedy = "start the reads from a script, right after the writes";
     holds(gap <= HANDOFF_SECONDS, read, fact, remedy)
+}
+
+/// 4.7.3: as much time as the system needs lies between writes and reads; the official checker accepts
+/// half of it.
+pub(super) fn remapped(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+    let capabilities = capabilities(submission, group);
+    let Some(declared) = number(&capabilities["remap_time_in_seconds"]) else {
+        // The system's description lacks it, which is reported there, or is not in the tree.
+        return Vec::new();
+    };
+    if declared == 0.0 {
+        return vec![passed(group, "remap_time_in_seconds is 0: reads may follow writes at once")];
+    }
+    let needs = format!("remap_time_in_seconds is {}", shown(declared));
+    let [write, read] = group.runs.as_slice() else {
+        let fact =
+            format!("{needs}, and one run writes and reads: the time between is not recorded");
+        return vec![advice(group, fact, "write and read in two runs")];
+    };
+    let Some(((_, end), (start, _))) = write.span().zip(read.span()) else {
+        return vec![unknown(read, "start or end of a run is missing", COPY_FILES)];
+    };
+    let fact = format!("{:.1} s between writes and reads; {needs}", start - end);
+    let remedy = "correct the system's description, or let as much time pass before the reads";
+    let observed = start - end;
+    vec![if (0.5 * declared..declared).contains(&observed) {
+        wish(read, fact, remedy)
+    } else {
+        holds(observed >= declared, read, fact, remedy)
+    }]
+}
+
+/// 4.7.4: the system allows what its runs did.
+pub(super) fn simultaneous(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+    let capabilities = capabilities(submission, group);
+    if capabilities.is_null() {
+        return Vec::new();
+    }
+    let keys = ["multi_host", "simultaneous_write", "simultaneous_read"].into_iter();
+    let denied: Vec<&str> = keys.filter(|key| capabilities[*key] == false).collect();
+    if denied.is_empty() {
+        return vec![passed(group, "the system's description denies nothing")];
+    }
+    let fact = format!(
+        "the system's description has {} as false, which no file of a run confirms",
+        denied.join(", ")
+    );
+    vec![failed(group, fact, "correct it if it is wrong, else confirm it in the review")]
+}
+
+fn capabilities(submission: &Submission, group: &RunGroup) -> Value {
+    let described = object::description(submission, group);
+    described["system_under_test"]["solution"]["capabilities"].clone()
 }
 
 /// 2.1.24: less than the shorter run lies between the two. The official checker allows as long as

@@ -21,6 +21,7 @@ mod object;
 mod other_runs;
 mod paths;
 pub mod plan;
+mod pool;
 mod provenance;
 pub mod read;
 mod report_file;

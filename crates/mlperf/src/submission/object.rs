@@ -73,7 +73,8 @@ pub(super) fn described(submission: &Submission, group: &RunGroup) -> Option<(Ac
     Some((access, format!("benchmark_API of the system is {access}")))
 }
 
-fn description(submission: &Submission, group: &RunGroup) -> Value {
+/// The description of a result's system.
+pub(super) fn description(submission: &Submission, group: &RunGroup) -> Value {
     let parts = group.system.as_deref().map(|path| path.split('/').collect::<Vec<_>>());
     match parts.as_deref() {
         Some([division, organisation, _, system]) => {

@@ -52,8 +52,13 @@ pub(super) fn stamps(submission: &Submission, group: &RunGroup) -> Vec<Finding> 
 
 /// The hash of a run's image by its pointer, maybe its first digits alone, as in `code-01234567`.
 pub(super) fn image_of(submission: &Submission, leaf: &Leaf) -> Option<String> {
+    image_at(submission, &leaf.path)
+}
+
+/// The same of the run in the folder `path`.
+pub(super) fn image_at(submission: &Submission, path: &str) -> Option<String> {
     let Some(Entry::File { content: Content::Head(text), .. }) =
-        submission.tree.get(&join(&leaf.path, POINTER))
+        submission.tree.get(&join(path, POINTER))
     else {
         return None;
     };

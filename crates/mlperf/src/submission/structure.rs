@@ -2,10 +2,12 @@
 
 use super::edition::Edition;
 use super::leaf::{Leaf, plain};
+use super::pool;
 use super::provenance;
 use super::rule::{Finding, Official, or_passed, unlike_the_first};
 use super::rule::{advice, failed, passed, unknown};
 use super::survey::{Category, DIVISIONS, PHASES, RunGroup, Submission, TreeShape};
+use super::systems;
 use super::tree::{CODE_HASH, Parsed, Tree, join, last, parent};
 use stormlp_checkpoint::plan::builtin;
 use stormlp_core::names::nearest;
@@ -104,18 +106,12 @@ pub(super) fn submitter(submission: &Submission) -> Vec<Finding> {
 /// put files beside them: tables, and the mark of `mlpstorage init`.
 pub(super) fn top_level(submission: &Submission) -> Vec<Finding> {
     let (tree, is_v3) = (&submission.tree, submission.edition == Edition::V3);
-    // Published pools are folders of organisations.
-    let is_pool = |name: &str| {
-        let holds_images = || tree.folders(name).iter().any(|name| name.starts_with("code-"));
-        name == "code-images"
-            || tree.get(&join(name, ".mlps-image-pool")).is_some()
-            || holds_images()
-    };
+    let pools = pool::pools(tree);
     of_package(submission, |faults| {
         let names = tree.folders("");
         for name in &names {
             let lower = name.to_ascii_lowercase();
-            if DIVISIONS.contains(name) || is_v3 && is_pool(name) {
+            if DIVISIONS.contains(name) || is_v3 && pools.contains(name) {
                 continue;
             }
             if !DIVISIONS.contains(&lower.as_str()) {
@@ -154,8 +150,9 @@ pub(super) fn subdirectories(submission: &Submission) -> Vec<Finding> {
             }
             let is_extra = |name: &&&str| {
                 let expected = wanted.iter().any(|other| other.eq_ignore_ascii_case(name));
-                // The place of the code has changed; both are accepted.
-                !expected && !["code", "generation_logs"].contains(name)
+                // Folders of v2.0's packages; a rehearsal of one has no code.
+                let is_v2 = submission.edition == Edition::V2;
+                !(expected || is_v2 && ["code", "generation_logs"].contains(name))
             };
             for name in found.iter().filter(is_extra) {
                 let fact = format!("`{name}` is not one of {}", wanted.join(", "));
@@ -239,7 +236,7 @@ fn image_fault(tree: &Tree, path: &str, hash: &str) -> Option<Finding> {
     (!digest.eq_ignore_ascii_case(hash)).then_some(fault)
 }
 
-/// 2.1.8: results/ holds systems.
+/// 2.1.8: results/ holds systems, whose descriptions name them.
 pub(super) fn results(submission: &Submission) -> Vec<Finding> {
     of_package(submission, |faults| {
         let mut systems = Vec::new();
@@ -249,6 +246,10 @@ pub(super) fn results(submission: &Submission) -> Vec<Finding> {
             if found.is_empty() {
                 faults.push(failed(&folder, "no system has results", "add results/SYSTEM"));
             }
+            let wrong = found
+                .iter()
+                .filter_map(|system| systems::misnamed(submission, &organisation, system));
+            faults.extend(wrong);
             systems.extend(found.into_iter().map(str::to_string));
         }
         systems.join(", ")
@@ -268,7 +269,11 @@ pub(super) fn identical(submission: &Submission) -> Vec<Finding> {
         let groups = submission.groups.iter();
         let mine = groups.filter(|group| group.system.as_deref().unwrap_or("") == system);
         let runs: Vec<&Leaf> = mine.flat_map(|group| &group.runs).collect();
-        or_passed(differing(&runs), system, "all runs have the same CPUs and memory per host")
+        let mine = submission.groups.iter();
+        let mine = mine.filter(|group| group.system.as_deref().unwrap_or("") == system);
+        let undescribed = mine.flat_map(|group| systems::unlike_described(submission, group));
+        let faults = differing(&runs).into_iter().chain(undescribed);
+        or_passed(faults, system, "all runs have the same CPUs and memory per host")
     });
     findings.collect()
 }

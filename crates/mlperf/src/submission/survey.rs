@@ -121,6 +121,12 @@ impl Submission {
         submission
     }
 
+    /// Whether there is nothing to check: no run, and no package around where runs should be.
+    pub fn is_foreign(&self) -> bool {
+        let has_runs = self.leaves().next().is_some() || !self.other_runs.is_empty();
+        !has_runs && self.shape == TreeShape::Results && self.unsupported.is_none()
+    }
+
     fn group(&mut self, leaves: Vec<Leaf>) {
         let mut groups: BTreeMap<(String, Category), RunGroup> = BTreeMap::new();
         for leaf in leaves {

@@ -165,6 +165,7 @@ fn systems_may_have_names_of_other_folders() {
                 let path = path.replace("/results/fast/", &format!("/results/{name}/"));
                 builder.put(&path.replace("/fast.", &format!("/{name}.")), text.clone());
             }
+            builder.describe("submission_name: fast", &format!("submission_name: {name}"));
             let report = builder.check();
             assert_eq!(failed(&report), [], "{name}: {:#?}", report.rules);
             assert_eq!(report.verdict, TreeVerdict::Closed);
@@ -276,7 +277,9 @@ fn of_v2(folder: &str) -> Builder {
     for (path, text) in &package().files {
         if let Some(rest) = path.strip_prefix(&format!("{SYSTEM}/")) {
             let text = text.replace("b200", "h100").replace("override_parameters", "params_dict");
-            let is_v3 = rest.ends_with("fs_separation.json") || rest.contains("datasize");
+            let only_v3 = ["fs_separation.json", ".mlps-code-image"];
+            let is_v3 =
+                only_v3.iter().any(|name| rest.ends_with(name)) || rest.contains("datasize");
             if !is_v3 {
                 builder.put(&join(folder, rest), text);
             }

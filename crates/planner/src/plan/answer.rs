@@ -7,6 +7,7 @@ use super::prediction::{LimitedBy, Prediction, StoragePart};
 use super::storage::StorageModel;
 use super::variants::RangeCause;
 use stormlp_core::profile::Profile;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_training::plan::datasize::DataSize;
 
 /// The result of `stormlp plan`, serialised as its JSON output.
@@ -46,6 +47,11 @@ pub struct SizingAnswer {
     pub largest_accelerators_range: [u32; 2],
     /// The same of `au_percent`, at `accelerators`.
     pub au_percent_range: [f64; 2],
+    /// Where the client's cost was measured, if the request names a client.
+    pub client: Option<String>,
+    /// Warnings about the client: that AU is an upper bound, or that the host was busy when its cost was
+    /// measured.
+    pub warnings: Vec<Warning>,
     /// What is not known, and the answer with each of it changed.
     pub range_causes: Vec<OtherAnswer>,
     /// The number that storage alone feeds, if hosts cost nothing.
@@ -89,6 +95,13 @@ pub struct SizingAnswer {
     pub assumptions: Vec<String>,
     /// Known error of the model compared with measurements.
     pub model_error: String,
+}
+
+impl SizingAnswer {
+    /// Whether the official client's own cost, which AU leaves out, could turn the verdict.
+    pub fn is_upper_bound(&self) -> bool {
+        self.warnings.iter().any(|warning| warning.kind == WarningKind::UpperBound)
+    }
 }
 
 /// The answer with one assumption changed.

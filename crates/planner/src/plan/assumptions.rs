@@ -4,6 +4,7 @@ use super::case::Sizing;
 use super::storage::{Connections, DEFAULT_STRIPE_BYTES, StorageModel};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
+use stormlp_training::plan::client::KNOWN_HOST;
 use stormlp_training::plan::train_plan::TrainPlan;
 
 /// The error over all published rows: docs/validation.md, which a test compares.
@@ -178,7 +179,7 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
                     )
                 ),
             },
-            if cost.estimated { "; these are estimates from another host" } else { "" }
+            if cost.estimated { format!("; measured on {KNOWN_HOST}") } else { String::new() }
         ),
     });
     if let Some(rate) = sizing.host_rate() {

@@ -6,12 +6,13 @@ use super::prediction::Prediction;
 use super::request::{HostRate, MAX_ACCELERATORS, SizingRequest};
 use super::scenario::Scenario;
 use super::storage::StorageModel;
+use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::{Failure, Problems};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::GIB;
 use stormlp_core::workload_file::sets;
-use stormlp_training::plan::client::{Client, ClientCost};
+use stormlp_training::plan::client::ClientCost;
 use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
 use stormlp_training::plan::request::{RunLength, TrainRequest};
 use stormlp_training::plan::resolve::imagined;
@@ -33,8 +34,10 @@ pub struct Sizing {
     pub host: HostFacts,
     /// The storage to simulate.
     pub storage: KnownStorage,
-    /// Measured CPU cost of reading, if a report of it is given.
+    /// Measured CPU cost of reading, if a report of it or a calibration is given.
     pub host_cost: Option<ClientCost>,
+    /// Where it was measured, if that is a calibration.
+    pub calibration: Option<CalibrationOrigin>,
     /// The requested checkpoint, if any: its model or description, and its size in bytes.
     pub checkpoint: Option<(String, u64)>,
 }
@@ -212,34 +215,6 @@ impl Sizing {
         }
     }
 
-    /// Whether the cost of the hosts is given, rather than that of the official client on a host
-    /// like those of publications.
-    pub fn knows_client(&self) -> bool {
-        let asked = &self.asked;
-        let given = asked.host_cost_per_step_seconds.or(asked.host_cost_per_gib_seconds);
-        self.host_cost.is_some() || given.is_some() || asked.client == Some(Client::None)
-    }
-
-    /// CPU cost of the client, if it has any.
-    pub fn client(&self) -> Option<ClientCost> {
-        let usual = match (self.host_cost, &self.asked.client) {
-            (Some(measured), _) => measured,
-            (None, None | Some(Client::None)) => ClientCost::NONE,
-            (None, Some(_)) => ClientCost::DLIO,
-        };
-        let step = self.asked.host_cost_per_step_seconds;
-        let gib = self.asked.host_cost_per_gib_seconds;
-        let cost = ClientCost {
-            step_seconds: step.unwrap_or(usual.step_seconds),
-            step_seconds_per_sample: step.map_or(usual.step_seconds_per_sample, |_| 0.0),
-            cpu_seconds_per_gib: gib.unwrap_or(usual.cpu_seconds_per_gib),
-            cpu_seconds_per_sample: gib.map_or(usual.cpu_seconds_per_sample, |_| 0.0),
-            estimated: usual.estimated && (step.is_none() || gib.is_none()),
-            ..usual
-        };
-        cost.takes_time().then_some(cost)
-    }
-
     /// Description and size in bytes of the checkpoint: the requested one, or the workload's.
     pub fn checkpoint(&self) -> Option<(String, u64)> {
         let of_workload = || {
@@ -372,12 +347,7 @@ impl Sizing {
         let mut workload = self.workload.clone();
         workload.train.total_training_steps = None;
         let mut plan = imagined(&workload, &request, &self.host, self.path())?;
-        let readers = plan.loader.concurrent_reads().max(1) as u64 * u64::from(accelerators);
-        let cpus = match self.asked.host_cpus {
-            Some(cpus) => cpus.saturating_mul(hosts),
-            // No reader waits for a CPU.
-            None => u32::try_from(readers).unwrap_or(u32::MAX),
-        };
+        let cpus = self.cpus(&plan, hosts);
         plan.client = self.client().map(|client| client.on(cpus));
         Ok(plan)
     }

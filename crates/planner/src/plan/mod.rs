@@ -7,6 +7,7 @@ pub mod answer;
 pub mod assumptions;
 pub mod case;
 pub mod checkpoint;
+mod client;
 pub mod host_cost;
 mod known;
 mod measured;

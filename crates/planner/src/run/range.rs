@@ -75,6 +75,21 @@ impl Study<'_> {
         Ok(most)
     }
 
+    /// AU of `whole` with the client's cost that is known for its format; its own where a client is given,
+    /// or it misses the threshold without.
+    pub(super) fn with_known_client(&self, whole: &Whole) -> Result<f64, SizingError> {
+        if whole.case.whole.client.is_some() || !whole.meets() {
+            return Ok(whole.prediction.au_percent);
+        }
+        let sizing = self.sizing.with_known_client();
+        let mut study = self.on(&sizing);
+        // As long a run as that of the figure: a rough one fills its buffers in a larger part of it.
+        let devices = sizing.storage.model.devices;
+        let known = study.whole(whole.case.whole.accelerators, devices)?;
+        self.done.set(study.done.get());
+        Ok(known.prediction.au_percent)
+    }
+
     /// The same study of `sizing`.
     fn on<'a>(&'a self, sizing: &'a Sizing) -> Study<'a> {
         Study {

@@ -69,6 +69,7 @@ pub fn document(answer: &SizingAnswer) -> Document {
     }
     let section = document.details("Assumptions", None);
     section.lines = answer.assumptions.iter().map(|one| format!("- {one}")).collect();
+    document.warn(&answer.warnings);
     let rows = rows_of_records(answer);
     document.records = Records::new(answer, rows, &RECORDS);
     document
@@ -116,7 +117,8 @@ fn unit(answer: &SizingAnswer) -> &'static str {
 fn headline(answer: &SizingAnswer) -> String {
     let SizingAnswer { accelerators, accelerator, workload, largest_accelerators: largest, .. } =
         answer;
-    let au = percent(answer.au_percent);
+    let up_to = if answer.is_upper_bound() { "up to " } else { "" };
+    let au = format!("{up_to}{}", percent(answer.au_percent));
     let threshold = percent(answer.threshold_percent);
     let [low, high] = answer.largest_accelerators_range;
     let most = match largest {
@@ -162,6 +164,9 @@ fn brief(answer: &SizingAnswer) -> Facts {
         facts.add("needs", needs(answer));
     }
     facts.add("storage", answer.storage.clone());
+    if let Some(client) = &answer.client {
+        facts.add("client", client.clone());
+    }
     if let Some(causes) = ends(answer) {
         facts.add("range", causes);
     }

@@ -3,6 +3,7 @@
 use crate::plan::variants::RangeCause;
 use crate::plan::{OtherAnswer, Prediction, StorageModel};
 use stormlp_core::profile::Profile;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_training::plan::datasize::DataSize;
 use stormlp_training::report::WaitingSeconds;
 
@@ -61,6 +62,8 @@ fn answer() -> SizingAnswer {
         largest_accelerators: 5,
         largest_accelerators_range: [4, 6],
         au_percent_range: [83.2, 100.0],
+        client: None,
+        warnings: Vec::new(),
         range_causes: vec![with_page_cache()],
         storage_alone_accelerators: 5,
         is_lower_bound: false,
@@ -103,6 +106,25 @@ fn answer() -> SizingAnswer {
         assumptions: vec!["everything here is simulated".to_string()],
         model_error: "within 5 %".to_string(),
         prediction: prediction(),
+    }
+}
+
+#[test]
+fn an_upper_bound_and_the_client_are_named_as_in_a_run() {
+    let bound = Warning::new(WarningKind::UpperBound, "AU is an upper bound: …", "calibrate");
+    let answer = SizingAnswer {
+        client: Some("DLIO's own work is added, calibrated in dlio.json".to_string()),
+        warnings: vec![bound],
+        ..answer()
+    };
+    let page = text::render(&document(&answer), Some(120));
+    let last = page.lines().last().unwrap();
+    assert!(last.starts_with("unet3d on 5 h100: AU up to 91.5 %, the most"), "{last}");
+    for part in [
+        "warning: AU is an upper bound",
+        "client       DLIO's own work is added, calibrated in dlio.json",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
     }
 }
 

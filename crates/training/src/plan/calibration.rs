@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::client::ClientCost;
+use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::stats;
 use stormlp_core::units::GIB;
 use stormlp_dataset::section::DataFormat;
@@ -200,13 +201,48 @@ impl FormatCost {
     }
 }
 
-/// What checkpoints cost in the client, without storage that they wait for.
+/// How long a rank takes for checkpoints in the page cache, without storage that it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointPace {
+    /// Seconds in which it saves a GiB.
+    pub save_seconds_per_gib: f64,
+    /// Seconds in which it restores a GiB.
+    pub restore_seconds_per_gib: f64,
+}
+
+/// What checkpoints cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointCost {
-    /// Seconds in which a rank serialises a GiB into the page cache.
-    pub save_seconds_per_gib: f64,
-    /// Seconds in which a rank restores a GiB from the page cache.
-    pub restore_seconds_per_gib: f64,
+    /// In the client.
+    #[serde(flatten)]
+    pub client: CheckpointPace,
+    /// In this program, which really saves and restores; `None` in files of earlier versions.
+    #[serde(default)]
+    pub own: Option<CheckpointPace>,
+}
+
+impl CheckpointCost {
+    /// What the client takes beyond this program; `None` if what this one takes is not known.
+    pub fn beyond_own(&self) -> Option<CheckpointPace> {
+        let own = self.own?;
+        let beyond = |client: f64, own: f64| (client - own).max(0.0);
+        Some(CheckpointPace {
+            save_seconds_per_gib: beyond(
+                self.client.save_seconds_per_gib,
+                own.save_seconds_per_gib,
+            ),
+            restore_seconds_per_gib: beyond(
+                self.client.restore_seconds_per_gib,
+                own.restore_seconds_per_gib,
+            ),
+        })
+    }
+
+    fn times(&self) -> impl Iterator<Item = f64> {
+        let both = [Some(self.client), self.own];
+        let of = |pace: CheckpointPace| [pace.save_seconds_per_gib, pace.restore_seconds_per_gib];
+        both.into_iter().flatten().flat_map(of)
+    }
 }
 
 /// A calibration as it is saved.
@@ -258,9 +294,22 @@ impl Calibration {
                 cost.own.seconds_per_gib,
             ]
         });
-        match times.into_iter().find(|time| !(0.0..1e9).contains(time)) {
+        let of_checkpoints = found.checkpoint.iter().flat_map(CheckpointCost::times);
+        let wrong = times.chain(of_checkpoints).find(|time| !(0.0..1e9).contains(time));
+        match wrong {
             Some(time) => Err(format!("a time in it is {time} s")),
             None => Ok(found),
+        }
+    }
+
+    /// Where its costs come from, as the saved `file`.
+    pub fn origin(&self, file: String) -> CalibrationOrigin {
+        CalibrationOrigin {
+            file,
+            hostname: self.hostname.clone(),
+            cpus: self.cpus,
+            started_at: self.started_at.clone(),
+            load_before: self.load_before,
         }
     }
 
@@ -351,6 +400,21 @@ mod tests {
             found.iter().zip(wanted).all(|(one, other)| (one - other).abs() < 1e-12),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn checkpoints_take_what_the_client_takes_beyond_this_program() {
+        let pace = |save: f64, restore: f64| CheckpointPace {
+            save_seconds_per_gib: save,
+            restore_seconds_per_gib: restore,
+        };
+        let cost = CheckpointCost { client: pace(1.5, 0.25), own: Some(pace(0.5, 0.5)) };
+        assert_eq!(cost.beyond_own(), Some(pace(1.0, 0.0)));
+        assert_eq!(CheckpointCost { own: None, ..cost }.beyond_own(), None);
+        // Files of earlier versions have the client's alone.
+        let text = r#"{"save_seconds_per_gib": 1.5, "restore_seconds_per_gib": 0.25}"#;
+        let earlier: CheckpointCost = serde_json::from_str(text).unwrap();
+        assert_eq!(earlier, CheckpointCost { own: None, ..cost });
     }
 
     #[test]

@@ -12,9 +12,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::train_plan::TrainPlan;
+use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::GIB;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::section::DataFormat;
+
+/// The machine whose costs are known without a calibration.
+pub const KNOWN_HOST: &str = "another machine (two CPUs of an AMD EPYC, Python 3.11)";
 
 /// The client to account for: `none`, `dlio`, or the file of a calibration.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -25,7 +30,7 @@ pub enum Client {
     /// No client: storage and compute only.
     #[default]
     None,
-    /// DLIO, at the cost known from another host.
+    /// DLIO, at the cost that [`KNOWN_HOST`] showed for the workload's format.
     Dlio,
     /// DLIO, at the cost that `stormlp calibrate` measured and saved in this file.
     Calibrated(PathBuf),
@@ -114,27 +119,23 @@ impl ClientCost {
         estimated: false,
     };
 
-    /// DLIO's overhead as measured on one machine (Python 3.11, PyTorch's loader, npz, a Xeon at
-    /// 2.1 GHz), for one CPU.
-    pub const DLIO: Self =
-        Self { step_seconds: 0.001_25, cpu_seconds_per_gib: 0.9, estimated: true, ..Self::NONE };
-
-    /// DLIO's overhead for files of `format` as one machine showed it (Python 3.11, two CPUs of an AMD
-    /// EPYC), for one CPU: docs/workloads.md has the table. Of other formats, that of npz.
+    /// DLIO's overhead for files of `format` as [`KNOWN_HOST`] showed it, for one CPU:
+    /// docs/workloads.md has the table. Of formats that are not in it, that of npz.
     pub const fn known(format: DataFormat) -> Self {
         let (step, of_sample, cpu_of_sample, cpu_of_gib) = match format {
             DataFormat::Tfrecord => (0.000_55, 0.0, 0.0, 0.85),
             DataFormat::Hdf5 => (0.000_70, 0.000_34, 0.002_93, 0.26),
             DataFormat::Csv => (0.000_45, 0.000_46, 0.003_55, 2174.0),
             DataFormat::Jpeg => (0.000_91, 0.000_27, 0.002_55, 8.04),
-            _ => return Self::DLIO,
+            _ => (0.000_71, 0.000_34, 0.002_60, 0.90),
         };
         Self {
             step_seconds: step,
             step_seconds_per_sample: of_sample,
             cpu_seconds_per_sample: cpu_of_sample,
             cpu_seconds_per_gib: cpu_of_gib,
-            ..Self::DLIO
+            estimated: true,
+            ..Self::NONE
         }
     }
 
@@ -179,6 +180,60 @@ impl ClientCost {
     }
 }
 
+/// Where a client's cost was measured: in a calibration, on [`KNOWN_HOST`], or as stated.
+pub fn measured_where(cost: &ClientCost, origin: Option<&CalibrationOrigin>) -> String {
+    match origin {
+        Some(origin) => format!("DLIO's own work is added, {origin}"),
+        None if cost.estimated => format!(
+            "DLIO's own work is added, as measured on {KNOWN_HOST}: run `stormlp calibrate` here"
+        ),
+        None => "the client's work is added, as given".to_string(),
+    }
+}
+
+/// A figure that passes without DLIO's own cost, and would not with it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UpperBound {
+    cost: ClientCost,
+    official_percent: f64,
+    threshold_percent: f64,
+}
+
+impl UpperBound {
+    /// That of `plan`, which reached `au_percent` on hosts with so many CPUs; `None` if DLIO's cost is
+    /// in the figure, or the cost known for the format would not turn the verdict.
+    pub fn of(plan: &TrainPlan, au_percent: f64, cpus: u32) -> Option<Self> {
+        let cost = ClientCost::known(plan.data.format).on(cpus);
+        Self::by(plan, au_percent, (cost, cost.bound_percent(plan, au_percent)))
+    }
+
+    /// The same where DLIO would reach `official_percent` at `cost`.
+    pub fn by(
+        plan: &TrainPlan,
+        au_percent: f64,
+        (cost, official_percent): (ClientCost, f64),
+    ) -> Option<Self> {
+        let threshold_percent = plan.metric.threshold_percent;
+        let is_without = plan.client.is_none() && plan.profile != Profile::Native;
+        let turns = au_percent >= threshold_percent && official_percent < threshold_percent;
+        (is_without && turns).then_some(Self { cost, official_percent, threshold_percent })
+    }
+
+    /// The warning about it.
+    pub fn warning(&self) -> Warning {
+        Warning::new(
+            WarningKind::UpperBound,
+            format!(
+                "AU is an upper bound: it does not include DLIO's own cost; with {} the official tool \
+                 would reach about {:.1} %, below {} %",
+                self.cost, self.official_percent, self.threshold_percent
+            ),
+            "measure DLIO's cost on this host with `stormlp calibrate`, and run again with --client \
+             FILE",
+        )
+    }
+}
+
 impl fmt::Display for ClientCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} ms a step", self.step_seconds * 1e3)?;
@@ -209,6 +264,26 @@ mod tests {
             let json = serde_json::to_string(&client).unwrap_or_default();
             assert_eq!(json, format!("\"{text}\""));
         }
+    }
+
+    #[test]
+    fn each_format_has_a_cost_of_its_own() {
+        let cost = |format| ClientCost::known(format);
+        let step = |format| cost(format).step_seconds_of(8);
+        assert!(step(DataFormat::Tfrecord) < step(DataFormat::Npz));
+        assert_eq!(cost(DataFormat::Parquet), cost(DataFormat::Npz));
+        assert!(cost(DataFormat::Hdf5).estimated && cost(DataFormat::Hdf5).takes_time());
+    }
+
+    #[test]
+    fn a_cost_names_where_it_was_measured() {
+        let known = ClientCost::known(DataFormat::Tfrecord);
+        let words = measured_where(&known, None);
+        assert!(words.contains("AMD EPYC") && words.contains("stormlp calibrate"), "{words}");
+        let origin = CalibrationOrigin { file: "dlio.json".to_string(), ..Default::default() };
+        let words = measured_where(&ClientCost { estimated: false, ..known }, Some(&origin));
+        assert!(words.contains("calibrated in dlio.json"), "{words}");
+        assert!(measured_where(&ClientCost::NONE, None).ends_with("as given"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::barrier::StepBarrier;
 use super::client::{Client, ClientCost};
 use super::distribution::Distribution;
 use super::workload::Workload;
+use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::location::Location;
 #[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
@@ -19,6 +20,7 @@ use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
 use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
+use stormlp_dataset::section::DataFormat;
 
 /// Maximum reading workers per accelerator; more than any host has CPUs for.
 pub const MAX_READ_THREADS: u32 = 1024;
@@ -126,7 +128,8 @@ pub struct TrainRequest {
     pub compute: Option<Distribution>,
 
     /// Add the cost of the official client, so that AU predicts its result: a FILE that `stormlp
-    /// calibrate` saved on this host, dlio for the cost of another host, or none
+    /// calibrate` saved on this host, dlio for what the workload's format cost on another machine (two
+    /// CPUs of an AMD EPYC, Python 3.11), or none
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE|dlio|none", default_value = "none"))]
     pub client: Client,
 
@@ -134,12 +137,18 @@ pub struct TrainRequest {
     #[cfg_attr(feature = "cli", arg(skip))]
     pub calibrated: Option<ClientCost>,
 
-    /// DLIO's overhead per step [default: of the file, or 1.25ms, an estimate from another host]
+    /// Where that file's costs were measured, read by the command line.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<CalibrationOrigin>,
+
+    /// DLIO's overhead per step [default: of the file, or what another machine showed for the format]
     #[cfg_attr(feature = "cli", arg(long = "client-step", value_name = "TIME",
         value_parser = parse_seconds))]
     pub client_step_seconds: Option<f64>,
 
-    /// CPU time of DLIO's workers per GiB [default: of the file, or 0.9s, an estimate from another host]
+    /// CPU time of DLIO's workers per GiB [default: of the file, or what another machine showed for the
+    /// format]
     #[cfg_attr(feature = "cli", arg(long = "client-cpu-per-gib", value_name = "TIME",
         value_parser = parse_seconds))]
     pub client_cpu_seconds_per_gib: Option<f64>,
@@ -371,6 +380,11 @@ pub struct TrainRequest {
     #[cfg_attr(feature = "cli", arg(skip))]
     pub keep_step_times: bool,
 
+    /// Whether the dataset is not there yet and the run would make it.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub makes_dataset: bool,
+
     /// Whether the dataset is a starter set, once it is found.
     #[cfg_attr(feature = "cli", arg(skip))]
     pub starter: bool,
@@ -409,12 +423,13 @@ impl TrainRequest {
         self.closed || self.full || self.find_max || self.keep_step_times
     }
 
-    /// The cost of the client to account for.
-    pub fn client_cost(&self) -> Option<ClientCost> {
+    /// The cost of the client to account for, where it reads `format`.
+    pub fn client_cost(&self, format: DataFormat) -> Option<ClientCost> {
+        let known = ClientCost::known(format);
         let usual = match &self.client {
             Client::None => return None,
-            Client::Dlio => ClientCost::DLIO,
-            Client::Calibrated(_) => self.calibrated.unwrap_or(ClientCost::DLIO),
+            Client::Dlio => known,
+            Client::Calibrated(_) => self.calibrated.unwrap_or(known),
         };
         let (step, cpu) = (self.client_step_seconds, self.client_cpu_seconds_per_gib);
         // A stated time is a whole one: nothing known is added to it.

@@ -11,7 +11,7 @@ use super::rules::{self, CLOSED_RUNS};
 use super::steps::{StepInputs, steps};
 use super::transport;
 use super::warnings;
-use super::workload::{MetricSpec, Shuffle, Workload};
+use super::workload::{DataLoader, MetricSpec, Shuffle, Workload};
 use crate::plan::train_plan::{
     BlockEnd, CheckpointPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan,
     TrainPlan,
@@ -211,7 +211,7 @@ impl Resolver<'_> {
             reads,
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
-            client: request.client_cost().map(|client| client.on(self.own_cpus())),
+            client: request.client_cost(data.format).map(|client| client.on(self.own_cpus())),
             block_end: BlockEnd::of(profile),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
             metric: self.metric(),
@@ -296,6 +296,9 @@ impl Resolver<'_> {
                 Shuffle::Off | Shuffle::Seed => seed,
             },
             seed_change_epoch: workload.train.seed_change_epoch,
+            by_generators: workload.reader.data_loader == DataLoader::Tensorflow
+                && workload.dataset.format != DataFormat::Tfrecord
+                && !workload.profile(request.profile).reshuffles(),
         }
     }
 

@@ -269,7 +269,7 @@ fn an_unknown_edition_causes_a_warning() {
     let got = resolve(&mine, &null, &Inventory::default()).unwrap();
     insta::assert_snapshot!(warning_lines(&got), @r"
     no edition is given: native is assumed, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
-    npz files are read as PyTorch's workers read them, not as TensorFlow's generators, for which DLIO shuffles all files anew in every epoch
+    npz files are read in this profile's order, but as far ahead as PyTorch's workers read
     ");
     let named = TrainRequest { profile: Some(Profile::V2), ..null };
     let got = resolve(&mine, &named, &Inventory::default()).unwrap();
@@ -339,6 +339,24 @@ fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
     assert!(!warning_lines(&planned(4, 12).unwrap()).contains("after its last checkpoint"));
     let short = warning_lines(&planned(5, 12).unwrap());
     assert!(short.contains("after its last checkpoint, has 2 steps"), "{short}");
+}
+
+#[test]
+fn files_of_tensorflows_generators_are_shuffled_in_each_epoch_up_to_v2() {
+    let mut unet3d = workload("unet3d", "h100");
+    unet3d.reader.data_loader = DataLoader::Tensorflow;
+    let resolved = |unet3d: &Workload, profile| {
+        let request = TrainRequest { profile: Some(profile), ..TrainRequest::default() };
+        resolve(unet3d, &request, &folder(168, 146_600_628)).unwrap()
+    };
+    for (profile, wanted) in [(Profile::V1, true), (Profile::V2, true), (Profile::V3, false)] {
+        let found = resolved(&unet3d, profile);
+        assert_eq!(found.plan.shuffle.by_generators, wanted, "{profile}");
+        let words = "in the order of TensorFlow's generators, shuffled anew in every epoch";
+        assert_eq!(warning_lines(&found).contains(words), wanted, "{profile}");
+    }
+    unet3d.reader.data_loader = DataLoader::Pytorch;
+    assert!(!resolved(&unet3d, Profile::V2).plan.shuffle.by_generators);
 }
 
 #[test]

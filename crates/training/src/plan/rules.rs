@@ -309,10 +309,15 @@ fn data(
     }
     let needed = datasize(&request).ok()?;
     (!plan.is_null() && plan.data.files < needed.files).then(|| {
+        let files = counted(plan.data.files, "file");
+        let found = if plan.request.makes_dataset {
+            format!("there is no whole dataset yet, and a run would first make one of {files}")
+        } else {
+            format!("{files} in the dataset")
+        };
         let what = format!(
-            "{} in the dataset; five times this host's memory and 500 steps per epoch require {} \
-             (use --full; see `stormlp datasize` for the calculation)",
-            counted(plan.data.files, "file"),
+            "{found}; five times this host's memory and 500 steps per epoch require {} (use --full; see \
+             `stormlp datasize` for the calculation)",
             needed.files
         );
         (edition.of_data, what)

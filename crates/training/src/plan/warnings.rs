@@ -42,6 +42,8 @@ pub(super) fn of(
     let idle = devices::idle_warning(request.device.as_ref(), &plan.transport, "accelerators");
     warnings.extend(idle);
     warnings.extend(edition(workload, request.profile));
+    let calibration = request.calibration.iter();
+    warnings.extend(calibration.flat_map(|origin| origin.warnings(&host.hostname)));
     warnings.extend(no_step_barrier(plan));
     warnings.extend(few_steps(plan, request));
     warnings.extend(checkpoint_size(plan, workload));
@@ -196,9 +198,13 @@ fn loader(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
         (Workers { .. }, DataLoader::Tensorflow) => Some(Warning::new(
             WarningKind::NoEffect,
             format!(
-                "{} files are read as PyTorch's workers read them, not as TensorFlow's generators, \
-                 for which DLIO shuffles all files anew in every epoch",
-                plan.data.format
+                "{} files are read {}, but as far ahead as PyTorch's workers read",
+                plan.data.format,
+                if plan.shuffle.by_generators {
+                    "in the order of TensorFlow's generators, shuffled anew in every epoch"
+                } else {
+                    "in this profile's order"
+                }
             ),
             "",
         )),

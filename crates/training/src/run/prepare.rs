@@ -18,7 +18,7 @@ use super::machine::{
     ClientWork, Interleave, InterleaveConfig, Leftover, Loader, Nanos, Pace, PhaseSpec, RowGroups,
     Share, Workers, WorkersConfig,
 };
-use super::order::{Contiguous, Resharded, Reshuffle, Strided};
+use super::order::{Contiguous, Generated, Resharded, Reshuffle, Strided};
 use super::requests::Requests;
 use super::source::{self, DataFile, Source};
 
@@ -269,15 +269,22 @@ pub fn index(
         let share = |rank| Share { files: order.files_of(rank), ..Share::default() };
         return (Arc::new(order), ranks.map(share).collect());
     }
+    let shuffle = (plan.shuffle.files != Shuffle::Off).then_some(Reshuffle {
+        seed: plan.shuffle.file_seed,
+        change_epoch: plan.shuffle.seed_change_epoch,
+    });
     if plan.profile.reshuffles() {
-        let shuffle = (plan.shuffle.files != Shuffle::Off).then_some(Reshuffle {
-            seed: plan.shuffle.file_seed,
-            change_epoch: plan.shuffle.seed_change_epoch,
-        });
         let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
         let shares =
             ranks.map(|rank| share(plan, batch_size, order.files_of(rank) * samples_per_file));
         let shares = shares.collect();
+        return (Arc::new(order), shares);
+    }
+    if plan.shuffle.by_generators {
+        let threads = plan.loader.concurrent_reads().max(1) as u64;
+        let of_files = (samples_per_file, accelerators);
+        let order = Generated::new(files, of_files, (threads, batch_size), shuffle, epoch);
+        let shares = ranks.map(|rank| share(plan, batch_size, order.samples(rank))).collect();
         return (Arc::new(order), shares);
     }
     let order = Contiguous { files, samples_per_file, accelerators };

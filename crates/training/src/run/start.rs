@@ -85,6 +85,7 @@ impl Asked {
         if request.closed && !request.is_null() {
             request.results_beside_data = beside(folder.folder());
         }
+        request.makes_dataset = data.to_make.is_some();
         workload.dataset = data.spec.clone();
         if data.inventory.starter {
             request.take_starter_set(&workload);

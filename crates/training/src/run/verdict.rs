@@ -195,7 +195,7 @@ fn spare_the_host(
     waiting: &WaitingSeconds,
 ) -> &'static str {
     let steps = plan.steps_per_epoch as f64 * epochs.len() as f64 * f64::from(plan.accelerators);
-    let of_steps = plan.client.map(|client| client.step_seconds * steps);
+    let of_steps = plan.client.map(|client| client.step_seconds_of(plan.batch_size) * steps);
     if of_steps.is_some_and(|of_steps| of_steps > 0.5 * waiting.cpu) {
         "its cost per step is most of it, regardless of storage: only longer steps help"
     } else if plan.client.is_some() {

@@ -1,10 +1,9 @@
 //! Warnings about the reliability of results that only the run itself can give.
 
-use crate::plan::client::ClientCost;
+use crate::plan::client::UpperBound;
 use crate::report::{TrainReport, much_read_ahead};
 use stormlp_core::evidence::{DirectIo, ObjectStore};
 use stormlp_core::others;
-use stormlp_core::profile::Profile;
 use stormlp_core::transport::Pages;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
@@ -208,31 +207,17 @@ fn cold(report: &TrainReport) -> Option<Warning> {
 /// Warns about a run that meets its threshold where DLIO, with its own work, might not.
 fn upper_bound(report: &TrainReport) -> Option<Warning> {
     let plan = &report.plan;
-    let measured = plan.client.is_none() && !plan.is_null();
-    if !measured || plan.profile == Profile::Native {
+    if plan.is_null() {
         return None;
     }
-    let au = report.results.mean.au_percent.profile;
-    let threshold = plan.metric.threshold_percent;
     // A process has a share of its host's CPUs.
     let group = report.results.group.as_ref();
     let machine = group.and_then(|group| group.machine_of(0));
     let cpus = machine.map_or(report.head.host.cpus, |machine| {
         (machine.cpus / machine.ranks.len().max(1) as u32).max(1)
     });
-    let dlio = ClientCost::known(plan.data.format).on(cpus);
-    let official = dlio.bound_percent(plan, au);
-    (au >= threshold && official < threshold).then(|| {
-        Warning::new(
-            WarningKind::UpperBound,
-            format!(
-                "AU is an upper bound: it does not include DLIO's own cost; with {dlio} the \
-                 official tool would reach about {official:.1} %, below {threshold} %"
-            ),
-            "measure DLIO's cost on this host with `stormlp calibrate`, and run again with --client \
-             FILE",
-        )
-    })
+    let bound = UpperBound::of(plan, report.results.mean.au_percent.profile, cpus)?;
+    Some(bound.warning())
 }
 
 #[cfg(test)]

@@ -16,11 +16,15 @@ pub fn document(calibration: &Calibration) -> Document {
         .add("host", format!("{}, {cpus}, {}", calibration.hostname, calibration.cpu_model));
     document.facts.add("load before", format!("{:.2}", calibration.load_before));
     if let Some(cost) = &calibration.checkpoint {
+        let own = cost.own.map_or(String::new(), |own| {
+            let (save, restore) = (own.save_seconds_per_gib, own.restore_seconds_per_gib);
+            format!("; stormlp itself takes {save:.2} and {restore:.2}")
+        });
         document.facts.add(
             "checkpoints",
             format!(
-                "{:.2} s/GiB a rank to save, {:.2} to restore, without storage",
-                cost.save_seconds_per_gib, cost.restore_seconds_per_gib
+                "{:.2} s/GiB a rank to save, {:.2} to restore, without storage{own}",
+                cost.client.save_seconds_per_gib, cost.client.restore_seconds_per_gib
             ),
         );
     }
@@ -29,6 +33,7 @@ pub fn document(calibration: &Calibration) -> Document {
         .facts
         .add("steps", format!("a short one computes for {short:.0} ms, others for {long:.0} ms"));
     document.table(table(calibration));
+    document.warn(&calibration.origin("just made".to_string()).busy_warning());
     document
 }
 

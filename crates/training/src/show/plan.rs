@@ -1,5 +1,6 @@
 //! The plan of a training run, as `--dry-run` prints it.
 
+use crate::plan::client;
 use crate::plan::train_plan::{BlockEnd, LoaderPlan, ReadPattern, TrainPlan};
 use crate::plan::workload::Shuffle;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
@@ -40,8 +41,10 @@ pub fn plan(plan: &TrainPlan) -> Document {
     if !plan.preprocess.is_zero() {
         facts.add("preprocess", format!("{} a sample", plan.preprocess));
     }
-    if let Some(client) = &plan.client {
-        facts.add("client", format!("DLIO's own work: {client}"));
+    if let Some(cost) = &plan.client {
+        let origin = plan.request.calibration.as_ref();
+        brief.add("client", client::measured_where(cost, origin));
+        facts.add("its work", cost.to_string());
     }
     facts.add("loader", loader(plan));
     facts.add("reads", reads(plan));
@@ -174,6 +177,11 @@ fn order(plan: &TrainPlan) -> String {
     };
     let shuffle = &plan.shuffle;
     match &plan.loader {
+        LoaderPlan::Workers { .. } if shuffle.by_generators => format!(
+            "as TensorFlow's generators read, all files {} anew in each epoch, seed {}",
+            word(shuffle.files),
+            shuffle.seed
+        ),
         // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the settings.
         LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
             "contiguous ranges by file name, the same in every epoch (as this edition does, \

@@ -1,5 +1,6 @@
 //! Renders a training run: its result and the reason, then each epoch.
 
+use crate::plan::client;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{Bound, EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
@@ -280,8 +281,10 @@ fn setup(report: &TrainReport, document: &mut Document) {
             plan.compute
         ),
     );
-    if let Some(client) = &plan.client {
-        facts.add("client", format!("DLIO's own work: {client}"));
+    if let Some(cost) = &plan.client {
+        let origin = plan.request.calibration.as_ref();
+        brief.add("client", client::measured_where(cost, origin));
+        facts.add("its work", cost.to_string());
     }
     let path = report
         .evidence_of("reads")

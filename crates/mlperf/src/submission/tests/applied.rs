@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::broken::Case;
+use super::broken::{Case, remapping};
 use super::fixtures::{Builder, IMAGE, SYSTEM, checkpoint_leaf, checkpoints, package, run_name};
 use super::{failed, of_v2};
 use crate::submission::tree::join;
@@ -15,6 +15,12 @@ fn warned(report: &CheckReport) -> Vec<(&str, Official)> {
 
 /// Breaches that MLCommons warns of, or that only stormlp looks for.
 const OF_TRAINING: &[(Official, Case)] = &[
+    (
+        Official::Warns,
+        ("CHECK-04", |b| {
+            b.put("acme/.mlps-image-pool", "");
+        }),
+    ),
     (
         Official::Warns,
         ("2.1.6", |b| {
@@ -116,6 +122,9 @@ const OF_TRAINING: &[(Official, Case)] = &[
 
 /// The same of checkpoints.
 const OF_CHECKPOINTS: &[(Official, Case)] = &[
+    // A minute lies between writes and reads.
+    (Official::Warns, ("4.7.4", |b| remapping(b, 60))),
+    (Official::Silent, ("4.7.3", |b| remapping(b, 120))),
     (
         Official::Warns,
         ("4.3.4", |b| {
@@ -155,6 +164,7 @@ const OF_CHECKPOINTS: &[(Official, Case)] = &[
                     s["host_memory_GB"] = json!([32.0, 32.0]);
                 });
             }
+            b.describe("quantity: 1", "quantity: 2");
         }),
     ),
 ];

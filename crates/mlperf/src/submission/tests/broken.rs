@@ -23,6 +23,12 @@ fn lacks(b: &mut Builder, key: &str) {
     });
 }
 
+/// One that does not let hosts write at the same time, and needs so long before it can be read.
+pub(super) fn remapping(b: &mut Builder, seconds: u32) {
+    b.describe("simultaneous_write: true", "simultaneous_write: false");
+    b.describe("remap_time_in_seconds: 0", &format!("remap_time_in_seconds: {seconds}"));
+}
+
 fn verdict(b: &mut Builder, verification: &str) {
     b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
         m["verification"] = json!(verification);
@@ -57,6 +63,50 @@ pub(super) const TRAINING: &[Case] = &[
     }),
     ("2.1.5", |b| {
         b.put("closed/acme/extra/x", "");
+    }),
+    ("2.1.5", |b| {
+        b.put("closed/acme/code/mlpstorage.py", "");
+    }),
+    ("2.1.5", |b| {
+        b.put("closed/acme/generation_logs/x", "");
+    }),
+    ("CHECK-01", |b| {
+        b.remove(&join(&run_name(2), ".mlps-code-image"));
+    }),
+    ("CHECK-03", |b| {
+        let record = json!({"hash": "89abcdef".repeat(4), "algorithm": "md5-tree-v2"});
+        b.json("code-images/code-89abcdef/.code-hash.json", &record);
+    }),
+    ("CHECK-04", |b| {
+        b.put("closed/acme/code/mlpstorage.py", "");
+    }),
+    ("CHECK-04", |b| {
+        b.put(&format!("{SYSTEM}/training/unet3d/code/mlpstorage.py"), "");
+    }),
+    ("CHECK-04", |b| {
+        b.remove("code-images/.mlps-image-pool");
+    }),
+    ("4.7.3", |b| {
+        b.describe("remap_time_in_seconds: 0", "remap_time_in_seconds: 9");
+    }),
+    ("4.7.3", |b| {
+        b.describe("remap_time_in_seconds: 0", "remap_time_in_seconds: soon");
+    }),
+    ("4.7.4", |b| {
+        b.describe("simultaneous_write: true", "simultaneous_write: maybe");
+    }),
+    ("2.1.8", |b| {
+        b.describe("submission_name: fast", "submission_name: slow");
+    }),
+    ("2.1.9", |b| {
+        b.describe("quantity: 1", "quantity: 2");
+    }),
+    ("2.1.9", |b| {
+        b.describe("memory_capacity: 64", "memory_capacity: 256");
+    }),
+    ("2.1.9", |b| {
+        b.describe("multi_host: true", "multi_host: false");
+        b.edit(&join(&run_name(1), "summary.json"), |s| s["num_hosts"] = json!(2));
     }),
     ("2.1.6", |b| {
         b.remove("code-images/code-01234567/.code-hash.json");
@@ -354,6 +404,8 @@ fn checkpoint_summary(b: &mut Builder, change: impl FnOnce(&mut Value)) {
 }
 
 pub(super) const CHECKPOINTING: &[Case] = &[
+    // A minute lies between the two runs.
+    ("4.7.3", |b| remapping(b, 121)),
     ("stormlp.scored", |b| {
         checkpoint_metadata(b, |m| m["parameters"] = json!({}));
     }),

@@ -1,6 +1,6 @@
 //! Valid packages, for tests that break them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -21,6 +21,9 @@ pub(super) struct Builder {
 
 /// The folder of the source that ran.
 pub(super) const IMAGE: &str = "code-images/code-01234567";
+
+/// Its hash.
+const HASH: &str = "0123456789abcdef0123456789abcdef";
 
 /// The folder of a system in a package of v3.0.
 pub(super) const SYSTEM: &str = "closed/acme/results/fast";
@@ -57,6 +60,30 @@ impl Builder {
     pub(super) fn remove(&mut self, path: &str) -> &mut Self {
         let below = format!("{path}/");
         self.files.retain(|name, _| name != path && !name.starts_with(&below));
+        self
+    }
+
+    /// Changes the description of its system.
+    pub(super) fn describe(&mut self, from: &str, to: &str) -> &mut Self {
+        let is_description = |path: &&String| path.contains("/systems/") && path.ends_with(".yaml");
+        let path = self.files.keys().find(is_description).cloned().unwrap();
+        let text = self.files[&path].replace(from, to);
+        assert_ne!(text, self.files[&path], "{from}");
+        self.put(&path, text)
+    }
+
+    /// Gives every run a file that names the image of its source.
+    pub(super) fn point(&mut self) -> &mut Self {
+        let above = |path: &String| {
+            let parts: Vec<&str> = path.split('/').collect();
+            let is_time = |part: &&str| part.len() == 15 && part.as_bytes()[8] == b'_';
+            let at = parts.iter().position(is_time)?;
+            Some(parts[..=at].join("/"))
+        };
+        let runs: BTreeSet<String> = self.files.keys().filter_map(above).collect();
+        for run in runs {
+            self.put(&join(&run, ".mlps-code-image"), format!("md5-tree-v2:{HASH}"));
+        }
         self
     }
 
@@ -196,11 +223,13 @@ pub(super) fn package() -> Builder {
         builder.json(&join(&leaf, "training_x_metadata.json"), &training_metadata(phase));
     }
     builder.put("closed/acme/systems/fast.yaml", system_yaml::tests::VALID);
+    builder.describe("memory_capacity: 256", "memory_capacity: 64");
     builder.put("closed/acme/systems/fast.pdf", "%PDF");
-    let hash = "0123456789abcdef0123456789abcdef";
-    let record = json!({"hash": hash, "algorithm": "md5-tree-v2"});
+    let record = json!({"hash": HASH, "algorithm": "md5-tree-v2"});
     builder.json(&join(IMAGE, ".code-hash.json"), &record);
-    builder.digests.insert(IMAGE.to_string(), hash.to_string());
+    builder.put("code-images/.mlps-image-pool", "");
+    builder.point();
+    builder.digests.insert(IMAGE.to_string(), HASH.to_string());
     builder
 }
 
@@ -208,6 +237,7 @@ pub(super) fn package() -> Builder {
 pub(super) fn checkpoints() -> Builder {
     let mut builder = package();
     builder.remove(&format!("{SYSTEM}/training"));
+    builder.describe("memory_capacity: 64", "memory_capacity: 32");
     let mut listed = Vec::new();
     for (number, writes) in [(0, 10), (1, 0)] {
         let leaf = format!("{SYSTEM}/checkpointing/llama3-8b/{}", began(number).0);
@@ -256,6 +286,7 @@ pub(super) fn checkpoints() -> Builder {
     }
     let place = format!("{SYSTEM}/checkpointing/llama3-8b/results.json");
     builder.json(&place, &listed.into());
+    builder.point();
     builder
 }
 

@@ -98,6 +98,7 @@ fn vectors() -> Builder {
         let truth = json!({"flat_setup": {"ok": true, "coverage": 1.0}});
         builder.json(&join(&leaf, "result_verdict.json"), &truth);
     }
+    builder.point();
     builder
 }
 
@@ -138,6 +139,7 @@ fn vector_databases_are_checked() {
 fn a_dataset_whose_size_was_rounded_down_is_large_enough() {
     let of_memory = |gib: f64| {
         let mut builder = package();
+        builder.describe("memory_capacity: 64", "memory_capacity: 768");
         for number in 0..6 {
             builder.edit(&join(&run_name(number), "summary.json"), |summary| {
                 summary["host_memory_GB"] = json!([gib]);

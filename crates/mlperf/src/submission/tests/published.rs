@@ -167,6 +167,8 @@ fn system(division: &str, organisation: &str, name: &str) -> Builder {
         let path = path.replace("closed/acme", &format!("{division}/{organisation}"));
         builder.put(&path.replace("/fast.", &format!("/{name}.")), text.clone());
     }
+    builder.describe("submission_name: fast", &format!("submission_name: {name}"));
+    builder.describe("memory_capacity: 64", "memory_capacity: 377");
     builder
 }
 
@@ -280,6 +282,7 @@ fn training() -> Builder {
         "Training - Accelerator Type": "b200", "Training - # Simulated Accelerators": 1,
         "Training - Read B/W (GiB/s)": scored}]);
     builder.json(&format!("{result}/run/results.json"), &row);
+    builder.point();
     builder
 }
 
@@ -378,6 +381,7 @@ fn checkpoints() -> Builder {
         "Checkpointing - Read B/W (GiB/s)": 4.983_509_448_925_309,
         "Checkpointing - Read Duration (secs)": 21.022_852_6}]);
     builder.json(&join(result, "results.json"), &row);
+    builder.point();
     builder
 }
 
@@ -437,6 +441,7 @@ fn closed_cache() -> Builder {
             "tier_storage_write_bandwidth_gbps": 1.79303653225915}}});
     builder
         .json(&join(leaf, "option_1/trial_0/rank_0/kvcache_results_20260712_182112.json"), &rank);
+    builder.point();
     builder
 }
 
@@ -465,6 +470,7 @@ fn open_cache() -> Builder {
             "3": of_option(3, [888.7962831981641, 298.52288738071127,
                 30896.10482689294, 44617.20861537307], 48, 1, 0)}});
     builder.json(&join(leaf, "summary.json"), &summary);
+    builder.point();
     builder
 }
 

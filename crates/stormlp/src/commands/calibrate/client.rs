@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use stormlp_checkpoint::plan::CheckpointClient;
+use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::failure::Failure;
 use stormlp_dataset::section::DataFormat;
 use stormlp_training::plan::calibration::{Calibration, FormatCost};
@@ -9,28 +11,56 @@ use stormlp_training::plan::calibration::{Calibration, FormatCost};
 use crate::commands::workloads::read_text;
 
 const HOW: &str = "`stormlp calibrate` measures and saves one; --client dlio takes the cost of another \
-                   host, none takes none";
+                   machine, none takes none";
+const HOW_OF_CHECKPOINTS: &str = "`stormlp calibrate` measures and saves one; what checkpoints cost on \
+                                  another machine is not known";
 
 /// The calibration saved in `file`.
 ///
 /// # Errors
 /// With exit code 4 if it cannot be read, 3 if it is not a calibration.
-fn saved(file: &Path) -> Result<Calibration, Failure> {
-    let text = read_text(file, "calibration").map_err(|failure| failure.with_help(HOW))?;
+fn saved(file: &Path, how: &str) -> Result<Calibration, Failure> {
+    let text = read_text(file, "calibration").map_err(|failure| failure.with_help(how))?;
     Calibration::parse(&text).map_err(|why| {
         let what = anyhow::anyhow!("{} is not a calibration: {why}", file.display());
-        Failure::no_plan(what).with_help(HOW)
+        Failure::no_plan(what).with_help(how)
     })
 }
 
-/// The cost of `format` in the calibration saved in `file`.
+/// The cost of `format` in the calibration saved in `file`, and where it was measured.
 ///
 /// # Errors
 /// As [`saved`], and with exit code 3 if it does not have the format.
-pub(crate) fn calibrated(file: &Path, format: DataFormat) -> Result<FormatCost, Failure> {
-    let calibration = saved(file)?;
-    calibration.of(format).copied().map_err(|why| {
+pub(crate) fn calibrated(
+    file: &Path,
+    format: DataFormat,
+) -> Result<(FormatCost, CalibrationOrigin), Failure> {
+    let calibration = saved(file, HOW)?;
+    let cost = calibration.of(format).copied().map_err(|why| {
         Failure::no_plan(anyhow::anyhow!("{}: {why}", file.display()))
             .with_help(format!("`stormlp calibrate --formats {format}` measures it"))
+    })?;
+    Ok((cost, calibration.origin(file.display().to_string())))
+}
+
+/// What checkpoints take in DLIO beyond this program, by the calibration saved in `file`.
+///
+/// # Errors
+/// As [`saved`], and with exit code 3 if it has no costs of checkpoints, or not those of this program.
+pub(crate) fn calibrated_checkpoints(file: &Path) -> Result<CheckpointClient, Failure> {
+    let calibration = saved(file, HOW_OF_CHECKPOINTS)?;
+    let cost = calibration.checkpoint.ok_or("it has no costs of checkpoints");
+    let beyond = cost.and_then(|cost| {
+        cost.beyond_own().ok_or("it does not have what stormlp's own checkpoints cost there")
+    });
+    let pace = beyond.map_err(|why| {
+        Failure::no_plan(anyhow::anyhow!("{}: {why}", file.display()))
+            .with_help("`stormlp calibrate` without --no-checkpoint measures it")
+    })?;
+    Ok(CheckpointClient {
+        save_seconds_per_gib: pace.save_seconds_per_gib,
+        restore_seconds_per_gib: pace.restore_seconds_per_gib,
+        cpus: calibration.cpus,
+        origin: calibration.origin(file.display().to_string()),
     })
 }

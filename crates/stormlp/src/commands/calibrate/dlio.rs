@@ -9,28 +9,17 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
+use stormlp_core::shell::shell_word;
 use stormlp_core::stats;
 use stormlp_dataset::section::DataFormat;
-use stormlp_training::plan::calibration::{CheckpointCost, Observed, STEPS, Trial};
+use stormlp_training::plan::calibration::{CheckpointPace, Observed, STEPS, Trial};
 
-use super::trials::{Workplace, base};
+use super::trials::{MODEL, Workplace, base};
 
 const HOW: &str = "name a checked-out tree of DLIO with --dlio, and a Python that has its requirements \
                    (numpy, h5py, pandas, torch, tensorflow, mpi4py, hydra-core) with --python";
-/// Model of the checkpoint that is saved and restored, 448 MiB with its optimizer. It has a layer and
-/// ZeRO stage 3: v2.0's DLIO cannot restore what has no layers.
-const MODEL: [&str; 10] = [
-    "type=transformer",
-    "num_layers=1",
-    "parallelism.tensor=1",
-    "parallelism.pipeline=1",
-    "parallelism.zero_stage=3",
-    "transformer.vocab_size=8192",
-    "transformer.hidden_size=1024",
-    "transformer.ffn_hidden_size=4096",
-    "transformer.num_attention_heads=16",
-    "transformer.num_kv_heads=16",
-];
+/// The DLIO of MLPerf Storage v2.0.
+const SOURCE: &str = "git+https://github.com/argonne-lcf/dlio_benchmark@392621b";
 
 /// DLIO, ready to run.
 pub(super) struct Dlio {
@@ -87,8 +76,19 @@ impl Dlio {
         let mut dlio = Self { python, variables, description: String::new() };
         let says = "import platform, dlio_benchmark; print('DLIO in', dlio_benchmark.__path__[0] + \
                     ', Python', platform.python_version())";
-        let words = [dlio.python.display().to_string(), "-c".to_string(), says.to_string()];
-        work.run(&words, &dlio.variables).map_err(|failure| failure.with_help(HOW))?;
+        let python = dlio.python.display().to_string();
+        let words = [python.clone(), "-c".to_string(), says.to_string()];
+        let ended = work.start(&words, &dlio.variables)?;
+        if !ended.success() {
+            let last = work.last_words();
+            let why = if last.is_empty() { ended.to_string() } else { last };
+            let help = match ended.code() {
+                Some(126 | 127) => HOW.to_string(),
+                _ => how_to_have_it(&python, tree),
+            };
+            let what = anyhow!("{python} does not run DLIO: {why}");
+            return Err(Failure::machine(what).with_help(help));
+        }
         let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;
         dlio.description = said.trim().to_string();
         Ok(dlio)
@@ -153,8 +153,7 @@ impl Dlio {
     }
 
     /// Saves and restores a checkpoint without syncing, so that storage has little part in it.
-    pub(super) fn checkpoint(&self, work: &Workplace<'_>) -> Result<CheckpointCost, Failure> {
-        work.say("checkpoints: two saves and two restores of 448 MiB");
+    pub(super) fn checkpoint(&self, work: &Workplace<'_>) -> Result<CheckpointPace, Failure> {
         let mut keys = vec![
             "workflow.train=False".to_string(),
             "workflow.generate_data=False".to_string(),
@@ -163,13 +162,21 @@ impl Dlio {
             "checkpoint.num_checkpoints_read=2".to_string(),
             format!("checkpoint.checkpoint_folder={}", work.path("checkpoints").display()),
         ];
-        keys.extend(MODEL.map(|key| format!("model.{key}")));
+        keys.extend(MODEL.map(|(key, value)| format!("model.{key}={value}")));
         let (out, _) = self.run("unet3d", &keys, work)?;
         let summary: Summary = of_json(&out.join("summary.json"))?;
-        Ok(CheckpointCost {
+        Ok(CheckpointPace {
             save_seconds_per_gib: 1.0 / summary.metric.save_gib_per_second,
             restore_seconds_per_gib: 1.0 / summary.metric.restore_gib_per_second,
         })
+    }
+}
+
+/// The command that gives `python` a DLIO, or those options that name another.
+fn how_to_have_it(python: &str, tree: Option<&Path>) -> String {
+    match tree {
+        Some(_) => HOW.to_string(),
+        None => format!("`{} -m pip install {SOURCE}`, or {HOW}", shell_word(python)),
     }
 }
 
@@ -225,6 +232,13 @@ fn of_steps(times: &EpochTimes, asked_seconds: f64) -> anyhow::Result<(f64, f64)
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_python_without_dlio_is_told_the_command_that_installs_it() {
+        let help = how_to_have_it("/opt/my python", None);
+        assert!(help.starts_with("`'/opt/my python' -m pip install git+https"), "{help}");
+        assert!(!how_to_have_it("python3", Some(Path::new("dlio"))).contains("pip"));
+    }
 
     #[test]
     fn a_step_takes_what_au_says_and_no_compute() {

@@ -10,13 +10,13 @@ use rustix::system::sysinfo;
 use stormlp_core::failure::Failure;
 use stormlp_dataset::section::DataFormat;
 use stormlp_hosts::session::Session;
-use stormlp_training::plan::calibration::{Calibration, FORMAT_VERSION, FORMATS};
+use stormlp_training::plan::calibration::{Calibration, CheckpointCost, FORMAT_VERSION, FORMATS};
 use stormlp_training::show as training;
 use stormlp_transfer::storage::write_atomically;
 
 use crate::output::{self, Format};
 
-pub(crate) use client::calibrated;
+pub(crate) use client::{calibrated, calibrated_checkpoints};
 
 /// Arguments of `stormlp calibrate`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +25,7 @@ Examples:
   stormlp calibrate                                   all formats, with the DLIO of python3
   stormlp calibrate --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz,tfrecord
   stormlp train unet3d --client dlio-calibration.json     then predicts what DLIO would report
+  stormlp checkpoint llama3-8b --profile v2 --client dlio-calibration.json    the same of checkpoints
 
 Takes about two minutes for each format, and 1.3 GB in --dir, which are removed at the end. Other work
 on the host makes DLIO slower: leave it idle. See docs/workloads.md.")]
@@ -94,7 +95,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         save(&args.save, &calibration)?;
     }
     if !args.no_checkpoint {
-        calibration.checkpoint = Some(dlio.checkpoint(&work)?);
+        work.say("checkpoints: two saves and two restores of 448 MiB, by DLIO and by stormlp");
+        let client = dlio.checkpoint(&work)?;
+        let own = Some(trials::own_checkpoint(&work)?);
+        calibration.checkpoint = Some(CheckpointCost { client, own });
         save(&args.save, &calibration)?;
     }
     args.format.print(&calibration, training::calibration)?;

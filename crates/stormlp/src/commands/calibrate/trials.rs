@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use anyhow::Context as _;
 use stormlp_core::failure::Failure;
@@ -10,7 +11,9 @@ use stormlp_core::shell::shell_word;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::section::DataFormat;
 use stormlp_hosts::session::Session;
-use stormlp_training::plan::calibration::{CpuCost, FormatCost, Observed, STEPS, Trial};
+use stormlp_training::plan::calibration::{
+    CheckpointPace, CpuCost, FormatCost, Observed, STEPS, Trial,
+};
 use stormlp_transfer::telemetry::CpuTimes;
 
 use super::dlio::Dlio;
@@ -53,43 +56,55 @@ impl<'a> Workplace<'a> {
         }
     }
 
-    /// Runs `words`; its output lies in the folder. The CPU seconds of all its processes.
+    /// Runs `words`; its output lies in the folder.
+    pub(super) fn start(
+        &self,
+        words: &[String],
+        variables: &[(&str, OsString)],
+    ) -> Result<ExitStatus, Failure> {
+        let command: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+        let place = (Path::new(""), variables);
+        let ended = process::run(&command.join(" "), place, &self.folder, &self.session.stop);
+        let status = ended.map_err(|error| not_made(error.into()))?;
+        if self.session.stop.is_stopped() {
+            return Err(Failure::stopped("stopped by the user"));
+        }
+        Ok(status)
+    }
+
+    /// Runs `words`, which must succeed. The CPU seconds of all its processes.
     pub(super) fn run(
         &self,
         words: &[String],
         variables: &[(&str, OsString)],
     ) -> Result<f64, Failure> {
-        let command: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
         let before = CpuTimes::of_children();
-        let ended = process::run(
-            &command.join(" "),
-            (Path::new(""), variables),
-            &self.folder,
-            &self.session.stop,
-        );
-        let status = ended.map_err(|error| not_made(error.into()))?;
-        if self.session.stop.is_stopped() {
-            return Err(Failure::stopped("stopped by the user"));
-        }
+        let status = self.start(words, variables)?;
         if !status.success() && status.code() != Some(MISSED) {
+            let named: Vec<_> =
+                words.iter().take(NAMED_WORDS).map(|word| shell_word(word)).collect();
             return Err(Failure::machine(anyhow::anyhow!(
-                "`{}` ended with {status}: {}",
-                command.join(" "),
+                "`{} …` ended with {status}: {}",
+                named.join(" "),
                 self.last_words()
             )));
         }
         Ok(CpuTimes::of_children().since(before).total_seconds())
     }
 
-    /// The last lines that the last command printed.
-    fn last_words(&self) -> String {
+    /// The last line that the last command printed: of a Python program that failed, its exception.
+    pub(super) fn last_words(&self) -> String {
         let read = |name| fs::read(self.folder.join(name)).unwrap_or_default();
-        let all = [read("stdout"), read("stderr")].concat();
-        let text = String::from_utf8_lossy(&all);
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        lines[lines.len().saturating_sub(4)..].join(" | ")
+        let last = |text: Vec<u8>| {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            text.lines().rfind(|line| !line.trim().is_empty()).map(|line| line.trim().to_string())
+        };
+        last(read("stderr")).or_else(|| last(read("stdout"))).unwrap_or_default()
     }
 }
+
+/// A command is named by its first words: its options fill a screen.
+const NAMED_WORDS: usize = 3;
 
 /// The exit code of a run of this program that missed its target.
 const MISSED: i32 = 6;
@@ -203,6 +218,61 @@ fn own_cpu(
         "--quiet".to_string(),
     ]);
     work.run(&words, &[])
+}
+
+/// Model of the checkpoint that is saved and restored, 448 MiB with its optimizer. It has a layer and
+/// ZeRO stage 3: v2.0's DLIO cannot restore what has no layers.
+pub(super) const MODEL: [(&str, &str); 10] = [
+    ("type", "transformer"),
+    ("num_layers", "1"),
+    ("parallelism.tensor", "1"),
+    ("parallelism.pipeline", "1"),
+    ("parallelism.zero_stage", "3"),
+    ("transformer.vocab_size", "8192"),
+    ("transformer.hidden_size", "1024"),
+    ("transformer.ffn_hidden_size", "4096"),
+    ("transformer.num_attention_heads", "16"),
+    ("transformer.num_kv_heads", "16"),
+];
+
+/// The same checkpoints by this program, as v2.0's client saves them.
+pub(super) fn own_checkpoint(work: &Workplace<'_>) -> Result<CheckpointPace, Failure> {
+    let file = work.path("model.yaml");
+    let mut workload = serde_json::Value::Null;
+    for (key, value) in MODEL {
+        let place = key.split('.').fold(&mut workload["model"], |section, key| &mut section[key]);
+        *place = value.parse::<u64>().map_or(value.into(), Into::into);
+    }
+    // JSON is YAML, too.
+    fs::write(&file, workload.to_string()).map_err(|error| not_made(error.into()))?;
+    let words = [
+        work.session.executable()?.display().to_string(),
+        "checkpoint".to_string(),
+        file.display().to_string(),
+        format!("--dir={}", work.path("own-checkpoints").display()),
+        format!("--results-dir={}", work.path("results").display()),
+        "--profile=v2".to_string(),
+        "--container=torch".to_string(),
+        "--ranks=1".to_string(),
+        "--scale=1".to_string(),
+        "--writes=2".to_string(),
+        "--reads=2".to_string(),
+        "--pause=0".to_string(),
+        "--format=json".to_string(),
+        "--quiet".to_string(),
+    ];
+    work.run(&words, &[])?;
+    let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;
+    let report: serde_json::Value = serde_json::from_str(&said).map_err(Failure::bug)?;
+    let pace = |phase: &str| -> Result<f64, Failure> {
+        let rate = &report["summary"][phase]["dlio"]["gib_per_second"]["mean"];
+        let rate = rate.as_f64().filter(|rate| *rate > 0.0);
+        Ok(1.0 / rate.ok_or_else(|| Failure::bug(anyhow::anyhow!("no rate of {phase}")))?)
+    };
+    Ok(CheckpointPace {
+        save_seconds_per_gib: pace("save")?,
+        restore_seconds_per_gib: pace("restore")?,
+    })
 }
 
 /// Bytes of the files that a trial reads.

@@ -13,6 +13,7 @@ use stormlp_core::path::PathKind;
 use stormlp_mlperf::submission::Edition;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
+use crate::commands::calibrate::calibrated_checkpoints;
 use crate::commands::deliver::OutputArgs;
 use crate::commands::detached::DetachedArgs;
 use crate::commands::submission::rehearsed;
@@ -220,6 +221,9 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     }
     refuse_repeated(&request.folders)?;
     request.telemetry = args.output.telemetry();
+    if let Some(file) = &request.client {
+        request.calibrated = Some(calibrated_checkpoints(file)?);
+    }
     Ok(request)
 }
 

@@ -27,14 +27,14 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
     let name = asked.workload.as_deref().unwrap_or_default();
     let workload = workloads::load(name, asked.accelerator.as_deref(), &asked.params)?;
     let client = asked.client.as_ref().and_then(Client::calibration);
-    let host_cost = match (&asked.host_cost, client) {
-        (Some(report), _) => Some(measured_cost(report)?),
+    let (host_cost, calibration) = match (&asked.host_cost, client) {
+        (Some(report), _) => (Some(measured_cost(report)?), None),
         (None, Some(file)) => {
             let compute = asked.compute.as_ref().unwrap_or(&workload.train.computation_time);
-            let cost = calibrated(file, workload.dataset.format)?;
-            Some(cost.whole(compute.mean_seconds()))
+            let (cost, origin) = calibrated(file, workload.dataset.format)?;
+            (Some(cost.whole(compute.mean_seconds())), Some(origin))
         }
-        (None, None) => None,
+        (None, None) => (None, None),
     };
     let sizing = Sizing {
         workload,
@@ -42,6 +42,7 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
         host: probe::host_facts(),
         checkpoint: asked.checkpoint.as_deref().map(checkpoint).transpose()?,
         host_cost,
+        calibration,
         asked,
     };
     sizing.check()?;

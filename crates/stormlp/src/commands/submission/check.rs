@@ -17,8 +17,9 @@ Examples:
   stormlp submission check rehearsal/ --json   keys: verdict, rules[].id, result, path, evidence, …
 
 Exit code 0 if all rules relevant to the verdict are met, 6 if the verdict is invalid (a rule is
-broken) or incomplete (a rule cannot be checked). What the official checker does about each rule is
-shown: it fails, it warns, or it is silent. Where it only warns, the verdict does not depend on it.")]
+broken) or incomplete (a rule cannot be checked), 4 if there is no run in TREE. What the official
+checker does about each rule is shown: it fails, it warns, or it is silent. Where it only warns, the
+verdict does not depend on it.")]
 pub(crate) struct Args {
     /// Folder that contains closed/ or open/, or a results folder
     #[arg(value_name = "TREE")]
@@ -37,17 +38,27 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What a tree to check contains.
+const EXPECTED: &str = "name a package (it has closed/ORGANISATION/results/SYSTEM/… or open/), a results \
+                        folder of mlpstorage (training/MODEL/run/TIME/, checkpointing/MODEL/TIME/), a run \
+                        of DLIO (summary.json), or a rehearsal";
+
 /// Checks the tree.
 ///
 /// # Errors
-/// With exit code 6 if a rule is broken.
+/// With exit code 6 if a rule is broken, 4 if there is no run.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let inside = args.tree.join("rehearsal");
     let has = |name: &str| args.tree.join(name).is_dir();
     // A rehearsal is in a folder of that name; its parent may be given instead.
     let root =
         if has("rehearsal") && !has("closed") && !has("open") { inside } else { args.tree.clone() };
-    let report = check(&Submission::survey(read::tree(&root)?, args.edition));
+    let submission = Submission::survey(read::tree(&root)?, args.edition);
+    if submission.is_foreign() {
+        let what = anyhow::anyhow!("no run found in {}", root.display());
+        return Err(Failure::machine(what).with_help(EXPECTED));
+    }
+    let report = check(&submission);
     if args.json {
         output::print(&output::json(&report)?)?;
     } else {

@@ -137,9 +137,10 @@ pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, 
     request.telemetry = args.output.telemetry();
     request.keep_step_times = args.mlperf_output.is_some();
     if let Some(file) = request.client.calibration() {
-        let cost = calibrated(file, workload.dataset.format)?;
+        let (cost, origin) = calibrated(file, workload.dataset.format)?;
         let compute = request.compute.as_ref().unwrap_or(&workload.train.computation_time);
         request.calibrated = Some(cost.beyond_own(compute.mean_seconds()));
+        request.calibration = Some(origin);
     }
     let barrier = request.barrier;
     if !barrier.is_at_every_step() && request.keep_step_times {

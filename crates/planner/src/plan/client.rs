@@ -1,0 +1,74 @@
+//! The client of a prediction: what it costs the hosts, and what the answer is without it.
+
+use super::case::Sizing;
+use stormlp_core::warning::Warning;
+use stormlp_training::plan::client::{Client, ClientCost, UpperBound, measured_where};
+use stormlp_training::plan::train_plan::TrainPlan;
+
+impl Sizing {
+    /// Whether the cost of the hosts is given, rather than that of the official client on a host
+    /// like those of publications.
+    pub fn knows_client(&self) -> bool {
+        let asked = &self.asked;
+        let given = asked.host_cost_per_step_seconds.or(asked.host_cost_per_gib_seconds);
+        self.host_cost.is_some() || given.is_some() || asked.client == Some(Client::None)
+    }
+
+    /// CPU cost of the client, if it has any.
+    pub fn client(&self) -> Option<ClientCost> {
+        let usual = match (self.host_cost, &self.asked.client) {
+            (Some(measured), _) => measured,
+            (None, None | Some(Client::None)) => ClientCost::NONE,
+            (None, Some(_)) => ClientCost::known(self.workload.dataset.format),
+        };
+        let step = self.asked.host_cost_per_step_seconds;
+        let gib = self.asked.host_cost_per_gib_seconds;
+        let cost = ClientCost {
+            step_seconds: step.unwrap_or(usual.step_seconds),
+            step_seconds_per_sample: step.map_or(usual.step_seconds_per_sample, |_| 0.0),
+            cpu_seconds_per_gib: gib.unwrap_or(usual.cpu_seconds_per_gib),
+            cpu_seconds_per_sample: gib.map_or(usual.cpu_seconds_per_sample, |_| 0.0),
+            estimated: usual.estimated && (step.is_none() || gib.is_none()),
+            ..usual
+        };
+        cost.takes_time().then_some(cost)
+    }
+
+    /// Where that cost was measured; `None` without a client.
+    pub(crate) fn client_in_words(&self) -> Option<String> {
+        self.asked.client.as_ref().filter(|client| **client != Client::None)?;
+        Some(measured_where(&self.client()?, self.calibration.as_ref()))
+    }
+
+    /// CPUs of all `hosts` for the readers of `plan`: as given, else one for each reader.
+    pub(super) fn cpus(&self, plan: &TrainPlan, hosts: u32) -> u32 {
+        let readers = plan.loader.concurrent_reads().max(1) as u64;
+        let readers = readers.saturating_mul(u64::from(plan.accelerators));
+        match self.asked.host_cpus {
+            Some(cpus) => cpus.saturating_mul(hosts),
+            // No reader waits for a CPU.
+            None => u32::try_from(readers).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The same request with the cost that is known for the workload's format.
+    pub(crate) fn with_known_client(&self) -> Self {
+        let mut known = self.clone();
+        known.asked.client = Some(Client::Dlio);
+        known
+    }
+
+    /// Warnings about the client of a run that reached `au_percent`, and would reach `official_percent`
+    /// with the cost that is known for its format.
+    pub(crate) fn client_warnings(
+        &self,
+        plan: &TrainPlan,
+        au_percent: f64,
+        official_percent: f64,
+    ) -> Vec<Warning> {
+        let cost = ClientCost::known(plan.data.format);
+        let bound = UpperBound::by(plan, au_percent, (cost, official_percent));
+        let busy = self.calibration.as_ref().and_then(|origin| origin.busy_warning());
+        bound.map(|bound| bound.warning()).into_iter().chain(busy).collect()
+    }
+}
