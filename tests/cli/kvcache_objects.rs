@@ -44,8 +44,9 @@ fn prefixes_are_loaded_from_objects_and_clean_removes_them_and_nothing_else() {
 #[test]
 fn large_chunks_are_uploaded_in_parts_and_a_trial_leaves_nothing() {
     let server = ObjectServer::default();
-    let (code, out, error) = run(&server, &words(&format!("{LARGE} --verify")));
+    let (code, out, error) = run(&server, &words(&format!("{LARGE} --verify --details")));
     assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains("0 retries;"), "requests are on the screen: {out}");
     assert!(server.lines().iter().any(|line| line.contains("partNumber=2")));
     assert!(server.pending().is_empty());
     assert_eq!(chunks(&server), 0);

@@ -23,6 +23,14 @@ pub(crate) fn run(server: &ObjectServer, arguments: &str) -> (i32, String, Strin
     run_in(folder.path(), server, arguments)
 }
 
+/// The same with arguments that have spaces.
+fn run_words(server: &ObjectServer, words: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = stormlp(server, folder.path(), words[0]).args(&words[1..]).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
 fn run_in(folder: &Path, server: &ObjectServer, arguments: &str) -> (i32, String, String) {
     std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
     let output = stormlp(server, folder, arguments).output().unwrap();
@@ -455,6 +463,99 @@ fn training_fails_with_the_object_that_is_wrong() {
 }
 
 #[test]
+fn objects_that_cannot_be_read_are_not_called_bad() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, DATASET).0, 0);
+    let verify = DATASET.replace(" --params", " --verify --params");
+    for (fault, code, help) in [
+        (Fault::Refuse(403, "AccessDenied"), 4, "have no permission"),
+        (Fault::Refuse(503, "SlowDown"), 5, "let the endpoint take more requests"),
+        (Fault::Cut(7), 5, "AWS_ENDPOINT_URL"),
+    ] {
+        server.trap("GET /bucket/d/set/train/img_05", usize::MAX, fault);
+        let (ended, out, error) = run(&server, &verify);
+        let said = format!("{out}{error}");
+        assert_eq!(ended, code, "{said}");
+        assert!(said.contains("11 of 12 files are good"), "{said}");
+        assert!(said.contains("could not be verified: train/img_05_of_12.npz"), "{said}");
+        assert!(error.contains(help), "{said}");
+        assert!(!said.contains("bad") && !said.contains("remove"), "{said}");
+        let (ended, out, error) = run(&server, TRAIN);
+        assert_eq!(ended, code, "{out}{error}");
+        assert!(error.contains("train/img_05_of_12.npz") && error.contains(help), "{error}");
+        assert!(!error.contains("regenerate") && !error.contains("--resume"), "{error}");
+        server.forgive();
+    }
+    // Without a manifest, the framing is read.
+    server.remove("d/set/.stormlp-manifest.json");
+    server.trap("GET /bucket/d/set/train/img_05", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    let (code, out, error) = run(&server, &verify);
+    assert_eq!(code, 4, "{out}{error}");
+    assert!(out.contains("could not be verified: train/img_05_of_12.npz"), "{out}");
+    server.forgive();
+    // One that is not there, and one that is another.
+    server.remove("d/set/train/img_07_of_12.npz");
+    let (code, out, error) = run(&server, &verify);
+    assert_eq!(code, 5, "{out}{error}");
+    assert!(out.contains("missing: train/img_07_of_12.npz"), "{out}");
+    assert!(!format!("{out}{error}").contains("os error"), "{out}{error}");
+    server.put("d/set/train/img_07_of_12.npz", b"short");
+    let (code, out, error) = run(&server, &verify);
+    assert_eq!(code, 5, "{out}{error}");
+    assert!(out.contains("bad: train/img_07_of_12.npz"), "{out}");
+}
+
+#[test]
+fn retries_outside_transfers_are_said_once_by_every_command() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, DATASET).0, 0);
+    let refuse = |wanted: &str| server.trap(wanted, 2, Fault::Refuse(503, "SlowDown"));
+    let said = |arguments: &str| {
+        let (code, out, error) = run(&server, arguments);
+        assert!(code == 0 || code == 6, "{out}{error}");
+        let said = format!("{out}{error}");
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    // One of those whose framing is looked at before the run.
+    refuse("GET /bucket/d/set/train/img_05");
+    let of_train = said(&TRAIN.replace(" --format json", ""));
+    assert_eq!(of_train.matches("were retries").count(), 1, "{of_train}");
+    assert!(
+        of_train.contains("requests outside the measured transfers were retries"),
+        "{of_train}"
+    );
+    refuse("GET /bucket/d/set/train/img_05");
+    let of_verify = said(&DATASET.replace(" --params", " --verify --params"));
+    assert!(of_verify.contains("were retries"), "{of_verify}");
+    // What refuses need not be the server itself.
+    let bare = "HTTP/1.1 503 Slow\r\nContent-Length: 0\r\n\r\n";
+    server.trap("GET /bucket", 2, Fault::Raw(bare.into()));
+    let of_doctor = said("doctor s3://bucket/d");
+    assert!(of_doctor.contains("were retries"), "{of_doctor}");
+    assert!(of_doctor.contains("server test"), "{of_doctor}");
+    refuse("GET /bucket");
+    let of_clean = said("clean s3://bucket/d");
+    assert!(of_clean.contains("were retries"), "{of_clean}");
+}
+
+#[test]
+fn a_generation_that_cannot_begin_does_not_speak_of_files() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = ObjectServer::default();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = stormlp(&server, folder.path(), DATASET);
+    let output = command.env("AWS_ENDPOINT_URL", format!("http://{closed}")).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{error}");
+    assert!(error.contains("Connection refused") && error.contains("AWS_ENDPOINT_URL"), "{error}");
+    assert!(!error.contains("complete") && !error.contains("--resume"), "{error}");
+    server.trap("PUT /bucket/d/set/.stormlp", usize::MAX, Fault::Refuse(403, "AccessDenied"));
+    let (code, _, error) = run(&server, DATASET);
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("permission") && !error.contains("--resume"), "{error}");
+}
+
+#[test]
 fn what_objects_cannot_do_is_refused() {
     let server = ObjectServer::default();
     for (arguments, expected) in [
@@ -489,6 +590,9 @@ fn doctor_shows_what_an_object_store_allows_and_writes_nothing() {
     }
     let only_reads = server.lines().iter().all(|line| line.starts_with("GET "));
     assert!(only_reads && server.keys() == ["p/x"], "{:?}", server.lines());
+    server.leave_upload("u v+1/y");
+    let (_, out, _) = run_words(&server, &["doctor", "s3://bucket/u v+1"]);
+    assert!(out.contains("`stormlp clean 's3://bucket/u v+1'`"), "{out}");
     let (code, out, error) = run(&server, "doctor s3://another/p --format json");
     assert_eq!(code, 4, "{out}{error}");
     let found: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -524,6 +628,19 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
     assert_eq!(code, 0, "{out}{error}");
     assert_eq!(server.keys(), ["c/hers"]);
     assert_eq!(server.pending(), ["c/global_epoch1_step1/hers"]);
+}
+
+#[test]
+fn a_checkpoint_is_scaled_without_a_trial_on_objects() {
+    let server = ObjectServer::default();
+    let auto = CHECKPOINT.replace("--scale 1 ", "");
+    let (code, out, error) = run(&server, &auto);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(!server.lines().iter().any(|line| line.contains("trial")), "{:?}", server.lines());
+    let example = "checkpoint llama3-8b --ranks 8 --dir s3://bucket/other --dry-run";
+    let (code, out, error) = run(&server, example);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(!server.lines().iter().any(|line| line.contains("trial")), "{:?}", server.lines());
 }
 
 #[test]

@@ -41,6 +41,8 @@ fn objects_that_are_read_whole_are_checked_by_their_checksums() {
     assert_eq!(code, 5, "{out}{error}");
     let said = format!("{out}{error}");
     assert!(said.contains("GET s3://bucket/p/stormlp.0 at byte 0: its CRC64NVME is"), "{said}");
+    // What was about to be compared is not said to have had no checksum.
+    assert!(!said.contains("verification by checksums"), "{said}");
     // Sizes and ETags alone do not see this.
     let corrupt = || server.trap("GET /bucket/p/stormlp.0?", usize::MAX, Fault::Corrupt);
     corrupt();
@@ -105,6 +107,39 @@ fn objects_that_are_trained_on_in_ranges_are_compared_with_what_head_tells() {
     }
 }
 
+/// Four objects of 40 records.
+const RECORDS: &str = "--params dataset.record_length_bytes=40000 \
+                       dataset.record_length_bytes_stdev=0 dataset.num_samples_per_file=40";
+
+#[test]
+fn objects_of_records_are_compared_if_one_thread_reads_all_of_each() {
+    let server = ObjectServer::default();
+    let made = format!(
+        "datagen resnet50 --data-dir s3://bucket/r --files 4 --verify-objects crc {RECORDS}"
+    );
+    let (code, out, error) = run(&server, &made);
+    assert_eq!(code, 0, "{out}{error}");
+    let train = |more: &str| {
+        let (code, out, error) = run(
+            &server,
+            &format!(
+                "train resnet50 --data-dir s3://bucket/r --verify crc --format json --epochs 1 \
+                 --batch-size 4 --compute-time 0 {more} {RECORDS}"
+            ),
+        );
+        assert_eq!(code, 6, "{out}{error}");
+        let said = out.contains("not_verified");
+        assert!(!out.contains("replies had no checksum"), "{out}");
+        (store(&out, "")["checksums"].clone(), said)
+    };
+    let (alone, said) = train("--threads 1");
+    assert!(!said && alone["checked_bytes"].as_u64() > Some(0), "{alone}");
+    assert_eq!(alone["replies_without"], 0, "{alone}");
+    let (shared, said) = train("--threads 4");
+    assert_eq!(said, shared["ranges_without"].as_u64() > Some(0), "{shared}");
+    assert_eq!(shared["ranges_without"], shared["replies_without"], "{shared}");
+}
+
 #[test]
 fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
     let server = ObjectServer::default();
@@ -143,6 +178,7 @@ fn an_upload_whose_checksum_the_endpoint_does_not_find_fails() {
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 5, "{out}{error}");
     assert!(error.contains("img_05_of_12.npz") && error.contains("BadDigest"), "{error}");
+    assert!(error.contains("changed on its way, or in memory"), "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::NamedHistogram;
 use crate::path::{EngineKind, PathKind};
-use crate::units::ByteSize;
+use crate::units::{ByteSize, counted};
 use crate::warning::{Warning, WarningKind};
 
 /// Whether `O_DIRECT` took effect on the files of a path.
@@ -195,6 +195,12 @@ pub struct ObjectChecksums {
     /// Those of them to PUTs and parts, which were sent with a checksum.
     #[serde(default)]
     pub sent_without: u64,
+    /// Those of them to ranges of objects with a checksum that do not make up an object.
+    #[serde(default)]
+    pub ranges_without: u64,
+    /// Checksums that were others here and there, each of which ends a run.
+    #[serde(default)]
+    pub differed: u64,
 }
 
 impl ObjectChecksums {
@@ -205,50 +211,78 @@ impl ObjectChecksums {
             checked_bytes: self.checked_bytes.saturating_add(other.checked_bytes),
             replies_without: self.replies_without.saturating_add(other.replies_without),
             sent_without: self.sent_without.saturating_add(other.sent_without),
+            ranges_without: self.ranges_without.saturating_add(other.ranges_without),
+            differed: self.differed.saturating_add(other.differed),
         }
+    }
+
+    /// Replies that had no checksum, as opposed to ranges, which have none of their own.
+    fn bare_replies(self) -> u64 {
+        self.replies_without.saturating_sub(self.ranges_without)
     }
 
     /// What was compared, in words.
     pub fn in_words(self) -> String {
-        let checked = ByteSize(self.checked_bytes);
-        match (self.checked_bytes, self.replies_without) {
-            (0, 0) => "nothing: nothing was moved".to_string(),
-            (0, without) => {
-                format!("nothing: none of {} had a checksum", counted_replies(without))
-            }
-            (_, 0) => format!("{checked} by checksum"),
-            (_, without) => {
-                format!("{checked} by checksum; {} had none", counted_replies(without))
-            }
+        let checked = match self.checked_bytes {
+            0 => "nothing".to_string(),
+            bytes => format!("{} by checksum", ByteSize(bytes)),
+        };
+        if self.differed > 0 {
+            return format!("{checked} before a checksum differed");
+        }
+        let replies = match (self.checked_bytes, self.bare_replies()) {
+            (_, 0) => None,
+            (0, without) => Some(format!("none of {} had a checksum", counted_replies(without))),
+            (_, without) => Some(format!("{} had none", counted_replies(without))),
+        };
+        let ranges = (self.ranges_without > 0).then(|| self.ranges_in_words());
+        let without: Vec<String> = replies.into_iter().chain(ranges).collect();
+        match (self.checked_bytes, without.is_empty()) {
+            (0, true) => "nothing: nothing was moved".to_string(),
+            (0, false) => format!("{checked}: {}", without.join("; ")),
+            (_, true) => checked,
+            (_, false) => format!("{checked}; {}", without.join("; ")),
         }
     }
 
-    /// The warnings if bytes could not be verified as was asked.
+    fn ranges_in_words(self) -> String {
+        let ranges = counted(self.ranges_without, "range");
+        format!("{ranges} that do not make up an object")
+    }
+
+    /// The warnings if bytes could not be verified as was asked. A run that ended because a checksum
+    /// differed has none: it was about to compare the rest.
     fn warnings(self) -> impl Iterator<Item = Warning> {
-        let read_without = self.replies_without.saturating_sub(self.sent_without);
         let checked = match self.checked_bytes {
             0 => "nothing was verified".to_string(),
             bytes => format!("{} were verified", ByteSize(bytes)),
         };
-        let of = |without: u64, what: &str, remedy: &str| {
-            (without > 0).then(|| {
-                let fact = format!("verification by checksums: {checked}; {without} {what}");
+        let of = |without: u64, what: String, remedy: &str| {
+            (without > 0 && self.differed == 0).then(|| {
+                let fact = format!("verification by checksums: {checked}; {what}");
                 Warning::new(WarningKind::NotVerified, fact, remedy)
             })
         };
+        let read_without = self.bare_replies().saturating_sub(self.sent_without);
         let read = of(
             read_without,
-            "replies had no checksum of what was read",
+            format!("{read_without} replies had no checksum of what was read"),
             "have the objects written with checksums (--verify=crc, or --verify-objects crc of \
              datagen) to an endpoint that keeps them, and read all of each",
         );
+        let ranges = of(
+            self.ranges_without,
+            format!("{} were not compared", self.ranges_in_words()),
+            "only a whole object has a checksum: let one thread read all of each, and not at random \
+             (train: --threads 1), or verify datasets with datagen --verify",
+        );
         let sent = of(
             self.sent_without,
-            "replies did not repeat the checksum of what was sent",
+            format!("{} replies did not repeat the checksum of what was sent", self.sent_without),
             "whether the endpoint compared it is unknown: read the objects with --verify=crc, or their \
              content with --verify",
         );
-        read.into_iter().chain(sent)
+        [read, ranges, sent].into_iter().flatten()
     }
 }
 
@@ -323,8 +357,8 @@ impl ObjectStore {
         let refused = of(
             self.retries.saturating_sub(self.retries_after_loss),
             "the endpoint refused them (429 or 5xx)",
-            "use fewer --threads or connections, or let the endpoint take more requests: its log says \
-             what it refused",
+            "use fewer threads or connections (--threads, checkpoint: --streams), or let the endpoint \
+             take more requests: its log says what it refused",
         );
         let lost = of(
             self.retries_after_loss,
@@ -435,6 +469,16 @@ mod tests {
         let [read, sent] = &of(0, 0, Some(none))[..] else { panic!() };
         assert!(read.contains("9 B were verified; 3 replies had no checksum of what was read"));
         assert!(sent.contains("2 replies did not repeat the checksum of what was sent"));
+        // Ranges of objects that have checksums.
+        let ranges = ObjectChecksums { replies_without: 5, ranges_without: 5, ..whole };
+        let [apart] = &of(0, 0, Some(ranges))[..] else { panic!() };
+        assert!(apart.contains("5 ranges that do not make up an object"), "{apart}");
+        assert!(!apart.contains("no checksum"), "{apart}");
+        assert_eq!(ranges.in_words(), "9 B by checksum; 5 ranges that do not make up an object");
+        // What was about to be compared when another was found wrong.
+        let wrong = ObjectChecksums { differed: 1, ..ranges };
+        assert!(of(0, 0, Some(wrong)).is_empty());
+        assert_eq!(wrong.in_words(), "9 B by checksum before a checksum differed");
     }
 
     fn evidence(effective_path: Option<PathKind>, proof: RouteProof) -> Evidence {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use stormlp_core::evidence::ObjectStore;
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::path::EngineKind;
 use stormlp_core::warning::Warning;
 
@@ -91,9 +92,9 @@ pub struct GenerateReport {
 }
 
 /// The result of a verification.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// Data files checked.
+    /// Data files of the dataset.
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
@@ -101,4 +102,21 @@ pub struct Verification {
     pub by_checksum: bool,
     /// The problems, one sentence per bad file, in file order.
     pub faults: Vec<String>,
+    /// The names of files that are not there.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// Why files could not be read, and what to do: nothing is known of their content.
+    #[serde(default)]
+    pub unread: Vec<Note<Cause>>,
+    /// Warnings for the user.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+}
+
+impl Verification {
+    /// Files that are bad, missing, or could not be read.
+    #[must_use]
+    pub fn not_good(&self) -> usize {
+        self.faults.len() + self.missing.len() + self.unread.len()
+    }
 }

@@ -149,7 +149,7 @@ impl TransferError {
                 source
             }
             Self::At { source, .. } => source.into_io(),
-            Self::Object(error) => io::Error::other(error.fault().to_string()),
+            Self::Object(error) => io::Error::other(error.into_fault()),
             other => match other.errno() {
                 Some(code) => io::Error::from_raw_os_error(code),
                 None => io::Error::other(other.to_string()),
@@ -185,6 +185,11 @@ impl TransferError {
             Self::Object(error) => error.is_failure(),
             _ => self.errno().is_some_and(|errno| DEVICE_FAILURES.contains(&errno)),
         }
+    }
+
+    /// Whether an object is not the one that was listed, or not its bytes.
+    pub fn is_of_other_data(&self) -> bool {
+        matches!(self.inner(), Self::Object(error) if error.is_of_data())
     }
 
     /// Whether the kernel was not asked, or did not refuse: there was a link on the way, or what was

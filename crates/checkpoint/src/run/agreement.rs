@@ -15,7 +15,9 @@ use stormlp_hosts::session::Session;
 
 use super::trial::write_rate;
 use super::{CheckpointError, Look, scan, settle};
-use crate::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, resolve};
+use crate::plan::{
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, FolderFacts, Resolution, resolve,
+};
 
 /// The facts needed by a request; GPU libraries are probed only for paths that use them.
 ///
@@ -111,7 +113,8 @@ pub fn tried(
     seen_by_all(tried, party)
 }
 
-/// The write rate of storage, if the scale depends on it.
+/// The write rate of storage, if the scale depends on it. Objects are not tried: a file that grows
+/// for a second says nothing of uploads, and the plan says what it assumes instead.
 fn trial(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
@@ -122,7 +125,9 @@ fn trial(
     }
     // An unwritable folder is rejected with the reason.
     let first = facts.folders.first();
-    let Some(folder) = first.filter(|folder| folder.writable.is_available()) else {
+    let is_tried =
+        |folder: &&FolderFacts| folder.writable.is_available() && !folder.path.names_objects();
+    let Some(folder) = first.filter(is_tried) else {
         return Ok(None);
     };
     let nearest = session.trial_storage.nearest(folder.path.folder())?;
@@ -293,7 +298,6 @@ pub fn asked(request: &CheckpointRequest) -> Vec<Promise> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::FolderFacts;
     use stormlp_core::facts::Availability;
 
     /// Storage with this free space and write rate.

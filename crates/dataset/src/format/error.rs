@@ -2,6 +2,8 @@
 
 use std::io;
 
+use stormlp_transfer::object::ObjectFault;
+
 /// A file that violates its format, or could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
@@ -44,6 +46,15 @@ pub enum FormatError {
 }
 
 impl FormatError {
+    /// The request that failed if an object could not be read, as opposed to what is wrong with it.
+    #[must_use]
+    pub fn object_fault(&self) -> Option<&ObjectFault> {
+        match self {
+            Self::Read { source, .. } => ObjectFault::behind(source),
+            _ => None,
+        }
+    }
+
     pub(crate) fn unexpected(
         file: &str,
         offset: u64,

@@ -6,9 +6,9 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::path::EngineKind;
 use stormlp_core::units::ByteSize;
-use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;
+use stormlp_transfer::{DEVICE_HELP, TransferError};
 
 use crate::manifest::ManifestError;
 
@@ -131,6 +131,9 @@ pub enum GenerateError {
     /// Writing or reading a file failed.
     #[error(transparent)]
     File(#[from] TransferError),
+    /// Storage failed before the first file of this run.
+    #[error(transparent)]
+    NotBegun(TransferError),
     /// The format cannot hold a file.
     #[error("{0}")]
     Format(String),
@@ -167,10 +170,22 @@ fn and_others(more: usize) -> String {
 impl GenerateError {
     pub(super) fn setup(error: TransferError) -> Self {
         if error.is_link() || error.is_device_failure() {
-            Self::File(error)
+            Self::NotBegun(error)
         } else {
             let remedy = error.object_remedy().or(error.missing()).unwrap_or_default();
             Self::Setup { what: error.to_string(), remedy: remedy.to_string() }
+        }
+    }
+
+    /// The same of a run that has not made a file yet, if it is about a request to an object store.
+    pub(super) fn before_the_first(self) -> Self {
+        match self {
+            Self::File(error) | Self::Manifest(ManifestError::File(error))
+                if error.object_remedy().is_some() =>
+            {
+                Self::NotBegun(error)
+            }
+            other => other,
         }
     }
 
@@ -198,7 +213,9 @@ impl GenerateError {
     /// The failed operation on a file, its list or a folder.
     fn transfer(&self) -> Option<&TransferError> {
         match self {
-            Self::File(error) | Self::Manifest(ManifestError::File(error)) => Some(error),
+            Self::File(error)
+            | Self::NotBegun(error)
+            | Self::Manifest(ManifestError::File(error)) => Some(error),
             _ => None,
         }
     }
@@ -232,6 +249,7 @@ impl GenerateError {
             Self::Another { .. } | Self::Format(_) => Cause::Plan,
             Self::Stopped { .. } | Self::CheckStopped { .. } => Cause::Stopped,
             Self::File(error) if error.missing().is_some() => Cause::Machine,
+            Self::NotBegun(error) => error.cause(),
             Self::File(_) | Self::Manifest(_) => Cause::Storage,
             Self::Crew(_) => Cause::Internal,
         }
@@ -279,6 +297,7 @@ impl GenerateError {
             Self::File(error) if error.missing().is_some() => {
                 error.missing().unwrap_or_default().to_string()
             }
+            Self::NotBegun(error) => error.object_remedy().unwrap_or(DEVICE_HELP).to_string(),
             Self::File(error) => {
                 let first = of_object(error);
                 format!("{first}the files made so far are complete: continue with `{resume}`")

@@ -107,6 +107,10 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// If the folder is occupied, locked or too small, or storage fails.
     pub fn begin(plan: &'a GeneratePlan, share: Share) -> Result<Self, GenerateError> {
+        Self::surveyed(plan, share).map_err(GenerateError::before_the_first)
+    }
+
+    fn surveyed(plan: &'a GeneratePlan, share: Share) -> Result<Self, GenerateError> {
         let storage = &*plan.storage;
         lanes::check_engine(plan.engine)?;
         lanes::check_memory(plan.thread_count(), lanes::pool(&plan.folder), usable_memory_bytes())?;

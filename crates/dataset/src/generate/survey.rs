@@ -376,7 +376,7 @@ fn with_side_files(
     }
     Ok(match check_side_files(storage, folder, &file) {
         Ok(()) => FileState::Whole(file),
-        Err(fault) => FileState::Damaged(fault),
+        Err(fault) => FileState::Damaged(fault.to_string()),
     })
 }
 

@@ -3,6 +3,8 @@
 //! that are still as they were made are ever removed or replaced, anything else may be someone's
 //! data.
 
+use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +13,8 @@ use crate::report::Verification;
 use crc_fast::Digest;
 use stormlp_core::event::{Event, Observer, Unit};
 use stormlp_core::facts::FoundFile;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Facts, Kind, Left, Storage};
@@ -19,6 +23,7 @@ use super::crew;
 use super::error::GenerateError;
 use super::plan::GeneratePlan;
 use super::sink::CHECKSUM;
+use crate::format::FormatError;
 use crate::inventory;
 use crate::manifest::{ManifestFile, Record, crc64_text};
 
@@ -28,8 +33,8 @@ const READ_BYTES: usize = 1 << 20;
 /// Checks every file of the plan's dataset.
 ///
 /// # Errors
-/// If the manifest cannot be read or belongs to another dataset, or if the user stops. Bad files
-/// are not an error here: they are listed.
+/// If the manifest cannot be read or belongs to another dataset, or if the user stops. Files that are
+/// bad, missing or could not be read are not an error here: they are listed.
 pub fn verify(
     plan: &GeneratePlan,
     observer: &dyn Observer,
@@ -54,7 +59,7 @@ pub fn verify(
     });
     let next = AtomicU64::new(0);
     let bytes = AtomicU64::new(0);
-    let faults = Mutex::new(Vec::new());
+    let faults: Mutex<Vec<(u64, Fault)>> = Mutex::default();
     let failed = StopToken::new();
     let check = |()| {
         while !stop.is_stopped() && !failed.is_stopped() {
@@ -83,13 +88,74 @@ pub fn verify(
             bad: faults.len() as u64,
         });
     }
-    faults.sort_unstable();
-    Ok(Verification {
+    faults.sort_unstable_by_key(|(index, _)| *index);
+    let mut found = Verification {
         files,
         bytes: bytes.into_inner(),
         by_checksum: record.is_some(),
-        faults: faults.into_iter().map(|(_, fault)| fault).collect(),
-    })
+        warnings: plan.storage.warnings(),
+        ..Verification::default()
+    };
+    for (_, fault) in faults {
+        match fault {
+            Fault::Bad(what) => found.faults.push(what),
+            Fault::Missing(name) => found.missing.push(name),
+            Fault::Unread(why) => found.unread.push(why),
+        }
+    }
+    Ok(found)
+}
+
+/// Why a file is not known to be good.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It is not what was made: what it is.
+    Bad(String),
+    /// There is nothing of this name.
+    Missing(String),
+    /// It could not be read, so nothing is known of it.
+    Unread(Note<Cause>),
+}
+
+impl Fault {
+    /// What kept the file of this name from being looked at or read.
+    fn of_transfer(name: &str, error: TransferError) -> Self {
+        let what = format!("{name}: {}", error.reason());
+        match error {
+            error if error.is_not_found() => Self::Missing(name.to_string()),
+            // A link, a folder, or another object than the one of the list.
+            error if error.was_not_asked() || error.is_of_other_data() => Self::Bad(what),
+            error => {
+                let Note { kind, remedy, .. } = Failure::from(error).note;
+                Self::Unread(Note::new(kind, what, remedy))
+            }
+        }
+    }
+
+    /// What is wrong with a file's format, or kept it from being read.
+    fn of_format(error: &FormatError) -> Self {
+        let FormatError::Read { file, source, .. } = error else {
+            return Self::Bad(error.to_string());
+        };
+        match error.object_fault() {
+            _ if source.kind() == io::ErrorKind::NotFound => Self::Missing(file.clone()),
+            Some(fault) => {
+                let cause = if fault.is_failure() { Cause::Storage } else { Cause::Machine };
+                Self::Unread(Note::new(cause, error.to_string(), fault.remedy()))
+            }
+            None => Self::Bad(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bad(what) => f.write_str(what),
+            Self::Missing(name) => write!(f, "{name} is missing"),
+            Self::Unread(why) => f.write_str(&why.fact),
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -97,20 +163,21 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The number of bytes read of file `index`, or what is wrong with it.
-fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Result<u64, String> {
+fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Result<u64, Fault> {
     let name = plan.dataset.path(index);
     let path = plan.folder.join(&name);
     let storage = &*plan.storage;
-    let told = |error: TransferError| format!("{}: {}", plan.dataset.path(index), error.reason());
+    let told = |error| Fault::of_transfer(&name, error);
     let found = storage.found(&path).map_err(told)?.bytes;
     let Some(record) = record else {
         return check_framing(plan, index, &name, found);
     };
     let Some(file) = record.files.get(&name) else {
-        return Err(format!("{name}: the run that made the dataset did not finish it"));
+        let what = format!("{name}: the run that made the dataset did not finish it");
+        return Err(Fault::Bad(what));
     };
     if found != file.bytes {
-        return Err(format!("{name}: it has {found} bytes, but was made with {}", file.bytes));
+        return Err(another_size(&name, found, file.bytes));
     }
     let crc = checksum_of(storage, &path).map_err(told)?;
     compare(&name, crc, &file.crc64)?;
@@ -118,12 +185,17 @@ fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Resul
     Ok(found)
 }
 
-fn compare(name: &str, crc: u64, expected: &str) -> Result<(), String> {
+fn another_size(name: &str, found: u64, made: u64) -> Fault {
+    Fault::Bad(format!("{name}: it has {found} bytes, but was made with {made}"))
+}
+
+fn compare(name: &str, crc: u64, expected: &str) -> Result<(), Fault> {
     let crc = crc64_text(crc);
     if crc == expected {
         return Ok(());
     }
-    Err(format!("{name}: its content has changed: checksum {crc}, expected {expected}"))
+    let what = format!("{name}: its content has changed: checksum {crc}, expected {expected}");
+    Err(Fault::Bad(what))
 }
 
 /// Checks the index files of a data file, by size and checksum.
@@ -131,16 +203,13 @@ pub(super) fn check_side_files(
     storage: &dyn Storage,
     folder: &Path,
     file: &ManifestFile,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     for side in &file.side_files {
         let path = folder.join(&side.name);
-        let told = |error: TransferError| format!("{}: {}", side.name, error.reason());
+        let told = |error| Fault::of_transfer(&side.name, error);
         let found = storage.regular_file(&path).map_err(told)?;
         if found != side.bytes {
-            return Err(format!(
-                "{}: it has {found} bytes, but was made with {}",
-                side.name, side.bytes
-            ));
+            return Err(another_size(&side.name, found, side.bytes));
         }
         let crc = checksum_of(storage, &path).map_err(told)?;
         compare(&side.name, crc, &side.crc64)?;
@@ -155,18 +224,20 @@ pub(super) fn check_framing(
     index: u64,
     name: &str,
     bytes: u64,
-) -> Result<u64, String> {
+) -> Result<u64, Fault> {
     let file = FoundFile { name: name.to_string(), bytes };
     let layout = inventory::inspect(&*plan.storage, &plan.folder, &plan.dataset, &file)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| Fault::of_format(&error))?;
     let samples = plan.dataset.recipe().samples_per_file;
     if layout.samples != samples {
         let found = layout.samples;
-        return Err(format!("{name}: it contains {found} samples, but the workload has {samples}"));
+        let what = format!("{name}: it contains {found} samples, but the workload has {samples}");
+        return Err(Fault::Bad(what));
     }
     let expected = plan.dataset.expected_bytes(index);
     if plan.dataset.sizes_are_exact() && bytes != expected {
-        return Err(format!("{name}: it has {bytes} bytes, but the workload expects {expected}"));
+        let what = format!("{name}: it has {bytes} bytes, but the workload expects {expected}");
+        return Err(Fault::Bad(what));
     }
     Ok(0)
 }

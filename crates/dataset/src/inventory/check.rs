@@ -50,6 +50,10 @@ pub enum FindingKind {
     WrongSize,
     /// A file with invalid framing for its format.
     Corrupt,
+    /// The object store failed when an object was to be read.
+    Unread,
+    /// The object store refused to have an object read.
+    NotPermitted,
     /// A different number of samples per file than the workload specifies.
     SamplesPerFile,
     /// Samples whose mean size deviates from the workload's.
@@ -60,8 +64,10 @@ impl FindingKind {
     /// Why a run on this dataset is refused; `None` if it can run, with a warning.
     pub fn refused(self) -> Option<Cause> {
         match self {
-            Self::Empty | Self::Unfinished | Self::Gone => Some(Cause::Machine),
-            Self::WrongSize | Self::Corrupt => Some(Cause::Storage),
+            Self::Empty | Self::Unfinished | Self::Gone | Self::NotPermitted => {
+                Some(Cause::Machine)
+            }
+            Self::WrongSize | Self::Corrupt | Self::Unread => Some(Cause::Storage),
             Self::SamplesPerFile => Some(Cause::Plan),
             Self::Missing
             | Self::Extra
@@ -355,13 +361,7 @@ fn framing(
         let file = &files[place];
         let layout = match inspect(storage, &inventory.folder, dataset, file) {
             Ok(layout) => layout,
-            Err(error) => {
-                return vec![Finding::new(
-                    FindingKind::Corrupt,
-                    error.to_string(),
-                    remedy.to_string(),
-                )];
-            }
+            Err(error) => return vec![unusable(&error, remedy)],
         };
         let wanted = dataset.recipe().samples_per_file;
         if layout.samples != wanted {
@@ -379,6 +379,17 @@ fn framing(
     }
     let share = payload_shares.iter().sum::<f64>() / payload_shares.len() as f64;
     mean_size(inventory, dataset, share).into_iter().collect()
+}
+
+/// A file whose framing is wrong, or could not be read: then nothing is known of the file, and making
+/// it again would not help.
+fn unusable(error: &FormatError, remedy: &str) -> Finding {
+    let (kind, remedy) = match error.object_fault() {
+        None => (FindingKind::Corrupt, remedy),
+        Some(fault) if fault.is_failure() => (FindingKind::Unread, fault.remedy()),
+        Some(fault) => (FindingKind::NotPermitted, fault.remedy()),
+    };
+    Finding::new(kind, error.to_string(), remedy)
 }
 
 /// Compares the mean sample size with the workload's: all bytes, minus the share of framing found.

@@ -8,7 +8,7 @@ use stormlp_show::document::{
 };
 use stormlp_show::hosts::{describe, processes};
 use stormlp_show::series::{Series, TimeSummary};
-use stormlp_show::{around, storage};
+use stormlp_show::{around, objects, storage};
 
 use super::plan::{name_of, setup};
 use super::records::records;
@@ -180,6 +180,9 @@ fn ran(evidence: Option<&Evidence>, facts: &mut Facts) {
         let engine = evidence.engine.as_ref();
         let engine = engine.map_or(String::new(), |facts| format!(", engine {}", facts.engine));
         facts.add("objects moved", format!("path {path}{engine}: {}", evidence.summary));
+        if let Some(store) = &evidence.object_store {
+            facts.add("requests", objects::requests(store));
+        }
     }
 }
 

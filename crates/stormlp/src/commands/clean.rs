@@ -79,6 +79,9 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         left.extend(cleaned.left);
     }
     let printed = output::print(&lines.join("\n"));
+    for warning in storage.warnings() {
+        output::say(format!("warning: {warning}"));
+    }
     for path in left {
         output::say(format!("left {path}, which stormlp did not create"));
     }

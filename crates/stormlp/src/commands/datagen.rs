@@ -5,12 +5,13 @@ use std::sync::Arc;
 use stormlp_core::difference::Promise;
 use stormlp_core::event::{Event, Observer as _, Unit};
 use stormlp_core::location::names_object;
+use stormlp_core::note::Cause;
 use stormlp_core::shell::CommandLine;
 use stormlp_core::transport::EngineChoice;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate;
 use stormlp_dataset::generate::{GenerateError, GeneratePlan, Generation, Share};
-use stormlp_dataset::report::GenerateReport;
+use stormlp_dataset::report::{GenerateReport, Verification};
 use stormlp_training::plan::generate::GenerateRequest;
 use stormlp_training::show::datagen as text;
 
@@ -64,9 +65,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         let found = generate::verify(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))?;
         let printed = format.print(&found, text::verification);
-        return match found.faults.len() {
+        return match found.not_good() {
             0 => printed,
-            bad => Err(bad_files(bad, found.by_checksum, &plan)),
+            _ => Err(not_good(&found, &plan)),
         };
     }
     let report = if party.is_alone() {
@@ -223,16 +224,36 @@ fn command_line() -> CommandLine {
     modes.into_iter().fold(Session::command_line(), CommandLine::without_flag)
 }
 
-fn bad_files(bad: usize, by_checksum: bool, plan: &GeneratePlan) -> Failure {
-    let files = plan.dataset.files();
-    let error = anyhow::anyhow!("{bad} of {files} files are bad in {}", plan.folder.display());
+/// The failure of a verification that found something. What was not read may be good: it is neither
+/// called bad nor to be removed.
+fn not_good(found: &Verification, plan: &GeneratePlan) -> Failure {
+    let of = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let counts = [
+        of(found.faults.len(), "bad"),
+        of(found.missing.len(), "missing"),
+        of(found.unread.len(), "could not be verified"),
+    ];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    let (files, folder) = (plan.dataset.files(), plan.folder.display());
+    let fact = format!("of {files} files in {folder}: {}", counts.join(", "));
     let command = command_line();
-    Failure::storage(error).with_help(if by_checksum {
+    let again = match (found.by_checksum, found.faults.is_empty()) {
+        (true, true) => format!("make the missing ones again with `{command} --resume`"),
         // Data lost by the disk leaves no trace that --resume would check.
-        format!("remove the bad files, then make them again with `{command} --resume`")
-    } else {
-        format!("make all again with `{command} --overwrite`")
-    })
+        (true, false) => {
+            format!("remove the bad files, then make them again with `{command} --resume`")
+        }
+        (false, _) => format!("make all again with `{command} --overwrite`"),
+    };
+    let is_known = found.faults.len() + found.missing.len() > 0;
+    match found.unread.first() {
+        None => Failure::saying(Cause::Storage, fact).with_help(again),
+        Some(why) if is_known => {
+            let help = format!("{}; then verify again, and {again}", why.remedy);
+            Failure::saying(Cause::Storage, fact).with_help(help)
+        }
+        Some(why) => Failure::saying(why.kind, fact).with_help(why.remedy.clone()),
+    }
 }
 
 /// The exit code and the advice for an error.

@@ -9,6 +9,7 @@ use stormlp_core::evidence::ObjectStore;
 use stormlp_core::facts::Availability;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::ObjectName;
+use stormlp_core::shell::shell_word;
 use stormlp_show::document::Document;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::object::{Client, ObjectRules, Session, Settings};
@@ -116,7 +117,9 @@ fn document(examined: &Examined) -> Document {
     }
     let uploads = unfinished_uploads.map(|count| match count {
         0 => "none".to_string(),
-        count => format!("{count}; `stormlp clean {location}` aborts those of stormlp's"),
+        count => {
+            format!("{count}; `stormlp clean {}` aborts those of stormlp's", shell_word(location))
+        }
     });
     facts.add(
         "unfinished uploads",
@@ -126,5 +129,6 @@ fn document(examined: &Examined) -> Document {
         facts.add("round trip", format!("{ms:.2} ms (median of {TRIPS} lists of one key)"));
     }
     facts.add("writing", "not tried: doctor writes nothing");
+    document.warn(&store.retry_warnings("requests").collect::<Vec<_>>());
     document
 }

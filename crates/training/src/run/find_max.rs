@@ -79,7 +79,7 @@ impl<'a> AcceleratorFinder<'a> {
         let Prepared { workload, facts, data, plan, .. } = one;
         let confirm = plan.request.confirm.unwrap_or(DEFAULT_CONFIRM_RUNS);
         let mut warnings = data.warnings;
-        warnings.extend(session.storage.warnings());
+        warnings.extend(session.storage.impairments());
         Self {
             session,
             as_asked,

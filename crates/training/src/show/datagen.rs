@@ -105,12 +105,15 @@ pub fn verification(verification: &Verification) -> Document {
     } else {
         "by size and framing: there is no manifest with checksums".to_string()
     };
-    let bad = verification.faults.len() as u64;
-    let good = verification.files - bad.min(verification.files);
     let files = verification.files;
+    let good = files.saturating_sub(verification.not_good() as u64);
     let mut document = Document::new(format!("{good} of {files} files are good, checked {how}"));
-    let faults = verification.faults.iter();
-    document.section("", None).lines = faults.map(|fault| format!("bad: {fault}")).collect();
+    let Verification { faults, missing, unread, .. } = verification;
+    let bad = faults.iter().map(|fault| format!("bad: {fault}"));
+    let missing = missing.iter().map(|name| format!("missing: {name}"));
+    let unread = unread.iter().map(|why| format!("could not be verified: {}", why.fact));
+    document.section("", None).lines = bad.chain(missing).chain(unread).collect();
+    document.warn(&verification.warnings);
     document
 }
 
@@ -118,6 +121,7 @@ pub fn verification(verification: &Verification) -> Document {
 mod tests {
     use std::path::PathBuf;
 
+    use stormlp_core::note::{Cause, Note};
     use stormlp_core::path::EngineKind;
     use stormlp_core::warning::{Warning, WarningKind};
     use stormlp_dataset::report::{GenerateOutline, GenerateReport, Verification};
@@ -174,12 +178,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_or_was_not_read_is_not_called_bad() {
+        let verification = Verification {
+            files: 3,
+            missing: vec!["train/a".to_string()],
+            unread: vec![Note::new(Cause::Machine, "train/b: refused", "ask for permission")],
+            ..Verification::default()
+        };
+        let text = render(&super::verification(&verification), None);
+        assert!(text.contains("1 of 3 files are good"), "{text}");
+        assert!(text.contains("missing: train/a"), "{text}");
+        assert!(text.contains("could not be verified: train/b: refused"), "{text}");
+        assert!(!text.contains("bad"), "{text}");
+    }
+
+    #[test]
     fn bad_files_are_listed_first() {
         let verification = Verification {
             files: 3,
             bytes: 5 << 20,
             by_checksum: true,
             faults: vec!["train/a: its content was modified".to_string()],
+            ..Verification::default()
         };
         insta::assert_snapshot!(render(&super::verification(&verification), None));
     }

@@ -69,8 +69,8 @@ struct Counts {
 enum Trouble {
     /// What object_store says of a request or its reply.
     Asked(Error),
-    /// The body did not come to its end.
-    Broken(Error),
+    /// The body did not come to its end: how far it came, and why.
+    Broken(String),
     /// The reply cannot be right.
     Wrong(String),
 }
@@ -148,9 +148,10 @@ impl Counting {
         self.counts.status.store(status, Ordering::Relaxed);
         let Ok(reply) = reply else { return };
         self.answered().store(true, Ordering::Relaxed);
-        let server = reply.headers().get("server");
+        if let Some(server) = reply.headers().get("server").and_then(|text| text.to_str().ok()) {
+            self.client.server.get_or_init(|| server.to_string());
+        }
         self.client.seen.get_or_init(|| Seen {
-            server: server.and_then(|text| text.to_str().ok()).map(str::to_string),
             http_minor: u8::from(format!("{:?}", reply.version()) == "HTTP/1.1"),
             tls: None,
         });
@@ -255,17 +256,17 @@ impl Asking {
 
     fn fault(&self, trouble: Trouble, retries: u32) -> ObjectFault {
         let told = |error: &Error| self.client.conceal(in_words(error).as_bytes());
-        let lost = |error: &Error| ObjectFault::Connection {
+        let lost = |reason: String| ObjectFault::Connection {
             endpoint: host(&self.client.endpoints[self.endpoint].url),
-            source: io::Error::other(told(error)),
+            source: io::Error::other(reason),
         };
         let error = match trouble {
             Trouble::Wrong(what) => return ObjectFault::Answer(what),
-            Trouble::Broken(error) => return lost(&error),
+            Trouble::Broken(what) => return lost(self.client.conceal(what.as_bytes())),
             Trouble::Asked(error) => error,
         };
         match self.counts.status.load(Ordering::Relaxed) {
-            0 => lost(&error),
+            0 => lost(told(&error)),
             status if status >= 300 => {
                 let head = Head { status, ..Head::default() };
                 let refusal = Refusal::of(&head, told(&error).as_bytes()).after(retries);
@@ -335,13 +336,17 @@ impl Other for ByObjectStore {
         get: Get<'_>,
         target: &mut [u8],
         answered: &mut dyn FnMut(),
-    ) -> Result<(Head, usize), ObjectFault> {
+    ) -> Result<Head, ObjectFault> {
         let Get { key, offset, .. } = get;
         let (path, wanted) = (path(key)?, target.len() as u64);
         let range =
             (!get.is_whole(target.len())).then(|| GetRange::Bounded(offset..offset + wanted));
+        let ended = |filled: usize, error: Option<&Error>| {
+            let why = error.map_or_else(String::new, |error| format!(": {}", in_words(error)));
+            Trouble::Broken(format!("the body ended after {filled} of {wanted} bytes{why}"))
+        };
         let Self { store, asking } = self;
-        let got = asking.ask(async || {
+        let head = asking.ask(async || {
             let options = GetOptions { range: range.clone(), ..GetOptions::default() };
             let reply = store.get_opts(&path, options).await?;
             answered();
@@ -353,7 +358,7 @@ impl Other for ByObjectStore {
             let size = reply.meta.size;
             let (mut body, mut filled) = (reply.into_stream(), 0);
             while let Some(piece) = body.next().await {
-                let piece = piece.map_err(Trouble::Broken)?;
+                let piece = piece.map_err(|error| ended(filled, Some(&error)))?;
                 let end = filled + piece.len();
                 let Some(place) = target.get_mut(filled..end) else {
                     let what = format!("the body is longer than {wanted} bytes");
@@ -362,12 +367,15 @@ impl Other for ByObjectStore {
                 place.copy_from_slice(&piece);
                 filled = end;
             }
+            if filled as u64 != wanted {
+                return Err(ended(filled, None));
+            }
             let content_range = format!("bytes {}-{}/{size}", range.start, range.end - 1);
             let content_range = Some(content_range);
-            Ok((Head { status: 206, etag, content_range, ..Head::default() }, filled))
+            Ok(Head { status: 206, etag, content_range, ..Head::default() })
         })?;
-        Counts::add(&asking.counts.received_bytes, got.1 as u64);
-        Ok(got)
+        Counts::add(&asking.counts.received_bytes, wanted);
+        Ok(head)
     }
 
     fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectFault> {

@@ -50,7 +50,10 @@ impl Session {
     ) -> Result<(), ObjectFault> {
         match checked {
             Some(Ok(())) => self.tally.checked_bytes += bytes,
-            Some(Err(what)) => return Err(ObjectFault::Data(what)),
+            Some(Err(what)) => {
+                self.tally.differed_checksums += 1;
+                return Err(ObjectFault::Data(what));
+            }
             None => self.tally.replies_without_checksum += 1,
         }
         Ok(())

@@ -42,8 +42,10 @@ pub struct Client {
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// The endpoints of the settings, with what is known of each.
     pub(super) endpoints: Vec<Endpoint>,
-    /// What the first reply said of the server.
+    /// What the first reply said of the connection.
     pub(super) seen: OnceLock<Seen>,
+    /// The first header `Server`: what refuses before the server does may have none.
+    pub(super) server: OnceLock<String>,
     sessions: AtomicU64,
     /// Held while a session chooses its endpoint, so that two do not choose the same.
     choosing: Mutex<()>,
@@ -60,10 +62,9 @@ pub(super) struct Endpoint {
     pub(super) sessions: AtomicU64,
 }
 
-/// The server as its replies describe it.
+/// The protocols of the replies.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
-    pub(super) server: Option<String>,
     pub(super) http_minor: u8,
     pub(super) tls: Option<&'static str>,
 }
@@ -89,6 +90,7 @@ impl Client {
             rules,
             tls,
             seen: OnceLock::new(),
+            server: OnceLock::new(),
             sessions: AtomicU64::new(1),
             choosing: Mutex::new(()),
         }))
@@ -127,7 +129,7 @@ impl Client {
         ObjectStore {
             endpoint: host(&self.endpoints[at].url),
             addressing: self.settings.addressing().name().to_string(),
-            server: seen.and_then(|seen| seen.server.clone()),
+            server: self.server.get().cloned(),
             http: seen.map(|seen| format!("HTTP/1.{}", seen.http_minor)),
             tls: seen.and_then(|seen| seen.tls).map(str::to_string),
             ..ObjectStore::default()

@@ -68,6 +68,7 @@ impl fmt::Display for ObjectFault {
 }
 
 impl std::error::Error for ObjectError {}
+impl std::error::Error for ObjectFault {}
 
 impl ObjectError {
     /// The error of a request for an object, or for a range of it from `offset`.
@@ -87,8 +88,8 @@ impl ObjectError {
     }
 
     /// The reason alone, as that of a file's error.
-    pub(crate) fn fault(&self) -> &ObjectFault {
-        &self.fault
+    pub(crate) fn into_fault(self) -> ObjectFault {
+        self.fault
     }
 
     /// The reason, for messages that have named the object already.
@@ -101,25 +102,17 @@ impl ObjectError {
 
     /// What to do now.
     pub fn remedy(&self) -> &'static str {
-        match &self.fault {
-            ObjectFault::Connection { .. } => {
-                "check that the endpoint (AWS_ENDPOINT_URL) is running and reachable from here"
-            }
-            ObjectFault::Tls { .. } => {
-                "name the certificate authority in AWS_CA_BUNDLE, use a name and a day that the \
-                 certificate is valid for, or correct the endpoint's scheme"
-            }
-            ObjectFault::Refused(refusal) | ObjectFault::Kept(refusal) => refusal.remedy(),
-            ObjectFault::Answer(_) => {
-                "compare with another client: the endpoint, or what lies before it, is at fault"
-            }
-            ObjectFault::Data(_) => "write the object again, and look for what changed it",
-        }
+        self.fault.remedy()
     }
 
     /// Whether there is no such object.
     pub fn is_not_found(&self) -> bool {
         matches!(&self.fault, ObjectFault::Refused(refusal) if refusal.is_no_such_key())
+    }
+
+    /// Whether the data is not what it should be.
+    pub(crate) fn is_of_data(&self) -> bool {
+        matches!(self.fault, ObjectFault::Data(_))
     }
 
     /// Whether there is no such upload any more, or no such object.
@@ -134,13 +127,40 @@ impl ObjectError {
 
     /// Whether the endpoint or the way to it failed, as opposed to a request that it refused.
     pub fn is_failure(&self) -> bool {
-        match &self.fault {
-            ObjectFault::Connection { .. }
-            | ObjectFault::Kept(_)
-            | ObjectFault::Answer(_)
-            | ObjectFault::Data(_) => true,
-            ObjectFault::Tls { .. } => false,
-            ObjectFault::Refused(refusal) => refusal.is_failure(),
+        self.fault.is_failure()
+    }
+}
+
+impl ObjectFault {
+    /// The fault behind an error of the system, which readers of files pass on.
+    pub fn behind(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// What to do now.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Connection { .. } => {
+                "check that the endpoint (AWS_ENDPOINT_URL) is running and reachable from here"
+            }
+            Self::Tls { .. } => {
+                "name the certificate authority in AWS_CA_BUNDLE, use a name and a day that the \
+                 certificate is valid for, or correct the endpoint's scheme"
+            }
+            Self::Refused(refusal) | Self::Kept(refusal) => refusal.remedy(),
+            Self::Answer(_) => {
+                "compare with another client: the endpoint, or what lies before it, is at fault"
+            }
+            Self::Data(_) => "write the object again, and look for what changed it",
+        }
+    }
+
+    /// Whether the endpoint or the way to it failed, as opposed to a request that it refused.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Connection { .. } | Self::Kept(_) | Self::Answer(_) | Self::Data(_) => true,
+            Self::Tls { .. } => false,
+            Self::Refused(refusal) => refusal.is_failure(),
         }
     }
 }

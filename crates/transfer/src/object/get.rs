@@ -61,7 +61,6 @@ impl Session {
     /// # Errors
     /// When the object has another size, is another one, or the request fails.
     pub fn get(&mut self, get: Get<'_>, target: &mut [u8]) -> Result<Option<String>, ObjectError> {
-        let wanted = target.len() as u64;
         let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
         let mut answered = || first_byte = began.elapsed();
         let fetched = match &mut self.other {
@@ -71,15 +70,9 @@ impl Session {
                 fetched.map_err(|fault| self.get_error(get, fault))
             }
         };
-        let (head, filled) = fetched?;
+        let head = fetched?;
         if self.measured_from.is_none_or(|start| Instant::now() >= start) {
             self.first_byte.record_ns(u64::try_from(first_byte.as_nanos()).unwrap_or(u64::MAX));
-        }
-        let is_cut = filled as u64 != wanted;
-        self.connection.take_if(|_| is_cut);
-        if is_cut {
-            let what = format!("the body ended after {filled} of {wanted} bytes");
-            return Err(self.get_error(get, ObjectFault::Answer(what)));
         }
         self.compare(get, &head, target).map_err(|fault| self.get_error(get, fault))?;
         Ok(head.etag)
@@ -112,14 +105,14 @@ impl Session {
         self.error("GET", get.key, Some(get.offset), fault)
     }
 
-    /// Sends the GET, and receives its body into `target`: how much of it came. `answered` is called
-    /// when the head of the reply is there.
+    /// Sends the GET, and receives its body into `target`. `answered` is called when the head of the
+    /// reply is there.
     fn fetch(
         &mut self,
         get: Get<'_>,
         target: &mut [u8],
         answered: &mut dyn FnMut(),
-    ) -> Result<(Head, usize), ObjectError> {
+    ) -> Result<Head, ObjectError> {
         let Get { key, offset, .. } = get;
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
@@ -129,11 +122,12 @@ impl Session {
         if !get.is_whole(target.len()) {
             request.headers += &format!("Range: bytes={offset}-{last}\r\n");
         }
-        self.perform(&request, |connection, head| {
+        let (head, ()) = self.perform(&request, |connection, head| {
             answered();
             check_range(head, offset, wanted)?;
             connection.fill(target)
-        })
+        })?;
+        Ok(head)
     }
 }
 

@@ -22,14 +22,13 @@ pub(super) trait Other: Send {
     /// What it counted.
     fn tally(&self) -> Tally;
 
-    /// Reads into `target`, and how much of it came; `answered` is called when the head of the reply is
-    /// there.
+    /// Reads all of `target`; `answered` is called when the head of the reply is there.
     fn get(
         &mut self,
         get: Get<'_>,
         target: &mut [u8],
         answered: &mut dyn FnMut(),
-    ) -> Result<(Head, usize), ObjectFault>;
+    ) -> Result<Head, ObjectFault>;
 
     /// Writes an object that is marked as stormlp's; its ETag.
     fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectFault>;

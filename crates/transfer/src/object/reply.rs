@@ -210,6 +210,10 @@ impl Refusal {
                 "AWS_SECRET_ACCESS_KEY is not the one of AWS_ACCESS_KEY_ID, or AWS_REGION is not the \
                  bucket's: correct them"
             }
+            (_, "BadDigest") => {
+                "what was sent was changed on its way, or in memory: check the network, what lies \
+                 before the endpoint, and this machine's memory"
+            }
             (_, "NoSuchBucket") => "create the bucket first, or correct its name",
             // A HEAD has no document that says more.
             (401 | 403, "") => {
@@ -222,7 +226,10 @@ impl Refusal {
             }
             (404, _) => "correct the name, or create the object first",
             (300..=399, _) => "set AWS_ENDPOINT_URL and AWS_REGION to where the bucket is",
-            (429 | 503, _) => "use fewer --threads, or let the endpoint take more requests",
+            (429 | 503, _) => {
+                "use fewer threads or connections (--threads, checkpoint: --streams), or let the \
+                 endpoint take more requests"
+            }
             (500.., _) => "look at the endpoint's log",
             _ => "look at the endpoint's log; stormlp's request may not be one it supports",
         }

@@ -168,6 +168,11 @@ impl ObjectServer {
         state.objects.insert(key.to_string(), content.to_vec());
     }
 
+    /// Takes an object away.
+    pub fn remove(&self, key: &str) {
+        self.state.lock().unwrap().objects.remove(key);
+    }
+
     /// Puts an object there that a killed run of stormlp's could have left.
     pub fn put_marked(&self, key: &str, content: &[u8]) {
         self.put(key, content);

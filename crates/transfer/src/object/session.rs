@@ -128,6 +128,8 @@ impl Session {
                 checked_bytes: tally.checked_bytes,
                 replies_without: tally.replies_without_checksum,
                 sent_without: tally.sent_without_checksum,
+                differed: tally.differed_checksums,
+                ..ObjectChecksums::default()
             }),
             requests,
             retries,
@@ -431,16 +433,16 @@ impl Session {
         Ok(connection)
     }
 
-    /// Remembers what the first reply says of the endpoint.
+    /// Remembers what the first replies say of the endpoint.
     fn note(&self, connection: &Connection, head: &Head) {
         if !self.has_answered() {
             self.endpoint().answered.store(true, Ordering::Relaxed);
         }
-        self.client.seen.get_or_init(|| Seen {
-            server: head.server.clone(),
-            http_minor: head.version,
-            tls: connection.tls(),
-        });
+        let seen = || Seen { http_minor: head.version, tls: connection.tls() };
+        self.client.seen.get_or_init(seen);
+        if let Some(server) = &head.server {
+            self.client.server.get_or_init(|| server.clone());
+        }
     }
 }
 

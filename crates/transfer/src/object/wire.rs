@@ -39,6 +39,8 @@ pub(crate) struct Tally {
     pub(crate) replies_without_checksum: u64,
     /// Those of them to what was sent with a checksum.
     pub(crate) sent_without_checksum: u64,
+    /// Bodies whose checksum was another one.
+    pub(crate) differed_checksums: u64,
 }
 
 impl Tally {
@@ -55,6 +57,7 @@ impl Tally {
             replies_without_checksum: self.replies_without_checksum
                 + other.replies_without_checksum,
             sent_without_checksum: self.sent_without_checksum + other.sent_without_checksum,
+            differed_checksums: self.differed_checksums + other.differed_checksums,
         }
     }
 }
@@ -350,17 +353,20 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Receives a body of exactly `target`'s length, straight into it; the bytes that came if the
-    /// connection ends before.
-    pub(super) fn fill(&mut self, target: &mut [u8]) -> Result<usize, WireError> {
-        let mut filled = 0;
-        while filled < target.len() {
-            match self.receive(&mut target[filled..])? {
-                0 => break,
-                received => filled += received,
+    /// Receives a body of exactly `target`'s length, straight into it.
+    pub(super) fn fill(&mut self, target: &mut [u8]) -> Result<(), WireError> {
+        let (mut filled, wanted) = (0, target.len());
+        while filled < wanted {
+            match self.receive(&mut target[filled..]) {
+                Ok(0) => return Err(broken_off(filled, wanted, None)),
+                Ok(received) => filled += received,
+                Err(WireError::Lost(error)) => {
+                    return Err(broken_off(filled, wanted, Some(&error)));
+                }
+                Err(other) => return Err(other),
             }
         }
-        Ok(filled)
+        Ok(())
     }
 
     /// Receives the body that follows `head`, of at most `most` bytes.
@@ -384,12 +390,7 @@ impl Connection {
             let wanted = piece.len().min(length - body.len());
             match self.receive(&mut piece[..wanted])? {
                 0 if head.length.is_none() => break,
-                0 => {
-                    return Err(WireError::Wrong(format!(
-                        "the body ended after {} of {length} bytes",
-                        body.len()
-                    )));
-                }
+                0 => return Err(broken_off(body.len(), length, None)),
                 received => body.extend_from_slice(&piece[..received]),
             }
         }
@@ -418,8 +419,8 @@ impl Connection {
             }
             let start = body.len();
             body.resize(start + length, 0);
-            let filled = self.fill(&mut body[start..])?;
-            if filled < length || !self.line()?.is_empty() {
+            self.fill(&mut body[start..])?;
+            if !self.line()?.is_empty() {
                 return Err(WireError::Wrong("the body is not in valid chunks".to_string()));
             }
         }
@@ -432,7 +433,8 @@ impl Connection {
         let mut byte = [0];
         while line.len() < MOST {
             if self.receive(&mut byte)? == 0 {
-                break;
+                let ended = "the body ended in the midst of its chunks";
+                return Err(WireError::Lost(io::Error::new(io::ErrorKind::UnexpectedEof, ended)));
             }
             match byte[0] {
                 b'\n' => return Ok(String::from_utf8_lossy(&line).trim_end().to_string()),
@@ -459,6 +461,15 @@ fn receive(stream: &mut Stream, target: &mut [u8]) -> Result<usize, WireError> {
             other => return Ok(other?),
         }
     }
+}
+
+/// The loss of a connection in the midst of a body. How it ended makes no difference: an endpoint
+/// that is stopped ends some connections in order and resets others.
+fn broken_off(filled: usize, wanted: usize, error: Option<&io::Error>) -> WireError {
+    let kind = error.map_or(io::ErrorKind::UnexpectedEof, io::Error::kind);
+    let why = error.map_or_else(String::new, |error| format!(": {error}"));
+    let text = format!("the body ended after {filled} of {wanted} bytes{why}");
+    WireError::Lost(io::Error::new(kind, text))
 }
 
 /// Whether a call ended because there was nothing in time.

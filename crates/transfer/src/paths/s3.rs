@@ -25,8 +25,27 @@ pub(crate) struct S3Path {
     slots: Vec<Slot>,
     objects: Vec<Option<Arc<Attached>>>,
     connections: Connections,
-    /// What was compared of objects that were read in ranges; their replies had no checksums.
-    compared_ranges: ObjectChecksums,
+    /// Their replies had no checksums.
+    compared_ranges: Compared,
+}
+
+/// What was compared of objects that were read in ranges.
+#[derive(Clone, Copy, Default)]
+struct Compared(ObjectChecksums);
+
+impl Compared {
+    /// Adds what a comparison came to.
+    fn count(
+        &mut self,
+        compared: Result<ObjectChecksums, ObjectError>,
+    ) -> Result<(), TransferError> {
+        let one = match &compared {
+            Ok(one) => *one,
+            Err(_) => ObjectChecksums { differed: 1, ..ObjectChecksums::default() },
+        };
+        self.0 = self.0.plus(one);
+        Ok(compared.map(drop)?)
+    }
 }
 
 enum Connections {
@@ -58,6 +77,9 @@ pub(super) struct Connection {
     sessions: Vec<(String, Session)>,
     /// When the measurement begins.
     measured_from: Option<Instant>,
+    /// Ranges that are to be compared with others, and those that were others when they were read
+    /// before.
+    ranges: ObjectChecksums,
 }
 
 impl Connection {
@@ -84,7 +106,12 @@ impl Connection {
                 let get = Get { key, offset: place.offset, of: Some(of) };
                 let found = session.get(get, bytes)?;
                 attached.is_of_one(session, place.offset, found)?;
-                Ok(attached.note(facts, place.offset, bytes)?)
+                let noted = attached.note(facts, place.offset, bytes);
+                match noted {
+                    Ok(noted) => self.ranges.ranges_without += u64::from(noted),
+                    Err(_) => self.ranges.differed += 1,
+                }
+                Ok(noted.map(drop)?)
             }
             (Direction::Write, ObjectMode::Puts) => {
                 let key = put_key(key, place.offset, place.len as u64);
@@ -123,7 +150,9 @@ impl Connection {
     /// What passed over it, if anything did.
     pub(super) fn evidence(&self) -> Option<ObjectStore> {
         let sessions = self.sessions.iter().map(|(_, session)| session.evidence());
-        sessions.reduce(|sum, one| sum.plus(&one))
+        let mut store = sessions.reduce(|sum, one| sum.plus(&one))?;
+        store.checksums = store.checksums.map(|found| found.plus(self.ranges));
+        Some(store)
     }
 }
 
@@ -132,16 +161,18 @@ impl Attached {
         Self { object, etag: OnceLock::new(), ranges: Mutex::default() }
     }
 
-    /// Keeps what was read at `offset`, of which the whole object may be made up.
-    fn note(&self, facts: &ObjectFacts, offset: u64, body: &[u8]) -> Result<(), ObjectError> {
+    /// Keeps what was read at `offset` if it is to be compared with the rest of the object, and tells
+    /// whether it is.
+    fn note(&self, facts: &ObjectFacts, offset: u64, body: &[u8]) -> Result<bool, ObjectError> {
         let bytes = body.len() as u64;
         // One that is the whole object has been compared.
         let Some(of_object) = facts.checksum.filter(|_| bytes != facts.bytes) else {
-            return Ok(());
+            return Ok(false);
         };
         let checksum = of_object.like(body);
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        ranges.add(offset, bytes, checksum).map_err(|what| self.wrong(offset, what))
+        let added = ranges.add(offset, bytes, checksum);
+        added.map(|()| true).map_err(|what| self.wrong(offset, what))
     }
 
     /// Compares the ranges that were read with the object's checksum, if they make up the object.
@@ -187,7 +218,7 @@ impl S3Path {
             0 | 1 => Connections::One { connection: Connection::default(), line: VecDeque::new() },
             several => Connections::Several(Helpers::start(several)?),
         };
-        let compared_ranges = ObjectChecksums::default();
+        let compared_ranges = Compared::default();
         Ok(Self { slots, objects: Vec::new(), connections, compared_ranges })
     }
 
@@ -220,17 +251,15 @@ impl TransferPath for S3Path {
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
-        if let Some(attached) = self.objects[file.0 as usize].take() {
-            self.compared_ranges = self.compared_ranges.plus(attached.compare()?);
+        match self.objects[file.0 as usize].take() {
+            Some(attached) => self.compared_ranges.count(attached.compare()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn compare_whole(&mut self) -> Result<(), TransferError> {
-        for attached in self.objects.iter().flatten() {
-            self.compared_ranges = self.compared_ranges.plus(attached.compare()?);
-        }
-        Ok(())
+        let mut attached = self.objects.iter().flatten();
+        attached.try_for_each(|attached| self.compared_ranges.count(attached.compare()))
     }
 
     fn take_slots(&mut self) -> Vec<Slot> {
@@ -277,9 +306,11 @@ impl TransferPath for S3Path {
             Connections::Several(helpers) => helpers.evidence(),
         };
         if let Some(found) = store.as_mut().and_then(|store| store.checksums.as_mut()) {
-            let compared = self.compared_ranges;
+            let Compared(compared) = self.compared_ranges;
             found.checked_bytes += compared.checked_bytes;
             found.replies_without -= compared.replies_without.min(found.replies_without);
+            found.ranges_without -= compared.replies_without.min(found.ranges_without);
+            found.differed += compared.differed;
         }
         Evidence {
             effective_path: Some(PathKind::S3),

@@ -51,9 +51,8 @@ impl Buckets {
     /// The warnings if requests beside transfers were made again.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         let store = self.sessions.evidence();
-        let retried = |store: ObjectStore| {
-            store.retry_warnings("requests for lists, sizes and completed uploads")
-        };
+        let retried =
+            |store: ObjectStore| store.retry_warnings("requests outside the measured transfers");
         store.into_iter().flat_map(retried).collect()
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::facts::Identity;
 use stormlp_core::impairment::StorageOperation;
-use stormlp_core::warning::Warning;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::found::{Entry, Facts, Kind, Left, Space};
 use super::handle::Handle;
@@ -305,6 +305,12 @@ pub trait Storage: Send + Sync {
     /// again so far.
     fn warnings(&self) -> Vec<Warning> {
         Vec::new()
+    }
+
+    /// Those of them that are properties of this storage, known before anything is measured.
+    fn impairments(&self) -> Vec<Warning> {
+        let of_storage = |warning: &Warning| warning.kind != WarningKind::Retried;
+        self.warnings().into_iter().filter(of_storage).collect()
     }
 
     /// Creates a file for writing, preallocated if the file system supports it.

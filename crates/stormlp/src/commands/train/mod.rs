@@ -159,7 +159,7 @@ fn run_prepared(
     let savers = delivery.savers(&plan.workload, party, session)?;
     let others = party.hosts(savers.parts_folder())?;
     warnings.extend(agreement::crowded(party, others.as_ref()));
-    warnings.extend(session.storage.warnings());
+    warnings.extend(session.storage.impairments());
     let mut course = Course {
         head: head(&plan, facts, &delivery, session),
         plan,

@@ -161,7 +161,7 @@ pub(super) fn run(
         written: Vec::new(),
         pending: Vec::new(),
         storage,
-        held_back: !storage.warnings().is_empty(),
+        held_back: !storage.impairments().is_empty(),
         crew,
         hosts,
         own,
