@@ -126,6 +126,9 @@ fn a_trace_that_is_wrong_is_refused_with_its_line() {
     refused(b"\x28\xb5\x2f\xfd\x04\x00", "trace", 3, "unpack it first (zstd -d)");
     refused(&vec![b'{'; 2 << 20], "trace", 3, "line 1: it is longer than");
     refused(BURST.as_bytes(), "trace", 3, "asks nothing of storage");
+    let io = |line: &str| format!("{IO}5,Write,{BYTES},Tier-2,a,Prefill\r\n{line}").into_bytes();
+    let other = io("5,Read,24576,Tier-2,a,Decode\r\n");
+    refused(&other, "trace", 3, "trace, line 3: Object_Size_Bytes: 24576 are read of `a`");
     refused(&burst(""), "absent.csv", 4, "absent.csv");
     refused(&burst(""), "trace --speed fast", 2, "is not a speed");
     refused(&burst(""), "trace --users 3", 2, "--users");

@@ -63,7 +63,7 @@ fn a_report_shows_in_every_format() {
     assert!(text.lines().count() <= 24, "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let last = text.trim_end().rsplit("\n\n").next().unwrap();
-    assert!(last.starts_with("kvcache tiny-1b: read at "), "{text}");
+    assert!(last.starts_with("kvcache tiny-1b: ") && last.contains(" GiB/s"), "{text}");
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     let csv = read("a.csv");
     assert_eq!(csv.lines().count(), 3, "{csv}");
@@ -136,13 +136,18 @@ fn objects_that_stay_are_removed_by_clean_and_nothing_else_is() {
     assert!(!kept.is_empty());
     // A file in the place of an object, with its name.
     fs::write(folder.join("user_0000_req_000000.npy"), vec![7; 5000]).unwrap();
+    fs::write(folder.join("cat.npy"), "meow").unwrap();
     let dry = ["clean", "objects", "--dry-run"];
     let text = stdout(stormlp().current_dir(&dir).args(dry).assert().success());
     assert!(text.contains(&format!("would remove {} file", kept.len())), "{text}");
     let ran = stormlp().current_dir(&dir).args(["clean", "objects"]).assert().success();
-    let says = "user_0000_req_000000.npy: its content is not that of an object of its name, which \
-                stormlp did not create";
-    assert!(stderr(ran).contains(says));
+    let text = stderr(ran);
+    let says = "user_0000_req_000000.npy with the name of an object but other content, which stormlp \
+                did not create";
+    assert!(text.contains(says), "{text}");
+    // A name that no object has needs no reason.
+    assert!(text.contains("cat.npy, which stormlp did not create"), "{text}");
+    fs::remove_file(folder.join("cat.npy")).unwrap();
     assert_eq!(objects(&folder), ["user_0000_req_000000.npy"]);
     let ran = stormlp().current_dir(&dir).args(words(&folder)).assert().code(4);
     assert!(stderr(ran).contains("use another --dir, or move it away"));
@@ -226,6 +231,29 @@ fn the_files_of_mlperfs_client_are_written_beside_the_report() {
     assert!((rate - of_rank).abs() < 1e-9 && summary["partial_failure"] == false, "{summary:#}");
     let both = ["kvcache", "--dry-run", "--mlperf-output", "official"];
     stormlp().current_dir(&dir).args(both).assert().code(2);
+}
+
+#[test]
+fn a_run_that_measured_nothing_exports_no_figure() {
+    let dir = TempDir::new_in(".").unwrap();
+    let mut ran = stormlp();
+    // All objects stay in memory.
+    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--memory", "40G"]);
+    ran.args(["--export", "m.csv", "--export", "m.prom", "--mlperf-output", "official"]);
+    let text = stderr(ran.assert().code(3));
+    assert!(text.contains("nothing was measured"), "{text}");
+    assert!(text.contains("the files of MLPerf's client are not written"), "{text}");
+    assert_eq!(names(&dir.path().join("official")), Vec::<String>::new());
+    let csv = fs::read_to_string(dir.path().join("m.csv")).unwrap();
+    let [head, row] = csv.lines().collect::<Vec<_>>().try_into().unwrap();
+    let place = |name: &str| head.split(',').position(|column| column == name).unwrap();
+    // No field before these has a comma.
+    let fields: Vec<&str> = row.split(',').collect();
+    assert_eq!((fields[place("read_gib_per_second")], fields[place("read_bytes")]), ("", "0"));
+    let prom = fs::read_to_string(dir.path().join("m.prom")).unwrap();
+    assert!(!prom.contains("bytes_per_second") && prom.contains("nothing measured"), "{prom}");
+    let listed = stdout(stormlp().current_dir(&dir).args(["report"]).assert().success());
+    assert!(listed.contains("nothing measured") && !listed.contains("complete"), "{listed}");
 }
 
 #[test]

@@ -70,6 +70,24 @@ fn storage_that_feeds_none_is_said_with_exit_code_6() {
 }
 
 #[test]
+fn a_search_of_probes_alone_has_their_warnings_and_no_full_run() {
+    let dir = TempDir::new_in(".").unwrap();
+    let output = with_few_files(&dir, "1 --confirm 0 --details --export answer.json");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(" and 0 full runs"), "{text}");
+    assert!(!text.contains("The full run at the answer") && !text.contains("1 trial of"), "{text}");
+    let json = std::fs::read_to_string(dir.path().join("answer.json")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["trials"].as_array().map(Vec::len), Some(0));
+    // A debug build warns of itself.
+    let is_debug = json["warnings"].to_string().contains("without optimisations");
+    assert_eq!(is_debug, cfg!(debug_assertions), "{}", json["warnings"]);
+}
+
+#[test]
 fn a_search_needs_servers_and_its_plan_is_that_of_the_first_run() {
     let dir = TempDir::new_in(".").unwrap();
     let refused = |line: &str, code: i32, says: &str| {

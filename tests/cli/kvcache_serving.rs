@@ -67,12 +67,16 @@ fn prompts_load_what_was_written_before() {
 #[test]
 fn what_nobody_has_written_yet_is_not_asked_for() {
     let dir = TempDir::new_in(".").unwrap();
-    // Nothing limits prompts that find nothing: they must not drive out what is there.
-    let json = served(dir.path(), &format!("{SERVING} --new-tokens 1 --reads-per-prefix 4"));
+    // Nothing limits prompts that find nothing: they must not drive out what is there. With small
+    // chunks there are many.
+    let small = SERVING.replace("--chunk-tokens 64", "--chunk-tokens 16");
+    let small = small.replace("--prefix-tokens 128,256", "--prefix-tokens 32,64");
+    let small = small.replace("--duration 1s", "--duration 3s");
+    let json = served(dir.path(), &format!("{small} --new-tokens 1 --reads-per-prefix 4"));
     let prompts = &json["trials"][0]["prompts"];
     let (loaded, all) = (count(prompts, "loaded_tokens"), count(prompts, "tokens"));
     // Four of five are expected.
-    assert!(count(prompts, "served") < 20 || loaded * 2 > all, "{prompts:#}");
+    assert!(count(prompts, "served") >= 20 && loaded * 2 > all, "{prompts:#}");
     assert_eq!(count(prompts, "dropped"), 0);
 }
 
@@ -80,12 +84,21 @@ fn what_nobody_has_written_yet_is_not_asked_for() {
 fn prefixes_that_do_not_fit_are_said_before_the_run_and_only_a_part_is_written() {
     let dir = TempDir::new_in(".").unwrap();
     // Three of 2 chunks and three of 4 have no room.
-    let json = served(dir.path(), &format!("{SERVING} --capacity {}", 6 * CHUNK));
-    let warnings = json["plan"]["warnings"].to_string();
-    assert!(
-        warnings.contains("6 prefixes take 27.07 MiB, and chunks may take 9.02 MiB"),
-        "{warnings}"
-    );
+    let says = "6 prefixes take 27.07 MiB, and chunks may take 9.02 MiB";
+    let small = format!("{SERVING} --keep --capacity {}", 6 * CHUNK);
+    let plan = words(&format!("{small} --dry-run"));
+    let planned = stdout(stormlp().current_dir(&dir).args(plan).assert().success());
+    assert!(planned.split_whitespace().collect::<Vec<_>>().join(" ").contains(says), "{planned}");
+    assert_eq!(files(dir.path(), "chunk_"), 0);
+    // A log tells of what takes seconds.
+    let slow = format!("{small} --throttle write=3M");
+    let loud = words(&slow).into_iter().filter(|word| word != "--quiet");
+    let text = stderr(stormlp().current_dir(&dir).args(loud).assert().success());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // First the warning, then what has room.
+    let begins = text.find("writing 6 chunks of the first prefixes: took");
+    assert!(begins.is_some() && text.find(says) < begins && text.contains(says), "{text}");
+    assert!((1..=6).contains(&files(dir.path(), "chunk_")));
     let more = format!("{SERVING} --capacity {}", 3 * CHUNK);
     let text = stderr(stormlp().current_dir(&dir).args(words(&more)).assert().code(4));
     assert!(text.contains("a prefix takes up to 6.02 MiB"), "{text}");
@@ -143,8 +156,8 @@ fn chunks_share_files_and_are_known_to_clean() {
     assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "chunk_")), (1, 0));
     fs::write(dir.path().join("chunks/mine.npy"), "mine").unwrap();
     let mut clean = stormlp();
-    let cleaned = clean.current_dir(&dir).args(["clean", "chunks"]).assert();
-    drop(cleaned);
+    let cleaned = stderr(clean.current_dir(&dir).args(["clean", "chunks"]).assert().success());
+    assert!(cleaned.contains("left chunks/mine.npy, which stormlp did not create"), "{cleaned}");
     assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "mine")), (0, 1));
 }
 
@@ -183,9 +196,33 @@ fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
     let wrong = words("--trace moon.jsonl");
     let text = stderr(stormlp().current_dir(&dir).args(wrong).assert().code(3));
     assert!(
-        text.contains("line 1: 3 hash_ids for 150 tokens, which are 1 blocks of 512"),
+        text.contains("line 1: 3 hash_ids for 150 tokens, which fill 1 block of 512"),
         "{text}"
     );
+}
+
+#[test]
+fn a_chunk_that_was_cut_is_named_with_where_its_file_ends() {
+    let dir = TempDir::new_in(".").unwrap();
+    let lines = [
+        r#"{"timestamp": 0, "input_length": 64, "hash_ids": [7]}"#,
+        r#"{"timestamp": 4000, "input_length": 64, "hash_ids": [7]}"#,
+    ];
+    fs::write(dir.path().join("moon.jsonl"), lines.join("\n")).unwrap();
+    let chunk = dir.path().join("chunks/chunk_0000000000000007.npy");
+    let cut = std::thread::spawn(move || {
+        // Once it is whole; it is read seconds later.
+        while fs::metadata(&chunk).map_or(0, |facts| facts.len()) < CHUNK {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        fs::File::options().write(true).open(&chunk).unwrap().set_len(100_000).unwrap();
+    });
+    let more = "--trace moon.jsonl --chunk-tokens 64 --chunk-size 256K";
+    let text = stderr(stormlp().current_dir(&dir).args(words(more)).assert().code(5));
+    cut.join().unwrap();
+    let says = format!("ended after 100000 bytes; {CHUNK} were written");
+    assert!(text.contains(&says), "{text}");
 }
 
 #[test]

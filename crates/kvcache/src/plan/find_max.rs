@@ -63,6 +63,9 @@ pub struct TriedServers {
     pub prefix_tokens: u32,
     /// The 95th percentile of loading such a prefix in milliseconds; of fewer than 20 loads the slowest.
     pub load_ms: f64,
+    /// Whether that is the slowest, since there were too few loads for a percentile.
+    #[serde(default)]
+    pub is_slowest: bool,
     /// The time to compute as many tokens in milliseconds.
     pub computing_ms: f64,
     /// Chunks that were dropped instead of written, in percent of those that prompts brought.
@@ -86,6 +89,11 @@ impl TriedServers {
     /// The share of loading in the time to compute, in percent; up to 100 passes.
     pub fn load_percent(&self) -> f64 {
         self.load_ms / self.computing_ms * 100.0
+    }
+
+    /// Which of the loads took `load_ms`, in words.
+    pub fn which(&self) -> &'static str {
+        if self.is_slowest { "at most" } else { "P95" }
     }
 
     /// What limited it, in words.
@@ -188,6 +196,7 @@ mod tests {
             meets: load_ms <= 100.0,
             prefix_tokens: 2048,
             load_ms,
+            is_slowest: false,
             computing_ms: 100.0,
             dropped_percent: 0.0,
             prompts_per_second: 40.0,

@@ -16,10 +16,18 @@ pub const KNOWN_BY_BYTES: usize = 4096;
 /// How the name of an object's file ends.
 const SUFFIX: &str = ".npy";
 const FORMAT_VERSION: u32 = 1;
+/// How the names of objects begin that no trace has named.
+const PREFIXES: [&str; 5] = ["user_", "conv_user_", "trace_user_", "chunk_", "pack_"];
 
 /// The file name of an object.
 pub fn file_name(key: &str) -> String {
     format!("{key}{SUFFIX}")
+}
+
+/// Whether a file has a name that runs give to objects, so that it could be taken for one.
+pub fn names_object_of_a_run(name: &str) -> bool {
+    let key = name.strip_suffix(SUFFIX);
+    key.is_some_and(|key| PREFIXES.iter().any(|prefix| key.starts_with(prefix)))
 }
 
 /// What a folder's marker says of the objects in it.
@@ -104,6 +112,17 @@ mod tests {
         let other = Marker::new(vec!["tiny-1b".to_string()], 43);
         start[200] ^= 1;
         assert!(!other.made(&name, content.bytes(), &start));
+    }
+
+    #[test]
+    fn names_of_others_are_not_those_of_objects() {
+        assert!(names_object_of_a_run("user_0000_req_000001.npy"));
+        assert!(names_object_of_a_run("chunk_0000000000000001.npy"));
+        assert!(
+            ["cat.npy", "user_0000_req_000001", "users.npy"]
+                .iter()
+                .all(|name| !names_object_of_a_run(name))
+        );
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use find_max::{
 };
 pub use kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
 pub use load::{Load, Queue, Request, Without};
-pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name};
+pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name, names_object_of_a_run};
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, Offered, SECONDS, SEED};

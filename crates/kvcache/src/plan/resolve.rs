@@ -8,7 +8,7 @@ use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::transport::{EngineChoice, Transport};
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::checks::{
@@ -91,7 +91,7 @@ fn replay(
         problems.plan(format!("{file}, {wrong}"), "mend the trace, or use another --trace");
     } else if trace.entries == 0 {
         problems.plan(
-            format!("{file} asks nothing of storage ({} lines do not)", trace.skipped),
+            format!("{file} asks nothing of storage ({} read)", counted(trace.skipped, "line")),
             "use a --trace with operations of storage or requests",
         );
     }

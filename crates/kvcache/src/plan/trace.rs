@@ -1,9 +1,14 @@
 //! Traces of requests that others recorded, read line by line: what happened when. A line depends on
-//! those before it only by time, so a trace of any length needs no more memory than its longest line.
+//! those before it by time, and by the sizes of a limited number of objects, so a trace of any length
+//! needs little memory.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use stormlp_core::pattern::fnv1a;
+use stormlp_core::units::counted;
 use strum::{Display, IntoStaticStr};
 
 use super::model::Model;
@@ -15,6 +20,8 @@ pub const BLOCK_TOKENS: u32 = 512;
 /// The most tokens of a request, and bytes of a name.
 const MOST_TOKENS: u64 = 1 << 24;
 const MOST_KEY_BYTES: usize = 200;
+/// The most objects whose sizes are known at a time: about 20 MiB.
+const MOST_KNOWN: usize = 1 << 20;
 /// The latest time that is believed, in seconds since 1970: the year 2128. Nanoseconds of it fit 64 bits.
 const MOST_SECONDS: f64 = 5e9;
 /// Threads of MLPerf's client take the time before they wait to write their line, so lines may be
@@ -116,14 +123,18 @@ pub struct TraceReader {
     first_ns: Option<u64>,
     last_ns: u64,
     requests: u64,
+    /// The tokens of objects that were written, by the hash of their names.
+    written: HashMap<u64, u32>,
 }
 
-/// A line of a Mooncake trace, as far as it is used.
+/// A line of a Mooncake trace, as far as it is used; what is missing is null.
 #[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
 struct MooncakeLine {
-    timestamp: f64,
-    input_length: u64,
-    hash_ids: Vec<u64>,
+    timestamp: Value,
+    input_length: Value,
+    hash_ids: Value,
 }
 
 /// The first line of a file that MLPerf's client writes.
@@ -140,6 +151,7 @@ impl TraceReader {
             first_ns: None,
             last_ns: 0,
             requests: 0,
+            written: HashMap::new(),
         }
     }
 
@@ -199,8 +211,15 @@ impl TraceReader {
         }
         let key = checked(key)?;
         let what = match operation {
-            "Write" => Traced::Write { key, tokens: self.tokens_of(bytes)? },
-            "Read" => Traced::Read { key },
+            "Write" => {
+                let tokens = self.tokens_of(bytes)?;
+                self.remember(&key, tokens);
+                Traced::Write { key, tokens }
+            }
+            "Read" => {
+                self.check_read(&key, bytes)?;
+                Traced::Read { key }
+            }
             other => return Err(format!("`{other}` is not an operation: use Read or Write")),
         };
         Ok(Some(TraceEntry { at_ns, what }))
@@ -208,13 +227,38 @@ impl TraceReader {
 
     fn tokens_of(&self, bytes: u64) -> Result<u32, String> {
         let of_token = self.bytes_per_token;
+        let most = MOST_TOKENS * of_token;
         if bytes == 0 || !bytes.is_multiple_of(of_token) {
             return Err(format!(
-                "an object of {bytes} bytes is not a whole number of tokens of {of_token} bytes: \
+                "Object_Size_Bytes: {bytes} is not a whole number of tokens of {of_token} bytes: \
                  name the model that the trace was recorded with"
             ));
         }
-        tokens(bytes / of_token, "its tokens")
+        match bytes <= most {
+            true => Ok((bytes / of_token) as u32),
+            false => Err(format!("Object_Size_Bytes: {bytes} is more than {most}")),
+        }
+    }
+
+    /// Remembers the size of an object, of so many as there is memory for.
+    fn remember(&mut self, key: &str, tokens: u32) {
+        let name = fnv1a(key.as_bytes());
+        if self.written.len() < MOST_KNOWN || self.written.contains_key(&name) {
+            self.written.insert(name, tokens);
+        }
+    }
+
+    /// Objects are read as a whole, so one has to be read with the size that it was written with.
+    fn check_read(&self, key: &str, bytes: u64) -> Result<(), String> {
+        let tokens = self.tokens_of(bytes)?;
+        match self.written.get(&fnv1a(key.as_bytes())) {
+            Some(written) if *written != tokens => Err(format!(
+                "Object_Size_Bytes: {bytes} are read of `{}`, which was written with {}",
+                short(key),
+                u64::from(*written) * self.bytes_per_token
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// A request of BurstGPT, with the name that MLPerf's client gives its object.
@@ -241,21 +285,27 @@ impl TraceReader {
 
     /// A request of Mooncake. What is left after the last full block is not stored.
     fn prompt(&mut self, text: &str) -> Result<Option<TraceEntry>, String> {
-        let line: MooncakeLine = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if !line.timestamp.is_finite() {
-            return Err("its timestamp is not a number".to_string());
-        }
-        let at_ns = self.time(line.timestamp / 1e3, 0)?;
-        let tokens = tokens(line.input_length, "input_length")?;
-        let (found, size) = (line.hash_ids.len() as u64, self.block_tokens);
-        if found != u64::from(tokens.div_ceil(size)) {
+        let line: MooncakeLine = serde_json::from_str(text)
+            .map_err(|error| format!("it is not a JSON object (see column {})", error.column()))?;
+        let ms = known(&line.timestamp, "timestamp", "a time in ms", Value::as_f64)?;
+        let at_ns = self.time(ms / 1e3, 0)?;
+        let is_count = format!("a number of tokens from 1 to {MOST_TOKENS}");
+        let count = known(&line.input_length, "input_length", &is_count, Value::as_u64)?;
+        let tokens = tokens(count, "input_length")?;
+        let ids = known(&line.hash_ids, "hash_ids", "a list", Value::as_array)?;
+        let is_id = "a whole number from 0 to 2^64 - 1";
+        let id = |id: &Value| known(id, "an entry of hash_ids", is_id, Value::as_u64);
+        let mut blocks: Vec<u64> = ids.iter().map(id).collect::<Result<_, _>>()?;
+        let (found, size) = (blocks.len() as u64, self.block_tokens);
+        let fills = u64::from(tokens.div_ceil(size));
+        if found != fills {
             return Err(format!(
-                "{found} hash_ids for {tokens} tokens, which are {} blocks of {size}: use \
-                 --chunk-tokens with the tokens of a block",
-                tokens.div_ceil(size)
+                "{} for {}, which fill {} of {size}: use --chunk-tokens with the tokens of a block",
+                counted(found, "hash_id"),
+                counted(tokens.into(), "token"),
+                counted(fills, "block")
             ));
         }
-        let mut blocks = line.hash_ids;
         blocks.truncate((tokens / size) as usize);
         Ok(Some(TraceEntry { at_ns, what: Traced::Prompt { blocks, tokens } }))
     }
@@ -263,7 +313,7 @@ impl TraceReader {
     /// A time since the first, which may lie `slack_ns` before the last one.
     fn time(&mut self, seconds: f64, slack_ns: u64) -> Result<u64, String> {
         if !(0.0..=MOST_SECONDS).contains(&seconds) {
-            return Err(format!("the time {seconds} s is not one"));
+            return Err(format!("the time {seconds} s is not from 0 to {MOST_SECONDS} s"));
         }
         let whole = seconds.trunc();
         let ns = whole as u64 * 1_000_000_000 + ((seconds - whole) * 1e9).round() as u64;
@@ -305,13 +355,27 @@ fn fields(text: &str, count: usize) -> Result<Vec<&str>, String> {
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     match fields.len() {
         found if found == count => Ok(fields),
-        found => Err(format!("{found} fields instead of {count}")),
+        found => Err(format!("{} instead of {count}", counted(found as u64, "field"))),
     }
 }
 
 /// A number of seconds without a unit.
 fn seconds(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| format!("`{}` is not a time in seconds", short(text)))
+    let number = text.parse().ok().filter(|seconds: &f64| seconds.is_finite());
+    number.ok_or_else(|| format!("`{}` is not a time in seconds", short(text)))
+}
+
+/// A value of a JSON object, as what it has to be.
+fn known<'a, T>(
+    value: &'a Value,
+    name: &str,
+    kind: &str,
+    of: impl Fn(&'a Value) -> Option<T>,
+) -> Result<T, String> {
+    of(value).ok_or_else(|| match value {
+        Value::Null => format!("{name} is missing"),
+        other => format!("{name}: `{}` is not {kind}", short(&other.to_string())),
+    })
 }
 
 fn whole(text: &str, what: &str, most: u64) -> Result<u64, String> {
@@ -427,20 +491,63 @@ mod tests {
         assert_eq!(burst("11,,5"), "line 3: Request tokens is missing");
         assert!(burst("11,-4,5").contains("line 3: Request tokens: `-4` is not a number"));
         assert!(burst("11ms,4,5").contains("`11ms` is not a time in seconds"));
-        assert!(burst("-1,4,5").contains("the time -1 s is not one"));
-        assert!(burst("nan,4,5").contains("is not one"));
-        assert!(burst("51111111111,4,5").contains("is not one"), "its nanoseconds have no room");
+        assert!(burst("-1,4,5").contains("the time -1 s is not from 0 to 5000000000 s"));
+        assert!(burst("nan,4,5").contains("line 3: `nan` is not a time in seconds"));
+        // Its nanoseconds have no room.
+        assert!(burst("51111111111,4,5").contains("is not from 0 to"));
         assert_eq!(burst("11,4"), "line 3: 2 fields instead of 3");
+        assert_eq!(burst("11"), "line 3: 1 field instead of 3");
         let io = |line: &str| wrong(&format!("{IO_HEADER}\n{line}\n"));
         assert!(io("1,Write,24576,Tier-2,../up,Prefill").contains("cannot be the name of a file"));
         assert!(io("1,Write,24576,Tier-3,a,Prefill").contains("`Tier-3` is not a tier"));
         assert!(io("1,Append,24576,Tier-2,a,Prefill").contains("`Append` is not an operation"));
-        assert!(io("1,Write,0,Tier-2,a,Prefill").contains("0 bytes is not a whole number"));
+        let whole = io("1,Write,0,Tier-2,a,Prefill");
+        assert!(whole.contains("Object_Size_Bytes: 0 is not a whole number of tokens"), "{whole}");
+        let huge = io(&format!("1,Write,{},Tier-2,a,Prefill", 24576u64 << 40));
+        assert!(huge.contains("Object_Size_Bytes: ") && huge.contains("is more than"), "{huge}");
         assert!(wrong("time,tokens\n").contains("line 1: no known trace begins like this"));
         let json = |line: &str| wrong(&format!("{line}\n"));
-        assert!(json(r#"{"timestamp": 1}"#).contains("line 1: missing field `input_length`"));
+        assert_eq!(json(r#"{"timestamp": 1}"#), "line 1: input_length is missing");
         let few = r#"{"timestamp": 1, "input_length": 900, "hash_ids": [1]}"#;
-        assert!(json(few).contains("1 hash_ids for 900 tokens, which are 2 blocks of 512"));
+        assert!(json(few).contains("1 hash_id for 900 tokens, which fill 2 blocks of 512"));
+        for (text, says) in [
+            (
+                r#"{"timestamp": -1e6, "input_length": 9, "hash_ids": [1]}"#,
+                "the time -1000 s is not",
+            ),
+            (r#"{"timestamp": "1", "input_length": 9}"#, "timestamp: `\"1\"` is not a time in ms"),
+            (r#"{"timestamp": 1, "input_length": -3}"#, "input_length: `-3` is not a number of"),
+            (
+                r#"{"timestamp": 1, "input_length": 9, "hash_ids": 1}"#,
+                "hash_ids: `1` is not a list",
+            ),
+            (
+                r#"{"timestamp": 1, "input_length": 9, "hash_ids": [-3]}"#,
+                "an entry of hash_ids: `-3` is not a whole number",
+            ),
+            (r#"{"timestamp": 1,,"#, "it is not a JSON object (see column 17)"),
+        ] {
+            let found = json(text);
+            assert!(found.starts_with("line 1: ") && found.contains(says), "{found}");
+            assert!(!found.contains("at line"), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_read_of_another_size_than_was_written_is_an_error() {
+        let line = |what: &str, tokens: u64, key: &str| {
+            format!("5,{what},{},Tier-2,{key},Decode\n", tokens * 24_576)
+        };
+        let of =
+            |lines: &[String]| read("tiny-1b", &(IO_HEADER.to_string() + "\n" + &lines.concat()));
+        // What was written before the trace began has no known size; a later write has another.
+        let fine = [line("Read", 7, "b"), line("Write", 1, "a"), line("Read", 1, "a")];
+        assert_eq!(of(&fine).unwrap().len(), 3);
+        let again = [line("Write", 1, "a"), line("Write", 2, "a"), line("Read", 2, "a")];
+        assert_eq!(of(&again).unwrap().len(), 3);
+        let found = of(&[line("Write", 1, "a"), line("Read", 3, "a")]).unwrap_err().to_string();
+        let says = "line 3: Object_Size_Bytes: 73728 are read of `a`, which was written with 24576";
+        assert_eq!(found, says);
     }
 
     #[test]

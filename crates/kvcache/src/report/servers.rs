@@ -32,6 +32,7 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
         meets: share(slowest) <= 1.0 && dropped_percent <= MOST_DROPPED_PERCENT,
         prefix_tokens: slowest.prefix_tokens,
         load_ms: slowest.slow_ms(),
+        is_slowest: slowest.load_ms.p95.is_none(),
         computing_ms: computing_ms(slowest, rate),
         dropped_percent,
         prompts_per_second: (served + late) as f64 / total_seconds,
@@ -71,6 +72,7 @@ mod tests {
         let shares = loads.iter().map(|one| one.slow_ms() / computing_ms(one, 20_000.0));
         let most = shares.fold(0.0, f64::max);
         assert!((tried.load_percent() / 100.0 - most).abs() < 1e-9, "{tried:?}");
+        assert_eq!(tried.which(), "P95");
         // 12 of 200 chunks that prompts brought were dropped.
         assert_eq!((tried.servers, tried.dropped_percent.round(), tried.meets), (8, 6.0, false));
         report.results.trials[0].prompts.as_mut().unwrap().dropped = 0;
@@ -91,6 +93,12 @@ mod tests {
         series.tracks = vec![Track { measure: Measure::HostCpuSeconds, of, values }];
         let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
         assert_eq!(tried.limited_by, Some(KneeLimit::Others));
+        // Of too few loads for a percentile the slowest counts, which is not called one.
+        for loads in &mut report.results.trials[0].prompts.as_mut().unwrap().loads {
+            loads.load_ms.p95 = None;
+        }
+        let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
+        assert_eq!(tried.which(), "at most");
         report.results.trials[0].prompts = None;
         assert_eq!(tried_servers(&report, RunKind::Probe, 30.0), None);
     }

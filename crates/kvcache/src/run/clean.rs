@@ -6,7 +6,7 @@ use stormlp_transfer::storage::{LOCK_NAME, Storage};
 
 use super::error::KvcacheError;
 use super::folder::{Own, abort_uploads, contents};
-use crate::plan::MARKER_NAME;
+use crate::plan::{MARKER_NAME, names_object_of_a_run};
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,7 +15,7 @@ pub struct CleanedFolder {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What is not stormlp's: each path, and what it is if it could be taken for an object.
+    /// What is not stormlp's: each path, and why it is left if it could be taken for an object.
     pub left: Vec<String>,
     /// Uploads of objects that killed runs left.
     pub uploads: u64,
@@ -46,11 +46,11 @@ pub fn clean(
                 cleaned.bytes += entry.facts.bytes;
             }
             Own::Other => others.push(path),
-            Own::Not => cleaned.left.push(match path.extension() {
-                Some(of) if of == "npy" => {
-                    format!("{}: its content is not that of an object of its name", path.display())
+            Own::Not => cleaned.left.push(match entry.text().is_some_and(names_object_of_a_run) {
+                true => {
+                    format!("{} with the name of an object but other content", path.display())
                 }
-                _ => path.display().to_string(),
+                false => path.display().to_string(),
             }),
         }
     }

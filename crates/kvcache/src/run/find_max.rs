@@ -9,6 +9,7 @@ use stormlp_core::largest::{RunKind, Search};
 use stormlp_core::note::Cause;
 use stormlp_core::report::{Ending, Head};
 use stormlp_core::units::{counted, format_duration};
+use stormlp_core::warning::Warning;
 use stormlp_hosts::largest::{Attempt, CountTrials, say, try_counts};
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
@@ -83,7 +84,7 @@ pub fn outlook(plan: &KvcachePlan) -> String {
 }
 
 /// Searches until the answer is known or the user stops it: the report of the full run at the answer,
-/// with the search.
+/// with the search; without such a run what the last probe there warns of.
 ///
 /// # Errors
 /// If it cannot start.
@@ -114,6 +115,7 @@ pub fn find_max(
         search: Search::new(serving.loaders, most, confirm),
         find: FindServers::begun(confirm),
         full: Vec::new(),
+        said: Vec::new(),
         begun: Instant::now(),
     };
     say(session, format_args!("the search takes {}", outlook(&first)));
@@ -149,10 +151,11 @@ pub fn ended(report: &KvcacheReport, saved: Option<&std::path::Path>) -> Result<
     };
     let of_one = find.answer().map_or(String::new(), |one| {
         format!(
-            ": it {}; a prefix of {} tokens is loaded in {:.1} ms (P95) and computed in {:.1} ms, {:.0} % of \
+            ": it {}; a prefix of {} tokens is loaded in {} {:.1} ms and computed in {:.1} ms, {:.0} % of \
              new chunks are dropped",
             one.verdict(),
             one.prefix_tokens,
+            one.which(),
             one.load_ms,
             one.computing_ms,
             one.dropped_percent
@@ -174,6 +177,8 @@ struct ServerFinder<'a> {
     find: FindServers,
     /// The reports of full runs.
     full: Vec<KvcacheReport>,
+    /// What each run warns of, with its number of servers.
+    said: Vec<(u32, Vec<Warning>)>,
     begun: Instant,
 }
 
@@ -226,6 +231,7 @@ impl CountTrials for ServerFinder<'_> {
             let help = "use a longer --duration, or a larger --capacity";
             return Err(Failure::saying(Cause::Plan, what).with_help(help));
         };
+        self.said.push((count, report.warnings.clone()));
         if kind == RunKind::Full {
             self.full.push(report);
         }
@@ -254,10 +260,11 @@ impl CountTrials for ServerFinder<'_> {
             Some(_) => format!("; about {} left", format_duration(self.seconds_left())),
         };
         format!(
-            "{kind}: {}: {} tokens loaded in {:.1} ms (P95), {:.0} % of the time to compute them, {} \
+            "{kind}: {}: {} tokens loaded in {} {:.1} ms, {:.0} % of the time to compute them, {} \
              ({}); {}{left}",
             counted(u64::from(tried.servers), "server"),
             tried.prefix_tokens,
+            tried.which(),
             tried.load_ms,
             tried.load_percent(),
             tried.verdict(),
@@ -273,7 +280,10 @@ impl CountTrials for ServerFinder<'_> {
         let answer = self.full.iter().rfind(|report| loaders(report) == Some(servers)).cloned();
         let mut report = answer.unwrap_or_else(|| {
             let plan = self.asked.plan(servers).unwrap_or_else(|_| self.first.clone());
-            KvcacheReport::new(self.head.clone(), plan, KvcacheResults::default())
+            let mut none = KvcacheReport::new(self.head.clone(), plan, KvcacheResults::default());
+            let said = self.said.iter().rfind(|(tried, _)| *tried == servers);
+            none.warnings = said.or(self.said.last()).map_or_else(Vec::new, |(_, all)| all.clone());
+            none
         });
         report.ending = ending;
         report.results.find_max = Some(self.find.clone());

@@ -323,7 +323,7 @@ impl<'a> Loader<'a> {
     fn land(&mut self, open: &mut [Option<Open>]) -> Result<(), Cut> {
         while let Some(landed) = self.driver.next_landed() {
             let byte = self.difference(&landed, open)?;
-            let Piece { nth, len, .. } = landed.tag;
+            let Piece { nth, at, len } = landed.tag;
             let chunk = open[nth].as_mut().expect("it is open while a piece of it is in flight");
             self.driver.put_back(landed.slot);
             let path = &chunk.spot.path;
@@ -333,11 +333,12 @@ impl<'a> Loader<'a> {
             }
             let read = landed.result.map_err(|error| Cut::Failed(KvcacheError::on(path, error)))?;
             if read < len {
-                return Err(Cut::Failed(KvcacheError::Short {
-                    path: path.clone(),
-                    found: read as u64,
-                    expected: len as u64,
-                }));
+                // What is in flight lands in any order, so the file itself says where it ends.
+                let (start, size) = (chunk.spot.offset, self.engine.shelf.plan.chunk_bytes);
+                let found = self.engine.shelf.storage.found(path)?.bytes;
+                let found = found.min(start + at + read as u64);
+                let (path, expected) = (path.clone(), start + size);
+                return Err(Cut::Failed(KvcacheError::Short { path, found, expected }));
             }
             chunk.left -= read as u64;
             let (is_whole, opening, file) = (chunk.left == 0, chunk.opening, chunk.file);

@@ -157,7 +157,9 @@ fn warnings_of(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
 fn rare_loads(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
     let prompts = trial.prompts.as_ref().filter(|prompts| prompts.tokens > 0)?;
     let expected = load.expected_share()?;
-    let has_room = load.prefix_bytes() / load.chunk_bytes <= load.most_chunks;
+    // Prefixes that prompts bring need room, too: what is deleted for them is not found again.
+    let has_room = load.prefix_bytes() / load.chunk_bytes <= load.most_chunks
+        && trial.evictions.deleted <= prompts.dropped;
     let remedy = match (has_room, prompts.dropped) {
         (false, _) => "use a larger --capacity, or fewer --prefixes",
         (true, 0) => "use a longer --duration",
@@ -340,5 +342,30 @@ impl Run<'_> {
             Some(hosts) => Ok(!hosts.edge()?),
             None => Ok(!self.stage.stop.is_stopped()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::fixtures;
+
+    #[test]
+    fn rare_loads_are_due_to_room_if_chunks_were_deleted_for_others() {
+        let mut report = fixtures::serving();
+        let load = report.plan.serving.take().unwrap();
+        let trial = &mut report.results.trials[0];
+        let remedy = |trial: &TrialResult| rare_loads(trial, &load).map(|warning| warning.remedy);
+        assert_eq!(remedy(trial), None);
+        let with = |trial: &mut TrialResult, dropped: u64, deleted: u64| {
+            let prompts = trial.prompts.as_mut().unwrap();
+            (prompts.loaded_tokens, prompts.dropped) = (prompts.tokens / 10, dropped);
+            trial.evictions.deleted = deleted;
+            remedy(trial).expect("a warning")
+        };
+        assert_eq!(with(trial, 0, 0), "use a longer --duration");
+        assert!(with(trial, 12, 0).starts_with("writes fall behind"));
+        assert!(with(trial, 0, 1371).starts_with("use a larger --capacity"));
+        assert!(with(trial, 12, 1371).starts_with("use a larger --capacity"));
     }
 }

@@ -1,6 +1,7 @@
 //! A search for the most servers: the answer, what limits it, every number tried, and below that the
-//! full run at the answer.
+//! full run at the answer, if there was one.
 
+use stormlp_core::knee::KneeLimit;
 use stormlp_core::largest::RunKind;
 use stormlp_core::report::Ending;
 use stormlp_core::stats::mean;
@@ -23,19 +24,23 @@ pub(super) fn document(report: &KvcacheReport, find: &FindServers, run: Document
     if !find.tried.is_empty() {
         document.section("Every number of servers tried", Some(table(find)));
     }
-    let mut own = Facts::default();
     if !report.results.trials.is_empty() {
+        let mut own = Facts::default();
         own.add("result", &run.headline);
+        own.0.extend(run.facts.0);
+        document.sections.push(Section {
+            title: "The full run at the answer".to_string(),
+            facts: own,
+            place: Place::Details,
+            ..Section::default()
+        });
+        let sections = run.sections.into_iter();
+        let below = sections.map(|section| Section { place: Place::Details, ..section });
+        document.sections.extend(below);
+    } else {
+        // No such run: how its trials would be is not what was done.
+        document.facts.0.extend(run.facts.0.into_iter().filter(|(name, _)| name != "trials"));
     }
-    own.0.extend(run.facts.0);
-    document.sections.push(Section {
-        title: "The full run at the answer".to_string(),
-        facts: own,
-        place: Place::Details,
-        ..Section::default()
-    });
-    let sections = run.sections.into_iter();
-    document.sections.extend(sections.map(|section| Section { place: Place::Details, ..section }));
     (document.warnings, document.records) = (run.warnings, run.records);
     document
 }
@@ -52,10 +57,11 @@ fn headline(report: &KvcacheReport, find: &FindServers) -> String {
         (false, _) => format!("storage feeds {} servers{rate}", find.known()),
     };
     let slowest = find.answer().map_or(String::new(), |one| {
-        let p95 = seconds_of(one.load_ms);
         format!(
-            "; {} tokens load in P95 {p95}, {:.0} % of the time to compute them",
+            "; {} tokens load in {} {}, {:.0} % of the time to compute them",
             one.prefix_tokens,
+            one.which(),
+            seconds_of(one.load_ms),
             one.load_percent()
         )
     });
@@ -77,6 +83,11 @@ fn facts(find: &FindServers, document: &mut Document) {
     if let Some(missed) = find.missed().filter(|missed| missed.limited_by.is_some()) {
         brief.add("limited by", missed.limit());
     }
+    if find.answer().is_some_and(|one| one.limited_by == Some(KneeLimit::Memory)) {
+        let words = "memory: most of what was loaded did not come from devices, so it is not the answer \
+                     of storage";
+        brief.add("answer of", words);
+    }
     if let Some(limit) = &find.limit {
         brief.add("limit", limit);
     }
@@ -84,7 +95,8 @@ fn facts(find: &FindServers, document: &mut Document) {
         "rule",
         format!(
             "at each length, the P95 of loading a prefix is at most the time to compute as many tokens; \
-             at most {MOST_DROPPED_PERCENT} % of new chunks are dropped"
+             of fewer than 20 loads the slowest counts; at most {MOST_DROPPED_PERCENT} % of new chunks are \
+             dropped"
         ),
     );
     if !find.inconsistent.is_empty() {
@@ -127,11 +139,15 @@ fn table(find: &FindServers) -> Table {
             }
             RunKind::Full => "full".to_string(),
         };
+        let slowest = match tried.is_slowest {
+            true => table.footnote("the slowest of fewer than 20 loads".to_string()),
+            false => String::new(),
+        };
         let cells: Vec<Cell> = vec![
             tried.servers.to_string().into(),
             run.into(),
             tried.prefix_tokens.to_string().into(),
-            Quantity::lower(tried.load_ms, "ms").into(),
+            Cell::Number(Quantity::lower(tried.load_ms, "ms"), slowest),
             Quantity::lower(tried.load_percent(), "%").into(),
             Quantity::lower(tried.dropped_percent, "%").into(),
             tried.verdict().into(),
@@ -166,7 +182,7 @@ pub(super) fn chart(find: &FindServers) -> Group {
         0 => Vec::new(),
         largest => vec![(f64::from(largest), format!("{largest}, the most"))],
     };
-    let what = "P95 of loading, of the time to compute as many tokens";
+    let what = "Time of loading (P95), of the time to compute as many tokens";
     let (x, y) = (Axis::new("servers", Scale::Counts), Axis::new("%", Scale::Linear));
     let chart = Chart::lines(what, x, y, lines).map(|chart| chart.marks(mark));
     drawn.add(what, chart, "fewer than two numbers were tried");

@@ -196,6 +196,7 @@ pub fn find_max() -> KvcacheReport {
             meets: load_ms <= 1000.0,
             prefix_tokens: 8192,
             load_ms,
+            is_slowest: false,
             computing_ms: 1000.0,
             dropped_percent: 0.5,
             prompts_per_second: 40.0,

@@ -1,5 +1,7 @@
 //! What reports of runs show: as a document, as a line of a list, and in a comparison.
 
+use stormlp_core::report::Ending;
+use stormlp_core::units::{ByteSize, counted};
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::{Document, Quantity};
@@ -8,10 +10,10 @@ use stormlp_show::settings::{Work, switch};
 use stormlp_show::shown::Lane;
 
 use super::charts::charts;
-use super::plan::{clock_of, name_of, speed_of};
-use super::run::document;
+use super::plan::{clock_of, entries_of, name_of, speed_of};
+use super::run::{document, rates_of};
 use super::serving::slowest_loads;
-use crate::plan::KvcachePlan;
+use crate::plan::{KvcachePlan, Pass, ServingPlan};
 use crate::report::{KvcacheReport, KvcacheResults, TrialResult, contradictions, nothing};
 
 impl Lane for KvcacheResults {
@@ -54,9 +56,13 @@ impl Lane for KvcacheResults {
             let what = if is_p95 { "longest prefix P95" } else { "longest prefix at most" };
             return Outcome { what, figure: Some(Quantity::lower(ms, "ms")), verdict };
         }
-        let first = report.results.passes.first().filter(|_| nothing(report).is_none());
-        let figure = first.map(|pass| Quantity::higher(pass.read_gib_per_second.mean, "GiB/s"));
-        Outcome { what: "read at", figure, verdict }
+        if nothing(report).is_some() && report.ending == Ending::Complete {
+            let verdict = "nothing measured".to_string();
+            return Outcome { what: "", figure: None, verdict };
+        }
+        let first = report.results.passes.first().and_then(|pass| rates_of(pass).next());
+        let what = if let Some(("wrote", _)) = first { "wrote at" } else { "read at" };
+        Outcome { what, figure: first.map(|(_, rate)| rate), verdict }
     }
 }
 
@@ -119,6 +125,8 @@ const APART: &[&str] = &[
     "request",
     "capacity_bytes",
     "serving.most_chunks",
+    // Whether chunks are dropped follows from the pace.
+    "serving.drops",
     "trials",
     "pause_seconds",
     "free_bytes",
@@ -130,7 +138,19 @@ const APART: &[&str] = &[
 const FOUND: &[&str] = &["passes.workers", "serving.loaders", "transport.threads"];
 
 /// What follows from one option.
-const OPTIONS: &[(&str, &str)] = &[("transport.chunk_bytes", "--chunk-size")];
+const OPTIONS: &[(&str, &str)] = &[
+    ("transport.chunk_bytes", "--chunk-size"),
+    ("transport.engine_asked", "--engine"),
+    ("passes.memory_bytes", "--memory"),
+    ("passes.concurrent_writes", "--concurrent-writes"),
+    ("serving.write_queue", "--write-queue"),
+    ("serving.prefixes", "--prefixes"),
+    ("serving.prefix_tokens", "--prefix-tokens"),
+    ("serving.reads_per_prefix", "--reads-per-prefix"),
+    ("serving.new_tokens", "--new-tokens"),
+    ("serving.requests_per_second", "--rate"),
+    ("serving.prefill_tokens_per_second", "--prefill-rate"),
+];
 
 /// Everything that two runs must have in common to be the same work.
 fn work(report: &KvcacheReport) -> Work {
@@ -139,27 +159,25 @@ fn work(report: &KvcacheReport) -> Work {
     let apart = [APART, found].concat();
     let hosts = KvcacheResults::hosts(report).to_string();
     let mut settings = Work::of_plan(plan, &apart).typed_as(OPTIONS).with("hosts", &hosts);
-    let passes: Vec<String> = plan
-        .passes
-        .iter()
-        .map(|pass| format!("{} with {} users", name_of(pass), pass.users))
-        .collect();
-    settings.add("load", passes.join(", "), &["passes", "transport.threads"]);
+    let passes: Vec<String> = plan.passes.iter().map(|pass| load_of(plan, pass)).collect();
+    let explains = &["passes", "transport.threads", "serving.loaders"];
+    settings.add("load", passes.join(", "), explains);
     if let Some(load) = &plan.serving {
-        let what = format!(
-            "chunks of {} tokens, {}, depth {}",
-            load.chunk_tokens, load.layout, plan.transport.queue_depth
-        );
-        settings.add("chunks", what, &[]);
+        add_chunks(&mut settings, plan, load);
     }
-    settings.add("profile", plan.profile, &["profile"]);
+    // What is asked for limits what prompts find; the free space is what it happens to be.
+    if let Some(bytes) = plan.request.capacity_bytes {
+        settings.add("--capacity", format!("{} ({bytes} B)", ByteSize(bytes)), &[]);
+    }
+    settings.add("profile", plan.profile, &["profile", "serving", "transport"]);
     settings.add("duration", plan.duration_seconds, &["duration_seconds"]);
     if let Some(trace) = &plan.trace {
         let speed = speed_of(trace.speed);
-        let what = format!("{} of {}, {} entries", trace.format, speed, trace.entries);
+        let what = format!("{} of {}, {}", trace.format, speed, entries_of(trace.entries));
         settings.add("trace", what, &["trace"]);
     }
-    settings.add("seed", plan.seed, &["seed"]);
+    let explains = &["seed", "passes.requests_per_second", "passes.largest_object_bytes"];
+    settings.add("seed", plan.seed, explains);
     let request = &plan.request;
     settings.add("end", request.end, &[]);
     settings.add("names", clock_of(request.clock), &[]);
@@ -173,6 +191,45 @@ fn work(report: &KvcacheReport) -> Work {
         settings.add(name, switch(is_on), &[]);
     }
     settings
+}
+
+/// The model of a pass and who asks for its objects; the servers of a search are its answer.
+fn load_of(plan: &KvcachePlan, pass: &Pass) -> String {
+    let name = name_of(pass);
+    let threads = plan.serving.as_ref().map_or(pass.workers, |load| load.loaders);
+    match pass.users {
+        0 if plan.request.find_max => name,
+        0 => format!("{name} with {}", counted(threads.into(), "thread")),
+        users => format!("{name} with {}", counted(users.into(), "user")),
+    }
+}
+
+/// Where chunks are and how they move, by the options that decide it.
+fn add_chunks(settings: &mut Work, plan: &KvcachePlan, load: &ServingPlan) {
+    let explains = &[
+        "serving.chunk_tokens",
+        "serving.chunk_bytes",
+        "serving.chunks_per_file",
+        "passes.largest_object_bytes",
+    ];
+    settings.add("--chunk-tokens", load.chunk_tokens, explains);
+    settings.add("--layout", load.layout, &["serving.layout", "serving.chunks_per_file"]);
+    let explains = &["serving.writers", "passes.workers", "transport.threads"];
+    settings.add("--writers", load.writers, explains);
+    let transport = &plan.transport;
+    settings.add("--path", transport.path, &["transport"]);
+    settings.add("--engine", transport.engine, &["transport.engine", "transport.engine_asked"]);
+    let explains = &["transport.queue_depth", "transport.window", "transport.submit_batch"];
+    settings.add("--depth", transport.queue_depth, explains);
+    let device = transport.device.map_or("none".to_string(), |device| device.to_string());
+    let explains = &[
+        "transport.device",
+        "transport.devices",
+        "transport.memory",
+        "transport.emulated",
+        "transport.placement",
+    ];
+    settings.add("--device", device, explains);
 }
 
 #[cfg(test)]
@@ -204,6 +261,19 @@ mod tests {
         };
         assert_eq!(headlines(&one), ["fed"]);
         assert_eq!(headlines(&fixtures::serving()), ["p95 load"; 3]);
+        // Whatever differs has the name of an option.
+        let mut third = fixtures::find_max();
+        third.plan.request.capacity_bytes = Some(1 << 30);
+        let load = third.plan.serving.as_mut().expect("servers");
+        (load.chunk_tokens, load.chunk_bytes) = (64, 1 << 20);
+        (load.prefill_tokens_per_second, load.writers) = (Some(5000.0), 9);
+        third.plan.passes[0].workers += 5;
+        third.plan.passes[0].largest_object_bytes = 1 << 20;
+        third.plan.transport.queue_depth = 9;
+        let found = differences(&work(&one), &work(&third));
+        let names: Vec<&str> = found.iter().map(|one| one.setting.as_str()).collect();
+        let expected = ["--chunk-tokens", "--writers", "--depth", "--capacity", "--prefill-rate"];
+        assert_eq!(names, expected, "{found:?}");
         // Of runs that are no searches, servers are part of the load.
         (one.plan.request.find_max, other.plan.request.find_max) = (false, false);
         assert!(!differences(&work(&one), &work(&other)).is_empty());

@@ -39,6 +39,7 @@ pub fn opening(plan: &KvcachePlan) -> Document {
     setup(plan, &mut document);
     document.brief = document.all_facts();
     document.facts.0.clear();
+    document.warn(&plan.warnings);
     document
 }
 
@@ -68,17 +69,23 @@ pub(super) fn clock_of(clock: NamingClock) -> String {
     }
 }
 
+/// The entries of a trace, counted.
+pub(super) fn entries_of(count: u64) -> String {
+    if count == 1 { "1 entry".to_string() } else { format!("{count} entries") }
+}
+
 /// The trace, and what of it asks nothing of storage.
 fn trace_of(plan: &KvcachePlan, trace: &TracePlan) -> String {
     let file = plan.request.trace.as_ref().map_or(String::new(), ToString::to_string);
     let skipped = match trace.skipped {
         0 => String::new(),
+        1 => " (1 more asks nothing of it)".to_string(),
         lines => format!(" ({lines} more ask nothing of it)"),
     };
     format!(
-        "{}, {} entries of {} at {}{skipped}: {}",
+        "{}, {} of {} at {}{skipped}: {}",
         trace.format,
-        trace.entries,
+        entries_of(trace.entries),
         format_duration(trace.span_seconds),
         speed_of(trace.speed),
         printable(&file)
@@ -161,13 +168,11 @@ fn load_of(pass: &Pass) -> String {
     };
     let option = pass.option.map_or(String::new(), |option| format!("option {option}: "));
     let by = match pass.users {
-        0 => format!("{} threads", pass.workers),
-        users => format!("{users} users"),
+        0 => counted(pass.workers.into(), "thread"),
+        users => counted(users.into(), "user"),
     };
-    format!(
-        "{option}{}, {by}, {} writes at a time{memory}",
-        pass.model.name, pass.concurrent_writes
-    )
+    let writes = counted(pass.concurrent_writes.into(), "write");
+    format!("{option}{}, {by}, {writes} at a time{memory}", pass.model.name)
 }
 
 /// The plan as text: the opening, what each pass asks for, and what does not fit.
@@ -197,7 +202,6 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     if let Some(free) = plan.free_bytes {
         document.brief.add("free", size_of(free));
     }
-    document.warn(&plan.warnings);
     if !dry_run.problems.is_empty() {
         let lines = dry_run.problems.iter().map(ToString::to_string).collect();
         let section = document.section("This cannot run here:", None);

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use stormlp_show::records::Records;
 
-use super::run::pass_of;
-use crate::report::{KvcacheReport, TrialResult};
+use super::run::{generates, pass_of};
+use crate::report::{KvcacheReport, TrialResult, nothing};
 
 /// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
 /// the report.
@@ -85,17 +85,26 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
     let answer = report.results.find_max.as_ref().filter(|find| !find.tried.is_empty());
     let answer = answer.map(|find| {
         let model = report.plan.name();
-        json!({ "model": model, "users": 0, "fed_servers": find.largest_servers })
+        json!({ "model": model, "fed_servers": find.largest_servers })
     });
+    // A run in which storage did nothing has no figure.
+    let rates = ["read_gib_per_second", "write_gib_per_second", "tokens_per_second"];
+    let absent = match (nothing(report).is_some(), generates(&report.plan)) {
+        (true, _) => &rates[..],
+        (false, false) => &rates[2..],
+        (false, true) => &[],
+    };
+    let absent = absent.to_vec();
     let of_trial = move |trial: &TrialResult| {
         // A trial is plain data, so it always serialises to JSON.
         let mut value = serde_json::to_value(trial).unwrap_or_default();
         let mut of_load = json!({ "trial": trial.trial });
+        absent.iter().for_each(|figure| value[*figure] = Value::Null);
         for value in [&mut value, &mut of_load] {
             if let Some(pass) = pass_of(&report.plan, trial) {
                 value["option"] = json!(pass.option);
                 value["model"] = json!(pass.model.name);
-                value["users"] = json!(pass.users);
+                value["users"] = json!((pass.users > 0).then_some(pass.users));
             }
             value["processes"] = trial.ranks().count().into();
         }
@@ -111,4 +120,42 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
         std::iter::once(value).chain(loads)
     };
     answer.into_iter().chain(report.results.trials.iter().flat_map(of_trial))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+    use crate::report::ObjectsMoved;
+
+    fn value<'a>(records: &'a Records, row: usize, name: &str) -> &'a Value {
+        let column = records.columns.iter().position(|column| *column == name).expect("a column");
+        &records.rows[row][column]
+    }
+
+    #[test]
+    fn what_was_not_measured_is_empty() {
+        let mut report = fixtures::report();
+        let all = records(&report);
+        assert!(
+            value(&all, 0, "tokens_per_second").is_number() && value(&all, 0, "users").is_number()
+        );
+        // Chunks have neither users nor tokens that are generated.
+        let serving = records(&fixtures::serving());
+        assert!(value(&serving, 0, "read_gib_per_second").is_number());
+        for name in ["tokens_per_second", "users"] {
+            assert!(value(&serving, 0, name).is_null(), "{name}");
+        }
+        let found = records(&fixtures::find_max());
+        assert!(value(&found, 0, "fed_servers").is_number() && value(&found, 0, "users").is_null());
+        // Storage did nothing.
+        for trial in &mut report.results.trials {
+            (trial.read, trial.written) = (ObjectsMoved::default(), ObjectsMoved::default());
+        }
+        let none = records(&report);
+        for name in ["read_gib_per_second", "write_gib_per_second", "tokens_per_second"] {
+            assert!(value(&none, 0, name).is_null(), "{name}");
+        }
+        assert_eq!(*value(&none, 0, "read_bytes"), 0);
+    }
 }

@@ -28,6 +28,8 @@ const OTHER_TURNS: &str = "other turns there";
 const OTHER_TURNS_ABSENT: &str = "not there";
 /// Columns of what has a pace.
 const BEHIND: [&str; 2] = ["behind ms P50", "behind ms P95"];
+/// The least rate in GiB/s that is shown as such: the digits of a smaller one are mostly zeros.
+const LEAST_RATE: f64 = 1e-3;
 /// Maximum number of trials that a screen shows one by one.
 const AT_A_GLANCE: usize = 8;
 
@@ -82,9 +84,10 @@ fn figures(document: &mut Document, report: &KvcacheReport) {
     let title = format!("Trials (P95 of whole {what})");
     let section = document.section(&title, Some(of_load(report, rates(report))));
     // The answer about prompts has a table of its own.
-    section.place = if is_serving { Place::Details } else { place };
+    let has_loads = !serving::slowest_loads(report).is_empty();
+    section.place = if has_loads { Place::Details } else { place };
     over_time(section, report);
-    if is_serving {
+    if has_loads {
         document.section("Time to load a prefix", Some(serving::table(report)));
     }
     if trials > report.plan.passes.len() || report.results.group.is_some() {
@@ -149,10 +152,13 @@ fn headline(report: &KvcacheReport) -> String {
         let p95 = summary.read_p95_ms_max.filter(|_| !several && !is_of_chunks);
         let p95 = p95.map(|ms| format!(", P95 of reading an object {}", seconds_of(ms)));
         let p95 = p95.unwrap_or_default();
-        Some(format!(
-            "{name}read at {:.3} GiB/s and wrote at {:.3} GiB/s{p95}",
-            summary.read_gib_per_second.mean, summary.write_gib_per_second.mean
-        ))
+        let rates = rates_of(summary)
+            .map(|(verb, rate)| format!("{verb} at {} {}", rate.text(), rate.unit));
+        let rates: Vec<String> = rates.collect();
+        Some(match rates.is_empty() {
+            true => format!("{name}moved nothing before the time was over"),
+            false => format!("{name}{}{p95}", rates.join(" and ")),
+        })
     };
     let passes: Vec<String> = report.results.passes.iter().filter_map(of_pass).collect();
     let loads = serving::answer(report);
@@ -166,6 +172,16 @@ fn headline(report: &KvcacheReport) -> String {
     }
     let ended = ended(&report.ending);
     format!("kvcache{name}: {answer}, by profile {}{ended}", report.plan.profile)
+}
+
+/// What a pass did within the window, in the past tense, and at which rate.
+pub(super) fn rates_of(summary: &PassSummary) -> impl Iterator<Item = (&'static str, Quantity)> {
+    let [read, wrote] = [summary.read_gib_per_second, summary.write_gib_per_second];
+    let moved = [("read", read.mean), ("wrote", wrote.mean)].into_iter();
+    moved.filter(|(_, rate)| *rate > 0.0).map(|(verb, rate)| match rate < LEAST_RATE {
+        true => (verb, Quantity::higher(rate * 1024.0, "MiB/s")),
+        false => (verb, Quantity::higher(rate, "GiB/s")),
+    })
 }
 
 /// Milliseconds in words.
@@ -208,14 +224,19 @@ fn columns_of_rates() -> [Column; 4] {
     ]
 }
 
+/// Whether tokens are generated: not by prompts, nor by the reads and writes of a trace.
+pub(super) fn generates(plan: &KvcachePlan) -> bool {
+    let is_of_operations =
+        plan.trace.as_ref().is_some_and(|trace| trace.format == TraceFormat::MlperfIo);
+    plan.serving.is_none() && !is_of_operations
+}
+
 /// A table without the columns that mean nothing for the load of a report: chunks are not synced,
 /// prompts and the reads and writes of a trace generate nothing.
 fn of_load(report: &KvcacheReport, mut table: Table) -> Table {
-    let is_of_operations =
-        report.plan.trace.as_ref().is_some_and(|trace| trace.format == TraceFormat::MlperfIo);
     let idle = match report.plan.serving {
         Some(_) => &[FSYNC, TOKENS, AS_V3][..],
-        None if is_of_operations => &[TOKENS, OTHER_TURNS, OTHER_TURNS_ABSENT, AS_V3],
+        None if !generates(&report.plan) => &[TOKENS, OTHER_TURNS, OTHER_TURNS_ABSENT, AS_V3],
         None if report.plan.trace.is_some() => &[OTHER_TURNS, OTHER_TURNS_ABSENT, AS_V3],
         None => &[],
     };

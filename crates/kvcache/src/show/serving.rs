@@ -20,17 +20,17 @@ const BEHIND: &str = "behind ms P95";
 pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts) {
     let depth = counted(plan.transport.queue_depth as u64, "transfer");
     let prompts = match load.requests_per_second {
-        Some(rate) => format!("{rate} prompts/s by {} threads", load.loaders),
+        Some(rate) => format!("{rate} prompts/s by {}", counted(load.loaders.into(), "thread")),
         None => format!("{} at a time", counted(load.loaders.into(), "prompt")),
     };
-    let writers = load.writers;
+    let writers = counted(load.writers.into(), "thread");
     let rate = load.prefill_tokens_per_second;
     let computes =
         rate.map_or(String::new(), |rate| format!("; {rate} tokens/s computed for each"));
     let model = plan.name();
     facts.add(
         "load",
-        format!("{model}, {prompts}, {depth} in flight each; {writers} threads write{computes}"),
+        format!("{model}, {prompts}, {depth} in flight each; written by {writers}{computes}"),
     );
     let layout = match load.layout {
         Layout::Files if plan.transport.path == PathKind::S3 => "each an object".to_string(),

@@ -336,7 +336,7 @@ const KVCACHE: &[Family] = &[
         ("stormlp_kvcache_write_bytes_per_second", "bytes_per_second"),
         "write_gib_per_second",
         GIB,
-        "Bytes of objects written and synced within the window, over its length.",
+        "Bytes of objects written within the window, over its length; they count once synced, but chunks of prompts, which nobody syncs, once written.",
     ),
     family(
         ("stormlp_kvcache_tokens_per_second", "tokens_per_second"),

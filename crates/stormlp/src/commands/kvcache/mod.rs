@@ -10,6 +10,7 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
+use stormlp_core::units::counted;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
@@ -17,7 +18,7 @@ use stormlp_kvcache::plan::{
     FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts,
     resolve,
 };
-use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended};
+use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
 use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
@@ -171,6 +172,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut report = run_with(others.as_ref(), (head, &plan), &surroundings, &mut on_unit)
         .map_err(KvcacheError::not_started)?;
     blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
+    // MLPerf's files have figures only.
+    let has_figures = nothing(&report).is_none();
+    if mlperf_output.is_some() && !has_figures {
+        output::say("the files of MLPerf's client are not written: nothing was measured");
+    }
+    let mlperf_output = mlperf_output.filter(|_| has_figures);
     let for_mlperf = deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken));
     let ended = |saved: Option<&Path>| ended(&report, saved).and(for_mlperf);
     delivery
@@ -188,7 +195,8 @@ fn prepare_cufile(savers: &Savers, plan: &KvcachePlan, host: &HostFacts) {
 
 /// What a trace must have in common on all hosts: each reads its own file.
 fn same_trace(trace: &Option<TraceFacts>) -> Vec<Promise> {
-    let told = |trace: &TraceFacts| format!("{} entries of {}", trace.entries, trace.format);
+    let told =
+        |trace: &TraceFacts| format!("{} of {}", counted(trace.entries, "line"), trace.format);
     let trace = trace.as_ref().map_or("none".to_string(), told);
     vec![("trace".to_string(), trace)]
 }
