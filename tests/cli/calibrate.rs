@@ -89,9 +89,60 @@ fn where_and_when_a_calibration_was_made_is_shown_where_it_is_used() {
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("1.00 s for each GiB that a rank saves, 1.00 restores"), "{page}");
     assert!(page.contains(origin), "{page}");
+    assert!(page.contains("is of node7") && page.contains("a load of 1.70"), "{page}");
     let output = command.args(["--format", "json"]).output().unwrap();
     let plan = String::from_utf8(output.stdout).unwrap();
     assert!(plan.contains("is of node7") && plan.contains("a load of 1.70"), "{plan}");
+}
+
+#[test]
+fn a_checkpoints_client_is_that_of_v2() {
+    let folder = folder();
+    save(&folder.path().join("dlio.json"));
+    let run = |profile: &str| {
+        let mut command = stormlp();
+        let words =
+            "checkpoint llama3-8b --client dlio.json --scale 1 --dry-run --dir ckpt --profile";
+        command.current_dir(folder.path()).args(words.split_whitespace()).arg(profile);
+        let output = command.output().unwrap();
+        [output.stdout, output.stderr].map(|text| {
+            let text = String::from_utf8(text).unwrap();
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        })
+    };
+    let warning = "--client adds the time of v2.0's DLIO, and profile v3 is of v3.0";
+    let [page, _] = run("v3");
+    assert!(page.contains(warning), "{page}");
+    let [page, _] = run("v2");
+    assert!(page.contains("DLIO's own time is added") && !page.contains(warning), "{page}");
+    let [_, refused] = run("native");
+    assert!(refused.contains("profile native has no client's"), "{refused}");
+}
+
+#[test]
+fn a_format_without_a_known_cost_has_none() {
+    let folder = folder();
+    let words = "dlrm --storage null --steps 4 --epochs 1";
+    let run = |more: &str| train(folder.path(), &format!("{words} {more}")).assert();
+    let unknown = "DLIO's cost is not known for parquet, and `stormlp calibrate` cannot measure it";
+    let said = stderr(run("--client dlio --dry-run").code(3));
+    assert!(said.contains(unknown) && said.contains("--client-step"), "{said}");
+    stdout(run("--client dlio --client-step 1ms --client-cpu-per-gib 1s --dry-run").success());
+    save(&folder.path().join("npz.json"));
+    let said = stderr(run("--client npz.json --dry-run").code(3));
+    assert!(said.contains("cannot measure it"), "{said}");
+    let plan = |more: &str| {
+        let mut plan = stormlp();
+        let words = "plan dlrm --brief --host-memory 1GiB --epochs 1 --steps 60 -n 1 --storage \
+                     read=100GB/s";
+        plan.args(words.split_whitespace()).args(more.split_whitespace()).assert()
+    };
+    let said = stderr(plan("--client dlio").code(2));
+    assert!(said.contains(unknown) && said.contains("--host-cost-per-step"), "{said}");
+    let page = stdout(plan("").success());
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("DLIO's own cost, which is not known for parquet"), "{page}");
+    assert!(page.contains("AU up to") && !page.contains("would reach about"), "{page}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn a_dataset_is_generated_refused_verified_and_repaired() {
         text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, but was made with"),
         "{text}"
     );
-    assert!(stderr(bad).contains("1 of 4 files are bad"));
+    assert!(stderr(bad).contains(": 1 bad"));
 
     let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());
     assert_eq!(mended["remade"], serde_json::json!(["train/img_2_of_4.npz"]));

@@ -283,6 +283,24 @@ fn an_answer_does_not_depend_on_the_cpus_of_this_machine() {
 }
 
 #[test]
+fn with_a_client_the_limit_is_what_more_of_would_help() {
+    let words = "cosmoflow --accelerator h100 --storage read=14.5GB/s,latency=80us \
+                 --brief --client";
+    let (free, dlio) = (json(&format!("{words} none")), json(&format!("{words} dlio")));
+    assert_eq!(dlio["storage_alone_accelerators"], free["largest_accelerators"]);
+    assert_eq!(dlio["largest_accelerators"], free["largest_accelerators"]);
+    assert_eq!((&dlio["limited_by"], &dlio["is_lower_bound"]), (&"storage".into(), &false.into()));
+    let words = "unet3d --accelerator h100 --storage read=7GB/s,latency=80us --brief \
+                 --client";
+    let (free, dlio) = (json(&format!("{words} none")), json(&format!("{words} dlio")));
+    assert_eq!(dlio["storage_alone_accelerators"], free["largest_accelerators"]);
+    assert!(dlio["largest_accelerators"].as_u64() < free["largest_accelerators"].as_u64());
+    assert_eq!((&dlio["limited_by"], &dlio["is_lower_bound"]), (&"client".into(), &true.into()));
+    let causes = dlio["range_causes"].as_array().unwrap();
+    assert!(causes.iter().all(|one| one["cause"] != "client"), "{causes:?}");
+}
+
+#[test]
 fn a_workload_that_reads_some_columns_is_reported_with_actual_reads() {
     let answer = json("dlrm --brief --storage read=10GB/s,latency=80us");
     let read = answer["read_mib_per_second"].as_f64().unwrap();

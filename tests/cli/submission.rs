@@ -149,6 +149,23 @@ fn the_text_names_rule_place_remedy_and_what_the_official_checker_does() {
 }
 
 #[test]
+fn a_run_on_its_own_has_the_name_of_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    results(folder.path());
+    let leaf = folder.path().join("training/unet3d/run/20260601_105500");
+    for place in [leaf.as_path(), Path::new(".")] {
+        let mut command = stormlp();
+        command.current_dir(&leaf).args(["submission", "check", "--json"]).arg(place);
+        let report: Value = serde_json::from_str(&stdout(command.assert().code(6))).unwrap();
+        assert_eq!(report["edition_from"], "20260601_105500: accelerator h100");
+        assert_eq!(report["verdict"], "incomplete", "{report:#}");
+        let text = report.to_string();
+        assert!(text.contains("one run on its own"), "{text}");
+        assert!(!text.contains("``") && !text.contains("()"), "{text}");
+    }
+}
+
+#[test]
 fn a_folder_without_results_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("nowhere");

@@ -20,6 +20,7 @@ use stormlp_training::plan::train_plan::TrainPlan;
 
 use crate::simulate::SimulateError;
 use crate::simulate::simulate;
+use range::Alone;
 use whole::Whole;
 
 /// The part of a run simulated during a search.
@@ -110,7 +111,9 @@ pub fn answer(
     let largest = study.largest_confirmed(devices)?;
     let accelerators = sizing.asked.accelerators.unwrap_or(largest.max(1));
     let whole = study.whole(accelerators, devices)?;
-    let (search_limited_by, search_part) = study.limit_above(largest, devices)?;
+    let found = study.limit_above(largest, devices)?;
+    let alone = study.alone(found.0)?;
+    let (search_limited_by, search_part) = limit_beside(largest, found, alone.as_ref(), sizing);
     let range = study.range(largest, &whole, (search_limited_by, search_part))?;
     let official = study.with_known_client(&whole)?;
     let au_percent = whole.prediction.au_percent;
@@ -130,7 +133,7 @@ pub fn answer(
         au_percent_range: range.au_percent,
         range_causes: range.others,
         warnings,
-        storage_alone_accelerators: range.storage_alone,
+        storage_alone_accelerators: alone.map_or(largest, |alone| alone.largest),
         // If memory is the limit, storage could not feed more either.
         is_lower_bound: !matches!(search_limited_by, LimitedBy::Storage | LimitedBy::Memory),
         limited_by: match sizing.asked.accelerators {
@@ -150,6 +153,21 @@ pub fn answer(
         over_devices,
         ..whole.into_answer(sizing)
     })
+}
+
+/// What limits one accelerator more than `largest`. Where a client is given, what storage feeds `alone`
+/// tells: waiting times do not, as both take a part of them.
+fn limit_beside(
+    largest: u32,
+    found: (LimitedBy, Option<StoragePart>),
+    alone: Option<&Alone>,
+    sizing: &Sizing,
+) -> (LimitedBy, Option<StoragePart>) {
+    match alone.filter(|_| sizing.client().is_some()) {
+        Some(alone) if alone.largest > largest => (LimitedBy::Client, None),
+        Some(alone) => alone.limit,
+        None => found,
+    }
 }
 
 /// Bytes per second that keep all accelerators always computing.

@@ -123,8 +123,8 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(long, value_name = "PROFILE", help_heading = "Order"))]
     pub profile: Option<CheckpointProfile>,
 
-    /// Add the time that DLIO itself takes for a checkpoint, by a FILE that `stormlp calibrate` saved on
-    /// this host, to the counted time of each rank [default: none]
+    /// Add the time that v2.0's DLIO itself takes for a checkpoint, by a FILE that `stormlp calibrate`
+    /// saved on this host, to the counted time of each rank; not with --profile native [default: none]
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE", help_heading = "Order"))]
     pub client: Option<PathBuf>,
 

@@ -1,7 +1,7 @@
 //! Resolves a request and the facts to a plan, or to all problems that prevent one.
 
 use super::adopt;
-use super::choice::{Container, FsyncPolicy, ScaleChoice, is_chunk};
+use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice, is_chunk};
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
@@ -166,12 +166,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
             "leave it out; use --streams for more connections",
         );
     }
-    if request.path == PathKind::S3 && request.client.is_some() {
-        problems.plan(
-            "--client is DLIO's own time for files: what it takes for objects is not measured",
-            "leave it out",
-        );
-    }
+    check_client(request, problems);
     let mut must = |holds: bool, what: String, remedy: &str| {
         if !holds {
             let fixed = "leave it out: the closed rules fix it";
@@ -225,6 +220,22 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
         "no directory for the checkpoints".to_string(),
         "use --dir",
     );
+}
+
+/// DLIO's own time is known for files, and in the profiles that are DLIO's.
+fn check_client(request: &CheckpointRequest, problems: &mut Problems) {
+    if request.path == PathKind::S3 && request.client.is_some() {
+        problems.plan(
+            "--client is DLIO's own time for files: what it takes for objects is not measured",
+            "leave it out",
+        );
+    }
+    if request.profile == Some(CheckpointProfile::Native) && request.client.is_some() {
+        problems.plan(
+            "--client is v2.0's DLIO's own time, and profile native has no client's in its figures",
+            "leave it out, or use --profile v2",
+        );
+    }
 }
 
 /// The layout of the whole job, and the number of its ranks that participate before scaling.

@@ -12,6 +12,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 /// All warnings about a plan.
 pub(super) fn of(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
     let mut warnings = on_scale(plan, facts);
+    warnings.extend(on_client(plan));
     warnings.extend(on_saves(plan));
     warnings.extend(on_restores(plan));
     warnings.extend(saved::warnings(plan, facts));
@@ -54,6 +55,18 @@ fn on_scale(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
         _ => {}
     }
     warnings
+}
+
+/// A client of another edition than the profile's.
+fn on_client(plan: &CheckpointPlan) -> Option<Warning> {
+    let is_other = plan.client.is_some() && plan.profile == CheckpointProfile::V3;
+    is_other.then(|| {
+        Warning::new(
+            WarningKind::NotComparable,
+            "--client adds the time of v2.0's DLIO, and profile v3 is of v3.0, whose own is not known",
+            "use --profile v2, or leave --client out",
+        )
+    })
 }
 
 /// What saves do not guarantee.

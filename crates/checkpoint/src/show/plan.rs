@@ -146,6 +146,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     let mut document = requirements(plan);
     document.brief = document.all_facts();
     document.facts.0.clear();
+    document.warn(&plan.warnings);
     document.brief.add("path", plan.path());
     for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
         document.facts.add(

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::edition::Edition;
 use super::figures::{number, shown};
 use super::leaf::{Leaf, LeafKind, plain};
 use super::object;
@@ -285,8 +286,12 @@ pub(super) fn verification(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 
 /// All runs have the tree's edition.
 pub(super) fn editions(submission: &Submission) -> Vec<Finding> {
-    let known = submission.leaves().filter_map(|leaf| Some((leaf, leaf.edition()?)));
-    let others = known.filter(|(_, (edition, _))| *edition != submission.edition);
+    let is_other = |(edition, _): &(Edition, String)| *edition != submission.edition;
+    let others = submission.leaves().filter_map(|leaf| {
+        // The files may be of one edition, and the accelerator of another.
+        let all = [leaf.edition(), leaf.edition_of_accelerator()].into_iter().flatten();
+        Some((leaf, all.into_iter().find(is_other)?))
+    });
     let faults = others.map(|(leaf, (edition, from))| {
         let fact = format!(
             "it is a run of v{edition} ({from}), and the tree is checked by v{} ({})",

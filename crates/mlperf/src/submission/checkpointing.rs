@@ -11,6 +11,7 @@ use super::object;
 use super::rule::{COPY_FILES, Finding, Official, each_run, or_passed};
 use super::rule::{advice, failed, holds, passed, passed_open, unknown, wish};
 use super::survey::{RunGroup, Submission};
+use super::system_yaml::truth_of;
 use super::timestamp;
 use stormlp_checkpoint::plan::HOST_RANKS;
 use stormlp_checkpoint::plan::rules::{COUNT, MEMORIES, outgrows_memory};
@@ -336,7 +337,9 @@ pub(super) fn remapped(submission: &Submission, group: &RunGroup) -> Vec<Finding
     let [write, read] = group.runs.as_slice() else {
         let fact =
             format!("{needs}, and one run writes and reads: the time between is not recorded");
-        return vec![advice(group, fact, "write and read in two runs")];
+        // The official checker compares pairs of runs alone.
+        let advice = advice(group, fact, "write and read in two runs");
+        return vec![advice.officially(Official::Silent)];
     };
     let Some(((_, end), (start, _))) = write.span().zip(read.span()) else {
         return vec![unknown(read, "start or end of a run is missing", COPY_FILES)];
@@ -351,16 +354,17 @@ pub(super) fn remapped(submission: &Submission, group: &RunGroup) -> Vec<Finding
     }]
 }
 
-/// 4.7.4: the system allows what its runs did.
+/// 4.7.4: the system allows its hosts to write and to read at the same time.
 pub(super) fn simultaneous(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let capabilities = capabilities(submission, group);
     if capabilities.is_null() {
         return Vec::new();
     }
-    let keys = ["multi_host", "simultaneous_write", "simultaneous_read"].into_iter();
-    let denied: Vec<&str> = keys.filter(|key| capabilities[*key] == false).collect();
+    let keys = ["simultaneous_write", "simultaneous_read"].into_iter();
+    let is_denied = |key: &&str| truth_of(&plain(&capabilities[*key])) == Some(false);
+    let denied: Vec<&str> = keys.filter(is_denied).collect();
     if denied.is_empty() {
-        return vec![passed(group, "the system's description denies nothing")];
+        return vec![passed(group, "the system's description denies neither")];
     }
     let fact = format!(
         "the system's description has {} as false, which no file of a run confirms",

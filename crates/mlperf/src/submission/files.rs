@@ -213,6 +213,12 @@ pub(super) fn run_count(submission: &Submission, group: &RunGroup) -> Vec<Findin
     let wanted = CLOSED_RUNS as usize + 1;
     let folder = group.run_folder();
     let mut faults = misnamed(&group.runs);
+    if group.runs.iter().any(|leaf| leaf.path.is_empty()) {
+        let fact =
+            format!("one run on its own; a result has a warm-up and {CLOSED_RUNS} scored runs");
+        faults.push(unknown(group, fact, "check the folder that holds all runs of the result"));
+        return faults;
+    }
     // DLIO on its own puts runs of all kinds beside each other.
     if last(&folder) == "run" {
         faults.extend(not_runs(submission, &folder, &group.runs));

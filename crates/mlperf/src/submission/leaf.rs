@@ -11,8 +11,10 @@ use stormlp_core::profile::Profile;
 /// The folder of a run of the benchmark, of `datagen` or of `datasize`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Leaf {
-    /// Its path.
+    /// Its path; empty where the tree is a run itself.
     pub(super) path: String,
+    /// The name of its folder.
+    name: String,
     /// What ran.
     pub(super) kind: LeafKind,
     /// DLIO's `summary.json`.
@@ -44,6 +46,9 @@ pub(super) struct Leaf {
     /// Files that cannot be used, and why.
     pub(super) unusable: Vec<(String, String)>,
 }
+
+/// Figures of shorter epochs mean nothing.
+const SHORT_SECONDS: f64 = 1.0;
 
 /// What ran in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +89,7 @@ impl Leaf {
         let overrides_file = config("overrides");
         let mut leaf = Self {
             path: path.to_string(),
+            name: if path.is_empty() { tree.name() } else { last(path) }.to_string(),
             kind: LeafKind::Unknown,
             summary: json("summary.json"),
             metadata: metadata_names.first().map_or(Parsed::Absent, |name| json(name)),
@@ -202,7 +208,12 @@ impl Leaf {
 
     /// The name of its folder.
     pub(super) fn name(&self) -> &str {
-        last(&self.path)
+        &self.name
+    }
+
+    /// Its path, or the name of its folder where the tree is a run itself.
+    pub(super) fn place(&self) -> &str {
+        if self.path.is_empty() { &self.name } else { &self.path }
     }
 
     /// The folder that holds it.
@@ -270,12 +281,44 @@ impl Leaf {
         self.mark.is_some()
     }
 
-    /// Its edition, and what shows it.
+    /// Whether stormlp made it, and an epoch of it is so short that the editions' formulas give meaningless
+    /// figures.
+    pub(super) fn is_short_rehearsal(&self) -> bool {
+        let mut epochs = self.stats.iter().flat_map(|(_, epochs)| epochs);
+        let is_short = |epoch: &EpochTimes| {
+            let seconds = epoch.block_seconds.or(epoch.seconds);
+            seconds.is_none_or(|seconds| seconds < SHORT_SECONDS)
+        };
+        self.is_of_stormlp() && epochs.any(is_short)
+    }
+
+    /// The profile that stormlp's mark names.
+    pub(super) fn profile(&self) -> Option<Profile> {
+        let files = [&self.summary, &self.metadata].into_iter().map(Parsed::value);
+        let mut marks = files.flat_map(|file| [&file["stormlp"], &file["metric"]["stormlp"]]);
+        marks.find_map(|mark| mark["profile"].as_str()?.parse().ok())
+    }
+
+    /// Its edition, and what shows it: its stamp, stormlp's profile, files that one edition alone has, or
+    /// the accelerator.
     pub(super) fn edition(&self) -> Option<(Edition, String)> {
         let stamp = self.provenance.value()["rules_edition"].as_str();
         if let Some(edition) = stamp.and_then(|edition| edition.parse().ok()) {
             return Some((edition, "provenance.json names it".to_string()));
         }
+        if let Some(profile) = self.profile()
+            && let Some(edition) = Edition::of_profile(profile)
+        {
+            return Some((edition, format!("stormlp's profile {profile}")));
+        }
+        if self.metadata.value()["override_parameters"].is_object() || self.separation.is_found() {
+            return Some((Edition::V3, "it has v3.0's files".to_string()));
+        }
+        self.edition_of_accelerator()
+    }
+
+    /// The edition that has its accelerator.
+    pub(super) fn edition_of_accelerator(&self) -> Option<(Edition, String)> {
         let accelerator = self.accelerator()?;
         let edition = Profile::of_accelerator(&accelerator).and_then(Edition::of_profile)?;
         Some((edition, format!("accelerator {accelerator}")))

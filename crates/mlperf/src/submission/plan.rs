@@ -11,7 +11,7 @@ use stormlp_checkpoint::plan::CheckpointWorkload;
 use stormlp_checkpoint::plan::rules::{COUNT, PAUSE_SECONDS, outgrows_memory};
 use stormlp_core::failure::Problems;
 use stormlp_core::shell::shell_word;
-use stormlp_core::units::GIB;
+use stormlp_core::units::{GIB, counted};
 use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
 use stormlp_training::plan::rules::{CLOSED_RUNS, closed_workloads};
 use stormlp_training::plan::workload::Workload;
@@ -149,7 +149,7 @@ pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, 
             }
         }
     }
-    campaign.steps.extend(closing(request));
+    campaign.steps.extend(closing(planned, request));
     campaign.disk_bytes =
         campaign.results.iter().fold(0, |sum, one| one.disk_bytes.saturating_add(sum));
     let seconds = campaign.results.iter().map(|one| one.estimated_seconds);
@@ -218,6 +218,34 @@ fn step(what: impl Into<String>, command: String) -> PlannedStep {
     PlannedStep { what: what.into(), command }
 }
 
+/// The system of results on so many of the hosts: a description has one number of clients (rule 2.1.9), so
+/// results on fewer hosts are those of another system. v2.0's tool names none.
+fn system_on(hosts: usize, request: &PlanRequest) -> String {
+    let system = &request.system;
+    if hosts == request.hosts.len() || request.edition == Edition::V2 {
+        system.clone()
+    } else {
+        format!("{system}-{hosts}-host{}", if hosts == 1 { "" } else { "s" })
+    }
+}
+
+/// The systems of all results, each with its number of hosts.
+fn systems(planned: &[Planned], request: &PlanRequest) -> Vec<(String, usize)> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for one in planned {
+        let hosts = match one {
+            Planned::Training(_) => Some(request.hosts.len()),
+            Planned::Checkpointing(model) => {
+                let ranks = model.parallelism_of_all_ranks().ranks();
+                hosts_of_ranks(request.edition, &request.hosts, ranks).map(<[String]>::len)
+            }
+        };
+        let system = hosts.map(|hosts| (system_on(hosts, request), hosts));
+        found.extend(system.filter(|(name, _)| found.iter().all(|(known, _)| known != name)));
+    }
+    found
+}
+
 fn opening(request: &PlanRequest) -> Vec<PlannedStep> {
     match request.edition {
         Edition::V2 => Vec::new(),
@@ -228,18 +256,23 @@ fn opening(request: &PlanRequest) -> Vec<PlannedStep> {
     }
 }
 
-fn closing(request: &PlanRequest) -> Vec<PlannedStep> {
+fn closing(planned: &[Planned], request: &PlanRequest) -> Vec<PlannedStep> {
     let report = line(&["mlpstorage", "reports", "reportgen", "--results-dir", &request.results]);
     // The report has columns from the description.
     let folder = match request.edition {
         Edition::V2 => "systems".to_string(),
         Edition::V3 => format!("closed/{}/systems", request.organisation),
     };
-    let describe = format!(
-        "describe the system: {folder}/{0}.yaml (`stormlp submission system-yaml`) and {0}.pdf",
-        request.system
-    );
-    let mut steps = vec![step(describe, String::new()), step("make the report", report)];
+    let describe = |(system, hosts): (String, usize)| {
+        let on = counted(hosts as u64, "client");
+        let what = format!(
+            "describe the system of {on}: {folder}/{system}.yaml (`stormlp submission system-yaml`) and \
+             {system}.pdf"
+        );
+        step(what, String::new())
+    };
+    let mut steps: Vec<PlannedStep> = systems(planned, request).into_iter().map(describe).collect();
+    steps.push(step("make the report", report));
     let check = line(&["stormlp", "submission", "check", &request.results]);
     steps.push(step("check the rules that the official checker does not", check));
     if request.edition == Edition::V3 {
@@ -421,15 +454,7 @@ fn checkpointing(
         let what = format!("{name}: its {ranks} ranks are too few for one host (rule 4.6.2)");
         return problems.plan(what, "choose another model");
     };
-    let few = if hosts.len() == request.hosts.len() {
-        String::new()
-    } else {
-        format!(
-            ", on {} of the {} hosts (on more, each would have too few ranks)",
-            hosts.len(),
-            request.hosts.len()
-        )
-    };
+    let few = on_fewer_hosts(hosts.len(), request);
     let place = (hosts, ranks);
     let command = |writes, reads| checkpoint_command(name, place, request, [writes, reads]);
     let memory = request.host_memory_bytes.saturating_mul(hosts.len() as u64);
@@ -446,6 +471,21 @@ fn checkpointing(
     campaign.steps.push(step(what, format!("{write} && {} && {read}", clear_caches(hosts))));
 }
 
+/// Why a checkpoint is on so many of the hosts, and which system that is; nothing if it is on all.
+fn on_fewer_hosts(hosts: usize, request: &PlanRequest) -> String {
+    let all = request.hosts.len();
+    if hosts == all {
+        return String::new();
+    }
+    let system = system_on(hosts, request);
+    let own = if system == request.system {
+        String::new()
+    } else {
+        format!("; as the system {system}: one description has one number of clients (rule 2.1.9)")
+    };
+    format!(", on {hosts} of the {all} hosts (on more, each would have too few ranks){own}")
+}
+
 /// The command that clears the page cache of `hosts`.
 fn clear_caches(hosts: &[String]) -> String {
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
@@ -459,11 +499,12 @@ fn checkpoint_command(
     request: &PlanRequest,
     [writes, reads]: [&str; 2],
 ) -> String {
+    let system = system_on(hosts.len(), request);
     let (memory, ranks, hosts) = (memory(request), ranks.to_string(), hosts.join(","));
     let v2 = ["mlpstorage", "checkpointing", "run", "--model", name, "--closed"];
     let v3 = ["mlpstorage", "closed", "checkpointing", name, "run", "file"];
     let accelerator = request.checkpoint_accelerator.as_str();
-    let of = ["--accelerator-type", accelerator, "--systemname", &request.system];
+    let of = ["--accelerator-type", accelerator, "--systemname", &system];
     let mut words = match request.edition {
         Edition::V2 => v2.to_vec(),
         Edition::V3 => [v3.as_slice(), &of].concat(),

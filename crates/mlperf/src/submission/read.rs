@@ -27,7 +27,7 @@ const MOST_RANK_BYTES: u64 = 512 << 20;
 /// With exit code 4 if the folder cannot be read, 3 if it is larger than any submission, 5 if the
 /// device fails: no rule is judged by what was not read.
 pub fn tree(folder: &Path) -> Result<Tree, Failure> {
-    let mut tree = Tree::default();
+    let mut tree = Tree::named(&name_of(folder));
     let mut folders: Vec<(PathBuf, String, usize)> = vec![(folder.to_path_buf(), String::new(), 0)];
     let mut count = 0usize;
     while let Some((place, path, depth)) = folders.pop() {
@@ -72,6 +72,12 @@ pub fn tree(folder: &Path) -> Result<Tree, Failure> {
     }
     image::add_digests(folder, &mut tree);
     Ok(tree)
+}
+
+/// The name of a folder, which `.` has too.
+fn name_of(folder: &Path) -> String {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    whole.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// A file that cannot be read, or the folder in which it would be.

@@ -55,9 +55,8 @@ pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
                 faults.push(failed(&summary, fact, remedy));
             }
             if !found.impossible.is_empty() {
-                // The editions' formulas give meaningless figures for very short runs.
                 let fact = found.impossible.join("; ");
-                faults.push(lacking(of_stormlp, &summary, fact, remedy));
+                faults.push(lacking(leaf.is_short_rehearsal(), &summary, fact, remedy));
             }
         } else if leaf.summary.path().is_none() {
             // Another rule reports one that cannot be read.

@@ -8,6 +8,7 @@ use super::scored::PERCENT;
 use super::survey::{RunGroup, Submission};
 use super::training::{record_bytes, samples_per_file};
 use super::tree::last;
+use stormlp_core::profile::Profile;
 use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
 use stormlp_training::plan::metrics::mib_of_samples;
@@ -109,8 +110,9 @@ fn of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
 
 /// AU of the ranks against the times of their steps.
 fn of_steps(leaf: &Leaf, faults: &mut Vec<Finding>) {
-    // The editions' formulas give meaningless figures for very short runs.
-    if leaf.kind != LeafKind::Run || leaf.is_of_stormlp() {
+    // Profile v1 counts the compute that was asked for.
+    let is_v1 = leaf.profile() == Some(Profile::V1);
+    if leaf.kind != LeafKind::Run || leaf.is_short_rehearsal() || is_v1 || leaves_out_more(leaf) {
         return;
     }
     for (path, epochs) in &leaf.ranks {
@@ -129,6 +131,14 @@ fn of_steps(leaf: &Leaf, faults: &mut Vec<Finding>) {
     }
 }
 
+/// Whether AU leaves out more than the first step of a block, which its parameters then say.
+fn leaves_out_more(leaf: &Leaf) -> bool {
+    let excluded = |key: &str, usual: f64| {
+        number(leaf.parameter("metric", key)).is_some_and(|steps| steps != usual)
+    };
+    excluded("exclude_start_steps", 1.0) || excluded("exclude_end_steps", 0.0)
+}
+
 /// What is wrong with one rank's figures: missing epochs, or an impossible AU.
 fn fault_of_rank(leaf: &Leaf, epochs: &[EpochFigures], listed: usize) -> Option<String> {
     let found = epochs.len();
@@ -139,8 +149,7 @@ fn fault_of_rank(leaf: &Leaf, epochs: &[EpochFigures], listed: usize) -> Option<
         let (Some(au), Some(_)) = (epoch.au_percent, epoch.samples_per_second) else {
             return Some(format!("epoch {number} has no AU and throughput"));
         };
-        // The editions' formulas give meaningless figures for very short runs.
-        let is_wrong = !PERCENT.contains(&au) && !leaf.is_of_stormlp();
+        let is_wrong = !PERCENT.contains(&au) && !leaf.is_short_rehearsal();
         is_wrong.then(|| format!("AU of epoch {number} is {}, not from 0 to 100", shown(au)))
     })
 }

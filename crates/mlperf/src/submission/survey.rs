@@ -170,7 +170,7 @@ impl Submission {
     pub(super) fn rehearsal(&self) -> Option<String> {
         let mut marks = self.leaves().filter_map(|leaf| {
             let mark = leaf.mark.as_deref()?;
-            Some(format!("{}: {mark}", leaf.path))
+            Some(format!("{}: {mark}", leaf.place()))
         });
         marks.next()
     }
@@ -322,14 +322,11 @@ fn edition_of(leaves: &[Leaf]) -> (Edition, String) {
     let most =
         if of(Edition::V2).count() > of(Edition::V3).count() { Edition::V2 } else { Edition::V3 };
     if let Some((leaf, edition, from)) = of(most).next() {
-        return (*edition, format!("{}: {from}", leaf.path));
+        return (*edition, format!("{}: {from}", leaf.place()));
     }
-    let mut v3 = leaves.iter().filter(|leaf| {
-        leaf.metadata.value()["override_parameters"].is_object() || leaf.separation.is_found()
-    });
-    match v3.next() {
-        Some(leaf) => (Edition::V3, format!("{}: it has v3.0's files", leaf.path)),
-        None if leaves.is_empty() => (Edition::V3, "the newest: no file shows one".to_string()),
-        None => (Edition::V2, "it has none of v3.0's files".to_string()),
+    if leaves.is_empty() {
+        (Edition::V3, "the newest: no file shows one".to_string())
+    } else {
+        (Edition::V2, "it has none of v3.0's files".to_string())
     }
 }

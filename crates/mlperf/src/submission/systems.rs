@@ -2,6 +2,7 @@
 
 use super::edition::Edition;
 use super::figures::{number, rounded, shown};
+use super::leaf::plain;
 use super::object;
 use super::rule::{Finding, advice, failed};
 use super::structure::of_package;
@@ -164,7 +165,8 @@ pub(super) fn unlike_described(submission: &Submission, group: &RunGroup) -> Vec
         // Which host has which memory is not known.
         _ => None,
     };
-    let is_single = system["solution"]["capabilities"]["multi_host"] == false;
+    let multi_host = &system["solution"]["capabilities"]["multi_host"];
+    let is_single = system_yaml::truth_of(&plain(multi_host)) == Some(false);
     let mut faults = Vec::new();
     for leaf in &group.runs {
         let Some(hosts) = leaf.figure("num_hosts").filter(|hosts| *hosts > 0.0) else { continue };

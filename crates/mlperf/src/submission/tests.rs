@@ -104,6 +104,37 @@ fn impossible_figures_are_short_and_name_no_option() {
 }
 
 #[test]
+fn the_edition_follows_from_files_and_an_accelerator_of_another_is_a_fault() {
+    let accelerator = |builder: &mut Builder| {
+        let paths: Vec<String> = builder.files.keys().cloned().collect();
+        for path in &paths {
+            if path.ends_with("metadata.json") {
+                builder.edit(path, |file| file["args"]["accelerator_type"] = json!("h100"));
+            } else if path.ends_with("overrides.yaml") {
+                let text = builder.files[path].replace("b200", "h100");
+                builder.put(path, text);
+            }
+        }
+    };
+    let mut builder = package();
+    accelerator(&mut builder);
+    let report = builder.check();
+    assert_eq!(report.edition, Edition::V3);
+    let faults: Vec<_> = report.rules.iter().filter(|rule| rule.id == "stormlp.edition").collect();
+    assert_eq!(faults.len(), 8);
+    assert!(faults[0].finding.fact.contains("accelerator h100"), "{:?}", faults[0]);
+    // One of stormlp's in v2.0's layout, with the profile in its mark.
+    let mut builder = of_v2("");
+    for number in 0..6 {
+        let place = format!("training/unet3d/run/{}/summary.json", fixtures::began(number).0);
+        builder.edit(&place, |summary| summary["stormlp"] = json!({"profile": "v3"}));
+    }
+    let report = builder.check();
+    assert_eq!(report.edition, Edition::V3);
+    assert!(report.edition_from.contains("stormlp's profile v3"), "{}", report.edition_from);
+}
+
+#[test]
 fn an_unknown_verification_leaves_the_verdict_open() {
     for verdict in [json!(null), json!(5), json!("MAYBE")] {
         let mut builder = package();

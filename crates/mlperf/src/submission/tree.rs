@@ -11,6 +11,7 @@ use crate::python_json;
 /// empty path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tree {
+    name: String,
     entries: BTreeMap<String, Entry>,
     digests: BTreeMap<String, String>,
 }
@@ -168,6 +169,16 @@ impl Content {
 }
 
 impl Tree {
+    /// An empty tree below a folder of this name.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_string(), ..Self::default() }
+    }
+
+    /// The name of its folder; empty where it is not known.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Adds the entry at `path`.
     pub fn add(&mut self, path: impl Into<String>, entry: Entry) {
         self.entries.insert(path.into(), entry);

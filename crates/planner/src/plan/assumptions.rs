@@ -4,7 +4,7 @@ use super::case::Sizing;
 use super::storage::{Connections, DEFAULT_STRIPE_BYTES, StorageModel};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
-use stormlp_training::plan::client::KNOWN_HOST;
+use stormlp_training::plan::client::{KNOWN_HOST, unknown_cost};
 use stormlp_training::plan::train_plan::TrainPlan;
 
 /// The error over all published rows: docs/validation.md, which a test compares.
@@ -158,9 +158,14 @@ fn of_store(storage: &StorageModel, connections: Connections) -> Vec<String> {
 fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
     let mut notes = Vec::new();
     notes.push(match plan.client {
-        None => "parsing, copying and the client's steps take hosts no time: set --host-cost-per-step \
-                 and --host-cost-per-gib, or --client dlio"
-            .to_string(),
+        None => format!(
+            "parsing, copying and the client's steps take hosts no time: set --host-cost-per-step \
+             and --host-cost-per-gib{}",
+            match unknown_cost(plan.data.format) {
+                None => ", or --client dlio".to_string(),
+                Some(why) => format!(" ({why})"),
+            }
+        ),
         Some(cost) => format!(
             "each step costs a host {:.0} us in addition to loading and compute, each GiB {} of {}{}",
             cost.step_seconds_of(plan.batch_size) * 1e6,

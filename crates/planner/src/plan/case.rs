@@ -166,7 +166,7 @@ impl Sizing {
              --checkpoint"
                 .to_string()
         } else {
-            return Ok(());
+            return self.unknown_client().map_or(Ok(()), |why| Err(Failure::usage(why)));
         };
         Err(Failure::usage(wrong))
     }

@@ -1,8 +1,11 @@
 //! The client of a prediction: what it costs the hosts, and what the answer is without it.
 
 use super::case::Sizing;
+use super::request::HostRate;
 use stormlp_core::warning::Warning;
-use stormlp_training::plan::client::{Client, ClientCost, UpperBound, measured_where};
+use stormlp_training::plan::client::{
+    Client, ClientCost, UpperBound, measured_where, unknown_cost,
+};
 use stormlp_training::plan::train_plan::TrainPlan;
 
 impl Sizing {
@@ -19,7 +22,10 @@ impl Sizing {
         let usual = match (self.host_cost, &self.asked.client) {
             (Some(measured), _) => measured,
             (None, None | Some(Client::None)) => ClientCost::NONE,
-            (None, Some(_)) => ClientCost::known(self.workload.dataset.format),
+            // Where nothing is known, a request without both of its parts is refused.
+            (None, Some(_)) => {
+                ClientCost::known(self.workload.dataset.format).unwrap_or(ClientCost::NONE)
+            }
         };
         let step = self.asked.host_cost_per_step_seconds;
         let gib = self.asked.host_cost_per_gib_seconds;
@@ -51,23 +57,45 @@ impl Sizing {
         }
     }
 
-    /// The same request with the cost that is known for the workload's format.
-    pub(crate) fn with_known_client(&self) -> Self {
+    /// The same request with the cost that is known for the workload's format, if one is.
+    pub(crate) fn with_known_client(&self) -> Option<Self> {
+        ClientCost::known(self.workload.dataset.format)?;
         let mut known = self.clone();
         known.asked.client = Some(Client::Dlio);
-        known
+        Some(known)
+    }
+
+    /// The same request on hosts that cost nothing and read as fast as they are asked to.
+    pub(crate) fn without_client(&self) -> Self {
+        let mut alone = self.clone();
+        alone.host_cost = None;
+        let asked = &mut alone.asked;
+        (asked.client, asked.host_rate) = (Some(Client::None), Some(HostRate::Unlimited));
+        (asked.host_cost_per_step_seconds, asked.host_cost_per_gib_seconds) = (None, None);
+        alone
+    }
+
+    /// Why `--client dlio` cannot be used: its cost for the workload's format is neither known nor given.
+    pub(super) fn unknown_client(&self) -> Option<String> {
+        let asked = &self.asked;
+        let step_and_gib = asked.host_cost_per_step_seconds.zip(asked.host_cost_per_gib_seconds);
+        let is_asked = asked.client == Some(Client::Dlio) && step_and_gib.is_none();
+        let why = unknown_cost(self.workload.dataset.format).filter(|_| is_asked)?;
+        Some(format!(
+            "--client dlio: {why}: leave it out, or set --host-cost-per-step and --host-cost-per-gib"
+        ))
     }
 
     /// Warnings about the client of a run that reached `au_percent`, and would reach `official_percent`
-    /// with the cost that is known for its format.
+    /// with the cost that is known for its format, if one is.
     pub(crate) fn client_warnings(
         &self,
         plan: &TrainPlan,
         au_percent: f64,
-        official_percent: f64,
+        official_percent: Option<f64>,
     ) -> Vec<Warning> {
-        let cost = ClientCost::known(plan.data.format);
-        let bound = UpperBound::by(plan, au_percent, (cost, official_percent));
+        let known = ClientCost::known(plan.data.format).zip(official_percent);
+        let bound = UpperBound::by(plan, au_percent, known);
         let busy = self.calibration.as_ref().and_then(|origin| origin.busy_warning());
         bound.map(|bound| bound.warning()).into_iter().chain(busy).collect()
     }

@@ -73,7 +73,7 @@ pub fn variants(
     let mut all = Vec::new();
     all.extend(client(sizing));
     if limit.0 == LimitedBy::Client {
-        all.extend(host(sizing));
+        all.extend(host(sizing, case.hosts));
     }
     if sizing.storage.model.surface.is_none() {
         all.extend(read_ahead(sizing));
@@ -89,10 +89,9 @@ pub fn variants(
 /// The threshold leaves a part of the time. Storage alone has all of it, and here the client.
 fn client(sizing: &Sizing) -> Option<Variant> {
     let threshold = sizing.workload.metric.au;
-    // DLIO's cost on another host is not that of these.
-    let is_stated =
-        sizing.knows_client() || matches!(sizing.asked.client, Some(Client::Calibrated(_)));
-    if is_stated || threshold >= UNDELAYED_AU {
+    // What a client costs is in the answer then.
+    let is_given = sizing.knows_client() || sizing.asked.client.is_some();
+    if is_given || threshold >= UNDELAYED_AU {
         return None;
     }
     let left = "if the client's own cost takes all the time that the threshold leaves";
@@ -106,8 +105,13 @@ fn client(sizing: &Sizing) -> Option<Variant> {
     Some(variant)
 }
 
-fn host(sizing: &Sizing) -> Option<Variant> {
+/// Where storage has less than hosts read, their rate is no limit.
+fn host(sizing: &Sizing, hosts: u32) -> Option<Variant> {
     let usual = sizing.host_rate().filter(|_| sizing.asked.host_rate.is_none())?;
+    let of_storage = sizing.storage.model.of_hosts(hosts).read_bytes_per_second();
+    if of_storage <= usual * f64::from(hosts) {
+        return None;
+    }
     let rate = usual * FAST_HOST;
     let what =
         format!("if each host reads {}/s, as the fastest published one", ByteSize(rate as u64));

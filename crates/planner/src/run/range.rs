@@ -4,10 +4,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::{SizingError, Stage, Study, Whole};
-use crate::plan::request::HostRate;
 use crate::plan::variants::{Variant, variants};
 use crate::plan::{Extent, LimitedBy, OtherAnswer, Sizing, StoragePart, search};
-use stormlp_training::plan::client::Client;
 
 /// How else the answer could be.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -15,7 +13,12 @@ pub(super) struct Range {
     pub(super) accelerators: [u32; 2],
     pub(super) au_percent: [f64; 2],
     pub(super) others: Vec<OtherAnswer>,
-    pub(super) storage_alone: u32,
+}
+
+/// What storage feeds on hosts that cost nothing, and what limits one accelerator more.
+pub(super) struct Alone {
+    pub(super) largest: u32,
+    pub(super) limit: (LimitedBy, Option<StoragePart>),
 }
 
 impl Study<'_> {
@@ -43,12 +46,7 @@ impl Study<'_> {
         let variants = variants(self.sizing, &whole.case, limit);
         let others: Vec<OtherAnswer> = variants.into_iter().map(other).collect::<Result<_, _>>()?;
         let au = whole.prediction.au_percent;
-        let mut range = Range {
-            accelerators: [largest; 2],
-            au_percent: [au; 2],
-            storage_alone: self.storage_alone(largest, limit.0)?,
-            others,
-        };
+        let mut range = Range { accelerators: [largest; 2], au_percent: [au; 2], others };
         for OtherAnswer { largest_accelerators: most, au_percent, .. } in &range.others {
             let [low, high] = range.accelerators;
             range.accelerators = [low.min(*most), high.max(*most)];
@@ -58,36 +56,43 @@ impl Study<'_> {
         Ok(range)
     }
 
-    /// The number that storage feeds if hosts cost nothing.
-    fn storage_alone(&self, largest: u32, limit: LimitedBy) -> Result<u32, SizingError> {
-        if limit != LimitedBy::Client {
-            return Ok(largest);
+    /// What storage feeds if hosts cost nothing; `None` where the answer is that already. With a client it
+    /// decides what the limit is, so it is confirmed as the answer is.
+    pub(super) fn alone(&self, limit: LimitedBy) -> Result<Option<Alone>, SizingError> {
+        let has_client = self.sizing.client().is_some();
+        if !has_client && limit != LimitedBy::Client {
+            return Ok(None);
         }
-        let mut sizing = self.sizing.clone();
-        sizing.host_cost = None;
-        let asked = &mut sizing.asked;
-        (asked.client, asked.host_rate) = (Some(Client::None), Some(HostRate::Unlimited));
-        (asked.host_cost_per_step_seconds, asked.host_cost_per_gib_seconds) = (None, None);
+        self.stage.set(Stage::Range);
+        let sizing = self.sizing.without_client();
+        let devices = sizing.storage.model.devices;
         let mut study = self.on(&sizing);
-        let guess = study.guess(sizing.storage.model.devices)?;
-        let most = study.near(guess)?;
+        let largest = if has_client {
+            study.largest_confirmed(devices)?
+        } else {
+            let guess = study.guess(devices)?;
+            study.near(guess)?
+        };
+        let limit = study.limit_above(largest, devices)?;
         self.done.set(study.done.get());
-        Ok(most)
+        Ok(Some(Alone { largest, limit }))
     }
 
-    /// AU of `whole` with the client's cost that is known for its format; its own where a client is given,
-    /// or it misses the threshold without.
-    pub(super) fn with_known_client(&self, whole: &Whole) -> Result<f64, SizingError> {
+    /// AU of `whole` with the client's cost that is known for its format, if one is; its own where a client
+    /// is given, or it misses the threshold without.
+    pub(super) fn with_known_client(&self, whole: &Whole) -> Result<Option<f64>, SizingError> {
         if whole.case.whole.client.is_some() || !whole.meets() {
-            return Ok(whole.prediction.au_percent);
+            return Ok(Some(whole.prediction.au_percent));
         }
-        let sizing = self.sizing.with_known_client();
+        let Some(sizing) = self.sizing.with_known_client() else {
+            return Ok(None);
+        };
         let mut study = self.on(&sizing);
         // As long a run as that of the figure: a rough one fills its buffers in a larger part of it.
         let devices = sizing.storage.model.devices;
         let known = study.whole(whole.case.whole.accelerators, devices)?;
         self.done.set(study.done.get());
-        Ok(known.prediction.au_percent)
+        Ok(Some(known.prediction.au_percent))
     }
 
     /// The same study of `sizing`.

@@ -120,23 +120,27 @@ impl ClientCost {
     };
 
     /// DLIO's overhead for files of `format` as [`KNOWN_HOST`] showed it, for one CPU:
-    /// docs/workloads.md has the table. Of formats that are not in it, that of npz.
-    pub const fn known(format: DataFormat) -> Self {
+    /// docs/workloads.md has the table. `None` for formats that are not in it: costs of one format say
+    /// nothing about another.
+    pub fn known(format: DataFormat) -> Option<Self> {
         let (step, of_sample, cpu_of_sample, cpu_of_gib) = match format {
             DataFormat::Tfrecord => (0.000_55, 0.0, 0.0, 0.85),
             DataFormat::Hdf5 => (0.000_70, 0.000_34, 0.002_93, 0.26),
             DataFormat::Csv => (0.000_45, 0.000_46, 0.003_55, 2174.0),
             DataFormat::Jpeg => (0.000_91, 0.000_27, 0.002_55, 8.04),
-            _ => (0.000_71, 0.000_34, 0.002_60, 0.90),
+            DataFormat::Npz => (0.000_71, 0.000_34, 0.002_60, 0.90),
+            DataFormat::Npy | DataFormat::Png | DataFormat::IndexedBinary | DataFormat::Parquet => {
+                return None;
+            }
         };
-        Self {
+        Some(Self {
             step_seconds: step,
             step_seconds_per_sample: of_sample,
             cpu_seconds_per_sample: cpu_of_sample,
             cpu_seconds_per_gib: cpu_of_gib,
             estimated: true,
             ..Self::NONE
-        }
+        })
     }
 
     /// The same overhead on a host with `cpus` CPUs.
@@ -180,6 +184,13 @@ impl ClientCost {
     }
 }
 
+/// Why `--client dlio` has no cost for files of `format`; `None` where it has one.
+pub fn unknown_cost(format: DataFormat) -> Option<String> {
+    ClientCost::known(format).is_none().then(|| {
+        format!("DLIO's cost is not known for {format}, and `stormlp calibrate` cannot measure it")
+    })
+}
+
 /// Where a client's cost was measured: in a calibration, on [`KNOWN_HOST`], or as stated.
 pub fn measured_where(cost: &ClientCost, origin: Option<&CalibrationOrigin>) -> String {
     match origin {
@@ -194,8 +205,9 @@ pub fn measured_where(cost: &ClientCost, origin: Option<&CalibrationOrigin>) -> 
 /// A figure that passes without DLIO's own cost, and would not with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UpperBound {
-    cost: ClientCost,
-    official_percent: f64,
+    format: DataFormat,
+    /// The cost that is known for the format, and the AU in percent that is left with it.
+    known: Option<(ClientCost, f64)>,
     threshold_percent: f64,
 }
 
@@ -203,30 +215,39 @@ impl UpperBound {
     /// That of `plan`, which reached `au_percent` on hosts with so many CPUs; `None` if DLIO's cost is
     /// in the figure, or the cost known for the format would not turn the verdict.
     pub fn of(plan: &TrainPlan, au_percent: f64, cpus: u32) -> Option<Self> {
-        let cost = ClientCost::known(plan.data.format).on(cpus);
-        Self::by(plan, au_percent, (cost, cost.bound_percent(plan, au_percent)))
+        let known = ClientCost::known(plan.data.format).map(|cost| cost.on(cpus));
+        Self::by(plan, au_percent, known.map(|cost| (cost, cost.bound_percent(plan, au_percent))))
     }
 
-    /// The same where DLIO would reach `official_percent` at `cost`.
-    pub fn by(
-        plan: &TrainPlan,
-        au_percent: f64,
-        (cost, official_percent): (ClientCost, f64),
-    ) -> Option<Self> {
+    /// The same by the cost that is `known` for the format, and the AU in percent that DLIO would reach
+    /// with it. A cost that is not known may turn the verdict.
+    pub fn by(plan: &TrainPlan, au_percent: f64, known: Option<(ClientCost, f64)>) -> Option<Self> {
         let threshold_percent = plan.metric.threshold_percent;
         let is_without = plan.client.is_none() && plan.profile != Profile::Native;
-        let turns = au_percent >= threshold_percent && official_percent < threshold_percent;
-        (is_without && turns).then_some(Self { cost, official_percent, threshold_percent })
+        let turns = au_percent >= threshold_percent
+            && known.is_none_or(|(_, official_percent)| official_percent < threshold_percent);
+        let format = plan.data.format;
+        (is_without && turns).then_some(Self { format, known, threshold_percent })
     }
 
     /// The warning about it.
     pub fn warning(&self) -> Warning {
+        let Some((cost, official_percent)) = self.known else {
+            return Warning::new(
+                WarningKind::UpperBound,
+                format!(
+                    "AU is an upper bound: it does not include DLIO's own cost, which is not known for {}",
+                    self.format
+                ),
+                "`stormlp calibrate` cannot measure this format: compare with a run of DLIO itself",
+            );
+        };
         Warning::new(
             WarningKind::UpperBound,
             format!(
                 "AU is an upper bound: it does not include DLIO's own cost; with {} the official tool \
                  would reach about {:.1} %, below {} %",
-                self.cost, self.official_percent, self.threshold_percent
+                cost, official_percent, self.threshold_percent
             ),
             "measure DLIO's cost on this host with `stormlp calibrate`, and run again with --client \
              FILE",
@@ -254,6 +275,7 @@ impl fmt::Display for ClientCost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strum::VariantArray as _;
 
     #[test]
     fn a_client_has_a_name_or_a_file() {
@@ -268,16 +290,24 @@ mod tests {
 
     #[test]
     fn each_format_has_a_cost_of_its_own() {
-        let cost = |format| ClientCost::known(format);
+        let cost = |format| ClientCost::known(format).unwrap_or(ClientCost::NONE);
         let step = |format| cost(format).step_seconds_of(8);
         assert!(step(DataFormat::Tfrecord) < step(DataFormat::Npz));
-        assert_eq!(cost(DataFormat::Parquet), cost(DataFormat::Npz));
         assert!(cost(DataFormat::Hdf5).estimated && cost(DataFormat::Hdf5).takes_time());
     }
 
     #[test]
+    fn the_costs_that_are_known_are_those_that_a_calibration_measures() {
+        for format in DataFormat::VARIANTS {
+            let is_measured = crate::plan::calibration::FORMATS.contains(format);
+            assert_eq!(ClientCost::known(*format).is_some(), is_measured, "{format}");
+            assert_eq!(unknown_cost(*format).is_none(), is_measured, "{format}");
+        }
+    }
+
+    #[test]
     fn a_cost_names_where_it_was_measured() {
-        let known = ClientCost::known(DataFormat::Tfrecord);
+        let known = ClientCost { estimated: true, ..ClientCost::NONE };
         let words = measured_where(&known, None);
         assert!(words.contains("AMD EPYC") && words.contains("stormlp calibrate"), "{words}");
         let origin = CalibrationOrigin { file: "dlio.json".to_string(), ..Default::default() };

@@ -429,8 +429,10 @@ impl TrainRequest {
         let usual = match &self.client {
             Client::None => return None,
             Client::Dlio => known,
-            Client::Calibrated(_) => self.calibrated.unwrap_or(known),
+            Client::Calibrated(_) => self.calibrated.or(known),
         };
+        // Where nothing is known, a request without both of its parts is refused.
+        let usual = usual.unwrap_or(ClientCost::NONE);
         let (step, cpu) = (self.client_step_seconds, self.client_cpu_seconds_per_gib);
         // A stated time is a whole one: nothing known is added to it.
         let of_step =

@@ -180,6 +180,7 @@ impl Resolver<'_> {
         let data = self.data(path, &of_files);
         let split = StepInputs { files: data.files, ..of_files };
         let steps_per_epoch = self.steps(&split);
+        self.check_client(data.format);
         let compute =
             self.time("--compute-time", request.compute.unwrap_or(workload.train.computation_time));
         let loader = self.loader(profile, data.format, read_threads, accelerators, data.files);

@@ -132,7 +132,7 @@ fn client_cost_per_step_is_not_met_with_advice_to_read_faster() {
     let request = TrainRequest { client: Client::Dlio, ..TrainRequest::default() };
     let plan = plan(&request);
     let steps = plan.steps_per_epoch as f64
-        * ClientCost::known(plan.data.format).step_seconds_of(plan.batch_size);
+        * ClientCost::known(plan.data.format).unwrap().step_seconds_of(plan.batch_size);
     let of_steps = judged(&plan, 90.0, 0.1, waiting(0.0, steps, 0.0, 0.0)).sentence;
     assert!(of_steps.contains("client-bound") && of_steps.contains("cost per step"), "{of_steps}");
     let of_bytes = judged(&plan, 90.0, 0.1, waiting(0.0, 5.0 * steps, 0.0, 0.0)).sentence;

@@ -58,9 +58,7 @@ pub fn faults(text: &str) -> Vec<YamlFault> {
     };
     let mut walk = Checker { text, file: &file, at: Vec::new(), faults: Vec::new() };
     walk.section("", &file, ROOT);
-    if walk.faults.is_empty() {
-        relations(&file["system_under_test"], &mut walk);
-    }
+    relations(&file["system_under_test"], &mut walk);
     walk.faults
 }
 
@@ -127,13 +125,13 @@ impl Checker<'_> {
                 return;
             }
             FieldKind::Text => "a text".to_string(),
-            FieldKind::Bool if value.is_bool() => return,
+            FieldKind::Bool if truth(value).is_some() => return,
             FieldKind::Bool => "true or false".to_string(),
             FieldKind::Count { least } => match whole(value) {
                 Some(count) if count >= *least => return,
                 _ => format!("a whole number, {least} or more"),
             },
-            FieldKind::Capacity if value.as_f64().is_some_and(|tib| (1.0..1e15).contains(&tib)) => {
+            FieldKind::Capacity if float(value).is_some_and(|tib| (1.0..1e15).contains(&tib)) => {
                 return;
             }
             FieldKind::Capacity => "a number of TiB, 1 or more; fractions are allowed".to_string(),
@@ -204,12 +202,39 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
+/// A whole number. The official tool takes one in quotes, too.
 fn whole(value: &Value) -> Option<i64> {
     let number = value.as_i64();
     number.or_else(|| {
-        let number = value.as_f64()?;
+        let number = float(value)?;
         (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
     })
+}
+
+/// A number, in quotes or not.
+fn float(value: &Value) -> Option<f64> {
+    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+    number.filter(|number: &f64| number.is_finite())
+}
+
+/// True or false.
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(it) => Some(*it),
+        Value::Number(it) => truth_of(&it.to_string()),
+        Value::String(text) => truth_of(text),
+        _ => None,
+    }
+}
+
+/// True or false in the words that the official tool takes for it: those of YAML 1.1, which this reader
+/// leaves as text, and those of its schema's library.
+pub(super) fn truth_of(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" | "1" | "1.0" => Some(true),
+        "false" | "f" | "no" | "n" | "off" | "0" | "0.0" => Some(false),
+        _ => None,
+    }
 }
 
 /// A value in one line.
@@ -225,10 +250,16 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Rules about several fields; each field on its own is right by then.
+/// Rules about several fields. As in the official tool, those of a section are looked at once its own
+/// fields are right, and those over several sections once all fields are.
 fn relations(system: &Value, walk: &mut Checker<'_>) {
-    architecture(system, walk);
-    capabilities(system, walk);
+    let all_right = walk.faults.is_empty();
+    if walk.is_right("solution.architecture") {
+        architecture(system, walk);
+    }
+    if walk.is_right("solution.capabilities") {
+        capabilities(system, walk);
+    }
     for (path, node) in nodes(system) {
         ports(&format!("{path}.networking"), &node["networking"], walk);
         power(&format!("{path}.chassis.power"), &node["chassis"]["power"], walk);
@@ -241,9 +272,11 @@ fn relations(system: &Value, walk: &mut Checker<'_>) {
     for (index, supply) in entries(&system["rack_power_supplies"]).enumerate() {
         power(&format!("rack_power_supplies[{index}]"), supply, walk);
     }
-    deployment(system, walk);
-    rack_units(system, walk);
-    networking(system, walk);
+    if all_right {
+        deployment(system, walk);
+        rack_units(system, walk);
+        networking(system, walk);
+    }
 }
 
 fn entries(list: &Value) -> impl Iterator<Item = &Value> {
@@ -260,6 +293,16 @@ fn nodes(system: &Value) -> Vec<(String, &Value)> {
 }
 
 impl Checker<'_> {
+    /// Whether the section at `path` below `system_under_test` has no fault so far.
+    fn is_right(&self, path: &str) -> bool {
+        let section = format!("system_under_test.{path}");
+        let is_in = |field: &str| {
+            let below = field.strip_prefix(&section);
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        !self.faults.iter().any(|fault| is_in(&fault.field))
+    }
+
     /// Adds a fault of a field below `system_under_test`; the names in `path` lead to its line.
     fn say(&mut self, path: &str, message: impl Into<String>) {
         let mut here = &self.file["system_under_test"];
@@ -297,7 +340,7 @@ fn architecture(system: &Value, walk: &mut Checker<'_>) {
 
 fn capabilities(system: &Value, walk: &mut Checker<'_>) {
     let all = &system["solution"]["capabilities"];
-    let is = |key: &str| all[key].as_bool() == Some(true);
+    let is = |key: &str| truth(&all[key]) == Some(true);
     let both = is("simultaneous_write") && is("simultaneous_read");
     let none = whole(&all["remap_time_in_seconds"]) == Some(0);
     let path = "solution.capabilities.remap_time_in_seconds";
@@ -316,6 +359,9 @@ fn ports(path: &str, ports: &Value, walk: &mut Checker<'_>) {
             continue;
         }
         let place = format!("{path}[{index}]");
+        if !walk.is_right(&place) {
+            continue;
+        }
         if port["speed"].is_null() {
             walk.say(&place, "speed is required where state is up");
         }
@@ -330,6 +376,7 @@ fn power(path: &str, power: &Value, walk: &mut Checker<'_>) {
         .filter_map(|supply| whole(&supply["unit_count"]))
         .fold(0i64, i64::saturating_add);
     if let Some(active) = whole(&power["min_psus_active"])
+        && walk.is_right(path)
         && active > installed
     {
         let message = format!("{active} active of {installed} installed");

@@ -237,6 +237,44 @@ fn every_broken_rule_is_reported_with_field_and_line() {
 }
 
 #[test]
+fn values_are_taken_as_the_official_tool_takes_them() {
+    for yes in ["yes", "on", "1", "\"true\"", "True", "Y"] {
+        let text = VALID.replace("multi_host: true", &format!("multi_host: {yes}"));
+        assert_eq!(faults(&text), [], "{yes}");
+        // Rules about several fields take them for the same.
+        let text = VALID.replace("simultaneous_write: true", &format!("simultaneous_write: {yes}"));
+        assert_eq!(faults(&text), [], "{yes}");
+    }
+    for count in ["\"2\"", "' 2 '", "2.0"] {
+        let text = VALID.replace("quantity: 2", &format!("quantity: {count}"));
+        assert_eq!(faults(&text), [], "{count}");
+    }
+    let text = VALID.replace("usable_capacity_tib: 55.9", "usable_capacity_tib: \"55.9\"");
+    assert_eq!(faults(&text), []);
+    for wrong in ["multi_host: 2", "multi_host: sometimes", "multi_host: \"\""] {
+        assert_eq!(faults(&VALID.replace("multi_host: true", wrong)).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn rules_of_a_section_are_reported_beside_faults_of_others() {
+    let text = VALID.replace("remap_time_in_seconds: 0", "remap_time_in_seconds: 60");
+    let text = text.replace("speed: 100", "#").replace("cpu_cores: 64", "cpu_cores: 6.5");
+    let found: Vec<String> = faults(&text).into_iter().map(|fault| fault.field).collect();
+    for field in [
+        "product_nodes[0].chassis.cpu_cores",
+        "product_nodes[0].networking[0]",
+        "solution.capabilities.remap_time_in_seconds",
+    ] {
+        assert!(found.contains(&format!("system_under_test.{field}")), "{field}: {found:?}");
+    }
+    // In a section with a fault of its own they wait for it.
+    let text = text.replace("multi_host: true", "multi_host: maybe");
+    let found: Vec<String> = faults(&text).into_iter().map(|fault| fault.field).collect();
+    assert!(!found.iter().any(|field| field.contains("remap_time")), "{found:?}");
+}
+
+#[test]
 fn capacities_may_be_fractions_and_remote_storage_is_listed() {
     let more = "int_client_store_tib: 3.5\n    availability: preview";
     assert_eq!(faults(&VALID.replace("availability: available", more)), []);

@@ -250,3 +250,26 @@ fn v2_asks_for_no_report() {
     assert_eq!((report.edition, report.shape), (Edition::V2, TreeShape::Package));
     assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
 }
+
+#[test]
+fn a_run_that_writes_and_reads_passes_the_official_rule_of_remapping() {
+    let mut builder = checkpoints();
+    remapping(&mut builder, 60);
+    builder.remove(&checkpoint_leaf(1));
+    let report = builder.check();
+    let rules = report.rules.iter().filter(|rule| rule.id == "4.7.3");
+    let of_run: Vec<_> = rules.filter(|rule| rule.finding.path.contains("llama3-8b")).collect();
+    let found: Vec<_> = of_run.iter().map(|rule| (rule.finding.kind, rule.official)).collect();
+    assert_eq!(found, [(FindingKind::Advice, Official::Silent)], "{of_run:#?}");
+}
+
+#[test]
+fn a_single_host_is_no_matter_of_simultaneous_access() {
+    for no in ["false", "no", "off", "0"] {
+        let mut builder = checkpoints();
+        builder.describe("multi_host: true", &format!("multi_host: {no}"));
+        let report = builder.check();
+        assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]), "{no}");
+        assert_eq!(warned(&report), [], "{no}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fixtures::{Builder, SYSTEM, began, checkpoint_leaf, run_name};
+use super::fixtures::{Builder, SYSTEM, began, checkpoint_leaf, on_two_hosts, run_name};
 use crate::submission::tree::join;
 
 /// A rule, and a way to break it in a package.
@@ -105,8 +105,8 @@ pub(super) const TRAINING: &[Case] = &[
         b.describe("memory_capacity: 64", "memory_capacity: 256");
     }),
     ("2.1.9", |b| {
+        on_two_hosts(b);
         b.describe("multi_host: true", "multi_host: false");
-        b.edit(&join(&run_name(1), "summary.json"), |s| s["num_hosts"] = json!(2));
     }),
     ("2.1.6", |b| {
         b.remove("code-images/code-01234567/.code-hash.json");

@@ -233,6 +233,28 @@ pub(super) fn package() -> Builder {
     builder
 }
 
+/// Makes the runs of a package, and the description of its system, those of two hosts.
+pub(super) fn on_two_hosts(builder: &mut Builder) {
+    for number in 0..6 {
+        builder.edit(&join(&run_name(number), "summary.json"), |summary| {
+            summary["num_hosts"] = json!(2);
+            summary["host_memory_GB"] = json!([64.0, 64.0]);
+            summary["host_cpu_count"] = json!([32, 32]);
+            summary["host_processor_name"] = json!(["cpu", "cpu"]);
+        });
+        builder.edit(&join(&run_name(number), "training_x_metadata.json"), |metadata| {
+            metadata["args"]["hosts"] = json!(["n1", "n2"]);
+        });
+    }
+    for phase in ["datasize", "datagen"] {
+        let leaf = format!("{SYSTEM}/training/unet3d/{phase}/20260601_090000");
+        builder.edit(&join(&leaf, "training_x_metadata.json"), |metadata| {
+            metadata["args"]["hosts"] = json!(["n1", "n2"]);
+        });
+    }
+    builder.describe("quantity: 1", "quantity: 2");
+}
+
 /// A package with a result of llama3-8b, written and read in two invocations.
 pub(super) fn checkpoints() -> Builder {
     let mut builder = package();

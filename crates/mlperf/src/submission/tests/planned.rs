@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fixtures::{Builder, SYSTEM, checkpoint_leaf, checkpoints, package};
+use super::fixtures::{Builder, SYSTEM, checkpoint_leaf, checkpoints, on_two_hosts, package};
 use super::{failed, of_v2};
 use crate::submission::plan::tests::request;
 use crate::submission::plan::{Planned, plan};
@@ -12,16 +12,20 @@ use stormlp_checkpoint::plan::builtin;
 use stormlp_core::units::GIB;
 use stormlp_training::plan::catalog;
 
-/// The commands of a campaign of unet3d and llama3-8b on one host of 64 GiB.
-fn commands(edition: Edition, accelerator: &str) -> Vec<String> {
+/// The commands of a campaign of unet3d and llama3-8b on `hosts` of 64 GiB.
+fn commands_on(hosts: &[&str], edition: Edition, accelerator: &str) -> Vec<String> {
     let entry = catalog::find("unet3d", Some(accelerator)).unwrap();
     let workload = Planned::Training(Box::new(entry.workload(&[]).unwrap()));
     let model = Planned::Checkpointing(Box::new(builtin::load("llama3-8b").unwrap()));
     let mut request = request(edition);
-    request.hosts = vec!["n1".to_string()];
+    request.hosts = hosts.iter().map(ToString::to_string).collect();
     request.host_memory_bytes = 64 * GIB;
     let campaign = plan(&[workload, model], &request).unwrap();
-    campaign.steps.into_iter().map(|step| step.command).collect()
+    campaign.steps.into_iter().map(|step| format!("# {}\n{}", step.what, step.command)).collect()
+}
+
+fn commands(edition: Edition, accelerator: &str) -> Vec<String> {
+    commands_on(&["n1"], edition, accelerator)
 }
 
 /// The tools' files beside the runs.
@@ -87,6 +91,40 @@ fn a_campaign_of_v3_ends_closed() {
     let report = builder.check();
     assert_eq!((report.edition, report.shape), (Edition::V3, TreeShape::Package));
     assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
+}
+
+#[test]
+fn a_campaign_whose_checkpoints_are_on_fewer_hosts_ends_closed_as_two_systems() {
+    let commands = commands_on(&["n1", "n2"], Edition::V3, "b200").join("\n");
+    for part in [
+        "closed training unet3d run file --systemname fast --accelerator-type b200",
+        "llama3-8b run file --accelerator-type b200 --systemname fast-1-host --hosts n1",
+        "as the system fast-1-host: one description has one number of clients (rule 2.1.9)",
+        "of 2 clients: closed/acme/systems/fast.yaml",
+        "of 1 client: closed/acme/systems/fast-1-host.yaml",
+    ] {
+        assert!(commands.contains(part), "{part}: {commands}");
+    }
+    // Its runs, with the checkpoints as those of this system.
+    let tree = |system: &str| {
+        let mut builder = package();
+        on_two_hosts(&mut builder);
+        let folders = |path: &str| {
+            let path = path.replace("results/fast/", &format!("results/{system}/"));
+            path.replace("systems/fast.", &format!("systems/{system}."))
+        };
+        for (path, text) in checkpoints().files {
+            if !builder.files.contains_key(&folders(&path)) {
+                let own = format!("submission_name: {system}");
+                builder.put(&folders(&path), text.replace("submission_name: fast", &own));
+            }
+        }
+        builder
+    };
+    let report = tree("fast-1-host").check();
+    assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
+    let report = tree("fast").check();
+    assert!(failed(&report).iter().any(|(id, _)| *id == "2.1.9"), "{:?}", failed(&report));
 }
 
 #[test]

@@ -117,3 +117,31 @@ fn an_end_may_be_noted_late() {
     let report = builder.check();
     assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
 }
+
+/// Marks all runs as stormlp's.
+fn rehearse(builder: &mut Builder) {
+    let paths: Vec<String> =
+        builder.files.keys().filter(|path| path.ends_with("metadata.json")).cloned().collect();
+    for path in paths {
+        builder.edit(&path, |metadata| {
+            metadata["generator"] = json!("stormlp");
+            metadata["verification"] = json!("REHEARSAL");
+        });
+    }
+}
+
+#[test]
+fn a_rehearsed_au_follows_from_the_times_of_its_steps() {
+    let mut builder = slow();
+    rehearse(&mut builder);
+    assert!(failed(&builder.check()).iter().all(|(id, _)| *id == "3.3.2"));
+    set_summaries(&mut builder, 95.0, "success");
+    set_ranks(&mut builder, 95.0);
+    let report = builder.check();
+    assert_eq!(report.verdict, TreeVerdict::Invalid);
+    assert!(failed(&report).iter().all(|(id, _)| *id == "stormlp.sums"), "{:?}", failed(&report));
+    // One that no run can have.
+    set_summaries(&mut builder, 120.0, "success");
+    let report = builder.check();
+    assert!(failed(&report).iter().any(|(id, _)| *id == "stormlp.scored"), "{:?}", failed(&report));
+}

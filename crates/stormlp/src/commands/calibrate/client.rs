@@ -7,6 +7,7 @@ use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::failure::Failure;
 use stormlp_dataset::section::DataFormat;
 use stormlp_training::plan::calibration::{Calibration, FormatCost};
+use stormlp_training::plan::client::unknown_cost;
 
 use crate::commands::workloads::read_text;
 
@@ -37,8 +38,9 @@ pub(crate) fn calibrated(
 ) -> Result<(FormatCost, CalibrationOrigin), Failure> {
     let calibration = saved(file, HOW)?;
     let cost = calibration.of(format).copied().map_err(|why| {
-        Failure::no_plan(anyhow::anyhow!("{}: {why}", file.display()))
-            .with_help(format!("`stormlp calibrate --formats {format}` measures it"))
+        let help = unknown_cost(format)
+            .unwrap_or_else(|| format!("`stormlp calibrate --formats {format}` measures it"));
+        Failure::no_plan(anyhow::anyhow!("{}: {why}", file.display())).with_help(help)
     })?;
     Ok((cost, calibration.origin(file.display().to_string())))
 }

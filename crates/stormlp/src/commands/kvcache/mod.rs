@@ -172,17 +172,21 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut report = run_with(others.as_ref(), (head, &plan), &surroundings, &mut on_unit)
         .map_err(KvcacheError::not_started)?;
     blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
-    // MLPerf's files have figures only.
-    let has_figures = nothing(&report).is_none();
-    if mlperf_output.is_some() && !has_figures {
-        output::say("the files of MLPerf's client are not written: nothing was measured");
-    }
-    let mlperf_output = mlperf_output.filter(|_| has_figures);
+    let mlperf_output = mlperf_output.filter(|_| has_figures_for_mlperf(&report));
     let for_mlperf = deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken));
     let ended = |saved: Option<&Path>| ended(&report, saved).and(for_mlperf);
     delivery
         .finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
+}
+
+/// Whether there are figures, and thus files of MLPerf's client to write.
+fn has_figures_for_mlperf(report: &KvcacheReport) -> bool {
+    let has_figures = nothing(report).is_none();
+    if !has_figures {
+        output::say("the files of MLPerf's client are not written: nothing was measured");
+    }
+    has_figures
 }
 
 /// Sets what cuFile reads when it opens, if chunks move through it.

@@ -2,9 +2,11 @@
 
 use super::{Resolver, steps_needed};
 use crate::plan::barrier::StepBarrier;
+use crate::plan::client::{Client, unknown_cost};
 use crate::plan::steps::{StepInputs, steps};
 use stormlp_core::profile::Profile;
 use stormlp_core::units::counted;
+use stormlp_dataset::section::DataFormat;
 
 impl Resolver<'_> {
     pub(super) fn steps(&mut self, split: &StepInputs) -> u64 {
@@ -78,6 +80,21 @@ impl Resolver<'_> {
                     counted(between, "step")
                 ),
                 format!("set --params checkpoint.steps_between_checkpoints={needed} or more"),
+            );
+        }
+    }
+
+    /// `--client dlio` needs a cost for `format`: one that is known, or both parts of it.
+    pub(super) fn check_client(&mut self, format: DataFormat) {
+        let request = self.request;
+        let stated = request.client_step_seconds.zip(request.client_cpu_seconds_per_gib);
+        if request.client == Client::Dlio
+            && stated.is_none()
+            && let Some(why) = unknown_cost(format)
+        {
+            self.problems.plan(
+                format!("--client dlio: {why}"),
+                "leave it out, or state both parts with --client-step and --client-cpu-per-gib",
             );
         }
     }
