@@ -33,6 +33,7 @@ mod kvcache_servers;
 mod kvcache_serving;
 mod limits;
 mod objects;
+mod objects_faults;
 mod objects_gateway;
 mod objects_ways;
 mod plan;

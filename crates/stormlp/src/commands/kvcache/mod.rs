@@ -180,7 +180,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
 }
 
-/// Whether there are figures, and thus files of MLPerf's client to write.
+/// Whether there are figures, and so files of MLPerf's client to write.
 fn has_figures_for_mlperf(report: &KvcacheReport) -> bool {
     let has_figures = nothing(report).is_none();
     if !has_figures {

@@ -1,0 +1,165 @@
+//! Object stores: endpoints that are silent, down or refuse, and requests that are made again.
+
+use std::net::TcpListener;
+
+use stormlp_transfer::testing::{Fault, ObjectServer};
+
+use super::objects::{CHECKPOINT, DATASET, GDS, TRAIN, run, stormlp};
+
+#[test]
+fn retries_are_counted_and_said() {
+    let server = ObjectServer::default();
+    server.trap("GET /bucket/p/stormlp.0", 2, Fault::Refuse(503, "SlowDown"));
+    let (code, out, error) = run(&server, &format!("{GDS} --format json"));
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("\"retries\": 2"), "{out}");
+    assert!(out.contains("were retries"), "{out}");
+}
+
+#[test]
+fn retries_are_on_every_screen_with_what_to_do_about_them() {
+    let server = ObjectServer::default();
+    let many = GDS.replace("--io-size 256K", "--io-size 64K,128K,256K,512K --op read,randread");
+    server.trap("GET /bucket/p/stormlp.0?", 2, Fault::Refuse(503, "SlowDown"));
+    server.trap("GET /bucket/p/stormlp.1?", 1, Fault::Hang);
+    let (code, out, error) = run(&server, &many);
+    assert_eq!(code, 0, "{out}{error}");
+    let said = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("were retries after the endpoint refused them"), "{out}");
+    assert!(said.contains("were retries after connections broke"), "{out}");
+    let (_, csv, _) = run(&server, &format!("{many} --format csv"));
+    assert!(csv.contains(",connections,requests,retries,retries_after_loss,sent_bytes"), "{csv}");
+    let (_, page, _) = run(&server, &format!("{many} --format html"));
+    assert!(page.contains("Requests for objects"), "{page}");
+}
+
+#[test]
+fn times_to_first_byte_are_those_after_the_warm_up() {
+    let server = ObjectServer::default();
+    let late = Fault::Late(std::time::Duration::from_millis(10));
+    server.trap("GET /bucket/p/stormlp.", usize::MAX, late);
+    let timed = GDS.replace("--passes 1", "--warmup 1s --duration 1s");
+    let (code, out, error) = run(&server, &format!("{timed} --format json"));
+    assert_eq!(code, 0, "{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let cell = &report["cells"][0];
+    let store = &cell["evidence"]["object_store"];
+    let [count, operations, requests] =
+        [&store["first_byte"]["count"], &cell["operations"], &store["requests"]]
+            .map(|number| number.as_u64().unwrap());
+    // One of each thread may end as the measurement begins.
+    assert!(count.abs_diff(operations) <= 2, "{count} of {operations}");
+    assert!(requests >= count + 3, "{requests} requests, {count} of them measured");
+}
+
+#[test]
+fn an_endpoint_that_accepts_connections_and_says_nothing_is_reported_soon() {
+    // Nobody accepts, but the kernel does.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let server = ObjectServer::default();
+    let begun = std::time::Instant::now();
+    for arguments in [GDS, "doctor s3://bucket/p"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = stormlp(&server, folder.path(), arguments);
+        let output = command.env("AWS_ENDPOINT_URL", format!("http://{address}")).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(5), "{error}");
+        assert!(error.contains(&format!("http://{address}: no answer within 5 s")), "{error}");
+        assert!(error.contains("AWS_ENDPOINT_URL"), "{error}");
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+}
+
+#[test]
+fn what_an_endpoint_refuses_has_its_help_in_every_command() {
+    let refused = |code: &'static str, status: u16| {
+        let server = ObjectServer::default();
+        for wanted in ["GET /bucket", "HEAD /bucket"] {
+            server.trap(wanted, usize::MAX, Fault::Refuse(status, code));
+        }
+        server
+    };
+    let server = refused("AccessDenied", 403);
+    for arguments in
+        [GDS, DATASET, TRAIN, CHECKPOINT, "clean s3://bucket/p", "doctor s3://bucket/p"]
+    {
+        let (code, out, error) = run(&server, arguments);
+        assert_eq!(code, 4, "{arguments}: {out}{error}");
+        assert!(error.contains("permission"), "{arguments}: {error}");
+    }
+    for (fault, status, expected) in [
+        ("InvalidAccessKeyId", 403, "no such access key"),
+        ("InvalidAccessKeyId", 404, "no such access key"),
+        ("SignatureDoesNotMatch", 403, "AWS_SECRET_ACCESS_KEY is not the one"),
+        ("NoSuchBucket", 404, "create the bucket"),
+        ("InvalidRequest", 400, "endpoint's log"),
+    ] {
+        let (code, out, error) = run(&refused(fault, status), "doctor s3://bucket/p");
+        assert_eq!(code, 4, "{fault}: {out}{error}");
+        assert!(out.contains("s3://bucket/p cannot be listed"), "{out}");
+        assert!(error.contains(fault) && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn an_error_names_its_object_once() {
+    let server = ObjectServer::default();
+    server.trap("GET /bucket/p/stormlp.0?", usize::MAX, Fault::Cut(3));
+    let (code, _, error) = run(&server, GDS);
+    assert_eq!(code, 5, "{error}");
+    let line = error.lines().find(|line| line.starts_with("error")).unwrap();
+    assert_eq!(line.matches("stormlp.0").count(), 1, "{error}");
+    assert_eq!(line.matches("at byte").count(), 1, "{error}");
+    server.forgive();
+    assert_eq!(run(&server, DATASET).0, 0);
+    server.trap("GET /bucket/d/set/train/img_05", usize::MAX, Fault::Cut(7));
+    let (code, _, error) = run(&server, TRAIN);
+    assert_eq!(code, 5, "{error}");
+    assert_eq!(error.matches("img_05_of_12").count(), 1, "{error}");
+}
+
+#[test]
+fn an_endpoint_that_is_down_is_named_with_what_to_do() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = ObjectServer::default();
+    for arguments in [GDS, "clean s3://bucket/p"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = stormlp(&server, folder.path(), arguments);
+        let output = command.env("AWS_ENDPOINT_URL", format!("http://{closed}")).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(5), "{error}");
+        assert!(error.contains(&format!("http://{closed}: Connection refused")), "{error}");
+        assert!(error.contains("AWS_ENDPOINT_URL"), "{error}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_dies_in_the_run_fails_the_cell_and_leaves_what_clean_removes() {
+    let server = ObjectServer::default();
+    server.trap("GET /bucket/p/stormlp.", usize::MAX, Fault::Hang);
+    let (code, out, error) = run(&server, GDS);
+    assert_eq!(code, 5, "{out}{error}");
+    assert!(format!("{out}{error}").contains("s3://bucket/p/stormlp."), "{out}{error}");
+    assert_eq!(run(&server, "clean s3://bucket/p").0, 0);
+    assert!(server.keys().is_empty(), "{:?}", server.keys());
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let cases = [
+        (Fault::Refuse(403, "AccessDenied"), "permission"),
+        (Fault::Refuse(400, "ExpiredToken"), "AWS_SESSION_TOKEN"),
+        (Fault::Refuse(403, "RequestTimeTooSkewed"), "clock"),
+    ];
+    for (fault, advice) in cases {
+        let server = ObjectServer::default();
+        server.trap("GET /bucket", usize::MAX, fault.clone());
+        let (code, _, error) = run(&server, GDS);
+        assert!(code != 0 && error.contains(advice), "{fault:?}: {error}");
+        assert!(server.keys().is_empty(), "nothing is written where nothing can be read");
+    }
+    let server = ObjectServer::default();
+    let (code, _, error) = run(&server, &GDS.replace("bucket", "another"));
+    assert!(code != 0 && error.contains("create the bucket first"), "{error}");
+}
