@@ -86,8 +86,8 @@ impl EpochIndex for Strided {
 #[derive(Debug, Clone)]
 pub struct Generated {
     files: Vec<u32>,
-    samples_per_file: u64,
-    accelerators: u64,
+    /// Each rank's part of the samples.
+    parts: Contiguous,
     threads: u64,
     batch_size: u64,
 }
@@ -101,6 +101,7 @@ impl Generated {
         shuffle: Option<Reshuffle>,
         epoch: u32,
     ) -> Self {
+        let parts = Contiguous { files, samples_per_file, accelerators };
         let mut files: Vec<u32> = (0..files as u32).collect();
         if let Some(Reshuffle { seed, change_epoch }) = shuffle {
             for epoch in 1..=u64::from(epoch) {
@@ -108,30 +109,18 @@ impl Generated {
                 Mt19937::new(seed as u32).shuffle(&mut files);
             }
         }
-        Self {
-            files,
-            samples_per_file,
-            accelerators,
-            threads: threads.max(1),
-            batch_size: batch_size.max(1),
-        }
-    }
-
-    /// Samples of each accelerator but the last.
-    fn size(&self) -> u64 {
-        (self.files.len() as u64 * self.samples_per_file).div_ceil(self.accelerators)
+        Self { files, parts, threads: threads.max(1), batch_size: batch_size.max(1) }
     }
 
     /// Samples of one accelerator.
     pub fn samples(&self, accelerator: u32) -> u64 {
-        let all = self.files.len() as u64 * self.samples_per_file;
-        self.size().min(all.saturating_sub(u64::from(accelerator) * self.size()))
+        self.parts.samples(accelerator)
     }
 
     /// The place among a rank's samples of the `nth` that is delivered.
     fn place(&self, nth: u64) -> u64 {
         let (threads, batch_size) = (self.threads, self.batch_size);
-        let of_thread = self.size() / threads;
+        let of_thread = self.parts.size() / threads;
         let whole = of_thread / batch_size * batch_size;
         if nth < whole * threads {
             let (batch, in_batch) = (nth / batch_size, nth % batch_size);
@@ -149,18 +138,19 @@ impl Generated {
 
 impl EpochIndex for Generated {
     fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
-        let (place, count) = (self.place(nth), self.files.len() as u64);
+        let Contiguous { files, samples_per_file, accelerators } = self.parts;
+        let place = self.place(nth);
         let nth_file = if place == 0 {
-            u64::from(accelerator) * (count / self.accelerators)
+            u64::from(accelerator) * (files / accelerators)
         } else {
-            place / self.samples_per_file
+            place / samples_per_file
         };
-        let sample = u64::from(accelerator) * self.size() + place;
-        (u64::from(self.files[(nth_file % count) as usize]), sample % self.samples_per_file)
+        let sample = u64::from(accelerator) * self.parts.size() + place;
+        (u64::from(self.files[(nth_file % files) as usize]), sample % samples_per_file)
     }
 
     fn file(&self, accelerator: u32, nth: u64) -> u64 {
-        self.sample(accelerator, nth * self.samples_per_file).0
+        self.sample(accelerator, nth * self.parts.samples_per_file).0
     }
 }
 
