@@ -1,13 +1,13 @@
 //! Object stores: what a user sees of an endpoint that works, fails, and holds what others put there.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use assert_cmd::Command;
 use stormlp_transfer::testing::{Fault, ObjectServer};
 
 /// The executable in `folder`, with the server's address and nothing of this user's settings.
-pub(super) fn stormlp(server: &ObjectServer, folder: &Path, arguments: &str) -> Command {
+fn stormlp(server: &ObjectServer, folder: &Path, arguments: &str) -> Command {
     let mut command = super::stormlp();
     command.current_dir(folder).env("HOME", folder).envs(server.variables());
     for variable in ["AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CONFIG_FILE"] {
@@ -21,6 +21,17 @@ pub(super) fn stormlp(server: &ObjectServer, folder: &Path, arguments: &str) -> 
 pub(crate) fn run(server: &ObjectServer, arguments: &str) -> (i32, String, String) {
     let folder = tempfile::tempdir().unwrap();
     run_in(folder.path(), server, arguments)
+}
+
+/// The errors of a run whose endpoint is another, at `address`, and of no use.
+pub(super) fn failed_at(address: SocketAddr, arguments: &str) -> String {
+    let (server, folder) = (ObjectServer::default(), tempfile::tempdir().unwrap());
+    let mut command = stormlp(&server, folder.path(), arguments);
+    let output = command.env("AWS_ENDPOINT_URL", format!("http://{address}")).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{error}");
+    assert!(error.contains("AWS_ENDPOINT_URL"), "{error}");
+    error
 }
 
 /// The same with arguments that have spaces.
@@ -383,14 +394,10 @@ fn retries_outside_transfers_are_said_once_by_every_command() {
 #[test]
 fn a_generation_that_cannot_begin_does_not_speak_of_files() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server = ObjectServer::default();
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = stormlp(&server, folder.path(), DATASET);
-    let output = command.env("AWS_ENDPOINT_URL", format!("http://{closed}")).output().unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(5), "{error}");
-    assert!(error.contains("Connection refused") && error.contains("AWS_ENDPOINT_URL"), "{error}");
+    let error = failed_at(closed, DATASET);
+    assert!(error.contains("Connection refused"), "{error}");
     assert!(!error.contains("complete") && !error.contains("--resume"), "{error}");
+    let server = ObjectServer::default();
     server.trap("PUT /bucket/d/set/.stormlp", usize::MAX, Fault::Refuse(403, "AccessDenied"));
     let (code, _, error) = run(&server, DATASET);
     assert_eq!(code, 4, "{error}");
