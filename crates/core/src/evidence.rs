@@ -9,6 +9,10 @@ use crate::path::{EngineKind, PathKind};
 use crate::units::{ByteSize, counted};
 use crate::warning::{Warning, WarningKind};
 
+/// What to do when an object store refuses requests for want of capacity (429, 5xx).
+pub const REFUSED_HELP: &str = "use fewer threads or connections (--threads, checkpoint: --streams), \
+     or let the endpoint take more requests: its log says what it refused";
+
 /// Whether `O_DIRECT` took effect on the files of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -357,8 +361,7 @@ impl ObjectStore {
         let refused = of(
             self.retries.saturating_sub(self.retries_after_loss),
             "the endpoint refused them (429 or 5xx)",
-            "use fewer threads or connections (--threads, checkpoint: --streams), or let the endpoint \
-             take more requests: its log says what it refused",
+            REFUSED_HELP,
         );
         let lost = of(
             self.retries_after_loss,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 
-use crate::object::ObjectError;
+use crate::object::{ObjectError, ObjectFault};
 
 /// A transfer, a file or a device failed. Messages state what was attempted and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +102,26 @@ const DEVICE_FAILURES: [i32; 11] = [
 pub const DEVICE_HELP: &str =
     "check the kernel log for the device, then run again; `stormlp doctor` shows the storage";
 
+/// What to do when permission was denied.
+const PERMISSION_HELP: &str = "change its permissions, or run as a user who may read it";
+
+/// Whose fault it is that a reader of files could not read, and what to do about it. `None` if the
+/// error is about what was read.
+pub fn unread(error: &io::Error) -> Option<(Cause, &'static str)> {
+    if let Some(fault) = ObjectFault::behind(error) {
+        let cause = if fault.is_failure() { Cause::Storage } else { Cause::Machine };
+        return Some((cause, fault.remedy()));
+    }
+    let errno = error.raw_os_error()?;
+    Some(if DEVICE_FAILURES.contains(&errno) {
+        (Cause::Storage, DEVICE_HELP)
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        (Cause::Machine, PERMISSION_HELP)
+    } else {
+        (Cause::Machine, "")
+    })
+}
+
 /// A failure while files are looked at, before anything runs.
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
@@ -109,9 +129,7 @@ impl From<TransferError> for Failure {
             TransferError::Unavailable { remedy, .. } => remedy.clone(),
             TransferError::Object(error) => error.remedy().to_string(),
             error if error.is_device_failure() => DEVICE_HELP.to_string(),
-            error if error.is_permission_denied() => {
-                "change its permissions, or run as a user who may read it".to_string()
-            }
+            error if error.is_permission_denied() => PERMISSION_HELP.to_string(),
             _ => String::new(),
         };
         Self::new(error.cause(), error).with_help(remedy)

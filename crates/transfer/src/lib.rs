@@ -39,7 +39,7 @@ mod transfer;
 
 pub use accelerator::{Accelerator, AcceleratorSet, HostStandIn, Regions};
 pub use drive::{Counted, Counters, Driver, DriverSet, Flown, Landed};
-pub use error::{DEVICE_HELP, TransferError, is_full};
+pub use error::{DEVICE_HELP, TransferError, is_full, unread};
 pub use paths::{PathBuffers, PathSpec, buffers_needed, build_path};
 pub use region::{Backing, HostBuffer, Region};
 pub use stamp::{Stamp, StampClock};

@@ -3,7 +3,7 @@
 use crate::plan::{CheckpointPlan, RankPlan, gib};
 use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
-use stormlp_core::path::PathKind;
+use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::{Document, Facts};
@@ -149,11 +149,15 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     document.warn(&plan.warnings);
     document.brief.add("path", plan.path());
     for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
+        let by = match (phase.path, phase.engine) {
+            (PathKind::S3, EngineKind::ObjectStore) => EngineKind::ObjectStore.name(),
+            (path, engine) if path.has_engine() => engine.name(),
+            (path, _) => path.name(),
+        };
         document.facts.add(
             name,
             format!(
-                "by {} ({} threads, {} in flight per rank), {} per transfer",
-                phase.engine,
+                "by {by} ({} threads, {} in flight per rank), {} per transfer",
                 phase.threads,
                 phase.window,
                 ByteSize(phase.chunk_bytes)

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use stormlp_transfer::object::ObjectFault;
+use stormlp_core::note::{Cause, Note};
 
 /// A file that violates its format, or could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +46,13 @@ pub enum FormatError {
 }
 
 impl FormatError {
-    /// The request that failed if an object could not be read, as opposed to what is wrong with it.
+    /// What kept the file from being read, and what to do, as opposed to what is wrong with it: then
+    /// nothing is known of the file, and making it again would not help.
     #[must_use]
-    pub fn object_fault(&self) -> Option<&ObjectFault> {
-        match self {
-            Self::Read { source, .. } => ObjectFault::behind(source),
-            _ => None,
-        }
+    pub fn unread(&self) -> Option<Note<Cause>> {
+        let Self::Read { source, .. } = self else { return None };
+        let (cause, remedy) = stormlp_transfer::unread(source)?;
+        Some(Note::new(cause, self.to_string(), remedy))
     }
 
     pub(crate) fn unexpected(

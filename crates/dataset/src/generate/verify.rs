@@ -134,16 +134,11 @@ impl Fault {
 
     /// What is wrong with a file's format, or kept it from being read.
     fn of_format(error: &FormatError) -> Self {
-        let FormatError::Read { file, source, .. } = error else {
-            return Self::Bad(error.to_string());
-        };
-        match error.object_fault() {
-            _ if source.kind() == io::ErrorKind::NotFound => Self::Missing(file.clone()),
-            Some(fault) => {
-                let cause = if fault.is_failure() { Cause::Storage } else { Cause::Machine };
-                Self::Unread(Note::new(cause, error.to_string(), fault.remedy()))
+        match error {
+            FormatError::Read { file, source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Self::Missing(file.clone())
             }
-            None => Self::Bad(error.to_string()),
+            error => error.unread().map_or_else(|| Self::Bad(error.to_string()), Self::Unread),
         }
     }
 }

@@ -50,9 +50,9 @@ pub enum FindingKind {
     WrongSize,
     /// A file with invalid framing for its format.
     Corrupt,
-    /// The object store failed when an object was to be read.
+    /// The storage failed when a file was to be read.
     Unread,
-    /// The object store refused to have an object read.
+    /// The kernel or the object store refused to have a file read.
     NotPermitted,
     /// A different number of samples per file than the workload specifies.
     SamplesPerFile,
@@ -381,15 +381,15 @@ fn framing(
     mean_size(inventory, dataset, share).into_iter().collect()
 }
 
-/// A file whose framing is wrong, or could not be read: then nothing is known of the file, and making
-/// it again would not help.
+/// A file whose framing is wrong, or could not be read.
 fn unusable(error: &FormatError, remedy: &str) -> Finding {
-    let (kind, remedy) = match error.object_fault() {
-        None => (FindingKind::Corrupt, remedy),
-        Some(fault) if fault.is_failure() => (FindingKind::Unread, fault.remedy()),
-        Some(fault) => (FindingKind::NotPermitted, fault.remedy()),
-    };
-    Finding::new(kind, error.to_string(), remedy)
+    match error.unread() {
+        None => Finding::new(FindingKind::Corrupt, error.to_string(), remedy),
+        Some(Note { kind: Cause::Storage, fact, remedy }) => {
+            Finding::new(FindingKind::Unread, fact, remedy)
+        }
+        Some(Note { fact, remedy, .. }) => Finding::new(FindingKind::NotPermitted, fact, remedy),
+    }
 }
 
 /// Compares the mean sample size with the workload's: all bytes, minus the share of framing found.

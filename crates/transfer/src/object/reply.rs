@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use stormlp_core::evidence::REFUSED_HELP;
 use stormlp_core::printable::printable;
 
 use super::checksum::Checksum;
@@ -226,10 +227,7 @@ impl Refusal {
             }
             (404, _) => "correct the name, or create the object first",
             (300..=399, _) => "set AWS_ENDPOINT_URL and AWS_REGION to where the bucket is",
-            (429 | 503, _) => {
-                "use fewer threads or connections (--threads, checkpoint: --streams), or let the \
-                 endpoint take more requests"
-            }
+            (429 | 503, _) => REFUSED_HELP,
             (500.., _) => "look at the endpoint's log",
             _ => "look at the endpoint's log; stormlp's request may not be one it supports",
         }
