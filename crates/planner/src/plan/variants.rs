@@ -89,12 +89,17 @@ pub fn variants(
 /// The threshold leaves a part of the time. Storage alone has all of it, and here the client.
 fn client(sizing: &Sizing) -> Option<Variant> {
     let threshold = sizing.workload.metric.au;
-    // What a client costs is in the answer then.
-    let is_given = sizing.knows_client() || sizing.asked.client.is_some();
-    if is_given || threshold >= UNDELAYED_AU {
-        return None;
-    }
-    let left = "if the client's own cost takes all the time that the threshold leaves";
+    let left = match sizing.asked.client {
+        _ if sizing.knows_client() || threshold >= UNDELAYED_AU => return None,
+        None => "if the client's own cost takes all the time that the threshold leaves",
+        // Its cost on another host is not that of these.
+        Some(Client::Dlio) => {
+            "if DLIO costs more here than where it was measured, and takes all the time that the \
+             threshold leaves"
+        }
+        // What they cost is in the answer.
+        Some(Client::None | Client::Calibrated(_)) => return None,
+    };
     let mut variant = Variant::of(RangeCause::Client, left.to_string(), sizing);
     let asked = &mut variant.sizing.asked;
     asked.host_rate = Some(sizing.host_rate().map_or(HostRate::Unlimited, HostRate::Most));
