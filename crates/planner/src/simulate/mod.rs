@@ -297,6 +297,8 @@ impl<'a> Simulation<'a> {
                 LimitedBy::Storage if host_busy >= BUSY_PERCENT && host_busy > other_busy => {
                     LimitedBy::Client
                 }
+                // Waiting times do not tell, as storage and client both take a part of them.
+                LimitedBy::Client if other_busy >= FULL_PERCENT => LimitedBy::Storage,
                 LimitedBy::Storage if cached_percent > FROM_MEMORY_PERCENT => LimitedBy::Memory,
                 other => other,
             },
@@ -360,6 +362,9 @@ fn limited_by(bound: Bound, waiting: &WaitingSeconds) -> LimitedBy {
         Bound::Barrier => LimitedBy::Barrier,
     }
 }
+
+/// Storage that is busy for as much of a run does all that it can.
+const FULL_PERCENT: f64 = 95.0;
 
 /// A loader for each accelerator of `plan`.
 fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {

@@ -295,6 +295,20 @@ fn barrier_and_client_add_to_each_step() {
 }
 
 #[test]
+fn storage_that_is_always_busy_is_the_limit_though_readers_wait_for_the_client_as_well() {
+    let mut plan = plan("cosmoflow", 8, 100, 2);
+    let demand = plan.demand_bytes_per_second();
+    plan.client = Some(ClientCost {
+        step_seconds: 0.000_55,
+        cpu_seconds_per_gib: 0.85,
+        ..ClientCost::NONE.on(64)
+    });
+    let run = predicted(&plan, &bandwidth(0.7 * demand));
+    assert_eq!(run.limited_by, LimitedBy::Storage);
+    assert!(run.storage_busy_percent > 95.0, "{}", run.storage_busy_percent);
+}
+
+#[test]
 fn a_host_limits_what_it_reads_from_storage_and_cache() {
     let plan = plan("unet3d", 4, 30, 2);
     let demand = plan.demand_bytes_per_second();
