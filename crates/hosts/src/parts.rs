@@ -28,10 +28,15 @@ pub fn count_hosts_once(hosts: &[(&str, &str)]) -> Vec<bool> {
     (0..hosts.len()).map(first).collect()
 }
 
-/// The [same](count_hosts_once) for the processes of a run.
-pub fn count_members_once(members: &[Member]) -> Vec<bool> {
-    let boots = members.iter().map(|member| (&*member.hostname, &*member.boot_id));
-    count_hosts_once(&boots.collect::<Vec<_>>())
+/// The [same](count_hosts_once) for the processes of a run. Each counts until it has done its own
+/// work, so of those of a machine it is the one that `counted` most.
+pub fn count_members_once(members: &[Member], counted: impl Fn(usize) -> u64) -> Vec<bool> {
+    let most = |nth: usize| {
+        let is_same = |other: &usize| members[*other].shares_host_with(&members[nth]);
+        let same = (0..members.len()).rev().filter(is_same);
+        same.max_by_key(|other| counted(*other)) == Some(nth)
+    };
+    (0..members.len()).map(most).collect()
 }
 
 /// Evidence for all hosts: that of the first host whose path differs from the first one's, so that
@@ -248,6 +253,16 @@ mod tests {
         let endings = [Ending::Complete, Ending::Stopped, Ending::Unfinished];
         assert_eq!(ending(endings.iter().cloned()), Ending::Stopped);
         assert_eq!(ending(endings[..1].iter().cloned()), Ending::Complete);
+    }
+
+    #[test]
+    fn of_the_processes_of_a_machine_the_one_that_counted_most_counts() {
+        let hosts = ["a", "a", "b", "b", "c"];
+        let members: Vec<_> =
+            hosts.iter().zip(0..).map(|(host, nth)| Member::fixture(nth, host)).collect();
+        let counted = [700, 1006, 5, 5, 0];
+        let once = count_members_once(&members, |nth| counted[nth]);
+        assert_eq!(once, [false, true, true, false, true]);
     }
 
     #[test]

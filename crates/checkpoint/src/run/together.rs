@@ -95,7 +95,10 @@ pub(super) fn put_together(
         return Ok(());
     };
     phase.shares = all.iter().zip(hosts.names()).map(|(one, name)| share(one, name)).collect();
-    let merged = merged(all, &count_members_once(&hosts.members));
+    let counted = count_members_once(&hosts.members, |nth| {
+        all[nth].device.map_or(0, |device| device.read_bytes + device.written_bytes)
+    });
+    let merged = merged(all, &counted);
     *own = PhaseMeasurement {
         started_unix_seconds: own.started_unix_seconds,
         complete: merged.complete && !stopped,

@@ -80,7 +80,10 @@ fn merged(hosts: &Hosts, all: &[Measured]) -> Measured {
         },
         evidence: evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref())),
     };
-    for (one, counts) in all.iter().zip(count_members_once(&hosts.members)) {
+    let counted = count_members_once(&hosts.members, |nth| {
+        all[nth].watched.device.map_or(0, |device| device.read_bytes + device.written_bytes)
+    });
+    for (one, counts) in all.iter().zip(counted) {
         let (all, own) = (&mut sum.watched, &one.watched);
         sum.tally.add(&one.tally);
         // The window of all is over when that of the last one is.

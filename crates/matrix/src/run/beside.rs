@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::plan::{CellReport, MatrixPlan};
+use crate::plan::MatrixPlan;
+use crate::report::{CellReport, Measurement};
 use stormlp_core::stop::StopToken;
 use stormlp_hosts::GroupError;
 use stormlp_hosts::parts::count_members_once;
@@ -139,7 +140,15 @@ impl<'a> Side<'a> {
             return Ok(None);
         };
         let names = hosts.names();
-        let counted = count_members_once(&hosts.members);
+        let counted = count_members_once(&hosts.members, |nth| {
+            let numbers = cells[nth].measurement.as_ref();
+            let of_devices = |one: &Measurement| {
+                one.device_read_bytes
+                    .zip(one.device_written_bytes)
+                    .map_or(0, |both| both.0 + both.1)
+            };
+            numbers.map_or(0, of_devices)
+        });
         let parts: Vec<CellPart<'_>> = names
             .iter()
             .zip(counted)
