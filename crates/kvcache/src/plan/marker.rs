@@ -63,13 +63,13 @@ impl Marker {
     }
 
     /// Whether a file is an object of this folder, whole or not: `start` has its first
-    /// [`KNOWN_BY_BYTES`], or all if there are fewer. An empty one holds nothing to lose.
+    /// [`KNOWN_BY_BYTES`], or all if there are fewer. Of an empty one only the name tells.
     pub fn made(&self, name: &str, bytes: u64, start: &[u8]) -> bool {
         let Some(key) = name.strip_suffix(SUFFIX) else {
             return false;
         };
         if bytes == 0 {
-            return true;
+            return names_object_of_a_run(name);
         }
         let noise = Noise::new(self.seed.into());
         self.models.iter().filter_map(|model| Model::named(model).ok()).any(|model| {
@@ -103,6 +103,7 @@ mod tests {
         // Cut short by a kill.
         assert!(marker.made(&name, 1000, &start[..1000]));
         assert!(marker.made(&name, 0, &[]));
+        assert!(!marker.made("photo.npy", 0, &[]));
         assert!(!marker.made(&name, content.bytes() + BLOCK_BYTES, &start));
         assert!(!marker.made(&file_name("user_0000_req_000002"), content.bytes(), &start));
         assert!(!marker.made("user_0000_req_000001", content.bytes(), &start));
