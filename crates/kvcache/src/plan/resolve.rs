@@ -88,7 +88,7 @@ fn replay(
     problems: &mut Problems,
 ) -> Vec<Pass> {
     if let Some(wrong) = &trace.wrong {
-        problems.plan(format!("{file}, {wrong}"), "mend the trace, or use another --trace");
+        problems.plan(format!("{file}, {wrong}"), wrong.remedy);
     } else if trace.entries == 0 {
         problems.plan(
             format!("{file} asks nothing of storage ({} read)", counted(trace.skipped, "line")),

@@ -94,6 +94,28 @@ pub struct TraceError {
     pub line: u64,
     /// What is wrong.
     pub what: String,
+    /// What mends it.
+    pub remedy: &'static str,
+}
+
+/// What is wrong with a line, and what mends it.
+struct Wrong {
+    what: String,
+    remedy: &'static str,
+}
+
+impl From<String> for Wrong {
+    fn from(what: String) -> Self {
+        Self { what, remedy: "mend the trace, or use another --trace" }
+    }
+}
+
+impl TraceError {
+    /// What is wrong with the line of this number, in the file itself.
+    pub fn new(line: u64, what: impl Into<String>) -> Self {
+        let Wrong { what, remedy } = Wrong::from(what.into());
+        Self { line, what, remedy }
+    }
 }
 
 impl fmt::Display for TraceError {
@@ -171,15 +193,18 @@ impl TraceReader {
     /// What is wrong with it.
     pub fn line(&mut self, text: &str) -> Result<Option<TraceEntry>, TraceError> {
         self.line += 1;
-        self.entry(text.trim_end_matches(['\n', '\r'])).map_err(|what| self.error(what))
+        self.entry(text.trim_end_matches(['\n', '\r'])).map_err(|wrong| {
+            let Wrong { what, remedy } = wrong;
+            TraceError { line: self.line, what, remedy }
+        })
     }
 
     /// Something wrong with the line that was read last.
     pub fn error(&self, what: impl Into<String>) -> TraceError {
-        TraceError { line: self.line, what: what.into() }
+        TraceError::new(self.line, what)
     }
 
-    fn entry(&mut self, text: &str) -> Result<Option<TraceEntry>, String> {
+    fn entry(&mut self, text: &str) -> Result<Option<TraceEntry>, Wrong> {
         if text.trim().is_empty() {
             return Ok(None);
         }
@@ -187,27 +212,29 @@ impl TraceReader {
             None => {
                 let columns = columns_of(text)?;
                 self.columns = Some(columns);
-                if matches!(columns, Columns::Json) { self.prompt(text) } else { Ok(None) }
+                if matches!(columns, Columns::Json) { Ok(self.prompt(text)?) } else { Ok(None) }
             }
             Some(Columns::MlperfIo) => self.operation(text),
             Some(Columns::Burstgpt { time, request, response, count }) => {
-                self.request(text, [time, request, response], count)
+                Ok(self.request(text, [time, request, response], count)?)
             }
-            Some(Columns::Json) => self.prompt(text),
+            Some(Columns::Json) => Ok(self.prompt(text)?),
         }
     }
 
     /// A read or write of MLPerf's client.
-    fn operation(&mut self, text: &str) -> Result<Option<TraceEntry>, String> {
+    fn operation(&mut self, text: &str) -> Result<Option<TraceEntry>, Wrong> {
         let [time, operation, bytes, tier, key, _] = fields(text, 6)?[..] else {
-            return Err("it has not six fields".to_string());
+            return Err("it has not six fields".to_string().into());
         };
         let at_ns = self.time(seconds(time)?, OUT_OF_ORDER_NS)?;
         let bytes = whole(bytes, "Object_Size_Bytes", u64::MAX)?;
         match tier {
             "Tier-2" => {}
             "Tier-0" | "Tier-1" => return Ok(None),
-            other => return Err(format!("`{other}` is not a tier: use Tier-0, Tier-1 or Tier-2")),
+            other => {
+                return Err(format!("`{other}` is not a tier: use Tier-0, Tier-1 or Tier-2").into());
+            }
         }
         let key = checked(key)?;
         let what = match operation {
@@ -220,23 +247,26 @@ impl TraceReader {
                 self.check_read(&key, bytes)?;
                 Traced::Read { key }
             }
-            other => return Err(format!("`{other}` is not an operation: use Read or Write")),
+            other => return Err(format!("`{other}` is not an operation: use Read or Write").into()),
         };
         Ok(Some(TraceEntry { at_ns, what }))
     }
 
-    fn tokens_of(&self, bytes: u64) -> Result<u32, String> {
+    fn tokens_of(&self, bytes: u64) -> Result<u32, Wrong> {
         let of_token = self.bytes_per_token;
         let most = MOST_TOKENS * of_token;
         if bytes == 0 || !bytes.is_multiple_of(of_token) {
-            return Err(format!(
-                "Object_Size_Bytes: {bytes} is not a whole number of tokens of {of_token} bytes: \
-                 name the model that the trace was recorded with"
-            ));
+            return Err(Wrong {
+                what: format!(
+                    "Object_Size_Bytes: {bytes} is not a whole number of tokens of {of_token} bytes"
+                ),
+                remedy: "name the model that the trace was recorded with: stormlp kvcache MODEL \
+                         --trace FILE",
+            });
         }
         match bytes <= most {
             true => Ok((bytes / of_token) as u32),
-            false => Err(format!("Object_Size_Bytes: {bytes} is more than {most}")),
+            false => Err(format!("Object_Size_Bytes: {bytes} is more than {most}").into()),
         }
     }
 
@@ -249,14 +279,15 @@ impl TraceReader {
     }
 
     /// Objects are read as a whole, so one has to be read with the size that it was written with.
-    fn check_read(&self, key: &str, bytes: u64) -> Result<(), String> {
+    fn check_read(&self, key: &str, bytes: u64) -> Result<(), Wrong> {
         let tokens = self.tokens_of(bytes)?;
         match self.written.get(&fnv1a(key.as_bytes())) {
             Some(written) if *written != tokens => Err(format!(
                 "Object_Size_Bytes: {bytes} are read of `{}`, which was written with {}",
                 short(key),
                 u64::from(*written) * self.bytes_per_token
-            )),
+            )
+            .into()),
             _ => Ok(()),
         }
     }
@@ -503,6 +534,8 @@ mod tests {
         assert!(io("1,Append,24576,Tier-2,a,Prefill").contains("`Append` is not an operation"));
         let whole = io("1,Write,0,Tier-2,a,Prefill");
         assert!(whole.contains("Object_Size_Bytes: 0 is not a whole number of tokens"), "{whole}");
+        let other = read("llama3.1-8b", &format!("{IO_HEADER}\n1,Write,24576,Tier-2,a,Prefill\n"));
+        assert!(other.unwrap_err().remedy.contains("stormlp kvcache MODEL"));
         let huge = io(&format!("1,Write,{},Tier-2,a,Prefill", 24576u64 << 40));
         assert!(huge.contains("Object_Size_Bytes: ") && huge.contains("is more than"), "{huge}");
         assert!(wrong("time,tokens\n").contains("line 1: no known trace begins like this"));

@@ -62,7 +62,7 @@ impl<'a> TraceLines<'a> {
     }
 
     fn parse(&mut self) -> Result<Option<TraceEntry>, TraceError> {
-        let wrong = |what: String| TraceError { line: self.lines, what };
+        let wrong = |what: String| TraceError::new(self.lines, what);
         for (beginning, command) in COMPRESSED {
             if self.lines == 1 && self.line.starts_with(beginning) {
                 return Err(wrong(format!("the file is compressed: unpack it first ({command})")));
@@ -107,7 +107,7 @@ pub fn scan_trace(
         }
     };
     let format = lines.reader.format();
-    let empty = || TraceError { line: lines.lines.max(1), what: "the trace is empty".to_string() };
+    let empty = || TraceError::new(lines.lines.max(1), "the trace is empty");
     let wrong = wrong.or_else(|| format.is_none().then(empty));
     let format = format.unwrap_or(TraceFormat::MlperfIo);
     let headers = u64::from(format != TraceFormat::Mooncake);
