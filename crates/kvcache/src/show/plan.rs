@@ -106,7 +106,14 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     if let Some(trace) = &plan.trace {
         brief.add("trace", trace_of(plan, trace));
     }
-    let folder = request.own_folder();
+    let (folder, seed) = match plan.rank {
+        None => (request.own_folder(), plan.seed.to_string()),
+        Some(rank) => {
+            brief.add("processes", "each has this load, in a folder and with a seed of its rank N");
+            let folder = request.folder.clone().unwrap_or_default();
+            (folder.join("rank_N").into(), format!("{} + N", plan.seed.wrapping_sub(rank)))
+        }
+    };
     let capacity = match plan.capacity_bytes {
         u64::MAX => String::new(),
         bytes => format!(", up to {}", size_of(bytes)),
@@ -125,9 +132,9 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     facts.add(
         "requests",
         match plan.trace {
-            Some(_) => format!("those of the trace, seed {} for content", plan.seed),
-            None if plan.serving.is_some() => format!("prompts of seed {}", plan.seed),
-            None => format!("seed {}, names {}{without}", plan.seed, clock_of(request.clock)),
+            Some(_) => format!("those of the trace, seed {seed} for content"),
+            None if plan.serving.is_some() => format!("prompts of seed {seed}"),
+            None => format!("seed {seed}, names {}{without}", clock_of(request.clock)),
         },
     );
     facts.add(

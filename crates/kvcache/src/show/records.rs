@@ -99,14 +99,17 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
         // A trial is plain data, so it always serialises to JSON.
         let mut value = serde_json::to_value(trial).unwrap_or_default();
         let mut of_load = json!({ "trial": trial.trial });
+        let processes = trial.ranks().count() as u64;
         absent.iter().for_each(|figure| value[*figure] = Value::Null);
         for value in [&mut value, &mut of_load] {
             if let Some(pass) = pass_of(&report.plan, trial) {
                 value["option"] = json!(pass.option);
                 value["model"] = json!(pass.model.name);
-                value["users"] = json!((pass.users > 0).then_some(pass.users));
+                // As what they did: of all processes.
+                let users = u64::from(pass.users) * processes;
+                value["users"] = json!((users > 0).then_some(users));
             }
-            value["processes"] = trial.ranks().count().into();
+            value["processes"] = processes.into();
         }
         let (offered, served, late) = trial.requests();
         value["offered"] = offered.into();
@@ -126,7 +129,7 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
 mod tests {
     use super::super::fixtures;
     use super::*;
-    use crate::report::ObjectsMoved;
+    use crate::report::{HostTrial, ObjectsMoved};
 
     fn value<'a>(records: &'a Records, row: usize, name: &str) -> &'a Value {
         let column = records.columns.iter().position(|column| *column == name).expect("a column");
@@ -148,6 +151,14 @@ mod tests {
         }
         let found = records(&fixtures::find_max());
         assert!(value(&found, 0, "fed_servers").is_number() && value(&found, 0, "users").is_null());
+        let mut two = report.clone();
+        let host = HostTrial {
+            name: "host".to_string(),
+            seed: 42,
+            result: report.results.trials[0].clone(),
+        };
+        two.results.trials[0].hosts = vec![host.clone(), host];
+        assert_eq!([0, 1].map(|row| value(&records(&two), row, "users").clone()), [400, 200]);
         // Storage did nothing.
         for trial in &mut report.results.trials {
             (trial.read, trial.written) = (ObjectsMoved::default(), ObjectsMoved::default());
