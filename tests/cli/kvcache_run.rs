@@ -137,6 +137,8 @@ fn objects_that_stay_are_removed_by_clean_and_nothing_else_is() {
     // A file in the place of an object, with its name.
     fs::write(folder.join("user_0000_req_000000.npy"), vec![7; 5000]).unwrap();
     fs::write(folder.join("cat.npy"), "meow").unwrap();
+    // Empty, and so without a beginning.
+    fs::write(folder.join("dog.npy"), "").unwrap();
     let dry = ["clean", "objects", "--dry-run"];
     let text = stdout(stormlp().current_dir(&dir).args(dry).assert().success());
     assert!(text.contains(&format!("would remove {} file", kept.len())), "{text}");
@@ -147,7 +149,9 @@ fn objects_that_stay_are_removed_by_clean_and_nothing_else_is() {
     assert!(text.contains(says), "{text}");
     // A name that no object has needs no reason.
     assert!(text.contains("cat.npy, which stormlp did not create"), "{text}");
+    assert!(folder.join("dog.npy").exists(), "{text}");
     fs::remove_file(folder.join("cat.npy")).unwrap();
+    fs::remove_file(folder.join("dog.npy")).unwrap();
     assert_eq!(objects(&folder), ["user_0000_req_000000.npy"]);
     let ran = stormlp().current_dir(&dir).args(words(&folder)).assert().code(4);
     assert!(stderr(ran).contains("use another --dir, or move it away"));
@@ -219,18 +223,21 @@ fn the_files_of_mlperfs_client_are_written_beside_the_report() {
         serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
     };
     let summary = read(&run.join("summary.json"));
-    let rank = run.join("option_1/trial_0/rank_0");
+    let rank = run.join("option_custom/trial_0/rank_0");
     let [file] = names(&rank).try_into().unwrap();
     let stats = read(&rank.join(file))["summary"]["cache_stats"].clone();
     let trial = &report["trials"][0];
     let bytes = |key: &str| trial["read"][key].as_u64().unwrap();
     assert_eq!(stats["total_read_bytes"], bytes("bytes") + bytes("late_bytes"));
-    let option = &summary["options"]["1"];
+    let option = &summary["options"]["custom"];
     let rate = option["aggregated_read_bandwidth_gbps"].as_f64().unwrap();
     let of_rank = stats["tier_storage_read_bandwidth_gbps"].as_f64().unwrap();
     assert!((rate - of_rank).abs() < 1e-9 && summary["partial_failure"] == false, "{summary:#}");
     let both = ["kvcache", "--dry-run", "--mlperf-output", "official"];
     stormlp().current_dir(&dir).args(both).assert().code(2);
+    let serving = ["kvcache", "--profile", "serving", "--mlperf-output", "official"];
+    let refused = stderr(stormlp().current_dir(&dir).args(serving).assert().code(2));
+    assert!(refused.contains("--profile serving: MLPerf's client has no such load"), "{refused}");
 }
 
 #[test]
@@ -277,7 +284,7 @@ fn the_rules_of_kv_caches_are_checked_on_the_files_of_a_run() {
     assert!(has("6.3.2.1", "passed") && has("6.3.4.1", "passed"), "{:?}", verdicts());
     let runs = Path::new(&system).join("kv_cache/tiny-1b/run");
     let [run] = names(&runs).try_into().unwrap();
-    let rank = runs.join(run).join("option_1/trial_2/rank_0");
+    let rank = runs.join(run).join("option_custom/trial_2/rank_0");
     let [name] = names(&rank).try_into().unwrap();
     let file = rank.join(name);
     let mut result: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();

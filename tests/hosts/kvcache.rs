@@ -98,12 +98,12 @@ fn mlperf_has_both(run: &Path, trials: &[Value]) {
     let run = run.join(&below(run)[0]);
     let summary = json(&run.join("summary.json"));
     assert_eq!((count(&summary, "/total_ranks"), count(&summary, "/npernode")), (2, 2));
-    let option = &summary["options"]["1"];
+    let option = &summary["options"]["custom"];
     assert_eq!(count(option, "/rank_count"), 2);
     let mut rates = 0.0;
     for (trial, nth) in trials.iter().zip(0..) {
         for rank in 0..2 {
-            let folder = run.join(format!("option_1/trial_{nth}/rank_{rank}"));
+            let folder = run.join(format!("option_custom/trial_{nth}/rank_{rank}"));
             let file = json(&folder.join(&below(&folder)[0]));
             assert_eq!(count(&file, "/seed"), 42 + rank);
             let requests = count(&file, "/requests_completed");

@@ -25,7 +25,7 @@ pub fn files(report: &KvcacheReport, taken: &dyn Fn(&str) -> bool) -> Vec<Output
         let Some(pass) = report.plan.passes.get(trial.pass as usize) else { continue };
         // Its trials are counted from 0.
         let nth = trial.trial.saturating_sub(1);
-        let of_trial = format!("{folder}/option_{}/trial_{nth}", option_of(pass, trial));
+        let of_trial = format!("{folder}/option_{}/trial_{nth}", option_of(pass));
         let moment = run_moment(started + trial.started_at_seconds);
         for (rank, result) in trial.ranks().enumerate() {
             let path = format!("{of_trial}/rank_{rank}/kvcache_results_{moment}.json");
@@ -50,9 +50,9 @@ pub fn files(report: &KvcacheReport, taken: &dyn Fn(&str) -> bool) -> Vec<Output
     files
 }
 
-/// The number of an option; of a pass that is none, its place.
-fn option_of(pass: &Pass, trial: &TrialResult) -> u32 {
-    pass.option.unwrap_or(trial.pass + 1)
+/// The name of an option in paths and keys: its number, or `custom` of a pass that is none.
+fn option_of(pass: &Pass) -> String {
+    pass.option.map_or("custom".to_string(), |number| number.to_string())
 }
 
 /// What says that these are not the results of the official client.
@@ -64,18 +64,25 @@ fn mark(report: &KvcacheReport) -> Value {
     })
 }
 
-/// The arguments with mlpstorage's names.
+/// The arguments with mlpstorage's names. Those of a pass are absent if there are several.
 fn args(report: &KvcacheReport) -> Value {
     let plan = &report.plan;
     let folder = plan.request.folder.as_ref().map(ToString::to_string);
-    json!({
+    let mut args = json!({
         "mode": "whatif",
         "command": "run",
         "cache_dir": folder,
         "seed": plan.seed,
         "trials": plan.trials,
         "duration": plan.duration_seconds,
-    })
+    });
+    if let [pass] = plan.passes.as_slice() {
+        args["model"] = json!(pass.model.name);
+        args["num_users"] = json!(pass.users);
+        args["max_concurrent_allocs"] = json!(pass.concurrent_writes);
+        args["cpu_mem_gb"] = json!(pass.memory_bytes as f64 / GIB as f64);
+    }
+    args
 }
 
 /// The file of a rank, which has this `seed`, for one trial.
@@ -216,9 +223,10 @@ fn run_summary(report: &KvcacheReport, started: f64) -> Value {
     for (index, pass) in report.plan.passes.iter().enumerate() {
         let own = report.results.trials.iter().filter(|trial| trial.pass as usize == index);
         let own: Vec<&TrialResult> = own.collect();
-        let Some(first) = own.first() else { continue };
-        let option = option_of(pass, first);
-        options.insert(option.to_string(), option_summary(option, &own, report.plan.trials));
+        if !own.is_empty() {
+            let summary = option_summary(pass.option, &own, report.plan.trials);
+            options.insert(option_of(pass), summary);
+        }
     }
     let group = report.results.group.as_ref();
     let ranks = group.map_or(1, |group| group.size as usize);
@@ -238,7 +246,7 @@ fn run_summary(report: &KvcacheReport, started: f64) -> Value {
     })
 }
 
-fn option_summary(option: u32, trials: &[&TrialResult], planned: u32) -> Value {
+fn option_summary(option: Option<u32>, trials: &[&TrialResult], planned: u32) -> Value {
     let of_trial = |trial: &&TrialResult| trial.ranks().map(summary_of).collect::<Vec<Value>>();
     let summaries: Vec<Vec<Value>> = trials.iter().map(of_trial).collect();
     let number = |summary: &Value, place: &str| summary.pointer(place)?.as_f64();
@@ -305,6 +313,25 @@ mod tests {
         assert!((rate - means).abs() < 1e-9, "{rate}");
         assert_eq!(option["trial_count"], 2);
         assert_eq!(json(3)["verification"], "REHEARSAL");
+    }
+
+    #[test]
+    fn a_run_that_is_no_option_claims_none() {
+        let mut report = fixtures::report();
+        report.plan.passes[0].option = None;
+        report.plan.passes[0].users = 5;
+        let files = files(&report, &|_| false);
+        assert!(files[0].path.contains("/option_custom/trial_0/rank_0/"), "{}", files[0].path);
+        let json = |index: usize| -> Value { serde_json::from_str(&files[index].content).unwrap() };
+        let options = json(2)["options"].as_object().unwrap().clone();
+        assert_eq!(options.keys().collect::<Vec<_>>(), ["custom"]);
+        assert_eq!(options["custom"]["option"], Value::Null);
+        let args = &json(3)["args"];
+        assert_eq!((&args["model"], &args["num_users"]), (&json!("llama3.1-8b"), &json!(5)));
+        assert_eq!(
+            (&args["max_concurrent_allocs"], &args["cpu_mem_gb"]),
+            (&json!(16), &json!(0.0))
+        );
     }
 
     #[test]

@@ -15,8 +15,8 @@ use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts,
-    resolve,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Profile, Resolution,
+    TraceFacts, resolve,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
 use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
@@ -113,6 +113,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = args.request;
     request.command = Session::command_line();
     request.telemetry = args.output.telemetry();
+    if args.mlperf_output.is_some() && request.profile == Some(Profile::Serving) {
+        return Err(Failure::usage(
+            "--mlperf-output cannot be used with --profile serving: MLPerf's client has no such load",
+        )
+        .with_help("leave out --mlperf-output: the report has all figures"));
+    }
     request.lists_requests = args.mlperf_output.is_some();
     let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
