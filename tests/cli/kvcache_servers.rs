@@ -10,7 +10,7 @@ use crate::{stderr, stdout, stormlp};
 
 const SEARCH: &str = "kvcache tiny-1b --profile serving --find-max --dir chunks --duration 1s \
                       --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --writers 1 \
-                      --new-tokens 1 --telemetry off --prefill-rate";
+                      --new-tokens 1 --depth 1 --telemetry off --prefill-rate";
 
 fn words(more: &str) -> Vec<String> {
     format!("{SEARCH} {more}").split_whitespace().map(str::to_string).collect()
@@ -18,7 +18,7 @@ fn words(more: &str) -> Vec<String> {
 
 /// The command where a process may have few open files.
 fn with_few_files(dir: &TempDir, more: &str) -> Output {
-    let line = format!("ulimit -n 150; exec \"$0\" {SEARCH} {more}");
+    let line = format!("ulimit -n 167; exec \"$0\" {SEARCH} {more}");
     let mut command = Command::new("sh");
     command.current_dir(dir.path()).arg("-c").arg(line).arg(env!("CARGO_BIN_EXE_stormlp"));
     command.output().unwrap()

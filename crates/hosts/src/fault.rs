@@ -84,6 +84,7 @@ impl Fault {
             Self::Crew(CrewError::Start(_)) => Cause::Resources,
             Self::Hosts(_) => Cause::Hosts,
             Self::Transfer(error) if error.missing().is_some() => Cause::Machine,
+            Self::Transfer(error) if error.is_out_of_files() => Cause::Resources,
             Self::Transfer(error) if error.is_of_gpu() => Cause::Device,
             _ => Cause::Storage,
         }
@@ -124,6 +125,9 @@ impl Fault {
             }
             Self::Transfer(error) if error.is_of_gpu() => {
                 "`stormlp doctor` shows what can run on this machine"
+            }
+            Self::Transfer(error) if error.is_out_of_files() => {
+                "allow more open files (ulimit -n, or fs.file-max of the host), or use fewer threads"
             }
             Self::Transfer(error) => error.missing().unwrap_or(DEVICE_HELP),
             Self::NoSpace { .. } => "free some space, or use another --dir",

@@ -18,6 +18,7 @@ use stormlp_core::units::GIB;
 
 pub use nothing::{ended, nothing};
 pub use servers::tried_servers;
+pub(crate) use servers::unwritten_percent;
 
 use crate::plan::{Class, FindServers, KvcachePlan, ServingPlan};
 

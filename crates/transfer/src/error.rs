@@ -154,6 +154,11 @@ impl TransferError {
         self.errno() == Some(libc::EFBIG)
     }
 
+    /// Whether no more files may be open, in this process or on this host.
+    pub fn is_out_of_files(&self) -> bool {
+        matches!(self.errno(), Some(libc::EMFILE | libc::ENFILE))
+    }
+
     /// Whether permission was denied.
     pub fn is_permission_denied(&self) -> bool {
         matches!(self.inner(), Self::File { source, .. }

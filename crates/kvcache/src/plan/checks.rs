@@ -14,7 +14,7 @@ use super::kvcache_plan::KvcachePlan;
 use super::options::{CHUNK_BYTES, MOST_SECONDS, MOST_USERS, MOST_WORKERS, SECONDS};
 use super::request::{End, KvcacheRequest, NamingClock};
 
-/// Open files of a thread, and of everything else.
+/// Open files of a thread (a file, its duplicate, its ring), and of everything else.
 const FILES_OF_WORKER: u64 = 3;
 const OTHER_FILES: u64 = 96;
 /// Memory of a thread besides its buffer, in bytes.
@@ -146,11 +146,16 @@ pub(super) fn closed_problems(
 pub(super) fn machine_problems(plan: &KvcachePlan, host: &HostFacts, problems: &mut Problems) {
     let workers = u64::from(plan.most_workers());
     let who = format!("{workers} threads");
-    let (fewer, smaller) = match plan.serving {
-        Some(_) => ("fewer --threads", "use a smaller --chunk-size or fewer --threads"),
-        None => ("fewer --users", "use a smaller --chunk-size or fewer --users"),
+    let (more_chunks, fewer, smaller) = match &plan.serving {
+        Some(load) => (
+            // A thread that loads has each chunk open of which something is in flight.
+            u64::from(load.loaders) * (plan.transport.streams as u64).saturating_sub(1),
+            "a lower --depth or fewer --threads",
+            "use a smaller --chunk-size or fewer --threads",
+        ),
+        None => (0, "fewer --users", "use a smaller --chunk-size or fewer --users"),
     };
-    let files = workers * FILES_OF_WORKER + OTHER_FILES;
+    let files = workers * FILES_OF_WORKER + more_chunks + OTHER_FILES;
     check_open_files(&who, files, Some(fewer), host, problems);
     let memory = plan.buffer_bytes.saturating_add(workers * WORKER_BYTES);
     check_memory(&who, memory, smaller, host, problems);

@@ -17,7 +17,7 @@ pub const FIRST_SERVERS: u32 = 8;
 /// A probe is this share of a full run, but not so short that servers still begin together.
 const PROBE_SHARE: f64 = 0.1;
 const LEAST_PROBE_SECONDS: f64 = 5.0;
-/// The most chunks, in percent of those that prompts bring, that may be dropped.
+/// The most chunks, in percent of those that prompts bring, that may be dropped or left waiting.
 pub const MOST_DROPPED_PERCENT: f64 = 5.0;
 
 /// Duration of a probe where a full run takes `full_seconds`.
@@ -68,7 +68,8 @@ pub struct TriedServers {
     pub is_slowest: bool,
     /// The time to compute as many tokens in milliseconds.
     pub computing_ms: f64,
-    /// Chunks that were dropped instead of written, in percent of those that prompts brought.
+    /// Chunks that were dropped or left waiting instead of written, in percent of those that prompts
+    /// brought; as many as one prompt brings may wait.
     pub dropped_percent: f64,
     /// Prompts per second of all servers.
     pub prompts_per_second: f64,
@@ -172,6 +173,11 @@ impl FindServers {
     pub fn missed(&self) -> Option<&TriedServers> {
         let is_least = |tried: &&TriedServers| Some(tried.servers) == self.least_missing;
         self.tried.iter().filter(is_least).rfind(|tried| !tried.meets)
+    }
+
+    /// Whether memory is part of the answer: it is not that of storage alone.
+    pub fn is_of_memory(&self) -> bool {
+        self.answer().is_some_and(|one| one.limited_by == Some(KneeLimit::Memory))
     }
 
     /// The known range in words: `between 19 and 24`.

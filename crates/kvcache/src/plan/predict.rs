@@ -7,10 +7,12 @@ use stormlp_core::failure::Problems;
 use stormlp_core::numbers::whole;
 use stormlp_core::units::MIB;
 
+use super::checks::number_problems;
 use super::model::Model;
 use super::options::{OPTIONS, Offered};
+use super::request::KvcacheRequest;
 use super::serving::ServingPlan;
-use super::serving_request::{MOST_CHUNK_TOKENS, MOST_PREFIX_TOKENS};
+use super::serving_request::ServingRequest;
 use super::size::READ_PER_WRITTEN;
 
 /// Bytes of a transfer.
@@ -112,7 +114,8 @@ pub struct Predicted {
     pub loads: Vec<PredictedLoad>,
     /// The most prompts a second; an upper bound if writes are not known, which then cost nothing.
     pub prompts_per_second: f64,
-    /// Servers that make so many prompts at the given rate of computing.
+    /// Servers that make so many prompts: each loads a prefix, beside all the threads, and computes the
+    /// rest at the given rate.
     pub servers: Option<f64>,
     /// MLPerf's options.
     pub options: Vec<PredictedOption>,
@@ -155,13 +158,15 @@ pub fn predict(request: &PredictRequest, figures: &Figures<'_>) -> Result<Predic
     let writes = figures.write_bytes_per_second.map_or(0.0, |rate| new_share * mean_bytes / rate);
     let prompts_per_second = 1.0 / ((1.0 - new_share) * mean_bytes / together + writes);
     let computed = new_share * mean_tokens + f64::from(request.new_tokens);
+    let loading = (1.0 - new_share) * mean_bytes * f64::from(request.threads) / together;
+    let servers = |rate: f64| prompts_per_second * (loading + computed / rate);
     Ok(Predicted {
         storage: figures.source.clone(),
         read_bytes_per_second: together,
         write_bytes_per_second: figures.write_bytes_per_second,
         loads,
         prompts_per_second,
-        servers: request.prefill_tokens_per_second.map(|rate| prompts_per_second * computed / rate),
+        servers: request.prefill_tokens_per_second.map(servers),
         options: options(&model, figures),
         request: request.clone(),
     })
@@ -187,36 +192,22 @@ fn check(request: &PredictRequest) -> Result<Model, Problems> {
     let model = Model::named(&request.model).inspect_err(|what| {
         problems.plan(what.clone(), "`stormlp kvcache size` shows what each model takes");
     });
-    let mut must = |holds: bool, what: String, remedy: String| {
-        if !holds {
-            problems.plan(what, remedy);
-        }
+    // The limits of a run.
+    let asked = KvcacheRequest {
+        threads: Some(request.threads),
+        serving: ServingRequest {
+            chunk_tokens: Some(request.chunk_tokens),
+            prefix_tokens: request.prefix_tokens.clone(),
+            reads_per_prefix: Some(request.reads_per_prefix),
+            new_tokens: Some(request.new_tokens),
+            prefill_tokens_per_second: request.prefill_tokens_per_second,
+            depth: Some(request.depth),
+            ..ServingRequest::default()
+        },
+        ..KvcacheRequest::default()
     };
-    let chunk = request.chunk_tokens;
-    let within = |value: u32, most: u32| (1..=most).contains(&value);
-    must(
-        within(chunk, MOST_CHUNK_TOKENS),
-        format!("--chunk-tokens {chunk}"),
-        format!("use 1 to {MOST_CHUNK_TOKENS}"),
-    );
-    for tokens in &request.prefix_tokens {
-        must(
-            within(*tokens, MOST_PREFIX_TOKENS) && chunk > 0 && tokens % chunk.max(1) == 0,
-            format!("a prefix of {tokens} tokens in chunks of {chunk}"),
-            format!("use --prefix-tokens with multiples of {chunk}, up to {MOST_PREFIX_TOKENS}"),
-        );
-    }
-    for (name, value) in [("--threads", request.threads), ("--depth", request.depth)] {
-        must(within(value, 65_536), format!("{name} {value}"), "use 1 to 65536".to_string());
-    }
-    for (name, value) in [
-        ("--reads-per-prefix", Some(request.reads_per_prefix)),
-        ("--prefill-rate", request.prefill_tokens_per_second),
-    ] {
-        let value = value.unwrap_or(1.0);
-        let remedy = "use 0.001 to 1000000000".to_string();
-        must((1e-3..=1e9).contains(&value), format!("{name} {value}"), remedy);
-    }
+    number_problems(&asked, &mut problems);
+    asked.serving.check(false, &mut problems);
     match model {
         Ok(model) if problems.is_empty() => Ok(model),
         _ => Err(problems),
@@ -264,7 +255,16 @@ mod tests {
         // Three of four prompts load, one writes.
         let each = 0.75 * bytes / 1e10 + 0.25 * bytes / 2e9;
         assert!(near(found.prompts_per_second, 1.0 / each));
-        assert!(near(found.servers.unwrap(), (0.25 * 8192.0 + 1000.0) / 1e4 / each));
+        // A server takes as long as loading and computing do.
+        let of_server = 0.75 * load.together_seconds + (0.25 * 8192.0 + 1000.0) / 1e4;
+        assert!(near(found.servers.unwrap(), of_server / each));
+    }
+
+    #[test]
+    fn servers_that_only_load_are_the_threads() {
+        let loads = PredictRequest { reads_per_prefix: 1e6, new_tokens: 1, ..request() };
+        let servers = predict(&loads, &figures(Some(2e9))).unwrap().servers.unwrap();
+        assert!((servers - 8.0).abs() < 0.01, "{servers}");
     }
 
     #[test]
@@ -285,9 +285,10 @@ mod tests {
             model: "gpt-5".to_string(),
             prefix_tokens: vec![0, 300],
             threads: 0,
+            new_tokens: 0,
             prefill_tokens_per_second: Some(f64::NAN),
             ..request()
         };
-        assert_eq!(predict(&bad, &figures(None)).unwrap_err().len(), 5);
+        assert_eq!(predict(&bad, &figures(None)).unwrap_err().len(), 6);
     }
 }

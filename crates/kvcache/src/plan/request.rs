@@ -205,7 +205,7 @@ pub struct KvcacheRequest {
 
     /// Find the most servers that storage feeds: each is a thread with --prefill-rate, and so many are
     /// fed if, at each length, the P95 of loading a prefix is at most the time to compute it, and at
-    /// most 5 % of new chunks are dropped
+    /// most 5 % of new chunks are dropped or left waiting
     #[cfg_attr(feature = "cli", arg(long, help_heading = "How many servers",
         requires = "prefill_tokens_per_second", conflicts_with_all = [
             "closed", "trace", "trials", "pause_seconds", "threads", "requests_per_second", "keep",

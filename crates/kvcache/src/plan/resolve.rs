@@ -276,6 +276,8 @@ mod tests {
     use stormlp_core::facts::Availability;
     use stormlp_core::note::Cause;
 
+    use super::super::serving_request::ServingRequest;
+
     fn facts() -> KvcacheFacts {
         KvcacheFacts {
             writable: Availability::Available,
@@ -358,5 +360,21 @@ mod tests {
             HostFacts { open_files_limit: 256, memory_bytes: 1 << 28, ..HostFacts::fixture() };
         let found = resolve(&request(), &host, Some(&facts()), &[]).problems;
         assert_eq!(found.len(), 2, "{found}");
+    }
+
+    #[test]
+    fn a_thread_that_loads_has_as_many_chunks_open_as_are_in_flight() {
+        let host = HostFacts { open_files_limit: 1024, ..HostFacts::fixture() };
+        let found = |depth: u32| {
+            let serving = ServingRequest { depth: Some(depth), ..ServingRequest::default() };
+            let profile = Some(Profile::Serving);
+            let request = KvcacheRequest { profile, serving, ..request() };
+            resolve(&request, &host, Some(&facts()), &[]).problems
+        };
+        assert!(found(64).is_empty(), "{}", found(64));
+        let refused = found(256).to_string();
+        // 8 threads with 257 chunks, 4 that write, and what else is open.
+        assert!(refused.contains("need 2180 open files"), "{refused}");
+        assert!(refused.contains("or use a lower --depth"), "{refused}");
     }
 }

@@ -22,8 +22,8 @@ const WRITERS: u32 = 4;
 const WRITE_QUEUE: u32 = 256;
 const DEPTH: usize = 4;
 /// The most of each that makes sense.
-pub(super) const MOST_CHUNK_TOKENS: u32 = 1 << 16;
-pub(super) const MOST_PREFIX_TOKENS: u32 = 1 << 22;
+const MOST_CHUNK_TOKENS: u32 = 1 << 16;
+const MOST_PREFIX_TOKENS: u32 = 1 << 22;
 const MOST_THREADS: u32 = 500;
 const MOST_PREFIXES: u32 = 1_000_000;
 const MOST_DEPTH: u32 = 256;
@@ -216,7 +216,7 @@ impl ServingRequest {
     }
 
     /// What is wrong with the numbers.
-    fn check(&self, is_trace: bool, problems: &mut Problems) {
+    pub(super) fn check(&self, is_trace: bool, problems: &mut Problems) {
         if let (true, Some(option)) = (is_trace, self.of_prompts()) {
             problems.plan(format!("{option}: a trace has its own prompts"), "leave it out");
         }

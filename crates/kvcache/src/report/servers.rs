@@ -5,7 +5,7 @@ use stormlp_core::largest::RunKind;
 use stormlp_core::others;
 
 use super::{COLD_SHARE, DEVICE_SHARE, KvcacheReport, PrefixLoads, TrialResult};
-use crate::plan::{MOST_DROPPED_PERCENT, TriedServers};
+use crate::plan::{MOST_DROPPED_PERCENT, ServingPlan, TriedServers};
 
 /// What the run of `report`, which took `seconds`, came to; `None` if it loaded nothing.
 pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Option<TriedServers> {
@@ -23,9 +23,7 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
     let others_cpus = report.series.last().and_then(|one| others::cpus(&one.series, at_work));
     let limited_by = KneeLimit::of(at_work, most, reads_memory(trial));
     let (_, served, late) = trial.requests();
-    let dropped = trial.prompts.as_ref()?.dropped as f64;
-    let brought = dropped + (trial.written.objects + trial.written.late_objects) as f64;
-    let dropped_percent = if brought > 0.0 { dropped / brought * 100.0 } else { 0.0 };
+    let dropped_percent = unwritten_percent(trial, serving);
     Some(TriedServers {
         servers: serving.loaders,
         run,
@@ -48,6 +46,17 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
 /// second.
 fn computing_ms(loads: &PrefixLoads, rate: f64) -> f64 {
     loads.tokens as f64 / loads.load_ms.count.max(1) as f64 / rate * 1e3
+}
+
+/// New chunks that were not written, in percent of those that prompts brought: they were dropped, or
+/// still waited at the end. As many as one prompt brings may wait: those are on their way.
+pub(crate) fn unwritten_percent(trial: &TrialResult, load: &ServingPlan) -> f64 {
+    let Some(prompts) = &trial.prompts else { return 0.0 };
+    let longest = load.prefix_tokens.iter().max().map_or(0, |tokens| tokens / load.chunk_tokens);
+    let on_their_way = u64::from(longest) * trial.ranks().count() as u64;
+    let unwritten = prompts.dropped + prompts.waiting.saturating_sub(on_their_way);
+    let brought = unwritten + trial.written.objects + trial.written.late_objects;
+    unwritten as f64 / brought.max(1) as f64 * 100.0
 }
 
 /// Whether reads came from memory, by what the page cache or the devices show.
@@ -73,11 +82,20 @@ mod tests {
         let most = shares.fold(0.0, f64::max);
         assert!((tried.load_percent() / 100.0 - most).abs() < 1e-9, "{tried:?}");
         assert_eq!(tried.which(), "P95");
-        // 12 of 200 chunks that prompts brought were dropped.
+        // 12 of 212 chunks that prompts brought were dropped.
         assert_eq!((tried.servers, tried.dropped_percent.round(), tried.meets), (8, 6.0, false));
         report.results.trials[0].prompts.as_mut().unwrap().dropped = 0;
         let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
         assert_eq!((tried.dropped_percent, tried.meets), (0.0, most <= 1.0));
+        // What one prompt of 32768 tokens brings may wait; what waits beyond that is not written.
+        let wait = |waiting: u64| {
+            let mut report = report.clone();
+            report.results.trials[0].prompts.as_mut().unwrap().waiting = waiting;
+            tried_servers(&report, RunKind::Probe, 30.0).unwrap()
+        };
+        assert_eq!(wait(128).dropped_percent, 0.0);
+        let behind = wait(128 + 200);
+        assert_eq!((behind.dropped_percent.round(), behind.meets), (50.0, false));
         // All CPU time is what limits it.
         let trial = &mut report.results.trials[0];
         let cpus = f64::from(report.head.host.cpus);

@@ -100,6 +100,10 @@ impl KvcacheError {
             Self::Fault(Fault::Crew(CrewError::Start(_))) => {
                 "allow this user more threads (ulimit -u), or use fewer --users or --threads"
             }
+            Self::Fault(Fault::Transfer(error)) if error.is_out_of_files() => {
+                "allow more open files (ulimit -n, or fs.file-max of the host), or use a lower \
+                 --depth, or fewer --threads or --users"
+            }
             Self::Fault(fault) => fault.remedy(),
             Self::Short { .. } => {
                 "check the kernel log; something else may have changed the file: keep others out \
@@ -123,5 +127,25 @@ impl KvcacheError {
     /// The meaning of a failed `fsync` of `path`.
     pub(super) fn on_sync(path: &Path, source: TransferError) -> Self {
         Fault::on_sync(path, source).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn too_many_open_files_are_no_fault_of_the_device() {
+        const EIO: i32 = 5;
+        const EMFILE: i32 = 24;
+        let of = |errno| {
+            let (path, source) = (Path::new("kv/chunk"), io::Error::from_raw_os_error(errno));
+            KvcacheError::on(path, TransferError::file("open", path, source))
+        };
+        let error = of(EMFILE);
+        assert_eq!(error.cause(), Cause::Resources);
+        assert!(error.remedy().contains("ulimit -n") && error.remedy().contains("--depth"));
+        assert_eq!(of(EIO).cause(), Cause::Storage);
     }
 }

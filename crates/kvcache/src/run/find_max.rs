@@ -152,7 +152,7 @@ pub fn ended(report: &KvcacheReport, saved: Option<&std::path::Path>) -> Result<
     let of_one = find.answer().map_or(String::new(), |one| {
         format!(
             ": it {}; a prefix of {} tokens is loaded in {} {:.1} ms and computed in {:.1} ms, {:.0} % of \
-             new chunks are dropped",
+             new chunks are not written",
             one.verdict(),
             one.prefix_tokens,
             one.which(),

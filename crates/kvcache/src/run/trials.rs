@@ -21,9 +21,10 @@ use super::kept::Kept;
 use super::tally::Timings;
 use super::together::Together;
 use super::trial::{Stage, TrialId};
-use crate::plan::{KvcachePlan, ServingPlan};
+use crate::plan::{KvcachePlan, MOST_DROPPED_PERCENT, ServingPlan};
 use crate::report::{
     COLD_SHARE, DEVICE_SHARE, KvcacheReport, KvcacheResults, TrialResult, summarise,
+    unwritten_percent,
 };
 
 /// Loads, or reads of a trace, that are a smaller share than this of what is expected are rare.
@@ -149,8 +150,14 @@ fn debug_build(head: &Head) -> Option<Warning> {
 
 /// What the figures of a trial say about themselves.
 fn warnings_of(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
-    let rare = plan.serving.as_ref().and_then(|load| rare_loads(trial, load));
-    rare.into_iter().chain(absent_objects(trial, plan)).chain(from_memory(trial, plan)).collect()
+    let load = plan.serving.as_ref();
+    let rare = load.and_then(|load| rare_loads(trial, load));
+    let unwritten = load.and_then(|load| unwritten(trial, load));
+    rare.into_iter()
+        .chain(unwritten)
+        .chain(absent_objects(trial, plan))
+        .chain(from_memory(trial, plan))
+        .collect()
 }
 
 /// Prompts that load much less than the plan has it, with what would mend that.
@@ -169,6 +176,21 @@ fn rare_loads(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
         let [loaded, expected] = [prompts.loaded_share(), expected].map(|share| share * 100.0);
         let fact =
             format!("only {loaded:.0} % of the tokens were loaded, {expected:.0} % expected");
+        Warning::new(WarningKind::Dataset, fact, remedy)
+    })
+}
+
+/// New chunks that were not written: later prompts do not find them. Where prompts wait for room,
+/// chunks wait by design.
+fn unwritten(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
+    let percent = unwritten_percent(trial, load);
+    let prompts = trial.prompts.as_ref()?;
+    (load.drops && percent > MOST_DROPPED_PERCENT).then(|| {
+        let fact = format!(
+            "{percent:.0} % of new chunks were not written: {} dropped, {} left waiting",
+            prompts.dropped, prompts.waiting
+        );
+        let remedy = "writes fall behind: use more --writers, fewer --threads or a lower --rate";
         Warning::new(WarningKind::Dataset, fact, remedy)
     })
 }
@@ -349,6 +371,20 @@ impl Run<'_> {
 mod tests {
     use super::*;
     use crate::show::fixtures;
+
+    #[test]
+    fn chunks_that_are_not_written_are_warned_of_unless_prompts_wait_for_room() {
+        let mut report = fixtures::serving();
+        let mut load = report.plan.serving.take().unwrap();
+        let trial = &mut report.results.trials[0];
+        // 12 of 212.
+        let warning = unwritten(trial, &load).expect("a warning");
+        assert_eq!(warning.fact, "6 % of new chunks were not written: 12 dropped, 3 left waiting");
+        trial.prompts.as_mut().unwrap().waiting = 30_401;
+        assert!(unwritten(trial, &load).unwrap().fact.contains("99 %"));
+        load.drops = false;
+        assert_eq!(unwritten(trial, &load), None);
+    }
 
     #[test]
     fn rare_loads_are_due_to_room_if_chunks_were_deleted_for_others() {

@@ -1,7 +1,6 @@
 //! A search for the most servers: the answer, what limits it, every number tried, and below that the
 //! full run at the answer, if there was one.
 
-use stormlp_core::knee::KneeLimit;
 use stormlp_core::largest::RunKind;
 use stormlp_core::report::Ending;
 use stormlp_core::stats::mean;
@@ -16,7 +15,7 @@ use crate::report::KvcacheReport;
 /// The document of a search; `run` is the document of the full run at its answer.
 pub(super) fn document(report: &KvcacheReport, find: &FindServers, run: Document) -> Document {
     let mut document = Document::new(headline(report, find));
-    facts(find, &mut document);
+    facts(report, find, &mut document);
     // A screen has room for the numbers that were tried.
     let (load, rest) = run.brief.0.split_at(run.brief.0.len().min(1));
     document.brief.0.extend(load.iter().cloned());
@@ -51,10 +50,14 @@ fn headline(report: &KvcacheReport, find: &FindServers) -> String {
     let name = format!("kvcache {}", report.plan.name());
     let largest = u64::from(find.largest_servers);
     let servers = format!("{}{rate}", counted(largest, "server"));
+    let feeds = match find.is_of_memory() {
+        true => "storage and memory feed",
+        false => "storage feeds",
+    };
     let so_far = match (find.tried.is_empty(), find.least_missing) {
         (true, _) => "no number of servers was tried yet".to_string(),
         (false, Some(1)) => format!("storage does not feed even one server{rate}"),
-        (false, _) => format!("storage feeds {} servers{rate}", find.known()),
+        (false, _) => format!("{feeds} {} servers{rate}", find.known()),
     };
     let slowest = find.answer().map_or(String::new(), |one| {
         format!(
@@ -71,22 +74,44 @@ fn headline(report: &KvcacheReport, find: &FindServers) -> String {
         Ending::Failed(note) => format!("{so_far}; FAILED: {}", note.fact),
         Ending::Complete if largest == 0 => format!("{so_far}{slowest}"),
         Ending::Complete if find.is_lower_bound => {
-            format!("storage feeds at least {servers}{slowest}")
+            format!("{feeds} at least {servers}{slowest}")
         }
-        Ending::Complete => format!("storage feeds {servers}{slowest}"),
+        Ending::Complete => format!("{feeds} {servers}{slowest}"),
     };
     format!("{name}: {answer}")
 }
 
-fn facts(find: &FindServers, document: &mut Document) {
+/// What shows that memory is part of the answer, and what would leave it out.
+fn of_memory(report: &KvcacheReport) -> String {
+    let mut seen = Vec::new();
+    // Of probes alone there is no trial.
+    let trial = report.results.trials.last();
+    if let Some(sample) = trial.and_then(|trial| trial.residency) {
+        let percent = sample.after_drop * 100.0;
+        seen.push(format!("{percent:.1} % of sampled chunks were still in the page cache"));
+    }
+    if let Some((trial, device)) = trial.and_then(|trial| trial.device.map(|one| (trial, one))) {
+        let percent = device.read_bytes as f64 / trial.read.all_bytes().max(1) as f64 * 100.0;
+        seen.push(format!("devices read {percent:.1} % of what was loaded"));
+    }
+    let seen = match seen.is_empty() {
+        true => "more than 10 % was in the page cache, or did not come from devices".to_string(),
+        false => seen.join(", "),
+    };
+    let remedy = match report.plan.transport.path.uses_page_cache() {
+        true => "--path cpu",
+        false => "a --dir on storage",
+    };
+    format!("storage and memory: {seen}; use {remedy} for the answer of storage")
+}
+
+fn facts(report: &KvcacheReport, find: &FindServers, document: &mut Document) {
     let (brief, facts) = (&mut document.brief, &mut document.facts);
     if let Some(missed) = find.missed().filter(|missed| missed.limited_by.is_some()) {
         brief.add("limited by", missed.limit());
     }
-    if find.answer().is_some_and(|one| one.limited_by == Some(KneeLimit::Memory)) {
-        let words = "memory: most of what was loaded did not come from devices, so it is not the answer \
-                     of storage";
-        brief.add("answer of", words);
+    if find.is_of_memory() {
+        brief.add("answer of", of_memory(report));
     }
     if let Some(limit) = &find.limit {
         brief.add("limit", limit);
@@ -96,7 +121,7 @@ fn facts(find: &FindServers, document: &mut Document) {
         format!(
             "at each length, the P95 of loading a prefix is at most the time to compute as many tokens; \
              of fewer than 20 loads the slowest counts; at most {MOST_DROPPED_PERCENT} % of new chunks are \
-             dropped"
+             dropped or left waiting"
         ),
     );
     if !find.inconsistent.is_empty() {
@@ -122,7 +147,7 @@ fn table(find: &FindServers) -> Table {
         Column::numbers("tokens", 1),
         Column::numbers("load P95 ms", 0),
         Column::numbers("% of computing", 0).leading(),
-        Column::numbers("dropped %", 0),
+        Column::numbers("not written %", 0),
         Column::words("verdict", 0),
         Column::numbers("prompts/s", 2),
         Column::numbers("read GiB/s", 1),
@@ -187,4 +212,38 @@ pub(super) fn chart(find: &FindServers) -> Group {
     let chart = Chart::lines(what, x, y, lines).map(|chart| chart.marks(mark));
     drawn.add(what, chart, "fewer than two numbers were tried");
     drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+    use crate::report::{BytesOfDevices, SampledResidency};
+    use stormlp_core::knee::KneeLimit;
+
+    #[test]
+    fn an_answer_with_memory_in_it_is_not_called_that_of_storage_and_says_how_much() {
+        let mut report = fixtures::find_max();
+        let find = report.results.find_max.as_mut().unwrap();
+        find.tried.iter_mut().for_each(|tried| tried.limited_by = Some(KneeLimit::Memory));
+        let trial = &mut report.results.trials[0];
+        let stays = SampledResidency { objects: 50, before_drop: 1.0, after_drop: 0.103 };
+        trial.residency = Some(stays);
+        let bytes = (trial.read.all_bytes() as f64 * 0.926) as u64;
+        trial.device = Some(BytesOfDevices { read_bytes: bytes, written_bytes: 0 });
+        let told = |report: &KvcacheReport| {
+            let document = super::super::document(report);
+            let of = document.brief.0.iter().find(|(name, _)| name == "answer of");
+            (document.headline.clone(), of.unwrap().1.to_string())
+        };
+        let (headline, of) = told(&report);
+        assert!(headline.contains(": storage and memory feed 10 servers"), "{headline}");
+        assert!(of.contains("10.3 % of sampled") && of.contains("devices read 92.6 %"), "{of}");
+        assert!(of.contains("use --path cpu"), "{of}");
+        // Of probes alone no shares are known.
+        report.results.trials.clear();
+        assert!(told(&report).1.contains("more than 10 %"));
+        let known = fixtures::find_max().results.find_max.unwrap();
+        assert!(!known.is_of_memory());
+    }
 }

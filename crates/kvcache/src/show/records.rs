@@ -9,7 +9,7 @@ use crate::report::{KvcacheReport, TrialResult, nothing};
 
 /// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
 /// the report.
-pub const RECORDS: [(&str, &str); 60] = [
+pub const RECORDS: [(&str, &str); 62] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -70,6 +70,8 @@ pub const RECORDS: [(&str, &str); 60] = [
     ("load_p99_ms", "/load/load_ms/p99"),
     ("load_gib_per_second", "/load/gib_per_second"),
     ("fed_servers", "/fed_servers"),
+    ("fed_from_memory", "/fed_from_memory"),
+    ("chunks_waiting", "/prompts/waiting"),
 ];
 
 /// The records of a report.
@@ -85,7 +87,11 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
     let answer = report.results.find_max.as_ref().filter(|find| !find.tried.is_empty());
     let answer = answer.map(|find| {
         let model = report.plan.name();
-        json!({ "model": model, "fed_servers": find.largest_servers })
+        json!({
+            "model": model,
+            "fed_servers": find.largest_servers,
+            "fed_from_memory": find.is_of_memory(),
+        })
     });
     // A run in which storage did nothing has no figure.
     let rates = ["read_gib_per_second", "write_gib_per_second", "tokens_per_second"];

@@ -28,6 +28,9 @@ const OTHER_TURNS: &str = "other turns there";
 const OTHER_TURNS_ABSENT: &str = "not there";
 /// Columns of what has a pace.
 const BEHIND: [&str; 2] = ["behind ms P50", "behind ms P95"];
+/// A percentile of too few samples.
+pub(super) const UNKNOWN: &str = "?";
+const TOO_FEW: &str = "?: fewer than 20 samples for a P95, or than 100 for a P99";
 /// The least rate in GiB/s that is shown as such: the digits of a smaller one are mostly zeros.
 const LEAST_RATE: f64 = 1e-3;
 /// Maximum number of trials that a screen shows one by one.
@@ -65,10 +68,19 @@ fn of_run(report: &KvcacheReport) -> Document {
         found.facts = cost(report);
     }
     let series = report.series.iter().map(|one| &one.series);
+    document.sections.iter_mut().for_each(explain_unknown);
     around::section(&mut document, around::TITLE, series);
     document.warn(&report.warnings);
     document.records = records(report);
     document
+}
+
+/// Says why a cell of a section has no percentile, if one has none.
+fn explain_unknown(section: &mut Section) {
+    let rows = section.table.iter().flat_map(|table| &table.rows);
+    if rows.flat_map(|row| &row.cells).any(|cell| *cell == Cell::from(UNKNOWN)) {
+        section.lines.push(TOO_FEW.to_string());
+    }
 }
 
 /// Rates and times of each trial, and of all of them.
@@ -150,7 +162,14 @@ fn headline(report: &KvcacheReport) -> String {
         let name = if several { format!("{} ", name_of(pass)) } else { String::new() };
         let is_of_chunks = report.plan.serving.is_some();
         let p95 = summary.read_p95_ms_max.filter(|_| !several && !is_of_chunks);
-        let p95 = p95.map(|ms| format!(", P95 of reading an object {}", seconds_of(ms)));
+        // The largest, as MLPerf takes it, where a table has several.
+        let (largest, of) = match (&report.results.group, summary.trials) {
+            (None, 1) => ("", ""),
+            (None, _) => ("largest ", " in a trial"),
+            (Some(_), _) => ("largest ", " of a host in a trial"),
+        };
+        let p95 =
+            p95.map(|ms| format!(", {largest}P95 of reading an object{of} {}", seconds_of(ms)));
         let p95 = p95.unwrap_or_default();
         let rates = rates_of(summary)
             .map(|(verb, rate)| format!("{verb} at {} {}", rate.text(), rate.unit));
@@ -251,7 +270,7 @@ pub(super) fn name_columns() -> [Column; 2] {
 pub(super) fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
     match times.as_ref().and_then(of) {
         Some(ms) => Quantity::lower(ms, "ms").into(),
-        None => "?".into(),
+        None => UNKNOWN.into(),
     }
 }
 
@@ -272,7 +291,7 @@ pub(super) fn per_trial(
 fn rates(report: &KvcacheReport) -> Table {
     let device_share = |trial: &TrialResult| match trial.device {
         Some(device) => share(device.read_bytes, trial.read.all_bytes()),
-        None => "?".into(),
+        None => "-".into(),
     };
     let rates = |trial: &TrialResult| {
         [
@@ -332,7 +351,7 @@ fn means(report: &KvcacheReport) -> Table {
         };
         let largest = |ms: Option<f64>| match ms {
             Some(ms) => Quantity::lower(ms, "ms").into(),
-            None => "?".into(),
+            None => UNKNOWN.into(),
         };
         let cells = vec![
             name.clone().into(),
@@ -544,4 +563,34 @@ fn over_time(section: &mut Section, report: &KvcacheReport) {
     let timed = report.histograms.iter();
     section.distributions =
         timed.map(|one| TimeSummary::of(one.name.replace('_', " "), &one.summary_us)).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn the_largest_p95_of_several_trials_is_called_that() {
+        let mut report = fixtures::report();
+        let told = headline(&report);
+        assert!(told.contains(", largest P95 of reading an object in a trial "), "{told}");
+        report.results.trials.truncate(1);
+        report.results.passes = crate::report::summarise(&report.results.trials, 1);
+        assert!(headline(&report).contains(", P95 of reading an object "), "{}", headline(&report));
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_is_explained_where_it_is_missing() {
+        let mut report = fixtures::report();
+        let explained = |report: &KvcacheReport| {
+            let sections = document(report).sections;
+            sections.iter().filter(|one| one.lines.iter().any(|line| line == TOO_FEW)).count()
+        };
+        assert_eq!(explained(&report), 0);
+        for trial in &mut report.results.trials {
+            trial.times_ms.persist = None;
+        }
+        assert_eq!(explained(&report), 1);
+    }
 }

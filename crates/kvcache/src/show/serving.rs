@@ -4,7 +4,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_show::document::{Cell, Column, Facts, Quantity, Table};
 
-use super::run::{key_of, ms, name_cells, name_columns, per_trial, seconds_of};
+use super::run::{UNKNOWN, key_of, ms, name_cells, name_columns, per_trial, seconds_of};
 use super::size_of;
 use crate::plan::{KvcachePlan, Layout, ServingPlan};
 use crate::report::{FirstToken, KvcacheReport, PrefixLoads, TrialResult};
@@ -158,7 +158,7 @@ pub(super) fn table(report: &KvcacheReport) -> Table {
 fn first_token(known: Option<FirstToken>) -> [Cell; 3] {
     let share = |of: Option<f64>| match of {
         Some(share) => Quantity::lower(share * 100.0, "%").into(),
-        None => "?".into(),
+        None => UNKNOWN.into(),
     };
     match known {
         Some(known) => [
@@ -179,6 +179,7 @@ pub(super) fn prompts(report: &KvcacheReport) -> Table {
         Column::numbers("chunks read", 1),
         Column::numbers("written", 0),
         Column::numbers("dropped", 0),
+        Column::numbers("waiting", 0),
         Column::numbers("deleted", 0),
     ];
     let load = report.plan.serving.as_ref();
@@ -189,7 +190,8 @@ pub(super) fn prompts(report: &KvcacheReport) -> Table {
     let mut table = per_trial(report, columns, |trial| {
         let (_, served, late) = trial.requests();
         let share = trial.prompts.as_ref().map_or(0.0, |prompts| prompts.loaded_share());
-        let dropped = trial.prompts.as_ref().map_or(0, |prompts| prompts.dropped);
+        let unwritten = trial.prompts.as_ref().map(|prompts| [prompts.dropped, prompts.waiting]);
+        let [dropped, waiting] = unwritten.unwrap_or_default();
         vec![
             (served + late).to_string().into(),
             Quantity::neutral(share * 100.0, "%").into(),
@@ -197,6 +199,7 @@ pub(super) fn prompts(report: &KvcacheReport) -> Table {
             (trial.read.objects + trial.read.late_objects).to_string().into(),
             (trial.written.objects + trial.written.late_objects).to_string().into(),
             dropped.to_string().into(),
+            waiting.to_string().into(),
             trial.evictions.deleted.to_string().into(),
         ]
     });
