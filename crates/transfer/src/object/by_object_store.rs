@@ -259,6 +259,7 @@ impl Asking {
         let lost = |reason: String| ObjectFault::Connection {
             endpoint: host(&self.client.endpoints[self.endpoint].url),
             source: io::Error::other(reason),
+            retries,
         };
         let error = match trouble {
             Trouble::Wrong(what) => return ObjectFault::Answer(what),

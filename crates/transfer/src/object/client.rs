@@ -136,11 +136,11 @@ impl Client {
         }
     }
 
-    /// A fault of a connection to endpoint `at`.
-    pub(super) fn fault(&self, at: usize, error: WireError) -> ObjectFault {
+    /// A fault of a connection to endpoint `at`, after so many retries.
+    pub(super) fn fault(&self, at: usize, error: WireError, retries: u32) -> ObjectFault {
         let endpoint = host(&self.endpoints[at].url);
         match error {
-            WireError::Lost(source) => ObjectFault::Connection { endpoint, source },
+            WireError::Lost(source) => ObjectFault::Connection { endpoint, source, retries },
             WireError::Tls(reason) => ObjectFault::Tls { endpoint, reason },
             WireError::Wrong(what) => ObjectFault::Answer(what),
         }

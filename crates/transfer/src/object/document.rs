@@ -15,6 +15,13 @@ pub(super) fn parsed<T, E: std::fmt::Display>(
     parse(&text).map_err(|error| format!("the reply cannot be read: {error}"))
 }
 
+/// Whether it is a document of an error, as S3 sends one after the status 200 if it fails late.
+pub(super) fn is_error(body: &[u8]) -> bool {
+    let start = String::from_utf8_lossy(&body[..body.len().min(256)]);
+    let root = start.split_once("?>").map_or(&*start, |(_, root)| root).trim_start();
+    ["<Error>", "<Error "].iter().any(|tag| root.starts_with(tag))
+}
+
 /// The document with S3's namespace, which some endpoints leave out.
 fn with_namespace(text: &str) -> Cow<'_, str> {
     let root = text.find("?>").map_or(0, |end| end + 2);

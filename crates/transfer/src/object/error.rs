@@ -27,6 +27,8 @@ pub enum ObjectFault {
         endpoint: String,
         /// The kernel's error.
         source: io::Error,
+        /// How often it was tried again.
+        retries: u32,
     },
     /// The certificate or the protocol of TLS was not accepted.
     Tls {
@@ -58,12 +60,23 @@ impl fmt::Display for ObjectError {
 impl fmt::Display for ObjectFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connection { endpoint, source } => write!(f, "{endpoint}: {source}"),
+            Self::Connection { endpoint, source, retries } => {
+                write!(f, "{endpoint}: {source}{}", after_retries(*retries))
+            }
             Self::Tls { endpoint, reason } => write!(f, "TLS with {endpoint}: {reason}"),
             Self::Refused(refusal) => write!(f, "{refusal}"),
             Self::Kept(refusal) => write!(f, "it was kept: {}", refusal.reason()),
             Self::Answer(what) | Self::Data(what) => write!(f, "{what}"),
         }
+    }
+}
+
+/// How often a request was made again before its error.
+pub(super) fn after_retries(retries: u32) -> String {
+    match retries {
+        0 => String::new(),
+        1 => ", after 1 retry".to_string(),
+        retries => format!(", after {retries} retries"),
     }
 }
 

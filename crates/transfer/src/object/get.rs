@@ -125,7 +125,7 @@ impl Session {
         let (head, ()) = self.perform(&request, |connection, head| {
             answered();
             check_range(head, offset, wanted)?;
-            connection.fill(target)
+            Ok(connection.fill(target)?)
         })?;
         Ok(head)
     }

@@ -6,6 +6,7 @@ use stormlp_core::evidence::REFUSED_HELP;
 use stormlp_core::printable::printable;
 
 use super::checksum::Checksum;
+use super::error::after_retries;
 
 /// The header of every object that stormlp puts, which the endpoint keeps with it.
 pub(super) const MARK: &str = "x-amz-meta-stormlp";
@@ -140,14 +141,15 @@ impl Refusal {
         }
     }
 
+    /// What an error document says that came after the status 200 was sent.
+    pub(super) fn late(head: &Head, body: &[u8]) -> Self {
+        let told = Self::of(head, body);
+        Self { status: status_of(&told.code), ..told }
+    }
+
     /// What a successful reply says of one of its objects: there is no status for each.
     pub(super) fn of_object(code: &str, message: &str) -> Self {
-        let status = match code {
-            "AccessDenied" => 403,
-            "SlowDown" | "ServiceUnavailable" => 503,
-            "InternalError" => 500,
-            _ => 400,
-        };
+        let status = status_of(code);
         let short =
             |text: &str| -> String { printable(text).chars().take(MOST_CHARACTERS).collect() };
         Self {
@@ -246,10 +248,18 @@ impl fmt::Display for Refusal {
         if let Some(elsewhere) = &self.elsewhere {
             write!(f, ", which leads to {elsewhere}; redirects are not followed")?;
         }
-        if self.retries > 0 {
-            write!(f, ", after {} retries", self.retries)?;
-        }
-        Ok(())
+        f.write_str(&after_retries(self.retries))
+    }
+}
+
+/// The status that usually comes with a code.
+fn status_of(code: &str) -> u16 {
+    match code {
+        "AccessDenied" => 403,
+        "NoSuchUpload" | "NoSuchKey" | "NoSuchBucket" => 404,
+        "SlowDown" | "ServiceUnavailable" => 503,
+        "InternalError" => 500,
+        _ => 400,
     }
 }
 

@@ -14,7 +14,7 @@ use url::Url;
 
 use super::checksum::Checksum;
 use super::client::{Client, Endpoint, Seen};
-use super::document::parsed;
+use super::document::{is_error, parsed};
 use super::error::{ObjectError, ObjectFault};
 use super::other::Other;
 use super::reply::{Head, Refusal};
@@ -24,6 +24,10 @@ use super::wire::{Connection, Patience, Tally, WireError};
 
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
+/// The most objects and folders of a list: an endpoint that names more has lost its place.
+const MOST_LISTED: usize = 100_000_000;
+/// The most pages of a list without anything: deleted versions can fill some.
+const MOST_EMPTY_PAGES: usize = 1_000;
 /// Keys of one request to delete.
 const DELETED_AT_ONCE: usize = 1000;
 
@@ -81,7 +85,7 @@ impl std::fmt::Debug for Session {
 }
 
 /// Why one attempt did not succeed.
-enum Attempt {
+pub(super) enum Attempt {
     Wire(WireError),
     Refused(Refusal),
 }
@@ -263,6 +267,7 @@ impl Session {
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let (mut all, mut folders) = (Vec::new(), Vec::new());
         let mut token: Option<String> = None;
+        let (mut first_before, mut empty_pages) = (None, 0);
         loop {
             let mut action = ListObjectsV2::new(&bucket, Some(&credentials));
             action.with_prefix(prefix);
@@ -279,6 +284,10 @@ impl Session {
             let wrong = |what: String| request.error(&bucket, ObjectFault::Answer(what));
             let (_, body) = self.document(&request)?;
             let page = parsed(&body, ListObjectsV2::parse_response).map_err(wrong)?;
+            let first_folder = page.common_prefixes.first().map(|one| one.prefix.clone());
+            let first = (page.contents.first().map(|one| one.key.clone()), first_folder);
+            let is_empty = first == (None, None);
+            empty_pages += usize::from(is_empty);
             for one in page.contents {
                 let Some(bytes) = one.size.filter(|_| one.key.starts_with(prefix)) else {
                     return Err(wrong("it contains other objects, or no sizes".to_string()));
@@ -295,10 +304,17 @@ impl Session {
             match page.next_continuation_token {
                 None => return Ok((all, folders)),
                 Some(_) if all.len() >= most => return Ok((all, folders)),
-                next if next == token => {
+                next if next == token || (first_before.as_ref() == Some(&first) && !is_empty) => {
                     return Err(wrong("a page leads back to itself".to_string()));
                 }
-                next => token = next,
+                _ if empty_pages > MOST_EMPTY_PAGES || all.len() + folders.len() > MOST_LISTED => {
+                    let what = format!(
+                        "the list has no end: {} names, and {empty_pages} pages without any",
+                        all.len() + folders.len()
+                    );
+                    return Err(wrong(what));
+                }
+                next => (token, first_before) = (next, Some(first)),
             }
         }
     }
@@ -333,19 +349,26 @@ impl Session {
         Ok(())
     }
 
-    /// A request with a small document as its reply.
+    /// A request with a small document as its reply. An error in it is one, whatever the status.
     pub(super) fn document(
         &mut self,
         request: &Request<'_>,
     ) -> Result<(Head, Vec<u8>), ObjectError> {
-        self.perform(request, |connection, head| connection.body(head, DOCUMENT_BYTES))
+        let client = Arc::clone(&self.client);
+        self.perform(request, |connection, head| {
+            let body = connection.body(head, DOCUMENT_BYTES)?;
+            if !is_error(&body) {
+                return Ok(body);
+            }
+            Err(Attempt::Refused(Refusal::late(head, client.conceal(&body).as_bytes())))
+        })
     }
 
     /// Sends a request until it succeeds or retries cannot help; `take` receives the body.
     pub(super) fn perform<T>(
         &mut self,
         request: &Request<'_>,
-        mut take: impl FnMut(&mut Connection, &Head) -> Result<T, WireError>,
+        mut take: impl FnMut(&mut Connection, &Head) -> Result<T, Attempt>,
     ) -> Result<(Head, T), ObjectError> {
         for retries in 0.. {
             let (fault, passing, lost) = match self.attempt(request, &mut take) {
@@ -356,7 +379,7 @@ impl Session {
                 }
                 Err(Attempt::Wire(error)) => {
                     let passing = matches!(error, WireError::Lost(_)) && self.has_answered();
-                    (self.client.fault(self.endpoint, error), passing, true)
+                    (self.client.fault(self.endpoint, error, retries), passing, true)
                 }
             };
             if !passing || retries == MOST_RETRIES {
@@ -373,15 +396,13 @@ impl Session {
     fn attempt<T>(
         &mut self,
         request: &Request<'_>,
-        take: &mut impl FnMut(&mut Connection, &Head) -> Result<T, WireError>,
+        take: &mut impl FnMut(&mut Connection, &Head) -> Result<T, Attempt>,
     ) -> Result<(Head, T), Attempt> {
         // One that finds no endpoint counts, too: what is made again is a share of these.
         self.tally.requests += 1;
         // One that the endpoint closed meanwhile is not a loss: it had nothing to do.
-        let mut connection = match self.connection.take().filter(Connection::is_open) {
-            Some(connection) => connection,
-            None => self.connect(&request.url)?,
-        };
+        let kept = self.connection.take().and_then(Connection::still_open);
+        let mut connection = kept.map_or_else(|| self.connect(&request.url), Ok)?;
         request.write_head(&mut self.head);
         let reply = connection.exchange(&self.head, request.body);
         let reply = reply.map_err(Attempt::from).and_then(|head| {
@@ -462,6 +483,7 @@ pub fn read_reply(bytes: &[u8]) {
     let _ = super::get::check_range(&head, 4, 4);
     let _ = head.checksum.map(|told| told.check(body));
     let _ = (head.whole_bytes(), Refusal::of(&head, body).after(1).to_string());
+    let _ = (is_error(body), Refusal::late(&head, body));
     if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {
         assert!(page.contents.len() <= body.len());
     }

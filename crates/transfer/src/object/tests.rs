@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
 
+use super::request::Request;
 use super::settings::Sources;
+use super::wire::{Connection, Patience};
 use super::{Client, Get, ObjectFacts, ObjectRules, SessionPool, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
@@ -185,7 +187,7 @@ fn a_body_that_breaks_off_is_asked_for_again_until_it_ends_the_run() {
     let head = "HTTP/1.1 206 P\r\nContent-Length: 4\r\nContent-Range: bytes 4-7/8\r\nConnection: close\r\n";
     let (text, remedy, retries) = refused(vec![format!("{head}\r\nda").into_bytes(); 6]);
     assert!(text.starts_with("GET s3://bucket/a key at byte 4: "), "{text}");
-    assert!(text.contains("ended after 2 of 4 bytes"), "{text}");
+    assert!(text.contains("ended after 2 of 4 bytes, after 5 retries"), "{text}");
     assert!(!remedy.is_empty() && retries == 5, "{retries}");
 }
 
@@ -358,6 +360,98 @@ fn a_connection_that_was_closed_while_it_was_idle_is_no_retry() {
     assert_eq!((seen.requests, seen.retries, seen.connections), (2, 0, 2));
 }
 
+/// A certificate of 127.0.0.1 that is its own authority, and its key; of this test alone.
+const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/object/test_endpoint.pem");
+
+#[test]
+fn an_idle_connection_with_tls_is_open_until_the_endpoint_ends_it() {
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addresses = [listener.local_addr().unwrap()];
+    let certificate = CertificateDer::from_pem_file(CERTIFICATE).unwrap();
+    let key = PrivateKeyDer::from_pem_file(CERTIFICATE).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let (end, ends) = channel();
+    let (ended, is_ended) = channel();
+    thread::spawn(move || {
+        // The last is cut off without a word.
+        for says_so in [true, false] {
+            let (socket, _) = listener.accept().unwrap();
+            let session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = rustls::StreamOwned::new(session, socket);
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(&reply("200 OK", "", b"")).unwrap();
+            // TLS has something to say, which nobody reads before the next request.
+            stream.conn.refresh_traffic_keys().unwrap();
+            stream.flush().unwrap();
+            ends.recv().unwrap();
+            if says_so {
+                stream.conn.send_close_notify();
+                stream.flush().unwrap();
+            }
+            drop(stream);
+            ended.send(()).unwrap();
+        }
+    });
+    let trusted = super::tls::config(Some(CERTIFICATE.as_ref())).unwrap();
+    for _ in 0..2 {
+        let tls = Some((&trusted, "127.0.0.1"));
+        let mut open = Connection::open(&addresses, tls, Patience::UntilFirstAnswer).unwrap();
+        open.exchange(b"HEAD / HTTP/1.1\r\n\r\n", b"").unwrap();
+        thread::sleep(Duration::from_millis(1100));
+        let open = open.still_open().expect("the endpoint has not closed");
+        end.send(()).unwrap();
+        is_ended.recv().unwrap();
+        // Over the loopback what was sent has arrived.
+        assert!(open.still_open().is_none());
+    }
+}
+
+#[test]
+fn an_error_that_comes_after_the_status_is_a_refusal() {
+    let late = |code: &str| {
+        let text = format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code></Error>");
+        reply("200 OK", "", text.as_bytes())
+    };
+    let ask = |replies: Vec<Vec<u8>>| {
+        let (client, _requests) = server(replies);
+        let mut session = client.session("bucket").unwrap();
+        let bucket = session.bucket.clone();
+        let action = rusty_s3::actions::GetObject::new(&bucket, None, "k");
+        let done = session.document(&Request::of(&action, "complete upload of", "k"));
+        let seen = session.evidence();
+        let passing = (seen.retries, seen.retries_after_loss, seen.connections);
+        (done.map(drop).map_err(|error| error.to_string()), passing)
+    };
+    let (done, passing) = ask(vec![late("InternalError"), reply("200 OK", "", b"<Done/>")]);
+    assert_eq!((done, passing), (Ok(()), (1, 0, 1)));
+    let (done, (retries, ..)) = ask(vec![late("SlowDown"); 6]);
+    let error = done.unwrap_err();
+    assert!(error.contains("answered 503 SlowDown, after 5 retries"), "{error}");
+    assert_eq!(retries, 5);
+    let (done, (retries, ..)) = ask(vec![late("InvalidPart")]);
+    assert!(done.unwrap_err().contains("answered 400 InvalidPart"));
+    assert_eq!(retries, 0);
+}
+
+#[test]
+fn an_endpoint_that_finds_no_uploads_has_none() {
+    let server = super::server::ObjectServer::default();
+    let mut session = server.client(ObjectRules::default()).session("bucket").unwrap();
+    let refuse = |code| server.trap("uploads=", 1, super::server::Fault::Refuse(404, code));
+    refuse("NoSuchUpload");
+    assert_eq!(session.uploads("p/").unwrap(), []);
+    refuse("NoSuchBucket");
+    assert!(session.uploads("p/").unwrap_err().to_string().contains("NoSuchBucket"));
+}
+
 /// A page of a list.
 fn page(keys: &[String], next: Option<&str>) -> Vec<u8> {
     let contents: String = keys
@@ -390,10 +484,19 @@ fn lists_have_pages_and_hostile_ones_are_refused() {
     let endless = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff\r\n".to_vec();
     let other = page(&["elsewhere".to_string()], None);
     let circle = vec![page(&[], Some("t")), page(&[], Some("t"))];
-    for replies in [vec![bomb], vec![endless], vec![other], circle] {
+    let again = vec![page(&keys[..2], Some("t")), page(&keys[..2], Some("u"))];
+    let empty = (0..1_001).map(|number| page(&[], Some(&number.to_string()))).collect();
+    for (replies, expected) in [
+        (vec![bomb], ""),
+        (vec![endless], ""),
+        (vec![other], "other objects"),
+        (circle, "leads back to itself"),
+        (again, "leads back to itself"),
+        (empty, "the list has no end: 0 names, and 1001 pages without any"),
+    ] {
         let (client, _requests) = server(replies);
-        let error = client.session("bucket").unwrap().list("p/").unwrap_err();
-        assert!(error.to_string().starts_with("list s3://bucket/p/: "), "{error}");
+        let error = client.session("bucket").unwrap().list("p/").unwrap_err().to_string();
+        assert!(error.starts_with("list s3://bucket/p/: ") && error.contains(expected), "{error}");
     }
 }
 

@@ -229,7 +229,6 @@ impl Upload {
         let request = Request::with_headers(&mut action(), name, key, of_whole);
         let request = Request { body: body.as_bytes(), ..request };
         let (_, reply) = session.document(&request)?;
-        // A failure may come late, after the status 200.
         parsed(&reply, CompleteMultipartUploadResponse::parse)
             .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
         Ok(())

@@ -29,7 +29,7 @@ pub(super) struct Page {
 
 impl Session {
     /// The unfinished uploads whose keys begin with `prefix`; none with an endpoint that has no such
-    /// list.
+    /// list, or that finds none before the first, as rclone.
     ///
     /// # Errors
     /// When a request fails or a page cannot be right.
@@ -50,7 +50,7 @@ impl Session {
             let request = Request::of(&action, "list uploads to", prefix);
             let wrong = |what: &str| request.error(&bucket, ObjectFault::Answer(what.to_string()));
             let body = match self.document(&request) {
-                Err(error) if error.is_not_implemented() => return Ok(all),
+                Err(error) if error.is_not_implemented() || error.is_gone() => return Ok(all),
                 done => done?.1,
             };
             let text = std::str::from_utf8(&body).map_err(|_| wrong("the reply is not UTF-8"))?;

@@ -105,6 +105,16 @@ enum Stream {
     Tls(Box<StreamOwned<ClientConnection, Counted>>),
 }
 
+impl Read for Stream {
+    #[inline]
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(counted) => counted.read(target),
+            Self::Tls(tls) => tls.read(target),
+        }
+    }
+}
+
 /// Why a reply could not be received.
 #[derive(Debug)]
 pub(super) enum WireError {
@@ -209,23 +219,17 @@ impl Connection {
         }
     }
 
-    /// Whether it can be used for another request: an endpoint may close one that is idle for long.
-    pub(super) fn is_open(&self) -> bool {
+    /// Itself if it can be used for another request: an endpoint may close one that is idle for long.
+    pub(super) fn still_open(mut self) -> Option<Self> {
         if self.used.elapsed() < IDLE {
-            return true;
+            return Some(self);
         }
-        let socket = &self.counted().socket;
-        let look = || {
-            socket.set_nonblocking(true)?;
-            let found = socket.peek(&mut [0]);
-            socket.set_nonblocking(false)?;
-            found
-        };
-        match look() {
-            // With TLS there may be tickets for later sessions.
-            Ok(waiting) => waiting > 0,
-            Err(error) => stalls(&error),
-        }
+        // Nothing was asked for, so nothing is read but what TLS itself has to say: tickets for later
+        // sessions, or that the endpoint has closed.
+        self.counted().socket.set_nonblocking(true).ok()?;
+        let found = self.stream.read(&mut [0]);
+        self.counted().socket.set_nonblocking(false).ok()?;
+        found.is_err_and(|error| stalls(&error)).then_some(self)
     }
 
     /// The version of TLS, if the connection uses it.
@@ -451,11 +455,7 @@ fn receive(stream: &mut Stream, target: &mut [u8]) -> Result<usize, WireError> {
     let at_once = target.len().min(RECEIVE_BYTES);
     let target = &mut target[..at_once];
     loop {
-        let received = match stream {
-            Stream::Plain(counted) => counted.read(target),
-            Stream::Tls(tls) => tls.read(target),
-        };
-        match received {
+        match stream.read(target) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if stalls(&error) => return Err(silent("nothing came", None)),
             other => return Ok(other?),
