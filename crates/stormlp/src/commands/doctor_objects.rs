@@ -12,7 +12,7 @@ use stormlp_core::location::ObjectName;
 use stormlp_core::shell::shell_word;
 use stormlp_show::document::Document;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::object::{Client, ObjectRules, Session, Settings};
+use stormlp_transfer::object::{Client, ObjectError, ObjectRules, Session, Settings};
 
 use crate::output::Format;
 
@@ -34,45 +34,57 @@ struct Examined {
     unfinished_uploads: Option<usize>,
     /// The median time of a list of one key over an open connection, in milliseconds.
     round_trip_ms: Option<f64>,
+    /// The same at the other endpoints of the store.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_endpoints: Vec<Examined>,
 }
 
-/// Examines the store and prints the findings. One that does not list the prefix is an error too, after
-/// the findings.
+/// Examines the store at each of its endpoints and prints the findings. One that does not list the
+/// prefix is an error too, after the findings.
 pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
     let ObjectName { bucket, key } = ObjectName::of(location).map_err(Failure::usage)?;
-    let mut session = Client::new(Settings::of_user()?, ObjectRules::default())?.session(bucket)?;
     let prefix = match key {
         "" => String::new(),
         key => format!("{}/", key.trim_end_matches('/')),
     };
-    match session.has_any(&prefix) {
-        Ok(has_objects) => {
-            let round_trip_ms = round_trip_ms(&mut session, &prefix);
-            let found = examined(location, &mut session, &prefix);
-            format.print(&Examined { has_objects, round_trip_ms, ..found }, document)
-        }
-        Err(error) => {
-            // One that has not answered has nothing to show.
-            if session.evidence().http.is_some() {
-                let list = Availability::unavailable(error.to_string(), error.remedy());
-                let found = examined(location, &mut session, &prefix);
-                format.print(&Examined { list, ..found }, document)?;
-            }
-            Err(TransferError::from(error).into())
-        }
+    let (mut all, mut failed) = (Vec::new(), None);
+    for settings in Settings::of_user()?.of_each_endpoint() {
+        let mut session = Client::new(settings, ObjectRules::default())?.session(bucket)?;
+        let (found, error) = examined(location, &mut session, &prefix);
+        all.push(found);
+        failed = failed.or(error);
     }
+    // Where none has answered there is nothing to show.
+    if let Some(first) = all.iter().position(|one| one.store.http.is_some()) {
+        let first = all.remove(first);
+        format.print(&Examined { other_endpoints: all, ..first }, document)?;
+    }
+    failed.map_or(Ok(()), |error| Err(TransferError::from(error).into()))
 }
 
-/// What is known without the list of objects.
-fn examined(location: &Path, session: &mut Session, prefix: &str) -> Examined {
-    Examined {
+/// What is found at one endpoint, and why the prefix cannot be listed there.
+fn examined(
+    location: &Path,
+    session: &mut Session,
+    prefix: &str,
+) -> (Examined, Option<ObjectError>) {
+    let any = session.has_any(prefix);
+    let round_trip_ms = any.as_ref().ok().and_then(|_| round_trip_ms(session, prefix));
+    let answers = session.evidence().http.is_some();
+    let uploads = answers.then(|| session.uploads(prefix).ok()).flatten();
+    let found = Examined {
         location: location.display().to_string(),
-        unfinished_uploads: session.uploads(prefix).ok().map(|all| all.len()),
+        unfinished_uploads: uploads.map(|all| all.len()),
         store: session.evidence(),
-        list: Availability::Available,
-        has_objects: false,
-        round_trip_ms: None,
-    }
+        list: match &any {
+            Ok(_) => Availability::Available,
+            Err(error) => Availability::unavailable(error.to_string(), error.remedy()),
+        },
+        has_objects: *any.as_ref().unwrap_or(&false),
+        round_trip_ms,
+        other_endpoints: Vec::new(),
+    };
+    (found, any.err())
 }
 
 /// The median time of a list of one key, in milliseconds; `None` if none succeeds.
@@ -88,9 +100,13 @@ fn round_trip_ms(session: &mut Session, prefix: &str) -> Option<f64> {
     trips_ms.get(trips_ms.len() / 2).copied()
 }
 
+fn trip_words(examined: &Examined) -> Option<String> {
+    let ms = examined.round_trip_ms?;
+    Some(format!("{ms:.2} ms (median of {TRIPS} lists of one key)"))
+}
+
 fn document(examined: &Examined) -> Document {
-    let Examined { location, store, list, has_objects, unfinished_uploads, round_trip_ms } =
-        examined;
+    let Examined { location, store, list, has_objects, unfinished_uploads, .. } = examined;
     let unknown = || "unknown".to_string();
     let mut document = Document::new(match list {
         Availability::Available => format!("{location} can be listed"),
@@ -125,8 +141,15 @@ fn document(examined: &Examined) -> Document {
         "unfinished uploads",
         uploads.unwrap_or_else(|| "not listed by the endpoint".to_string()),
     );
-    if let Some(ms) = round_trip_ms {
-        facts.add("round trip", format!("{ms:.2} ms (median of {TRIPS} lists of one key)"));
+    if let Some(trip) = trip_words(examined) {
+        facts.add("round trip", trip);
+    }
+    for other in &examined.other_endpoints {
+        let found = match &other.list {
+            Availability::Available => trip_words(other).unwrap_or_else(|| "answers".to_string()),
+            Availability::Unavailable { fact, .. } => fact.clone(),
+        };
+        facts.add("another endpoint", format!("{}: {found}", other.store.endpoint));
     }
     facts.add("writing", "not tried: doctor writes nothing");
     document.warn(&store.retry_warnings("requests").collect::<Vec<_>>());

@@ -102,6 +102,12 @@ impl Settings {
         })
     }
 
+    /// The same for each endpoint alone.
+    pub fn of_each_endpoint(self) -> Vec<Self> {
+        let alone = |url: &Url| Self { endpoints: vec![url.clone()], ..self.clone() };
+        self.endpoints.iter().map(alone).collect()
+    }
+
     /// How buckets are addressed.
     pub fn addressing(&self) -> Addressing {
         self.addressing
