@@ -4,6 +4,8 @@ use std::path::Path;
 
 use clap::builder::FalseyValueParser;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::location::names_object;
+use stormlp_core::shell::shell_word;
 use stormlp_core::transport::DeviceId;
 use stormlp_hosts::company::Company;
 use stormlp_matrix::plan::MatrixRequest;
@@ -93,6 +95,11 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         GdsioArgs::JobFile(path) => job_file(&path)?,
     };
     let mut request = run.to_request().map_err(usage)?;
+    if let Some(job) = request.jobs.iter().find(|job| names_object(job.target.path())) {
+        let place = shell_word(&job.target.path().display().to_string());
+        let usage = Failure::usage(format!("gdsio has files, and {place} names objects"));
+        return Err(usage.with_help(format!("stormlp gds --dir {place}")));
+    }
     request.name = name;
     request.overwrite_block_devices = own.destroy;
     request.overwrite_signatures = own.signatures;

@@ -67,26 +67,28 @@ impl Dlio {
             ("OMPI_ALLOW_RUN_AS_ROOT", "1".into()),
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1".into()),
         ];
+        let shown = python.display().to_string();
         if let Some(tree) = tree {
-            let tree = tree
+            let found = tree
                 .canonicalize()
                 .with_context(|| format!("cannot use DLIO in {}", tree.display()));
-            variables.push(("PYTHONPATH", tree.map_err(Failure::machine)?.into()));
+            let found = found
+                .map_err(|error| Failure::machine(error).with_help(how_to_have_it(&shown, None)))?;
+            variables.push(("PYTHONPATH", found.into()));
         }
         let mut dlio = Self { python, variables, description: String::new() };
         let says = "import platform, dlio_benchmark; print('DLIO in', dlio_benchmark.__path__[0] + \
                     ', Python', platform.python_version())";
-        let python = dlio.python.display().to_string();
-        let words = [python.clone(), "-c".to_string(), says.to_string()];
+        let words = [shown.clone(), "-c".to_string(), says.to_string()];
         let ended = work.start(&words, &dlio.variables)?;
         if !ended.success() {
             let last = work.last_words();
             let why = if last.is_empty() { ended.to_string() } else { last };
             let help = match ended.code() {
                 Some(126 | 127) => HOW.to_string(),
-                _ => how_to_have_it(&python, tree),
+                _ => how_to_have_it(&shown, tree),
             };
-            let what = anyhow!("{python} does not run DLIO: {why}");
+            let what = anyhow!("{shown} does not run DLIO: {why}");
             return Err(Failure::machine(what).with_help(help));
         }
         let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;

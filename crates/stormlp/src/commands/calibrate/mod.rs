@@ -39,7 +39,7 @@ pub(crate) struct Args {
     python: PathBuf,
 
     /// Formats to measure, separated by commas [default: npz, tfrecord, hdf5, csv, jpeg]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = measurable)]
     formats: Vec<DataFormat>,
 
     /// Do not measure checkpoints
@@ -62,16 +62,9 @@ pub(crate) struct Args {
 /// Measures the costs and saves them.
 ///
 /// # Errors
-/// With exit code 3 if a format is not measured, 4 if DLIO does not run here.
+/// With exit code 4 if DLIO does not run here.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let formats = if args.formats.is_empty() { FORMATS.to_vec() } else { args.formats.clone() };
-    if let Some(other) = formats.iter().find(|format| !FORMATS.contains(format)) {
-        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
-        return Err(Failure::usage(format!(
-            "the cost of {other} is not measured; use {}",
-            names.join(", ")
-        )));
-    }
+    let formats = if args.formats.is_empty() { FORMATS.to_vec() } else { args.formats };
     check_place(&args.save)?;
     let facts = session.host_facts(None)?;
     // In units of 2^-16.
@@ -106,6 +99,15 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         output::say(format!("saved: {0}; use it with --client {0}", args.save.display()));
     }
     Ok(())
+}
+
+/// The format of this name, if its cost is measured.
+fn measurable(name: &str) -> Result<DataFormat, String> {
+    let found = FORMATS.into_iter().find(|format| format.name() == name);
+    found.ok_or_else(|| {
+        let names = FORMATS.map(DataFormat::name).join(", ");
+        format!("the cost of `{name}` is not measured; use {names}")
+    })
 }
 
 /// Finds out before minutes of work whether the result can be saved.
