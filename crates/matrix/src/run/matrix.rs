@@ -16,6 +16,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_core::units::counted;
+use stormlp_core::warning::WarningKind;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
@@ -387,6 +388,10 @@ impl Matrix<'_> {
         let broken = || broken_demand(plan, cell, evidence.as_ref()?, measured?.operations);
         if let Some(reason) = failure.or_else(broken) {
             entry.status = CellStatus::Failed;
+            // It ended early, and its threads did so one by one.
+            let of_course =
+                [WarningKind::TooShort, WarningKind::LongTail, WarningKind::NoSteadyState];
+            entry.warnings.retain(|warning| !of_course.contains(&warning.kind));
             entry.errno = reason.errno;
             entry.remedy = reason.remedy;
             entry.reason = Some(reason.text);

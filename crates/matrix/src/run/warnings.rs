@@ -297,9 +297,9 @@ fn cpu(transport: &Transport, evidence: &Evidence, measured: &Measurement) -> Op
     })
 }
 
-/// Small pages for buffers large enough to suffer from them.
+/// Small pages for buffers large enough to suffer from them; sockets do not.
 fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
-    let large = cell.transport.chunk_bytes >= 128 << 10;
+    let large = cell.transport.chunk_bytes >= 128 << 10 && cell.transport.path != PathKind::S3;
     let meant = cell.transport.pages == Pages::Small;
     let small = measured.buffers_backing == BufferBacking::SmallPages;
     (large && small && !meant).then(|| {

@@ -44,12 +44,18 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
         facts.add("mix", mix::words(percent));
     }
     facts.add("memory", planned_memory(plan));
+    let of_files = match plan.request.uses_objects() {
+        true => String::new(),
+        false => format!(
+            "engine {}, page cache {}, ",
+            plan.engines_in_words(),
+            plan.request.cache.name()
+        ),
+    };
     facts.add(
         "how",
         format!(
-            "engine {}, page cache {}, {span} per cell after {} of warm-up, buffers {} on {} pages",
-            plan.engines_in_words(),
-            plan.request.cache.name(),
+            "{of_files}{span} per cell after {} of warm-up, buffers {} on {} pages",
             format_duration(plan.request.warmup_seconds),
             ByteSize(plan.region_bytes),
             plan.pages().name()

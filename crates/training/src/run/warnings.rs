@@ -4,7 +4,8 @@ use crate::plan::client::UpperBound;
 use crate::report::{TrainReport, much_read_ahead};
 use stormlp_core::evidence::{DirectIo, ObjectStore};
 use stormlp_core::others;
-use stormlp_core::transport::Pages;
+use stormlp_core::path::PathKind;
+use stormlp_core::transport::{Pages, Transport};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
 
@@ -50,7 +51,8 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     {
         warnings.push(Warning::new(WarningKind::EngineFellBack, fallback.clone(), ""));
     }
-    let meant = report.plan.transport.pages == Pages::Small;
+    let Transport { path, pages: asked, .. } = report.plan.transport;
+    let meant = asked == Pages::Small || path == PathKind::S3;
     if pages.contains(&Backing::SmallPages) && !meant {
         warnings.push(Warning::new(
             WarningKind::Buffers,
