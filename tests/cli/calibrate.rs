@@ -224,7 +224,14 @@ fn without_a_dlio_nothing_is_calibrated_or_left_behind() {
     let line = "./python does not run DLIO: ModuleNotFoundError: No module named 'dlio_benchmark'";
     assert!(said.contains(line), "{said}");
     fs::remove_file(&python).unwrap();
-    assert!(stderr(run("--formats parquet").code(2)).contains("is not measured"));
+    for other in ["parquet", "foo"] {
+        let said = stderr(run(&format!("--formats {other}")).code(2));
+        let offered = "is not measured; use npz, tfrecord, hdf5, csv, jpeg";
+        assert!(said.contains(offered) && !said.contains("indexed_binary"), "{said}");
+    }
+    let said = stderr(run("--dlio /nonexistent").code(4));
+    assert!(said.contains("cannot use DLIO in /nonexistent"), "{said}");
+    assert!(said.contains("pip install") && said.contains("checked-out tree"), "{said}");
     assert!(stderr(run("--save missing/dlio.json").code(4)).contains("--save"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

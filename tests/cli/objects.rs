@@ -426,6 +426,48 @@ fn what_objects_cannot_do_is_refused() {
 }
 
 #[test]
+fn doctor_examines_each_endpoint() {
+    let (server, other) = (ObjectServer::default(), ObjectServer::default());
+    let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let doctor = |endpoints: String| {
+        let mut command = stormlp(&server, folder.path(), "doctor s3://bucket/p");
+        let output = command.env("AWS_ENDPOINT_URL", endpoints).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    let (one, another) = (server.endpoint(), other.endpoint());
+    let (code, out, error) = doctor(format!("{one},{another}"));
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(out.contains(&format!("{one}, bucket in the path")), "{out}");
+    assert!(out.contains(&format!("{another}: ")), "{out}");
+    // Whichever is down.
+    for endpoints in [format!("{one},http://{down}"), format!("http://{down},{one}")] {
+        let (code, out, error) = doctor(endpoints);
+        assert_eq!(code, 5, "{out}{error}");
+        assert!(out.contains(&format!("{one}, bucket in the path")), "{out}");
+        let refused = format!("http://{down}: Connection refused");
+        assert!(out.contains(&refused) && error.contains(&refused), "{out}{error}");
+    }
+}
+
+#[test]
+fn a_plan_of_objects_names_neither_engine_nor_page_cache() {
+    let (code, out, error) = run(&ObjectServer::default(), &format!("{GDS} --dry-run"));
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("per cell after") && !out.contains("page cache"), "{out}");
+    assert!(!out.contains("engine"), "{out}");
+}
+
+#[test]
+fn gdsio_names_the_command_that_takes_objects() {
+    let (code, out, error) =
+        run(&ObjectServer::default(), "gdsio -D s3://bucket/g -i 1M -s 1M -x 1");
+    assert_eq!(code, 2, "{out}");
+    assert!(error.contains("help: stormlp gds --dir s3://bucket/g"), "{error}");
+}
+
+#[test]
 fn doctor_shows_what_an_object_store_allows_and_writes_nothing() {
     let server = ObjectServer::default();
     server.put("p/x", b"x");

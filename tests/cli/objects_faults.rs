@@ -129,6 +129,7 @@ fn an_endpoint_that_dies_in_the_run_fails_the_cell_and_leaves_what_clean_removes
     let (code, out, error) = run(&server, GDS);
     assert_eq!(code, 5, "{out}{error}");
     assert!(format!("{out}{error}").contains("s3://bucket/p/stormlp."), "{out}{error}");
+    assert!(!out.contains("the cell ran for") && !out.contains("times the first one's"), "{out}");
     assert_eq!(run(&server, "clean s3://bucket/p").0, 0);
     assert!(server.keys().is_empty(), "{:?}", server.keys());
 }
