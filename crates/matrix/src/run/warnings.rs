@@ -350,6 +350,17 @@ mod tests {
     }
 
     #[test]
+    fn small_pages_matter_to_files_and_not_to_sockets() {
+        let measured =
+            Measurement { buffers_backing: BufferBacking::SmallPages, ..Measurement::fixture() };
+        for (path, told) in [(PathKind::Cpu, true), (PathKind::S3, false)] {
+            let mut cell = CellPlan::fixture(path);
+            (cell.transport.chunk_bytes, cell.transport.pages) = (1 << 20, Pages::Huge);
+            assert_eq!(buffers(&cell, &measured).is_some(), told, "{path}");
+        }
+    }
+
+    #[test]
     fn direct_reads_that_fill_the_page_cache_are_named() {
         let mut cell = CellPlan::fixture(PathKind::GdsBatch);
         let evidence = Evidence {
