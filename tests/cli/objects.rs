@@ -416,6 +416,7 @@ fn what_objects_cannot_do_is_refused() {
             "--engine is for files",
         ),
         ("datasize unet3d --data-dir s3://bucket/d", "objects cannot be used here"),
+        ("checkpoint llama3-8b --dir s3://bucket/c --fsync none", "complete when its upload is"),
     ] {
         if arguments.contains("d/set") {
             assert_eq!(run(&server, DATASET).0, 0);
@@ -514,9 +515,11 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
     assert!(server.keys().contains(&"c/global_epoch1_step1/.stormlp-checkpoint.json".to_string()));
     assert!(server.pending().is_empty());
     // Saved again in the same place, and removed.
-    let (code, out, error) = run(&server, &CHECKPOINT.replace("--format json", "--details"));
+    let again = CHECKPOINT.replace("--format json", "--profile v2 --details");
+    let (code, out, error) = run(&server, &again);
     assert_eq!(code, 0, "{out}{error}");
-    assert!(out.contains("first byte"), "{out}");
+    assert!(out.contains("first byte") && out.contains("complete s"), "{out}");
+    assert!(!out.contains("sync"), "{out}");
     server.leave_upload("c/global_epoch1_step1/hers");
     let (code, out, error) = run(&server, "clean s3://bucket/c");
     assert_eq!(code, 0, "{out}{error}");

@@ -130,6 +130,16 @@ impl CheckpointPlan {
         self.save.path
     }
 
+    /// What makes a save durable, in a word.
+    pub fn made_durable_by(&self) -> &'static str {
+        if self.path() == PathKind::S3 { "complete" } else { "fsync" }
+    }
+
+    /// When that is done, in words.
+    pub fn durable(&self) -> &'static str {
+        if self.path() == PathKind::S3 { "each upload" } else { self.fsync.name() }
+    }
+
     /// The accelerator that all transfers end in, for paths that use one.
     pub fn device(&self) -> Option<DeviceId> {
         self.save.device

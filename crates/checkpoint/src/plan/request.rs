@@ -118,8 +118,8 @@ pub struct CheckpointRequest {
         default_value = "size", hide_default_value = true))]
     pub verify: Verify,
 
-    /// Rules for read order and metrics: v2, v3, native [default: v2; in a rehearsal, those of its
-    /// edition]
+    /// Rules for read order and metrics: v2, v3, native [default: v2, but synced; in a
+    /// rehearsal, those of its edition]
     #[cfg_attr(feature = "cli", arg(long, value_name = "PROFILE", help_heading = "Order"))]
     pub profile: Option<CheckpointProfile>,
 
@@ -140,7 +140,7 @@ pub struct CheckpointRequest {
     pub folders: Vec<Location>,
 
     /// When to sync files: per-file, per-checkpoint, none [default: per-file, or none with --profile
-    /// v2, as its client does, unless --closed]
+    /// v2, as its client does, unless --closed]; objects are complete when their uploads are
     #[cfg_attr(feature = "cli", arg(long, value_name = "POLICY", help_heading = "Transfers"))]
     pub fsync: Option<FsyncPolicy>,
 

@@ -422,7 +422,8 @@ fn assemble(
         writes: counts.writes,
         restores,
         pause_seconds,
-        fsync: request.fsync.unwrap_or(match request.saves_as_v2() {
+        // Objects are there when their uploads are completed, in v2.0's client too.
+        fsync: request.fsync.unwrap_or(match request.saves_as_v2() && save.path != PathKind::S3 {
             true => FsyncPolicy::None,
             false => FsyncPolicy::PerFile,
         }),

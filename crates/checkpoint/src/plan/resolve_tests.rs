@@ -10,6 +10,7 @@ use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::transport::DeviceId;
+use stormlp_core::warning::{Warning, WarningKind};
 
 #[path = "saved_tests.rs"]
 mod saved;
@@ -442,6 +443,16 @@ fn the_named_profile_v2_saves_as_its_client_does() {
         assert_eq!(of(profile, None, false), (per_file, 1 << 20, 1 << 20));
     }
     assert_eq!(of(v2, None, true), (per_file, 1 << 20, 1 << 20));
+}
+
+#[test]
+fn saves_of_objects_end_with_their_uploads_in_every_profile() {
+    let mut asked = request("llama3-8b");
+    (asked.profile, asked.path) = (Some(CheckpointProfile::V2), PathKind::S3);
+    let plan = resolve(&asked, &host(), &facts(2_000 * GIB)).plan.expect("a plan");
+    assert_eq!((plan.made_durable_by(), plan.durable()), ("complete", "each upload"));
+    let unsynced = |warning: &Warning| warning.kind == WarningKind::NotDurable;
+    assert!(!plan.warnings.iter().any(unsynced), "{:?}", plan.warnings);
 }
 
 #[test]

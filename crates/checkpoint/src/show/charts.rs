@@ -12,7 +12,10 @@ use stormlp_show::series::over_time;
 const MOST_AROUND: usize = 8;
 
 /// The parts of a rank's time.
-const PARTS: [&str; 6] = ["open", "transfer", "fsync", "rename", "close", "wait for a thread"];
+fn parts(report: &CheckpointReport) -> [&'static str; 6] {
+    let durable = report.plan.made_durable_by();
+    ["open", "transfer", durable, "rename", "close", "wait for a thread"]
+}
 
 /// The charts of a checkpoint run.
 pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
@@ -31,7 +34,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
         drawn.push(group);
         if !results.is_empty() {
             drawn.push(processes(report, name));
-            drawn.push(ranks(name, results));
+            drawn.push(ranks(&parts(report), name, results));
             drawn.extend(around_each(report, name));
         }
     }
@@ -55,13 +58,13 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
         .map(|chart| chart.note("All bytes over the slowest rank's time."));
     drawn.add(&what, rates, why);
     if name == "save" {
-        let what = "fsync, share of the time of a rank";
+        let what = format!("{}, share of the time of a rank", report.plan.made_durable_by());
         let share = |one: &CheckpointResult| {
             one.mean_parts.fsync_seconds / one.duration_seconds.mean.max(f64::MIN_POSITIVE) * 100.0
         };
-        let chart = Chart::bars(what, "%", bar(share));
+        let chart = Chart::bars(what.clone(), "%", bar(share));
         let note = "Means over the ranks.";
-        drawn.add(what, chart.map(|chart| chart.note(note)), why);
+        drawn.add(&what, chart.map(|chart| chart.note(note)), why);
     }
     let series: Vec<Line> = report
         .series
@@ -98,12 +101,12 @@ fn processes(report: &CheckpointReport, name: &str) -> Group {
 }
 
 /// Each rank of each save or restore, from start to end.
-fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
+fn ranks(parts: &[&str], name: &str, results: &[CheckpointResult]) -> Group {
     let mut drawn = Group::of_multiples(format!("Ranks of each {name}"), Place::Detail);
     for result in results {
         let rows = result.ranks.iter().map(bar).collect();
         let what = format!("{name} {}", result.step);
-        let chart = Chart::stacked(what.clone(), "seconds", &PARTS, rows).map(|chart| {
+        let chart = Chart::stacked(what.clone(), "seconds", parts, rows).map(|chart| {
             chart
                 .note("From the start of the checkpoint; parts are sums, in the order of the work.")
         });

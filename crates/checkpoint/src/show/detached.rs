@@ -1,9 +1,10 @@
 //! Hosts that no launcher started, each with its own checkpoints: how their report differs from
 //! that of a single checkpoint, whose ranks start together.
 
-use crate::plan::Arithmetic;
+use crate::plan::{Arithmetic, CheckpointProfile, FsyncPolicy};
 use crate::report::{CheckpointReport, CheckpointResult, CheckpointResults};
 use serde_json::Value;
+use stormlp_core::path::PathKind;
 
 use stormlp_show::document::{Cell, Column, Document, Quantity, Section};
 use stormlp_show::hosts::{SUMMED_AT_ONCE, on_each};
@@ -25,13 +26,25 @@ pub(super) fn in_words(results: &CheckpointResults) -> String {
 /// What the rates of the headline are based on.
 pub(super) fn by_what(report: &CheckpointReport) -> String {
     if !report.results.is_of_detached_hosts() {
-        return format!("profile {}", report.plan.profile);
+        return format!("profile {}{}", report.plan.profile, synced(report));
     }
     let at_once = least_at_once(&report.results).map_or(String::new(), |least| {
         let percent = least * 100.0;
         format!(", with all hosts active for at least {percent:.0} % of it")
     });
     format!("all bytes over the longest time of all{at_once}")
+}
+
+/// Whether saves of files were synced, where the profile does not tell: v2 does by default, and does
+/// not if it is named.
+fn synced(report: &CheckpointReport) -> &'static str {
+    let plan = &report.plan;
+    match (plan.fsync, plan.profile) {
+        _ if plan.path() == PathKind::S3 || report.results.saves.is_empty() => "",
+        (FsyncPolicy::None, _) => ", not synced",
+        (_, CheckpointProfile::V2) => ", synced",
+        _ => "",
+    }
 }
 
 /// The least share of a save or restore in which all hosts were active.

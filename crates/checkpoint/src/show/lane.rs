@@ -194,7 +194,7 @@ fn work(report: &CheckpointReport) -> Work {
         let explains = &["save.placement", "save.wait", "restore.placement", "restore.wait"];
         settings.add("threads", words, explains);
     }
-    settings.add("fsync", plan.fsync, &["fsync"]);
+    settings.add(plan.made_durable_by(), plan.durable(), &["fsync"]);
     settings.add("cold", switch(plan.request.cold), &["request.cold"]);
     settings.add("verify", plan.request.verify.words(), &["request.verify"]);
     let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);

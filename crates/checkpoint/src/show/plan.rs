@@ -164,7 +164,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
             ),
         );
     }
-    document.facts.add("fsync", plan.fsync);
+    document.facts.add(plan.made_durable_by(), plan.durable());
     document.facts.add("exact size", format!("{} bytes", plan.total_bytes));
     for group in groups(&plan.ranks) {
         ranks(&mut document, group);

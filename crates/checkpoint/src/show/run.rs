@@ -114,7 +114,8 @@ pub fn document(report: &CheckpointReport) -> Document {
         ("Restores", &report.results.restores, "restore"),
     ] {
         if !results.is_empty() {
-            let section = phase(&mut document, (title, &of_run), results);
+            let section =
+                phase(&mut document, (title, &of_run), report.plan.made_durable_by(), results);
             section.place = place;
             detached::narrow(section, results);
             over_time(section, report, part);
@@ -243,6 +244,7 @@ fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
 fn phase<'d>(
     document: &'d mut Document,
     (title, of_run): (&str, &str),
+    durable_by: &str,
     results: &[CheckpointResult],
 ) -> &'d mut Section {
     let saving = title == "Saves";
@@ -258,8 +260,9 @@ fn phase<'d>(
         ("lowest rank GiB/s", 1),
         (if saving { "write s" } else { "read s" }, 4),
     ];
+    let durable = format!("{durable_by} s");
     let parts = if saving {
-        &[("fsync s", 4), ("rename s", 7), ("close s", 8), ("device GiB", 6)][..]
+        &[(&*durable, 4), ("rename s", 7), ("close s", 8), ("device GiB", 6)][..]
     } else {
         &[("close s", 8), ("cached %", 2), ("device GiB", 6)][..]
     };

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use stormlp_checkpoint::plan::{
-    CheckpointProfile, CheckpointRequest, CheckpointWorkload, builtin, parse,
+    CheckpointProfile, CheckpointRequest, CheckpointWorkload, FsyncPolicy, builtin, parse,
 };
 use stormlp_core::location::{Location, names_object};
 use stormlp_core::names::file_name;
@@ -269,6 +269,12 @@ fn take_objects(request: &mut CheckpointRequest) -> Result<(), Failure> {
     if request.path != PathKind::default() {
         return Err(Failure::usage(format!("path {} moves files, not objects", request.path))
             .with_help("leave --path out"));
+    }
+    if let Some(policy) = request.fsync.filter(|policy| *policy != FsyncPolicy::PerFile) {
+        return Err(Failure::usage(format!(
+            "--fsync {policy} is for files: an object is complete when its upload is"
+        ))
+        .with_help("leave --fsync out"));
     }
     request.path = PathKind::S3;
     Ok(())
