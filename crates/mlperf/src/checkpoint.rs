@@ -1,6 +1,8 @@
 //! The files of a checkpoint run that MLPerf Storage's own tools read, with DLIO's keys and units
 //! ("GB" is GiB).
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 use stormlp_checkpoint::plan::{CheckpointPlan, CheckpointProfile, FsyncPolicy, host_of};
 use stormlp_checkpoint::report::{
@@ -15,18 +17,23 @@ use stormlp_show::stamp::{self, iso_after};
 
 /// The files of a run, in the layout of its edition. The folder is named after the second in which
 /// the run started, or after the next second whose folder is not `taken`.
+/// They are for `folder`, which their metadata names.
 #[must_use]
-pub fn files(report: &CheckpointReport, taken: &dyn Fn(&str) -> bool) -> Vec<OutputFile> {
+pub fn files(
+    report: &CheckpointReport,
+    folder: &Path,
+    taken: &dyn Fn(&str) -> bool,
+) -> Vec<OutputFile> {
     let results = match report.plan.profile {
         CheckpointProfile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
         CheckpointProfile::V2 | CheckpointProfile::Native => String::new(),
     };
-    files_below(&results, report, taken)
+    files_below((folder, &results), report, taken)
 }
 
-/// The same below the folder `results`.
+/// The same below `results` in that folder.
 pub fn files_below(
-    results: &str,
+    (results_dir, results): (&Path, &str),
     report: &CheckpointReport,
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
@@ -47,7 +54,7 @@ pub fn files_below(
         started_unix_seconds: started,
         runtime_seconds: report.results.elapsed_seconds,
         command: &report.head.command,
-        args: args(report),
+        args: args(report, results_dir),
         overrides: &overrides,
         config: config.clone(),
         mark: mark(report),
@@ -122,7 +129,7 @@ fn overrides(plan: &CheckpointPlan) -> Vec<String> {
 }
 
 /// The run as mlpstorage's arguments.
-fn args(report: &CheckpointReport) -> Value {
+fn args(report: &CheckpointReport, results: &Path) -> Value {
     let (plan, host) = (&report.plan, &report.head.host);
     json!({
         "command": "run",
@@ -131,6 +138,7 @@ fn args(report: &CheckpointReport) -> Value {
         "hosts": official::names(host, report.results.group.as_ref()),
         "client_host_memory_in_gb": host.memory_bytes / GIB,
         "checkpoint_folder": plan.request.folders.first(),
+        "results_dir": official::results_dir(results),
         "num_checkpoints_write": plan.writes,
         "num_checkpoints_read": plan.restores.len(),
     })
@@ -296,7 +304,7 @@ mod tests {
         let mut report = report(1.0);
         let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
         report.results.group = Some(GroupFacts::fixture(&members));
-        let files = files(&report, &|_| false);
+        let files = files(&report, Path::new("/out"), &|_| false);
         let json = |end: &str| -> serde_json::Value {
             let file = files.iter().find(|file| file.path.ends_with(end));
             serde_json::from_str(&file.expect("a file").content).expect("JSON")

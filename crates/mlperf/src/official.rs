@@ -1,6 +1,8 @@
 //! Parts that MLPerf's files of training and checkpoint runs share: folders, host facts, and the
 //! metadata that mlpstorage's report generator reads.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Map, Value, json};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::group::{GroupFacts, Machine};
@@ -12,6 +14,11 @@ const SECONDS_OF_A_DAY: u32 = 86_400;
 
 /// The override of runs on objects, which the rules of file systems are not for.
 pub(crate) const OBJECT_STORAGE: &str = "++workload.storage.storage_type=s3";
+
+/// The folder of results below which files are written, as metadata names it.
+pub(crate) fn results_dir(folder: &Path) -> PathBuf {
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
+}
 
 /// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 //!
 //! One run is one folder. "MB" and "GB" in DLIO's key names are MiB and GiB.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
@@ -39,19 +41,21 @@ struct OneRun<'a> {
 
 /// The files of every run of `report`. `steps` are the times of every step, run by run; a run
 /// without them has no `load`, `proc` and `compute` lists. A run's folder is named after the second
-/// in which it started, or after the next second whose folder is not `taken`.
+/// in which it started, or after the next second whose folder is not `taken`. They are for `folder`,
+/// which their metadata names.
 #[must_use]
 pub fn files(
     report: &TrainReport,
     workload: &Workload,
     steps: &[Vec<StepLists>],
+    folder: &Path,
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
     let results = match report.plan.profile {
         Profile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
         Profile::V1 | Profile::V2 | Profile::Native => String::new(),
     };
-    files_below(&results, report, workload, steps, Which::All, taken)
+    files_below((folder, &results), report, workload, steps, Which::All, taken)
 }
 
 /// The runs whose files are written.
@@ -72,9 +76,9 @@ impl Which {
     }
 }
 
-/// The files of some of the runs, below the folder `results`.
+/// The files of some of the runs, below `results` in the folder of results.
 pub(crate) fn files_below(
-    results: &str,
+    (folder, results): (&Path, &str),
     report: &TrainReport,
     workload: &Workload,
     steps: &[Vec<StepLists>],
@@ -89,7 +93,7 @@ pub(crate) fn files_below(
         let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
         let free = free_folder(&parent(results, run), run.started, is_taken);
         folders.push(free);
-        run_files(run, workload, &folders[index], &mut files);
+        run_files(run, workload, (folder, &folders[index]), &mut files);
     }
     files
 }
@@ -161,7 +165,12 @@ fn parent(results: &str, run: &OneRun) -> String {
     }
 }
 
-fn run_files(run: &OneRun, workload: &Workload, folder: &str, files: &mut Vec<OutputFile>) {
+fn run_files(
+    run: &OneRun,
+    workload: &Workload,
+    (results, folder): (&Path, &str),
+    files: &mut Vec<OutputFile>,
+) {
     let plan = &run.report.plan;
     let mut push = |name: &str, content: String| {
         files.push(OutputFile { path: format!("{folder}/{name}"), content });
@@ -184,7 +193,7 @@ fn run_files(run: &OneRun, workload: &Workload, folder: &str, files: &mut Vec<Ou
         started_unix_seconds: run.started,
         runtime_seconds: run.duration,
         command: &run.report.head.command,
-        args: args(run),
+        args: args(run, results),
         overrides: &overrides,
         // It was written just now, so it can be read.
         config: serde_yaml::from_str(&planned.to_yaml()).unwrap_or_default(),
@@ -439,7 +448,7 @@ fn overrides(plan: &TrainPlan, workload: &Workload) -> Vec<String> {
 }
 
 /// The run as mlpstorage's arguments.
-fn args(run: &OneRun) -> Value {
+fn args(run: &OneRun, results: &Path) -> Value {
     let (plan, host) = (&run.report.plan, &run.report.head.host);
     let hosts = official::names(host, run.report.results.group.as_ref());
     json!({
@@ -452,6 +461,7 @@ fn args(run: &OneRun) -> Value {
         "num_client_hosts": hosts.len(),
         "client_host_memory_in_gb": host.memory_bytes / GIB,
         "data_dir": plan.data.folder,
+        "results_dir": official::results_dir(results),
         "checkpoint_folder": plan.checkpoint.as_ref().map(|checkpoint| &checkpoint.folder),
     })
 }

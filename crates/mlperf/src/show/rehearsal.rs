@@ -1,6 +1,8 @@
 //! The files of a rehearsal: a tree in the layout of a submission, in which every file that can be
 //! marked names stormlp as its maker.
 
+use std::path::{Path, PathBuf};
+
 use crate::submission::{Edition, NOTICE, REHEARSAL_ORGANISATION};
 use serde_json::{Map, Value, json};
 use stormlp_checkpoint::plan::CheckpointProfile;
@@ -16,7 +18,7 @@ use stormlp_training::report::TrainReport;
 
 use super::columns::{self, ResultRow};
 use super::in_tree::RunInTree;
-use crate::official::{OutputFile, pretty, run_moment};
+use crate::official::{OutputFile, pretty, results_dir, run_moment};
 use crate::training::Which;
 use stormlp_show::stamp;
 
@@ -30,6 +32,8 @@ pub struct Rehearsal {
     pub system: String,
     /// Its description, written where the tree has none.
     pub description: String,
+    /// The parent of the folder `rehearsal`.
+    pub tree: PathBuf,
 }
 
 impl Rehearsal {
@@ -37,6 +41,11 @@ impl Rehearsal {
     fn results(&self) -> String {
         let system = file_name(&self.system, "system");
         format!("rehearsal/closed/{REHEARSAL_ORGANISATION}/results/{system}")
+    }
+
+    /// The folder of results, as metadata names it.
+    fn results_dir(&self) -> PathBuf {
+        self.tree.join("rehearsal")
     }
 
     /// The folder of a training workload.
@@ -78,14 +87,18 @@ pub fn training(
         rehearsed: rehearsed(Some(plan), &report.head),
     };
     let written = Which::CompleteAfter(in_tree.len() as u32);
-    let (results, steps) = (rehearsal.results(), &report.results.steps);
-    let mut runs = crate::training::files_below(&results, report, workload, steps, written, taken);
+    let (made, results) = (rehearsal.results_dir(), rehearsal.results());
+    let (place, steps) = ((&*made, &*results), &report.results.steps);
+    let mut runs = crate::training::files_below(place, report, workload, steps, written, taken);
     if runs.is_empty() {
         return Vec::new();
     }
     let folder = rehearsal.training_folder(&plan.workload);
-    let mut files =
-        if in_tree.is_empty() { preparation(report, &folder, &of_run, &runs) } else { Vec::new() };
+    let mut files = if in_tree.is_empty() {
+        preparation(report, (&made, &folder), &of_run, &runs)
+    } else {
+        Vec::new()
+    };
     in_tree.extend(of_run.complete(&mut runs));
     files.extend(runs);
     let version = of_run.version;
@@ -140,7 +153,8 @@ pub fn checkpointing(
         objects: plan.path() == PathKind::S3,
         rehearsed: rehearsed(None, &report.head),
     };
-    let mut files = crate::checkpoint::files_below(&rehearsal.results(), report, taken);
+    let place = (&*rehearsal.results_dir(), &*rehearsal.results());
+    let mut files = crate::checkpoint::files_below(place, report, taken);
     let runs = extras.complete(&mut files);
     let folder = rehearsal.checkpointing_folder(&plan.model);
     let metric = runs.first().map_or(Value::Null, |run| run.summary["metric"].clone());
@@ -237,7 +251,7 @@ impl RunExtras<'_> {
 /// Files of `datasize` and `datagen`: what the rules require, and the dataset that was read.
 fn preparation(
     report: &TrainReport,
-    folder: &str,
+    (results, folder): (&Path, &str),
     of_run: &RunExtras<'_>,
     runs: &[OutputFile],
 ) -> Vec<OutputFile> {
@@ -257,6 +271,7 @@ fn preparation(
                 "max_accelerators": plan.accelerators,
                 "client_host_memory_in_gb": host.usable_memory_bytes() / GIB,
                 "data_dir": plan.data.folder,
+                "results_dir": results_dir(results),
             },
             "parameters": {"dataset": dataset},
             "note": NOTICE,

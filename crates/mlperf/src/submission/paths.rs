@@ -16,10 +16,21 @@ fn data_key(group: &RunGroup) -> &'static str {
     }
 }
 
+/// Objects are in no folder and on no file system: nothing to compare. The official checker goes by
+/// the description; the rule of agreement compares the two.
+fn of_objects(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Option<Finding> {
+    let access = object::access(leaf).or_else(|| object::described(submission, group));
+    let (_, fact) = access.filter(|(access, _)| *access == Access::Object)?;
+    Some(passed(leaf, format!("{fact}, not a file system")))
+}
+
 /// 3.4.1 and 4.4.1: data and results have separate folders.
-pub(super) fn paths(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+pub(super) fn paths(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let key = data_key(group);
     let findings = group.runs.iter().map(|leaf| {
+        if let Some(finding) = of_objects(submission, group, leaf) {
+            return finding;
+        }
         let named = [key, "results_dir"].map(|key| (key, leaf.argument(key).as_str()));
         match named {
             [(_, Some(data)), (_, Some(results))] => {
@@ -47,11 +58,8 @@ pub(super) fn paths(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 pub(super) fn file_systems(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let remedy = "put the results on another file system, and run again";
     let findings = group.runs.iter().map(|leaf| {
-        // The official checker goes by the description; the rule of agreement compares the two.
-        let described = || object::described(submission, group);
-        let access = object::access(leaf).or_else(described);
-        if let Some((Access::Object, fact)) = access {
-            return passed(leaf, format!("{fact}, not a file system"));
+        if let Some(finding) = of_objects(submission, group, leaf) {
+            return finding;
         }
         let place = join(&leaf.path, "fs_separation.json");
         if let Some(same) = leaf.separation.value()["same_filesystem"].as_bool() {

@@ -10,6 +10,7 @@ use super::edition::Edition;
 use stormlp_checkpoint::plan::CheckpointWorkload;
 use stormlp_checkpoint::plan::rules::{COUNT, PAUSE_SECONDS, outgrows_memory};
 use stormlp_core::failure::Problems;
+use stormlp_core::location::{ObjectName, names_object};
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::{GIB, counted};
 use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
@@ -186,6 +187,7 @@ fn places(request: &PlanRequest, problems: &mut Problems) {
         ("--data-dir", &request.data, "3.4.1"),
         ("--checkpoint-folder", &request.checkpoints, "4.4.1"),
     ] {
+        objects(option, folder, request.edition, problems);
         // Compared as paths: a trailing slash does not matter.
         if Path::new(folder) == results {
             problems.plan(
@@ -194,6 +196,26 @@ fn places(request: &PlanRequest, problems: &mut Problems) {
             );
         }
     }
+}
+
+/// Objects are named by bucket and prefix, and v2.0 has none.
+fn objects(option: &str, place: &str, edition: Edition, problems: &mut Problems) {
+    let place = Path::new(place);
+    let (fact, remedy) = match ObjectName::of(place) {
+        _ if !names_object(place) => return,
+        Err(error) => (error, "name objects as s3://bucket/prefix"),
+        Ok(_) if edition == Edition::V2 => {
+            let fact = format!("{} names objects, and v2.0 has files alone", place.display());
+            (fact, "name a folder, or use --edition 3.0")
+        }
+        Ok(name) if name.key.trim_end_matches('/').is_empty() => {
+            let fact =
+                format!("{} names a bucket: mlpstorage needs a prefix in it", place.display());
+            (fact, "name objects as s3://bucket/prefix")
+        }
+        Ok(_) => return,
+    };
+    problems.plan(format!("{option}: {fact}"), remedy);
 }
 
 fn estimate_of(request: &PlanRequest) -> String {
@@ -247,13 +269,19 @@ fn systems(planned: &[Planned], request: &PlanRequest) -> Vec<(String, usize)> {
 }
 
 fn opening(request: &PlanRequest) -> Vec<PlannedStep> {
-    match request.edition {
-        Edition::V2 => Vec::new(),
-        Edition::V3 => vec![step(
-            "claim the results folder, once",
-            line(&["mlpstorage", "init", &request.organisation, &request.results]),
-        )],
+    let mut steps = Vec::new();
+    if request.edition == Edition::V3 {
+        let claim = line(&["mlpstorage", "init", &request.organisation, &request.results]);
+        steps.push(step("claim the results folder, once", claim));
     }
+    if [&request.data, &request.checkpoints].into_iter().any(|place| names_object(Path::new(place)))
+    {
+        let what = "tell mlpstorage of the endpoint of its objects: export AWS_ENDPOINT_URL, \
+                    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; other libraries than s3dlio by \
+                    STORAGE_LIBRARY";
+        steps.push(step(what, String::new()));
+    }
+    steps
 }
 
 fn closing(planned: &[Planned], request: &PlanRequest) -> Vec<PlannedStep> {
@@ -356,12 +384,24 @@ fn shared_equally(name: &str, request: &PlanRequest, problems: &mut Problems) ->
     equally
 }
 
+/// How mlpstorage v3.0 names the API of a place, the variables that it takes objects from, and the
+/// folder, or the prefix in their bucket.
+fn api_of(place: &str) -> (&'static str, String, &str) {
+    match ObjectName::of(Path::new(place)) {
+        Ok(name) => {
+            let variables = format!("BUCKET={} STORAGE_LIBRARY=s3dlio ", shell_word(name.bucket));
+            ("object", variables, name.key.trim_end_matches('/'))
+        }
+        Err(_) => ("file", String::new(), place),
+    }
+}
+
 /// The commands that size, generate and read the dataset.
 fn training_commands(workload: &Workload, request: &PlanRequest, size: &DataSize) -> [String; 3] {
     let name = workload.name.as_str();
     let (hosts, count) = (request.hosts.join(","), request.accelerators.to_string());
-    let folders =
-        ["--hosts", &hosts, "--data-dir", &request.data, "--results-dir", &request.results];
+    let (api, environment, data) = api_of(&request.data);
+    let folders = ["--hosts", &hosts, "--data-dir", data, "--results-dir", &request.results];
     let files = format!("dataset.num_files_train={}", size.files);
     let subfolders = format!("dataset.num_subfolders_train={}", size.subfolders);
     let mut params = vec!["--params", &files];
@@ -396,12 +436,13 @@ fn training_commands(workload: &Workload, request: &PlanRequest, size: &DataSize
             let tool = |command| ["mlpstorage", "closed", "training", name, command];
             let system = ["--systemname", request.system.as_str()];
             let sized: [&[&str]; 3] = [&system, &accelerator, &memory];
-            let run: [&[&str]; 4] = [&["file"], &system, &accelerator, &memory];
-            [
+            let run: [&[&str]; 4] = [&[api], &system, &accelerator, &memory];
+            let [sized, generate, run] = [
                 command(tool("datasize"), &sized, size_count, &[]),
-                command(tool("datagen"), &[&["file"], &system], "--num-processes", &params),
+                command(tool("datagen"), &[&[api], &system], "--num-processes", &params),
                 command(tool("run"), &run, run_count, &params),
-            ]
+            ];
+            [sized, format!("{environment}{generate}"), format!("{environment}{run}")]
         }
     }
 }
@@ -501,8 +542,9 @@ fn checkpoint_command(
 ) -> String {
     let system = system_on(hosts.len(), request);
     let (memory, ranks, hosts) = (memory(request), ranks.to_string(), hosts.join(","));
+    let (api, environment, folder) = api_of(&request.checkpoints);
     let v2 = ["mlpstorage", "checkpointing", "run", "--model", name, "--closed"];
-    let v3 = ["mlpstorage", "closed", "checkpointing", name, "run", "file"];
+    let v3 = ["mlpstorage", "closed", "checkpointing", name, "run", api];
     let accelerator = request.checkpoint_accelerator.as_str();
     let of = ["--accelerator-type", accelerator, "--systemname", &system];
     let mut words = match request.edition {
@@ -513,13 +555,13 @@ fn checkpoint_command(
         ("--hosts", hosts.as_str()),
         ("--num-processes", &ranks),
         ("--client-host-memory-in-gb", &memory),
-        ("--checkpoint-folder", &request.checkpoints),
+        ("--checkpoint-folder", folder),
         ("--results-dir", &request.results),
         ("--num-checkpoints-write", writes),
         ("--num-checkpoints-read", reads),
     ];
     words.extend(options.iter().flat_map(|(option, value)| [*option, *value]));
-    line(&words)
+    format!("{environment}{}", line(&words))
 }
 
 #[cfg(test)]

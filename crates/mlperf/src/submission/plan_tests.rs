@@ -124,3 +124,32 @@ fn workloads_of_another_edition_are_refused() {
     assert!(message.contains("unet3d on a100 is not a closed workload of v3.0"), "{message}");
     assert!(problems.remedy().contains("unet3d on b200"), "{message}");
 }
+
+#[test]
+fn objects_have_the_commands_of_the_object_api_and_v2_has_none() {
+    let model = Planned::Checkpointing(Box::new(builtin::load("llama3-8b").unwrap()));
+    let both = [unet3d("b200"), model];
+    let mut asked = request(Edition::V3);
+    (asked.data, asked.checkpoints) = ("s3://bucket/set".into(), "s3://other/ckpt/".into());
+    let steps = plan(&both, &asked).unwrap().steps;
+    let all: Vec<&str> = steps.iter().map(|step| &*step.command).collect();
+    let all = all.join("\n");
+    for expected in [
+        "BUCKET=bucket STORAGE_LIBRARY=s3dlio mlpstorage closed training unet3d datagen object",
+        "do BUCKET=bucket STORAGE_LIBRARY=s3dlio mlpstorage closed training unet3d run object",
+        "--data-dir set ",
+        "BUCKET=other STORAGE_LIBRARY=s3dlio mlpstorage closed checkpointing llama3-8b run object",
+        "--checkpoint-folder ckpt ",
+    ] {
+        assert!(all.contains(expected), "{expected}: {all}");
+    }
+    assert!(!all.contains("s3://") && !all.contains(" file "), "{all}");
+    assert!(steps.iter().any(|step| step.what.contains("AWS_ENDPOINT_URL")));
+    asked.checkpoints = "s3://bucket".into();
+    let refused = plan(&both, &asked).unwrap_err();
+    assert!(refused[0].fact.contains("needs a prefix"), "{}", refused[0].fact);
+    let mut old = request(Edition::V2);
+    old.data = "s3://bucket/set".into();
+    let refused = plan(&[unet3d("h100")], &old).unwrap_err();
+    assert!(refused[0].fact.contains("v2.0 has files alone"), "{}", refused[0].fact);
+}

@@ -22,7 +22,7 @@ fn written() -> Vec<OutputFile> {
         steps: vec![vec![(1.5, 0.25); 12]; 2],
         evaluation: Vec::new(),
     }]];
-    files(&report(), &workload(), &steps, &|_| false)
+    files(&report(), &workload(), &steps, Path::new("/out"), &|_| false)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn files_name_every_host_and_the_host_of_each_accelerator() {
     let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
     report.results.group = Some(GroupFacts::fixture(&members));
     report.plan.hosts = vec![1, 1];
-    let files = files(&report, &workload(), &[], &|_| false);
+    let files = files(&report, &workload(), &[], Path::new("/out"), &|_| false);
     let json = |end: &str| -> Value { serde_json::from_str(&file(&files, end).content).unwrap() };
     let summary = json("summary.json");
     assert_eq!((&summary["num_hosts"], &summary["hostname"]), (&2.into(), &"h1".into()));
@@ -182,7 +182,7 @@ fn an_incomplete_run_is_not_a_success() {
     report.ending = Ending::Stopped;
     report.results.meets_threshold = false;
     report.results.epochs[1].accelerators[1].blocks[0].steps = 5;
-    let files = files(&report, &workload(), &[], &|_| false);
+    let files = files(&report, &workload(), &[], Path::new("/out"), &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     let metric = &summary["metric"];
     assert_eq!(metric["train_au_meet_expectation"], "fail");
@@ -196,7 +196,7 @@ fn an_incomplete_run_is_not_a_success() {
 
 #[test]
 fn the_configuration_is_the_whole_workload_as_it_ran() {
-    let files = files(&report(), &workload(), &[], &|_| false);
+    let files = files(&report(), &workload(), &[], Path::new("/out"), &|_| false);
     let config = &file(&files, "dlio_config/config.yaml").content;
     let again = Workload::parse(config, "config.yaml", &[]).unwrap();
     let as_planned = workload().as_planned(&plan());
@@ -259,7 +259,7 @@ fn evaluations_and_checkpoints_have_dlios_keys_too() {
         steps: vec![vec![(1.5, 0.25); 12]; 2],
         evaluation: vec![vec![(0.5, 0.25); 4]; 2],
     }]];
-    let files = files(&report, &workload(), &steps, &|_| false);
+    let files = files(&report, &workload(), &steps, Path::new("/out"), &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     let keys = summary["metric"].as_object().unwrap().iter();
     let lines: Vec<String> = keys
@@ -298,7 +298,7 @@ fn evaluations_and_checkpoints_have_dlios_keys_too() {
 fn an_incomplete_evaluation_does_not_count() {
     let mut report = report_with_evaluations();
     report.results.epochs[1].evaluation.as_mut().unwrap().steps = 3;
-    let files = files(&report, &workload(), &[], &|_| false);
+    let files = files(&report, &workload(), &[], Path::new("/out"), &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     assert_eq!(summary["metric"]["eval_au_percentage"], serde_json::json!([75.0]));
 }
@@ -307,7 +307,7 @@ fn an_incomplete_evaluation_does_not_count() {
 fn v1_has_its_own_keys_for_checkpoints() {
     let mut report = report_with_evaluations();
     report.plan.profile = Profile::V1;
-    let files = files(&report, &workload(), &[], &|_| false);
+    let files = files(&report, &workload(), &[], Path::new("/out"), &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     assert!(summary["metric"].get("checkpoint_size_GB").is_none());
     let stats = file(&files, "0_per_epoch_stats.json");
@@ -351,7 +351,7 @@ fn folders(files: &[OutputFile]) -> Vec<&str> {
 fn v3_and_several_runs_have_a_folder_each() {
     let mut report = report_of_runs(2, 70.0);
     report.plan.profile = Profile::V3;
-    let files = files(&report, &workload(), &[], &|_| false);
+    let files = files(&report, &workload(), &[], Path::new("/out"), &|_| false);
     assert_eq!(
         folders(&files),
         [
@@ -365,7 +365,7 @@ fn v3_and_several_runs_have_a_folder_each() {
 fn runs_of_one_second_have_separate_folders_and_none_is_overwritten() {
     let report = report_of_runs(3, 0.3);
     let there = "training/unet3d/run/20261121_072501";
-    let files = files(&report, &workload(), &[], &|name| name == there);
+    let files = files(&report, &workload(), &[], Path::new("/out"), &|name| name == there);
     assert_eq!(
         folders(&files),
         [
@@ -387,7 +387,7 @@ fn every_run_has_its_own_steps_and_checkpoints() {
             }]
         })
         .to_vec();
-    let files = files(&report_of_runs(2, 70.0), &workload(), &steps, &|_| false);
+    let files = files(&report_of_runs(2, 70.0), &workload(), &steps, Path::new("/out"), &|_| false);
     assert_eq!(folders(&files).len(), 2);
     for (run, folder) in (1..).zip(folders(&files)) {
         let read = |name: &str| -> Value {

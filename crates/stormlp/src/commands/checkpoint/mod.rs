@@ -92,7 +92,9 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
     let for_mlperf = match &args.rehearsal {
         Some(tree) => tree.add_checkpointing(&report),
-        None => deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken)),
+        None => mlperf_output.map_or(Ok(()), |folder| {
+            deliver::write_mlperf(Some(folder), |taken| mlperf_files(&report, folder, taken))
+        }),
     };
     let ended = |saved: Option<&Path>| report.ending.outcome(saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);

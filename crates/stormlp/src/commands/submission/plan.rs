@@ -58,11 +58,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     read_rate: Option<u64>,
 
-    /// Folder for datasets, on the storage under test
+    /// Folder for datasets, on the storage under test, or s3://bucket/prefix (v3.0)
     #[arg(long, value_name = "DIR", default_value = "/mnt/storage/data")]
     data_dir: String,
 
-    /// Folder for checkpoints, on the storage under test
+    /// Folder for checkpoints, on the storage under test, or s3://bucket/prefix (v3.0)
     #[arg(long, value_name = "DIR", default_value = "/mnt/storage/checkpoints")]
     checkpoint_folder: String,
 

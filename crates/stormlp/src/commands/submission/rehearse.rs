@@ -69,7 +69,8 @@ enum What {
 /// Those of the runs, and with exit code 4 if the tree already has a result of the workload.
 pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let system = args.system.unwrap_or_else(|| probe::host_facts().hostname);
-    let rehearsal = Rehearsal { system, description: draft(&probe::system_facts(), NOTICE) };
+    let description = draft(&probe::system_facts(), NOTICE);
+    let rehearsal = Rehearsal { system, description, tree: args.tree.clone() };
     let made = args.tree.join("rehearsal");
     let is_dry;
     let outcome = match args.what {

@@ -64,8 +64,11 @@ impl Kept<'_> {
     ) -> Result<(), Failure> {
         match &mut self.rehearsal {
             Some(tree) => tree.add_training(report, self.workload),
-            None => deliver::write_mlperf(folder, |taken| {
-                mlperf::files(report, self.workload, &report.results.steps, taken)
+            None => folder.map_or(Ok(()), |folder| {
+                deliver::write_mlperf(Some(folder), |taken| {
+                    let steps = &report.results.steps;
+                    mlperf::files(report, self.workload, steps, folder, taken)
+                })
             }),
         }
     }
