@@ -5,6 +5,7 @@ use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_dataset::report::{GenerateOutline, GenerateReport, Verification};
 
 use stormlp_show::document::Document;
+use stormlp_show::numbers::short;
 use stormlp_show::objects;
 
 /// The outline of a run, as `--dry-run` prints it.
@@ -91,7 +92,7 @@ fn wrote(report: &GenerateReport) -> String {
     );
     if report.seconds > 0.0 {
         let rate = report.bytes_written as f64 / report.seconds / f64::from(1u32 << 20);
-        format!("{amount} ({rate:.0} MiB/s)")
+        format!("{amount} ({} MiB/s)", short(rate))
     } else {
         amount
     }
