@@ -237,6 +237,14 @@ pub fn decide(asked: Asked<'_>, host: &HostFacts, problems: &mut Problems) -> Tr
     }
 }
 
+impl Transport {
+    /// Whether its engine moves the bytes. The fast way to objects has none to choose: there the field
+    /// says nothing of the run.
+    pub fn has_engine(&self) -> bool {
+        self.path.has_engine() || self.engine == EngineKind::ObjectStore
+    }
+}
+
 /// The engine that `asked` resolves to on `host`; reports a problem if a named engine cannot run
 /// there.
 pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) -> EngineKind {

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use stormlp_core::evidence::ObjectStore;
 use stormlp_core::printable::printable;
 use stormlp_core::report::ReportKind;
 use stormlp_core::tag::Tags;
@@ -151,6 +152,19 @@ fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
     });
     let words = "1 if data read differed from what was expected, else 0.";
     write_family(text, ("stormlp_run_data_mismatch", "", words), wrong.collect());
+    let of_stores = |name, help, count: fn(&ObjectStore) -> u64| {
+        let counts = sources.iter().map(|source| {
+            let store = source.report.object_store();
+            store.map_or(Vec::new(), |store| one(source.run_labels(), count(&store) as f64))
+        });
+        ((name, "", help), counts.collect::<Vec<_>>())
+    };
+    for (head, counts) in [
+        of_stores("stormlp_run_object_requests", "Requests to an object store.", |s| s.requests),
+        of_stores("stormlp_run_object_retries", "Those of them made again.", |s| s.retries),
+    ] {
+        write_family(text, head, counts);
+    }
 }
 
 type Labels = Vec<(String, String)>;

@@ -146,9 +146,12 @@ pub fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
             let found = work.named.iter().find(|other| other.name == setting.name);
             found.map(|found| found.words.clone())
         };
-        let known = differences.iter().any(|known| known.setting == setting.name);
-        if words(baseline) != words(now) && !known {
-            explained.extend(setting.explains);
+        if words(baseline) == words(now) {
+            continue;
+        }
+        // The sides may explain other places by it.
+        explained.extend(setting.explains);
+        if !differences.iter().any(|known| known.setting == setting.name) {
             differences.push(difference(setting.name, words(baseline), words(now)));
         }
     }

@@ -2,8 +2,10 @@
 //! the lane.
 
 use serde::Serialize;
+use stormlp_core::evidence::{Evidence, ObjectStore};
 use stormlp_core::note::DATA_MISMATCH;
 use stormlp_core::report::{Ending, Head, Report, Series};
+use stormlp_core::warning::WarningKind;
 
 use crate::chart::Group;
 use crate::comparison::figure::Figure;
@@ -27,6 +29,10 @@ pub trait Lane: Serialize + Clone + Sized {
     fn document(report: &Report<Self::Plan, Self>) -> Document;
     /// The charts of the report.
     fn charts(report: &Report<Self::Plan, Self>) -> Vec<Group>;
+    /// What shows how each part of it ran.
+    fn evidence(report: &Report<Self::Plan, Self>) -> Vec<&Evidence> {
+        report.evidence.iter().map(|named| &named.evidence).collect()
+    }
     /// The figures used in comparisons.
     fn figures(report: &Report<Self::Plan, Self>) -> Vec<Figure>;
     /// What makes another run the same work.
@@ -67,6 +73,10 @@ pub trait Shown {
     fn document(&self) -> Document;
     /// The charts of the report.
     fn charts(&self) -> Vec<Group>;
+    /// The object stores of all its parts, with their counts together; `None` for files.
+    fn object_store(&self) -> Option<ObjectStore>;
+    /// What is said of requests that were made again.
+    fn retried(&self) -> Vec<&str>;
     /// The figures used in comparisons.
     fn figures(&self) -> Vec<Figure>;
     /// What makes another run the same work.
@@ -114,6 +124,16 @@ impl<R: Lane> Shown for Report<R::Plan, R> {
 
     fn charts(&self) -> Vec<Group> {
         R::charts(self)
+    }
+
+    fn object_store(&self) -> Option<ObjectStore> {
+        let stores = R::evidence(self).into_iter().filter_map(|one| one.object_store.clone());
+        stores.reduce(|sum, one| sum.plus(&one))
+    }
+
+    fn retried(&self) -> Vec<&str> {
+        let warnings = self.warnings.iter().filter(|one| one.kind == WarningKind::Retried);
+        warnings.map(|warning| &*warning.fact).collect()
     }
 
     fn figures(&self) -> Vec<Figure> {

@@ -162,7 +162,9 @@ fn work(report: &CheckpointReport) -> Work {
     } else {
         report.hosts().to_string()
     };
-    let mut settings = Work::of_plan(plan, &[APART, &DECIDED_FURTHER_ON].concat())
+    let engines = &["save.engine", "restore.engine"];
+    let without = if plan.save.has_engine() { &[][..] } else { engines };
+    let mut settings = Work::of_plan(plan, &[APART, &DECIDED_FURTHER_ON, without].concat())
         .typed_as(OPTIONS)
         .with("folders", &plan.request.folders.len().to_string())
         .with("hosts", &hosts);
@@ -186,7 +188,10 @@ fn work(report: &CheckpointReport) -> Work {
         "restore.emulated",
         "restore.device",
         "restore.devices",
+        "save.engine",
+        "restore.engine",
     ];
+    let of_path = if plan.save.has_engine() { &of_path[..10] } else { of_path };
     settings.add("path", plan.path(), of_path);
     let pages = plan.save.pages.name();
     settings.add("pages", pages, &["save.pages", "restore.pages"]);

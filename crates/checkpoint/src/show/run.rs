@@ -26,7 +26,7 @@ const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
 /// JSON pointers to the columns of the records: with a leading `/` into the save or restore,
 /// otherwise into the report.
-pub const RECORDS: [(&str, &str); 41] = [
+pub const RECORDS: [(&str, &str); 44] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -68,6 +68,9 @@ pub const RECORDS: [(&str, &str); 41] = [
     ("first_byte_us_p50", "/first_byte_us/p50"),
     ("first_byte_us_p99", "/first_byte_us/p99"),
     ("first_byte_us_max", "/first_byte_us/max"),
+    ("requests", "/object_store/requests"),
+    ("retries", "/object_store/retries"),
+    ("retries_after_loss", "/object_store/retries_after_loss"),
 ];
 
 /// Maximum number of saves and restores that a screen shows one by one.
@@ -144,11 +147,14 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
             let mut value = serde_json::to_value(result).unwrap_or_default();
             value["phase"] = phase.into();
             value["hosts"] = hosts.into();
-            // Those of all restores.
-            let evidence = report.evidence_of("restores").filter(|_| phase == "restore");
-            if let Some(one) = evidence.and_then(Evidence::first_byte) {
+            // That of all saves, or of all restores.
+            let evidence = report.evidence_of(&format!("{phase}s"));
+            let first_byte = evidence.and_then(Evidence::first_byte).filter(|_| phase == "restore");
+            if let Some(one) = first_byte {
                 value["first_byte_us"] = serde_json::to_value(one.summary_us).unwrap_or_default();
             }
+            let store = evidence.and_then(|evidence| evidence.object_store.as_ref());
+            value["object_store"] = serde_json::to_value(store).unwrap_or_default();
             detached::note(&mut value, &report.results);
             value
         }

@@ -5,6 +5,7 @@ use crate::plan::{
     Measurement,
 };
 use crate::report::contradictions;
+use stormlp_core::evidence::Evidence;
 use stormlp_core::report::Series;
 use stormlp_core::units::{ByteSize, format_duration};
 use stormlp_show::chart::Group;
@@ -36,6 +37,10 @@ impl Lane for MatrixResults {
 
     fn charts(report: &MatrixReport) -> Vec<Group> {
         super::charts(report)
+    }
+
+    fn evidence(report: &MatrixReport) -> Vec<&Evidence> {
+        report.results.cells.iter().filter_map(|cell| cell.evidence.as_ref()).collect()
     }
 
     fn figures(report: &MatrixReport) -> Vec<Figure> {

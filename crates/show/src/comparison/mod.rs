@@ -394,6 +394,7 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
             ));
         }
     }
+    doubts.extend(other_endpoint(baseline, now));
     let mut of_reports = Vec::new();
     for named in baseline.iter().chain(now) {
         let status = status(named.report.ending());
@@ -402,6 +403,8 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
             of_reports
                 .push(format!("{name} is {status}: it contains only what was measured until then"));
         }
+        let retried = named.report.retried().into_iter();
+        of_reports.extend(retried.map(|words| format!("{}: {words}", named.name)));
         let contradictions = contradictions(named.report).into_iter();
         of_reports.extend(contradictions.map(|words| format!("{}: {words}", named.name)));
     }
@@ -411,6 +414,20 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
         doubts.push(format!("{left} more warnings of this kind about the reports"));
     }
     doubts
+}
+
+/// Where the objects of both sides were, if not in the same place by the same means.
+fn other_endpoint(baseline: &[Named<'_>], now: &[Named<'_>]) -> Option<String> {
+    let place = |side: &[Named<'_>]| {
+        let store = side.first()?.report.object_store()?;
+        let mut endpoints: Vec<&str> = store.endpoint.split(", ").collect();
+        endpoints.sort_unstable();
+        let by = store.tls.map_or("without TLS".to_string(), |tls| format!("over {tls}"));
+        Some(format!("{} {by}", endpoints.join(", ")))
+    };
+    let (then, now) = (place(baseline)?, place(now)?);
+    (then != now)
+        .then(|| format!("the objects of the baseline were at {then}, the others at {now}"))
 }
 
 /// Whether the subjects of a side are combinations.

@@ -3,6 +3,7 @@
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{Measures, TrainReport, TrainResults, contradictions};
 use stormlp_core::report::Ending;
+use stormlp_core::transport::Transport;
 use stormlp_core::units::GIB;
 use stormlp_core::verify::Verify;
 use stormlp_show::chart::Group;
@@ -65,12 +66,26 @@ const OPTIONS: &[(&str, &str)] = &[
     ("transport.threads", "--threads"),
 ];
 
+/// What follows from the path; the engine if it has none to choose.
+fn of_path(transport: &Transport) -> &'static [&'static str] {
+    let all = &[
+        "transport.path",
+        "transport.memory",
+        "transport.emulated",
+        "transport.device",
+        "transport.devices",
+        "transport.engine",
+    ];
+    if transport.has_engine() { &all[..5] } else { all }
+}
+
 /// All settings that two runs must share to be the same work.
 fn work(report: &TrainReport) -> Work {
     let plan = &report.plan;
     let warm_up = if plan.runs > 1 { "yes" } else { "no" };
     let of_cufile = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
-    let mut settings = Work::of_plan(plan, APART)
+    let without = if plan.transport.has_engine() { &[][..] } else { &["transport.engine"] };
+    let mut settings = Work::of_plan(plan, &[APART, without].concat())
         .typed_as(OPTIONS)
         .with("a warm-up run", warm_up)
         .with("barrier", &plan.request.barrier.to_string())
@@ -91,14 +106,7 @@ fn work(report: &TrainReport) -> Work {
     settings.add("accelerators", plan.accelerators, &["steps_per_epoch"]);
     let of_profile = &["loader", "reads", "metric", "client", "block_end", "prewarm"];
     settings.add("profile", plan.profile, of_profile);
-    let of_path = &[
-        "transport.path",
-        "transport.memory",
-        "transport.emulated",
-        "transport.device",
-        "transport.devices",
-    ];
-    settings.add("path", plan.transport.path, of_path);
+    settings.add("path", plan.transport.path, of_path(&plan.transport));
     settings.add("pages", plan.transport.pages.name(), &["transport.pages"]);
     if let Some(words) = plan.transport.threads_in_words() {
         let explains = &["transport.placement", "transport.wait"];
@@ -134,7 +142,7 @@ fn outcome(report: &TrainReport, status: String) -> Outcome {
             },
         };
     }
-    let is_measured = !results.scored_epochs().is_empty();
+    let is_measured = results.scored_epochs().iter().any(|epoch| epoch.fewest_steps() > 0);
     let verb = if results.meets_threshold { "meets" } else { "misses" };
     Outcome {
         what: "AU",

@@ -1,9 +1,9 @@
 //! Renders a training run: its result and the reason, then each epoch.
 
-use crate::plan::client;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{Bound, EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
+use stormlp_core::evidence::ObjectStore;
 use stormlp_core::histogram::LatencyUs;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
@@ -29,7 +29,7 @@ const SCORED_MEAN: &str = "mean of all scored runs";
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
 /// Paths of the record columns: those with `/` are in the epoch, others in the report.
-pub const RECORDS: [(&str, &str); 36] = [
+pub const RECORDS: [(&str, &str); 39] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -66,6 +66,9 @@ pub const RECORDS: [(&str, &str); 36] = [
     ("first_byte_us_p50", "/first_byte_us/p50"),
     ("first_byte_us_p99", "/first_byte_us/p99"),
     ("first_byte_us_max", "/first_byte_us/max"),
+    ("requests", "/object_store/requests"),
+    ("retries", "/object_store/retries"),
+    ("retries_after_loss", "/object_store/retries_after_loss"),
 ];
 
 /// The result of a run, or of a search whose answer it is.
@@ -138,6 +141,11 @@ fn first_byte(report: &TrainReport) -> Option<&LatencyUs> {
     Some(&report.evidence_of("reads")?.first_byte()?.summary_us)
 }
 
+/// The object store of the run, the last one of several; `None` for files.
+fn store(report: &TrainReport) -> Option<&ObjectStore> {
+    report.evidence_of("reads")?.object_store.as_ref()
+}
+
 /// What a figure covers, if there were several runs.
 fn scope(report: &TrainReport, whose: &str) -> String {
     if report.results.runs.is_empty() { String::new() } else { format!(" ({whose})") }
@@ -156,6 +164,9 @@ fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
         // Those of all epochs of the run.
         if let Some(us) = first_byte(report).filter(|_| run == last) {
             value["first_byte_us"] = serde_json::to_value(us).unwrap_or_default();
+        }
+        if let Some(store) = store(report).filter(|_| run == last) {
+            value["object_store"] = serde_json::to_value(store).unwrap_or_default();
         }
         value
     };
@@ -282,15 +293,14 @@ fn setup(report: &TrainReport, document: &mut Document) {
         ),
     );
     if let Some(cost) = &plan.client {
-        let origin = plan.request.calibration.as_ref();
-        brief.add("client", client::measured_where(cost, origin));
+        brief.add("client", super::plan::client(plan, cost));
         facts.add("its work", cost.to_string());
     }
     let path = report
         .evidence_of("reads")
         .map(|evidence| format!("{}{}", evidence.summary, scope(report, "last run")));
     facts.add("path", path.unwrap_or_else(|| plan.transport.path.to_string()));
-    let store = report.evidence_of("reads").and_then(|evidence| evidence.object_store.as_ref());
+    let store = store(report);
     if let Some(store) = store {
         facts.add("requests", objects::requests(store));
     }
@@ -351,7 +361,12 @@ fn epochs(report: &TrainReport) -> Table {
         };
         let cached = epoch.cached_share.map(|share| share * 100.0);
         let name = format!("{}{cut}", epoch.epoch);
-        table.row(epoch.epoch.to_string(), row(name, &epoch.measures, cached));
+        let mut cells = row(name, &epoch.measures, cached);
+        if epoch.fewest_steps() == 0 {
+            // No step ended: there are no rates.
+            cells[1..4].fill("-".into());
+        }
+        table.row(epoch.epoch.to_string(), cells);
     }
     if report.results.scored_epochs().len() > 1 {
         let of = if report.results.runs.is_empty() { "mean" } else { "mean of runs" };
@@ -523,16 +538,20 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
         ),
         None => "not counted: the block device of the data is unknown".to_string(),
     };
-    let read = ByteSize(cost.bytes_read);
+    let discarded = match report.plan.prewarm {
+        true => {
+            ", besides the first batch before each epoch and what is read ahead of it, which \
+                 v3.0's loaders discard"
+        }
+        false => "",
+    };
+    let read = format!("{} read by the loaders{discarded}", ByteSize(cost.bytes_read));
     if report.plan.transport.path == PathKind::S3 {
-        facts.add("bytes", format!("{read} read by the loaders{}", scope(report, A_SCORED_RUN)));
+        facts.add("bytes", format!("{read}{}", scope(report, A_SCORED_RUN)));
     } else if report.plan.data.folder.is_some() {
         facts.add(
             "bytes",
-            format!(
-                "{read} read by the loaders; from the device {device}{}",
-                scope(report, A_SCORED_RUN)
-            ),
+            format!("{read}; from the device {device}{}", scope(report, A_SCORED_RUN)),
         );
     }
     let last = report.results.epochs.last().and_then(|epoch| epoch.device);
