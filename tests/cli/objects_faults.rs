@@ -1,10 +1,11 @@
 //! Object stores: endpoints that are silent, down or refuse, and requests that are made again.
 
+use std::collections::HashMap;
 use std::net::TcpListener;
 
 use stormlp_transfer::testing::{Fault, ObjectServer};
 
-use super::objects::{CHECKPOINT, DATASET, GDS, TRAIN, failed_at, run};
+use super::objects::{CHECKPOINT, DATASET, GDS, TRAIN, failed_at, run, run_in};
 
 #[test]
 fn retries_are_counted_and_said() {
@@ -31,6 +32,62 @@ fn retries_are_on_every_screen_with_what_to_do_about_them() {
     assert!(csv.contains(",connections,requests,retries,retries_after_loss,sent_bytes"), "{csv}");
     let (_, page, _) = run(&server, &format!("{many} --format html"));
     assert!(page.contains("Requests for objects"), "{page}");
+}
+
+/// The last line of CSV by column.
+fn last_row(csv: &str) -> HashMap<&str, &str> {
+    let lines: Vec<&str> = csv.trim().lines().collect();
+    lines[0].split(',').rev().zip(lines[lines.len() - 1].split(',').rev()).collect()
+}
+
+#[test]
+fn a_run_that_retried_is_marked_in_csv_metrics_lists_and_comparisons() {
+    let (server, folder) = (ObjectServer::default(), tempfile::tempdir().unwrap());
+    let run_at = |server: &ObjectServer, arguments: &str| {
+        let (code, out, error) = run_in(folder.path(), server, arguments);
+        assert!([0, 3, 6].contains(&code), "{out}{error}");
+        (out, error)
+    };
+    let run = |arguments: &str| run_at(&server, arguments);
+    let train = |more: &str| TRAIN.replace("--format json", &format!("--format csv {more}"));
+    run(DATASET);
+    let (clean, _) = run(&train("--results-dir a"));
+    assert_eq!(last_row(&clean)["retries"], "0", "{clean}");
+    server.trap("GET /bucket/d/set/train/img_", 4, Fault::Refuse(503, "SlowDown"));
+    // The first of them are refused before the run, when framing is looked at.
+    server.trap("GET /bucket/d/set/train/img_", 4, Fault::Refuse(503, "SlowDown"));
+    let (csv, _) = run(&train("--results-dir b"));
+    let row = last_row(&csv);
+    assert!(row["retries"] != "0" && row["retries_after_loss"] == "0", "{csv}");
+    assert!(row["requests"].parse::<u64>().unwrap() > 12, "{csv}");
+    let (metrics, _) = run("report b --format openmetrics");
+    assert!(metrics.contains("stormlp_run_object_retries{kind=\"train\""), "{metrics}");
+    assert!(run("report b").0.contains(", retried"));
+    assert!(!run("report a").0.contains("retried"));
+    let compared = run("compare a b --format json").0;
+    assert!(compared.contains("requests were retries after the endpoint refused"), "{compared}");
+    assert!(!compared.contains("the objects of the baseline"), "{compared}");
+
+    let other = ObjectServer::default();
+    run_at(&other, DATASET);
+    run_at(&other, &train("--results-dir c"));
+    let compared = run("compare a c --format json").0;
+    let told = format!("{} without TLS", other.endpoint());
+    assert!(compared.contains("the objects of the baseline") && compared.contains(&told));
+
+    // Files have an engine, objects have not.
+    let in_files = |arguments: &str| arguments.replace("s3://bucket/d/set", "set");
+    run(&in_files(DATASET));
+    run(&in_files(&train("--engine psync --results-dir d")));
+    let (_, refused) = run("compare d a");
+    assert!(refused.contains("not the same work: path"), "{refused}");
+    assert!(!refused.contains("engine"), "{refused}");
+
+    server.trap("PUT /bucket/c/global_epoch1_step1", 2, Fault::Refuse(503, "SlowDown"));
+    let (csv, _) = run(&CHECKPOINT.replace("--format json", "--format csv"));
+    let saves: Vec<&str> = csv.lines().take(3).collect();
+    assert_eq!(last_row(&saves.join("\n"))["retries"], "2", "{csv}");
+    assert_eq!(last_row(&csv)["retries"], "0", "{csv}");
 }
 
 #[test]

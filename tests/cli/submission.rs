@@ -344,7 +344,15 @@ fn a_rehearsal_has_the_layout_of_a_submission_and_its_own_marks() {
         let stamp = fs::read_to_string(leaf.join("provenance.json")).unwrap();
         let stamp: Value = serde_json::from_str(&stamp).unwrap();
         assert_eq!(stamp["tool"]["name"], "stormlp");
+        let name = leaf.file_name().unwrap().to_string_lossy();
+        let metadata = fs::read_to_string(leaf.join(format!("training_{name}_metadata.json")));
+        let metadata: Value = serde_json::from_str(&metadata.unwrap()).unwrap();
+        let tree = folder.path().canonicalize().unwrap().join("rehearsal");
+        assert_eq!(metadata["args"]["results_dir"], json!(tree));
     }
+    let rules = report["rules"].as_array().unwrap().iter();
+    let mut separate = rules.filter(|rule| rule["id"] == "3.4.1").peekable();
+    assert!(separate.peek().is_some() && separate.all(|rule| rule["result"] != "not_checkable"));
     marks_are_missed(&folder.path().join("rehearsal"), &run);
     let text = stderr(rehearse(&words).assert().code(4));
     assert!(text.contains("already exists") && text.contains("--tree"), "{text}");

@@ -176,6 +176,8 @@ mod tests {
             warnings: vec![Warning::new(WarningKind::NotDirect, "no O_DIRECT", "beware")],
         };
         insta::assert_snapshot!(render(&super::report(&report), None));
+        let slow = GenerateReport { bytes_written: 1 << 20, seconds: 4.0, ..report };
+        assert!(super::wrote(&slow).ends_with("(0.250 MiB/s)"), "{}", super::wrote(&slow));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Tests the terminal output.
 
 use crate::plan::datasize::{SizeRequest, datasize};
-use crate::report::{TrainReport, scored};
+use crate::plan::client::ClientCost;
+use crate::report::{TrainReport, TrainResults, scored};
+use stormlp_core::calibration::CalibrationOrigin;
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::Ending;
@@ -9,6 +12,7 @@ use stormlp_core::report::Ending;
 use super::fixtures::{report, workload};
 use super::*;
 use stormlp_show::document::Document;
+use stormlp_show::shown::Lane as _;
 
 fn shown(document: &Document) -> String {
     stormlp_show::text::render(document, None)
@@ -140,4 +144,44 @@ fn the_keys_that_scripts_rely_on_are_there() {
     }
     let back: TrainReport = serde_json::from_value(json).unwrap();
     assert_eq!(back, report());
+}
+
+#[test]
+fn an_epoch_without_a_step_has_no_rates() {
+    let mut report = report();
+    report.ending = Ending::Failed(Note::new(Cause::Machine, "storage failed", ""));
+    report.results.epochs.truncate(1);
+    for accelerator in &mut report.results.epochs[0].accelerators {
+        accelerator.blocks[0].steps = 0;
+    }
+    report.results.epochs[0].measures = Default::default();
+    let text = shown(&document(&report));
+    let row = text.lines().find(|line| line.starts_with(" 1 cut short")).expect("its row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[3..6], ["-"; 3], "{text}");
+    assert_eq!(TrainResults::outcome(&report, String::new()).words(), "-");
+}
+
+#[test]
+fn what_v3_reads_and_discards_is_said() {
+    let mut report = report();
+    let said = |report: &TrainReport| {
+        let text = shown(&document(report)).replace('\n', " ");
+        text.contains("read by the loaders, besides the first batch")
+    };
+    assert!(!said(&report));
+    report.plan.prewarm = true;
+    assert!(said(&report));
+}
+
+#[test]
+fn a_step_that_is_given_beside_a_calibration_is_named() {
+    let mut report = report();
+    let origin = CalibrationOrigin { file: "cal.json".to_string(), ..Default::default() };
+    report.plan.client = Some(ClientCost::NONE);
+    report.plan.request.calibration = Some(origin);
+    assert!(!shown(&document(&report)).contains("given"));
+    report.plan.request.client_step_seconds = Some(0.002);
+    let text = shown(&document(&report));
+    assert!(text.contains("its step given as 2.00 ms"), "{text}");
 }
