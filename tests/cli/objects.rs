@@ -42,7 +42,11 @@ fn run_words(server: &ObjectServer, words: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-pub(super) fn run_in(folder: &Path, server: &ObjectServer, arguments: &str) -> (i32, String, String) {
+pub(super) fn run_in(
+    folder: &Path,
+    server: &ObjectServer,
+    arguments: &str,
+) -> (i32, String, String) {
     std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
     let output = stormlp(server, folder, arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

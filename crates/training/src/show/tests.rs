@@ -1,7 +1,7 @@
 //! Tests the terminal output.
 
-use crate::plan::datasize::{SizeRequest, datasize};
 use crate::plan::client::ClientCost;
+use crate::plan::datasize::{SizeRequest, datasize};
 use crate::report::{TrainReport, TrainResults, scored};
 use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::note::{Cause, Note};
