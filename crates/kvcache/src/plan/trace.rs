@@ -193,10 +193,8 @@ impl TraceReader {
     /// What is wrong with it.
     pub fn line(&mut self, text: &str) -> Result<Option<TraceEntry>, TraceError> {
         self.line += 1;
-        self.entry(text.trim_end_matches(['\n', '\r'])).map_err(|wrong| {
-            let Wrong { what, remedy } = wrong;
-            TraceError { line: self.line, what, remedy }
-        })
+        self.entry(text.trim_end_matches(['\n', '\r']))
+            .map_err(|Wrong { what, remedy }| TraceError { line: self.line, what, remedy })
     }
 
     /// Something wrong with the line that was read last.
@@ -483,7 +481,7 @@ mod tests {
         assert!(found[1].at_ns.abs_diff(250_000_000) < 1000, "{found:?}");
         let other = read("llama3.1-8b", &text).unwrap_err();
         assert_eq!(other.line, 2);
-        assert!(other.what.contains("name the model"), "{other}");
+        assert!(other.remedy.contains("name the model"), "{other:?}");
     }
 
     #[test]

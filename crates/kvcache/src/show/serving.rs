@@ -180,7 +180,7 @@ pub(super) fn prompts(report: &KvcacheReport) -> Table {
         Column::numbers("written", 0),
         Column::numbers("dropped", 0),
         Column::numbers("waiting", 0),
-        Column::numbers("deleted", 0),
+        Column::numbers("deleted", 1),
     ];
     let load = report.plan.serving.as_ref();
     let is_paced = match &report.plan.trace {
