@@ -147,7 +147,7 @@ fn table(find: &FindServers) -> Table {
         Column::numbers("tokens", 1),
         Column::numbers("load P95 ms", 0),
         Column::numbers("% of computing", 0).leading(),
-        Column::numbers("not written %", 0),
+        Column::numbers("unsaved %", 0),
         Column::words("verdict", 0),
         Column::numbers("prompts/s", 2),
         Column::numbers("read GiB/s", 1),
