@@ -85,7 +85,7 @@ fn a_run_that_retried_is_marked_in_csv_metrics_lists_and_comparisons() {
     assert!(refused.contains("not the same work: path"), "{refused}");
     assert!(!refused.contains("engine"), "{refused}");
 
-    server.trap("partNumber=", 2, Fault::Refuse(503, "SlowDown"));
+    server.trap("states.pt", 2, Fault::Refuse(503, "SlowDown"));
     let (csv, _) = run(&CHECKPOINT.replace("--format json", "--format csv"));
     let saves: Vec<&str> = csv.lines().take(3).collect();
     assert_eq!(last_row(&saves.join("\n"))["retries"], "2", "{csv}");

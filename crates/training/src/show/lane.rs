@@ -142,11 +142,11 @@ fn outcome(report: &TrainReport, status: String) -> Outcome {
             },
         };
     }
-    let is_measured = results.scored_epochs().iter().any(|epoch| epoch.fewest_steps() > 0);
     let verb = if results.meets_threshold { "meets" } else { "misses" };
     Outcome {
         what: "AU",
-        figure: is_measured.then(|| Quantity::higher(results.mean.au_percent.profile, "%")),
+        figure: is_measured(results)
+            .then(|| Quantity::higher(results.mean.au_percent.profile, "%")),
         verdict: match report.ending {
             Ending::Complete => format!("{verb} {:.1} %", report.plan.metric.threshold_percent),
             _ => status,
@@ -154,9 +154,17 @@ fn outcome(report: &TrainReport, status: String) -> Outcome {
     }
 }
 
-/// The figures of a run.
+/// Whether a step ended in what counts: without one, all figures are 0.
+fn is_measured(results: &TrainResults) -> bool {
+    results.scored_epochs().iter().any(|epoch| epoch.fewest_steps() > 0)
+}
+
+/// The figures of a run; none if nothing was measured.
 fn figures(report: &TrainReport) -> Vec<Figure> {
     let results = &report.results;
+    if !is_measured(results) {
+        return Vec::new();
+    }
     let mean: &Measures = &results.mean;
     let (higher, lower) = (Quantity::higher, Quantity::lower);
     let mut figures = vec![
