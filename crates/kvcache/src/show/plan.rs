@@ -92,6 +92,19 @@ fn trace_of(plan: &KvcachePlan, trace: &TracePlan) -> String {
     )
 }
 
+fn transfers(plan: &KvcachePlan) -> String {
+    if plan.serving.is_some() {
+        return serving::transfers(plan);
+    }
+    let transport = &plan.transport;
+    format!(
+        "path {} by {}, {} a call; fsync after each object; pages dropped before each read",
+        transport.path,
+        transport.engine,
+        ByteSize(transport.chunk_bytes)
+    )
+}
+
 /// The load, the folder and how bytes move.
 pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     let (brief, facts) = (&mut document.brief, &mut document.facts);
@@ -147,17 +160,7 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
             End::Fixed => "each thread stops after the transfer in flight",
         },
     );
-    let transport = &plan.transport;
-    let of_objects = || {
-        format!(
-            "path {} by {}, {} a call; fsync after each object; pages dropped before each read",
-            transport.path,
-            transport.engine,
-            ByteSize(transport.chunk_bytes)
-        )
-    };
-    let transfers = plan.serving.as_ref().map_or_else(of_objects, |_| serving::transfers(plan));
-    facts.add("transfers", transfers);
+    facts.add("transfers", transfers(plan));
     if request.verify {
         let within = match plan.serving {
             Some(_) => "the times to load prefixes include it",

@@ -113,13 +113,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = args.request;
     request.command = Session::command_line();
     request.telemetry = args.output.telemetry();
-    if args.mlperf_output.is_some() && request.profile == Some(Profile::Serving) {
-        return Err(Failure::usage(
-            "--mlperf-output cannot be used with --profile serving: MLPerf's client has no such load",
-        )
-        .with_help("leave out --mlperf-output: the report has all figures"));
-    }
     request.lists_requests = args.mlperf_output.is_some();
+    check_mlperf_has_load(&request)?;
     let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
     // If there are other processes, they are told the result.
@@ -184,6 +179,17 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     delivery
         .finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
+}
+
+/// MLPerf's client has no load of serving engines.
+fn check_mlperf_has_load(request: &KvcacheRequest) -> Result<(), Failure> {
+    if !(request.lists_requests && request.profile == Some(Profile::Serving)) {
+        return Ok(());
+    }
+    let message =
+        "--mlperf-output cannot be used with --profile serving: MLPerf's client has no such load";
+    let help = "leave out --mlperf-output: the report has all figures";
+    Err(Failure::usage(message).with_help(help))
 }
 
 /// Whether there are figures, and so files of MLPerf's client to write.
