@@ -211,6 +211,19 @@ fn a_slow_client_limits_before_storage() {
 }
 
 #[test]
+fn a_sleep_that_takes_too_long_is_said_where_au_counts_it() {
+    let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
+    sizing.asked.length.steps = Some(20);
+    sizing.host_cost = Some(ClientCost { oversleep_seconds: Some(115e-6), ..ClientCost::NONE });
+    for (profile, said) in [(Profile::V1, false), (Profile::V2, true)] {
+        sizing.asked.profile = Some(profile);
+        let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        let notes = found.assumptions.join("; ");
+        assert_eq!(notes.contains("each compute takes 115 us too long"), said, "{notes}");
+    }
+}
+
+#[test]
 fn required_hosts_and_drives_are_found() {
     let mut storage = StorageModel::of_bandwidth(7e9);
     storage.link = Some(crate::plan::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });

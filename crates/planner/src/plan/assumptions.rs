@@ -3,6 +3,7 @@
 use super::case::Sizing;
 use super::storage::{Connections, DEFAULT_STRIPE_BYTES, StorageModel};
 use stormlp_core::path::PathKind;
+use stormlp_core::profile::Profile;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
 use stormlp_training::plan::client::{KNOWN_HOST, unknown_cost};
 use stormlp_training::plan::train_plan::TrainPlan;
@@ -187,6 +188,14 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
             if cost.estimated { format!("; measured on {KNOWN_HOST}") } else { String::new() }
         ),
     });
+    let slept = plan.client.and_then(|cost| cost.oversleep_seconds);
+    if let Some(seconds) = slept.filter(|_| plan.profile != Profile::V1) {
+        notes.push(format!(
+            "each compute takes {:.0} us too long, as it did where the client was calibrated, and AU \
+             counts that: storage that limits may feed more accelerators than without a client",
+            seconds * 1e6
+        ));
+    }
     if let Some(rate) = sizing.host_rate() {
         let published = "about what published hosts with the official client read; set \
                          --host-rate, or --client none for storage alone";
