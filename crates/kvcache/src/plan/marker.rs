@@ -40,12 +40,16 @@ pub struct Marker {
     models: Vec<String>,
     /// The seed of their content.
     seed: u32,
+    /// Whether a trace has named objects, so that they may have any name.
+    #[serde(default)]
+    named_by_trace: bool,
 }
 
 impl Marker {
     /// The marker of a run.
-    pub fn new(models: Vec<String>, seed: u32) -> Self {
-        Self { format_version: FORMAT_VERSION, made_by: "kvcache".to_string(), models, seed }
+    pub fn new(models: Vec<String>, seed: u32, named_by_trace: bool) -> Self {
+        let made_by = "kvcache".to_string();
+        Self { format_version: FORMAT_VERSION, made_by, models, seed, named_by_trace }
     }
 
     /// Reads a marker.
@@ -69,7 +73,7 @@ impl Marker {
             return false;
         };
         if bytes == 0 {
-            return names_object_of_a_run(name);
+            return self.named_by_trace || names_object_of_a_run(name);
         }
         let noise = Noise::new(self.seed.into());
         self.models.iter().filter_map(|model| Model::named(model).ok()).any(|model| {
@@ -93,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_name_and_its_beginning() {
-        let marker = Marker::new(vec!["llama3.1-8b".to_string(), "tiny-1b".to_string()], 42);
+        let marker = Marker::new(vec!["llama3.1-8b".to_string(), "tiny-1b".to_string()], 42, false);
         let model = Model::named("tiny-1b").unwrap();
         let content = Content::new(&model, "user_0000_req_000001", 700, 42);
         let mut start = vec![0; KNOWN_BY_BYTES];
@@ -104,13 +108,14 @@ mod tests {
         assert!(marker.made(&name, 1000, &start[..1000]));
         assert!(marker.made(&name, 0, &[]));
         assert!(!marker.made("photo.npy", 0, &[]));
+        assert!(Marker::new(Vec::new(), 42, true).made("of_a_trace.npy", 0, &[]));
         assert!(!marker.made(&name, content.bytes() + BLOCK_BYTES, &start));
         assert!(!marker.made(&file_name("user_0000_req_000002"), content.bytes(), &start));
         assert!(!marker.made("user_0000_req_000001", content.bytes(), &start));
         assert!(!marker.made(&name, 100, &start[..100]));
         start[200] ^= 1;
         assert!(!marker.made(&name, content.bytes(), &start));
-        let other = Marker::new(vec!["tiny-1b".to_string()], 43);
+        let other = Marker::new(vec!["tiny-1b".to_string()], 43, false);
         start[200] ^= 1;
         assert!(!other.made(&name, content.bytes(), &start));
     }
@@ -128,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_marker_is_read_as_it_was_written() {
-        let marker = Marker::new(vec!["tiny-1b".to_string()], 7);
+        let marker = Marker::new(vec!["tiny-1b".to_string()], 7, true);
         let text = serde_json::to_string(&marker).unwrap();
         assert_eq!(Marker::parse(&text), Ok(marker));
         assert!(Marker::parse("{}").is_err());

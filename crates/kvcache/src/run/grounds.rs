@@ -40,7 +40,7 @@ impl Grounds {
     /// cannot run.
     pub(super) fn enter(plan: &KvcachePlan, storage: &dyn Storage) -> Result<Self, KvcacheError> {
         let folder = plan.request.own_folder();
-        let marker = Marker::new(plan.models(), plan.seed);
+        let marker = Marker::new(plan.models(), plan.seed, plan.trace.is_some());
         let lock = folder::enter(storage, folder.folder(), &marker)?;
         let cufile = hold_cufile(
             plan.transport.path.needs_cufile(),
