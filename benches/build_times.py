@@ -100,7 +100,7 @@ def main():
     if arguments.last is not None:
         show("slowest to compile", timings(ROOT))
         if arguments.last:
-            show_tests(Path(arguments.last).read_text())
+            show_tests(Path(arguments.last).read_text(errors="replace"))
         if arguments.tests_seconds is not None:
             print(f"\ntests, built and run here     {against(arguments.tests_seconds, GOAL_TESTS_MINUTES)}")
             print("first command                 not measured here; benches/build_times.py does, in a fresh clone")
