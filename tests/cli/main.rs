@@ -17,7 +17,6 @@ mod exports;
 mod find_knee;
 mod find_max;
 mod frame;
-mod frozen;
 mod gds;
 mod gds_honest;
 mod gds_saved;

@@ -4,15 +4,20 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::detached::{report, soon};
 use crate::gds::json;
 use crate::launcher::{Launcher, said};
 
 const STORMLP: &str = env!("CARGO_BIN_EXE_stormlp");
+
+/// The report of the only run in `results`.
+fn report(folder: &Path, results: &str) -> PathBuf {
+    let mut runs = fs::read_dir(folder.join(results)).unwrap();
+    runs.next().unwrap().unwrap().path().join("report.json")
+}
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
@@ -100,41 +105,4 @@ fn the_mpi_job_is_one_training_on_four_hosts() {
     let whole = json(&report(folder.path(), "results"));
     assert_eq!(whole["hosts"].as_array().unwrap().len(), 4, "{}", said(&output));
     assert_eq!(whole["epochs"][0]["accelerators"].as_array().unwrap().len(), 32);
-}
-
-#[test]
-fn pods_of_the_indexed_job_measure_at_one_time_and_are_merged() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
-    fs::create_dir(&data).unwrap();
-    let here = |text: &str| text.replace("/data", data.to_str().unwrap());
-    let at = soon().to_string();
-    let container = "/spec/template/spec/containers/0";
-    let pod = |index: usize| {
-        let mut command = Command::new(STORMLP);
-        for word in words("kubernetes/indexed-job.yaml", &format!("{container}/args")) {
-            let word = word.replace("$(INDEX)", &index.to_string()).replace("AT_TIME", &at);
-            command.arg(here(&word));
-        }
-        command.args(["--path", "cpu", "--op", "read", "--file-size", "2M", "--duration", "100ms"]);
-        command.env_remove("STORMLP_RESULTS_DIR").stdout(Stdio::piped());
-        command.stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let pods: Vec<_> = (0..2).map(pod).collect();
-    for pod in pods {
-        let output: Output = pod.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
-    }
-    // The command at the manifest's head.
-    let manifest = fs::read_to_string(example("kubernetes/indexed-job.yaml")).unwrap();
-    let mut lines = manifest.lines().filter_map(|line| line.strip_prefix("#   stormlp "));
-    let merge = here(&format!("'{STORMLP}' {} --format json", lines.next().unwrap()));
-    let merged = Command::new("sh").args(["-c", &merge]).output().unwrap();
-    assert!(merged.status.success(), "{merge}: {}", said(&merged));
-    let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
-    let cells = merged["cells"].as_array().unwrap();
-    assert!(!cells.is_empty());
-    for cell in cells {
-        assert_eq!(cell["hosts"].as_array().unwrap().len(), 2, "{cell}");
-    }
 }

@@ -5,7 +5,6 @@
 
 mod checkpoint;
 mod datagen;
-mod detached;
 mod doctor;
 mod examples;
 mod gds;

@@ -2,13 +2,13 @@
 //! all when one fails.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::gds::{alone, end_of, json, parts, runs, signal, sum};
+use crate::gds::{end_of, json, parts, runs, signal, sum};
 use crate::launcher::{Launcher, said, second_process};
 
 /// A run without storage, short enough for a test.
@@ -341,72 +341,5 @@ fn a_host_interrupted_in_the_first_step_ends_all() {
         let ended = end_of(&mut run);
         assert!(!ended.success(), "{ended:?}");
         assert_eq!(report(folder.path())["ending"]["status"], "stopped");
-    });
-}
-
-/// A training of many epochs whose hosts go through them on their own, once each has some.
-fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
-    let mut asked = dataset(folder);
-    asked.extend(["--barrier", "none", "--epochs", "500", "--barrier-timeout", "4s"]);
-    let epochs = asked.iter().position(|word| *word == "--epochs").unwrap();
-    asked.drain(epochs..epochs + 2);
-    let run = launcher.two(folder, &asked).spawn().unwrap();
-    let begun = Instant::now();
-    let has_epochs = |part: &PathBuf| {
-        let text = fs::read_to_string(part).unwrap_or_default();
-        let part: Value = serde_json::from_str(&text).unwrap_or_default();
-        part["epochs"].as_array().is_some_and(|epochs| epochs.len() > 1)
-    };
-    let all_have = |run: &PathBuf| {
-        let parts = if run.join("parts").is_dir() { parts(run) } else { Vec::new() };
-        parts.len() == 2 && parts.iter().all(has_epochs)
-    };
-    while !(folder.join("stormlp-results").is_dir() && runs(folder).iter().any(all_have)) {
-        let waited = begun.elapsed();
-        assert!(waited < Duration::from_secs(120), "no epoch is saved");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    run
-}
-
-#[test]
-fn epochs_of_detached_hosts_are_merged_when_one_is_interrupted() {
-    Launcher::under_each(|launcher| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut run = on_their_own(launcher, folder.path());
-        signal("INT", second_process(run.id()));
-        end_of(&mut run);
-        let whole = json(&runs(folder.path())[0].join("report.json"));
-        assert_eq!(whole["ending"]["status"], "stopped", "{launcher:?}");
-        assert_eq!(whole["hosts"].as_array().unwrap().len(), 2);
-        for epoch in whole["epochs"].as_array().unwrap() {
-            assert_eq!(epoch["accelerators"].as_array().unwrap().len(), 2);
-        }
-    });
-}
-
-#[test]
-fn epochs_of_detached_hosts_outlive_one_of_them() {
-    Launcher::under_each(|launcher| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut run = on_their_own(launcher, folder.path());
-        signal("KILL", second_process(run.id()));
-        assert!(!end_of(&mut run).success());
-        let run = &runs(folder.path())[0];
-        for part in parts(run).iter().map(|part| json(part)) {
-            assert_eq!(part["hosts"].as_array().unwrap().len(), 1);
-            assert_eq!(part["plan"]["accelerators"], 1);
-            let warnings = part["warnings"].to_string();
-            assert!(warnings.contains("not all 2 hosts"), "{warnings}");
-        }
-        let run = run.to_str().unwrap();
-        let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
-        assert!(merged.status.success(), "{}", said(&merged));
-        let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
-        assert_eq!(merged["plan"]["accelerators"], 2);
-        assert_eq!(merged["hosts"].as_array().unwrap().len(), 2);
-        assert!(merged["epochs"].as_array().unwrap().len() > 1);
-        let cost = merged["bytes_read"].as_u64().unwrap();
-        assert_eq!(cost, sum(&merged["hosts"], "bytes_read"));
     });
 }

@@ -5,13 +5,11 @@
 //! numbers are published, uses rank 0's duration, divides all bytes by it and averages the rates.
 //! The two can differ by a large factor, so both are always reported by name.
 
-pub mod contradictions;
-
 use derive_more::{Add, AddAssign, Div};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_plan::CheckpointPlan;
-use crate::plan::choice::{Arithmetic, FsyncPolicy};
+use crate::plan::choice::FsyncPolicy;
 use crate::plan::knee::{FindStreams, TriedStreams};
 use stormlp_core::group::GroupFacts;
 use stormlp_core::knee::KneeLimit;
@@ -145,10 +143,6 @@ pub struct CheckpointResult {
     pub step: u32,
     /// Start time in seconds since the start of the run.
     pub started_at_seconds: f64,
-    /// The start time by this host's clock, in seconds since 1970; only with `--start-at`. For
-    /// several hosts started this way, the earliest of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started_unix_seconds: Option<f64>,
     /// Bytes the ranks moved.
     pub bytes: u64,
     /// Durations over the ranks.
@@ -169,52 +163,12 @@ pub struct CheckpointResult {
     pub cpu_user_seconds: f64,
     /// CPU seconds in the kernel.
     pub cpu_system_seconds: f64,
-    /// All ranks. For several hosts started by clock, they are numbered consecutively from host to
-    /// host.
+    /// All ranks.
     pub ranks: Vec<RankResult>,
-    /// Each host's part, if reports of hosts started by clock were merged.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<HostPhase>,
-    /// Fraction of the longest host's time during which all of these hosts were active, by their
-    /// clocks, 0 to 1. `None` without a common clock or with a single host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_once_share: Option<f64>,
-}
-
-/// A save or restore of one host started by clock, of the host's own checkpoint.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HostPhase {
-    /// The host name, with the process if the host has several.
-    pub name: String,
-    /// Bytes moved.
-    pub bytes: u64,
-    /// From its own start to the end of its slowest rank, in seconds.
-    pub duration_seconds: f64,
-    /// Start time by its own clock, in seconds since 1970.
-    pub started_unix_seconds: Option<f64>,
 }
 
 /// The report of `stormlp checkpoint`.
 pub type CheckpointReport = Report<CheckpointPlan, CheckpointResults>;
-
-/// The arithmetic of a report's headline: the profile's own, which applies to a single checkpoint.
-/// For hosts with their own checkpoints it is all bytes over the longest duration.
-pub fn headline_arithmetic(report: &CheckpointReport) -> Arithmetic {
-    if report.results.is_of_detached_hosts() {
-        Arithmetic::AllRanks
-    } else {
-        report.plan.profile.headline()
-    }
-}
-
-impl CheckpointResults {
-    /// Whether the results are merged from hosts that no launcher started, each with its own
-    /// checkpoints.
-    pub fn is_of_detached_hosts(&self) -> bool {
-        !self.hosts.is_empty() && self.group.is_none()
-    }
-}
 
 /// Measurements of a checkpoint run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -386,7 +340,6 @@ impl CheckpointResult {
         Self {
             step,
             started_at_seconds: 0.0,
-            started_unix_seconds: None,
             bytes: ranks.iter().map(|rank| rank.bytes).sum(),
             gib_per_second: rates(&ranks, duration_seconds),
             duration_seconds,
@@ -398,8 +351,6 @@ impl CheckpointResult {
             cpu_user_seconds: 0.0,
             cpu_system_seconds: 0.0,
             ranks,
-            hosts: Vec::new(),
-            at_once_share: None,
         }
     }
 }

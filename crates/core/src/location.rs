@@ -133,7 +133,6 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Location {
 }
 
 /// Parsed from the command line as a path.
-#[cfg(feature = "cli")]
 impl clap::builder::ValueParserFactory for Location {
     type Parser = clap::builder::TryMapValueParser<
         clap::builder::PathBufValueParser,

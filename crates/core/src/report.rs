@@ -1,14 +1,8 @@
 //! The common structure of saved reports: head, plan, ending, the lane's results, and the
 //! measurements that all lanes share. `docs/results.md` describes every field.
 
-mod check;
-mod version_1;
-mod version_2;
-mod version_3;
-
 use std::path::Path;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -16,6 +10,7 @@ use crate::evidence::Evidence;
 use crate::facts::HostFacts;
 use crate::failure::Failure;
 use crate::histogram::NamedHistogram;
+use crate::json;
 use crate::note::{Cause, Note};
 use crate::path::PathKind;
 use crate::tag::Tags;
@@ -24,7 +19,7 @@ use crate::warning::Warning;
 
 /// The version of the saved report's format. It increases when an old reader would misread a new
 /// file; added fields do not increase it.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 1;
 
 /// The note in reports of runs whose profile is an MLPerf edition.
 pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
@@ -73,9 +68,6 @@ pub struct Head {
     /// The user's `--tag` values, by key.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
-    /// The multi-host run this is a part of; `None` if it is the whole run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<PartOf>,
     /// The machine it ran on.
     pub host: HostFacts,
 }
@@ -90,7 +82,6 @@ impl Head {
             started_at,
             ended_at: None,
             tags: Tags::new(),
-            part: None,
             host,
         }
     }
@@ -248,28 +239,6 @@ pub struct NamedEvidence {
     pub evidence: Evidence,
 }
 
-/// The run and host that a partial report belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PartOf {
-    /// The run: the name of its directory, or the value of `--run-id`.
-    pub run_id: String,
-    /// The display name of the host.
-    pub host: String,
-    /// The kernel's boot id: equal for processes of one host.
-    pub boot_id: String,
-    /// Its process id there.
-    pub process: u32,
-    /// The rank of the process under its launcher, from 0; `None` without a launcher.
-    pub rank: Option<u32>,
-    /// The number of processes the launcher started; `None` without a launcher.
-    pub size: Option<u32>,
-    /// The agreed start time (`--start-at`), RFC 3339 in UTC; `None` under a launcher, where hosts
-    /// wait for each other.
-    #[serde(default)]
-    pub start_at: Option<String>,
-}
-
 /// The contribution of one host to a matrix or to checkpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -367,25 +336,17 @@ pub enum ReportError {
     /// Not a report.
     #[error("the file is not a stormlp report: {0}")]
     NoReport(&'static str),
-    /// Written by a newer stormlp.
-    #[error(
-        "the report has format version {found}, this stormlp reads up to {FORMAT_VERSION}; \
-         use a newer stormlp"
-    )]
-    Newer {
+    /// Written by another stormlp.
+    #[error("the report has format version {found}, this stormlp reads {FORMAT_VERSION}")]
+    OtherVersion {
         /// The version in the file.
         found: u64,
     },
-    /// It contains values that no run can have written.
-    #[error(
-        "the report of `stormlp {kind}` was damaged or changed: {what}",
-        kind = kind.name()
-    )]
-    Absurd {
+    /// It is not what was saved.
+    #[error("the report of `stormlp {kind}` was damaged or changed", kind = kind.name())]
+    Changed {
         /// The command that made it.
         kind: ReportKind,
-        /// The field, and what is wrong with it.
-        what: String,
     },
     /// A report with something missing or wrong in it.
     #[error("the report of `stormlp {kind}` is damaged: {source}", kind = kind.name())]
@@ -397,57 +358,19 @@ pub enum ReportError {
     },
 }
 
-/// A saved report as JSON in the current form, and the command that made it. The version is read
-/// first, and reports of older versions are upgraded.
+/// A saved report as JSON, and the command that made it.
 ///
 /// # Errors
-/// If `json` is not a report, is damaged, or is newer than this program.
-pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), ReportError> {
+/// If `json` is not a report, was changed since it was saved, or is of another version.
+pub fn parse(json: &str) -> Result<(ReportKind, serde_json::Value), ReportError> {
     let mut value: serde_json::Value = serde_json::from_str(json).map_err(ReportError::NoJson)?;
-    let version = value.get("format_version");
-    let version = match version.and_then(serde_json::Value::as_u64) {
-        Some(0) | None if version.is_some() => {
-            return Err(ReportError::NoReport("`format_version` is not a version"));
-        }
-        Some(found) if found <= u64::from(FORMAT_VERSION) => found,
-        Some(found) => return Err(ReportError::Newer { found }),
+    match value.get("format_version").and_then(serde_json::Value::as_u64) {
+        Some(found) if found == u64::from(FORMAT_VERSION) => {}
+        Some(found) => return Err(ReportError::OtherVersion { found }),
         None => return Err(ReportError::NoReport("`format_version` is missing")),
-    };
+    }
     let kind = value.get("kind").cloned().unwrap_or_default();
     let kind: ReportKind = serde_json::from_value(kind)
         .map_err(|_| ReportError::NoReport("it does not name the command that wrote it"))?;
-    upgrade(version, kind, &mut value);
-    match check::absurdity(&value) {
-        Some(what) => Err(ReportError::Absurd { kind, what }),
-        None => Ok((kind, value)),
-    }
-}
-
-/// A unit of a report, such as a cell, as a line of JSON from a journal: it has no version, and what
-/// earlier versions wrote is upgraded.
-///
-/// # Errors
-/// If it is not JSON, or not such a unit.
-pub fn current_unit<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<T> {
-    let mut value = serde_json::from_slice(line)?;
-    version_3::evidence(&mut value);
-    serde_json::from_value(value)
-}
-
-/// Upgrades a report of version `found` as JSON, before it is typed; damaged parts are left as they
-/// are. Adding or renaming a field of a plan breaks older files too: the old meaning is given here.
-fn upgrade(found: u64, kind: ReportKind, report: &mut serde_json::Value) {
-    let Some(fields) = report.as_object_mut() else {
-        return;
-    };
-    if found < 2 {
-        version_1::upgrade(kind, fields);
-    }
-    if found < 3 {
-        version_2::upgrade(kind, fields);
-    }
-    if found < 4 {
-        version_3::upgrade(kind, fields);
-    }
-    fields.insert("format_version".into(), FORMAT_VERSION.into());
+    if json::unseal(&mut value) { Ok((kind, value)) } else { Err(ReportError::Changed { kind }) }
 }

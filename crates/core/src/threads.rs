@@ -142,23 +142,21 @@ pub struct HostNode {
 /// What was asked of the threads of a run: how they wait, and where they and their buffers are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Threads"))]
+#[derive(clap::Args)]
+#[command(next_help_heading = "Threads")]
 pub struct Threading {
     /// How threads wait for a GPU: block (sleep, so CPU time is that of actual work) or spin (some
     /// microseconds faster, but one CPU per thread) [default: block]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW"))]
+    #[arg(long, value_name = "HOW")]
     pub wait: Option<WaitMode>,
 
     /// NUMA node for threads and their buffers in host memory: auto (that of the GPU, else of the
     /// drives), off, or a number [default: auto]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "NODE", default_value_t, hide_default_value = true)
-    )]
+    #[arg(long, value_name = "NODE", default_value_t, hide_default_value = true)]
     pub numa: NumaChoice,
 
     /// CPUs to bind threads to, such as 0-15,32 [default: those of the NUMA node]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST"))]
+    #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
 }
 

@@ -1,7 +1,6 @@
 //! Conversion of a workload's `dataset` section to a recipe.
 
 use crate::section::{DataFormat, DatasetSpec};
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
 
@@ -13,22 +12,21 @@ use crate::sizes::{SizeDraw, SizeRule};
 pub const DEFAULT_SEED: u64 = 42;
 
 /// Dataset options that a workload does not specify.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
 pub struct Making {
     /// Number of ranks DLIO would use: in v3, each rank draws its own sizes.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = 1,
-        value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = whole::<u32>(1..))]
     pub generator_ranks: u32,
 
     /// Content of samples: incompressible random bytes, or one byte value.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "random|constant",
-        default_value_t = Content::Random))]
+    #[arg(long, value_name = "random|constant",
+        default_value_t = Content::Random)]
     pub content: Content,
 
     /// Seed for the content; does not affect sizes, which match DLIO's.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = DEFAULT_SEED,
-        value_parser = whole::<u64>(..)))]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED,
+        value_parser = whole::<u64>(..))]
     pub seed: u64,
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
 use stormlp_core::json;
-use stormlp_core::report::{ReportKind, current_unit};
+use stormlp_core::report::ReportKind;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Disk, Kind, Reader, Storage as _};
 
@@ -106,7 +106,7 @@ pub fn units<T: DeserializeOwned>(report: &Path, kind: ReportKind) -> Result<Vec
         if line.last() != Some(&b'\n') && (line.len() as u64) < LONGEST_LINE {
             break;
         }
-        let unit = current_unit(&line);
+        let unit = serde_json::from_slice(&line);
         let what = || format!("{}:{number} is not {}", path.display(), named(kind).1);
         let unit = unit.with_context(what).map_err(|error| {
             Failure::no_plan(error).with_help("remove the file to go on without its lines")

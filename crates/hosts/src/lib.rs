@@ -36,7 +36,6 @@ mod rounds;
 pub mod saver;
 pub mod savers;
 pub mod session;
-pub mod start_at;
 
 pub use choice::{Choice, give_up, join};
 pub use engine::Patience;

@@ -17,7 +17,6 @@ use stormlp_core::group::{
 };
 use stormlp_core::json;
 use stormlp_core::note::{Cause, Note};
-use stormlp_core::report::PartOf;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::storage::{Anywhere, Durability, Storage};
 
@@ -99,20 +98,6 @@ impl Party {
     pub fn processes_here(&self) -> usize {
         let here = |own| self.members.iter().filter(|one| one.shares_host_with(own)).count();
         self.own().map_or(1, here)
-    }
-
-    /// The run that this process's report is a part of; `None` for a single process.
-    pub fn part_of(&self, run_id: &str) -> Option<PartOf> {
-        let own = self.own()?;
-        Some(PartOf {
-            run_id: run_id.to_string(),
-            host: own.name(&self.members),
-            boot_id: own.boot_id.clone(),
-            process: std::process::id(),
-            rank: Some(own.rank),
-            size: u32::try_from(self.members.len()).ok(),
-            start_at: None,
-        })
     }
 
     /// Whether this process does the once-per-folder work of the dataset.
@@ -354,19 +339,19 @@ impl Party {
         Ok(clock_offsets(&self.exchange(&readings)?))
     }
 
-    /// The hosts as the run needs them, each with its part in a folder of `parts`; `None` for a
-    /// single process.
+    /// The hosts as the run needs them, which call each other in `folder`; `None` for a single process.
     ///
     /// # Errors
     /// If the other processes cannot be reached.
-    pub fn hosts(&self, parts: Option<&Path>) -> Result<Option<Hosts>, Failure> {
+    pub fn hosts(&self, folder: Option<&Path>) -> Result<Option<Hosts>, Failure> {
         if self.is_alone() {
             return Ok(None);
         }
         let hosts = Hosts::new(self.group.clone(), self.members.clone(), self.facts()?);
-        Ok(Some(match parts {
-            Some(folder) => hosts.with_roll_call(folder),
-            None => hosts,
+        let shared = folder.map(|folder| self.try_shared(folder)).transpose()?;
+        Ok(Some(match shared {
+            Some(SharedFolder::Shared { path }) => hosts.with_roll_call(&path),
+            _ => hosts,
         }))
     }
 }

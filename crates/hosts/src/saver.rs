@@ -8,7 +8,7 @@ use serde::Serialize;
 use stormlp_core::failure::Failure;
 use stormlp_core::json;
 use stormlp_core::note::Cause;
-use stormlp_core::report::{PartOf, ReportKind};
+use stormlp_core::report::ReportKind;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 use stormlp_transfer::{TransferError, is_full};
 
@@ -20,8 +20,6 @@ const RESULTS_HELP: &str =
     "name a folder that you may write to: --results-dir DIR or STORMLP_RESULTS_DIR";
 /// The default folder for reports.
 const DEFAULT_RESULTS: &str = "stormlp-results";
-/// The folder, within that of a run, for the parts of several processes.
-pub const PARTS: &str = "parts";
 
 /// Saves the report of one run. A run that ends before anything was measured leaves no files.
 #[derive(Debug)]
@@ -63,25 +61,6 @@ impl Saver {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
         let stem = format!("{}-{}-{}", kind.name(), safe(name), session.file_stamp());
         Self::below(&results, &stem, kind)
-    }
-
-    /// Creates a folder for the part of one of several processes.
-    pub(crate) fn of_part(
-        results: Option<&Path>,
-        part: &PartOf,
-        kind: ReportKind,
-    ) -> Result<Self, Failure> {
-        let results = results.map_or_else(results_folder, Path::to_path_buf);
-        let place = Self::place_of_part(&results.join(&part.run_id), part);
-        let stem = place.file_name().unwrap_or_default().to_string_lossy();
-        Self::below(place.parent().unwrap_or(&results), &stem, kind)
-    }
-
-    /// The path of a part in the folder of its run.
-    pub(crate) fn place_of_part(run: &Path, part: &PartOf) -> PathBuf {
-        let rank = part.rank.unwrap_or_default();
-        let host = part.host.split(' ').next().unwrap_or_default();
-        run.join(PARTS).join(format!("{rank}-{}", safe(host)))
     }
 
     /// Creates a new folder in `results`, called `stem` or with a number appended.
@@ -131,9 +110,9 @@ impl Saver {
         }
     }
 
-    /// The path of the report.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// The folder of the report.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
     }
 
     /// Saves the report of a starting run, so that it can be resumed; it is removed again unless
@@ -204,7 +183,7 @@ impl Saver {
     }
 
     fn written(&self, report: &impl Serialize) -> anyhow::Result<()> {
-        let json = json::indented(report).context("a report is plain data")?;
+        let json = json::sealed(report).context("a report is plain data")?;
         Ok(storage::write_atomically(&self.path, json.as_bytes())?)
     }
 

@@ -4,7 +4,6 @@
 //! also counts what its threads move after the window and divides all by the window's length. Here
 //! both are apart, and rates are of the window alone.
 
-pub mod contradictions;
 mod nothing;
 mod servers;
 

@@ -1,6 +1,5 @@
 //! The saved report of a matrix. `docs/results.md` describes every field.
 
-pub mod contradictions;
 pub mod outcome;
 
 use std::path::PathBuf;

@@ -109,6 +109,56 @@ pub struct Column {
     pub is_whole: bool,
 }
 
+/// A column with its cell in the row of each `R`.
+pub struct Col<'a, R: ?Sized> {
+    column: Column,
+    cell: Box<dyn Fn(&R) -> Cell + 'a>,
+    is_left_out: bool,
+}
+
+/// A column of numbers, hidden first if `drop` is high, and its cell.
+pub fn number<'a, R: ?Sized, C: Into<Cell>>(
+    name: &str,
+    drop: u8,
+    cell: impl Fn(&R) -> C + 'a,
+) -> Col<'a, R> {
+    let cell = Box::new(move |row: &R| cell(row).into());
+    Col { column: Column::numbers(name, drop), cell, is_left_out: false }
+}
+
+/// A column of text and its cell.
+pub fn word<'a, R: ?Sized, C: Into<Cell>>(
+    name: &str,
+    drop: u8,
+    cell: impl Fn(&R) -> C + 'a,
+) -> Col<'a, R> {
+    let col = number(name, drop, cell);
+    Col { column: Column { numbers: false, ..col.column }, ..col }
+}
+
+impl<R: ?Sized> Col<'_, R> {
+    /// Marks it as a setting.
+    #[must_use]
+    pub fn setting(mut self) -> Self {
+        self.column.is_setting = true;
+        self
+    }
+
+    /// Marks it as the one that holds the answer.
+    #[must_use]
+    pub fn leading(mut self) -> Self {
+        self.column.leads = true;
+        self
+    }
+
+    /// Leaves it out unless it means something here.
+    #[must_use]
+    pub fn when(mut self, means_something: bool) -> Self {
+        self.is_left_out |= !means_something;
+        self
+    }
+}
+
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
@@ -210,12 +260,6 @@ impl Document {
             false => self.warnings.push(text),
         }
     }
-
-    /// Adds what contradicts the result before all other warnings.
-    pub fn contradict(&mut self, contradictions: Vec<String>) {
-        self.vital_warnings += contradictions.len();
-        self.warnings.splice(0..0, contradictions);
-    }
 }
 
 /// The place of a warning among others: first those about the path that ran, which the figures rest
@@ -271,6 +315,21 @@ impl Table {
     /// A table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), ..Self::default() }
+    }
+
+    /// A row for each of `rows`, with what the columns say of it.
+    pub fn of<R>(
+        rows: impl IntoIterator<Item = R>,
+        key: impl Fn(&R) -> String,
+        columns: Vec<Col<'_, R>>,
+    ) -> Self {
+        let columns: Vec<_> = columns.into_iter().filter(|one| !one.is_left_out).collect();
+        let mut table = Self::new(columns.iter().map(|one| one.column.clone()));
+        for row in rows {
+            let cells = columns.iter().map(|column| (column.cell)(&row)).collect();
+            table.row(key(&row), cells);
+        }
+        table
     }
 
     /// Adds a row identified by `key` in every report.
@@ -367,6 +426,18 @@ impl From<String> for Cell {
 impl From<&str> for Cell {
     fn from(text: &str) -> Self {
         Self::Text(text.to_string())
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(count: u32) -> Self {
+        Self::Text(count.to_string())
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Self::Text(count.to_string())
     }
 }
 

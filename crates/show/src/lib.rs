@@ -23,12 +23,11 @@ pub mod settings;
 pub mod shown;
 pub mod stamp;
 pub mod storage;
-pub mod sums;
 pub mod text;
 mod xml;
 
 pub use self::outcome::Outcome;
-pub use self::shown::{Lane, Shown, Subject, contradictions, status};
+pub use self::shown::{Lane, Shown, Subject, status};
 
 #[cfg(test)]
 mod tests;

@@ -21,16 +21,43 @@ use crate::document::Document;
 use crate::records::plain;
 use crate::shown::{Shown, status};
 use crate::stamp;
-use families::{Family, families};
 
-mod families;
-
-/// The record columns used for the metrics of a command.
-#[cfg(feature = "fixtures")]
-pub fn columns(kind: ReportKind) -> Vec<&'static str> {
-    let (families, labels) = families(kind);
-    let of_families = families.iter().map(|family| family.column);
-    of_families.chain(labels.iter().map(|(_, column)| *column)).collect()
+/// The record columns that tell the units of a report apart: labels. Every other column with a number
+/// is a gauge.
+pub fn labels(kind: ReportKind) -> &'static [&'static str] {
+    match kind {
+        ReportKind::Gds => &[
+            "requested_path",
+            "effective_path",
+            "op",
+            "read_percent",
+            "io_size_bytes",
+            "io_size_mix",
+            "threads",
+            "queue_depth",
+            "repeat",
+            "memory",
+            "hosts",
+        ],
+        ReportKind::Train => &[
+            "workload",
+            "accelerator",
+            "accelerators",
+            "profile",
+            "path",
+            "run",
+            "warm_up",
+            "epoch",
+            "hosts",
+            "barrier",
+        ],
+        ReportKind::Checkpoint => {
+            &["model", "scale", "profile", "path", "phase", "step", "hosts", "detached"]
+        }
+        ReportKind::Kvcache => {
+            &["model", "option", "profile", "users", "trial", "prefix_tokens", "hosts"]
+        }
+    }
 }
 
 /// The data of a report needed for metrics.
@@ -61,28 +88,20 @@ impl<'a> MetricsSource<'a> {
         [kind].into_iter().chain(self.labels.iter().cloned()).collect()
     }
 
-    /// The labels and value of each row with a value for the family.
-    fn samples(&self, family: &Family) -> Vec<(Labels, f64)> {
+    /// The labels and value of each row with a number in this column.
+    fn samples(&self, name: &str) -> Vec<(Labels, f64)> {
         let records = &self.document.records;
         let column = |name: &str| records.columns.iter().position(|column| *column == name);
-        let (_, labels) = families(self.kind());
-        let places: Vec<_> = labels.iter().map(|(label, name)| (*label, column(name))).collect();
-        let Some(value) = column(family.column) else {
-            return Vec::new();
-        };
+        let labels = labels(self.kind());
+        let places: Vec<_> = labels.iter().map(|label| (*label, column(label))).collect();
+        let Some(value) = column(name) else { return Vec::new() };
         let sample = |row: &Vec<Value>| {
             let number = row[value].as_f64()?;
             let named = places.iter().filter_map(|(label, place)| {
-                let text = match (*label, plain(row.get((*place)?)?)) {
-                    // An unproven path is not named.
-                    ("path", text) if text.is_empty() => "unproven".to_string(),
-                    (_, text) if text.is_empty() => return None,
-                    (_, text) => text,
-                };
-                Some((label.to_string(), text))
+                let text = plain(row.get((*place)?)?);
+                (!text.is_empty()).then(|| (label.to_string(), text))
             });
-            let labels = self.labels.iter().cloned().chain(named).collect();
-            Some((labels, number * family.scale))
+            Some((self.labels.iter().cloned().chain(named).collect(), number))
         };
         records.rows.iter().filter_map(sample).collect()
     }
@@ -108,10 +127,12 @@ pub fn render(reports: &[&dyn Shown]) -> String {
     let mut text = String::new();
     about_runs(&mut text, &sources);
     for kind in ReportKind::ALL {
-        let of_kind = || sources.iter().filter(|source| source.kind() == kind);
-        for family in families(kind).0 {
-            let samples = of_kind().map(|source| source.samples(family));
-            write_family(&mut text, (family.name, family.unit, family.help), samples.collect());
+        let of_kind: Vec<_> = sources.iter().filter(|source| source.kind() == kind).collect();
+        let columns = of_kind.first().map_or(&[][..], |first| &first.document.records.columns);
+        for column in columns.iter().filter(|column| !labels(kind).contains(column)) {
+            let samples = of_kind.iter().map(|source| source.samples(column)).collect();
+            let (name, help) = (format!("stormlp_{}_{column}", kind.name()), "A column of CSV.");
+            write_family(&mut text, (&name, help), samples);
         }
     }
     text.push_str("# EOF\n");
@@ -137,27 +158,27 @@ fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
         labels.extend(more.map(|(name, value)| (name.to_string(), value.to_string())));
         one(labels, 1.0)
     });
-    let head = ("stormlp_run_info", "", "The newest stormlp run of each command, always 1.");
+    let head = ("stormlp_run_info", "The newest stormlp run of each command, always 1.");
     write_newest(text, head, info.collect(), |labels| {
         labels.iter().take_while(|(name, _)| name != "status").cloned().collect()
     });
     let started = sources.iter().map(|source| {
         one(source.run_labels(), stamp::unix_seconds(&source.report.head().started_at))
     });
-    let head = ("stormlp_run_start_timestamp_seconds", "seconds", "When it started.");
+    let head = ("stormlp_run_start_timestamp_seconds", "When it started.");
     write_family(text, head, started.collect());
     let wrong = sources.iter().map(|source| {
         let wrong = source.report.mismatch().is_some();
         one(source.run_labels(), f64::from(u8::from(wrong)))
     });
     let words = "1 if data read differed from what was expected, else 0.";
-    write_family(text, ("stormlp_run_data_mismatch", "", words), wrong.collect());
+    write_family(text, ("stormlp_run_data_mismatch", words), wrong.collect());
     let of_stores = |name, help, count: fn(&ObjectStore) -> u64| {
         let counts = sources.iter().map(|source| {
             let store = source.report.object_store();
             store.map_or(Vec::new(), |store| one(source.run_labels(), count(&store) as f64))
         });
-        ((name, "", help), counts.collect::<Vec<_>>())
+        ((name, help), counts.collect::<Vec<_>>())
     };
     for (head, counts) in [
         of_stores("stormlp_run_object_requests", "Requests to an object store.", |s| s.requests),
@@ -169,14 +190,14 @@ fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
 
 type Labels = Vec<(String, String)>;
 
-fn write_family(text: &mut String, head: (&str, &str, &str), reports: Vec<Vec<(Labels, f64)>>) {
+fn write_family(text: &mut String, head: (&str, &str), reports: Vec<Vec<(Labels, f64)>>) {
     write_newest(text, head, reports, Labels::clone);
 }
 
 /// Writes a family of gauges; among samples with the same `identity`, the newest report's.
 fn write_newest(
     text: &mut String,
-    (name, unit, help): (&str, &str, &str),
+    (name, help): (&str, &str),
     reports: Vec<Vec<(Labels, f64)>>,
     identity: impl Fn(&Labels) -> Labels,
 ) {
@@ -191,9 +212,6 @@ fn write_newest(
     }
     // Writing to a string cannot fail.
     let _ = writeln!(text, "# TYPE {name} gauge");
-    if !unit.is_empty() {
-        let _ = writeln!(text, "# UNIT {name} {unit}");
-    }
     let _ = writeln!(text, "# HELP {name} {help}");
     for (labels, value) in kept {
         let labels: Vec<String> =
@@ -226,14 +244,5 @@ mod tests {
         let names: Vec<String> = tag_labels(&tags).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["tag_a_b", "tag_a_b_"]);
         assert_eq!(escaped("a\\b\"c\nd"), "a\\\\b\\\"c\\\\nd");
-    }
-
-    #[test]
-    fn every_family_ends_with_its_unit() {
-        for kind in ReportKind::ALL {
-            for family in families(kind).0 {
-                assert!(family.name.ends_with(&format!("_{}", family.unit)), "{}", family.name);
-            }
-        }
     }
 }

@@ -23,8 +23,6 @@ pub trait Lane: Serialize + Clone + Sized {
 
     /// The number of processes in the run; 0 or 1 for a single one.
     fn hosts(report: &Report<Self::Plan, Self>) -> usize;
-    /// Contradictory figures, described in words; empty for an unmodified report.
-    fn contradictions(report: &Report<Self::Plan, Self>) -> Vec<String>;
     /// The report as a document.
     fn document(report: &Report<Self::Plan, Self>) -> Document;
     /// The charts of the report.
@@ -67,9 +65,7 @@ pub trait Shown {
     fn to_json(&self) -> serde_json::Value;
     /// The number of processes in the run, at least 1.
     fn hosts(&self) -> usize;
-    /// Contradictory figures, described in words; empty for an unmodified report.
-    fn contradictions(&self) -> Vec<String>;
-    /// The report as a document, with its contradictions among the warnings.
+    /// The report as a document.
     fn document(&self) -> Document;
     /// The charts of the report.
     fn charts(&self) -> Vec<Group>;
@@ -111,15 +107,8 @@ impl<R: Lane> Shown for Report<R::Plan, R> {
         R::hosts(self).max(1)
     }
 
-    fn contradictions(&self) -> Vec<String> {
-        R::contradictions(self)
-    }
-
     fn document(&self) -> Document {
-        let mut document = R::document(self);
-        // Whoever reads on has to know that the figures are not as they were saved.
-        document.contradict(contradictions(self));
-        document
+        R::document(self)
     }
 
     fn charts(&self) -> Vec<Group> {
@@ -178,22 +167,4 @@ pub fn status(ending: &Ending) -> &'static str {
         Ending::Stopped => "stopped",
         Ending::Failed(_) => "failed",
     }
-}
-
-/// Maximum number of contradictions listed; more are counted.
-const MOST_CONTRADICTIONS: usize = 4;
-
-/// Warnings about contradictions in a report.
-pub fn contradictions(report: &dyn Shown) -> Vec<String> {
-    let found = report.contradictions();
-    let mut words: Vec<String> = found
-        .iter()
-        .take(MOST_CONTRADICTIONS)
-        .map(|one| format!("the report contradicts itself, so it was damaged or changed: {one}"))
-        .collect();
-    let left = found.len().saturating_sub(MOST_CONTRADICTIONS);
-    if left > 0 {
-        words.push(format!("the report contradicts itself in {left} more places"));
-    }
-    words
 }

@@ -10,14 +10,14 @@ use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_checkpoint::show as checkpoint;
 #[cfg(test)]
 use stormlp_core::report::FORMAT_VERSION;
-use stormlp_core::report::{Ending, ReportError, ReportKind, current_form};
+use stormlp_core::report::{Ending, ReportError, ReportKind, parse};
 use stormlp_kvcache::report::KvcacheReport;
 use stormlp_kvcache::show as kvcache;
 use stormlp_matrix::plan::MatrixReport;
 use stormlp_matrix::show as matrix;
+use stormlp_show::Shown;
 use stormlp_show::document::Columns;
 use stormlp_show::document::Document;
-use stormlp_show::{Shown, contradictions};
 use stormlp_training::report::TrainReport;
 use stormlp_training::show as training;
 
@@ -52,9 +52,9 @@ fn comparison_schema() -> serde_json::Value {
 }
 
 impl AnyReport {
-    /// Parses a saved report, including older format versions.
+    /// Parses a saved report, if it is as saved.
     pub(crate) fn from_json(json: &str) -> Result<Self, ReportError> {
-        let (kind, value) = current_form(json)?;
+        let (kind, value) = parse(json)?;
         let report = match kind {
             ReportKind::Gds => serde_json::from_value(value).map(Self::Gds),
             ReportKind::Train => serde_json::from_value(value).map(Self::Train),
@@ -81,9 +81,7 @@ impl AnyReport {
         let Self::Gds(report) = self else {
             return self.document();
         };
-        let mut document = matrix::document(report, columns);
-        document.contradict(contradictions(report));
-        document
+        matrix::document(report, columns)
     }
 }
 

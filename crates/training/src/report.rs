@@ -1,6 +1,5 @@
 //! Results of a training run. Scripts rely on these keys.
 
-pub mod contradictions;
 pub mod outcome;
 
 use derive_more::{Add, AddAssign, Div, Mul};

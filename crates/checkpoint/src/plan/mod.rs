@@ -12,7 +12,6 @@
 //! ```
 
 mod adopt;
-mod alike;
 mod architecture;
 pub mod builtin;
 pub mod checkpoint_plan;
@@ -36,7 +35,6 @@ mod warnings;
 mod workload;
 
 pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, RestorePlan, dealt_to, host_of};
-pub use alike::difference;
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 pub use client::CheckpointClient;

@@ -8,225 +8,214 @@ use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 use super::client::CheckpointClient;
 use super::workload::{CheckpointWorkload, Mode};
 use stormlp_core::location::Location;
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::CommandLine;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
-#[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
 use stormlp_core::verify::Verify;
 
 /// Options of a checkpoint run. `None` falls back to the workload, then to the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(clap::Args)]
 #[serde(default)]
 pub struct CheckpointRequest {
     /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file in DLIO format
-    #[cfg_attr(feature = "cli", arg(value_name = "MODEL|FILE.yaml"))]
+    #[arg(value_name = "MODEL|FILE.yaml")]
     pub model: String,
 
     /// The workload of the model or its file, read by the command line. It is not saved: the plan
     /// has the layout that follows from it.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub workload: CheckpointWorkload,
 
     /// The command as it was typed, for advice. It is not saved: the head of a report has it.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub command: CommandLine,
 
     /// Print the plan per rank and file, and exit as the run would; --scale 1 shows all of a model
-    #[cfg_attr(feature = "cli", arg(long, conflicts_with = "mlperf_output"))]
+    #[arg(long, conflicts_with = "mlperf_output")]
     pub dry_run: bool,
 
     /// Find the fewest streams per rank within 2 % (or noise) of the best save and restore;
     /// each run does 2 saves and 2 restores unless set by --writes and --reads, and drops files from
     /// the page cache before restores
-    #[cfg_attr(feature = "cli", arg(long,
+    #[arg(long,
         conflicts_with_all = ["streams", "closed", "clean", "mlperf_output",
-            "overlap_step_seconds", "client"]))]
+            "overlap_step_seconds", "client"])]
     pub find_knee: bool,
 
     /// Fraction of a checkpoint to write: auto, or above 0 up to 1; layers are reduced first, then
     /// ranks [default: auto]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "auto|FACTOR", help_heading = "Size"))]
+    #[arg(long, value_name = "auto|FACTOR", help_heading = "Size")]
     pub scale: Option<ScaleChoice>,
 
     /// All ranks, or one host's share of them: default or subset
-    #[cfg_attr(feature = "cli", arg(long, value_name = "MODE", help_heading = "Size"))]
+    #[arg(long, value_name = "MODE", help_heading = "Size")]
     pub mode: Option<Mode>,
 
     /// Number of ranks; all of them participate unless --scale is also set [default: all ranks of
     /// the model; 8 with --mode subset]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Size",
-        value_parser = whole::<u64>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Size",
+        value_parser = whole::<u64>(..))]
     pub ranks: Option<u64>,
 
     /// Enforce MLPerf's closed rules; disables scaling
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Size"))]
+    #[arg(long, help_heading = "Size")]
     pub closed: bool,
 
     /// Number of saves [default: 10; 2 when scaled]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u32>(..))]
     pub writes: Option<u32>,
 
     /// Number of restores, from checkpoints of this run or, with --writes 0, existing ones
     /// [default: 10; 2 when scaled; at most the number of checkpoints]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u32>(..))]
     pub reads: Option<u32>,
 
     /// Time between checkpoints [default: 5s; none when scaled]
-    #[cfg_attr(feature = "cli", arg(long = "pause", value_name = "TIME", help_heading = "Order",
-        value_parser = parse_seconds))]
+    #[arg(long = "pause", value_name = "TIME", help_heading = "Order",
+        value_parser = parse_seconds)]
     pub pause_seconds: Option<f64>,
 
     /// Keep the newest N checkpoints [default: all]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u32>(..))]
     pub keep: Option<u32>,
 
     /// Remove each earlier checkpoint before its replacement is saved, instead of keeping it until
     /// that is whole: needs less space, and a failure leaves neither
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
+    #[arg(long, help_heading = "Order")]
     pub overwrite: bool,
 
     /// Save during emulated training steps of this length, and report how long training waits
-    #[cfg_attr(feature = "cli", arg(long = "overlap", value_name = "STEP", help_heading = "Order",
-        value_parser = parse_seconds, num_args = 0..=1, default_missing_value = "1",
-        conflicts_with = "start_at"))]
+    #[arg(long = "overlap", value_name = "STEP", help_heading = "Order",
+        value_parser = parse_seconds, num_args = 0..=1, default_missing_value = "1")]
     pub overlap_step_seconds: Option<f64>,
 
     /// Each rank restores the files of the rank N positions later
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
-        value_parser = whole::<u64>(..), num_args = 0..=1, default_missing_value = "1"))]
+    #[arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u64>(..), num_args = 0..=1, default_missing_value = "1")]
     pub rank_shift: Option<u64>,
 
     /// Drop files from the page cache before restoring them, and verify it
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
+    #[arg(long, help_heading = "Order")]
     pub cold: bool,
 
     /// Verify restored data: content (every byte, in a second, unmeasured read); objects also none,
     /// size (sizes and ETags), crc (checksums too) [default: size; content without a value]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", help_heading = "Order",
+    #[arg(long, value_name = "HOW", help_heading = "Order",
         num_args = 0..=1, require_equals = true, default_missing_value = "content",
-        default_value = "size", hide_default_value = true))]
+        default_value = "size", hide_default_value = true)]
     pub verify: Verify,
 
     /// Rules for read order and metrics: v2, v3, native [default: v2, but synced; in a
     /// rehearsal, those of its edition]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "PROFILE", help_heading = "Order"))]
+    #[arg(long, value_name = "PROFILE", help_heading = "Order")]
     pub profile: Option<CheckpointProfile>,
 
     /// Add the time that v2.0's DLIO itself takes for a checkpoint, by a FILE that `stormlp calibrate`
     /// saved on this host, to the counted time of each rank; not with --profile native [default: none]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE", help_heading = "Order"))]
+    #[arg(long, value_name = "FILE", help_heading = "Order")]
     pub client: Option<PathBuf>,
 
     /// The cost in that file, read by the command line. It is not saved: the plan has it.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub calibrated: Option<CheckpointClient>,
 
     /// Directory for checkpoints, or s3://bucket/prefix, at the endpoint or endpoints (a,b) of
     /// AWS_ENDPOINT_URL; several are used by ranks in turn [default: ./stormlp-data/checkpoint/MODEL]
-    #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Transfers",
-        value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath))]
+    #[arg(long = "dir", value_name = "DIR", help_heading = "Transfers",
+        value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub folders: Vec<Location>,
 
     /// When to sync files: per-file, per-checkpoint, none [default: per-file, or none with --profile
     /// v2, as its client does, unless --closed]; objects are complete when their uploads are
-    #[cfg_attr(feature = "cli", arg(long, value_name = "POLICY", help_heading = "Transfers"))]
+    #[arg(long, value_name = "POLICY", help_heading = "Transfers")]
     pub fsync: Option<FsyncPolicy>,
 
     /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch
-    #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Transfers",
-        default_value = "buffered", value_parser = path))]
+    #[arg(long, value_name = "PATH", help_heading = "Transfers",
+        default_value = "buffered", value_parser = path)]
     pub path: PathKind,
 
     /// I/O engine: auto, uring, tokio-uring, psync; for objects auto or object_store
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "ENGINE", help_heading = "Transfers", default_value = "auto")
-    )]
+    #[arg(long, value_name = "ENGINE", help_heading = "Transfers", default_value = "auto")]
     pub engine: EngineChoice,
 
     /// Accelerator for the paths to one: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over
     /// which the ranks are dealt, or host [default: the first GPU, else host]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", help_heading = "Transfers"))]
+    #[arg(long, value_name = "LIST", help_heading = "Transfers")]
     pub device: Option<Devices>,
 
     /// Fail if a path of cuFile falls back to another path
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Transfers"))]
+    #[arg(long, help_heading = "Transfers")]
     pub require_gds: bool,
 
     /// cuFile statistics level for the whole run, which costs time: 0 is off, 3 reports routes
     /// [default: routes of the first transfers only]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LEVEL", help_heading = "Transfers",
-        value_parser = whole::<u8>(0..=3)))]
+    #[arg(long, value_name = "LEVEL", help_heading = "Transfers",
+        value_parser = whole::<u8>(0..=3))]
     pub cufile_stats: Option<u8>,
 
     /// Page size for buffers in host memory: huge (if available) or small
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "SIZE", help_heading = "Transfers", default_value = "huge")
-    )]
+    #[arg(long, value_name = "SIZE", help_heading = "Transfers", default_value = "huge")]
     pub pages: Pages,
 
     /// Transfers in flight per rank, for objects each with a connection of its own [default: 1; 4 for
     /// reads with --profile v3; for objects as many as make 16 over all ranks]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Transfers",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Transfers",
+        value_parser = whole::<u32>(..))]
     pub streams: Option<u32>,
 
     /// Transfer size [default: 1M through the page cache, else 4M]
-    #[cfg_attr(feature = "cli", arg(long = "chunk-size", value_name = "SIZE",
-        help_heading = "Transfers", value_parser = parse_bytes))]
+    #[arg(long = "chunk-size", value_name = "SIZE",
+        help_heading = "Transfers", value_parser = parse_bytes)]
     pub chunk_bytes: Option<u64>,
 
     /// File format: raw, or torch.save's for torch.load [default: raw, or the format of existing
     /// checkpoints]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "raw|torch", help_heading = "Transfers"))]
+    #[arg(long, value_name = "raw|torch", help_heading = "Transfers")]
     pub container: Option<Container>,
 
     /// Seed for the content [default: different for each run]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Transfers",
-        value_parser = whole::<u64>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Transfers",
+        value_parser = whole::<u64>(..))]
     pub seed: Option<u64>,
 
     /// How threads wait, and the placement of threads and buffers.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     pub threading: Threading,
 
     /// Directories are local to each host, such as local drives: each host restores what it saved
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Several hosts", display_order = LAST,
-        conflicts_with = "clean"))]
+    #[arg(long, help_heading = "Several hosts", display_order = LAST,
+        conflicts_with = "clean")]
     pub local_data: bool,
 
     /// Telemetry interval: an option common to all runs.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
 
     /// Result folders known to be on the file system of the checkpoints. They are not saved: a
     /// closed run is refused for them before it starts.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub results_beside_data: Vec<PathBuf>,
 }
 
 /// Listed after the options of the same heading that all commands have.
-#[cfg(feature = "cli")]
 const LAST: usize = 99;
 
 /// Parses one of the paths that checkpoints support.
-#[cfg(feature = "cli")]
 fn path(text: &str) -> Result<PathKind, String> {
     const KNOWN: [PathKind; 7] = [
         PathKind::Buffered,

@@ -8,7 +8,6 @@ use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_hosts::company::Company;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
@@ -76,25 +75,6 @@ pub fn look(
         party.check_shared(&session.storage.nearest(folder.folder())?)?;
     }
     Ok(looked)
-}
-
-/// Rejects a size that each host of a `company` without a launcher would choose from its own free
-/// space and speed.
-///
-/// # Errors
-/// With exit code 3.
-pub fn check_size(
-    company: Company<'_>,
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-) -> Result<(), Failure> {
-    if company.is_alone() || !request.has_open_scale() || !plan.is_scaled() || plan.writes == 0 {
-        return Ok(());
-    }
-    let what = "the whole checkpoint does not fit here, and each host would choose for itself how \
-                much of it to save: with --start-at all must save the same";
-    Err(Failure::saying(Cause::Plan, what)
-        .with_help("give every host the same --scale FACTOR, or fewer --ranks"))
 }
 
 /// The storage facts, with the write rate measured in a trial.

@@ -121,8 +121,6 @@ pub(super) fn run_over(
             devices: &devices,
             instruments: &instruments,
             hosts,
-            company,
-            is_first: true,
         },
         leads,
         here: together::plan_here(plan, hosts),
@@ -134,9 +132,6 @@ pub(super) fn run_over(
     let ended = run.save_all(&mut regions).and_then(|()| run.restore_all(&mut regions));
     // All hosts meet at the end. On an error the run ends regardless of the others.
     let ended = ended.and_then(|()| run.edge());
-    if let Err(error @ CheckpointError::Late { .. }) = ended {
-        return Err(error);
-    }
     run.sum_up();
     let mut report = run.report;
     report.ending = match ended {
@@ -271,7 +266,6 @@ impl Run<'_> {
     fn take(&mut self, direction: Direction, step: u32, phase: &mut PhaseOutcome) {
         let measured = &mut phase.measured;
         let (part, name, _) = names(direction);
-        self.stage.is_first = false;
         self.latencies[usize::from(direction == Direction::Read)].merge(&measured.latency);
         self.report.series.push(NamedSeries {
             name: format!("{part} {step}"),
@@ -301,12 +295,8 @@ impl Run<'_> {
         let plan = self.stage.plan;
         let content = CheckpointContent::new(plan.content);
         for step in 1..=plan.writes {
-            // With overlapped training, the training itself is the time between saves. A host with
-            // a start time waits for that instead.
-            if plan.request.overlap_step_seconds.is_none()
-                && !self.stage.awaits_time()
-                && !self.pause()?
-            {
+            // With overlapped training, the training itself is the time between saves.
+            if plan.request.overlap_step_seconds.is_none() && !self.pause()? {
                 return Ok(());
             }
             if self.is_stopped() {
@@ -470,10 +460,8 @@ impl Run<'_> {
         } else {
             String::new()
         };
-        // The displayed duration includes the wait.
-        let first = if self.stage.awaits_time() { "waiting for --start-at, then " } else { "" };
         self.stage.observer.event(&Event::PhaseStarted {
-            label: format!("{scaled}{first}{verb} checkpoint {step} of {of}"),
+            label: format!("{scaled}{verb} checkpoint {step} of {of}"),
             total: Some(plan.total_bytes),
             unit: Unit::Bytes,
         });
@@ -557,7 +545,6 @@ impl Run<'_> {
         let measured = phase.measured;
         CheckpointResult {
             started_at_seconds: (phase.started - self.started).as_secs_f64(),
-            started_unix_seconds: measured.started_unix_seconds,
             device: measured.device.map(|device| DeviceBytes {
                 read_bytes: device.read_bytes,
                 written_bytes: device.written_bytes,

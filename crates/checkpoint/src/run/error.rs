@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, DATA_MISMATCH};
-use stormlp_hosts::company::Company;
 use stormlp_hosts::fault::Fault;
 use stormlp_hosts::{GroupError, from_faults};
 use stormlp_transfer::TransferError;
@@ -55,12 +54,6 @@ pub enum CheckpointError {
         /// How it differs.
         other: String,
     },
-    /// The common start time had passed before this host was ready.
-    #[error("--start-at had passed by {seconds:.1} s when this host was ready to begin")]
-    Late {
-        /// Delay in seconds.
-        seconds: f64,
-    },
     /// Files that the run was asked to drop from the page cache are still there.
     #[error(
         "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
@@ -92,18 +85,12 @@ impl CheckpointError {
 
     /// The failure of a run that could not start.
     pub fn not_started(self) -> Failure {
-        self.not_started_in(Company::Alone, false)
+        self.not_started_in(false)
     }
 
-    /// The same in `company`, or of a `closed` run.
-    pub fn not_started_in(self, company: Company<'_>, closed: bool) -> Failure {
-        let remedy = match (&self, company) {
-            (Self::Fault(Fault::Lock(LockError::Held { .. })), Company::From(_)) => {
-                "give every host a --dir of its own: hosts started by their clocks share nothing"
-            }
-            _ => self.remedy(closed),
-        }
-        .to_string();
+    /// The same of a `closed` run.
+    pub fn not_started_in(self, closed: bool) -> Failure {
+        let remedy = self.remedy(closed).to_string();
         Failure::new(self.cause_before(), self).with_help(remedy)
     }
 
@@ -147,7 +134,6 @@ impl CheckpointError {
             Self::Another { .. } => {
                 "use another --dir, or remove it first with `stormlp clean DIR`"
             }
-            Self::Late { .. } => "run again on every host with a later --start-at",
             Self::StillCached { .. } if closed => {
                 "use a directory on a file system that can drop its cached pages"
             }

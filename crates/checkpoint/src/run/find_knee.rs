@@ -14,7 +14,7 @@ use stormlp_core::warning::WarningKind;
 use stormlp_hosts::company::{Company, Hosts};
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::surroundings::Surroundings;
 
@@ -101,9 +101,9 @@ impl<'a> StreamFinder<'a> {
     /// # Errors
     /// Those of a run.
     pub fn search(&mut self, savers: &mut Savers) -> Result<CheckpointReport, Failure> {
-        self.others = self.party.hosts(savers.parts_folder())?;
+        self.others = self.party.hosts(Some(savers.folder()))?;
         let begun = self.report(Ending::Unfinished);
-        savers.begin(&begun, |of| copy_of(&begun, of))?;
+        savers.begin(&begun)?;
         let ended = self.try_streams(savers)?;
         Ok(self.report(ended))
     }

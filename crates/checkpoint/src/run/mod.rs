@@ -12,7 +12,6 @@ mod content;
 mod error;
 pub mod find_knee;
 mod folders;
-mod merge;
 mod mover;
 mod overlap;
 mod phase;
@@ -24,7 +23,6 @@ pub use crate::run::checkpoint::{run, run_in_company};
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
 pub use folders::{CleanedFolder, Look, clean, scan, settle};
-pub use merge::merged;
 
 #[cfg(test)]
 mod tests;

@@ -23,10 +23,9 @@ use super::error::CheckpointError;
 use super::mover::{MoveRules, Mover, MoverResult, RankTask};
 use super::together::{self, PhaseMeasurement, PhaseOutcome};
 use stormlp_core::stop::Ends;
-use stormlp_hosts::company::{Company, Hosts};
+use stormlp_hosts::company::Hosts;
 use stormlp_transfer::evidence;
 use stormlp_transfer::sampler::{Counters, Sampler};
-use stormlp_transfer::surroundings::unix_seconds;
 
 /// The most threads for blocking operations.
 const MOST_CLERKS: usize = 64;
@@ -65,10 +64,6 @@ pub(super) struct Stage<'a> {
     pub(super) instruments: &'a Instruments,
     /// The hosts, if several share the run.
     pub(super) hosts: Option<&'a Hosts>,
-    /// The company that the run starts with.
-    pub(super) company: Company<'a>,
-    /// Whether the next phase is the run's first; only that one starts at the company's start time.
-    pub(super) is_first: bool,
 }
 
 impl PhaseOutcome {
@@ -138,8 +133,7 @@ impl<'a> Stage<'a> {
                     self.move_bytes(supplies, rules, transport, &drivers, ends, start)
                 },
                 |watch| {
-                    let begins = self.await_time(watch, &failed);
-                    let watched = begins.and_then(|()| self.watch(watch, &drivers, total));
+                    let watched = self.watch(watch, &drivers, total);
                     watched.inspect_err(|_| failed.stop())
                 },
             )
@@ -268,22 +262,6 @@ impl<'a> Stage<'a> {
         Ok(mover.run(start.wait()))
     }
 
-    /// Whether the next phase starts at a given time.
-    pub(super) fn awaits_time(&self) -> bool {
-        self.is_first && matches!(self.company, Company::From(_))
-    }
-
-    /// Waits for the run's start time, if there is one, with all threads and buffers ready.
-    fn await_time(&self, watch: &Watch<'_>, failed: &StopToken) -> Result<(), CheckpointError> {
-        if !self.awaits_time() {
-            return Ok(());
-        }
-        watch.gather();
-        // If a thread failed to start, do not wait.
-        let late = if failed.is_stopped() { None } else { self.company.await_time(self.stop) };
-        late.map_or(Ok(()), |seconds| Err(CheckpointError::Late { seconds }))
-    }
-
     /// Opens the gate, then reports progress and takes samples until every mover is done.
     fn watch(
         &self,
@@ -302,8 +280,6 @@ impl<'a> Stage<'a> {
         // Before the first transfer, so that no byte is missed.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
-        let by_clock = matches!(self.company, Company::From(_));
-        let started_unix_seconds = by_clock.then(unix_seconds);
         if let Some(hosts) = self.hosts {
             hosts.works(self.stop)?;
         }
@@ -319,7 +295,6 @@ impl<'a> Stage<'a> {
         }
         let device = self.devices.counters().zip(device_before);
         let measured = PhaseMeasurement {
-            started_unix_seconds,
             cpu: CpuTimes::of_process().since(cpu_before),
             device: device.map(|(after, before)| after.since(before)),
             series: sampler.series(),

@@ -36,8 +36,6 @@ use stormlp_transfer::testing::{BuildPath, SEAMS};
 mod device;
 #[path = "folders_tests.rs"]
 mod folders;
-#[path = "time_tests.rs"]
-mod time;
 
 /// 4 layers on 2 × 2 × 2 ranks; file sizes are not multiples of 4 KiB.
 const TINY: &str = "

@@ -21,8 +21,6 @@ use stormlp_hosts::company::{Hosts, sum_of_series};
 /// What was measured in one phase: by one host, or by all of them once they have exchanged it.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct PhaseMeasurement {
-    /// When its gate opened, in seconds since 1970, if hosts are synchronised by their clocks.
-    pub(super) started_unix_seconds: Option<f64>,
     pub(super) ranks: Vec<RankResult>,
     pub(super) series: Series,
     /// Latency from submission of a transfer to its completion, over all movers.
@@ -99,11 +97,7 @@ pub(super) fn put_together(
         all[nth].device.map_or(0, |device| device.read_bytes + device.written_bytes)
     });
     let merged = merged(all, &counted);
-    *own = PhaseMeasurement {
-        started_unix_seconds: own.started_unix_seconds,
-        complete: merged.complete && !stopped,
-        ..merged
-    };
+    *own = PhaseMeasurement { complete: merged.complete && !stopped, ..merged };
     Ok(())
 }
 

@@ -7,13 +7,12 @@ use crate::plan::{
     TriedStreams, parse, resolve,
 };
 use crate::report::{
-    CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, HostPhase, PartSeconds,
-    RankResult, Summary, gib_per_second, summarise,
+    CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, PartSeconds, RankResult,
+    Summary, gib_per_second, summarise,
 };
 use stormlp_core::facts::HostFacts;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::knee::KneeLimit;
-use stormlp_core::report::HostShare;
 use stormlp_core::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
 use stormlp_show::document::Document;
 
@@ -108,30 +107,6 @@ pub fn report(scale: f64) -> CheckpointReport {
     }
 }
 
-/// The same, merged from two hosts started by clock.
-pub fn detached() -> CheckpointReport {
-    let mut report = report(1.0);
-    let host = |name: &str, seconds: f64| HostPhase {
-        name: name.to_string(),
-        bytes: GIB,
-        duration_seconds: seconds,
-        started_unix_seconds: Some(1.8e9),
-    };
-    for save in &mut report.results.saves {
-        save.hosts = vec![host("h1", 1.0), host("h2", save.duration_seconds.max)];
-        save.started_unix_seconds = Some(1.8e9);
-        save.at_once_share = Some(1.0 / save.duration_seconds.max);
-    }
-    let share = |name: &str, slowest| HostShare {
-        name: name.to_string(),
-        bytes: 2 * GIB,
-        cpu_seconds: 1.0,
-        slowest,
-    };
-    report.results.hosts = vec![share("h1", 0), share("h2", 2)];
-    report
-}
-
 /// A search over eight numbers of streams, the saves faster up to three and the restores up to six.
 pub fn searched() -> CheckpointReport {
     let mut find = FindStreams::begun(KNEE_STREAMS.to_vec());
@@ -166,7 +141,6 @@ pub fn samples() -> Vec<(&'static str, Document)> {
     vec![
         ("checkpoint", document(&report(1.0))),
         ("checkpoint_scaled", document(&report(0.4))),
-        ("checkpoint_detached", document(&detached())),
         ("checkpoint_find_knee", document(&searched())),
         ("checkpoint_plan", dry_run(&DryRun { plan: &plan, problems })),
     ]

@@ -4,10 +4,7 @@ use crate::plan::CheckpointPlan;
 use crate::plan::checkpoint_plan::DECIDED_FURTHER_ON;
 use crate::plan::choice::Arithmetic;
 use crate::plan::knee::StreamKnee;
-use crate::report::{
-    CheckpointReport, CheckpointResult, CheckpointResults, PhaseSummary, contradictions,
-    headline_arithmetic,
-};
+use crate::report::{CheckpointReport, CheckpointResult, CheckpointResults, PhaseSummary};
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::{Document, Quantity};
@@ -26,10 +23,6 @@ impl Lane for CheckpointResults {
 
     fn hosts(report: &CheckpointReport) -> usize {
         report.results.hosts.len()
-    }
-
-    fn contradictions(report: &CheckpointReport) -> Vec<String> {
-        contradictions::contradictions(report)
     }
 
     fn document(report: &CheckpointReport) -> Document {
@@ -61,7 +54,7 @@ impl Lane for CheckpointResults {
 fn outcome(report: &CheckpointReport, status: String) -> Outcome {
     let summary = &report.results.summary;
     let rate = |summary: &PhaseSummary| {
-        let pair = match headline_arithmetic(report) {
+        let pair = match report.plan.profile.headline() {
             Arithmetic::MlperfRules => summary.mlperf_rules,
             Arithmetic::Dlio => summary.dlio,
             Arithmetic::AllRanks => summary.all_ranks,
@@ -101,7 +94,7 @@ fn of_phase(
     results: &[CheckpointResult],
     summary: &PhaseSummary,
 ) -> Vec<Figure> {
-    let mean = figure(summary, headline_arithmetic(report));
+    let mean = figure(summary, report.plan.profile.headline());
     let (rate, seconds) = (mean.gib_per_second.mean, mean.duration_seconds.mean);
     let mut figures = vec![
         Figure::throughput(phase, Quantity::higher(rate, "GiB/s")),
@@ -157,11 +150,7 @@ const OPTIONS: &[(&str, &str)] = &[
 /// Everything that two runs must have in common to be the same work.
 fn work(report: &CheckpointReport) -> Work {
     let plan = &report.plan;
-    let hosts = if report.results.is_of_detached_hosts() {
-        format!("{} with checkpoints of their own", report.hosts())
-    } else {
-        report.hosts().to_string()
-    };
+    let hosts = report.hosts().to_string();
     let engines = &["save.engine", "restore.engine"];
     let without = if plan.save.has_engine() { &[][..] } else { engines };
     let mut settings = Work::of_plan(plan, &[APART, &DECIDED_FURTHER_ON, without].concat())

@@ -4,7 +4,6 @@
 //! the actual factor.
 
 mod charts;
-mod detached;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod knee;

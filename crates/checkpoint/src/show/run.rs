@@ -1,18 +1,18 @@
 //! A checkpoint run as a document.
 
-use crate::plan::{Arithmetic, FsyncPolicy, gib};
-use crate::report::headline_arithmetic;
+use crate::plan::{Arithmetic, CheckpointProfile, FsyncPolicy, gib};
 use crate::report::{
     CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, PhaseSummary,
 };
 use serde_json::Value;
 use stormlp_core::evidence::Evidence;
+use stormlp_core::path::PathKind;
 use stormlp_core::report::MODELLED;
 use stormlp_core::units::ByteSize;
 
+use super::knee;
 use super::plan::mark;
 use super::plan::setup;
-use super::{detached, knee};
 use stormlp_show::document::{
     Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended, mismatch,
 };
@@ -26,7 +26,7 @@ const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
 /// JSON pointers to the columns of the records: with a leading `/` into the save or restore,
 /// otherwise into the report.
-pub const RECORDS: [(&str, &str); 44] = [
+pub const RECORDS: [(&str, &str); 41] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -61,9 +61,6 @@ pub const RECORDS: [(&str, &str); 44] = [
     ("cpu_system_seconds", "/cpu_system_seconds"),
     ("started_at_seconds", "/started_at_seconds"),
     ("hosts", "/hosts"),
-    ("detached", "/detached"),
-    ("started_unix_seconds", "/started_unix_seconds"),
-    ("at_once_share", "/at_once_share"),
     ("first_byte_us_mean", "/first_byte_us/mean"),
     ("first_byte_us_p50", "/first_byte_us/p50"),
     ("first_byte_us_p99", "/first_byte_us/p99"),
@@ -85,10 +82,7 @@ pub fn document(report: &CheckpointReport) -> Document {
     });
     document.mark = mark(&report.plan);
     setup(&report.plan, &mut document);
-    detached::describe(&report.results, &mut document);
-    if !report.results.is_of_detached_hosts() {
-        document.facts.add("figure", MODELLED);
-    }
+    document.facts.add("figure", MODELLED);
     if let Some(find) = find_knee {
         knee::sections(find, &mut document);
     }
@@ -120,7 +114,6 @@ pub fn document(report: &CheckpointReport) -> Document {
             let section =
                 phase(&mut document, (title, &of_run), report.plan.made_durable_by(), results);
             section.place = place;
-            detached::narrow(section, results);
             over_time(section, report, part);
         }
     }
@@ -155,7 +148,6 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
             }
             let store = evidence.and_then(|evidence| evidence.object_store.as_ref());
             value["object_store"] = serde_json::to_value(store).unwrap_or_default();
-            detached::note(&mut value, &report.results);
             value
         }
     };
@@ -168,7 +160,7 @@ fn headline(report: &CheckpointReport) -> String {
     if let Some(mismatch) = mismatch(&report.ending) {
         return mismatch;
     }
-    let own = headline_arithmetic(report);
+    let own = report.plan.profile.headline();
     let phases = [
         ("saved", &report.results.summary.save, saved_to_memory(report)),
         ("restored", &report.results.summary.restore, restored_from_memory(report)),
@@ -188,22 +180,32 @@ fn headline(report: &CheckpointReport) -> String {
         .collect();
     let answer = if rates.is_empty() {
         "nothing was measured".to_string()
-    } else if let Some(refusal) = detached::no_sum(report) {
-        refusal
     } else {
-        format!("{} by {}", rates.join(", "), detached::by_what(report))
+        format!("{} by profile {}{}", rates.join(", "), report.plan.profile, synced(report))
     };
     let planned = report.plan.path();
     let other = ["saves", "restores"].iter().find_map(|name| report.other_path(name, planned));
     let other = other.map_or(String::new(), |words| format!("; {words}"));
     let ended = ended(&report.ending);
     let of = match report.results.hosts.len() {
-        hosts if hosts > 1 && !report.results.is_of_detached_hosts() => {
+        hosts if hosts > 1 => {
             format!(" on {}", processes(report.results.group.as_ref(), hosts))
         }
-        _ => detached::in_words(&report.results),
+        _ => String::new(),
     };
     format!("checkpoint {}{of}: {answer}{other}{ended}", report.plan.model)
+}
+
+/// Whether saves of files were synced, where the profile does not tell: v2 does by default, and does
+/// not if it is named.
+fn synced(report: &CheckpointReport) -> &'static str {
+    let plan = &report.plan;
+    match (plan.fsync, plan.profile) {
+        _ if plan.path() == PathKind::S3 || report.results.saves.is_empty() => "",
+        (FsyncPolicy::None, _) => ", not synced",
+        (_, CheckpointProfile::V2) => ", synced",
+        _ => "",
+    }
 }
 
 /// Whether most of the restored data came from the page cache.
@@ -368,8 +370,7 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
 /// The arithmetics side by side, with the profile's own marked, followed by what they take and the
 /// cost on the host.
 fn averages(document: &mut Document, report: &CheckpointReport, of_run: &str, place: Place) {
-    let own = headline_arithmetic(report);
-    let told = || ARITHMETICS.iter().filter(|(one, ..)| detached::has(report, *one));
+    let own = report.plan.profile.headline();
     let mut table = Table::new([
         Column::words("", 0),
         Column::words("arithmetic", 0),
@@ -381,14 +382,11 @@ fn averages(document: &mut Document, report: &CheckpointReport, of_run: &str, pl
         [("save", &report.results.summary.save), ("restore", &report.results.summary.restore)];
     for (name, summary) in phases {
         let Some(summary) = summary else { continue };
-        for &(arithmetic, label, _) in told() {
+        for &(arithmetic, label, _) in &ARITHMETICS {
             let pair = figure(summary, arithmetic);
             let (seconds, rate) = (pair.duration_seconds, pair.gib_per_second);
-            let mark = if arithmetic == own && !report.results.is_of_detached_hosts() {
-                report.plan.profile.to_string()
-            } else {
-                String::new()
-            };
+            let mark =
+                if arithmetic == own { report.plan.profile.to_string() } else { String::new() };
             table.row(
                 format!("{name} {label}"),
                 vec![
@@ -404,7 +402,7 @@ fn averages(document: &mut Document, report: &CheckpointReport, of_run: &str, pl
     let title = format!("Means over the checkpoints{of_run} (± spread)");
     document.section(&title, (!table.rows.is_empty()).then_some(table)).place = place;
     let section = document.details("Arithmetic and cost", None);
-    for &(_, label, takes) in told() {
+    for &(_, label, takes) in &ARITHMETICS {
         section.facts.add(label, takes);
     }
     costs(section, report);

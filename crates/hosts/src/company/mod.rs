@@ -23,7 +23,6 @@ use serde::de::DeserializeOwned;
 use stormlp_core::group::{GroupFacts, Member};
 use stormlp_core::json;
 use stormlp_core::stop::StopToken;
-use stormlp_transfer::surroundings::unix_seconds;
 
 use roll_call::RollCall;
 
@@ -46,9 +45,6 @@ pub enum Company<'a> {
     Alone,
     /// Several hosts that wait for each other.
     Hosts(&'a Hosts),
-    /// Hosts that start at this time, in seconds since 1970, without a launcher through which they
-    /// could meet.
-    From(f64),
 }
 
 impl<'a> Company<'a> {
@@ -56,7 +52,7 @@ impl<'a> Company<'a> {
     pub fn hosts(self) -> Option<&'a Hosts> {
         match self {
             Self::Hosts(hosts) => Some(hosts),
-            Self::Alone | Self::From(_) => None,
+            Self::Alone => None,
         }
     }
 
@@ -64,33 +60,8 @@ impl<'a> Company<'a> {
     pub fn rank(self) -> u32 {
         match self {
             Self::Hosts(hosts) => hosts.group.rank(),
-            Self::Alone | Self::From(_) => 0,
+            Self::Alone => 0,
         }
-    }
-
-    /// Whether this is the only participant.
-    pub fn is_alone(self) -> bool {
-        matches!(self, Self::Alone)
-    }
-
-    /// Waits for the common start time, if there is one. Returns by how many seconds it had already
-    /// passed, if it had.
-    pub fn await_time(self, stop: &StopToken) -> Option<f64> {
-        let Self::From(start) = self else {
-            return None;
-        };
-        let left = start - unix_seconds();
-        if left < 0.0 {
-            return Some(-left);
-        }
-        while !stop.is_stopped() {
-            let left = start - unix_seconds();
-            if left <= 0.0 {
-                break;
-            }
-            thread::sleep(Duration::from_secs_f64(left).min(LOOK));
-        }
-        None
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct RollCall {
 }
 
 impl RollCall {
-    /// Uses `folder`, in which each process has a directory whose name begins with its rank.
+    /// Uses `folder`, which all processes see.
     pub(super) fn in_folder(folder: &Path) -> Self {
         Self { folder: folder.to_path_buf(), written: Arc::default() }
     }
@@ -75,25 +75,12 @@ impl RollCall {
             let found = Disk.look(&self.note(rank)).ok()??;
             Some(found.changed_ns)
         };
-        let Some(here_ns) = written_ns(own).filter(|_| self.is_shared(size)) else {
+        let Some(here_ns) = written_ns(own) else {
             return Vec::new();
         };
         let waits =
             |rank: &u32| written_ns(*rank).is_some_and(|then| then + OF_ONE_WAIT_NS > here_ns);
         (0..size).filter(|rank| !waits(rank)).collect()
-    }
-
-    /// Whether the directories of all hosts are visible from here.
-    fn is_shared(&self, size: u32) -> bool {
-        let Ok(entries) = Disk.list(&self.folder) else {
-            return false;
-        };
-        let names: Vec<&str> = entries.iter().filter_map(|entry| entry.text()).collect();
-        let has = |rank: u32| {
-            let begins = format!("{rank}-");
-            names.iter().any(|name| name.starts_with(&begins))
-        };
-        (0..size).all(has)
     }
 }
 

@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 use stormlp_core::failure::Problems;
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::units::MIB;
 
@@ -19,45 +18,44 @@ use super::size::READ_PER_WRITTEN;
 const PIECE_BYTES: u64 = MIB;
 
 /// Options of a prediction.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(Debug, Clone, PartialEq, Serialize, clap::Args)]
 pub struct PredictRequest {
     /// tiny-1b, mistral-7b, llama2-7b, llama3.1-8b, llama3.1-70b-instruct, deepseek-v3, qwen3-32b,
     /// gpt-oss-120b or gpt-oss-20b
-    #[cfg_attr(feature = "cli", arg(value_name = "MODEL", default_value = "llama3.1-8b"))]
+    #[arg(value_name = "MODEL", default_value = "llama3.1-8b")]
     pub model: String,
 
     /// Tokens of a chunk
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value = "256",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", default_value = "256",
+        value_parser = whole::<u32>(..))]
     pub chunk_tokens: u32,
 
     /// Lengths of prefixes in tokens, all as frequent
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", default_value = "2048,8192,32768",
-        value_delimiter = ',', value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "LIST", default_value = "2048,8192,32768",
+        value_delimiter = ',', value_parser = whole::<u32>(..))]
     pub prefix_tokens: Vec<u32>,
 
     /// Prompts that read a prefix for each that brings a new one
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = 9.0))]
+    #[arg(long, value_name = "N", default_value_t = 9.0)]
     pub reads_per_prefix: f64,
 
     /// Tokens of a prompt after its prefix
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value = "512",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", default_value = "512",
+        value_parser = whole::<u32>(..))]
     pub new_tokens: u32,
 
     /// Tokens that the accelerators of a server compute in a second
-    #[cfg_attr(feature = "cli", arg(long = "prefill-rate", value_name = "TOKENS"))]
+    #[arg(long = "prefill-rate", value_name = "TOKENS")]
     pub prefill_tokens_per_second: Option<f64>,
 
     /// Prompts that load at a time
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value = "8",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", default_value = "8",
+        value_parser = whole::<u32>(..))]
     pub threads: u32,
 
     /// Transfers in flight for each prompt
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value = "4",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", default_value = "4",
+        value_parser = whole::<u32>(..))]
     pub depth: u32,
 }
 

@@ -8,16 +8,13 @@ use super::serving_request::ServingRequest;
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
 use stormlp_core::names::{Named, unknown};
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::shell::CommandLine;
 use stormlp_core::telemetry::Telemetry;
-#[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// Listed after the options of the same heading that all commands have.
-#[cfg(feature = "cli")]
 const LAST: usize = 99;
 
 /// What is done about requests that are being served when the time is over.
@@ -100,179 +97,167 @@ impl FromStr for Speed {
 /// Options of a run. `None` falls back to MLPerf's option, then to the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(clap::Args)]
 #[serde(default)]
 pub struct KvcacheRequest {
     /// tiny-1b, mistral-7b, llama2-7b, llama3.1-8b, llama3.1-70b-instruct, deepseek-v3, qwen3-32b,
     /// gpt-oss-120b or gpt-oss-20b [default: that of the option]
-    #[cfg_attr(feature = "cli", arg(value_name = "MODEL"))]
+    #[arg(value_name = "MODEL")]
     pub model: Option<String>,
 
     /// The command as it was typed, for advice. It is not saved: the head of a report has it.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub command: CommandLine,
 
     /// MLPerf's option: 1, 2 or 3 [default: the first of the model, else 1]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Load",
-        value_parser = whole::<u32>(1..=3)))]
+    #[arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(1..=3))]
     pub option: Option<u32>,
 
     /// Whose workload: mlperf-v3, or that of serving engines (serving) [default: mlperf-v3]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "PROFILE", help_heading = "Load", conflicts_with = "trace")
-    )]
+    #[arg(long, value_name = "PROFILE", help_heading = "Load", conflicts_with = "trace")]
     pub profile: Option<Profile>,
 
     /// All three options, three trials each, as MLPerf's closed rules fix them
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Load", conflicts_with_all = [
+    #[arg(long, help_heading = "Load", conflicts_with_all = [
         "model", "option", "users", "duration_seconds", "trials", "pause_seconds", "memory_bytes",
         "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock", "profile",
         "verify",
-    ]))]
+    ])]
     pub closed: bool,
 
     /// Users, who send requests without waiting for answers [default: of the option]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Load",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(..))]
     pub users: Option<u32>,
 
     /// Duration of a trial [default: 300s; that of the trace]
-    #[cfg_attr(feature = "cli", arg(long = "duration", value_name = "TIME", help_heading = "Load",
-        value_parser = parse_seconds))]
+    #[arg(long = "duration", value_name = "TIME", help_heading = "Load",
+        value_parser = parse_seconds)]
     pub duration_seconds: Option<f64>,
 
     /// Trials of each option [default: 1]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Load",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(..))]
     pub trials: Option<u32>,
 
     /// Time between trials [default: none; 90s between closed options]
-    #[cfg_attr(feature = "cli", arg(long = "pause", value_name = "TIME", help_heading = "Load",
-        value_parser = parse_seconds))]
+    #[arg(long = "pause", value_name = "TIME", help_heading = "Load",
+        value_parser = parse_seconds)]
     pub pause_seconds: Option<f64>,
 
     /// Seed of users, requests and content [default: 42]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Load",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(..))]
     pub seed: Option<u32>,
 
     /// What requests do that are served when the time is over: v3.0 finishes them, fixed does not
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "v3.0|fixed", help_heading = "Load", default_value = "v3.0")
-    )]
+    #[arg(long, value_name = "v3.0|fixed", help_heading = "Load", default_value = "v3.0")]
     pub end: End,
 
     /// Clock in the names of objects: real, or fixed[:MS] for the same names in each run
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "real|fixed[:MS]", help_heading = "Load", default_value = "real")
-    )]
+    #[arg(long, value_name = "real|fixed[:MS]", help_heading = "Load", default_value = "real")]
     pub clock: NamingClock,
 
     /// No conversations: each request stands alone
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Load"))]
+    #[arg(long, help_heading = "Load")]
     pub no_conversations: bool,
 
     /// No system prompts
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Load"))]
+    #[arg(long, help_heading = "Load")]
     pub no_prompts: bool,
 
     /// Replay a trace instead: of MLPerf's client (--io-trace-log), BurstGPT or Mooncake
-    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE", help_heading = "Trace",
+    #[arg(long, value_name = "FILE", help_heading = "Trace",
         value_hint = clap::ValueHint::FilePath, conflicts_with_all = [
             "closed", "option", "users", "no_conversations", "no_prompts", "clock",
-        ]))]
+        ])]
     pub trace: Option<Location>,
 
     /// Speed of the trace: 1 as recorded, 2 twice as fast, max as fast as threads can [default: 1]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "N|max", help_heading = "Trace", requires = "trace")
-    )]
+    #[arg(long, value_name = "N|max", help_heading = "Trace", requires = "trace")]
     pub speed: Option<Speed>,
 
     /// Threads that replay a trace or serve prompts, each one at a time [default: 16; 8 for prompts]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Trace",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Trace",
+        value_parser = whole::<u32>(..))]
     pub threads: Option<u32>,
 
     /// The load of a serving engine.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     pub serving: ServingRequest,
 
     /// Find the most servers that storage feeds: each is a thread with --prefill-rate, and so many are
     /// fed if, at each length, the P95 of loading a prefix is at most the time to compute it, and at
     /// most 5 % of new chunks are dropped or left waiting
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "How many servers",
+    #[arg(long, help_heading = "How many servers",
         requires = "prefill_tokens_per_second", conflicts_with_all = [
             "closed", "trace", "trials", "pause_seconds", "threads", "requests_per_second", "keep",
-        ]))]
+        ])]
     pub find_max: bool,
 
     /// Full runs with the result and with one server more; with 0, the result is that of probes, which
     /// take a tenth of --duration [default: 1]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "How many servers",
-        requires = "find_max", value_parser = whole::<u32>(0..=100)))]
+    #[arg(long, value_name = "N", help_heading = "How many servers",
+        requires = "find_max", value_parser = whole::<u32>(0..=100))]
     pub confirm: Option<u32>,
 
     /// Folder of the objects, or s3://bucket/prefix for those of prompts
     /// [default: ./stormlp-data/kvcache]
-    #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Objects",
-        value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath))]
+    #[arg(long = "dir", value_name = "DIR", help_heading = "Objects",
+        value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub folder: Option<Location>,
 
     /// Most bytes of objects in the folder; the least recently used ones are deleted for new ones
     /// [default: 95 % of the free space]
-    #[cfg_attr(feature = "cli", arg(long = "capacity", value_name = "SIZE",
-        help_heading = "Objects", value_parser = parse_some_bytes))]
+    #[arg(long = "capacity", value_name = "SIZE",
+        help_heading = "Objects", value_parser = parse_some_bytes)]
     pub capacity_bytes: Option<u64>,
 
     /// Memory of the host that holds objects before storage does [default: of the option]
-    #[cfg_attr(feature = "cli", arg(long = "memory", value_name = "SIZE", help_heading = "Objects",
-        value_parser = parse_bytes))]
+    #[arg(long = "memory", value_name = "SIZE", help_heading = "Objects",
+        value_parser = parse_bytes)]
     pub memory_bytes: Option<u64>,
 
     /// Objects that are written at a time [default: of the option]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Objects",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Objects",
+        value_parser = whole::<u32>(..))]
     pub concurrent_writes: Option<u32>,
 
     /// Bytes of a read or write call [default: 1M]
-    #[cfg_attr(feature = "cli", arg(long = "chunk-size", value_name = "SIZE",
-        help_heading = "Objects", value_parser = parse_some_bytes))]
+    #[arg(long = "chunk-size", value_name = "SIZE",
+        help_heading = "Objects", value_parser = parse_some_bytes)]
     pub chunk_bytes: Option<u64>,
 
     /// Compare what is read with what was written; this costs CPU time
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Objects"))]
+    #[arg(long, help_heading = "Objects")]
     pub verify: bool,
 
     /// Keep the objects of the last trial, until the next run or `stormlp clean`
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Objects"))]
+    #[arg(long, help_heading = "Objects")]
     pub keep: bool,
 
     /// Several hosts: each has storage of its own under --dir, such as local drives
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Several hosts", display_order = LAST))]
+    #[arg(long, help_heading = "Several hosts", display_order = LAST)]
     pub local_data: bool,
 
     /// The rank of this process among those of a launcher; `None` if it is alone.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub rank: Option<u32>,
 
     /// Whether the times of single requests are kept, as MLPerf's files list them.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub lists_requests: bool,
 
     /// Print the plan and exit as the run would
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[arg(long)]
     pub dry_run: bool,
 
     /// Telemetry interval: an option common to all runs.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,

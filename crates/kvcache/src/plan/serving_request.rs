@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Problems;
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::{Devices, EngineChoice};
@@ -33,87 +32,83 @@ const LONGEST_OF_TRACE: u32 = 1 << 18;
 /// Options of a serving engine's load. `None` is the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(clap::Args)]
 #[serde(default)]
 pub struct ServingRequest {
     /// Tokens of a chunk; for a Mooncake trace of a block [default: 256; 512 of a trace]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..))]
     pub chunk_tokens: Option<u32>,
 
     /// Where chunks are: each in a file (files), or many in a file of 1 GiB (packed)
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LAYOUT", help_heading = "Serving"))]
+    #[arg(long, value_name = "LAYOUT", help_heading = "Serving")]
     pub layout: Option<Layout>,
 
     /// Prefixes that prompts begin with [default: 48]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..))]
     pub prefixes: Option<u32>,
 
     /// Their lengths in tokens, in turn [default: 2048,8192,32768]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", help_heading = "Serving",
-        value_delimiter = ',', value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "LIST", help_heading = "Serving",
+        value_delimiter = ',', value_parser = whole::<u32>(..))]
     pub prefix_tokens: Vec<u32>,
 
     /// Prompts that read a prefix for each that brings a new one [default: 9]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving"))]
+    #[arg(long, value_name = "N", help_heading = "Serving")]
     pub reads_per_prefix: Option<f64>,
 
     /// Tokens of a prompt after its prefix, which are always computed [default: 512]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..))]
     pub new_tokens: Option<u32>,
 
     /// Prompts a second [default: the next as soon as a thread is free]
-    #[cfg_attr(feature = "cli", arg(long = "rate", value_name = "N", help_heading = "Serving"))]
+    #[arg(long = "rate", value_name = "N", help_heading = "Serving")]
     pub requests_per_second: Option<f64>,
 
     /// Tokens that the accelerators of a server compute in a second: each thread waits as long as what
     /// it did not load takes [default: no time]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long = "prefill-rate", value_name = "TOKENS", help_heading = "Serving")
-    )]
+    #[arg(long = "prefill-rate", value_name = "TOKENS", help_heading = "Serving")]
     pub prefill_tokens_per_second: Option<f64>,
 
     /// Transfers in flight for each prompt [default: 4; 1 with engine psync]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..))]
     pub depth: Option<u32>,
 
     /// Threads that write in the background [default: 4]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..))]
     pub writers: Option<u32>,
 
     /// Chunks that may wait to be written; more are dropped, or prompts wait if nothing else limits
     /// them [default: 256]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..)))]
+    #[arg(long, value_name = "N", help_heading = "Serving",
+        value_parser = whole::<u32>(..))]
     pub write_queue: Option<u32>,
 
     /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch; objects in a
     /// bucket have path s3 [default: buffered]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Serving",
-        value_parser = path))]
+    #[arg(long, value_name = "PATH", help_heading = "Serving",
+        value_parser = path)]
     pub path: Option<PathKind>,
 
     /// I/O engine: auto, uring, psync [default: auto]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "ENGINE", help_heading = "Serving"))]
+    #[arg(long, value_name = "ENGINE", help_heading = "Serving")]
     pub engine: Option<EngineChoice>,
 
     /// Accelerator for the paths to one: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over
     /// which threads are dealt, or host [default: the first GPU, else host]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", help_heading = "Serving"))]
+    #[arg(long, value_name = "LIST", help_heading = "Serving")]
     pub device: Option<Devices>,
 
     /// Fail if a path of cuFile falls back to another path
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Serving"))]
+    #[arg(long, help_heading = "Serving")]
     pub require_gds: bool,
 }
 
 /// The paths to files that chunks take.
-#[cfg(feature = "cli")]
 const PATHS: [PathKind; 7] = [
     PathKind::Buffered,
     PathKind::Cpu,
@@ -124,7 +119,6 @@ const PATHS: [PathKind; 7] = [
     PathKind::GdsBatch,
 ];
 
-#[cfg(feature = "cli")]
 fn path(text: &str) -> Result<PathKind, String> {
     let found = PATHS.into_iter().chain([PathKind::S3]).find(|path| path.name() == text);
     let names = || PATHS.map(PathKind::name).join(", ");

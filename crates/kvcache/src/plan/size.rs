@@ -1,9 +1,7 @@
 //! What the caches of a model take, and what MLPerf's options ask of storage.
 
 use serde::Serialize;
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
-#[cfg(feature = "cli")]
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
 
 use super::content::file_bytes;
@@ -19,31 +17,30 @@ const CONTEXTS: [(&str, u64); 4] =
 pub const READ_PER_WRITTEN: [f64; 2] = [4.1, 5.0];
 
 /// What to compute.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct SizeRequest {
     /// tiny-1b, mistral-7b, llama2-7b, llama3.1-8b, llama3.1-70b-instruct, deepseek-v3, qwen3-32b,
     /// gpt-oss-120b or gpt-oss-20b
-    #[cfg_attr(feature = "cli", arg(value_name = "MODEL", default_value = "llama3.1-8b"))]
+    #[arg(value_name = "MODEL", default_value = "llama3.1-8b")]
     pub model: String,
 
     /// Also the object of this many tokens; repeatable
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 32)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 32))]
     pub tokens: Vec<u64>,
 
     /// How many tokens and requests fit in this space
-    #[cfg_attr(feature = "cli", arg(long = "capacity", value_name = "SIZE",
-        value_parser = parse_some_bytes))]
+    #[arg(long = "capacity", value_name = "SIZE",
+        value_parser = parse_some_bytes)]
     pub capacity_bytes: Option<u64>,
 
     /// What a run writes to storage that moves this much a second, reads and writes together
-    #[cfg_attr(feature = "cli", arg(long = "rate", value_name = "SIZE",
-        value_parser = parse_some_bytes))]
+    #[arg(long = "rate", value_name = "SIZE",
+        value_parser = parse_some_bytes)]
     pub rate_bytes_per_second: Option<u64>,
 
     /// Duration of that run
-    #[cfg_attr(feature = "cli", arg(long = "duration", value_name = "TIME", default_value = "300s",
-        value_parser = parse_seconds, requires = "rate_bytes_per_second"))]
+    #[arg(long = "duration", value_name = "TIME", default_value = "300s",
+        value_parser = parse_seconds, requires = "rate_bytes_per_second")]
     pub duration_seconds: f64,
 }
 

@@ -11,7 +11,7 @@ use stormlp_core::report::{Ending, Head};
 use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::Warning;
 use stormlp_hosts::largest::{Attempt, CountTrials, say, try_counts};
-use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::surroundings::{Surroundings, now};
 
@@ -97,7 +97,7 @@ pub fn find_max(
     let storage = &*session.storage;
     let confirm = first.request.confirm.unwrap_or(CONFIRM_RUNS);
     let begun = KvcacheReport::new(head.clone(), first.clone(), KvcacheResults::default());
-    savers.begin(&begun, |of| copy_of(&begun, of))?;
+    savers.begin(&begun)?;
     let grounds = Grounds::enter(&first, storage).map_err(KvcacheError::not_started)?;
     let Some((pass, serving)) = first.passes.first().zip(first.serving.as_ref()) else {
         return Err(Failure::usage("--find-max counts servers: use --profile serving"));

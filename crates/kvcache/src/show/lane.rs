@@ -14,17 +14,13 @@ use super::plan::{clock_of, entries_of, name_of, speed_of};
 use super::run::{document, rates_of};
 use super::serving::slowest_loads;
 use crate::plan::{KvcachePlan, Pass, ServingPlan};
-use crate::report::{KvcacheReport, KvcacheResults, TrialResult, contradictions, nothing};
+use crate::report::{KvcacheReport, KvcacheResults, TrialResult, nothing};
 
 impl Lane for KvcacheResults {
     type Plan = KvcachePlan;
 
     fn hosts(report: &KvcacheReport) -> usize {
         report.results.group.as_ref().map_or(1, |group| group.size as usize)
-    }
-
-    fn contradictions(report: &KvcacheReport) -> Vec<String> {
-        contradictions::contradictions(report)
     }
 
     fn document(report: &KvcacheReport) -> Document {

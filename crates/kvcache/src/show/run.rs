@@ -4,7 +4,7 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
 use stormlp_core::units::GIB;
 use stormlp_show::document::{
-    Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended, mismatch,
+    Cell, Col, Document, Facts, Place, Quantity, Section, Table, ended, mismatch, number, word,
 };
 use stormlp_show::hosts::{describe, processes};
 use stormlp_show::series::{Series, TimeSummary};
@@ -13,21 +13,14 @@ use stormlp_show::{around, objects, storage};
 use super::plan::{name_of, setup};
 use super::records::records;
 use super::{find_max, serving, size_of};
-use crate::plan::{KvcachePlan, Pass, Profile, TraceFormat};
+use crate::plan::{Class, KvcachePlan, Pass, Profile, TraceFormat};
 use crate::report::{
-    KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult, nothing,
+    HostTrial, KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult,
+    nothing,
 };
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", GIB);
-/// Columns that mean nothing for some loads.
-const FSYNC: &str = "P95 fsync ms";
-const TOKENS: &str = "tokens/s";
-const AS_V3: &str = "read GiB/s as in v3.0";
-const OTHER_TURNS: &str = "other turns there";
-const OTHER_TURNS_ABSENT: &str = "not there";
-/// Columns of what has a pace.
-const BEHIND: [&str; 2] = ["behind ms P50", "behind ms P95"];
 /// A percentile of too few samples.
 pub(super) const UNKNOWN: &str = "?";
 const TOO_FEW: &str = "?: fewer than 20 samples for a P95, or than 100 for a P99";
@@ -59,11 +52,11 @@ fn of_run(report: &KvcacheReport) -> Document {
         }
         served(&mut document, report);
         document.details("Times in ms, those after the window included", Some(times(report)));
-        document.details("After the window", Some(of_load(report, late(report))));
+        document.details("After the window", Some(late(report)));
         hosts(&mut document, report);
         let found = match report.plan.serving {
             Some(_) => document.details("What it cost", None),
-            None => document.details("Where objects were", Some(of_load(report, places(report)))),
+            None => document.details("Where objects were", Some(places(report))),
         };
         found.facts = cost(report);
     }
@@ -94,7 +87,7 @@ fn figures(document: &mut Document, report: &KvcacheReport) {
     let is_serving = report.plan.serving.is_some();
     let what = if is_serving { "chunks" } else { "objects" };
     let title = format!("Trials (P95 of whole {what})");
-    let section = document.section(&title, Some(of_load(report, rates(report))));
+    let section = document.section(&title, Some(rates(report)));
     // The answer about prompts has a table of its own.
     let has_loads = !serving::slowest_loads(report).is_empty();
     section.place = if has_loads { Place::Details } else { place };
@@ -104,34 +97,47 @@ fn figures(document: &mut Document, report: &KvcacheReport) {
     }
     if trials > report.plan.passes.len() || report.results.group.is_some() {
         let title = "Means over trials; the largest P95 of any";
-        document.section(title, Some(of_load(report, means(report)))).place = of_means;
+        document.section(title, Some(means(report))).place = of_means;
     }
 }
 
-/// A row for each trial of each host, of several; they began each trial at the same moment.
 fn hosts(document: &mut Document, report: &KvcacheReport) {
     let Some(group) = &report.results.group else { return };
-    let own = [Column::words("host", 0), Column::numbers("seed", 2)];
-    let columns = name_columns().into_iter().chain(own).chain(columns_of_rates());
-    let mut table = Table::new(columns);
-    for trial in &report.results.trials {
-        for host in &trial.hosts {
-            let result = &host.result;
-            let own = [
-                host.name.clone().into(),
-                host.seed.to_string().into(),
-                Quantity::higher(result.read_gib_per_second, "GiB/s").into(),
-                Quantity::higher(result.write_gib_per_second, "GiB/s").into(),
-                ms(result.times_ms.read, |one| one.p95),
-                ms(result.times_ms.fsync, |one| one.p95),
-            ];
-            let cells = name_cells(report, trial).into_iter().chain(own).collect();
-            table.row(format!("{} {}", key_of(report, trial), host.name), cells);
-        }
-    }
-    let section = document.section("Hosts", Some(of_load(report, table)));
-    describe(group, &mut section.facts);
+    let trials = report.results.trials.iter();
+    let rows = trials.flat_map(|trial| trial.hosts.iter().map(move |host| (trial, host)));
+    let serves = report.plan.serving.is_some();
+    let table = Table::of(
+        rows,
+        |(trial, host)| format!("{} {}", key_of(report, trial), host.name),
+        vec![
+            word("option", 0, |(trial, _): &OfHost<'_>| pass_name(report, trial)).setting(),
+            number("trial", 0, |(trial, _): &OfHost<'_>| trial.trial),
+            word("host", 0, |(_, host): &OfHost<'_>| host.name.clone()),
+            number("seed", 2, |(_, host): &OfHost<'_>| host.seed),
+            number("read GiB/s", 0, |(_, host): &OfHost<'_>| {
+                gib_s(host.result.read_gib_per_second)
+            }),
+            number("write GiB/s", 0, |(_, host): &OfHost<'_>| {
+                gib_s(host.result.write_gib_per_second)
+            }),
+            number("P95 read ms", 0, |(_, host): &OfHost<'_>| {
+                ms(host.result.times_ms.read, |one| one.p95)
+            }),
+            number("P95 fsync ms", 1, |(_, host): &OfHost<'_>| {
+                ms(host.result.times_ms.fsync, |one| one.p95)
+            })
+            .when(!serves),
+        ],
+    );
+    describe(group, &mut document.section("Hosts", Some(table)).facts);
 }
+
+/// A trial, and what one of its hosts did.
+type OfHost<'a> = (&'a TrialResult, &'a HostTrial);
+/// The name of a pass, a class of its users, and their requests: sent, served, and served late.
+type OfClass = (String, Class, (u64, u64, u64));
+/// A row of most tables.
+pub(super) type Trial<'a> = &'a TrialResult;
 
 /// How much was served of what users sent, or of a trace.
 fn served(document: &mut Document, report: &KvcacheReport) {
@@ -221,26 +227,13 @@ fn ran(evidence: Option<&Evidence>, facts: &mut Facts) {
     }
 }
 
-/// The name of a trial's row.
 pub(super) fn key_of(report: &KvcacheReport, trial: &TrialResult) -> String {
-    let pass = pass_of(&report.plan, trial).map_or(String::new(), name_of);
-    format!("{pass} trial {}", trial.trial)
+    format!("{} trial {}", pass_name(report, trial), trial.trial)
 }
 
-/// The first two cells of each row: pass and trial.
-pub(super) fn name_cells(report: &KvcacheReport, trial: &TrialResult) -> Vec<Cell> {
-    let pass = pass_of(&report.plan, trial).map_or(String::new(), name_of);
-    vec![pass.into(), trial.trial.to_string().into()]
-}
-
-/// The columns of rates and times, of a host or of the means.
-fn columns_of_rates() -> [Column; 4] {
-    [
-        Column::numbers("read GiB/s", 0),
-        Column::numbers("write GiB/s", 0),
-        Column::numbers("P95 read ms", 0),
-        Column::numbers(FSYNC, 1),
-    ]
+/// The name of a trial's pass.
+pub(super) fn pass_name(report: &KvcacheReport, trial: &TrialResult) -> String {
+    pass_of(&report.plan, trial).map_or(String::new(), name_of)
 }
 
 /// Whether tokens are generated: not by prompts, nor by the reads and writes of a trace.
@@ -250,84 +243,57 @@ pub(super) fn generates(plan: &KvcachePlan) -> bool {
     plan.serving.is_none() && !is_of_operations
 }
 
-/// A table without the columns that mean nothing for the load of a report: chunks are not synced,
-/// prompts and the reads and writes of a trace generate nothing.
-fn of_load(report: &KvcacheReport, mut table: Table) -> Table {
-    let idle = match report.plan.serving {
-        Some(_) => &[FSYNC, TOKENS, AS_V3][..],
-        None if !generates(&report.plan) => &[TOKENS, OTHER_TURNS, OTHER_TURNS_ABSENT, AS_V3],
-        None if report.plan.trace.is_some() => &[OTHER_TURNS, OTHER_TURNS_ABSENT, AS_V3],
-        None => &[],
-    };
-    idle.iter().for_each(|column| table.remove(column));
-    table
+/// Whether users asked for the objects, as in v3.0, and not prompts or a trace.
+fn is_of_users(report: &KvcacheReport) -> bool {
+    report.plan.serving.is_none() && report.plan.trace.is_none()
 }
 
-pub(super) fn name_columns() -> [Column; 2] {
-    [Column::setting("option"), Column::numbers("trial", 0)]
+/// Bytes over time.
+pub(super) fn gib_s(rate: f64) -> Quantity {
+    Quantity::higher(rate, "GiB/s")
 }
 
 pub(super) fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
-    match times.as_ref().and_then(of) {
-        Some(ms) => Quantity::lower(ms, "ms").into(),
-        None => UNKNOWN.into(),
-    }
+    known_ms(times.as_ref().and_then(of))
 }
 
-/// A table with a row for each trial.
-pub(super) fn per_trial(
-    report: &KvcacheReport,
-    columns: impl IntoIterator<Item = Column>,
-    cells: impl Fn(&TrialResult) -> Vec<Cell>,
-) -> Table {
-    let mut table = Table::new(name_columns().into_iter().chain(columns));
-    for trial in &report.results.trials {
-        let all = name_cells(report, trial).into_iter().chain(cells(trial)).collect();
-        table.row(key_of(report, trial), all);
-    }
-    table
+pub(super) fn known_ms(ms: Option<f64>) -> Cell {
+    ms.map_or(UNKNOWN.into(), |ms| Quantity::lower(ms, "ms").into())
+}
+
+pub(super) fn per_trial<'a>(report: &'a KvcacheReport, columns: Vec<Col<'a, Trial<'a>>>) -> Table {
+    let own = [
+        word("option", 0, |one: &Trial<'_>| pass_name(report, one)).setting(),
+        number("trial", 0, |one: &Trial<'_>| one.trial),
+    ];
+    let all = own.into_iter().chain(columns).collect();
+    Table::of(&report.results.trials, |one| key_of(report, one), all)
 }
 
 fn rates(report: &KvcacheReport) -> Table {
-    let device_share = |trial: &TrialResult| match trial.device {
-        Some(device) => share(device.read_bytes, trial.read.all_bytes()),
-        None => "-".into(),
-    };
-    let rates = |trial: &TrialResult| {
-        [
-            Quantity::higher(trial.read_gib_per_second, "GiB/s").into(),
-            Quantity::higher(trial.write_gib_per_second, "GiB/s").into(),
-            ms(trial.times_ms.read, |one| one.p95),
-        ]
-    };
-    let of_all = [
-        Column::numbers("read GiB/s", 0).leading(),
-        Column::numbers("write GiB/s", 0),
-        Column::numbers("read ms", 0),
-    ];
     // Chunks are neither synced nor generated from.
-    if report.plan.serving.is_some() {
-        let own = [Column::numbers("write ms", 0), Column::numbers("device read %", 0)];
-        return per_trial(report, of_all.into_iter().chain(own), |trial| {
-            let own = [ms(trial.times_ms.write, |one| one.p95), device_share(trial)];
-            rates(trial).into_iter().chain(own).collect()
-        });
-    }
-    let own = [
-        Column::numbers("fsync ms", 1),
-        Column::numbers("persist ms", 0),
-        Column::numbers(TOKENS, 2),
-        Column::numbers("device read %", 3),
-    ];
-    per_trial(report, of_all.into_iter().chain(own), |trial| {
-        let own = [
-            ms(trial.times_ms.fsync, |one| one.p95),
-            ms(trial.times_ms.persist, |one| one.p95),
-            Quantity::higher(trial.tokens_per_second, "tokens/s").into(),
-            device_share(trial),
-        ];
-        rates(trial).into_iter().chain(own).collect()
-    })
+    let serves = report.plan.serving.is_some();
+    per_trial(
+        report,
+        vec![
+            number("read GiB/s", 0, |one: &Trial| gib_s(one.read_gib_per_second)).leading(),
+            number("write GiB/s", 0, |one: &Trial| gib_s(one.write_gib_per_second)),
+            number("read ms", 0, |one: &Trial| ms(one.times_ms.read, |one| one.p95)),
+            number("write ms", 0, |one: &Trial| ms(one.times_ms.write, |one| one.p95)).when(serves),
+            number("fsync ms", 1, |one: &Trial| ms(one.times_ms.fsync, |one| one.p95))
+                .when(!serves),
+            number("persist ms", 0, |one: &Trial| ms(one.times_ms.persist, |one| one.p95))
+                .when(!serves),
+            number("tokens/s", 2, |one: &Trial| {
+                Quantity::higher(one.tokens_per_second, "tokens/s")
+            })
+            .when(generates(&report.plan)),
+            number("device read %", 3 * u8::from(!serves), |one: &Trial| match one.device {
+                Some(device) => share(device.read_bytes, one.read.all_bytes()),
+                None => "-".into(),
+            }),
+        ],
+    )
 }
 
 /// A part of a whole in percent.
@@ -339,111 +305,85 @@ fn share(part: u64, whole: u64) -> Cell {
 }
 
 fn means(report: &KvcacheReport) -> Table {
-    let own = [Column::words("option", 0), Column::numbers("trials", 0)];
-    let tokens = Column::numbers(TOKENS, 2);
-    let mut table = Table::new(own.into_iter().chain(columns_of_rates()).chain([tokens]));
-    for summary in &report.results.passes {
-        let pass = report.plan.passes.get(summary.pass as usize);
-        let name = pass.map_or(String::new(), name_of);
-        let mean = |of: MeanOfTrials, unit| {
-            let spread = (summary.trials > 1).then_some(of.deviation);
-            Cell::from(Quantity::higher(of.mean, unit).spread(spread))
-        };
-        let largest = |ms: Option<f64>| match ms {
-            Some(ms) => Quantity::lower(ms, "ms").into(),
-            None => UNKNOWN.into(),
-        };
-        let cells = vec![
-            name.clone().into(),
-            summary.trials.to_string().into(),
-            mean(summary.read_gib_per_second, "GiB/s"),
-            mean(summary.write_gib_per_second, "GiB/s"),
-            largest(summary.read_p95_ms_max),
-            largest(summary.fsync_p95_ms_max),
-            mean(summary.tokens_per_second, "tokens/s"),
-        ];
-        table.row(name, cells);
-    }
-    table
+    let name = |summary: &PassSummary| {
+        report.plan.passes.get(summary.pass as usize).map_or(String::new(), name_of)
+    };
+    let mean = |summary: &PassSummary, of: MeanOfTrials, unit| {
+        Quantity::higher(of.mean, unit).spread((summary.trials > 1).then_some(of.deviation))
+    };
+    let serves = report.plan.serving.is_some();
+    Table::of(
+        report.results.passes.iter().copied(),
+        name,
+        vec![
+            word("option", 0, name),
+            number("trials", 0, |one: &PassSummary| one.trials),
+            number("read GiB/s", 0, |one| mean(one, one.read_gib_per_second, "GiB/s")),
+            number("write GiB/s", 0, |one| mean(one, one.write_gib_per_second, "GiB/s")),
+            number("P95 read ms", 0, |one: &PassSummary| known_ms(one.read_p95_ms_max)),
+            number("P95 fsync ms", 1, |one: &PassSummary| known_ms(one.fsync_p95_ms_max))
+                .when(!serves),
+            number("tokens/s", 2, |one| mean(one, one.tokens_per_second, "tokens/s"))
+                .when(generates(&report.plan)),
+        ],
+    )
 }
 
-/// How much of a trace was replayed, and how far behind it.
 fn replayed(report: &KvcacheReport) -> Table {
-    let columns = [
-        Column::numbers("entries", 0),
-        Column::numbers("done %", 0),
-        Column::numbers("s", 0),
-        Column::numbers(BEHIND[0], 1),
-        Column::numbers(BEHIND[1], 0),
-        Column::numbers("not there", 0),
-    ];
     let trace = report.plan.trace.as_ref();
     let entries = trace.map_or(0, |trace| trace.entries);
-    let mut table = per_trial(report, columns, |trial| {
-        let (_, done, late) = trial.requests();
-        let behind = trial.times_ms.queue_wait;
+    let is_paced = trace.is_some_and(|trace| trace.paced_seconds().is_some());
+    let done = |one: &Trial| one.requests().1 + one.requests().2;
+    per_trial(
+        report,
         vec![
-            (done + late).to_string().into(),
+            number("entries", 0, move |one: &Trial| done(one)),
             // Each host replays the whole trace.
-            share(done + late, entries * trial.ranks().count() as u64),
-            Quantity::neutral(trial.total_seconds, "s").into(),
-            ms(behind, |one| one.p50),
-            ms(behind, |one| one.p95),
-            trial.lookups.own_misses.to_string().into(),
-        ]
-    });
-    if trace.is_none_or(|trace| trace.paced_seconds().is_none()) {
-        BEHIND.iter().for_each(|column| table.remove(column));
-    }
-    table
+            number("done %", 0, |one| share(done(one), entries * one.ranks().count() as u64)),
+            number("s", 0, |one: &Trial| Quantity::neutral(one.total_seconds, "s")),
+            number("behind ms P50", 1, |one: &Trial| ms(one.times_ms.queue_wait, |one| one.p50))
+                .when(is_paced),
+            number("behind ms P95", 0, |one: &Trial| ms(one.times_ms.queue_wait, |one| one.p95))
+                .when(is_paced),
+            number("not there", 0, |one: &Trial| one.lookups.own_misses),
+        ],
+    )
 }
 
-/// Requests offered and served, of the last trial of each pass by class.
 fn classes(report: &KvcacheReport) -> Table {
-    let mut table = Table::new([
-        Column::setting("option"),
-        Column::words("class", 0),
-        Column::numbers("sent", 0),
-        Column::numbers("served", 0),
-        Column::numbers("after the window", 1),
-        Column::numbers("served %", 0),
-    ]);
-    for (index, pass) in report.plan.passes.iter().enumerate() {
-        let own = || report.results.trials.iter().filter(|trial| trial.pass as usize == index);
-        let Some(last) = own().next_back() else { continue };
-        for (place, class) in last.classes.iter().enumerate() {
-            let of_class = || own().filter_map(|trial| trial.classes.get(place));
-            let sent: u64 = of_class().map(|one| one.offered).sum();
-            let served: u64 = of_class().map(|one| one.served).sum();
-            let late: u64 = of_class().map(|one| one.served_late).sum();
-            let cells = vec![
-                name_of(pass).into(),
-                class.class.name().into(),
-                sent.to_string().into(),
-                served.to_string().into(),
-                late.to_string().into(),
-                share(served, sent),
-            ];
-            table.row(format!("{} {}", name_of(pass), class.class), cells);
-        }
-    }
-    table
+    // Of all trials of a pass together.
+    let of_pass = report.plan.passes.iter().zip(0u32..).flat_map(|(pass, index)| {
+        let own = move || report.results.trials.iter().filter(move |trial| trial.pass == index);
+        let last = own().next_back();
+        let classes = last.into_iter().flat_map(|last| last.classes.iter().enumerate());
+        classes.map(move |(place, class)| {
+            let all = || own().filter_map(move |trial| trial.classes.get(place));
+            let sums = (
+                all().map(|one| one.offered).sum::<u64>(),
+                all().map(|one| one.served).sum::<u64>(),
+                all().map(|one| one.served_late).sum::<u64>(),
+            );
+            (name_of(pass), class.class, sums)
+        })
+    });
+    Table::of(
+        of_pass,
+        |(pass, class, _)| format!("{pass} {class}"),
+        vec![
+            word("option", 0, |(pass, ..): &OfClass| pass.clone()).setting(),
+            word("class", 0, |(_, class, _): &OfClass| class.name()),
+            number("sent", 0, |(.., (sent, ..)): &OfClass| *sent),
+            number("served", 0, |(.., (_, served, _)): &OfClass| *served),
+            number("after the window", 1, |(.., (.., late)): &OfClass| *late),
+            number("served %", 0, |(.., (sent, served, _)): &OfClass| share(*served, *sent)),
+        ],
+    )
 }
 
 fn times(report: &KvcacheReport) -> Table {
-    let columns = [
-        Column::words("of", 0),
-        Column::numbers("count", 1),
-        Column::numbers("mean", 0),
-        Column::numbers("P50", 0),
-        Column::numbers("P95", 0),
-        Column::numbers("P99", 0),
-        Column::numbers("max", 0),
-    ];
-    let mut table = Table::new(name_columns().into_iter().chain(columns));
-    for trial in &report.results.trials {
+    let rows = report.results.trials.iter().flat_map(|trial| {
         let times = &trial.times_ms;
-        for (name, times) in [
+        let all = [
             ("read an object", times.read),
             ("write it", times.write),
             ("fsync", times.fsync),
@@ -452,67 +392,64 @@ fn times(report: &KvcacheReport) -> Table {
             ("wait in queue", times.queue_wait),
             ("storage of a request", times.storage),
             ("request", times.request),
-        ] {
-            let Some(known) = times else { continue };
-            let mut cells = name_cells(report, trial);
-            cells.extend([name.into(), known.count.to_string().into()]);
-            cells.push(ms(times, |one| Some(one.mean)));
-            let percentiles: [fn(&TimesMs) -> Option<f64>; 3] =
-                [|one| one.p50, |one| one.p95, |one| one.p99];
-            cells.extend(percentiles.map(|of| ms(times, of)));
-            cells.push(ms(times, |one| Some(one.max)));
-            table.row(format!("{} {name}", key_of(report, trial)), cells);
-        }
-    }
-    table
+        ];
+        all.into_iter().filter_map(move |(name, times)| Some((trial, name, times?)))
+    });
+    Table::of(
+        rows,
+        |(trial, name, _)| format!("{} {name}", key_of(report, trial)),
+        vec![
+            word("option", 0, |(trial, ..): &Timed<'_>| pass_name(report, trial)).setting(),
+            number("trial", 0, |(trial, ..): &Timed<'_>| trial.trial),
+            word("of", 0, |(_, name, _): &Timed<'_>| *name),
+            number("count", 1, |(.., times): &Timed<'_>| times.count),
+            number("mean", 0, |(.., times): &Timed<'_>| known_ms(Some(times.mean))),
+            number("P50", 0, |(.., times): &Timed<'_>| known_ms(times.p50)),
+            number("P95", 0, |(.., times): &Timed<'_>| known_ms(times.p95)),
+            number("P99", 0, |(.., times): &Timed<'_>| known_ms(times.p99)),
+            number("max", 0, |(.., times): &Timed<'_>| known_ms(Some(times.max))),
+        ],
+    )
 }
 
+/// A trial, what was timed in it, and how long it took.
+type Timed<'a> = (&'a TrialResult, &'static str, TimesMs);
+
 fn late(report: &KvcacheReport) -> Table {
-    let columns = [
-        Column::numbers("s", 0),
-        Column::numbers("read GiB", 0),
-        Column::numbers("written GiB", 0),
-        Column::numbers("requests", 0),
-        Column::numbers(AS_V3, 0),
-    ];
-    let gib = |bytes: u64| Cell::from(Quantity::neutral(bytes as f64 / GIB as f64, "GiB"));
-    per_trial(report, columns, |trial| {
-        let all = crate::report::gib_per_second(trial.read.all_bytes(), trial.window_seconds);
+    let gib = |bytes: u64| Quantity::neutral(bytes as f64 / GIB as f64, "GiB");
+    let all = |one: &Trial| crate::report::gib_per_second(one.read.all_bytes(), one.window_seconds);
+    per_trial(
+        report,
         vec![
-            Quantity::neutral(trial.total_seconds - trial.window_seconds, "s").into(),
-            gib(trial.read.late_bytes),
-            gib(trial.written.late_bytes),
-            trial.requests().2.to_string().into(),
-            Quantity::higher(all, "GiB/s").into(),
-        ]
-    })
+            number("s", 0, |one: &Trial| {
+                Quantity::neutral(one.total_seconds - one.window_seconds, "s")
+            }),
+            number("read GiB", 0, move |one: &Trial| gib(one.read.late_bytes)),
+            number("written GiB", 0, move |one: &Trial| gib(one.written.late_bytes)),
+            number("requests", 0, |one: &Trial| one.requests().2),
+            number("read GiB/s as in v3.0", 0, move |one| gib_s(all(one)))
+                .when(is_of_users(report)),
+        ],
+    )
 }
 
 fn places(report: &KvcacheReport) -> Table {
-    let columns = [
-        Column::numbers("objects written", 0),
-        Column::numbers("read", 0),
-        Column::numbers(OTHER_TURNS, 0),
-        Column::numbers(OTHER_TURNS_ABSENT, 0),
-        Column::numbers("own deleted", 2),
-        Column::numbers("read in memory", 3),
-        Column::numbers("demoted", 3),
-        Column::numbers("deleted", 2),
-    ];
-    let objects = |moved: &ObjectsMoved| (moved.objects + moved.late_objects).to_string().into();
-    per_trial(report, columns, |trial| {
-        let (lookups, evictions) = (&trial.lookups, &trial.evictions);
+    let objects = |moved: &ObjectsMoved| moved.objects + moved.late_objects;
+    let of_users = is_of_users(report);
+    per_trial(
+        report,
         vec![
-            objects(&trial.written),
-            objects(&trial.read),
-            lookups.other_turn_hits.to_string().into(),
-            lookups.other_turn_misses.to_string().into(),
-            lookups.own_misses.to_string().into(),
-            lookups.memory_hits.to_string().into(),
-            evictions.demoted.to_string().into(),
-            evictions.deleted.to_string().into(),
-        ]
-    })
+            number("objects written", 0, move |one: &Trial| objects(&one.written)),
+            number("read", 0, move |one: &Trial| objects(&one.read)),
+            number("other turns there", 0, |one: &Trial| one.lookups.other_turn_hits)
+                .when(of_users),
+            number("not there", 0, |one: &Trial| one.lookups.other_turn_misses).when(of_users),
+            number("own deleted", 2, |one: &Trial| one.lookups.own_misses),
+            number("read in memory", 3, |one: &Trial| one.lookups.memory_hits),
+            number("demoted", 3, |one: &Trial| one.evictions.demoted),
+            number("deleted", 2, |one: &Trial| one.evictions.deleted),
+        ],
+    )
 }
 
 /// What the run cost the host, and where bytes were.

@@ -2,19 +2,12 @@
 
 use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, counted};
-use stormlp_show::document::{Cell, Column, Facts, Quantity, Table};
+use stormlp_show::document::{Cell, Facts, Quantity, Table, number, word};
 
-use super::run::{UNKNOWN, key_of, ms, name_cells, name_columns, per_trial, seconds_of};
+use super::run::{Trial, UNKNOWN, gib_s, key_of, known_ms, ms, pass_name, per_trial, seconds_of};
 use super::size_of;
 use crate::plan::{KvcachePlan, Layout, ServingPlan};
-use crate::report::{FirstToken, KvcacheReport, PrefixLoads, TrialResult};
-
-/// Columns that need a rate of computing.
-const SHARE: &str = "% of first token P50";
-const SLOW_SHARE: &str = "% P95";
-const SAVES: &str = "faster than computing";
-/// The column of what has a pace.
-const BEHIND: &str = "behind ms P95";
+use crate::report::{FirstToken, KvcacheReport, PrefixLoads, PromptsServed, TrialResult};
 
 /// The load in words.
 pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts) {
@@ -115,96 +108,72 @@ pub(super) fn answer(report: &KvcacheReport) -> Option<String> {
     (!words.is_empty()).then(|| format!("loaded prefixes of {}", words.join(", ")))
 }
 
-/// The time to load a prefix, by its length.
 pub(super) fn table(report: &KvcacheReport) -> Table {
-    let columns = [
-        Column::numbers("tokens", 0),
-        Column::numbers("loads", 1),
-        Column::numbers("P50 ms", 0).leading(),
-        Column::numbers("P95 ms", 0),
-        Column::numbers("P99 ms", 0),
-        Column::numbers("GiB/s of a load", 1),
-        Column::numbers(SHARE, 2),
-        Column::numbers(SLOW_SHARE, 2),
-        Column::numbers(SAVES, 2),
-    ];
-    let mut table = Table::new(name_columns().into_iter().chain(columns));
-    for (trial, loads) in loads(report) {
-        let times = Some(loads.load_ms);
-        let mut cells = name_cells(report, trial);
-        cells.extend([
-            loads.prefix_tokens.to_string().into(),
-            loads.load_ms.count.to_string().into(),
-            ms(times, |one| one.p50),
-            ms(times, |one| one.p95),
-            ms(times, |one| one.p99),
-            Quantity::higher(loads.gib_per_second, "GiB/s").into(),
-        ]);
-        cells.extend(first_token(loads.first_token));
-        table.row(format!("{} {} tokens", key_of(report, trial), loads.prefix_tokens), cells);
-    }
     let load = report.plan.serving.as_ref();
+    let computes = load.is_some_and(|load| load.prefill_tokens_per_second.is_some());
     // A trace does not say how many of its tokens are new.
-    if load.is_none_or(|load| load.prefill_tokens_per_second.is_none() || load.new_tokens == 0) {
-        table.remove(SHARE);
-        table.remove(SLOW_SHARE);
-    }
-    if load.is_none_or(|load| load.prefill_tokens_per_second.is_none()) {
-        table.remove(SAVES);
-    }
-    table
-}
-
-fn first_token(known: Option<FirstToken>) -> [Cell; 3] {
-    let share = |of: Option<f64>| match of {
-        Some(share) => Quantity::lower(share * 100.0, "%").into(),
-        None => UNKNOWN.into(),
+    let has_new = computes && load.is_some_and(|load| load.new_tokens > 0);
+    let first = |one: &Loaded<'_>, of: fn(&FirstToken) -> Option<f64>| match one.1.first_token {
+        Some(known) => of(&known).map_or(UNKNOWN.into(), |share| percent(share)),
+        None => "-".into(),
     };
-    match known {
-        Some(known) => [
-            share(known.storage_share_p50),
-            share(known.storage_share_p95),
-            Quantity::higher(known.saves_times, "times").into(),
+    Table::of(
+        loads(report),
+        |(trial, loads)| format!("{} {} tokens", key_of(report, trial), loads.prefix_tokens),
+        vec![
+            word("option", 0, |(trial, _): &Loaded<'_>| pass_name(report, trial)).setting(),
+            number("trial", 0, |(trial, _): &Loaded<'_>| u64::from(trial.trial)),
+            number("tokens", 0, |(_, loads): &Loaded<'_>| u64::from(loads.prefix_tokens)),
+            number("loads", 1, |(_, loads): &Loaded<'_>| loads.load_ms.count),
+            number("P50 ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.load_ms.p50)).leading(),
+            number("P95 ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.load_ms.p95)),
+            number("P99 ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.load_ms.p99)),
+            number("GiB/s of a load", 1, |(_, loads): &Loaded<'_>| gib_s(loads.gib_per_second)),
+            number("% of first token P50", 2, move |one| {
+                first(one, |known| known.storage_share_p50)
+            })
+            .when(has_new),
+            number("% P95", 2, move |one| first(one, |known| known.storage_share_p95))
+                .when(has_new),
+            number("faster than computing", 2, |(_, loads): &Loaded<'_>| match loads.first_token {
+                Some(known) => Quantity::higher(known.saves_times, "times").into(),
+                None => Cell::from("-"),
+            })
+            .when(computes),
         ],
-        None => ["-", "-", "-"].map(Cell::from),
-    }
+    )
 }
 
-/// The prompts of each trial, and what was written behind them.
+/// A trial, and how it loaded prefixes of one length.
+type Loaded<'a> = (&'a TrialResult, &'a PrefixLoads);
+
+fn percent(share: f64) -> Cell {
+    Quantity::lower(share * 100.0, "%").into()
+}
+
 pub(super) fn prompts(report: &KvcacheReport) -> Table {
-    let columns = [
-        Column::numbers("prompts", 0),
-        Column::numbers("tokens loaded %", 0),
-        Column::numbers(BEHIND, 1),
-        Column::numbers("chunks read", 1),
-        Column::numbers("written", 0),
-        Column::numbers("dropped", 0),
-        Column::numbers("waiting", 0),
-        Column::numbers("deleted", 1),
-    ];
     let load = report.plan.serving.as_ref();
     let is_paced = match &report.plan.trace {
         Some(trace) => trace.paced_seconds().is_some(),
         None => load.is_some_and(|load| load.requests_per_second.is_some()),
     };
-    let mut table = per_trial(report, columns, |trial| {
-        let (_, served, late) = trial.requests();
-        let share = trial.prompts.as_ref().map_or(0.0, |prompts| prompts.loaded_share());
-        let unwritten = trial.prompts.as_ref().map(|prompts| [prompts.dropped, prompts.waiting]);
-        let [dropped, waiting] = unwritten.unwrap_or_default();
+    let of =
+        |one: &Trial, figure: fn(&PromptsServed) -> u64| one.prompts.as_ref().map_or(0, figure);
+    per_trial(
+        report,
         vec![
-            (served + late).to_string().into(),
-            Quantity::neutral(share * 100.0, "%").into(),
-            ms(trial.times_ms.queue_wait, |one| one.p95),
-            (trial.read.objects + trial.read.late_objects).to_string().into(),
-            (trial.written.objects + trial.written.late_objects).to_string().into(),
-            dropped.to_string().into(),
-            waiting.to_string().into(),
-            trial.evictions.deleted.to_string().into(),
-        ]
-    });
-    if !is_paced {
-        table.remove(BEHIND);
-    }
-    table
+            number("prompts", 0, |one: &Trial| one.requests().1 + one.requests().2),
+            number("tokens loaded %", 0, |one: &Trial| {
+                let share = one.prompts.as_ref().map_or(0.0, |prompts| prompts.loaded_share());
+                Quantity::neutral(share * 100.0, "%")
+            }),
+            number("behind ms P95", 1, |one: &Trial| ms(one.times_ms.queue_wait, |one| one.p95))
+                .when(is_paced),
+            number("chunks read", 1, |one: &Trial| one.read.objects + one.read.late_objects),
+            number("written", 0, |one: &Trial| one.written.objects + one.written.late_objects),
+            number("dropped", 0, move |one: &Trial| of(one, |prompts| prompts.dropped)),
+            number("waiting", 0, move |one: &Trial| of(one, |prompts| prompts.waiting)),
+            number("deleted", 1, |one: &Trial| one.evictions.deleted),
+        ],
+    )
 }

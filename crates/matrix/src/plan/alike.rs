@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::request::MatrixRequest;
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
-use stormlp_core::difference::{Promise, fields_but, in_words, text};
+use stormlp_core::difference::{Promise, fields_but, text};
 use stormlp_core::units::{ByteSize, counted};
 
 /// Request fields that may differ between hosts: the overwrite flags do not affect what is
@@ -79,40 +79,6 @@ pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
     }
     promises.extend(of_cells(&plan.cells));
     promises
-}
-
-/// The first difference between the plans of `one` and `other`, in one line that names both hosts.
-/// Compares what was [asked] for and [decided], and which parts of the files the threads use.
-pub fn difference(
-    (one, plan): (&str, &MatrixPlan),
-    (other, other_plan): (&str, &MatrixPlan),
-) -> Option<String> {
-    let all = |plan: &MatrixPlan| {
-        let mut promises = asked(&plan.request, false);
-        promises.extend(decided(plan));
-        promises.push(("threads of the cells".to_string(), workers(plan)));
-        promises
-    };
-    let (ours, theirs) = (all(plan), all(other_plan));
-    let mut pairs = ours.iter().zip(&theirs);
-    let ((what, of_one), (_, of_other)) = pairs.find(|(ours, theirs)| ours != theirs)?;
-    Some(in_words(what, (one, of_one), (other, of_other)))
-}
-
-fn workers(plan: &MatrixPlan) -> String {
-    let crews = plan.crews.iter().map(|crew| {
-        let workers = crew.workers.iter().map(|worker| {
-            json!({
-                "job": worker.job,
-                "file": worker.file,
-                "start_bytes": worker.start_bytes,
-                "length_bytes": worker.length_bytes,
-                "io_size": worker.io_size,
-            })
-        });
-        workers.collect::<Vec<_>>()
-    });
-    compact(&crews.collect::<Vec<_>>())
 }
 
 /// The settings of the cells that their descriptions omit: one value if all cells agree, else one

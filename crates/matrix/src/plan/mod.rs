@@ -34,7 +34,7 @@ pub use crate::report::{
     CellReport, CellStatus, CellVerification, FileMismatch, FindKnee, HostCell, JobReport, Knee,
     KneePoint, MatrixReport, MatrixResults, Measurement, MixedParts, PartOfMix,
 };
-pub use alike::{asked, decided, difference};
+pub use alike::{asked, decided};
 pub use choice::{BufferBacking, CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
 pub use inventory::{FileFacts, FileKind, StrayFile, TargetFolder, TargetInventory};
 pub use knee::{find_knees, likely_left, next_cell};

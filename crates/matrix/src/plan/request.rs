@@ -6,17 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
-#[cfg(feature = "cli")]
 use stormlp_core::location::folder_or_prefix;
 use stormlp_core::location::names_object;
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Pages, Threading};
 use stormlp_core::units::ByteSize;
-#[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
 use stormlp_core::verify::Verify;
 
@@ -145,308 +142,269 @@ pub enum SharedFile {
 /// [`complete`](MatrixRequest::complete) takes it from a preset or the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
-#[cfg_attr(
-    feature = "cli",
-    command(next_help_heading = "The matrix (commas separate the entries of a list)")
-)]
+#[derive(clap::Args)]
+#[command(next_help_heading = "The matrix (commas separate the entries of a list)")]
 pub struct MatrixRequest {
     /// Name of the report's folder: a preset's name, `matrix`, `knee`, `gdsio` or a job file's.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub name: String,
 
     /// Paths: gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu,
     /// cpu-async-gpu, page-cache, s3, null; or `auto` (gds, cpu-gpu, page-cache), or `all`
     /// [default: auto]
-    #[cfg_attr(feature = "cli", arg(long = "path", value_name = "LIST", value_delimiter = ','))]
+    #[arg(long = "path", value_name = "LIST", value_delimiter = ',')]
     pub paths: Vec<PathChoice>,
 
     /// Whether a path that cannot run here is left out without an error, as the user did not name it.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub optional_paths: bool,
 
     /// Operations: read, write, randread, randwrite [default: read]
-    #[cfg_attr(feature = "cli", arg(long = "op", value_name = "LIST", value_delimiter = ','))]
+    #[arg(long = "op", value_name = "LIST", value_delimiter = ',')]
     pub ops: Vec<Operation>,
 
     /// Transfer sizes, or sweeps such as 1M:16M:1M [default: 1M]
-    #[cfg_attr(feature = "cli", arg(long = "io-size", value_name = "LIST", value_delimiter = ',',
-        value_parser = IoSize::parse_sweep))]
+    #[arg(long = "io-size", value_name = "LIST", value_delimiter = ',',
+        value_parser = IoSize::parse_sweep)]
     pub io_sizes: Vec<IoSize>,
 
     /// Numbers of threads [default: 8]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", value_delimiter = ',',
-        value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = whole::<u32>(1..))]
     pub threads: Vec<u32>,
 
     /// Transfers in flight per thread; batch entries on batch paths, connections to objects
     /// [default: 1]
-    #[cfg_attr(feature = "cli", arg(long = "queue-depth", value_name = "LIST",
-        value_delimiter = ',', value_parser = whole::<u32>(1..)))]
+    #[arg(long = "queue-depth", value_name = "LIST",
+        value_delimiter = ',', value_parser = whole::<u32>(1..))]
     pub queue_depths: Vec<u32>,
 
     /// Preset matrix: quick, data-preparation, training, inference, full; other options override
     /// its values
-    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
+    #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
 
     /// Duration of each cell [default: 5s]
-    #[cfg_attr(feature = "cli", arg(long = "duration", value_name = "TIME",
-        value_parser = parse_seconds, conflicts_with = "passes"))]
+    #[arg(long = "duration", value_name = "TIME",
+        value_parser = parse_seconds, conflicts_with = "passes")]
     pub duration_seconds: Option<f64>,
 
     /// Read or write the files this many times instead; all of it is measured
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     pub passes: Option<u32>,
 
     /// Warm-up of each cell before the measurement
-    #[cfg_attr(feature = "cli", arg(long = "warmup", value_name = "TIME",
-        value_parser = parse_seconds, default_value = "0", hide_default_value = true))]
+    #[arg(long = "warmup", value_name = "TIME",
+        value_parser = parse_seconds, default_value = "0", hide_default_value = true)]
     pub warmup_seconds: f64,
 
     /// Repetitions of each cell; the table shows mean ± standard deviation [default: 1]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     pub repeat: Option<u32>,
 
     /// Find the fewest transfers in flight within 2 % (or noise) of the best, for each path,
     /// operation and size: increases --threads and --queue-depth [defaults: 1 to 32, 1 to 64],
     /// narrows down, and repeats the decisive cells --repeat times [default: 3]
-    #[cfg_attr(feature = "cli", arg(long, conflicts_with = "preset"))]
+    #[arg(long, conflicts_with = "preset")]
     pub find_knee: bool,
 
     /// Page cache before each cell: cold (files dropped), warm, as-is [default: cold]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "STATE", default_value = "cold", hide_default_value = true)
-    )]
+    #[arg(long, value_name = "STATE", default_value = "cold", hide_default_value = true)]
     pub cache: CacheState,
 
     /// Percentage of reads in a mix of reads and writes, on every path
-    #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT",
-        value_parser = whole::<u8>(0..=100)))]
+    #[arg(long, value_name = "PERCENT",
+        value_parser = whole::<u8>(0..=100))]
     pub read_percent: Option<u8>,
 
     /// Folder with one file per thread, or prefix of objects, s3://bucket/prefix, at the endpoint or
     /// endpoints (a,b) of AWS_ENDPOINT_URL; repeatable to spread threads over folders
     /// [default: ./stormlp-data/gds]
     #[serde(skip)]
-    #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Files",
-        value_parser = folder_or_prefix, conflicts_with_all = ["files", "jobs"]))]
+    #[arg(long = "dir", value_name = "DIR", help_heading = "Files",
+        value_parser = folder_or_prefix, conflicts_with_all = ["files", "jobs"])]
     pub folders: Vec<PathBuf>,
 
     /// File or block device shared by all threads; repeatable
     #[serde(skip)]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long = "file", value_name = "FILE", help_heading = "Files", conflicts_with = "jobs")
-    )]
+    #[arg(long = "file", value_name = "FILE", help_heading = "Files", conflicts_with = "jobs")]
     pub files: Vec<PathBuf>,
 
     /// Group of threads with its own bindings, such as dir=/mnt/a,device=cuda:0,numa=0,threads=8;
     /// repeatable
-    #[cfg_attr(
-        feature = "cli",
-        arg(long = "job", value_name = "KEY=VALUE,…", help_heading = "Files")
-    )]
+    #[arg(long = "job", value_name = "KEY=VALUE,…", help_heading = "Files")]
     pub jobs: Vec<JobRequest>,
 
     /// Stem of the file names in a folder: thread 3 uses `<stem>.3`.
-    #[cfg_attr(feature = "cli", arg(skip = "stormlp"))]
+    #[arg(skip = "stormlp")]
     pub file_stem: String,
 
     /// Size of each thread's file, or of the part of --file to use [default: that of existing
     /// files, else 1 GiB per thread, at most 8 GiB and a quarter of the free space in total; with
     /// --preset, what a cell transfers, at most a quarter of the free space]
-    #[cfg_attr(feature = "cli", arg(long = "file-size", value_name = "SIZE",
-        help_heading = "Files", value_parser = parse_bytes))]
+    #[arg(long = "file-size", value_name = "SIZE",
+        help_heading = "Files", value_parser = parse_bytes)]
     pub file_size_bytes: Option<u64>,
 
     /// How threads share a given file.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub shared_file: SharedFile,
 
     /// Start offset in every file
-    #[cfg_attr(feature = "cli", arg(long = "offset", value_name = "SIZE", help_heading = "Files",
-        value_parser = parse_bytes, default_value = "0", hide_default_value = true))]
+    #[arg(long = "offset", value_name = "SIZE", help_heading = "Files",
+        value_parser = parse_bytes, default_value = "0", hide_default_value = true)]
     pub offset_bytes: u64,
 
     /// Data to write: once (incompressible, generated once), every (generated for every write),
     /// zero [default: once]
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long,
-            value_name = "HOW",
-            help_heading = "Files",
-            default_value = "once",
-            hide_default_value = true
-        )
+    #[arg(
+        long,
+        value_name = "HOW",
+        help_heading = "Files",
+        default_value = "once",
+        hide_default_value = true
     )]
     pub fill: Fill,
 
     /// Verify data read: content (every byte against the pattern written); objects also none, size
     /// (sizes and ETags), crc (checksums too) [default: size; content without a value]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", help_heading = "Files",
+    #[arg(long, value_name = "HOW", help_heading = "Files",
         num_args = 0..=1, default_missing_value = "content", default_value = "size",
-        hide_default_value = true))]
+        hide_default_value = true)]
     pub verify: Verify,
 
     /// When to sync written files: end (within the measured time), none, or auto, which is end
     /// through the page cache and none with direct I/O [default: auto; end without a value]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "WHEN", help_heading = "Files",
+    #[arg(long, value_name = "WHEN", help_heading = "Files",
         num_args = 0..=1, default_missing_value = "end", default_value = "auto",
-        hide_default_value = true))]
+        hide_default_value = true)]
     pub fsync: Fsync,
 
     /// Remove the files that it created after the run, as `stormlp clean` does
-    #[cfg_attr(
-        feature = "cli",
-        arg(long = "clean", alias = "remove", help_heading = "Files", overrides_with = "keep")
-    )]
+    #[arg(long = "clean", alias = "remove", help_heading = "Files", overrides_with = "keep")]
     pub remove: bool,
 
     /// Keep the files for the next run: the default, by its old name.
     #[serde(skip)]
-    #[cfg_attr(feature = "cli", arg(long, hide = true, overrides_with = "remove"))]
+    #[arg(long, hide = true, overrides_with = "remove")]
     pub keep: bool,
 
     /// Allow writing to block devices, which destroys their data; devices in use are still refused
-    #[cfg_attr(
-        feature = "cli",
-        arg(long = "destroy-data-on-block-devices", help_heading = "Files")
-    )]
+    #[arg(long = "destroy-data-on-block-devices", help_heading = "Files")]
     pub overwrite_block_devices: bool,
 
     /// In addition, allow overwriting a file system, partition table or array or volume member,
     /// named as by `blkid`, such as ext4 or gpt
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long = "overwrite-signature",
-            value_name = "LIST",
-            help_heading = "Files",
-            value_delimiter = ',',
-            requires = "overwrite_block_devices"
-        )
+    #[arg(
+        long = "overwrite-signature",
+        value_name = "LIST",
+        help_heading = "Files",
+        value_delimiter = ',',
+        requires = "overwrite_block_devices"
     )]
     pub overwrite_signatures: Vec<String>,
 
     /// Allow writing to files named with --file that stormlp did not create, which destroys their
     /// data
     #[serde(default)]
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files"))]
+    #[arg(long, help_heading = "Files")]
     pub overwrite_files: bool,
 
     /// Whether an earlier run of this matrix may have overwritten them already.
     #[serde(skip)]
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub resumes: bool,
 
     /// Accelerators: cuda:0, several GPUs such as cuda:0,cuda:1 or all, which the threads take in
     /// turn, or host for emulation in host memory [default: the first GPU, else host]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long = "device", value_name = "LIST", help_heading = "Accelerator and engine")
-    )]
+    #[arg(long = "device", value_name = "LIST", help_heading = "Accelerator and engine")]
     pub devices: Option<Devices>,
 
     /// Memory type of buffers: device, vmm, pinned, host, mmap (gdsio's -m) [default: device]
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long,
-            value_name = "KIND",
-            help_heading = "Accelerator and engine",
-            default_value = "device",
-            hide_default_value = true
-        )
+    #[arg(
+        long,
+        value_name = "KIND",
+        help_heading = "Accelerator and engine",
+        default_value = "device",
+        hide_default_value = true
     )]
     pub memory: MemoryKind,
 
     /// Page size for buffers in host memory: huge (if available) or small [default: huge]
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long,
-            value_name = "SIZE",
-            help_heading = "Accelerator and engine",
-            default_value = "huge",
-            hide_default_value = true
-        )
+    #[arg(
+        long,
+        value_name = "SIZE",
+        help_heading = "Accelerator and engine",
+        default_value = "huge",
+        hide_default_value = true
     )]
     pub pages: Pages,
 
     /// Do not register buffers with cuFile
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Accelerator and engine"))]
+    #[arg(long, help_heading = "Accelerator and engine")]
     pub no_register: bool,
 
     /// Whether files are opened with `O_DIRECT` on paths that want it; gdsio's `-O 1` disables it
     /// on cuFile's paths.
-    #[cfg_attr(feature = "cli", arg(skip = true))]
+    #[arg(skip = true)]
     pub open_direct: bool,
 
     /// I/O engine for CPU paths: auto, uring, tokio-uring, psync; for objects auto or object_store
     /// [default: auto]
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long,
-            value_name = "NAME",
-            help_heading = "Accelerator and engine",
-            default_value = "auto",
-            hide_default_value = true
-        )
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Accelerator and engine",
+        default_value = "auto",
+        hide_default_value = true
     )]
     pub engine: EngineChoice,
 
     /// Transfers per submission to the kernel [default: half the depth through the page cache, else
     /// 4]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
-        help_heading = "Accelerator and engine", value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "N",
+        help_heading = "Accelerator and engine", value_parser = whole::<u32>(1..))]
     pub submit_batch: Option<u32>,
 
     /// Seed for random offsets and the pattern [default: 0]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+    #[arg(long, value_name = "N",
         help_heading = "Accelerator and engine", value_parser = whole::<u64>(..),
-        default_value = "0", hide_default_value = true))]
+        default_value = "0", hide_default_value = true)]
     pub seed: u64,
 
     /// Alignment of random offsets in bytes; the flag makes it 1.
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long = "unaligned",
-            help = "Do not align random offsets to 4 KiB",
-            help_heading = "Accelerator and engine",
-            num_args = 0,
-            default_missing_value = "1",
-            default_value = "4096"
-        )
+    #[arg(
+        long = "unaligned",
+        help = "Do not align random offsets to 4 KiB",
+        help_heading = "Accelerator and engine",
+        num_args = 0,
+        default_missing_value = "1",
+        default_value = "4096"
     )]
     pub random_alignment_bytes: u64,
 
     /// Fail if a gds path falls back to another path
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Accelerator and engine"))]
+    #[arg(long, help_heading = "Accelerator and engine")]
     pub require_gds: bool,
 
     /// cuFile statistics level during the measurement, which costs time: 0 is off, 3 reports routes
     /// [default: routes of a few transfers, before the measurement unless files are small]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LEVEL",
-        help_heading = "Accelerator and engine", value_parser = whole::<u8>(0..=3)))]
+    #[arg(long, value_name = "LEVEL",
+        help_heading = "Accelerator and engine", value_parser = whole::<u8>(0..=3))]
     pub cufile_stats: Option<u8>,
 
     /// Fail if the file system does not support O_DIRECT
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Accelerator and engine"))]
+    #[arg(long, help_heading = "Accelerator and engine")]
     pub require_direct: bool,
 
     /// How threads wait, and the placement of threads and buffers.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     pub threading: Threading,
 
     /// Telemetry interval for devices, host, network and GPUs in seconds; `null` if disabled.
     #[serde(rename = "telemetry_seconds")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub telemetry: Telemetry,
 }
 

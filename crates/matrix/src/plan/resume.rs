@@ -152,14 +152,6 @@ fn refused(path: &Path, what: impl Into<String>, remedy: impl Into<String>) -> F
 
 /// Rejects a report of other hosts.
 fn check_hosts(path: &Path, report: &MatrixReport, names: &[String]) -> Result<(), Failure> {
-    if let Some(part) = &report.head.part {
-        let remedy = match part.rank {
-            Some(_) => "resume the report of the run, two folders above, under the launcher",
-            None => "`stormlp report merge` shows what these hosts have; restart all of them",
-        };
-        let what = format!("is the part of {} in a run of several hosts", part.host);
-        return Err(refused(path, what, remedy));
-    }
     let results = &report.results;
     let then: Vec<&str> = results.hosts.iter().map(|host| &*host.name).collect();
     let of = results.group.as_ref().map_or(then.len(), |group| group.size as usize);

@@ -3,7 +3,6 @@
 mod devices;
 mod engines;
 mod honesty;
-mod hosts;
 mod knee;
 mod placement;
 

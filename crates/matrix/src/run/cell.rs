@@ -286,8 +286,7 @@ impl Bench<'_> {
         }
         watch.open();
         let start = Instant::now();
-        let company = self.side.company;
-        let started_unix_seconds = (!company.is_alone()).then(unix_seconds);
+        let started_unix_seconds = self.side.has_hosts().then(unix_seconds);
         self.side.measures(self.stop)?;
         let measured_from = start + Duration::from_secs_f64(self.plan.request.warmup_seconds);
         let interval = self.plan.request.telemetry.tick();

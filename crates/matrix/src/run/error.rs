@@ -25,12 +25,6 @@ pub enum MatrixError {
     /// Another host did not join or is unreachable.
     #[error(transparent)]
     Hosts(#[from] GroupError),
-    /// The common start time passed before this host was ready.
-    #[error("--start-at had passed by {seconds:.1} s when this host was ready to begin")]
-    Late {
-        /// Delay in seconds.
-        seconds: f64,
-    },
     /// A test file was replaced with something else.
     #[error("{path} is {found}, which stormlp did not create; it was left unchanged")]
     Replaced {
@@ -72,9 +66,6 @@ impl From<MatrixError> for Failure {
                 "move it away, and keep others out of the folder while a run uses it"
             }
             MatrixError::Hosts(error) => error.remedy(),
-            MatrixError::Late { .. } => {
-                "the test files exist now: run again on every host with a later --start-at"
-            }
             MatrixError::Crew(CrewError::Start(_)) => {
                 "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
             }

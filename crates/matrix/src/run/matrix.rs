@@ -76,16 +76,7 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
-    let mut on_cell = |measured: FinishedCell<'_>| on_cell(measured.whole);
-    run_in_company(locked, Company::Alone, surroundings, &mut on_cell)
-}
-
-/// A finished cell.
-pub struct FinishedCell<'a> {
-    /// This host's results.
-    pub own: &'a CellReport,
-    /// The results of all hosts.
-    pub whole: &'a CellReport,
+    run_in_company(locked, Company::Alone, surroundings, on_cell)
 }
 
 /// As [`run`] for several hosts: the report covers all of them. If the others are unreachable
@@ -97,7 +88,7 @@ pub fn run_in_company(
     locked: Locked,
     company: Company<'_>,
     surroundings: &Surroundings<'_>,
-    on_cell: &mut dyn FnMut(FinishedCell<'_>),
+    on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
     let Locked { mut report, mut folders } = locked;
     let plan = report.plan.clone();
@@ -141,9 +132,6 @@ pub fn run_in_company(
         ahead: Ahead::of(&plan),
         fault: None,
     };
-    if let Some(seconds) = company.await_time(stop) {
-        return Err(MatrixError::Late { seconds });
-    }
     matrix.cells(&mut report, &mut regions, on_cell)?;
     if let Some(fault) = matrix.fault {
         end(&mut report, fault);
@@ -216,7 +204,7 @@ impl Matrix<'_> {
         &mut self,
         report: &mut MatrixReport,
         regions: &mut Regions,
-        on_cell: &mut dyn FnMut(FinishedCell<'_>),
+        on_cell: &mut dyn FnMut(&CellReport),
     ) -> Result<(), MatrixError> {
         let plan = self.bench.plan;
         let mut tried = vec![false; plan.cells.len()];
@@ -261,7 +249,7 @@ impl Matrix<'_> {
         index: usize,
         cell: &CellPlan,
         regions: &mut Regions,
-        on_cell: &mut dyn FnMut(FinishedCell<'_>),
+        on_cell: &mut dyn FnMut(&CellReport),
     ) -> Result<Option<CellReport>, MatrixError> {
         let side = &self.bench.side;
         side.begin(self.bench.stop)?;
@@ -283,11 +271,9 @@ impl Matrix<'_> {
             true => Ok(None),
             false => side.whole(self.bench.plan, &own, self.bench.stop),
         };
-        let heard = match &whole {
-            Ok(Some(whole)) => whole,
-            Ok(None) | Err(_) => &own,
-        };
-        on_cell(FinishedCell { own: &own, whole: heard });
+        if let Ok(Some(whole)) = &whole {
+            on_cell(whole);
+        }
         whole
     }
 

@@ -2,18 +2,15 @@
 //! the longest, and latency histograms are combined.
 
 use crate::plan::{
-    CellReport, CellStatus, CellVerification, HostCell, JobReport, MatrixPlan, MatrixReport,
-    MatrixResults, Measurement, MixedParts, PartOfMix, find_knees, result_warnings,
+    CellReport, CellStatus, CellVerification, HostCell, JobReport, MatrixPlan, Measurement,
+    MixedParts, PartOfMix,
 };
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::path::PathKind;
-use stormlp_core::report::Ending;
-use stormlp_core::report::{HostShare, PartOf};
-use stormlp_core::units;
+use stormlp_core::report::HostShare;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_hosts::parts;
-use stormlp_hosts::parts::{count_hosts_once, names, share_at_once};
+use stormlp_hosts::parts::share_at_once;
 
 use super::warnings;
 use stormlp_hosts::company::sum_of_series;
@@ -112,108 +109,6 @@ pub fn shares(cells: &[CellReport]) -> Vec<HostShare> {
         }
     }
     shares
-}
-
-/// The merged report of a run from each host's saved report: `parts` in rank order. The machine and
-/// the locations are those of the first.
-pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
-    let first = parts.first()?;
-    let hosts: Vec<(&str, &str)> = parts.iter().map(boot).collect();
-    let counted = count_hosts_once(&hosts);
-    let known: Option<Vec<&PartOf>> = parts.iter().map(|part| part.head.part.as_ref()).collect();
-    let names = names(&known?);
-    let plans: Vec<&MatrixPlan> = parts.iter().map(|part| &part.plan).collect();
-    let mut cells = Vec::new();
-    let mut torn = 0;
-    for index in 0..first.plan.cells.len() {
-        let of = |report: &'_ MatrixReport| {
-            let found = report.results.cells.iter().position(|cell| cell.cell == index);
-            found.filter(|place| !is_torn(report, &report.results.cells[*place]))
-        };
-        let begun = parts.iter().any(|part| part.results.of(index).is_some());
-        let places: Vec<Option<usize>> = parts.iter().map(of).collect();
-        let all: Option<Vec<CellPart<'_>>> = parts
-            .iter()
-            .zip(&names)
-            .zip(&counted)
-            .zip(&places)
-            .map(|(((report, host), counts_devices), place)| {
-                Some(CellPart {
-                    host,
-                    counts_devices: *counts_devices,
-                    cell: &report.results.cells[(*place)?],
-                })
-            })
-            .collect();
-        match all.and_then(|all| cell(&plans, &all)) {
-            Some(whole) => cells.push(whole),
-            None => torn += usize::from(begun),
-        }
-    }
-    let mut whole = MatrixReport {
-        ending: parts::ending(parts.iter().map(|part| part.ending.clone())),
-        results: MatrixResults {
-            hosts: shares(&cells),
-            cells,
-            group: first.results.group.clone(),
-            find_knee: None,
-        },
-        ..first.clone()
-    };
-    whole.head.part = None;
-    whole.head.ended_at = parts.iter().filter_map(|part| part.head.ended_at.clone()).max();
-    for warning in parts.iter().flat_map(|part| &part.warnings) {
-        whole.warn(warning.clone());
-    }
-    if torn > 0 {
-        whole.warn(Warning::new(
-            WarningKind::Hosts,
-            format!(
-                "left out: {}, not completed on every host",
-                units::counted(torn as u64, "cell")
-            ),
-            "",
-        ));
-    }
-    for warning in apart(parts, &whole) {
-        whole.warn(warning);
-    }
-    if whole.ending == Ending::Complete {
-        for warning in result_warnings(&whole) {
-            whole.warn(warning);
-        }
-    }
-    whole.results.find_knee = find_knees(&whole);
-    Some(whole)
-}
-
-/// Whether a `cell` of a part was cut short without the run being stopped: a host was lost.
-fn is_torn(part: &MatrixReport, cell: &CellReport) -> bool {
-    let interrupted = cell.measurement.as_ref().is_some_and(|one| one.interrupted);
-    interrupted && part.ending != Ending::Stopped
-}
-
-/// The identity of the host of a part.
-fn boot(part: &MatrixReport) -> (&str, &str) {
-    let boot = part.head.part.as_ref().map(|part| part.boot_id.as_str());
-    (&part.head.host.hostname, boot.unwrap_or_default())
-}
-
-/// Warns how much of their time separately started hosts measured together.
-fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
-    let detached = |part: &MatrixReport| {
-        let of = part.head.part.as_ref();
-        of.is_some_and(|part| part.rank.is_none())
-    };
-    let cells = &whole.results.cells;
-    let shares = cells.iter().filter_map(|cell| Some((cell.at_once_share?, cell)));
-    let least = shares.min_by(|(one, _), (other, _)| one.total_cmp(other));
-    let Some((least, cell)) = least.filter(|_| parts.iter().any(detached)) else {
-        return Vec::new();
-    };
-    let which = format!("cell {} ({} {})", cell.cell, cell.requested_path, cell.op);
-    let advice = "use fewer cells in a run, or start once the test files exist";
-    vec![parts::began_by_clocks("cell", (least, &which), advice)]
 }
 
 /// The share of the longest duration in which all hosts measured a cell at once, by their clocks.

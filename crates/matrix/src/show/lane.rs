@@ -4,7 +4,6 @@ use crate::plan::{
     CellReport, CellSpan, CellStatus, FilePlan, MatrixPlan, MatrixReport, MatrixResults,
     Measurement,
 };
-use crate::report::contradictions;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::Series;
 use stormlp_core::units::{ByteSize, format_duration};
@@ -25,10 +24,6 @@ impl Lane for MatrixResults {
 
     fn hosts(report: &MatrixReport) -> usize {
         report.results.hosts.len()
-    }
-
-    fn contradictions(report: &MatrixReport) -> Vec<String> {
-        contradictions::contradictions(report)
     }
 
     fn document(report: &MatrixReport) -> Document {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use stormlp_core::report::ReportKind;
 
 use crate::settings;
-use crate::shown::{Shown, contradictions, status};
+use crate::shown::{Shown, status};
 
 pub use figure::Figure;
 pub use settings::Difference;
@@ -405,8 +405,6 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
         }
         let retried = named.report.retried().into_iter();
         of_reports.extend(retried.map(|words| format!("{}: {words}", named.name)));
-        let contradictions = contradictions(named.report).into_iter();
-        of_reports.extend(contradictions.map(|words| format!("{}: {words}", named.name)));
     }
     let left = of_reports.len().saturating_sub(MOST_DOUBTS);
     doubts.extend(of_reports.into_iter().take(MOST_DOUBTS));

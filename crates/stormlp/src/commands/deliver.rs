@@ -14,7 +14,7 @@ use anyhow::Context;
 use clap::Args;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::names_object;
-use stormlp_core::report::{Ending, Head, PartOf, ReportKind};
+use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_matrix::show::gdsio_lines;
@@ -305,8 +305,7 @@ impl Delivery {
         Savers::create(self.results_dir.as_deref(), (self.kind, name), party, session)
     }
 
-    /// Saves the finished reports, and prints the whole one and writes the exports in the leading
-    /// process; then `outcome` says how the run went. Results are printed even if they cannot be
+    /// Saves the finished report, prints it and writes the exports in the leading process; then `outcome` says how the run went. Results are printed even if they cannot be
     /// saved.
     ///
     /// # Errors
@@ -314,17 +313,14 @@ impl Delivery {
     pub(crate) fn finish<R: serde::Serialize + Clone + Into<AnyReport>>(
         &self,
         savers: Savers,
-        (whole, own): (&R, impl FnOnce(PartOf) -> R),
+        report: &R,
         session: &Session,
         outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (saved, part) = savers.finish(whole, own);
-        let part = part.transpose();
-        let went = match saved {
-            Some(saved) => self.show(&whole.clone().into(), saved, session, outcome),
-            None => outcome(part.as_ref().ok().and_then(Option::as_deref)),
-        };
-        went.and(part.map(drop))
+        match savers.finish(report) {
+            Some(saved) => self.show(&report.clone().into(), saved, session, outcome),
+            None => outcome(None),
+        }
     }
 
     /// Shows a report that was `saved`.

@@ -9,7 +9,6 @@ pub(crate) mod completions;
 pub(crate) mod datagen;
 pub(crate) mod datasize;
 pub(crate) mod deliver;
-mod detached;
 pub(crate) mod doctor;
 mod doctor_objects;
 pub(crate) mod gds;

@@ -13,10 +13,8 @@ use super::workload::Workload;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
-#[cfg(feature = "cli")]
 use stormlp_core::units::parse_some_bytes;
 
 /// Minimum steps per epoch, in every edition.
@@ -27,52 +25,51 @@ pub const MEMORY_MULTIPLE: u64 = 5;
 const FILES_PER_SUBFOLDER: u64 = 10_000;
 
 /// Options of `stormlp datasize`. `None` falls back to the workload or this host.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct SizeOptions {
     /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO
     /// format
-    #[cfg_attr(feature = "cli", arg(value_name = "WORKLOAD"))]
+    #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
     /// Accelerator to emulate [default: h100, or the workload's]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
+    #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
     /// Total number of accelerators
-    #[cfg_attr(feature = "cli", arg(short = 'n', long, value_name = "N", default_value_t = 1,
-        value_parser = whole::<u32>(1..)))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1,
+        value_parser = whole::<u32>(1..))]
     pub accelerators: u32,
 
     /// Number of hosts
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = 1,
-        value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = whole::<u32>(1..))]
     pub hosts: u32,
 
     /// Memory per host [default: this host's, or its cgroup limit if lower]
-    #[cfg_attr(feature = "cli", arg(long = "host-memory", visible_alias = "memory",
-        value_name = "SIZE", value_parser = parse_some_bytes))]
+    #[arg(long = "host-memory", visible_alias = "memory",
+        value_name = "SIZE", value_parser = parse_some_bytes)]
     pub host_memory_bytes: Option<u64>,
 
     /// Rounding rules: v1 and v2 round down, v3 and native up [default: the workload's edition]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "v1|v2|v3|native"))]
+    #[arg(long, value_name = "v1|v2|v3|native")]
     pub profile: Option<Profile>,
 
     /// Samples per step and accelerator
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     pub batch_size: Option<u32>,
 
     /// Samples per file
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     pub samples_per_file: Option<u32>,
 
     /// Intended dataset folder; nothing is written [default: ./stormlp-data/WORKLOAD]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR",
-        value_parser = str::parse::<Location>))]
+    #[arg(long, value_name = "DIR",
+        value_parser = str::parse::<Location>)]
     pub data_dir: Option<Location>,
 
     /// Workload parameters to override, as in mlpstorage: reader.batch_size=8
-    #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub params: Vec<String>,
 }
 

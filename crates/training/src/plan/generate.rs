@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_core::location::Location;
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
@@ -16,84 +15,83 @@ use stormlp_dataset::spec::{self, Making};
 use super::workload::Workload;
 
 /// Options of a generation. `None` falls back to the workload, then to the default.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct GenerateRequest {
     /// A built-in workload (see `stormlp workloads`), or a YAML file.
-    #[cfg_attr(feature = "cli", arg(value_name = "WORKLOAD"))]
+    #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
     /// Accelerator, which selects the variant of the workload; sizes do not depend on it.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
+    #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
     /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix
     /// [default: ./stormlp-data/WORKLOAD].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", value_parser = Location::anywhere))]
+    #[arg(long, value_name = "DIR", value_parser = Location::anywhere)]
     pub data_dir: Option<Location>,
 
     /// Number of training files.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(1..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub files: Option<u64>,
 
     /// Samples per file.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
-        value_parser = whole::<u64>(1..=u64::from(u32::MAX))))]
+    #[arg(long, value_name = "N",
+        value_parser = whole::<u64>(1..=u64::from(u32::MAX)))]
     pub samples_per_file: Option<u64>,
 
     /// Number of subfolders for training files.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     pub subfolders: Option<u64>,
 
     /// Rules for file sizes [default: the workload's edition].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "v1|v2|v3|native"))]
+    #[arg(long, value_name = "v1|v2|v3|native")]
     pub profile: Option<Profile>,
 
     /// What a workload does not specify.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     pub making: Making,
 
     /// Writer threads [default: two per CPU, at most 16].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u16>(1..=512)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=512))]
     pub threads: Option<u16>,
 
     /// I/O engine for writes; for objects auto or object_store.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME", default_value = "auto"))]
+    #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: EngineChoice,
 
     /// Workload parameters to override, as in mlpstorage: dataset.num_files_eval=10.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub params: Vec<String>,
 
     /// Only read and verify every file; exit code 5 if any is bad.
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[arg(long)]
     pub verify: bool,
 
     /// How objects are verified as they are put: none, size (by HEAD), crc (each also has its
     /// checksum).
-    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW", default_value = "size",
-        value_parser = verify_objects))]
+    #[arg(long, value_name = "HOW", default_value = "size",
+        value_parser = verify_objects)]
     pub verify_objects: Verify,
 
     /// How to handle a folder that is not empty.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     pub mode: GenerateMode,
 }
 
 /// How to handle a folder that is not empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "cli", derive(clap::Args), group(multiple = false))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
+#[group(multiple = false)]
 pub struct GenerateMode {
     /// Continue a stopped run, and rewrite truncated or modified files.
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[arg(long)]
     pub resume: bool,
 
     /// Remove an existing dataset first.
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[arg(long)]
     pub overwrite: bool,
 
     /// Print the plan and exit, without writing.
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[arg(long)]
     pub dry_run: bool,
 }
 
@@ -141,7 +139,6 @@ impl GenerateRequest {
 }
 
 /// Parses how objects are verified as they are put.
-#[cfg(feature = "cli")]
 fn verify_objects(text: &str) -> Result<Verify, String> {
     match text.parse()? {
         Verify::Content => {

@@ -10,13 +10,11 @@ use super::distribution::Distribution;
 use super::workload::Workload;
 use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::location::Location;
-#[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
-#[cfg(feature = "cli")]
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
 use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
@@ -38,7 +36,7 @@ const STARTER_EPOCHS: u32 = 2;
 /// host's ceiling for the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum StorageKind {
     /// From the dataset.
@@ -64,333 +62,310 @@ pub struct RequestedHosts {
 /// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(clap::Args)]
 #[serde(default)]
 pub struct RunLength {
     /// Samples per step and accelerator
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     pub batch_size: Option<u32>,
 
     /// Number of epochs [default: the workload's, on a starter dataset 2 at most]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
-        value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS))))]
+    #[arg(long, value_name = "N",
+        value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS)))]
     pub epochs: Option<u32>,
 
     /// Steps per epoch [default: as many as the dataset has]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(1..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub steps: Option<u64>,
 }
 
 /// Readers and prefetching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(clap::Args)]
 #[serde(default)]
 pub struct Readers {
     /// Reader workers per accelerator; 0 reads inline, like PyTorch
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
-        value_parser = whole::<u32>(..=u64::from(MAX_READ_THREADS))))]
+    #[arg(long, value_name = "N",
+        value_parser = whole::<u32>(..=u64::from(MAX_READ_THREADS)))]
     pub read_threads: Option<u32>,
 
     /// Batches to prefetch
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
-        value_parser = whole::<u32>(..=u64::from(MAX_PREFETCH))))]
+    #[arg(long, value_name = "N",
+        value_parser = whole::<u32>(..=u64::from(MAX_PREFETCH)))]
     pub prefetch: Option<u32>,
 }
 
 /// Options of a training run. `None` falls back to the workload, then to the default.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "The workload"))]
+#[derive(clap::Args)]
+#[command(next_help_heading = "The workload")]
 #[serde(default)]
 pub struct TrainRequest {
     /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO
     /// format
-    #[cfg_attr(feature = "cli", arg(value_name = "WORKLOAD"))]
+    #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
     /// Accelerator to emulate: v100, a100, h100, b200, mi355 [default: h100, or the workload's]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
+    #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
     /// Total number of accelerators [default: 1]
-    #[cfg_attr(feature = "cli", arg(short = 'n', long, value_name = "N",
-        value_parser = whole::<u32>(1..)))]
+    #[arg(short = 'n', long, value_name = "N",
+        value_parser = whole::<u32>(1..))]
     pub accelerators: Option<u32>,
 
     /// Rules for read order, read pattern and metrics [default: the workload's edition]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "v1|v2|v3|native"))]
+    #[arg(long, value_name = "v1|v2|v3|native")]
     pub profile: Option<Profile>,
 
     /// Emulated compute time per step, such as 162ms (plain numbers are seconds), or in DLIO's
     /// format, '{type: normal, mean: 0.3, stdev: 0.02}'
-    #[cfg_attr(feature = "cli", arg(long = "compute-time", value_name = "TIME"))]
+    #[arg(long = "compute-time", value_name = "TIME")]
     pub compute: Option<Distribution>,
 
     /// Add the cost of the official client, so that AU predicts its result: a FILE that `stormlp
     /// calibrate` saved on this host, dlio for what the workload's format cost on another machine (two
     /// CPUs of an AMD EPYC, Python 3.11), or none
-    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE|dlio|none", default_value = "none"))]
+    #[arg(long, value_name = "FILE|dlio|none", default_value = "none")]
     pub client: Client,
 
     /// The cost in that file for the workload's format, read by the command line.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub calibrated: Option<ClientCost>,
 
     /// Where that file's costs were measured, read by the command line.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<CalibrationOrigin>,
 
     /// DLIO's overhead per step [default: of the file, or what another machine showed for the format]
-    #[cfg_attr(feature = "cli", arg(long = "client-step", value_name = "TIME",
-        value_parser = parse_seconds))]
+    #[arg(long = "client-step", value_name = "TIME",
+        value_parser = parse_seconds)]
     pub client_step_seconds: Option<f64>,
 
     /// CPU time of DLIO's workers per GiB [default: of the file, or what another machine showed for the
     /// format]
-    #[cfg_attr(feature = "cli", arg(long = "client-cpu-per-gib", value_name = "TIME",
-        value_parser = parse_seconds))]
+    #[arg(long = "client-cpu-per-gib", value_name = "TIME",
+        value_parser = parse_seconds)]
     pub client_cpu_seconds_per_gib: Option<f64>,
 
     /// Accelerator description file: name, computation_time, batch_size
-    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE", conflicts_with = "accelerator"))]
+    #[arg(long, value_name = "FILE", conflicts_with = "accelerator")]
     pub accelerator_profile: Option<PathBuf>,
 
     /// The name in that file, read by the command line as are its other values.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub accelerator_name: Option<String>,
 
     /// Batch size, epochs and steps.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     #[serde(flatten)]
     pub length: RunLength,
 
     /// Number of scored runs; several are preceded by an unscored warm-up run, like MLPerf's 5
     /// [default: 1; 5 with --closed]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
-        value_parser = whole::<u32>(1..=u64::from(MAX_RUNS))))]
+    #[arg(long, value_name = "N",
+        value_parser = whole::<u32>(1..=u64::from(MAX_RUNS)))]
     pub runs: Option<u32>,
 
     /// Enforce MLPerf's closed rules, and list all violations
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[arg(long)]
     pub closed: bool,
 
     /// Seed for shuffling
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(..)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     pub seed: Option<u64>,
 
     /// Workload parameters to override, as in mlpstorage: reader.read_threads=8
-    #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub params: Vec<String>,
 
     /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix, at the endpoint or
     /// endpoints (a,b) of AWS_ENDPOINT_URL [default: ./stormlp-data/WORKLOAD]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", help_heading = "The dataset",
-        value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath))]
+    #[arg(long, value_name = "DIR", help_heading = "The dataset",
+        value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub data_dir: Option<Location>,
 
     /// Number of training files to use
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(1..),
-        help_heading = "The dataset"))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..),
+        help_heading = "The dataset")]
     pub files: Option<u64>,
 
     /// Samples per file
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
-        value_parser = whole::<u64>(1..=u64::from(u32::MAX)), help_heading = "The dataset"))]
+    #[arg(long, value_name = "N",
+        value_parser = whole::<u64>(1..=u64::from(u32::MAX)), help_heading = "The dataset")]
     pub samples_per_file: Option<u64>,
 
     /// Generate the dataset if the folder is empty, in any folder
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "The dataset"))]
+    #[arg(long, help_heading = "The dataset")]
     pub generate: bool,
 
     /// Generate the dataset required by MLPerf's rules for this host, not a starter dataset
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "The dataset"))]
+    #[arg(long, help_heading = "The dataset")]
     pub full: bool,
 
     /// Path: buffered and cpu read to host memory; page-cache, cpu-gpu and cpu-async-gpu to GPU
     /// memory, or host memory that emulates it; gds, gds-async and gds-batch require libcufile (see
     /// `stormlp doctor`); null is --storage null [default: buffered, or cpu if the workload sets
     /// odirect]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Reading"))]
+    #[arg(long, value_name = "PATH", help_heading = "Reading")]
     pub path: Option<PathKind>,
 
     /// Accelerator memory: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over which the
     /// accelerators are dealt, or host for emulation in host memory [default: the first GPU, else
     /// host]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", help_heading = "Reading"))]
+    #[arg(long, value_name = "LIST", help_heading = "Reading")]
     pub device: Option<Devices>,
 
     /// null does no I/O and needs no dataset: it shows this host's upper limit for the workload
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "real|null", default_value = "real", help_heading = "Reading")
-    )]
+    #[arg(long, value_name = "real|null", default_value = "real", help_heading = "Reading")]
     pub storage: StorageKind,
 
     /// Fail if a path of cuFile falls back to another path
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Reading"))]
+    #[arg(long, help_heading = "Reading")]
     pub require_gds: bool,
 
     /// cuFile statistics level for the whole run, which costs time: 0 is off, 3 reports routes
     /// [default: routes of the first transfers only]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3),
-        help_heading = "Reading"))]
+    #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3),
+        help_heading = "Reading")]
     pub cufile_stats: Option<u8>,
 
     /// Drop files from the page cache before each epoch, and verify it [default for a starter
     /// dataset]
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Reading"))]
+    #[arg(long, help_heading = "Reading")]
     pub cold: bool,
 
     /// Leave a starter dataset in the page cache, from which it is then mostly read
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, conflicts_with_all = ["cold", "find_max"], help_heading = "Reading")
-    )]
+    #[arg(long, conflicts_with_all = ["cold", "find_max"], help_heading = "Reading")]
     pub warm: bool,
 
     /// Reader workers and prefetching.
-    #[cfg_attr(feature = "cli", command(flatten, next_help_heading = "Reading"))]
+    #[command(flatten, next_help_heading = "Reading")]
     #[serde(flatten)]
     pub readers: Readers,
 
     /// Read size for record files; split into chunks of up to 256K through the page cache and 1M
     /// with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M with O_DIRECT, which
     /// has no read-ahead]
-    #[cfg_attr(feature = "cli", arg(long = "transfer-size", value_name = "SIZE",
-        value_parser = parse_some_bytes, help_heading = "Reading"))]
+    #[arg(long = "transfer-size", value_name = "SIZE",
+        value_parser = parse_some_bytes, help_heading = "Reading")]
     pub transfer_bytes: Option<u64>,
 
     /// Verify objects: none, size (sizes and ETags), crc (checksums too: HEAD tells those of objects
     /// that are read in ranges)
     #[serde(default)]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "HOW", default_value = "size", help_heading = "Reading",
-            value_parser = verify)
-    )]
+    #[arg(long, value_name = "HOW", default_value = "size", help_heading = "Reading",
+            value_parser = verify)]
     pub verify: Verify,
 
     /// I/O engine: auto, uring, tokio-uring, psync; for objects auto or object_store
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")
-    )]
+    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")]
     pub engine: EngineChoice,
 
     /// Page size for buffers in host memory: huge (if available) or small
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "SIZE", default_value = "huge", help_heading = "Reading")
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "huge", help_heading = "Reading")]
     pub pages: Pages,
 
     /// I/O threads of this process [default: one per CPU, or one per read where reads block]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024),
-        help_heading = "Reading"))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024),
+        help_heading = "Reading")]
     pub threads: Option<u32>,
 
     /// Memory limit of the run [default: this host's memory, or its cgroup limit]
-    #[cfg_attr(feature = "cli", arg(long = "memory-limit", value_name = "SIZE",
-        value_parser = parse_some_bytes, help_heading = "Reading"))]
+    #[arg(long = "memory-limit", value_name = "SIZE",
+        value_parser = parse_some_bytes, help_heading = "Reading")]
     pub memory_limit_bytes: Option<u64>,
 
     /// Folder for checkpoints written during training
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", help_heading = "Reading",
-        value_parser = str::parse::<Location>, value_hint = clap::ValueHint::AnyPath))]
+    #[arg(long, value_name = "DIR", help_heading = "Reading",
+        value_parser = str::parse::<Location>, value_hint = clap::ValueHint::AnyPath)]
     pub checkpoint_folder: Option<Location>,
 
     /// How threads wait, and the placement of threads and buffers.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     pub threading: Threading,
 
     /// Find the largest number of accelerators that meets the workload's threshold; drops files
     /// from the page cache before each run
-    #[cfg_attr(feature = "cli", arg(long,
+    #[arg(long,
         conflicts_with_all = ["accelerators", "closed", "mlperf_output"],
-        help_heading = "How many accelerators"))]
+        help_heading = "How many accelerators")]
     pub find_max: bool,
 
     /// Full runs with the result and with one accelerator more; with 0, the result is based on
     /// probes, each with 99 % confidence [default: 1]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "find_max",
-        value_parser = whole::<u32>(0..=100), help_heading = "How many accelerators"))]
+    #[arg(long, value_name = "N", requires = "find_max",
+        value_parser = whole::<u32>(0..=100), help_heading = "How many accelerators")]
     pub confirm: Option<u32>,
 
     /// Resume the search of a saved report, with the same options
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long,
-            value_name = "REPORT",
-            requires = "find_max",
-            help_heading = "How many accelerators"
-        )
+    #[arg(
+        long,
+        value_name = "REPORT",
+        requires = "find_max",
+        help_heading = "How many accelerators"
     )]
     #[serde(skip)]
     pub resume: Option<PathBuf>,
 
     /// Total number of accelerators of all hosts, the same number on each
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+    #[arg(long, value_name = "N",
         conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..),
-        help_heading = "Several hosts"))]
+        help_heading = "Several hosts")]
     pub accelerators_total: Option<u32>,
 
     /// The dataset is local to each host, so results do not describe shared storage
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, conflicts_with = "find_max", help_heading = "Several hosts")
-    )]
+    #[arg(long, conflicts_with = "find_max", help_heading = "Several hosts")]
     pub local_data: bool,
 
     /// When accelerators wait for each other: every-step, as in the benchmark; epoch, at the end of
     /// each epoch only; none, where hosts run all epochs independently. Without every-step, AU is
     /// not comparable with benchmark results
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long,
-            value_name = "WHEN",
-            default_value_t,
-            hide_default_value = true,
-            conflicts_with = "find_max",
-            help_heading = "Several hosts"
-        )
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        conflicts_with = "find_max",
+        help_heading = "Several hosts"
     )]
     pub barrier: StepBarrier,
 
     /// The processes that run it together, whose accelerators add up to that total; `None` for one.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub hosts: Option<RequestedHosts>,
 
     /// Seed for shuffles that differ from run to run, drawn when the request is created.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub drawn_seed: u64,
 
     /// Telemetry interval, an option common to all runs; in seconds, `null` disables it.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(rename = "telemetry_seconds")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
 
     /// Whether to keep the times of every step, for MLPerf's files.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub keep_step_times: bool,
 
     /// Whether the dataset is not there yet and the run would make it.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub makes_dataset: bool,
 
     /// Whether the dataset is a starter set, once it is found.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     pub starter: bool,
 
     /// Results folders that are known to share the dataset's file system.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[serde(skip)]
     pub results_beside_data: Vec<PathBuf>,
 }
@@ -455,7 +430,6 @@ impl TrainRequest {
     }
 }
 /// Parses a way to verify; samples are dropped, so their content cannot be.
-#[cfg(feature = "cli")]
 fn verify(text: &str) -> Result<Verify, String> {
     match text.parse()? {
         Verify::Content => {

@@ -18,7 +18,7 @@ use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::Warning;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::largest::{Attempt, CountTrials, say, try_counts};
-use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::surroundings::{Surroundings, now};
@@ -117,7 +117,7 @@ impl AcceleratorFinder<'_> {
             self.take(saved)?;
         } else {
             let begun = self.report(Ending::Unfinished);
-            savers.begin(&begun, |of| copy_of(&begun, of))?;
+            savers.begin(&begun)?;
         }
         if self.first.transport.path.needs_cufile() {
             // A later trial may have accelerators on more of the devices than the first.

@@ -153,7 +153,6 @@ mod tests {
     use crate::plan::catalog;
     use crate::plan::distribution::Distribution;
     use crate::plan::request::{RunLength, StorageKind, TrainRequest};
-    use crate::report::contradictions::contradictions;
 
     /// A run on null storage with `runs` of three epochs: its report when it has begun and after
     /// each line, and the lines.
@@ -218,7 +217,6 @@ mod tests {
                 // Lines from before the last save are left where a kill comes just after it.
                 for (from, to) in [(whole, lines.len()), (whole / 2, lines.len()), (0, whole)] {
                     let found = with_epochs(read(&reports[whole]), lines[from..to].to_vec());
-                    assert_eq!(contradictions(&found), Vec::<String>::new());
                     assert_eq!(left(&found), left(&reports[whole.max(to)]), "{whole}: {from}-{to}");
                     let has_all = !found.series.is_empty();
                     assert_eq!(has_all, whole > 0 && whole >= to, "{whole}: {from}-{to}");

@@ -16,7 +16,6 @@ mod job;
 mod journal;
 pub mod machine;
 pub mod measure;
-mod merged;
 pub mod order;
 pub mod prepare;
 mod records;
@@ -32,7 +31,6 @@ mod warnings;
 pub use crate::run::training::{Course, SoFar, Unit, begun, probe, run, run_on_hosts};
 pub use error::TrainError;
 pub use journal::{SavedEpoch, with_epochs};
-pub use merged::{is_of_some_hosts, merged};
 
 #[cfg(test)]
 mod crew_tests;

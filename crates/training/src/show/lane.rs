@@ -1,7 +1,7 @@
 //! How reports of this lane are shown.
 
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{Measures, TrainReport, TrainResults, contradictions};
+use crate::report::{Measures, TrainReport, TrainResults};
 use stormlp_core::report::Ending;
 use stormlp_core::transport::Transport;
 use stormlp_core::units::GIB;
@@ -18,10 +18,6 @@ impl Lane for TrainResults {
 
     fn hosts(report: &TrainReport) -> usize {
         report.plan.hosts.len()
-    }
-
-    fn contradictions(report: &TrainReport) -> Vec<String> {
-        contradictions::contradictions(report)
     }
 
     fn document(report: &TrainReport) -> Document {

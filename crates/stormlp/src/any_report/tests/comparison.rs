@@ -400,22 +400,6 @@ fn what_one_side_lacks_is_named_with_the_side() {
     assert_eq!(comparison.unmatched, [message]);
 }
 
-#[test]
-fn a_report_that_contradicts_itself_is_flagged_wherever_it_is_shown() {
-    let mut changed = run_of(20.0);
-    numbers_of(&mut changed).throughput_bytes_per_second *= 2.0;
-    let comparison = compare(&runs(&[20.0]), &[changed.clone().into()]);
-    let message = comparison.warnings.join("; ");
-    assert!(
-        message.contains("a1: the report contradicts itself")
-            && message.contains("cells.0.throughput"),
-        "{message}"
-    );
-    let document = AnyReport::from(changed).document();
-    let message = document.warnings.join("; ");
-    assert!(message.contains("cells.0.throughput_bytes_per_second"), "{message}");
-}
-
 /// The path of every number in a report.
 fn places(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     match value {

@@ -4,5 +4,4 @@ mod comparison;
 mod documents;
 mod pages;
 mod schema;
-mod version_1;
 mod work;

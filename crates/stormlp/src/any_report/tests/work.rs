@@ -77,20 +77,6 @@ fn a_matrix_of_two_hosts_is_other_work_than_that_of_one() {
 }
 
 #[test]
-fn detached_hosts_are_other_work_than_hosts_of_one_checkpoint() {
-    let detached: AnyReport = checkpoint::fixtures::detached().into();
-    let detached = serde_json::to_value(detached).unwrap();
-    let mut together = detached.clone();
-    let member = stormlp_core::group::Member::fixture(0, "h1");
-    let group = stormlp_core::group::GroupFacts::fixture(&[member]);
-    together["group"] = serde_json::to_value(group).unwrap();
-    let [then, now] = [&together, &detached].map(|one| read(one).work());
-    let findings = settings::differences(&then, &now);
-    assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!((&*findings[0].setting, &*findings[0].baseline), ("hosts", "2"));
-}
-
-#[test]
 fn location_and_repetitions_are_not_part_of_the_work() {
     let [gds, train, checkpoint] = reports();
     for (report, place, value) in [

@@ -15,7 +15,6 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 
 use crate::commands::calibrate::calibrated_checkpoints;
 use crate::commands::deliver::OutputArgs;
-use crate::commands::detached::DetachedArgs;
 use crate::commands::submission::rehearsed;
 use crate::commands::submission::rehearsed::RehearsedTree;
 use crate::commands::threads::{check_cufile, check_wait};
@@ -37,10 +36,6 @@ Examples:
                                                          the fewest streams that reach full bandwidth
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp checkpoint llama3-70b --dir /shared/ckpt
                                                          its ranks spread over four hosts
-  stormlp checkpoint llama3-8b --dir /mnt/own --start-at 14:30:05 --run-id night
-                                                         on each host, without a launcher: each has
-                                                         checkpoints of its own; `report merge` puts
-                                                         their reports together
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
 ./stormlp-results (see --results-dir); checkpoints stay until `stormlp clean` removes them.")]
@@ -51,12 +46,9 @@ pub(crate) struct Args {
     /// Remove checkpoints written by stormlp from the directories, and exit: what `stormlp clean`
     /// does, by its old name.
     #[arg(long, hide = true, conflicts_with_all = [
-        "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output", "start_at",
+        "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output",
     ])]
     pub(crate) clean: bool,
-
-    #[command(flatten)]
-    pub(super) detached: DetachedArgs,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -110,33 +102,6 @@ impl Args {
         Ok(())
     }
 
-    /// Rejects what independent hosts cannot do together.
-    ///
-    /// # Errors
-    /// With exit code 2.
-    pub(super) fn check_detached(
-        &self,
-        request: &CheckpointRequest,
-        session: &Session,
-    ) -> Result<(), Failure> {
-        self.detached.check(session)?;
-        if self.detached.company().is_alone() {
-            return Ok(());
-        }
-        let of_one_run =
-            [("--closed", request.closed), ("--mlperf-output", self.mlperf_output.is_some())];
-        match of_one_run.into_iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((option, _)) => Err(Failure::usage(format!(
-                "{option} needs one checkpoint of all hosts: with --start-at each host has its own"
-            ))
-            .with_help(
-                "leave out --start-at and --run-id, and start the hosts with a launcher (mpirun, \
-                 srun)",
-            )),
-        }
-    }
-
     /// Whether this is a dry run.
     pub(crate) fn is_dry(&self) -> bool {
         self.request.dry_run
@@ -148,11 +113,6 @@ impl Args {
     /// If a folder for MLPerf's files was given, or this is a dry run.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         rehearsed::refuse_output(self.mlperf_output.as_deref())?;
-        if !self.detached.company().is_alone() {
-            return Err(Failure::usage(
-                "--start-at cannot be used in a rehearsal: each host has its own checkpoints",
-            ));
-        }
         if self.request.find_knee {
             return Err(Failure::usage("--find-knee cannot be used in a rehearsal"));
         }

@@ -9,7 +9,6 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
 
@@ -38,7 +37,7 @@ pub(super) fn run(
     }
     let report = finder.search(&mut savers)?;
     let ended = |saved: Option<&Path>| finder.ended(&report, saved);
-    let went = delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, ended);
+    let went = delivery.finish(savers, &report, session, ended);
     went.map_err(|failure| match mark(&first) {
         Some(mark) => failure.marked(&mark),
         None => failure,

@@ -31,7 +31,7 @@ use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 
 pub(crate) use args::Args;
@@ -47,11 +47,9 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         let other = args.mlperf_output.as_deref();
         request.results_beside_data = args.output.beside(folders, other);
     }
-    // If there are other processes, they are told the result.
-    let begins = args.check_detached(&request, session);
     let party = session.party(request.local_data)?;
     let asked = |_: &HostFacts| agreement::asked(&request);
-    let host = begins.and_then(|()| agreement::host_facts(&request, session));
+    let host = agreement::host_facts(&request, session);
     let host = party.agree_on(host, asked)?;
     if request.dry_run {
         if request.find_knee {
@@ -72,8 +70,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = party.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
-    let looked = agreement::look(&request, &host, &party, session)?;
-    agreement::check_size(args.detached.company(), &request, &looked)?;
+    agreement::look(&request, &host, &party, session)?;
     let savers = delivery.savers(&request.workload.name, &party, session)?;
     // One process writes the output files.
     let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
@@ -83,11 +80,9 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     if let Some(tree) = &mut args.rehearsal {
         tree.set_aside()?;
     }
-    let others = party.hosts(savers.parts_folder())?;
-    let company = others.as_ref().map_or(args.detached.company(), Company::Hosts);
-    let mut head = delivery.head(host, session);
-    args.detached.mark(&mut head);
-    args.detached.announce(session);
+    let others = party.hosts(Some(savers.folder()))?;
+    let company = others.as_ref().map_or(Company::Alone, Company::Hosts);
+    let head = delivery.head(host, session);
     let (mut report, savers) = carry_out((head, &plan), savers, company, session)?;
     blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
     let for_mlperf = match &args.rehearsal {
@@ -97,9 +92,8 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         }),
     };
     let ended = |saved: Option<&Path>| report.ending.outcome(saved).and(for_mlperf);
-    let own = |of| copy_of(&report, of);
     let went = delivery
-        .finish(savers, (&report, own), session, ended)
+        .finish(savers, &report, session, ended)
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()));
     // Messages about a scaled run are marked as such.
     went.map_err(|failure| match mark(&plan) {
@@ -178,7 +172,7 @@ fn emulate(
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
     let begun = CheckpointReport::new(head.clone(), plan.clone(), CheckpointResults::default());
-    savers.begin(&begun, |of| copy_of(&begun, of))?;
+    savers.begin(&begun)?;
     let progress = session.progress();
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
@@ -186,7 +180,7 @@ fn emulate(
         savers.unit(|| report.clone());
     };
     run_in_company(head, plan, company, &surroundings, &mut on_unit)
-        .map_err(|error| error.not_started_in(company, plan.request.closed))
+        .map_err(|error| error.not_started_in(plan.request.closed))
 }
 
 /// Removes what stormlp created in the directories.

@@ -1,16 +1,14 @@
 //! Runs a plan, saves after every cell, and reports the outcome.
 
 use stormlp_core::failure::Failure;
-use stormlp_core::report::PartOf;
 use stormlp_core::shell::shell_word;
 use stormlp_hosts::company::Company;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
-use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_matrix::plan::{CellReport, MatrixReport};
 use stormlp_matrix::report::outcome::outcome;
 use stormlp_matrix::run as matrix;
-use stormlp_matrix::run::FinishedCell;
 use stormlp_matrix::show::{beginning, gdsio_footnotes};
 use stormlp_transfer::surroundings::Surroundings;
 
@@ -23,8 +21,6 @@ use crate::progress::Progress;
 pub(crate) struct Run {
     pub(crate) report: MatrixReport,
     pub(crate) savers: Savers,
-    /// The cells measured by this host before, if it is one of several.
-    pub(crate) own: Vec<CellReport>,
     /// The command that resumes it when stopped, if any.
     pub(crate) resume_with: Option<String>,
 }
@@ -66,8 +62,7 @@ pub(crate) fn execute(
     if !session.quiet {
         beginning(report).iter().for_each(output::say);
     }
-    let mut own = run.own;
-    savers.begin(report, |of| own_part(report, &own, of))?;
+    savers.begin(report)?;
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
         let plan = &report.plan;
         let devices = plan.devices.iter().copied();
@@ -76,32 +71,19 @@ pub(crate) fn execute(
     let progress = Progress::new(session.quiet);
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
-    let mut on_cell = |measured: FinishedCell<'_>| {
-        progress.cell_finished(measured.whole);
-        savers.cell(measured.own, measured.whole);
-        // A cell interrupted before is measured again.
-        own.retain(|one| one.cell != measured.own.cell);
-        own.push(measured.own.clone());
+    let mut on_cell = |cell: &CellReport| {
+        progress.cell_finished(cell);
+        savers.cell(cell);
     };
     let mut report = matrix::run_in_company(locked, company, &surroundings, &mut on_cell)?;
     let hosts = company.hosts();
     blame_launcher(&mut report.ending, hosts, &session.stop);
     let resume_with = run.resume_with.as_deref();
-    let own = |of| own_part(&report, &own, of);
-    let went = delivery.finish(savers, (&report, own), session, |_| {
+    let went = delivery.finish(savers, &report, session, |_| {
         if delivery.format() == Format::Gdsio && session.group.leads() {
             gdsio_footnotes(&report).iter().for_each(output::say);
         }
         outcome(&report, resume_with)
     });
     went.map_err(|failure| shared_fate(failure, &report.ending, hosts))
-}
-
-/// The part of one of several hosts of a matrix: `whole` with only its own `cells`.
-fn own_part(whole: &MatrixReport, cells: &[CellReport], of: PartOf) -> MatrixReport {
-    let mut part = copy_of(whole, of);
-    part.results.hosts.clear();
-    part.results.find_knee = None;
-    part.results.cells = cells.to_vec();
-    part
 }

@@ -15,7 +15,6 @@ use stormlp_matrix::run::agreement;
 use stormlp_matrix::show as matrix;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs};
-use super::detached::DetachedArgs;
 use crate::commands::threads::check_wait;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
@@ -46,9 +45,6 @@ pub(crate) struct Args {
     #[command(flatten)]
     matrix: MatrixRequest,
 
-    #[command(flatten)]
-    detached: DetachedArgs,
-
     /// Folders and files are local to each host, so results do not describe shared storage
     #[arg(long, help_heading = "Several hosts")]
     local_data: bool,
@@ -65,7 +61,7 @@ pub(crate) struct Args {
 
     /// Continue the matrix of a saved report without repeating completed cells. Use the same
     /// options and, on several hosts, the same launcher
-    #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir", "start_at"])]
+    #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir"])]
     resume: Option<PathBuf>,
 }
 
@@ -86,11 +82,8 @@ impl Args {
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
-    // If there are other processes, they are told the result.
-    let begins = args.detached.check(session);
     let party = session.party(args.local_data)?;
     let request = complete(args.matrix);
-    let request = begins.and(request);
     let resume = args.resume.as_deref();
     let saved = resume.filter(|_| session.group.leads());
     let saved = saved.map(|path| resume::read(path, &party)).transpose();
@@ -119,17 +112,13 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             start(plan, facts, savers, &delivery, session)
         }
     };
-    if args.detached.company().is_alone() {
-        run = run.resumable(resume.is_some(), session);
-    }
-    args.detached.mark(&mut run.report.head);
-    args.detached.announce(session);
-    let others = party.hosts(run.savers.parts_folder())?;
+    run = run.resumable(resume.is_some(), session);
+    let others = party.hosts(Some(run.savers.folder()))?;
     for warning in agreement::warnings(&party) {
         run.report.warn(warning);
     }
     run.report.results.group = others.as_ref().map(|hosts| hosts.facts.clone());
-    let company = others.as_ref().map_or(args.detached.company(), Company::Hosts);
+    let company = others.as_ref().map_or(Company::Alone, Company::Hosts);
     execute(run, company, &delivery, session)
 }
 
@@ -197,7 +186,7 @@ pub(crate) fn start(
     let head = delivery.head(facts, session);
     let mut report = MatrixReport::new(head, plan, MatrixResults::default());
     report.warnings.clone_from(&report.plan.warnings);
-    Run { report, savers, own: Vec::new(), resume_with: None }
+    Run { report, savers, resume_with: None }
 }
 
 #[cfg(test)]

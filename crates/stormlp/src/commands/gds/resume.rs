@@ -1,8 +1,7 @@
 //! Resumes a matrix: the plan is made again from the options, and only the results are taken from
 //! the saved report. Completed cells are not run again.
 //!
-//! On several hosts the leading process has the report; it tells the others what is complete, and
-//! each resumes its own part.
+//! On several hosts the leading process has the report, and tells the others what is complete.
 
 use std::path::Path;
 
@@ -12,7 +11,7 @@ use stormlp_core::report::ReportKind;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
-use stormlp_matrix::plan::{MatrixPlan, MatrixReport, Saved, take_measured};
+use stormlp_matrix::plan::{MatrixPlan, MatrixReport, Saved};
 
 use super::finish::Run;
 use crate::any_report::AnyReport;
@@ -53,20 +52,11 @@ pub(super) fn go_on(
     for (key, value) in taken.head.tags {
         head.tags.entry(key).or_insert(value);
     }
-    let read = |path: &Path| match saved::any(path) {
-        Ok(AnyReport::Gds(report)) => Some(report),
-        _ => None,
-    };
-    let path = saved::file(path)?;
-    let (savers, part) = Savers::resume((&path, ReportKind::Gds), party, session, read)?;
-    let own = part.and_then(|part| take_measured(&plan, part, &path).ok());
-    let mut own = own.map_or_else(Vec::new, |own| own.cells);
-    // The other cells are measured again.
-    own.retain(|one| taken.results.of(one.cell).is_some());
+    let savers = Savers::resume(&saved::file(path)?, ReportKind::Gds, session);
     let mut report = MatrixReport::new(head, plan, taken.results);
     report.warnings.clone_from(&report.plan.warnings);
     for warning in taken.warnings.into_iter().chain(taken.changed) {
         report.warn(warning);
     }
-    Ok(Run { report, savers, own, resume_with: None })
+    Ok(Run { report, savers, resume_with: None })
 }

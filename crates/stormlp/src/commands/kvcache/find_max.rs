@@ -6,7 +6,6 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::KvcacheRequest;
 use stormlp_kvcache::run::find_max::{Asked, ended, find_max};
@@ -45,5 +44,5 @@ pub(super) fn run(
     let head = delivery.head(host.clone(), session);
     let report = find_max(&asked, (head, session), &mut savers)?;
     let outcome = |saved: Option<&Path>| ended(&report, saved);
-    delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, outcome)
+    delivery.finish(savers, &report, session, outcome)
 }

@@ -12,7 +12,7 @@ use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
 use stormlp_core::units::counted;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
-use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
     FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Profile, Resolution,
@@ -159,13 +159,13 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     // One process writes the output files.
     let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
     deliver::make_mlperf_folder(mlperf_output)?;
-    let others = party.hosts(savers.parts_folder())?;
+    let others = party.hosts(Some(savers.folder()))?;
     if !session.quiet {
         output::say_page(&output::drawn(&opening(&plan)));
     }
     let head = delivery.head(host.clone(), session);
     let begun = KvcacheReport::new(head.clone(), plan.clone(), KvcacheResults::default());
-    savers.begin(&begun, |of| copy_of(&begun, of))?;
+    savers.begin(&begun)?;
     let progress = session.progress();
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
@@ -177,7 +177,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let for_mlperf = deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken));
     let ended = |saved: Option<&Path>| ended(&report, saved).and(for_mlperf);
     delivery
-        .finish(savers, (&report, |of| copy_of(&report, of)), session, ended)
+        .finish(savers, &report, session, ended)
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
 }
 

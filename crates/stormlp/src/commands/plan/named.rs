@@ -8,7 +8,6 @@ use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
 use stormlp_core::units::parse_some_bytes;
 use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest, host_cost};
-use stormlp_show::contradictions;
 use stormlp_training::plan::client::{Client, ClientCost};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
@@ -16,7 +15,6 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 use crate::any_report::AnyReport;
 use crate::commands::calibrate::calibrated;
 use crate::commands::{saved, workloads};
-use crate::output;
 
 /// `asked` with everything it names.
 ///
@@ -68,15 +66,7 @@ pub(super) fn storage(text: &str) -> Result<KnownStorage, Failure> {
             ));
         }
     };
-    let mut storage = KnownStorage::measured(&report, text)?;
-    let found = contradictions(&report);
-    for one in &found {
-        output::say(format!("warning: {text}: {one}"));
-    }
-    if !found.is_empty() {
-        storage.source.push_str("; inconsistent figures: the report was damaged or modified");
-    }
-    Ok(storage)
+    Ok(KnownStorage::measured(&report, text)?)
 }
 
 /// Description and size of the requested checkpoint.

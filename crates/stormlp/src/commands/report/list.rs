@@ -62,8 +62,6 @@ impl Row {
         let outcome = report.outcome();
         let mark = document.mark.map(|mark| format!("{mark}  ")).unwrap_or_default();
         let retried = if report.retried().is_empty() { "" } else { ", retried" };
-        let contradicts =
-            if report.contradictions().is_empty() { "" } else { ", contradicts itself" };
         Self {
             started_at: Some(head.started_at.clone()),
             kind: Some(head.kind.name()),
@@ -74,7 +72,7 @@ impl Row {
             figure: outcome.figure.map(|figure| figure.estimate.value),
             unit: outcome.figure.map(|figure| figure.unit),
             figure_words: format!("{mark}{}", outcome.words()),
-            verdict: format!("{}{retried}{contradicts}", outcome.verdict),
+            verdict: format!("{}{retried}", outcome.verdict),
             hostname: Some(head.host.hostname.clone()),
             tags: head.tags.clone(),
         }

@@ -1,7 +1,6 @@
 //! `stormlp report`: shows saved reports in any format, or lists folders of them.
 
 mod list;
-mod merge;
 mod several;
 
 use std::path::PathBuf;
@@ -26,7 +25,6 @@ use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp report`.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_precedence_over_arg = true)]
 #[command(after_help = "\
 Examples:
   stormlp report                                        reports in ./stormlp-results
@@ -40,9 +38,6 @@ Examples:
   stormlp report after/report.json --baseline before/report.json --format markdown
   stormlp report stormlp-results --output /var/lib/node_exporter/stormlp.prom")]
 pub(crate) struct Args {
-    #[command(subcommand)]
-    parts: Option<Parts>,
-
     /// Saved reports, their folders, or folders of such folders, which are listed; or a
     /// summary.json of DLIO or mlpstorage, or its folder [default: $STORMLP_RESULTS_DIR, else
     /// stormlp-results]
@@ -67,13 +62,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     columns: ColumnsArg,
-}
-
-/// The subcommands for parts of reports.
-#[derive(Debug, clap::Subcommand)]
-enum Parts {
-    /// Merge what each host saved of a run on several.
-    Merge(Box<merge::Args>),
 }
 
 /// The commands that save reports.
@@ -128,9 +116,6 @@ impl Filter {
 
 /// Shows reports, or lists folders of them.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
-    if let Some(Parts::Merge(args)) = args.parts {
-        return merge::run(*args);
-    }
     let filter = Filter {
         kind: args.kind.map(|kind| match kind {
             Kind::Gds => ReportKind::Gds,

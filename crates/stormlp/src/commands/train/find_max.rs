@@ -5,7 +5,7 @@ use std::path::Path;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
 use stormlp_training::plan::find_max::{DEFAULT_CONFIRM_RUNS, FindMax};
@@ -44,14 +44,14 @@ pub(super) fn run(
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = args.request.resume.as_deref().map(read).transpose()?;
     let mut savers = match &saved {
-        Some(saved) => Savers::resume_alone(&saved.path, ReportKind::Train),
+        Some(saved) => Savers::resume(&saved.path, ReportKind::Train, session),
         None => delivery.savers(&format!("{}-find-max", one.plan.workload), party, session)?,
     };
     let head = head(&one.plan, one.facts.clone(), &delivery, session);
     let mut finder = AcceleratorFinder::new(as_asked, one, head, session);
     let report = finder.search(saved, &mut savers)?;
     let outcome = |saved: Option<&Path>| finder.ended(&report, saved);
-    delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, outcome)
+    delivery.finish(savers, &report, session, outcome)
 }
 
 /// Reads the report of a search.

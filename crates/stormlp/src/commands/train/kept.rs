@@ -13,7 +13,7 @@ use super::super::deliver;
 use super::super::submission::rehearsed::RehearsedTree;
 use crate::output;
 use stormlp_core::failure::Failure;
-use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::surroundings::unix_seconds;
 
@@ -40,7 +40,7 @@ impl Kept<'_> {
             self.savers.prepare_cufile(require_gds, devices, &course.head.host);
         }
         let begun = training::begun(course);
-        self.savers.begin(&begun, |of| copy_of(&begun, of))
+        self.savers.begin(&begun)
     }
 
     /// Saves a completed epoch, and adds a completed run to the tree.

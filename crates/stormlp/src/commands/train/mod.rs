@@ -32,7 +32,6 @@ use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_training::report::outcome::outcome;
 use stormlp_training::run::agreement;
@@ -157,7 +156,7 @@ fn run_prepared(
     };
     let delivery = party.agree(opened())?;
     let savers = delivery.savers(&plan.workload, party, session)?;
-    let others = party.hosts(savers.parts_folder())?;
+    let others = party.hosts(Some(savers.folder()))?;
     warnings.extend(agreement::crowded(party, others.as_ref()));
     warnings.extend(session.storage.impairments());
     let mut course = Course {
@@ -180,8 +179,7 @@ fn run_prepared(
     let report = run_course(&course, &mut on_unit, (party, others.as_ref()), session)?;
     let for_mlperf = kept.for_mlperf(&report, mlperf_output);
     let ended = |saved: Option<&Path>| outcome(&report, saved).and(for_mlperf);
-    let own = |of| copy_of(&report, of);
-    let went = delivery.finish(kept.savers, (&report, own), session, ended);
+    let went = delivery.finish(kept.savers, &report, session, ended);
     went.map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
 }
 
