@@ -339,19 +339,32 @@ impl Party {
         Ok(clock_offsets(&self.exchange(&readings)?))
     }
 
-    /// The hosts as the run needs them, which call each other in `folder`; `None` for a single process.
+    /// The hosts as the run needs them; `None` for a single process.
     ///
     /// # Errors
     /// If the other processes cannot be reached.
-    pub fn hosts(&self, folder: Option<&Path>) -> Result<Option<Hosts>, Failure> {
+    pub fn hosts(&self) -> Result<Option<Hosts>, Failure> {
         if self.is_alone() {
             return Ok(None);
         }
-        let hosts = Hosts::new(self.group.clone(), self.members.clone(), self.facts()?);
-        let shared = folder.map(|folder| self.try_shared(folder)).transpose()?;
-        Ok(Some(match shared {
-            Some(SharedFolder::Shared { path }) => hosts.with_roll_call(&path),
-            _ => hosts,
+        Ok(Some(Hosts::new(self.group.clone(), self.members.clone(), self.facts()?)))
+    }
+
+    /// The `hosts` with a roll call in `folder`, if all of them see it.
+    ///
+    /// # Errors
+    /// If the other processes cannot be reached.
+    pub fn with_roll_call(
+        &self,
+        hosts: Option<Hosts>,
+        folder: &Path,
+    ) -> Result<Option<Hosts>, Failure> {
+        let Some(hosts) = hosts else {
+            return Ok(None);
+        };
+        Ok(Some(match self.try_shared(folder)? {
+            SharedFolder::Shared { path } => hosts.with_roll_call(&path),
+            SharedFolder::NotShared { .. } | SharedFolder::NotTried { .. } => hosts,
         }))
     }
 }

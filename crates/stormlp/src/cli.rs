@@ -261,7 +261,6 @@ impl Command {
             | Self::Datagen(_)
             | Self::Calibrate(_) => true,
             Self::Checkpoint(args) => !args.clean,
-            Self::Submission(args) => args.keeps_what_it_has(),
             Self::Compare(args) => args.keeps_what_it_has(),
             Self::Kvcache(args) => args.keeps_what_it_has(),
             Self::Plan(_)
@@ -269,6 +268,7 @@ impl Command {
             | Self::Workloads(_)
             | Self::Doctor(_)
             | Self::Report(_)
+            | Self::Submission(_)
             | Self::Clean(_)
             | Self::Completions(_)
             | Self::Man(_) => false,

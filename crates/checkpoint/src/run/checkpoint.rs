@@ -34,7 +34,7 @@ use super::mover::RankTask;
 use super::overlap;
 use super::phase::{Purpose, Stage};
 use super::together::{self, PhaseOutcome};
-use stormlp_hosts::company::{Company, Hosts};
+use stormlp_hosts::company::Hosts;
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::fallback;
 use stormlp_transfer::fallback::{hold_cufile, settings};
@@ -65,34 +65,33 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
-    run_in_company(head, plan, Company::Alone, surroundings, on_unit)
+    run_on_hosts(head, plan, None, surroundings, on_unit)
 }
 
-/// Like [`run`], in `company`. Hosts that wait for each other each end with a report of all hosts.
+/// Like [`run`], on several `hosts`, if any. Hosts that wait for each other each end with a report of all hosts.
 /// A host that only starts at the same time as others has its own checkpoints and report.
 ///
 /// # Errors
 /// As for [`run`], and if the start time passes before this host is ready.
-pub fn run_in_company(
+pub fn run_on_hosts(
     head: Head,
     plan: &CheckpointPlan,
-    company: Company<'_>,
+    hosts: Option<&Hosts>,
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
     let accelerators = AcceleratorSet::open(&plan.save)?;
-    run_over((head, plan, company), surroundings, on_unit, accelerators)
+    run_over((head, plan, hosts), surroundings, on_unit, accelerators)
 }
 
-/// [`run_in_company`] with transfers that end in `accelerators`.
+/// [`run_on_hosts`] with transfers that end in `accelerators`.
 pub(super) fn run_over(
-    (head, plan, company): (Head, &CheckpointPlan, Company<'_>),
+    (head, plan, hosts): (Head, &CheckpointPlan, Option<&Hosts>),
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
     accelerators: AcceleratorSet,
 ) -> Result<CheckpointReport, CheckpointError> {
     let &Surroundings { storage, observer, stop } = surroundings;
-    let hosts = company.hosts();
     // One process locks the folders for all processes that see them.
     let leads = together::leads(plan, hosts);
     let _locks = if leads {

@@ -11,7 +11,7 @@ use stormlp_core::report::{Ending, Head};
 use stormlp_core::stats::mean;
 use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::WarningKind;
-use stormlp_hosts::company::{Company, Hosts};
+use stormlp_hosts::company::Hosts;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::Savers;
@@ -19,7 +19,7 @@ use stormlp_hosts::session::Session;
 use stormlp_transfer::surroundings::Surroundings;
 
 use super::agreement::{self, planned};
-use super::{CheckpointError, Look, run_in_company, scan};
+use super::{CheckpointError, Look, run_on_hosts, scan};
 use crate::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, FindStreams, KNEE_STREAMS, ScaleChoice,
     StreamKnee,
@@ -101,7 +101,7 @@ impl<'a> StreamFinder<'a> {
     /// # Errors
     /// Those of a run.
     pub fn search(&mut self, savers: &mut Savers) -> Result<CheckpointReport, Failure> {
-        self.others = self.party.hosts(Some(savers.folder()))?;
+        self.others = self.party.with_roll_call(self.party.hosts()?, savers.folder())?;
         let begun = self.report(Ending::Unfinished);
         savers.begin(&begun)?;
         let ended = self.try_streams(savers)?;
@@ -227,8 +227,7 @@ impl<'a> StreamFinder<'a> {
             stop: &self.session.stop,
         };
         let others = self.others.as_ref();
-        let company = others.map_or(Company::Alone, Company::Hosts);
-        let mut report = run_in_company(head, plan, company, &surroundings, &mut |_| {})
+        let mut report = run_on_hosts(head, plan, others, &surroundings, &mut |_| {})
             .map_err(CheckpointError::not_started)?;
         blame_launcher(&mut report.ending, others, &self.session.stop);
         Ok(report)

@@ -19,7 +19,7 @@ mod pieces;
 mod together;
 mod trial;
 
-pub use crate::run::checkpoint::{run, run_in_company};
+pub use crate::run::checkpoint::{run, run_on_hosts};
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
 pub use folders::{CleanedFolder, Look, clean, scan, settle};

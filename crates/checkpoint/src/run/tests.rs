@@ -28,7 +28,6 @@ use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, Transf
 
 use super::*;
 use crate::run::checkpoint::run_over;
-use stormlp_hosts::company::Company;
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::testing::{BuildPath, SEAMS};
 
@@ -94,8 +93,7 @@ fn run_with(
         told += 1;
     };
     let report =
-        run_over((head, &plan, Company::Alone), &surroundings, &mut on_unit, accelerator.into())
-            .unwrap();
+        run_over((head, &plan, None), &surroundings, &mut on_unit, accelerator.into()).unwrap();
     let results = &report.results;
     assert_eq!(told, results.saves.len() + results.restores.len());
     report

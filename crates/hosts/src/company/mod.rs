@@ -38,33 +38,6 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// must be saved by then.
 const SHORT_FAREWELL: Duration = Duration::from_millis(600);
 
-/// The other participants of a measurement.
-#[derive(Debug, Clone, Copy)]
-pub enum Company<'a> {
-    /// No other participants.
-    Alone,
-    /// Several hosts that wait for each other.
-    Hosts(&'a Hosts),
-}
-
-impl<'a> Company<'a> {
-    /// The hosts that wait for each other, if there are several.
-    pub fn hosts(self) -> Option<&'a Hosts> {
-        match self {
-            Self::Hosts(hosts) => Some(hosts),
-            Self::Alone => None,
-        }
-    }
-
-    /// The rank of this host under its launcher.
-    pub fn rank(self) -> u32 {
-        match self {
-            Self::Hosts(hosts) => hosts.group.rank(),
-            Self::Alone => 0,
-        }
-    }
-}
-
 /// The hosts of a multi-host run.
 #[derive(Debug, Clone)]
 pub struct Hosts {

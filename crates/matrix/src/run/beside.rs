@@ -13,11 +13,11 @@ use stormlp_hosts::parts::count_members_once;
 
 use super::error::MatrixError;
 use super::merge::{self, CellPart};
-use stormlp_hosts::company::{Company, Hosts, garbled};
+use stormlp_hosts::company::{Hosts, garbled};
 
 /// The connection to the other hosts, and this host's state in a cell.
 pub(crate) struct Side<'a> {
-    pub(crate) company: Company<'a>,
+    hosts: Option<&'a Hosts>,
     met: AtomicBool,
     finished: AtomicBool,
     stopped: AtomicBool,
@@ -27,9 +27,9 @@ pub(crate) struct Side<'a> {
 
 impl<'a> Side<'a> {
     /// The state before the first cell.
-    pub(crate) fn new(company: Company<'a>) -> Self {
+    pub(crate) fn new(hosts: Option<&'a Hosts>) -> Self {
         Self {
-            company,
+            hosts,
             met: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -37,24 +37,25 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn hosts(&self) -> Option<&'a Hosts> {
-        self.company.hosts()
+    /// The rank of this host.
+    pub(crate) fn rank(&self) -> u32 {
+        self.hosts.map_or(0, |hosts| hosts.group.rank())
     }
 
     /// Whether other hosts wait for this one.
     pub(crate) fn has_hosts(&self) -> bool {
-        self.hosts().is_some()
+        self.hosts.is_some()
     }
 
     /// Sends heartbeats to the others until all reach the next barrier.
     pub(crate) fn works(&self, stop: &StopToken) -> Result<(), MatrixError> {
-        let works = self.hosts().map_or(Ok(()), |hosts| hosts.works(stop));
+        let works = self.hosts.map_or(Ok(()), |hosts| hosts.works(stop));
         works.map_err(MatrixError::from)
     }
 
     /// Waits at this barrier; returns whether all hosts know that the run ends.
     pub(crate) fn edge(&self) -> Result<bool, MatrixError> {
-        let stopped = self.hosts().map_or(Ok(false), Hosts::edge)?;
+        let stopped = self.hosts.map_or(Ok(false), Hosts::edge)?;
         self.stopped.fetch_or(stopped, Ordering::Relaxed);
         Ok(self.stopped.load(Ordering::Relaxed))
     }
@@ -69,7 +70,7 @@ impl<'a> Side<'a> {
     /// Waits for the others, once per cell.
     pub(crate) fn meet(&self, stop: &StopToken) -> Result<(), MatrixError> {
         let first = |_: &&Hosts| !self.met.swap(true, Ordering::Relaxed);
-        let Some(hosts) = self.hosts().filter(first) else {
+        let Some(hosts) = self.hosts.filter(first) else {
             return Ok(());
         };
         if !self.edge()? {
@@ -89,7 +90,7 @@ impl<'a> Side<'a> {
     /// [`Self::lost`] returns the error.
     pub(crate) fn finish(&self, stop: &StopToken) {
         self.finished.store(true, Ordering::Relaxed);
-        let Some(hosts) = self.hosts() else {
+        let Some(hosts) = self.hosts else {
             return;
         };
         let went = match hosts.edge() {
@@ -131,7 +132,7 @@ impl<'a> Side<'a> {
         own: &CellReport,
         stop: &'a StopToken,
     ) -> Result<Option<CellReport>, MatrixError> {
-        let Some(hosts) = self.hosts() else {
+        let Some(hosts) = self.hosts else {
             return Ok(Some(own.clone()));
         };
         self.catch_up(stop)?;
@@ -154,7 +155,7 @@ impl<'a> Side<'a> {
 
     /// Whether the run must end: immediately for a single host, else once all hosts know.
     pub(crate) fn is_stopped(&self, stop: &StopToken) -> bool {
-        match self.hosts() {
+        match self.hosts {
             Some(_) => self.stopped.load(Ordering::Relaxed),
             None => stop.is_stopped(),
         }

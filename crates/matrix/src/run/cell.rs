@@ -145,7 +145,7 @@ impl Bench<'_> {
             Handle::File(_) | Handle::Object(_) => None,
         };
         // Threads of several hosts draw different offsets.
-        let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
+        let number = (u64::from(self.side.rank()) << 32) + index as u64;
         let work = self.assignment(cell, worker, number, path);
         Ok(WorkerSupplies { index, plan: worker, accelerator, buffers, file, sync, work })
     }

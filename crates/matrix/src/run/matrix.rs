@@ -33,7 +33,7 @@ use super::regions::Regions;
 use super::verification::verification;
 use super::warnings;
 use super::worker::{WorkerFailure, WorkerOutcome};
-use stormlp_hosts::company::Company;
+use stormlp_hosts::company::Hosts;
 use stormlp_transfer::evidence;
 use stormlp_transfer::fallback::{self, hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;
@@ -76,17 +76,17 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
-    run_in_company(locked, Company::Alone, surroundings, on_cell)
+    run_on_hosts(locked, None, surroundings, on_cell)
 }
 
 /// As [`run`] for several hosts: the report covers all of them. If the others are unreachable
 /// during a cell, only this host's results are passed on, and the report omits the cell.
 ///
 /// # Errors
-/// As [`run`], and if the common start time passed before this host was ready.
-pub fn run_in_company(
+/// As [`run`].
+pub fn run_on_hosts(
     locked: Locked,
-    company: Company<'_>,
+    hosts: Option<&Hosts>,
     surroundings: &Surroundings<'_>,
     on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
@@ -95,7 +95,7 @@ pub fn run_in_company(
     let &Surroundings { storage, observer, stop } = surroundings;
     // Without runnable cells, the files are not needed.
     let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
-    let side = Side::new(company);
+    let side = Side::new(hosts);
     if side.has_hosts() {
         report.results.hosts = merge::shares(&report.results.cells);
     }
@@ -143,15 +143,13 @@ pub fn run_in_company(
     if needs_files && let Some(warning) = remove_files(&plan, &mut folders)? {
         report.warn(warning);
     }
-    let ending =
-        if stopped || company_is_gone(company) { Ending::Stopped } else { Ending::Complete };
+    let ending = if stopped || hosts.is_some_and(Hosts::are_apart) {
+        Ending::Stopped
+    } else {
+        Ending::Complete
+    };
     end(&mut report, ending);
     Ok(report)
-}
-
-/// Whether other hosts were lost.
-fn company_is_gone(company: Company<'_>) -> bool {
-    matches!(company, Company::Hosts(hosts) if hosts.are_apart())
 }
 
 /// Whether a run ended because other hosts are unreachable.

@@ -135,7 +135,7 @@ fn together(
     let first = party.agree_on(first, nothing)?;
     let own = first.map_or_else(begin, Ok);
     let own = party.agree(own)?;
-    let Some(hosts) = party.hosts(None)? else {
+    let Some(hosts) = party.hosts()? else {
         return Ok(None);
     };
     let progress = session.progress();

@@ -39,8 +39,7 @@ use sink::of_file;
 pub(crate) use sink::{Format, Sink, formats_without};
 
 /// Advice if the folder for MLPerf's files cannot be written.
-const MLPERF_HELP: &str =
-    "name a folder that you may write to: --mlperf-output DIR, or --tree DIR of a rehearsal";
+const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
 
 /// Output options.
 #[derive(Debug, Args)]
@@ -100,6 +99,8 @@ pub(crate) struct Delivery {
     exports: Vec<(PathBuf, Format)>,
     baseline: Option<(String, AnyReport)>,
     results_dir: Option<PathBuf>,
+    /// The saved report that the run continues.
+    pub(crate) resumes: Option<PathBuf>,
     tags: Tags,
 }
 
@@ -248,6 +249,7 @@ impl ShowArgs {
                 })
                 .transpose()?,
             results_dir: None,
+            resumes: None,
             tags: Tags::new(),
         })
     }
@@ -275,6 +277,7 @@ impl Delivery {
             exports: Vec::new(),
             baseline: None,
             results_dir: None,
+            resumes: None,
             tags: Tags::new(),
         }
     }
@@ -292,7 +295,7 @@ impl Delivery {
         self.format
     }
 
-    /// Creates the folders in which the run called `name` is saved.
+    /// Creates the folder in which the run called `name` is saved, unless it continues a report.
     ///
     /// # Errors
     /// Those of [`Savers::create`].
@@ -302,7 +305,10 @@ impl Delivery {
         party: &Party,
         session: &Session,
     ) -> Result<Savers, Failure> {
-        Savers::create(self.results_dir.as_deref(), (self.kind, name), party, session)
+        match &self.resumes {
+            Some(report) => Ok(Savers::resume(report, self.kind, session)),
+            None => Savers::create(self.results_dir.as_deref(), (self.kind, name), party, session),
+        }
     }
 
     /// Saves the finished report, prints it and writes the exports in the leading process; then `outcome` says how the run went. Results are printed even if they cannot be
@@ -473,12 +479,9 @@ pub(crate) fn make_mlperf_folder(folder: Option<&Path>) -> Result<(), Failure> {
 /// Writes the files for MLPerf's tools. `files` creates them from the names already taken: results
 /// of another run are never overwritten.
 pub(crate) fn write_mlperf(
-    folder: Option<&Path>,
+    folder: &Path,
     files: impl FnOnce(&dyn Fn(&str) -> bool) -> Vec<OutputFile>,
 ) -> Result<(), Failure> {
-    let Some(folder) = folder else {
-        return Ok(());
-    };
     Disk.hold(folder);
     let taken = |name: &str| !matches!(Disk.look(&folder.join(name)), Ok(None));
     for file in files(&taken) {

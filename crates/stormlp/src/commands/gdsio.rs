@@ -7,7 +7,6 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::location::names_object;
 use stormlp_core::shell::shell_word;
 use stormlp_core::transport::DeviceId;
-use stormlp_hosts::company::Company;
 use stormlp_matrix::plan::MatrixRequest;
 use stormlp_matrix::plan::gdsio::{
     GdsioArgs, GdsioRun, emulate, in_gdsios_words, parse_args, parse_job_file,
@@ -125,9 +124,8 @@ fn measure(
         _ => failure,
     })?;
     let delivery = Delivery::gdsio(per_job);
-    let savers = delivery.savers(&plan.request.name, &session.party(false)?, session)?;
-    let run = gds::start(plan, facts, savers, &delivery, session);
-    gds::execute(run, Company::Alone, &delivery, session)
+    let report = gds::report(plan, delivery.head(facts, session));
+    gds::measure(report, false, &delivery, (&session.party(false)?, session))
 }
 
 /// stormlp's own options, which may appear anywhere in a line: clap leaves everything after gdsio's

@@ -11,6 +11,7 @@ pub(crate) mod datasize;
 pub(crate) mod deliver;
 pub(crate) mod doctor;
 mod doctor_objects;
+mod driver;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod hang;

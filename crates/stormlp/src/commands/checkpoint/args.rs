@@ -4,19 +4,16 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use stormlp_checkpoint::plan::{
-    CheckpointProfile, CheckpointRequest, CheckpointWorkload, FsyncPolicy, builtin, parse,
+    CheckpointRequest, CheckpointWorkload, FsyncPolicy, builtin, parse,
 };
 use stormlp_core::location::{Location, names_object};
 use stormlp_core::names::file_name;
 use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
-use stormlp_mlperf::submission::Edition;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use crate::commands::calibrate::calibrated_checkpoints;
 use crate::commands::deliver::OutputArgs;
-use crate::commands::submission::rehearsed;
-use crate::commands::submission::rehearsed::RehearsedTree;
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::{of_training, read_text};
 use crate::hosts::Needs;
@@ -57,10 +54,6 @@ pub(crate) struct Args {
     /// 0_per_epoch_stats.json, configuration, metadata
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(super) mlperf_output: Option<PathBuf>,
-
-    /// The tree of a rehearsal, used instead of the output files above.
-    #[arg(skip)]
-    pub(super) rehearsal: Option<RehearsedTree>,
 }
 
 impl Args {
@@ -69,59 +62,9 @@ impl Args {
         ObjectRules::of(self.request.verify, self.request.engine)
     }
 
-    /// The name of the model.
-    ///
-    /// # Errors
-    /// If there is none, or its file is invalid.
-    pub(crate) fn model_name(&self) -> Result<String, Failure> {
-        Ok(workload(&self.request.model)?.name)
-    }
-
-    /// Sets the profile of `edition`; without one, that of v3.0 unless a profile was given.
-    ///
-    /// # Errors
-    /// If a different profile was given, or one without an edition.
-    pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
-        let of_edition = match edition.unwrap_or(Edition::V3) {
-            Edition::V2 => CheckpointProfile::V2,
-            Edition::V3 => CheckpointProfile::V3,
-        };
-        let profile = self.request.profile.unwrap_or(of_edition);
-        match edition {
-            Some(edition) if profile != of_edition => {
-                return Err(rehearsed::other_edition(&format!("--profile {profile}"), edition));
-            }
-            None if profile == CheckpointProfile::Native => {
-                let what = "a rehearsal follows the rules of v2.0 or v3.0, not profile native";
-                let help = "use --edition 2.0 or 3.0";
-                return Err(Failure::no_plan(anyhow::anyhow!(what)).with_help(help));
-            }
-            _ => {}
-        }
-        self.request.profile = Some(profile);
-        Ok(())
-    }
-
     /// Whether this is a dry run.
     pub(crate) fn is_dry(&self) -> bool {
         self.request.dry_run
-    }
-
-    /// Turns the run into a rehearsal whose files go to `tree`.
-    ///
-    /// # Errors
-    /// If a folder for MLPerf's files was given, or this is a dry run.
-    pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
-        rehearsed::refuse_output(self.mlperf_output.as_deref())?;
-        if self.request.find_knee {
-            return Err(Failure::usage("--find-knee cannot be used in a rehearsal"));
-        }
-        if self.clean {
-            return Err(Failure::usage("--clean cannot be used in a rehearsal"));
-        }
-        self.mlperf_output = Some(tree.folder().to_path_buf());
-        self.rehearsal = Some(tree);
-        Ok(())
     }
 
     /// The option that makes this run measure nothing, so that storage impairment has no effect.

@@ -9,35 +9,33 @@ use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointReques
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
 use stormlp_checkpoint::run::CheckpointError;
 use stormlp_checkpoint::run::find_knee::first_run;
-use stormlp_checkpoint::run::{CleanedFolder, agreement, clean, run_in_company};
+use stormlp_checkpoint::run::{CleanedFolder, agreement, clean, run_on_hosts};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::note::Cause;
 use stormlp_core::printable::printable;
-use stormlp_core::report::{Head, ReportKind};
+use stormlp_core::report::ReportKind;
 use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_hosts::company::Company;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
-use stormlp_show::document::Columns;
+use stormlp_mlperf::official::OutputFile;
+use stormlp_show::document::{Columns, Document};
 use stormlp_transfer::storage::Anywhere;
-use stormlp_transfer::surroundings::Surroundings;
 
-use super::deliver::{self, OutputArgs};
+use super::deliver::OutputArgs;
+use super::driver::{Lane, Running, Start, drive};
 
 use crate::output;
 use stormlp_core::failure::Failure;
-use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 
 pub(crate) use args::Args;
 
 /// Prints the plan, runs it, or removes the data of earlier runs.
-pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = args::request(&args)?;
     if args.clean {
         return clean_folders(&request);
@@ -61,66 +59,61 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     if request.find_knee {
         return find_knee::run(args, request, host, &party, session);
     }
-    if let Some(tree) = &args.rehearsal
-        && tree.has_checkpoints()?
-    {
-        tree.say_whole();
-        return Ok(());
-    }
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = party.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
     agreement::look(&request, &host, &party, session)?;
-    let savers = delivery.savers(&request.workload.name, &party, session)?;
-    // One process writes the output files.
-    let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
-    deliver::make_mlperf_folder(mlperf_output)?;
     let facts = agreement::tried(&request, &party, session)?;
     let plan = agreement::plan(&request, &host, &facts, (&party, session))?;
-    if let Some(tree) = &mut args.rehearsal {
-        tree.set_aside()?;
-    }
-    let others = party.hosts(Some(savers.folder()))?;
-    let company = others.as_ref().map_or(Company::Alone, Company::Hosts);
-    let head = delivery.head(host, session);
-    let (mut report, savers) = carry_out((head, &plan), savers, company, session)?;
-    blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
-    let for_mlperf = match &args.rehearsal {
-        Some(tree) => tree.add_checkpointing(&report),
-        None => mlperf_output.map_or(Ok(()), |folder| {
-            deliver::write_mlperf(Some(folder), |taken| mlperf_files(&report, folder, taken))
-        }),
+    let cufile = plan.path().needs_cufile();
+    let start = Start {
+        name: plan.request.workload.name.clone(),
+        opening: output::drawn(&announced(&plan)),
+        cufile: cufile.then(|| (plan.request.require_gds, plan.save.accelerators().collect())),
+        hosts: party.hosts()?,
+        report: CheckpointReport::new(delivery.head(host, session), plan, Default::default()),
     };
-    let ended = |saved: Option<&Path>| report.ending.outcome(saved).and(for_mlperf);
-    let went = delivery
-        .finish(savers, &report, session, ended)
-        .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()));
-    // Messages about a scaled run are marked as such.
-    went.map_err(|failure| match mark(&plan) {
-        Some(mark) => failure.marked(&mark),
-        None => failure,
-    })
+    drive(start, Checkpoint, (&delivery, args.mlperf_output.as_deref()), (&party, session))
 }
 
-/// Prints the plan and the old data it will remove, runs it and returns the report.
-fn carry_out(
-    (head, plan): (Head, &CheckpointPlan),
-    mut savers: Savers,
-    company: Company<'_>,
-    session: &Session,
-) -> Result<(CheckpointReport, Savers), Failure> {
-    if !session.quiet {
-        // Data about to be removed is announced first; the report repeats it.
-        let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
-        let mut opening = opening(plan);
-        opening.warn(plan.warnings.iter().filter(earlier));
-        output::say_page(&output::drawn(&opening));
+/// What a run begins with. Data about to be removed is announced first; the report repeats it.
+fn announced(plan: &CheckpointPlan) -> Document {
+    let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
+    let mut opening = opening(plan);
+    opening.warn(plan.warnings.iter().filter(earlier));
+    opening
+}
+
+/// A checkpoint run as the driver runs it.
+struct Checkpoint;
+
+impl Lane<CheckpointPlan, CheckpointResults> for Checkpoint {
+    fn run(
+        &mut self,
+        begun: CheckpointReport,
+        on: Running<'_>,
+    ) -> Result<CheckpointReport, Failure> {
+        let mut on_unit = |report: &CheckpointReport| on.savers.unit(|| report.clone());
+        run_on_hosts(begun.head, &begun.plan, on.hosts, &on.surroundings, &mut on_unit)
+            .map_err(|error| error.not_started_in(begun.plan.request.closed))
     }
-    if plan.path().needs_cufile() {
-        savers.prepare_cufile(plan.request.require_gds, plan.save.accelerators(), &head.host);
+
+    fn mlperf_files(
+        &self,
+        report: &CheckpointReport,
+        folder: &Path,
+        taken: &dyn Fn(&str) -> bool,
+    ) -> Vec<OutputFile> {
+        mlperf_files(report, folder, taken)
     }
-    let report = emulate(head, plan, &mut savers, company, session)?;
-    Ok((report, savers))
+
+    fn outcome(&self, report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure> {
+        // Messages about a scaled run are marked as such.
+        report.ending.outcome(saved).map_err(|failure| match mark(&report.plan) {
+            Some(mark) => failure.marked(&mark),
+            None => failure,
+        })
+    }
 }
 
 /// Only the first run of a search can be shown.
@@ -161,26 +154,6 @@ fn dry_run(
     let dry_run = DryRun { plan, problems: &resolution.problems };
     output.print_plan(&dry_run, plan.request.closed, checkpoint::dry_run)?;
     if resolution.problems.is_empty() { Ok(()) } else { Err(resolution.problems.into()) }
-}
-
-/// Runs the plan.
-fn emulate(
-    head: Head,
-    plan: &CheckpointPlan,
-    savers: &mut Savers,
-    company: Company<'_>,
-    session: &Session,
-) -> Result<CheckpointReport, Failure> {
-    let begun = CheckpointReport::new(head.clone(), plan.clone(), CheckpointResults::default());
-    savers.begin(&begun)?;
-    let progress = session.progress();
-    let surroundings =
-        Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
-    let mut on_unit = |report: &CheckpointReport| {
-        savers.unit(|| report.clone());
-    };
-    run_in_company(head, plan, company, &surroundings, &mut on_unit)
-        .map_err(|error| error.not_started_in(plan.request.closed))
 }
 
 /// Removes what stormlp created in the directories.

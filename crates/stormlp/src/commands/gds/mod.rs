@@ -1,28 +1,26 @@
 //! `stormlp gds`: makes a plan from arguments, facts and files, and prints or runs it.
 
-mod finish;
+mod lane;
 mod resume;
 
 use std::path::PathBuf;
 
-use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::transport::EngineChoice;
-use stormlp_hosts::company::Company;
-use stormlp_matrix::plan::{MatrixPlan, MatrixReport, MatrixRequest, MatrixResults};
+use stormlp_matrix::plan::MatrixRequest;
 use stormlp_matrix::run::agreement;
 use stormlp_matrix::show as matrix;
 
-use super::deliver::{ColumnsArg, Delivery, OutputArgs};
+use super::deliver::{ColumnsArg, OutputArgs};
+use super::saved;
 use crate::commands::threads::check_wait;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
-use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::object::ObjectRules;
 
-pub(crate) use finish::{Run, execute};
+pub(crate) use lane::{measure, report};
 
 /// Arguments of `stormlp gds`.
 #[derive(Debug, clap::Args)]
@@ -103,23 +101,13 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             Ok(())
         };
     }
-    let delivery = args.output.open(ReportKind::Gds, columns);
-    let delivery = party.agree(delivery)?;
-    let mut run = match resume {
-        Some(path) => resume::go_on((path, saved), (plan, facts), &party, &delivery, session)?,
-        None => {
-            let savers = delivery.savers(&plan.request.name, &party, session)?;
-            start(plan, facts, savers, &delivery, session)
-        }
-    };
-    run = run.resumable(resume.is_some(), session);
-    let others = party.hosts(Some(run.savers.folder()))?;
-    for warning in agreement::warnings(&party) {
-        run.report.warn(warning);
+    let mut delivery = party.agree(args.output.open(ReportKind::Gds, columns))?;
+    delivery.resumes = resume.map(saved::file).transpose()?;
+    let mut report = report(plan, delivery.head(facts, session));
+    if resume.is_some() {
+        resume::add_saved(&mut report, saved, &party, session)?;
     }
-    run.report.results.group = others.as_ref().map(|hosts| hosts.facts.clone());
-    let company = others.as_ref().map_or(Company::Alone, Company::Hosts);
-    execute(run, company, &delivery, session)
+    measure(report, true, &delivery, (&party, session))
 }
 
 /// The request with its preset, or the defaults, for what was left out.
@@ -173,20 +161,6 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
 fn named(paths: &[PathKind]) -> String {
     let names: Vec<&str> = paths.iter().map(|path| path.name()).collect();
     format!("{} {}", if names.len() == 1 { "path" } else { "paths" }, names.join(", "))
-}
-
-/// Starts a run of a new plan, saved by `savers`.
-pub(crate) fn start(
-    plan: MatrixPlan,
-    facts: HostFacts,
-    savers: Savers,
-    delivery: &Delivery,
-    session: &Session,
-) -> Run {
-    let head = delivery.head(facts, session);
-    let mut report = MatrixReport::new(head, plan, MatrixResults::default());
-    report.warnings.clone_from(&report.plan.warnings);
-    Run { report, savers, resume_with: None }
 }
 
 #[cfg(test)]

@@ -5,17 +5,13 @@
 
 use std::path::Path;
 
-use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
-use stormlp_matrix::plan::{MatrixPlan, MatrixReport, Saved};
+use stormlp_matrix::plan::{MatrixReport, Saved};
 
-use super::finish::Run;
 use crate::any_report::AnyReport;
-use crate::commands::deliver::Delivery;
 use crate::commands::saved;
 
 /// Reads a saved report, which must have as many hosts as there are now.
@@ -30,33 +26,30 @@ pub(super) fn read(path: &Path, party: &Party) -> Result<Saved, Failure> {
     Saved::new(path, report, &party.names())
 }
 
-/// Resumes a run, which is saved at `path` again; `saved` is the report there, in the leading
-/// process.
+/// Adds to the `report` of a starting run what it takes from the `saved` one, which the leading
+/// process has.
 ///
 /// # Errors
-/// With exit code 3 if it is from other machines or another matrix; all processes fail alike.
-pub(super) fn go_on(
-    (path, saved): (&Path, Option<Saved>),
-    (plan, facts): (MatrixPlan, HostFacts),
+/// With exit code 3 if that is from other machines or another matrix; all processes fail alike.
+pub(super) fn add_saved(
+    report: &mut MatrixReport,
+    saved: Option<Saved>,
     party: &Party,
-    delivery: &Delivery,
     session: &Session,
-) -> Result<Run, Failure> {
-    let taken = party.agree(saved.map(|saved| saved.take(&plan, &facts)).transpose())?;
+) -> Result<(), Failure> {
+    let taken = saved.map(|saved| saved.take(&report.plan, &report.head.host)).transpose();
+    let taken = party.agree(taken)?;
     for warning in taken.iter().flat_map(|taken| &taken.changed).filter(|_| !session.quiet) {
         session.say(format!("warning: {warning}"));
     }
     let taken = party.from_first(&taken)?;
-    let mut head = delivery.head(facts, session);
-    head.started_at = taken.head.started_at;
+    report.head.started_at = taken.head.started_at;
     for (key, value) in taken.head.tags {
-        head.tags.entry(key).or_insert(value);
+        report.head.tags.entry(key).or_insert(value);
     }
-    let savers = Savers::resume(&saved::file(path)?, ReportKind::Gds, session);
-    let mut report = MatrixReport::new(head, plan, taken.results);
-    report.warnings.clone_from(&report.plan.warnings);
+    report.results = taken.results;
     for warning in taken.warnings.into_iter().chain(taken.changed) {
         report.warn(warning);
     }
-    Ok(Run { report, savers, resume_with: None })
+    Ok(())
 }

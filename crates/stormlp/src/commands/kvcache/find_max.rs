@@ -37,7 +37,9 @@ pub(super) fn run(
     let asked = Asked { request, host, facts: &facts };
     let first = asked.first()?;
     let mut savers = delivery.savers(&format!("{}-find-max", first.name()), party, session)?;
-    super::prepare_cufile(&savers, &first, host);
+    if let Some((require_gds, devices)) = super::cufile(&first) {
+        savers.prepare_cufile(require_gds, devices, host);
+    }
     if !session.quiet {
         output::say_page(&output::drawn(&opening(&first)));
     }

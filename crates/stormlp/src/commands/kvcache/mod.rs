@@ -6,13 +6,11 @@ mod size;
 use std::path::{Path, PathBuf};
 
 use stormlp_core::difference::Promise;
-use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
+use stormlp_core::transport::DeviceId;
 use stormlp_core::units::counted;
-use stormlp_hosts::fate::{blame_launcher, shared_fate};
-use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
     FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Profile, Resolution,
@@ -22,10 +20,11 @@ use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
 use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
+use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::Columns;
-use stormlp_transfer::surroundings::Surroundings;
 
-use super::deliver::{self, OutputArgs};
+use super::deliver::OutputArgs;
+use super::driver::{Lane, Running, Start, drive};
 use crate::hosts::Needs;
 use crate::output;
 
@@ -153,32 +152,48 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut plan = party.agree(plan(Look::AndTry).and_then(planned))?;
     plan.warnings.extend(party.local_warning("has its objects on storage of its own"));
     plan.warnings.extend(party.warnings());
-    let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
-    let mut savers = delivery.savers(&name, &party, session)?;
-    prepare_cufile(&savers, &plan, &host);
-    // One process writes the output files.
-    let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
-    deliver::make_mlperf_folder(mlperf_output)?;
-    let others = party.hosts(Some(savers.folder()))?;
-    if !session.quiet {
-        output::say_page(&output::drawn(&opening(&plan)));
+    let start = Start {
+        name: if plan.request.closed { "closed".to_string() } else { plan.name() },
+        opening: output::drawn(&opening(&plan)),
+        cufile: cufile(&plan),
+        hosts: party.hosts()?,
+        report: KvcacheReport::new(delivery.head(host, session), plan, Default::default()),
+    };
+    drive(start, Kvcache, (&delivery, args.mlperf_output.as_deref()), (&party, session))
+}
+
+/// A run of the KV-cache workload as the driver runs it.
+struct Kvcache;
+
+impl Lane<KvcachePlan, KvcacheResults> for Kvcache {
+    fn run(&mut self, begun: KvcacheReport, on: Running<'_>) -> Result<KvcacheReport, Failure> {
+        let mut on_unit = |report: &KvcacheReport| on.savers.unit(|| report.clone());
+        run_with(on.hosts, (begun.head, &begun.plan), &on.surroundings, &mut on_unit)
+            .map_err(KvcacheError::not_started)
     }
-    let head = delivery.head(host.clone(), session);
-    let begun = KvcacheReport::new(head.clone(), plan.clone(), KvcacheResults::default());
-    savers.begin(&begun)?;
-    let progress = session.progress();
-    let surroundings =
-        Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
-    let mut on_unit = |report: &KvcacheReport| savers.unit(|| report.clone());
-    let mut report = run_with(others.as_ref(), (head, &plan), &surroundings, &mut on_unit)
-        .map_err(KvcacheError::not_started)?;
-    blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
-    let mlperf_output = mlperf_output.filter(|_| has_figures_for_mlperf(&report));
-    let for_mlperf = deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken));
-    let ended = |saved: Option<&Path>| ended(&report, saved).and(for_mlperf);
-    delivery
-        .finish(savers, &report, session, ended)
-        .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
+
+    fn mlperf_files(
+        &self,
+        report: &KvcacheReport,
+        _folder: &Path,
+        taken: &dyn Fn(&str) -> bool,
+    ) -> Vec<OutputFile> {
+        if nothing(report).is_some() {
+            output::say("the files of MLPerf's client are not written: nothing was measured");
+            return Vec::new();
+        }
+        mlperf_files(report, taken)
+    }
+
+    fn outcome(&self, report: &KvcacheReport, saved: Option<&Path>) -> Result<(), Failure> {
+        ended(report, saved)
+    }
+}
+
+/// What cuFile needs to know before it opens, if chunks move through it.
+fn cufile(plan: &KvcachePlan) -> Option<(bool, Vec<DeviceId>)> {
+    let devices = || plan.transport.accelerators().collect();
+    plan.transport.path.needs_cufile().then(|| (plan.request.serving.require_gds, devices()))
 }
 
 /// MLPerf's client has no load of serving engines.
@@ -190,23 +205,6 @@ fn check_mlperf_has_load(request: &KvcacheRequest) -> Result<(), Failure> {
         "--mlperf-output cannot be used with --profile serving: MLPerf's client has no such load";
     let help = "leave out --mlperf-output: the report has all figures";
     Err(Failure::usage(message).with_help(help))
-}
-
-/// Whether there are figures, and so files of MLPerf's client to write.
-fn has_figures_for_mlperf(report: &KvcacheReport) -> bool {
-    let has_figures = nothing(report).is_none();
-    if !has_figures {
-        output::say("the files of MLPerf's client are not written: nothing was measured");
-    }
-    has_figures
-}
-
-/// Sets what cuFile reads when it opens, if chunks move through it.
-fn prepare_cufile(savers: &Savers, plan: &KvcachePlan, host: &HostFacts) {
-    if plan.transport.path.needs_cufile() {
-        let devices = plan.transport.accelerators();
-        savers.prepare_cufile(plan.request.serving.require_gds, devices, host);
-    }
 }
 
 /// What a trace must have in common on all hosts: each reads its own file.

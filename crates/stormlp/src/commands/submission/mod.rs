@@ -3,8 +3,6 @@
 
 mod check;
 mod plan;
-mod rehearse;
-pub(crate) mod rehearsed;
 mod system_yaml;
 
 use clap::Subcommand;
@@ -17,9 +15,8 @@ use stormlp_hosts::session::Session;
 #[command(after_help = "\
 Examples:
   stormlp submission plan unet3d llama3-8b -n 8     what a campaign takes, and its commands
-  stormlp submission rehearse training unet3d       a warm-up and five scored runs, ./rehearsal
   stormlp submission check results/                 every rule on what mlpstorage or DLIO wrote
-  stormlp submission check rehearsal/ --json        for scripts: verdict, rules[]
+  stormlp submission check results/ --json          for scripts: verdict, rules[]
   stormlp submission system-yaml --output fast.yaml this machine as a client of the system
 
 Only MLCommons' own tool, mlpstorage, makes submissions: nothing that stormlp writes is one.")]
@@ -32,26 +29,16 @@ pub(crate) struct Args {
 enum Step {
     /// Show what a submission takes: sizes, runs, time, disk, and mlpstorage's commands in order
     Plan(Box<plan::Args>),
-    /// Run a result's runs into a tree of the shape that is submitted, marked as a rehearsal
-    Rehearse(Box<rehearse::Args>),
     /// Check a tree of results against the rules of MLPerf Storage v2.0 or v3.0
     Check(check::Args),
     /// Describe this machine for v3.0's system description, or check one by field and line
     SystemYaml(system_yaml::Args),
 }
 
-impl Args {
-    /// Whether a signal lets the step end with partial results.
-    pub(crate) fn keeps_what_it_has(&self) -> bool {
-        matches!(self.command, Step::Rehearse(_))
-    }
-}
-
 /// Runs one step.
-pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     match args.command {
         Step::Plan(args) => plan::run(&args),
-        Step::Rehearse(args) => rehearse::run(*args, session),
         Step::Check(args) => check::run(&args),
         Step::SystemYaml(args) => system_yaml::run(&args),
     }

@@ -12,9 +12,6 @@ use stormlp_core::path::PathKind;
 use stormlp_core::transport::{EngineChoice, Pages};
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::section::DataFormat;
-use stormlp_mlperf::submission::Edition;
-use stormlp_mlperf::submission::plan::usual_accelerator;
-use stormlp_training::plan::catalog;
 use stormlp_training::plan::client::Client;
 use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::request::TrainRequest;
@@ -22,7 +19,6 @@ use stormlp_training::plan::workload::Workload;
 
 use super::Args;
 use crate::commands::calibrate::calibrated;
-use crate::commands::submission::rehearsed::other_edition;
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads;
 
@@ -42,33 +38,6 @@ struct AcceleratorFile {
 /// read.
 pub(super) fn workload(request: &TrainRequest) -> Result<Workload, Failure> {
     workloads::load(&request.workload, request.accelerator.as_deref(), &request.params)
-}
-
-/// Sets the accelerator and the profile of `edition`; without one, those of v3.0 if no others were
-/// requested and that edition has the workload.
-///
-/// # Errors
-/// If another profile was requested.
-pub(super) fn keep_edition(
-    request: &mut TrainRequest,
-    edition: Option<Edition>,
-) -> Result<(), Failure> {
-    let usual = usual_accelerator(edition.unwrap_or(Edition::V3));
-    let named = request.accelerator.is_some() || request.accelerator_profile.is_some();
-    let open = edition.is_some() || request.profile.is_none();
-    if open && !named && catalog::find(&request.workload, Some(usual)).is_ok() {
-        request.accelerator = Some(usual.to_string());
-    }
-    match (edition, request.profile) {
-        (Some(edition), Some(profile)) if edition.profile() != profile => {
-            Err(other_edition(&format!("--profile {profile}"), edition))
-        }
-        (Some(edition), _) => {
-            request.profile = Some(edition.profile());
-            Ok(())
-        }
-        (None, _) => Ok(()),
-    }
 }
 
 /// Rejects options for reading with null storage, which reads nothing.
@@ -145,8 +114,8 @@ pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, 
     let barrier = request.barrier;
     if !barrier.is_at_every_step() && request.keep_step_times {
         return Err(Failure::usage(format!(
-            "--barrier {barrier} cannot be combined with --mlperf-output or a rehearsal: official \
-             runs have a barrier after each step"
+            "--barrier {barrier} cannot be combined with --mlperf-output: official runs have a \
+             barrier after each step"
         )));
     }
     if request.data_dir.is_none() && sets(&request.params, "dataset.data_folder") {

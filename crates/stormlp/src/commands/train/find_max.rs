@@ -5,7 +5,6 @@ use std::path::Path;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
 use stormlp_training::plan::find_max::{DEFAULT_CONFIRM_RUNS, FindMax};
@@ -41,12 +40,10 @@ pub(super) fn run(
             document.brief.add("search", search);
         });
     }
-    let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
+    let mut delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = args.request.resume.as_deref().map(read).transpose()?;
-    let mut savers = match &saved {
-        Some(saved) => Savers::resume(&saved.path, ReportKind::Train, session),
-        None => delivery.savers(&format!("{}-find-max", one.plan.workload), party, session)?,
-    };
+    delivery.resumes = saved.as_ref().map(|saved| saved.path.clone());
+    let mut savers = delivery.savers(&format!("{}-find-max", one.plan.workload), party, session)?;
     let head = head(&one.plan, one.facts.clone(), &delivery, session);
     let mut finder = AcceleratorFinder::new(as_asked, one, head, session);
     let report = finder.search(saved, &mut savers)?;

@@ -3,40 +3,33 @@
 
 mod args;
 mod find_max;
-mod kept;
 
 use std::path::{Path, PathBuf};
 
 use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
-use stormlp_core::profile::Profile;
 use stormlp_core::report::{Head, ReportKind};
-use stormlp_hosts::company::Hosts;
-use stormlp_mlperf::submission::{Edition, SCORED_RUNS};
+use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_hosts::session::Session;
+use stormlp_mlperf::official::OutputFile;
+use stormlp_mlperf::training::files as mlperf_files;
+use stormlp_show::document::{Columns, Document};
 use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
-use stormlp_training::report::TrainReport;
-use stormlp_training::run as training;
-use stormlp_training::run::{Course, SoFar, Unit};
-use stormlp_transfer::probe;
-use stormlp_transfer::surroundings::Surroundings;
-
-use stormlp_show::document::{Columns, Document};
-
-use self::kept::Kept;
-use super::deliver::{self, Delivery, OutputArgs};
-use super::submission::rehearsed;
-use super::submission::rehearsed::RehearsedTree;
-use crate::hosts::Needs;
-use stormlp_core::failure::Failure;
-use stormlp_hosts::fate::{blame_launcher, shared_fate};
-use stormlp_hosts::party::Party;
-use stormlp_hosts::session::Session;
 use stormlp_training::report::outcome::outcome;
+use stormlp_training::report::{TrainReport, TrainResults};
+use stormlp_training::run as training;
 use stormlp_training::run::agreement;
 use stormlp_training::run::start::{Asked, Prepared, lock};
+use stormlp_training::run::{Course, SoFar, Unit};
 use stormlp_transfer::object::ObjectRules;
+use stormlp_transfer::probe;
+
+use super::deliver::{Delivery, OutputArgs};
+use super::driver::{Lane, Running, Start, drive};
+use crate::hosts::Needs;
 
 /// Arguments of `stormlp train`.
 #[derive(Debug, clap::Args)]
@@ -70,10 +63,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 
-    /// The tree of a rehearsal, used instead of the output files above.
-    #[arg(skip)]
-    rehearsal: Option<RehearsedTree>,
-
     /// Print the plan and exit, without reading or generating data
     #[arg(long, conflicts_with = "mlperf_output")]
     pub(crate) dry_run: bool,
@@ -96,19 +85,30 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         [decided, options].concat()
     };
     let mut prepared = party.agree_on(prepared, promises)?;
-    let tree = args.rehearsal.as_ref();
-    let Some(first_run) = kept::first_run(tree, args.dry_run, &mut prepared, session)? else {
-        return Ok(());
-    };
     if args.dry_run {
         let leads = session.group.leads();
         return if leads { print_plan(&args, &prepared, session, |_| ()) } else { Ok(()) };
     }
-    let folder = prepared.plan.data.folder.as_ref().map(Location::folder);
-    if let Some(folder) = folder {
-        party.check_shared(folder)?;
+    if let Some(folder) = &prepared.plan.data.folder {
+        party.check_shared(folder.folder())?;
     }
-    run_prepared(args, prepared, first_run, &party, session)
+    let delivery = party.agree(args.output.open(ReportKind::Train, Columns::Standard))?;
+    let hosts = party.hosts()?;
+    prepared.warnings.extend(agreement::crowded(&party, hosts.as_ref()));
+    prepared.warnings.extend(session.storage.impairments());
+    let head = head(&prepared.plan, prepared.facts.clone(), &delivery, session);
+    let transport = &prepared.plan.transport;
+    let require_gds = prepared.plan.request.require_gds;
+    let start = Start {
+        name: prepared.plan.workload.clone(),
+        report: training::begun(&course(&prepared, head, &prepared.data.inventory)),
+        opening: String::new(),
+        cufile: (transport.path.needs_cufile())
+            .then(|| (require_gds, transport.accelerators().collect())),
+        hosts,
+    };
+    let lane = Training { prepared, owns_folder: party.owns_folder(), session };
+    drive(start, lane, (&delivery, args.mlperf_output.as_deref()), (&party, session))
 }
 
 /// The request of the command line for this host.
@@ -138,66 +138,54 @@ fn print_plan(
     })
 }
 
-fn run_prepared(
-    args: Args,
+/// A training run as the driver runs it.
+struct Training<'a> {
     prepared: Prepared,
-    first_run: u32,
-    party: &Party,
-    session: &Session,
-) -> Result<(), Failure> {
-    let Prepared { workload, facts, data, plan, mut warnings } = prepared;
-    // One process writes the output files.
-    let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
-    let output = args.output;
-    let opened = || -> Result<Delivery, Failure> {
-        let delivery = output.open(ReportKind::Train, Columns::Standard)?;
-        deliver::make_mlperf_folder(mlperf_output)?;
-        Ok(delivery)
-    };
-    let delivery = party.agree(opened())?;
-    let savers = delivery.savers(&plan.workload, party, session)?;
-    let others = party.hosts(Some(savers.folder()))?;
-    warnings.extend(agreement::crowded(party, others.as_ref()));
-    warnings.extend(session.storage.impairments());
-    let mut course = Course {
-        head: head(&plan, facts, &delivery, session),
-        plan,
-        warnings,
-        inventory: &data.inventory,
-        first_run,
-    };
-    let mut kept = Kept { savers, rehearsal: args.rehearsal, workload: &workload };
-    kept.begin(&course)?;
-    let made;
-    // A dataset is generated only if there is a valid plan for it.
-    if let Some(dataset) = &data.to_make {
-        made = dataset.make(&data.inventory, session)?;
-        course.inventory = &made;
-    }
-    course.plan.data.take_sizes(course.inventory);
-    let mut on_unit = |unit: Unit, so_far: SoFar<'_>| kept.unit(unit, so_far);
-    let report = run_course(&course, &mut on_unit, (party, others.as_ref()), session)?;
-    let for_mlperf = kept.for_mlperf(&report, mlperf_output);
-    let ended = |saved: Option<&Path>| outcome(&report, saved).and(for_mlperf);
-    let went = delivery.finish(kept.savers, &report, session, ended);
-    went.map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()))
+    /// Whether this process locks the folder of the dataset.
+    owns_folder: bool,
+    session: &'a Session,
 }
 
-/// Runs the plan, alone or with the other processes.
-fn run_course(
-    course: &Course<'_>,
-    on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
-    (party, others): (&Party, Option<&Hosts>),
-    session: &Session,
-) -> Result<TrainReport, Failure> {
-    let _lock = if party.owns_folder() { lock(&*session.storage, &course.plan)? } else { None };
-    let progress = session.progress();
-    let surroundings =
-        Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
-    let mut report = training::run_on_hosts(course, others, &surroundings, on_unit)
-        .map_err(|error| error.not_started(&course.plan))?;
-    blame_launcher(&mut report.ending, others, &session.stop);
-    Ok(report)
+impl Lane<TrainPlan, TrainResults> for Training<'_> {
+    fn run(&mut self, begun: TrainReport, on: Running<'_>) -> Result<TrainReport, Failure> {
+        let mut found = &self.prepared.data.inventory;
+        let made;
+        // A dataset is generated only if there is a valid plan for it.
+        if let Some(dataset) = &self.prepared.data.to_make {
+            made = dataset.make(found, self.session)?;
+            found = &made;
+        }
+        self.prepared.plan.data.take_sizes(found);
+        let course = course(&self.prepared, begun.head, found);
+        let _lock =
+            if self.owns_folder { lock(&*self.session.storage, &course.plan)? } else { None };
+        let mut on_unit = |unit: Unit, so_far: SoFar<'_>| {
+            if let Unit::Epoch(epoch) = unit {
+                on.savers.epoch(&epoch, so_far);
+            }
+        };
+        training::run_on_hosts(&course, on.hosts, &on.surroundings, &mut on_unit)
+            .map_err(|error| error.not_started(&course.plan))
+    }
+
+    fn mlperf_files(
+        &self,
+        report: &TrainReport,
+        folder: &Path,
+        taken: &dyn Fn(&str) -> bool,
+    ) -> Vec<OutputFile> {
+        mlperf_files(report, &self.prepared.workload, &report.results.steps, folder, taken)
+    }
+
+    fn outcome(&self, report: &TrainReport, saved: Option<&Path>) -> Result<(), Failure> {
+        outcome(report, saved)
+    }
+}
+
+/// What is known before the run begins.
+fn course<'a>(prepared: &Prepared, head: Head, inventory: &'a Inventory) -> Course<'a> {
+    let (plan, warnings) = (prepared.plan.clone(), prepared.warnings.clone());
+    Course { head, plan, warnings, inventory, first_run: 1 }
 }
 
 impl Args {
@@ -209,39 +197,6 @@ impl Args {
     /// A search runs on one host, one count after the other; everything else runs with the others.
     pub(crate) fn needs(&self) -> Needs {
         if self.request.find_max { Needs::OneProcess("train --find-max") } else { Needs::Group }
-    }
-
-    /// The workload's model, and the edition it is run as.
-    ///
-    /// # Errors
-    /// Those of [`run`].
-    pub(crate) fn model(&self) -> Result<(String, Profile), Failure> {
-        let workload = args::workload(&self.request)?;
-        let profile = workload.profile(self.request.profile);
-        Ok((workload.name, profile))
-    }
-
-    /// Applies an edition of the rules.
-    ///
-    /// # Errors
-    /// If options request another edition.
-    pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
-        args::keep_edition(&mut self.request, edition)
-    }
-
-    /// Turns the run into a rehearsal whose files go to `tree`.
-    ///
-    /// # Errors
-    /// If a folder for MLPerf's files was given, or a search of many short runs was requested.
-    pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
-        rehearsed::refuse_output(self.mlperf_output.as_deref())?;
-        if self.request.find_max {
-            return Err(Failure::usage("--find-max cannot be used in a rehearsal"));
-        }
-        self.request.runs.get_or_insert(SCORED_RUNS);
-        self.mlperf_output = Some(tree.folder().to_path_buf());
-        self.rehearsal = Some(tree);
-        Ok(())
     }
 }
 

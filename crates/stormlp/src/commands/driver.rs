@@ -1,0 +1,114 @@
+//! The driver of the commands that measure: `gds`, `gdsio`, `train`, `checkpoint` and `kvcache` each
+//! make a plan with the other hosts; from there to the report that is saved and shown, all of them
+//! go the same way.
+
+use std::path::Path;
+
+use serde::Serialize;
+use stormlp_core::failure::Failure;
+use stormlp_core::report::Report;
+use stormlp_core::transport::DeviceId;
+use stormlp_hosts::company::Hosts;
+use stormlp_hosts::fate::{blame_launcher, shared_fate};
+use stormlp_hosts::party::Party;
+use stormlp_hosts::savers::Savers;
+use stormlp_hosts::session::Session;
+use stormlp_mlperf::official::OutputFile;
+use stormlp_transfer::surroundings::Surroundings;
+
+use super::deliver::{self, Delivery};
+use crate::any_report::AnyReport;
+use crate::output;
+use crate::progress::Progress;
+
+/// A planned run.
+pub(crate) struct Start<P, R> {
+    /// Its name in that of its folder.
+    pub(crate) name: String,
+    /// Its report, without results.
+    pub(crate) report: Report<P, R>,
+    /// The message at its start; none if empty.
+    pub(crate) opening: String,
+    /// If it opens cuFile: whether it requires GPUDirect Storage, and the devices of its transfers.
+    pub(crate) cufile: Option<(bool, Vec<DeviceId>)>,
+    /// Its hosts, if there are several.
+    pub(crate) hosts: Option<Hosts>,
+}
+
+/// The part of a run that differs from command to command.
+pub(crate) trait Lane<P, R> {
+    /// Runs the plan of the `begun` report, and saves results after every unit of work.
+    ///
+    /// # Errors
+    /// If nothing was measured. A run that ends early says so in its report.
+    fn run(&mut self, begun: Report<P, R>, running: Running<'_>) -> Result<Report<P, R>, Failure>;
+
+    /// The files of MLPerf's tools for `folder`, from the names already `taken` there.
+    fn mlperf_files(
+        &self,
+        _report: &Report<P, R>,
+        _folder: &Path,
+        _taken: &dyn Fn(&str) -> bool,
+    ) -> Vec<OutputFile> {
+        Vec::new()
+    }
+
+    /// The end of the command whose report is `saved` there.
+    ///
+    /// # Errors
+    /// Why the run ended early, or what it missed.
+    fn outcome(&self, report: &Report<P, R>, saved: Option<&Path>) -> Result<(), Failure>;
+}
+
+/// What a running lane works with.
+pub(crate) struct Running<'a> {
+    /// The hosts of the run, if there are several.
+    pub(crate) hosts: Option<&'a Hosts>,
+    /// Saves the results so far.
+    pub(crate) savers: &'a mut Savers,
+    /// Draws the progress, also as the observer of `surroundings`.
+    pub(crate) progress: &'a Progress,
+    /// The storage, the observer and the stop token.
+    pub(crate) surroundings: Surroundings<'a>,
+}
+
+/// Runs `lane`, saves and delivers its report, and writes files for MLPerf's tools to a folder, if
+/// one is given.
+///
+/// # Errors
+/// With the exit code documented in the README.
+pub(crate) fn drive<P: Serialize + Clone, R: Serialize + Clone>(
+    start: Start<P, R>,
+    mut lane: impl Lane<P, R>,
+    (delivery, mlperf_output): (&Delivery, Option<&Path>),
+    (party, session): (&Party, &Session),
+) -> Result<(), Failure>
+where
+    AnyReport: From<Report<P, R>>,
+{
+    // One process writes the output files.
+    let mlperf_output = mlperf_output.filter(|_| session.group.leads());
+    party.agree(deliver::make_mlperf_folder(mlperf_output))?;
+    let mut savers = delivery.savers(&start.name, party, session)?;
+    let hosts = party.with_roll_call(start.hosts, savers.folder())?;
+    let hosts = hosts.as_ref();
+    if !session.quiet && !start.opening.is_empty() {
+        output::say_page(&start.opening);
+    }
+    if let Some((require_gds, devices)) = start.cufile {
+        savers.prepare_cufile(require_gds, devices, &start.report.head.host);
+    }
+    savers.begin(&start.report)?;
+    let progress = &Progress::new(session.quiet);
+    let surroundings =
+        Surroundings { storage: &session.storage, observer: progress, stop: &session.stop };
+    let running = Running { hosts, savers: &mut savers, progress, surroundings };
+    let mut report = lane.run(start.report, running)?;
+    blame_launcher(&mut report.ending, hosts, &session.stop);
+    let for_mlperf = mlperf_output.map_or(Ok(()), |folder| {
+        deliver::write_mlperf(folder, |taken| lane.mlperf_files(&report, folder, taken))
+    });
+    let ended = |saved: Option<&Path>| lane.outcome(&report, saved).and(for_mlperf);
+    let went = delivery.finish(savers, &report, session, ended);
+    went.map_err(|failure| shared_fate(failure, &report.ending, hosts))
+}

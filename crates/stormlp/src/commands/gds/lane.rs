@@ -1,0 +1,114 @@
+//! A matrix as the driver runs it.
+
+use std::path::Path;
+
+use stormlp_core::failure::Failure;
+use stormlp_core::printable::printable;
+use stormlp_core::report::Head;
+use stormlp_core::shell::shell_word;
+use stormlp_hosts::party::Party;
+use stormlp_hosts::session::Session;
+use stormlp_matrix::plan::{CellReport, MatrixPlan, MatrixReport, MatrixResults};
+use stormlp_matrix::report::outcome::outcome;
+use stormlp_matrix::run::{self as matrix, Locked, agreement};
+use stormlp_matrix::show::{beginning, gdsio_footnotes};
+
+use crate::commands::deliver::{Delivery, Format};
+use crate::commands::driver::{Lane, Running, Start, drive};
+use crate::output;
+
+/// A matrix as the driver runs it.
+struct Matrix {
+    /// Whether a stopped run can be continued.
+    is_resumable: bool,
+    /// Whether it continues one.
+    resumes: bool,
+    has_others: bool,
+    has_footnotes: bool,
+    /// The report and its folders, until it runs.
+    locked: Option<Locked>,
+}
+
+/// The report of a new plan.
+pub(crate) fn report(plan: MatrixPlan, head: Head) -> MatrixReport {
+    let mut report = MatrixReport::new(head, plan, MatrixResults::default());
+    report.warnings.clone_from(&report.plan.warnings);
+    report
+}
+
+/// Runs what is left of a `report`; whether a stopped run can be continued is `is_resumable`.
+///
+/// # Errors
+/// With the exit code documented in the README.
+pub(crate) fn measure(
+    mut report: MatrixReport,
+    is_resumable: bool,
+    delivery: &Delivery,
+    (party, session): (&Party, &Session),
+) -> Result<(), Failure> {
+    let hosts = party.hosts()?;
+    for warning in agreement::warnings(party) {
+        report.warn(warning);
+    }
+    report.results.group = hosts.as_ref().map(|hosts| hosts.facts.clone());
+    let locked = matrix::lock(&session.storage, report)?;
+    let report = locked.report().clone();
+    let plan = &report.plan;
+    let needs_cufile = plan.cells.iter().any(|cell| cell.transport.path.needs_cufile());
+    let opening = beginning(&report);
+    let opening: Vec<_> = opening.iter().map(|line| printable(line)).collect();
+    let start = Start {
+        name: plan.request.name.clone(),
+        opening: opening.join("\n"),
+        cufile: needs_cufile.then(|| (plan.request.require_gds, plan.devices.clone())),
+        hosts,
+        report,
+    };
+    let lane = Matrix {
+        is_resumable,
+        resumes: delivery.resumes.is_some(),
+        has_others: !party.is_alone(),
+        has_footnotes: delivery.format() == Format::Gdsio && session.group.leads(),
+        locked: Some(locked),
+    };
+    drive(start, lane, (delivery, None), (party, session))
+}
+
+impl Matrix {
+    /// The command that continues the run, whose report is `saved` there.
+    fn resume_with(&self, saved: &Path) -> String {
+        let command = if self.resumes {
+            Session::command_line().to_string()
+        } else {
+            // The report already has its path.
+            let command = Session::command_line().without_option("--results-dir");
+            format!("{command} --resume {}", shell_word(&saved.to_string_lossy()))
+        };
+        if self.has_others {
+            format!("continue it under the same launcher: {command}")
+        } else {
+            command
+        }
+    }
+}
+
+impl Lane<MatrixPlan, MatrixResults> for Matrix {
+    fn run(&mut self, begun: MatrixReport, on: Running<'_>) -> Result<MatrixReport, Failure> {
+        let Some(locked) = self.locked.take() else {
+            return Ok(begun);
+        };
+        let mut on_cell = |cell: &CellReport| {
+            on.progress.cell_finished(cell);
+            on.savers.cell(cell);
+        };
+        Ok(matrix::run_on_hosts(locked, on.hosts, &on.surroundings, &mut on_cell)?)
+    }
+
+    fn outcome(&self, report: &MatrixReport, saved: Option<&Path>) -> Result<(), Failure> {
+        if self.has_footnotes {
+            gdsio_footnotes(report).iter().for_each(output::say);
+        }
+        let saved = saved.filter(|_| self.is_resumable);
+        outcome(report, saved.map(|path| self.resume_with(path)).as_deref())
+    }
+}
