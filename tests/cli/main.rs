@@ -37,7 +37,6 @@ mod objects_gateway;
 mod objects_ways;
 mod plan;
 mod report;
-mod resumed;
 mod schema;
 mod screen;
 mod signals;

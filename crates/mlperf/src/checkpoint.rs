@@ -28,33 +28,23 @@ pub fn files(
         CheckpointProfile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
         CheckpointProfile::V2 | CheckpointProfile::Native => String::new(),
     };
-    files_below((folder, &results), report, taken)
-}
-
-/// The same below `results` in that folder.
-pub fn files_below(
-    (results_dir, results): (&Path, &str),
-    report: &CheckpointReport,
-    taken: &dyn Fn(&str) -> bool,
-) -> Vec<OutputFile> {
     let plan = &report.plan;
     let started = stamp::unix_seconds(&report.head.started_at);
     let runs = format!("checkpointing/{}", file_name(&plan.model, "model"));
-    let parent = match results {
+    let parent = match results.as_str() {
         "" => runs,
         results => format!("{results}/{runs}"),
     };
-    let folder = free_folder(&parent, started, taken);
+    let leaf = free_folder(&parent, started, taken);
     let (config, overrides) = (config(plan), overrides(plan));
-    let file =
-        |name: &str, content: String| OutputFile { path: format!("{folder}/{name}"), content };
+    let file = |name: &str, content: String| OutputFile { path: format!("{leaf}/{name}"), content };
     let metadata = Metadata {
         benchmark: "checkpointing",
-        folder: &folder,
+        folder: &leaf,
         started_unix_seconds: started,
         runtime_seconds: report.results.elapsed_seconds,
         command: &report.head.command,
-        args: args(report, results_dir),
+        args: args(report, folder),
         overrides: &overrides,
         config: config.clone(),
         mark: mark(report),
@@ -69,7 +59,7 @@ pub fn files_below(
         // JSON is YAML that quotes every word.
         file("dlio_config/config.yaml", pretty(&config)),
         file("dlio_config/overrides.yaml", override_list(&overrides)),
-        file("dlio_config/hydra.yaml", hydra(&plan.model, &folder)),
+        file("dlio_config/hydra.yaml", hydra(&plan.model, &leaf)),
         metadata.file(),
     ]);
     files

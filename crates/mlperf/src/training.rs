@@ -55,45 +55,13 @@ pub fn files(
         Profile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
         Profile::V1 | Profile::V2 | Profile::Native => String::new(),
     };
-    files_below((folder, &results), report, workload, steps, Which::All, taken)
-}
-
-/// The runs whose files are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// All, incomplete ones too.
-    All,
-    /// Complete runs after this number; earlier ones have their files.
-    CompleteAfter(u32),
-}
-
-impl Which {
-    fn has(self, run: &OneRun) -> bool {
-        match self {
-            Self::All => true,
-            Self::CompleteAfter(written) => run.complete && run.number > written,
-        }
-    }
-}
-
-/// The files of some of the runs, below `results` in the folder of results.
-pub(crate) fn files_below(
-    (folder, results): (&Path, &str),
-    report: &TrainReport,
-    workload: &Workload,
-    steps: &[Vec<StepLists>],
-    which: Which,
-    taken: &dyn Fn(&str) -> bool,
-) -> Vec<OutputFile> {
     let mut files = Vec::new();
     let mut folders: Vec<String> = Vec::new();
-    let mut runs = runs(report, steps);
-    runs.retain(|run| which.has(run));
-    for (index, run) in runs.iter().enumerate() {
+    for run in runs(report, steps) {
         let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
-        let free = free_folder(&parent(results, run), run.started, is_taken);
+        let free = free_folder(&parent(&results, &run), run.started, is_taken);
+        run_files(&run, workload, (folder, &free), &mut files);
         folders.push(free);
-        run_files(run, workload, (folder, &folders[index]), &mut files);
     }
     files
 }

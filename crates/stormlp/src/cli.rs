@@ -174,7 +174,7 @@ pub(crate) enum Command {
     Report(report::Args),
     /// Compare saved reports, or run two commands in turns and compare those.
     Compare(compare::Args),
-    /// Plan, rehearse and check an MLPerf Storage submission; only mlpstorage makes one.
+    /// Check a tree of MLPerf Storage results, or describe a system for a submission.
     Submission(submission::Args),
     /// Remove data created by stormlp, and nothing else.
     Clean(clean::Args),

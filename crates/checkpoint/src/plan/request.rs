@@ -115,8 +115,7 @@ pub struct CheckpointRequest {
         default_value = "size", hide_default_value = true)]
     pub verify: Verify,
 
-    /// Rules for read order and metrics: v2, v3, native [default: v2, but synced; in a
-    /// rehearsal, those of its edition]
+    /// Rules for read order and metrics: v2, v3, native [default: v2, but synced]
     #[arg(long, value_name = "PROFILE", help_heading = "Order")]
     pub profile: Option<CheckpointProfile>,
 

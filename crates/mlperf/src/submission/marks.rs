@@ -6,7 +6,7 @@ use super::tree::{Content, Entry, Tree, join, last};
 use crate::python_json;
 
 /// The organisation in the tree of a rehearsal.
-pub const REHEARSAL_ORGANISATION: &str = "stormlp-rehearsal";
+pub(super) const REHEARSAL_ORGANISATION: &str = "stormlp-rehearsal";
 
 /// What shows that stormlp made the run folder `path`: the first marked file.
 pub(super) fn in_folder(tree: &Tree, path: &str) -> Option<String> {

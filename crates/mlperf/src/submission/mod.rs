@@ -13,14 +13,12 @@ mod edition;
 mod effective;
 mod figures;
 mod files;
-mod image;
 mod kv_cache;
 mod leaf;
 mod marks;
 mod object;
 mod other_runs;
 mod paths;
-pub mod plan;
 mod pool;
 mod provenance;
 pub mod read;
@@ -43,8 +41,6 @@ mod vector_database;
 pub use check::{CheckReport, TreeVerdict, check};
 pub use edition::Edition;
 pub use figures::{CheckpointTime, EpochFigures, EpochTimes};
-pub use marks::REHEARSAL_ORGANISATION;
-pub(crate) use report_file::label as model_label;
 pub use rule::{Finding, FindingKind, Official, RuleFinding};
 pub use survey::{Submission, TreeShape};
 
@@ -52,15 +48,6 @@ pub use survey::{Submission, TreeShape};
 pub const NOTICE: &str = "Only MLCommons' own tool, mlpstorage, makes submissions; nothing that \
     stormlp measures or writes is an MLPerf result, and MLCommons Association has verified none of \
     it.";
-
-/// How a rehearsed figure compares to one of the official tool's.
-pub const EQUIVALENCE: &str = "A rehearsed figure is a stormlp figure, modelled on the edition it \
-    names: its sizes and order of samples, its emulated compute, its read pattern and its formulas \
-    are that edition's; reader, data generator, barrier and the time that the official client takes \
-    itself are stormlp's.";
-
-/// Scored runs of a training result; a warm-up comes before them.
-pub const SCORED_RUNS: u32 = stormlp_training::plan::rules::CLOSED_RUNS;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,6 @@ use stormlp_core::note::Cause;
 use stormlp_transfer::error::TransferError;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::image;
 use super::tree::{self, Content, Entry, Tree, Wanted, join};
 
 /// The submissions of a whole round have fewer entries.
@@ -70,7 +69,6 @@ pub fn tree(folder: &Path) -> Result<Tree, Failure> {
             }
         }
     }
-    image::add_digests(folder, &mut tree);
     Ok(tree)
 }
 

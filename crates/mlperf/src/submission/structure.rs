@@ -5,10 +5,10 @@ use super::leaf::{Leaf, plain};
 use super::pool;
 use super::provenance;
 use super::rule::{Finding, Official, or_passed, unlike_the_first};
-use super::rule::{advice, failed, passed, unknown};
+use super::rule::{advice, failed, passed};
 use super::survey::{Category, DIVISIONS, PHASES, RunGroup, Submission, TreeShape};
 use super::systems;
-use super::tree::{CODE_HASH, Parsed, Tree, join, last, parent};
+use super::tree::{CODE_HASH, Parsed, join, last, parent};
 use stormlp_checkpoint::plan::builtin;
 use stormlp_core::names::nearest;
 use stormlp_core::units::counted;
@@ -59,8 +59,7 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
     }
     if faults.is_empty() {
         let fact = "a rehearsal: stormlp made all of it, and only mlpstorage makes submissions";
-        let remedy =
-            "run the campaign with mlpstorage (`stormlp submission plan` has its command lines)";
+        let remedy = "run the campaign with mlpstorage";
         faults.push(advice("", fact, remedy));
     }
     faults
@@ -69,7 +68,7 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
 /// The same where no run is stormlp's.
 fn unmarked(submission: &Submission, leaves: usize) -> Vec<Finding> {
     if leaves == 0 && submission.other_runs.is_empty() {
-        let remedy = "name a folder that mlpstorage, DLIO or `stormlp submission rehearse` wrote";
+        let remedy = "name a folder that mlpstorage or DLIO wrote";
         return vec![failed("", "there is no run folder", remedy)];
     }
     let marks = submission.marks_elsewhere();
@@ -179,7 +178,7 @@ pub(super) fn code(submission: &Submission) -> Vec<Finding> {
                 Parsed::Absent => {}
                 Parsed::Found { value, .. } => {
                     let hash = value["hash"].as_str().unwrap_or_default();
-                    faults.extend(image_fault(tree, path, hash));
+                    faults.extend(image_fault(path, hash));
                     hashes.push(hash.to_string());
                 }
                 Parsed::Broken { why, .. } => {
@@ -207,12 +206,12 @@ pub(super) fn code(submission: &Submission) -> Vec<Finding> {
             }
         }
         let images = counted(records.len() as u64, "image");
-        format!("{images}: names, records and digests agree; MLCommons pins no digest")
+        format!("{images}: names and records agree")
     })
 }
 
 /// What is wrong with the image whose record at `path` has `hash`.
-fn image_fault(tree: &Tree, path: &str, hash: &str) -> Option<Finding> {
+fn image_fault(path: &str, hash: &str) -> Option<Finding> {
     let image = parent(path);
     let name = last(image);
     if hash.len() != 32 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -223,17 +222,7 @@ fn image_fault(tree: &Tree, path: &str, hash: &str) -> Option<Finding> {
         let fact = format!("the folder is {name}, its hash {hash}");
         return Some(failed(path, fact, "restore the name that mlpstorage gave the image"));
     }
-    let Some(digest) = tree.digest(image) else {
-        let fact = "its files cannot be read, or are far too large for source code";
-        let remedy = "copy it again from the results folder that mlpstorage wrote";
-        return Some(unknown(image, fact, remedy));
-    };
-    let fact = format!("the digest of its files is {digest}, its record has {hash}");
-    let remedy =
-        "copy the image again as mlpstorage captured it: no file changed, added or missing";
-    // All images of v3.0 were published without one of their files.
-    let fault = failed(image, fact, remedy).officially(Official::Warns);
-    (!digest.eq_ignore_ascii_case(hash)).then_some(fault)
+    None
 }
 
 /// 2.1.8: results/ holds systems, whose descriptions name them.

@@ -6,7 +6,6 @@ mod damaged;
 mod fixtures;
 mod newest;
 mod objects;
-mod planned;
 mod published;
 mod tampered;
 
@@ -191,7 +190,7 @@ fn packages_of_v2_may_capitalise_their_divisions() {
 fn systems_may_have_names_of_other_folders() {
     for name in ["code-fast", "training", "checkpointing", "run"] {
         for whole in [package(), checkpoints()] {
-            let mut builder = Builder::of(&whole);
+            let mut builder = Builder::default();
             for (path, text) in &whole.files {
                 let path = path.replace("/results/fast/", &format!("/results/{name}/"));
                 builder.put(&path.replace("/fast.", &format!("/{name}.")), text.clone());
@@ -245,7 +244,7 @@ fn memory_may_differ_by_what_the_kernel_keeps() {
 #[test]
 fn an_open_result_may_have_any_multiple_of_a_models_ranks() {
     let open = |ranks: usize| {
-        let mut builder = Builder::of(&checkpoints());
+        let mut builder = Builder::default();
         for (path, text) in &checkpoints().files {
             builder.put(&path.replacen("closed/", "open/", 1), text.clone());
         }
@@ -270,7 +269,7 @@ fn an_open_result_may_have_any_multiple_of_a_models_ranks() {
     let report = open(6).check();
     assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Open, vec![]));
     // One copy of llama3-70b has eight ranks.
-    let mut larger = Builder::of(&open(6));
+    let mut larger = Builder::default();
     for (path, text) in &open(6).files {
         larger.put(&path.replace("8b", "70b"), text.replace("8b", "70b"));
     }
@@ -291,7 +290,7 @@ fn the_report_of_v3_is_a_table() {
 
 #[test]
 fn open_parameters_make_an_open_result() {
-    let mut builder = Builder::of(&package());
+    let mut builder = Builder::default();
     for (path, text) in &package().files {
         builder.put(&path.replacen("closed/", "open/", 1), text.clone());
     }

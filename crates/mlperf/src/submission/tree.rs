@@ -13,7 +13,6 @@ use crate::python_json;
 pub struct Tree {
     name: String,
     entries: BTreeMap<String, Entry>,
-    digests: BTreeMap<String, String>,
 }
 
 /// The file in a code image's folder that records its hash.
@@ -182,16 +181,6 @@ impl Tree {
     /// Adds the entry at `path`.
     pub fn add(&mut self, path: impl Into<String>, entry: Entry) {
         self.entries.insert(path.into(), entry);
-    }
-
-    /// Sets the digest of the files of the image `path`.
-    pub fn set_digest(&mut self, path: impl Into<String>, digest: impl Into<String>) {
-        self.digests.insert(path.into(), digest.into());
-    }
-
-    /// The digest of the files of the image `path`, where it was computed.
-    pub fn digest(&self, path: &str) -> Option<&str> {
-        self.digests.get(path).map(String::as_str)
     }
 
     /// Paths and entries, sorted.

@@ -49,7 +49,7 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(args, session),
         Command::Report(args) => report::run(args, session),
         Command::Compare(args) => compare::run(args, session),
-        Command::Submission(args) => submission::run(args, session),
+        Command::Submission(args) => submission::run(&args),
         Command::Clean(args) => clean::run(args, session),
         Command::Completions(args) => completions::run(args, session),
         Command::Man(args) => man::run(args, session),

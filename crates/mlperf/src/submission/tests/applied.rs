@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::broken::{Case, remapping};
-use super::fixtures::{Builder, IMAGE, SYSTEM, checkpoint_leaf, checkpoints, package, run_name};
+use super::fixtures::{Builder, SYSTEM, checkpoint_leaf, checkpoints, package, run_name};
 use super::{failed, of_v2};
 use crate::submission::tree::join;
 use crate::submission::{CheckReport, Edition, FindingKind, Official, TreeShape, TreeVerdict};
@@ -19,12 +19,6 @@ const OF_TRAINING: &[(Official, Case)] = &[
         Official::Warns,
         ("CHECK-04", |b| {
             b.put("acme/.mlps-image-pool", "");
-        }),
-    ),
-    (
-        Official::Warns,
-        ("2.1.6", |b| {
-            b.digests.insert(IMAGE.to_string(), "0123456700000000".repeat(2));
         }),
     ),
     (
@@ -220,13 +214,11 @@ fn files_that_staff_pruned_are_there() {
 
 #[test]
 fn tables_and_marks_of_the_tools_may_lie_at_the_top() {
-    let mut builder = Builder::of(&package());
+    let mut builder = Builder::default();
     for (path, text) in &package().files {
         // Published pools are folders of organisations.
         builder.put(&path.replace("code-images/", "acme/"), text.clone());
     }
-    builder.digests =
-        [(IMAGE.replace("code-images/", "acme/"), "0123456789abcdef".repeat(2))].into();
     for name in ["mlperf-results.yaml", "results.json", "results.csv", "NOTES.md"] {
         builder.put(name, "[]");
     }

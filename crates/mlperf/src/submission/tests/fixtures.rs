@@ -15,8 +15,6 @@ pub(super) struct Builder {
     pub(super) files: BTreeMap<String, String>,
     /// Entries besides text files.
     pub(super) others: BTreeMap<String, Entry>,
-    /// Digests of images.
-    pub(super) digests: BTreeMap<String, String>,
 }
 
 /// The folder of the source that ran.
@@ -29,11 +27,6 @@ const HASH: &str = "0123456789abcdef0123456789abcdef";
 pub(super) const SYSTEM: &str = "closed/acme/results/fast";
 
 impl Builder {
-    /// A tree without files, with the digests of `other`.
-    pub(super) fn of(other: &Self) -> Self {
-        Self { digests: other.digests.clone(), ..Self::default() }
-    }
-
     pub(super) fn put(&mut self, path: &str, text: impl Into<String>) -> &mut Self {
         self.files.insert(path.to_string(), text.into());
         self
@@ -100,9 +93,6 @@ impl Builder {
         }
         for (path, entry) in &self.others {
             tree.add(path.clone(), entry.clone());
-        }
-        for (image, digest) in &self.digests {
-            tree.set_digest(image, digest);
         }
         tree
     }
@@ -229,7 +219,6 @@ pub(super) fn package() -> Builder {
     builder.json(&join(IMAGE, ".code-hash.json"), &record);
     builder.put("code-images/.mlps-image-pool", "");
     builder.point();
-    builder.digests.insert(IMAGE.to_string(), HASH.to_string());
     builder
 }
 

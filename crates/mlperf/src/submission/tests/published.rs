@@ -162,7 +162,7 @@ const EPOCHS: [[&str; 4]; 5] = [
 /// A system's package without results.
 fn system(division: &str, organisation: &str, name: &str) -> Builder {
     let whole = package();
-    let mut builder = Builder::of(&whole);
+    let mut builder = Builder::default();
     for (path, text) in whole.files.iter().filter(|(path, _)| !path.contains("/results/")) {
         let path = path.replace("closed/acme", &format!("{division}/{organisation}"));
         builder.put(&path.replace("/fast.", &format!("/{name}.")), text.clone());
