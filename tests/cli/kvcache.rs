@@ -36,26 +36,3 @@ fn an_unknown_model_and_idle_options_are_refused() {
     stormlp().args(["kvcache", "size", "--duration", "60s"]).assert().code(2);
     stormlp().args(["kvcache", "size", "--capacity", "0"]).assert().code(2);
 }
-
-#[test]
-fn what_storage_would_do_is_predicted_from_its_figures() {
-    let words =
-        ["plan", "kvcache", "--storage", "read=8GiB/s,write=4GiB/s", "--prefill-rate", "1e4"];
-    let text = stdout(stormlp().args(words).assert().success());
-    let words_of = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words_of.contains("nothing was run"), "{text}");
-    assert!(words_of.contains("1 Max Storage Stress 200"), "{text}");
-    assert!(text.lines().count() <= 24, "{text}");
-    let json = stdout(stormlp().args(words).args(["--format", "json"]).assert().success());
-    let json: Value = serde_json::from_str(&json).unwrap();
-    // 1 GiB of tokens, and a block for each of 32 chunks, shared by 8.
-    let load = &json["loads"][1];
-    assert_eq!(load["bytes"], (1u64 << 30) + 32 * 4096);
-    assert!((load["together_seconds"].as_f64().unwrap() - 1.0).abs() < 0.001, "{load:#}");
-    assert!((load["alone_seconds"].as_f64().unwrap() - 0.125).abs() < 0.001, "{load:#}");
-    assert!(json["servers"].as_f64().unwrap() > 0.0);
-    stormlp().args(["plan", "kvcache"]).assert().code(2);
-    stormlp().args(["plan", "kvcache", "llama4", "--storage", "read=1GB/s"]).assert().code(3);
-    stormlp().args(["plan", "kvcache", "--storage", "read=0"]).assert().code(3);
-    stormlp().args(["plan", "kvcache", "--storage", "no-such-drive"]).assert().code(3);
-}

@@ -22,7 +22,6 @@ mod model;
 mod noise;
 mod options;
 mod pcg64;
-mod predict;
 mod prompts;
 mod request;
 mod resolve;
@@ -46,7 +45,6 @@ pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name, names_object_of
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, Offered, SECONDS, SEED};
-pub use predict::{Figures, PredictRequest, Predicted, PredictedLoad, PredictedOption, predict};
 pub use prompts::{Prompt, Prompts};
 pub use request::{End, KvcacheRequest, NamingClock, Speed};
 pub use resolve::{Resolution, resolve};

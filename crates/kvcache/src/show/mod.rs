@@ -6,14 +6,12 @@ mod find_max;
 pub mod fixtures;
 mod lane;
 mod plan;
-mod predict;
 mod records;
 mod run;
 mod serving;
 mod size;
 
 pub use plan::{DryRun, dry_run, opening};
-pub use predict::predict;
 pub use records::RECORDS;
 pub use run::document;
 pub use size::size;

@@ -1,6 +1,5 @@
 //! `stormlp plan`: predicts by simulation how many accelerators storage can feed.
 
-mod kvcache;
 mod named;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -32,8 +31,6 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug, clap::Args)]
 #[command(
     allow_negative_numbers = true,
-    args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true,
     after_help = "\
 Examples:
   stormlp plan unet3d --accelerator h100 --storage read=14.5GB/s,latency=80us --host-memory 1006GiB
@@ -68,15 +65,6 @@ pub(crate) struct Args {
     #[command(flatten)]
     answer: AnswerArgs,
 
-    #[command(subcommand)]
-    what: Option<What>,
-}
-
-/// What is predicted instead of a training run.
-#[derive(Debug, clap::Subcommand)]
-enum What {
-    /// Predict the time to load prefixes of KV caches, and how many prompts storage feeds.
-    Kvcache(kvcache::Args),
 }
 
 /// Runs `stormlp plan`.
@@ -84,10 +72,7 @@ enum What {
 /// # Errors
 /// With exit code 3 if workload, storage or options are invalid, 4 if a file cannot be read.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let Args { request, list_storage, brief, answer, what } = args;
-    if let Some(What::Kvcache(args)) = what {
-        return kvcache::run(&args);
-    }
+    let Args { request, list_storage, brief, answer } = args;
     if list_storage {
         return list();
     }
