@@ -130,9 +130,9 @@ fn a_trace_that_is_wrong_is_refused_with_its_line() {
     let other = io("5,Read,24576,Tier-2,a,Decode\r\n");
     refused(&other, "trace", 3, "trace, line 3: Object_Size_Bytes: 24576 are read of `a`");
     refused(&burst(""), "absent.csv", 4, "absent.csv");
-    refused(&burst(""), "trace --speed fast", 2, "is not a speed");
+    refused(&burst(""), "trace --speed fast", 2, "use 0.001 to 1000000");
     refused(&burst(""), "trace --users 3", 2, "--users");
-    refused(&burst(""), "trace --threads 0", 3, "use --threads 1 to 500");
+    refused(&burst(""), "trace --threads 0", 2, "from 1 to 500");
     refused(&burst(""), "trace --capacity 64K", 4, "the largest object of tiny-1b");
     assert!(!dir.path().join("objects").exists());
 }

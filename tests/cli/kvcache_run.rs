@@ -104,10 +104,12 @@ fn wrong_requests_are_refused_with_what_to_do() {
         assert!(text.contains(says), "{text}");
     };
     refused("llama3-8b", 3, "llama3.1-8b");
-    refused("tiny-1b --users 0", 3, "use --users 1 to 100000");
+    refused("tiny-1b --users 0", 2, "from 1 to 100000");
+    refused("tiny-1b --duration 0", 2, "use 100ms to 168h");
+    refused("tiny-1b --chunk-size 5000", 2, "not a multiple of 4K");
     refused("--option 4", 2, "--option");
     refused("--closed --users 3", 2, "--closed");
-    refused("--closed --capacity 10G --results-dir /dev/shm", 3, "leave --capacity out");
+    refused("--closed --capacity 10G", 2, "--capacity");
     refused("tiny-1b --capacity 1M", 4, "the largest object of tiny-1b takes");
     refused("tiny-1b --capacity 1000T", 4, "use a smaller --capacity");
     refused("tiny-1b --clock sundial", 2, "use real, fixed");
@@ -236,8 +238,8 @@ fn the_files_of_mlperfs_client_are_written_beside_the_report() {
     let both = ["kvcache", "--dry-run", "--mlperf-output", "official"];
     stormlp().current_dir(&dir).args(both).assert().code(2);
     let serving = ["kvcache", "--profile", "serving", "--mlperf-output", "official"];
-    let refused = stderr(stormlp().current_dir(&dir).args(serving).assert().code(2));
-    assert!(refused.contains("--profile serving: MLPerf's client has no such load"), "{refused}");
+    let refused = stderr(stormlp().current_dir(&dir).args(serving).assert().code(3));
+    assert!(refused.contains("--mlperf-output is for users of mlperf-v3"), "{refused}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_search_needs_servers_and_its_plan_is_that_of_the_first_run() {
         assert!(text.contains(says), "{text}");
     };
     refused("kvcache --profile serving --find-max", 2, "--prefill-rate");
-    refused("kvcache --find-max --prefill-rate 9", 3, "use --profile serving");
+    refused("kvcache --find-max --prefill-rate 9", 2, "--profile");
     refused("kvcache --profile serving --find-max --prefill-rate 9 --threads 4", 2, "--threads");
     refused("kvcache --profile serving --confirm 3", 2, "--find-max");
     let plan = stormlp().current_dir(&dir).args(words("9 --dry-run")).assert().success();

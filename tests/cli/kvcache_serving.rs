@@ -244,7 +244,7 @@ fn wrong_requests_are_refused_with_what_to_do() {
         assert!(text.contains(says), "{text}");
     };
     refused("--profile serving --prefix-tokens 100", 3, "multiples of 256");
-    refused("--profile serving --users 3", 3, "--users is of the users of mlperf-v3");
+    refused("--profile serving --users 3", 3, "--users is for users of mlperf-v3");
     refused("--profile serving --engine psync --depth 4", 3, "use --engine uring");
     refused("--profile serving --path gdz", 2, "use buffered, cpu, page-cache");
     refused("--profile serving --require-gds", 3, "use --path gds");
@@ -252,9 +252,9 @@ fn wrong_requests_are_refused_with_what_to_do() {
     gds.current_dir(&dir).env("STORMLP_LIBCUFILE", "/nowhere/libcufile.so.0");
     let text = stderr(gds.args(words("--profile serving --path gds")).assert().code(4));
     assert!(text.contains("path gds cannot run here"), "{text}");
-    refused("--profile serving --writers 0", 3, "use 1 to 500");
+    refused("--profile serving --writers 0", 2, "from 1 to 500");
     refused("--profile serving --capacity 1M", 4, "the largest object");
-    refused("--profile replay", 3, "use --trace FILE");
+    refused("--profile replay", 2, "--trace <FILE>");
     refused("--profile vllm", 2, "is not a profile");
     refused("--layout packed", 3, "use --profile serving");
     refused("--threads 4", 3, "use --users");

@@ -1,6 +1,6 @@
 //! Parsing of whole numbers on the command line.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 /// The number shown as an example, if in range.
 const EXAMPLE: u64 = 8;
@@ -60,6 +60,18 @@ pub fn whole<N: Whole>(
     }
 }
 
+/// Parses by `parse` a value in `range`, which the error shows as `words`.
+pub fn within<T: PartialOrd + Clone + Send + Sync + 'static, E>(
+    parse: impl Fn(&str) -> Result<T, E> + Clone + Send + Sync + 'static,
+    range: RangeInclusive<T>,
+    words: &'static str,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let value = parse(text).ok().filter(|value| range.contains(value));
+        value.ok_or_else(|| format!("`{text}` is not possible: use {words}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +88,15 @@ mod tests {
         assert_eq!(refused("-1"), message.replacen('0', "-1", 1));
         let message = "`4294967296` is not a whole number from 1 to 4294967295: use one such as 8";
         assert_eq!(refused("4294967296"), message);
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_answered_with_the_range() {
+        let share = |text: &str| within(str::parse::<f64>, 0.0..=1.0, "0 to 1")(text);
+        assert_eq!(share("0.5"), Ok(0.5));
+        for text in ["2", "NaN", "half"] {
+            assert_eq!(share(text), Err(format!("`{text}` is not possible: use 0 to 1")));
+        }
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! What prevents a run: numbers, options that do not go together, rules, and what machine and folder
-//! lack.
+//! What prevents a run: options without effect, rules, and what machine and folder lack.
 
 use std::path::PathBuf;
 
@@ -11,94 +10,51 @@ use stormlp_core::units::ByteSize;
 
 use super::facts::KvcacheFacts;
 use super::kvcache_plan::KvcachePlan;
-use super::options::{CHUNK_BYTES, MOST_SECONDS, MOST_USERS, MOST_WORKERS, SECONDS};
 use super::request::{End, KvcacheRequest, NamingClock};
+use super::serving_request::ServingRequest;
 
 /// Open files of a thread (a file, its duplicate, its ring), and of everything else.
 const FILES_OF_WORKER: u64 = 3;
 const OTHER_FILES: u64 = 96;
 /// Memory of a thread besides its buffer, in bytes.
 const WORKER_BYTES: u64 = 256 << 10;
-/// The most trials of a plan.
-const MOST_TRIALS: u32 = 1000;
-
-/// Numbers of the request that are invalidly zero, or absurd.
-pub(super) fn number_problems(request: &KvcacheRequest, problems: &mut Problems) {
-    let mut must = |holds: bool, what: String, remedy: &str| {
-        if !holds {
-            problems.plan(what, remedy);
-        }
-    };
-    let users = request.users.unwrap_or(1);
-    must(
-        (1..=MOST_USERS).contains(&users),
-        format!("{users} users"),
-        &format!("use --users 1 to {MOST_USERS}"),
-    );
-    let trials = request.trials.unwrap_or(1);
-    must(
-        (1..=MOST_TRIALS).contains(&trials),
-        format!("{trials} trials"),
-        &format!("use --trials 1 to {MOST_TRIALS}"),
-    );
-    let seconds = request.duration_seconds.unwrap_or(SECONDS);
-    must(
-        (0.1..=MOST_SECONDS).contains(&seconds),
-        format!("a duration of {seconds} s"),
-        "use --duration with 100ms to 168h",
-    );
-    let pause = request.pause_seconds.unwrap_or(0.0);
-    must(
-        (0.0..=86_400.0).contains(&pause),
-        format!("a pause of {pause} s"),
-        "use --pause with 0 to 24h",
-    );
-    must(
-        request.concurrent_writes != Some(0),
-        "0 objects written at a time".to_string(),
-        "use --concurrent-writes with at least 1",
-    );
-    let threads = request.threads.unwrap_or(1);
-    must(
-        (1..=MOST_WORKERS).contains(&threads),
-        format!("{threads} threads"),
-        &format!("use --threads 1 to {MOST_WORKERS}"),
-    );
-    let chunk = request.chunk_bytes.unwrap_or(CHUNK_BYTES);
-    must(
-        chunk.is_multiple_of(4096) && (4096..=1 << 30).contains(&chunk),
-        format!("calls of {}", ByteSize(chunk)),
-        "use --chunk-size with a multiple of 4K, from 4K to 1G",
-    );
-}
-
 /// Options that have no effect on this load.
-pub(super) fn kept_apart(request: &KvcacheRequest, loads_prefixes: bool, problems: &mut Problems) {
+pub(super) fn idle_options(
+    request: &KvcacheRequest,
+    loads_prefixes: bool,
+    problems: &mut Problems,
+) {
     let is_bucket = request.own_folder().names_objects();
-    if is_bucket && request.rank.is_some() {
-        let what = "--dir names objects: KV caches in a bucket are those of one host";
-        problems.plan(what, "start one process, or use --dir with a folder");
+    let has_serving = request.serving != ServingRequest::default();
+    let is_of_users = !loads_prefixes && request.trace.is_none();
+    let to_prompts = "use --profile serving, or a --trace of Mooncake";
+    for (is_idle, fact, remedy) in [
+        (
+            is_bucket && request.rank.is_some(),
+            "--dir names objects: KV caches in a bucket are those of one host",
+            "start one process, or use --dir with a folder",
+        ),
+        (
+            is_bucket && !loads_prefixes,
+            "--dir names objects: MLPerf's client keeps KV caches in files",
+            "use --profile serving, or --dir with a folder",
+        ),
+        (
+            has_serving && !loads_prefixes,
+            "options under Serving are for prompts that load prefixes",
+            to_prompts,
+        ),
+        (
+            request.threads.is_some() && is_of_users,
+            "--threads: each user has a thread",
+            "use --users, --profile serving, or a --trace",
+        ),
+    ] {
+        if is_idle {
+            problems.plan(fact, remedy);
+        }
     }
-    if !loads_prefixes {
-        if is_bucket {
-            let what = "--dir names objects: MLPerf's client keeps KV caches in files";
-            problems.plan(what, "use --profile serving, or --dir with a folder");
-        }
-        if request.find_max {
-            let what = "--find-max counts servers, which load prefixes";
-            problems.plan(what, "use --profile serving");
-        }
-        if let Some(option) = request.serving.any() {
-            let what = format!("{option} is of prompts that load prefixes");
-            problems.plan(what, "use --profile serving, or a --trace of Mooncake");
-        }
-        if request.threads.is_some() && request.trace.is_none() {
-            let what = "--threads: each user has one";
-            problems.plan(what, "use --users, --profile serving, or a --trace");
-        }
-        return;
-    }
-    let others = [
+    let of_users = [
         ("--option", request.option.is_some()),
         ("--users", request.users.is_some()),
         ("--memory", request.memory_bytes.is_some()),
@@ -107,11 +63,12 @@ pub(super) fn kept_apart(request: &KvcacheRequest, loads_prefixes: bool, problem
         ("--no-prompts", request.no_prompts),
         ("--end fixed", request.end == End::Fixed),
         ("--clock", request.clock != NamingClock::Real),
+        ("--mlperf-output", request.lists_requests),
     ];
-    for (option, _) in others.into_iter().filter(|(_, given)| *given) {
-        let what =
-            format!("{option} is of the users of mlperf-v3, not of prompts that load prefixes");
-        problems.plan(what, "leave it out");
+    for (option, _) in of_users.into_iter().filter(|(_, is_given)| *is_given && loads_prefixes) {
+        let fact =
+            format!("{option} is for users of mlperf-v3, not for prompts that load prefixes");
+        problems.plan(fact, "leave it out");
     }
 }
 
@@ -132,12 +89,6 @@ pub(super) fn closed_problems(
                 printable(&folder)
             ),
             "use a --results-dir on another file system",
-        );
-    }
-    if plan.request.capacity_bytes.is_some() {
-        problems.plan(
-            "--closed: --capacity limits what the rules leave to the file system",
-            "leave --capacity out",
         );
     }
 }

@@ -15,8 +15,6 @@ pub(super) const TRIALS: u32 = 3;
 pub(super) const PAUSE_SECONDS: f64 = 90.0;
 /// Requests are served by one thread for each user, but at most so many.
 pub const MOST_WORKERS: u32 = 500;
-/// The most users of a plan.
-pub(super) const MOST_USERS: u32 = 100_000;
 /// The longest trial in seconds: a week.
 pub(super) const MOST_SECONDS: f64 = 604_800.0;
 /// Bytes of a call: a piece that stays in a core's cache while it is made and copied.

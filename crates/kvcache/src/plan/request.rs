@@ -3,12 +3,12 @@
 use std::str::FromStr;
 
 use super::kvcache_plan::Profile;
-use super::options::{OPTIONS, SEED};
+use super::options::{MOST_SECONDS, MOST_WORKERS, OPTIONS, SEED};
 use super::serving_request::ServingRequest;
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
 use stormlp_core::names::{Named, unknown};
-use stormlp_core::numbers::whole;
+use stormlp_core::numbers::{whole, within};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
@@ -85,13 +85,16 @@ impl FromStr for Speed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let times = text.parse::<f64>().ok().filter(|times| (1e-3..=1e6).contains(times));
-        match times {
-            Some(times) => Ok(Self::Times(times)),
-            None if text == "max" => Ok(Self::Max),
-            None => Err(format!("`{text}` is not a speed: use 0.001 to 1000000, or max")),
+        match text {
+            "max" => Ok(Self::Max),
+            _ => parse_factor(text).map(Self::Times),
         }
     }
+}
+
+/// Parses a factor or a rate.
+pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
+    within(str::parse::<f64>, 1e-3..=1e6, "0.001 to 1000000")(text)
 }
 
 /// Options of a run. `None` falls back to MLPerf's option, then to the default.
@@ -116,35 +119,41 @@ pub struct KvcacheRequest {
     pub option: Option<u32>,
 
     /// Whose workload: mlperf-v3, or that of serving engines (serving) [default: mlperf-v3]
-    #[arg(long, value_name = "PROFILE", help_heading = "Load", conflicts_with = "trace")]
+    #[arg(
+        long,
+        value_name = "PROFILE",
+        help_heading = "Load",
+        conflicts_with = "trace",
+        requires_if("replay", "trace")
+    )]
     pub profile: Option<Profile>,
 
     /// All three options, three trials each, as MLPerf's closed rules fix them
     #[arg(long, help_heading = "Load", conflicts_with_all = [
         "model", "option", "users", "duration_seconds", "trials", "pause_seconds", "memory_bytes",
         "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock", "profile",
-        "verify",
+        "verify", "capacity_bytes",
     ])]
     pub closed: bool,
 
     /// Users, who send requests without waiting for answers [default: of the option]
     #[arg(long, value_name = "N", help_heading = "Load",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=100_000))]
     pub users: Option<u32>,
 
     /// Duration of a trial [default: 300s; that of the trace]
     #[arg(long = "duration", value_name = "TIME", help_heading = "Load",
-        value_parser = parse_seconds)]
+        value_parser = within(parse_seconds, 0.1..=MOST_SECONDS, "100ms to 168h"))]
     pub duration_seconds: Option<f64>,
 
     /// Trials of each option [default: 1]
     #[arg(long, value_name = "N", help_heading = "Load",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=1000))]
     pub trials: Option<u32>,
 
     /// Time between trials [default: none; 90s between closed options]
     #[arg(long = "pause", value_name = "TIME", help_heading = "Load",
-        value_parser = parse_seconds)]
+        value_parser = within(parse_seconds, 0.0..=86_400.0, "0 to 24h"))]
     pub pause_seconds: Option<f64>,
 
     /// Seed of users, requests and content [default: 42]
@@ -181,7 +190,7 @@ pub struct KvcacheRequest {
 
     /// Threads that replay a trace or serve prompts, each one at a time [default: 16; 8 for prompts]
     #[arg(long, value_name = "N", help_heading = "Trace",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=MOST_WORKERS.into()))]
     pub threads: Option<u32>,
 
     /// The load of a serving engine.
@@ -192,7 +201,7 @@ pub struct KvcacheRequest {
     /// fed if, at each length, the P95 of loading a prefix is at most the time to compute it, and at
     /// most 5 % of new chunks are dropped or left waiting
     #[arg(long, help_heading = "How many servers",
-        requires = "prefill_tokens_per_second", conflicts_with_all = [
+        requires_all = ["prefill_tokens_per_second", "profile"], conflicts_with_all = [
             "closed", "trace", "trials", "pause_seconds", "threads", "requests_per_second", "keep",
         ])]
     pub find_max: bool,
@@ -222,12 +231,12 @@ pub struct KvcacheRequest {
 
     /// Objects that are written at a time [default: of the option]
     #[arg(long, value_name = "N", help_heading = "Objects",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..))]
     pub concurrent_writes: Option<u32>,
 
     /// Bytes of a read or write call [default: 1M]
     #[arg(long = "chunk-size", value_name = "SIZE",
-        help_heading = "Objects", value_parser = parse_some_bytes)]
+        help_heading = "Objects", value_parser = parse_call_bytes)]
     pub chunk_bytes: Option<u64>,
 
     /// Compare what is read with what was written; this costs CPU time
@@ -261,6 +270,15 @@ pub struct KvcacheRequest {
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
+}
+
+/// Parses the bytes of a call.
+fn parse_call_bytes(text: &str) -> Result<u64, String> {
+    let bytes = within(parse_bytes, 4096..=1 << 30, "4K to 1G")(text)?;
+    match bytes.is_multiple_of(4096) {
+        true => Ok(bytes),
+        false => Err(format!("`{text}` is not a multiple of 4K: use one such as 1M")),
+    }
 }
 
 impl KvcacheRequest {

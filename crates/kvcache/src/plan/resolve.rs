@@ -11,17 +11,14 @@ use stormlp_core::transport::{EngineChoice, Transport};
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 
-use super::checks::{
-    closed_problems, folder_problems, kept_apart, machine_problems, number_problems,
-};
+use super::checks::{closed_problems, folder_problems, idle_options, machine_problems};
 use super::content::file_bytes;
 use super::facts::{KvcacheFacts, TraceFacts};
 use super::kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
 use super::model::Model;
 use super::noise::NOISE_BYTES;
 use super::options::{
-    CHUNK_BYTES, MOST_SECONDS, MOST_USERS, MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS,
-    SECONDS, TRIALS,
+    CHUNK_BYTES, MOST_SECONDS, MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, TRIALS,
 };
 use super::request::KvcacheRequest;
 use super::trace::TraceFormat;
@@ -50,7 +47,6 @@ pub fn resolve(
     results_beside_data: &[PathBuf],
 ) -> Resolution {
     let mut problems = Problems::default();
-    number_problems(request, &mut problems);
     let trace = facts.and_then(|facts| facts.trace.as_ref());
     let loads_prefixes = match trace {
         Some(trace) => trace.format == TraceFormat::Mooncake,
@@ -61,10 +57,7 @@ pub fn resolve(
         _ if loads_prefixes => threads_only(request, 0, &mut problems),
         _ => passes(request, &mut problems),
     };
-    if request.profile == Some(Profile::Replay) {
-        problems.plan("--profile replay without a trace", "use --trace FILE instead");
-    }
-    kept_apart(request, loads_prefixes, &mut problems);
+    idle_options(request, loads_prefixes, &mut problems);
     if !problems.is_empty() {
         return Resolution { plan: None, problems };
     }
@@ -194,8 +187,7 @@ fn pass(request: &KvcacheRequest, option: &MlperfOption, problems: &mut Problems
     let is_option = (name, users, memory_bytes, concurrent_writes)
         == (option.model, option.users, option.cpu_bytes, option.concurrent_writes);
     let seed = request.own_seed();
-    // What is wrong with their number was said before.
-    let all = draw(&mut Mt19937::of_python(seed), users.min(MOST_USERS));
+    let all = draw(&mut Mt19937::of_python(seed), users);
     let largest = all.iter().map(|user| user.context_tokens).max().unwrap_or(0);
     Some(Pass {
         option: is_option.then_some(option.number),
@@ -343,12 +335,11 @@ mod tests {
     #[test]
     fn every_problem_is_found() {
         let mut bad = request();
-        (bad.users, bad.trials, bad.chunk_bytes) = (Some(0), Some(0), Some(100));
-        (bad.duration_seconds, bad.concurrent_writes) = (Some(0.0), Some(0));
+        (bad.threads, bad.serving.depth) = (Some(4), Some(4));
         bad.model = Some("llama4".to_string());
         let found = resolved(&bad, &facts());
         assert!(found.plan.is_none());
-        assert_eq!((found.problems.len(), found.problems.cause()), (6, Cause::Plan));
+        assert_eq!((found.problems.len(), found.problems.cause()), (3, Cause::Plan));
         let full = KvcacheFacts { free_bytes: Some(1 << 30), ..facts() };
         let found = resolved(&request(), &full).problems;
         assert_eq!(found.cause(), Cause::Capacity);

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Problems;
-use stormlp_core::numbers::whole;
+use stormlp_core::numbers::{whole, within};
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::{Devices, EngineChoice};
 
 use super::model::Model;
+use super::request::parse_factor;
 use super::serving::{Layout, ServingPlan};
 use super::trace::BLOCK_TOKENS;
 
@@ -21,11 +22,9 @@ const WRITERS: u32 = 4;
 const WRITE_QUEUE: u32 = 256;
 const DEPTH: usize = 4;
 /// The most of each that makes sense.
-const MOST_CHUNK_TOKENS: u32 = 1 << 16;
-const MOST_PREFIX_TOKENS: u32 = 1 << 22;
-const MOST_THREADS: u32 = 500;
-const MOST_PREFIXES: u32 = 1_000_000;
-const MOST_DEPTH: u32 = 256;
+const MOST_PREFIX_TOKENS: u64 = 1 << 22;
+const MOST_PREFIXES: u64 = 1_000_000;
+
 /// Loads of a trace are sorted by powers of two up to this many tokens.
 const LONGEST_OF_TRACE: u32 = 1 << 18;
 
@@ -37,7 +36,7 @@ const LONGEST_OF_TRACE: u32 = 1 << 18;
 pub struct ServingRequest {
     /// Tokens of a chunk; for a Mooncake trace of a block [default: 256; 512 of a trace]
     #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=1 << 16))]
     pub chunk_tokens: Option<u32>,
 
     /// Where chunks are: each in a file (files), or many in a file of 1 GiB (packed)
@@ -46,46 +45,48 @@ pub struct ServingRequest {
 
     /// Prefixes that prompts begin with [default: 48]
     #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=MOST_PREFIXES), conflicts_with = "trace")]
     pub prefixes: Option<u32>,
 
     /// Their lengths in tokens, in turn [default: 2048,8192,32768]
     #[arg(long, value_name = "LIST", help_heading = "Serving",
-        value_delimiter = ',', value_parser = whole::<u32>(..))]
+        value_delimiter = ',', value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS), conflicts_with = "trace")]
     pub prefix_tokens: Vec<u32>,
 
     /// Prompts that read a prefix for each that brings a new one [default: 9]
-    #[arg(long, value_name = "N", help_heading = "Serving")]
+    #[arg(long, value_name = "N", help_heading = "Serving", value_parser = parse_factor, conflicts_with = "trace")]
     pub reads_per_prefix: Option<f64>,
 
     /// Tokens of a prompt after its prefix, which are always computed [default: 512]
     #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS), conflicts_with = "trace")]
     pub new_tokens: Option<u32>,
 
     /// Prompts a second [default: the next as soon as a thread is free]
-    #[arg(long = "rate", value_name = "N", help_heading = "Serving")]
+    #[arg(long = "rate", value_name = "N", help_heading = "Serving",
+        value_parser = parse_factor, conflicts_with = "trace")]
     pub requests_per_second: Option<f64>,
 
     /// Tokens that the accelerators of a server compute in a second: each thread waits as long as what
     /// it did not load takes [default: no time]
-    #[arg(long = "prefill-rate", value_name = "TOKENS", help_heading = "Serving")]
+    #[arg(long = "prefill-rate", value_name = "TOKENS", help_heading = "Serving",
+        value_parser = within(str::parse::<f64>, 1e-3..=1e9, "0.001 to 1000000000"))]
     pub prefill_tokens_per_second: Option<f64>,
 
     /// Transfers in flight for each prompt [default: 4; 1 with engine psync]
     #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=256))]
     pub depth: Option<u32>,
 
     /// Threads that write in the background [default: 4]
     #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=500))]
     pub writers: Option<u32>,
 
     /// Chunks that may wait to be written; more are dropped, or prompts wait if nothing else limits
     /// them [default: 256]
     #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=MOST_PREFIXES))]
     pub write_queue: Option<u32>,
 
     /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch; objects in a
@@ -131,36 +132,6 @@ impl ServingRequest {
         self.chunk_tokens.unwrap_or(BLOCK_TOKENS)
     }
 
-    /// An option that only prompts drawn from a seed have, if one is given.
-    fn of_prompts(&self) -> Option<&'static str> {
-        let given = [
-            ("--prefixes", self.prefixes.is_some()),
-            ("--prefix-tokens", !self.prefix_tokens.is_empty()),
-            ("--reads-per-prefix", self.reads_per_prefix.is_some()),
-            ("--new-tokens", self.new_tokens.is_some()),
-            ("--rate", self.requests_per_second.is_some()),
-        ];
-        given.into_iter().find_map(|(name, given)| given.then_some(name))
-    }
-
-    /// Any option of a serving load, if one is given.
-    pub(super) fn any(&self) -> Option<&'static str> {
-        let given = [
-            ("--chunk-tokens", self.chunk_tokens.is_some()),
-            ("--layout", self.layout.is_some()),
-            ("--prefill-rate", self.prefill_tokens_per_second.is_some()),
-            ("--depth", self.depth.is_some()),
-            ("--writers", self.writers.is_some()),
-            ("--write-queue", self.write_queue.is_some()),
-            ("--path", self.path.is_some()),
-            ("--engine", self.engine.is_some()),
-            ("--device", self.device.is_some()),
-            ("--require-gds", self.require_gds),
-        ];
-        let others = given.into_iter().find_map(|(name, given)| given.then_some(name));
-        others.or_else(|| self.of_prompts())
-    }
-
     /// Transfers in flight that are asked for.
     pub(super) fn depth(&self) -> usize {
         self.depth.map_or(DEPTH, |depth| depth as usize)
@@ -174,13 +145,8 @@ impl ServingRequest {
         most_bytes: u64,
         problems: &mut Problems,
     ) -> ServingPlan {
-        self.check(is_trace, problems);
-        let chunk_tokens = match is_trace {
-            true => self.block_tokens(),
-            false => self.chunk_tokens.unwrap_or(CHUNK_TOKENS),
-        };
-        // That of 0 was refused.
-        let chunk_tokens = chunk_tokens.max(1);
+        let usual = if is_trace { BLOCK_TOKENS } else { CHUNK_TOKENS };
+        let chunk_tokens = self.chunk_tokens.unwrap_or(usual);
         let chunk_bytes = ServingPlan::bytes_of_chunk(model, chunk_tokens);
         let layout = self.layout.unwrap_or_default();
         let prefix_tokens = match (is_trace, self.prefix_tokens.as_slice()) {
@@ -188,6 +154,10 @@ impl ServingRequest {
             (false, []) => PREFIX_TOKENS.to_vec(),
             (false, lengths) => lengths.to_vec(),
         };
+        for length in prefix_tokens.iter().filter(|length| *length % chunk_tokens != 0) {
+            let what = format!("a prefix of {length} tokens in chunks of {chunk_tokens}");
+            problems.plan(what, format!("use --prefix-tokens with multiples of {chunk_tokens}"));
+        }
         ServingPlan {
             chunk_tokens,
             chunk_bytes,
@@ -208,53 +178,11 @@ impl ServingRequest {
             prefill_tokens_per_second: self.prefill_tokens_per_second,
         }
     }
-
-    /// What is wrong with the numbers.
-    pub(super) fn check(&self, is_trace: bool, problems: &mut Problems) {
-        if let (true, Some(option)) = (is_trace, self.of_prompts()) {
-            problems.plan(format!("{option}: a trace has its own prompts"), "leave it out");
-        }
-        let chunk =
-            if is_trace { self.block_tokens() } else { self.chunk_tokens.unwrap_or(CHUNK_TOKENS) };
-        let mut whole = |name: &str, value: Option<u32>, most: u32| {
-            if let Some(value) = value.filter(|value| !(1..=most).contains(value)) {
-                problems.plan(format!("{name} {value}"), format!("use 1 to {most}"));
-            }
-        };
-        whole("--chunk-tokens", Some(chunk), MOST_CHUNK_TOKENS);
-        whole("--prefixes", self.prefixes, MOST_PREFIXES);
-        whole("--depth", self.depth, MOST_DEPTH);
-        whole("--writers", self.writers, MOST_THREADS);
-        whole("--write-queue", self.write_queue, MOST_PREFIXES);
-        whole("--new-tokens", self.new_tokens, MOST_PREFIX_TOKENS);
-        for (name, value, most) in [
-            ("--reads-per-prefix", self.reads_per_prefix, 1e6),
-            ("--rate", self.requests_per_second, 1e6),
-            ("--prefill-rate", self.prefill_tokens_per_second, 1e9),
-        ] {
-            if let Some(value) = value.filter(|value| !(1e-3..=most).contains(value)) {
-                problems.plan(format!("{name} {value}"), format!("use 0.001 to {most}"));
-            }
-        }
-        let lengths =
-            if self.prefix_tokens.is_empty() { &PREFIX_TOKENS[..] } else { &self.prefix_tokens };
-        for length in lengths.iter().filter(|_| chunk > 0 && !is_trace) {
-            if *length == 0 || length % chunk != 0 || *length > MOST_PREFIX_TOKENS {
-                problems.plan(
-                    format!("a prefix of {length} tokens in chunks of {chunk}"),
-                    format!(
-                        "use --prefix-tokens with multiples of {chunk}, up to {MOST_PREFIX_TOKENS}"
-                    ),
-                );
-            }
-        }
-    }
 }
 
 /// Powers of two from the tokens of a chunk.
 fn powers(chunk_tokens: u32) -> Vec<u32> {
-    let first = chunk_tokens.max(1);
-    std::iter::successors(Some(first), |last| last.checked_mul(2))
-        .take_while(|tokens| *tokens <= LONGEST_OF_TRACE.max(first))
+    std::iter::successors(Some(chunk_tokens), |last| last.checked_mul(2))
+        .take_while(|tokens| *tokens <= LONGEST_OF_TRACE.max(chunk_tokens))
         .collect()
 }

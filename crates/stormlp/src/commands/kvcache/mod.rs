@@ -13,8 +13,8 @@ use stormlp_core::transport::DeviceId;
 use stormlp_core::units::counted;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Profile, Resolution,
-    TraceFacts, resolve,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts,
+    resolve,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
 use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
@@ -113,7 +113,6 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     request.command = Session::command_line();
     request.telemetry = args.output.telemetry();
     request.lists_requests = args.mlperf_output.is_some();
-    check_mlperf_has_load(&request)?;
     let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
     // If there are other processes, they are told the result.
@@ -194,17 +193,6 @@ impl Lane<KvcachePlan, KvcacheResults> for Kvcache {
 fn cufile(plan: &KvcachePlan) -> Option<(bool, Vec<DeviceId>)> {
     let devices = || plan.transport.accelerators().collect();
     plan.transport.path.needs_cufile().then(|| (plan.request.serving.require_gds, devices()))
-}
-
-/// MLPerf's client has no load of serving engines.
-fn check_mlperf_has_load(request: &KvcacheRequest) -> Result<(), Failure> {
-    if !(request.lists_requests && request.profile == Some(Profile::Serving)) {
-        return Ok(());
-    }
-    let message =
-        "--mlperf-output cannot be used with --profile serving: MLPerf's client has no such load";
-    let help = "leave out --mlperf-output: the report has all figures";
-    Err(Failure::usage(message).with_help(help))
 }
 
 /// What a trace must have in common on all hosts: each reads its own file.

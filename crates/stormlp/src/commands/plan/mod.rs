@@ -64,7 +64,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     answer: AnswerArgs,
-
 }
 
 /// Runs `stormlp plan`.
