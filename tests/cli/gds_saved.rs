@@ -28,7 +28,7 @@ fn start_and_wait_for_a_cell(folder: &Path, words: &str) -> Child {
     loop {
         let journals = fs::read_dir(folder.join("stormlp-results")).into_iter().flatten().flatten();
         let lines = journals
-            .filter_map(|run| fs::read_to_string(run.path().join("report.cells.jsonl")).ok());
+            .filter_map(|run| fs::read_to_string(run.path().join("report.journal.jsonl")).ok());
         if lines.map(|text| text.lines().count()).sum::<usize>() > 0 {
             return child;
         }
@@ -90,7 +90,7 @@ fn a_killed_matrix_keeps_every_finished_cell() {
     assert!(!before.is_empty() && before.len() < 4, "{before:?}");
 
     // A kill may come in the middle of a line.
-    let journal = path.with_extension("cells.jsonl");
+    let journal = path.with_extension("journal.jsonl");
     let lines = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, format!("{lines}{{\"cell\": 3, \"rep")).unwrap();
     assert_eq!(shown(0)["cells"], serde_json::json!(before));

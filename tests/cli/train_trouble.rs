@@ -458,7 +458,7 @@ fn a_killed_run_loses_no_more_than_its_last_epoch() {
     assert_eq!(before["bytes_read"], sum("bytes_read"));
 
     // A kill may come in the middle of a line, and just after the whole report was saved.
-    let journal = report_file(folder.path()).with_extension("epochs.jsonl");
+    let journal = report_file(folder.path()).with_extension("journal.jsonl");
     let lines = fs::read_to_string(&journal).unwrap_or_default();
     fs::write(&journal, format!("{lines}{{\"run\":1,\"ep")).unwrap();
     assert_eq!(shown(), before);

@@ -207,7 +207,7 @@ fn begun(launcher: Launcher, folder: &Path) -> Child {
     asked.extend(["--repeat", "100", "--barrier-timeout", "4s"]);
     let run = launcher.two(folder, &asked).spawn().unwrap();
     let begun = Instant::now();
-    let cells = |run: &PathBuf| run.join("report.cells.jsonl").is_file();
+    let cells = |run: &PathBuf| run.join("report.journal.jsonl").is_file();
     while !runs(folder).iter().any(cells) {
         assert!(begun.elapsed() < Duration::from_secs(120), "no cell is over");
         std::thread::sleep(Duration::from_millis(50));
@@ -335,7 +335,7 @@ fn a_stopped_run_is_resumed() {
     assert!(message.contains("is the part of"), "{message}");
     let mut again = launcher.two(folder.path(), &asked).spawn().unwrap();
     let begun = Instant::now();
-    let journal = run.join("report.cells.jsonl");
+    let journal = run.join("report.journal.jsonl");
     while !journal.is_file() {
         assert!(begun.elapsed() < Duration::from_secs(120), "no cell is over");
         std::thread::sleep(Duration::from_millis(50));

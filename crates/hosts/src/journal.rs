@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
 use stormlp_core::json;
-use stormlp_core::report::ReportKind;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Disk, Kind, Reader, Storage as _};
 
@@ -36,10 +35,10 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The journal of `report`, which is of `kind`; no file is created before the first line.
-    pub(crate) fn of(report: &Path, kind: ReportKind) -> Self {
+    /// The journal of `report`; no file is created before the first line.
+    pub(crate) fn of(report: &Path) -> Self {
         Self {
-            path: beside(report, kind),
+            path: beside(report),
             file: None,
             whole_bytes: 0,
             unwritten: Vec::new(),
@@ -81,14 +80,13 @@ impl Journal {
     }
 }
 
-/// The units in the journal of `report`, which is of `kind`; none if there is no journal. An
-/// incomplete last line, as left by a killed run, is ignored.
+/// The units in the journal of `report`, each as its line; none if there is no journal. An incomplete
+/// last line, as left by a killed run, is ignored.
 ///
 /// # Errors
-/// With exit code 4 if the journal cannot be read, 5 if its device failed, and 3 if one of its lines
-/// is not such a unit.
-pub fn units<T: DeserializeOwned>(report: &Path, kind: ReportKind) -> Result<Vec<T>, Failure> {
-    let path = beside(report, kind);
+/// With exit code 4 if the journal cannot be read, and 5 if its device failed.
+pub fn lines(report: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+    let path = beside(report);
     let unreadable = |source: io::Error| TransferError::file("read", &path, source);
     match Disk.look(&path)? {
         None => return Ok(Vec::new()),
@@ -97,36 +95,34 @@ pub fn units<T: DeserializeOwned>(report: &Path, kind: ReportKind) -> Result<Vec
         }
         Some(_) => {}
     }
-    let mut lines = BufReader::new(Reader::open(&Disk, &path)?);
-    let (mut line, mut units) = (Vec::new(), Vec::new());
-    for number in 1.. {
-        line.clear();
-        let mut limited = lines.by_ref().take(LONGEST_LINE);
+    let mut file = BufReader::new(Reader::open(&Disk, &path)?);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = Vec::new();
+        let mut limited = file.by_ref().take(LONGEST_LINE);
         limited.read_until(b'\n', &mut line).map_err(unreadable)?;
         if line.last() != Some(&b'\n') && (line.len() as u64) < LONGEST_LINE {
-            break;
+            return Ok(lines);
         }
-        let unit = serde_json::from_slice(&line);
-        let what = || format!("{}:{number} is not {}", path.display(), named(kind).1);
-        let unit = unit.with_context(what).map_err(|error| {
-            Failure::no_plan(error).with_help("remove the file to go on without its lines")
-        })?;
-        units.push(unit);
+        lines.push(line);
     }
-    Ok(units)
+}
+
+/// The units in the `lines` of the journal of `report`.
+///
+/// # Errors
+/// With exit code 3 if a line is not such a unit.
+pub fn units<T: DeserializeOwned>(report: &Path, lines: &[Vec<u8>]) -> Result<Vec<T>, Failure> {
+    let parse = |(nth, line): (usize, &Vec<u8>)| {
+        let what = || format!("line {} of {} cannot be used", nth + 1, beside(report).display());
+        serde_json::from_slice(line).with_context(what).map_err(|error| {
+            Failure::no_plan(error).with_help("remove the file to go on without its lines")
+        })
+    };
+    lines.iter().enumerate().map(parse).collect()
 }
 
 /// The path of the journal of `report`.
-fn beside(report: &Path, kind: ReportKind) -> PathBuf {
-    report.with_extension(format!("{}.jsonl", named(kind).0))
-}
-
-/// What the units of a report of `kind` are called, and one of them.
-fn named(kind: ReportKind) -> (&'static str, &'static str) {
-    match kind {
-        ReportKind::Gds => ("cells", "a cell of a matrix"),
-        ReportKind::Train => ("epochs", "an epoch of a training run"),
-        ReportKind::Checkpoint => ("checkpoints", "a save or a restore"),
-        ReportKind::Kvcache => ("trials", "a trial"),
-    }
+fn beside(report: &Path) -> PathBuf {
+    report.with_extension("journal.jsonl")
 }

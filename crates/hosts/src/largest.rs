@@ -7,7 +7,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::largest::{RunKind, Search, Trial};
 use stormlp_core::report::{Ending, Report};
 
-use crate::savers::Savers;
+use crate::saver::Saver;
 use crate::session::Session;
 
 /// What came of trying a count.
@@ -58,14 +58,14 @@ pub trait CountTrials {
 ///
 /// # Errors
 /// If it fails before any count was tried.
-pub fn try_counts<T: CountTrials>(lane: &mut T, savers: &mut Savers) -> Result<Ending, Failure> {
-    match go_on(lane, savers) {
+pub fn try_counts<T: CountTrials>(lane: &mut T, saver: &mut Saver) -> Result<Ending, Failure> {
+    match go_on(lane, saver) {
         Err(failure) if lane.has_tried() => Ok(Ending::Failed(failure.note)),
         ended => ended,
     }
 }
 
-fn go_on<T: CountTrials>(lane: &mut T, savers: &mut Savers) -> Result<Ending, Failure> {
+fn go_on<T: CountTrials>(lane: &mut T, saver: &mut Saver) -> Result<Ending, Failure> {
     while !lane.session().stop.is_stopped() {
         let Some((count, kind)) = lane.algorithm().next() else {
             return Ok(Ending::Complete);
@@ -77,7 +77,7 @@ fn go_on<T: CountTrials>(lane: &mut T, savers: &mut Savers) -> Result<Ending, Fa
         }
         lane.conclude();
         say(lane.session(), lane.line());
-        savers.unit(|| lane.report(Ending::Unfinished));
+        saver.unit(|| lane.report(Ending::Unfinished));
     }
     Ok(Ending::Stopped)
 }

@@ -10,7 +10,7 @@
 //! assuming that it has the storage to itself. Here that is an error, with a remedy.
 //!
 //! Also what every command that runs something has: its [session](session::Session), and the folders
-//! in which its processes [save](savers::Savers) their reports.
+//! in which its processes [save](saver::Saver) their reports.
 //!
 //! Besides `transfer` this is the only crate with `unsafe`: calls into foreign libraries in `mpi`
 //! and `pmix`, and the first lines of `pmi1`.
@@ -34,7 +34,6 @@ mod pmix;
 pub mod promises;
 mod rounds;
 pub mod saver;
-pub mod savers;
 pub mod session;
 
 pub use choice::{Choice, give_up, join};

@@ -1,18 +1,21 @@
-//! The folder of a run: created before the first byte moves; results are saved after every unit.
+//! The folder of a run: created before the first byte moves; results are saved after every unit, by
+//! the leading process of several.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
+use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::json;
 use stormlp_core::note::Cause;
-use stormlp_core::report::ReportKind;
+use stormlp_core::transport::DeviceId;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
-use stormlp_transfer::{TransferError, is_full};
+use stormlp_transfer::{TransferError, cuda, cufile, is_full};
 
 use crate::journal::Journal;
+use crate::party::Party;
 use crate::session::Session;
 
 /// Advice if the folder for reports cannot be written.
@@ -23,8 +26,10 @@ const DEFAULT_RESULTS: &str = "stormlp-results";
 
 /// Saves the report of one run. A run that ends before anything was measured leaves no files.
 #[derive(Debug)]
-pub(crate) struct Saver {
+pub struct Saver {
     path: PathBuf,
+    /// Whether this process saves: it is the leading one.
+    leads: bool,
     /// The units that are not in the report yet.
     journal: Journal,
     /// The folders created for it, innermost first.
@@ -33,38 +38,37 @@ pub(crate) struct Saver {
     unsaved: Option<anyhow::Error>,
     /// When the last save of a unit ended, and how long it took.
     last: Option<(Instant, Duration)>,
-    /// The units so far, and how many of them are in the saved report.
-    units: Units,
-}
-
-/// Counts units, to save the whole report when there are twice as many as in the last one: all
-/// reports together then write about twice what the last one does.
-#[derive(Debug, Default)]
-struct Units {
-    done: u64,
-    saved: u64,
-}
-
-impl Units {
-    fn has_doubled(&self) -> bool {
-        self.done >= 2 * self.saved
-    }
+    /// The epochs so far, and how many of them are in the saved report. The whole report is saved
+    /// when there are twice as many: all reports together then write about twice what the last one
+    /// does.
+    epochs: u64,
+    saved_epochs: u64,
 }
 
 impl Saver {
-    /// Creates a new folder for the run, named after command, run and time.
-    pub(crate) fn create(
+    /// Creates a new folder for the run in `results`, by default [`results_folder`], named after
+    /// the run and the time.
+    ///
+    /// # Errors
+    /// With exit code 4 if it cannot be created; all processes fail alike then.
+    pub fn create(
         results: Option<&Path>,
-        (kind, name): (ReportKind, &str),
+        name: &str,
+        party: &Party,
         session: &Session,
     ) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
-        let stem = format!("{}-{}-{}", kind.name(), safe(name), session.file_stamp());
-        Self::below(&results, &stem, kind)
+        let stem = format!("{}-{}", safe(name), session.file_stamp());
+        let create = || Self::below(&results, &stem);
+        let saver = party.agree(session.group.leads().then(create).transpose())?;
+        // Others may create folders there, too: the number in the name is the first process's.
+        let name = saver.as_ref().and_then(|saver| saver.folder().file_name().map(PathBuf::from));
+        let folder = results.join(party.from_first(&name)?);
+        Ok(saver.unwrap_or_else(|| Self::at(&folder.join("report.json"), false, Vec::new())))
     }
 
     /// Creates a new folder in `results`, called `stem` or with a number appended.
-    fn below(results: &Path, stem: &str, kind: ReportKind) -> Result<Self, Failure> {
+    fn below(results: &Path, stem: &str) -> Result<Self, Failure> {
         let cannot = |error: TransferError| Failure::from(error).with_help(RESULTS_HELP);
         let mut made = Vec::new();
         for part in results.ancestors().take_while(|part| *part != Path::new("")) {
@@ -82,7 +86,7 @@ impl Saver {
             if Disk.make_new_folder(&folder).map_err(cannot)? {
                 Disk.hold(&folder);
                 made.insert(0, folder.clone());
-                return Ok(Self::at(&folder.join("report.json"), kind, made));
+                return Ok(Self::at(&folder.join("report.json"), true, made));
             }
         }
         Err(Failure::machine(anyhow::anyhow!(
@@ -91,28 +95,53 @@ impl Saver {
         )))
     }
 
-    /// Continues an existing report of `kind`.
-    pub(crate) fn resume(path: &Path, kind: ReportKind) -> Self {
-        let mut saver = Self::at(path, kind, Vec::new());
+    /// Continues the report at `path`.
+    pub fn resume(path: &Path, session: &Session) -> Self {
+        let mut saver = Self::at(path, session.group.leads(), Vec::new());
         saver.keep = true;
         saver
     }
 
-    fn at(path: &Path, kind: ReportKind, made: Vec<PathBuf>) -> Self {
+    fn at(path: &Path, leads: bool, made: Vec<PathBuf>) -> Self {
         Self {
             path: path.to_path_buf(),
-            journal: Journal::of(path, kind),
+            leads,
+            journal: Journal::of(path),
             made,
-            keep: false,
+            // Another process's folder is left alone.
+            keep: !leads,
             unsaved: None,
             last: None,
-            units: Units::default(),
+            epochs: 0,
+            saved_epochs: 0,
         }
     }
 
-    /// The folder of the report.
-    pub(crate) fn folder(&self) -> &Path {
+    /// The folder of the run, as all processes see it if it is shared.
+    pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    /// Sets the environment variables that cuFile and CUDA read when they are opened: cuFile's log
+    /// goes next to the report, a fallback is disabled if it is an error, and of the GPUs of `host`
+    /// only `devices` are visible. Then has cuFile's calls watched: one
+    /// that hangs ends the run. Must be called before the first thread starts. An error is ignored:
+    /// the log then goes where the user chose, or to the current directory.
+    pub fn prepare_cufile(
+        &self,
+        require_gds: bool,
+        devices: impl IntoIterator<Item = DeviceId>,
+        host: &HostFacts,
+    ) {
+        cuda::show_only(devices.into_iter().filter_map(DeviceId::gpu_index), host);
+        if require_gds {
+            cufile::forbid_compat_mode();
+        }
+        if self.leads {
+            let _ = cufile::send_log_to(&self.folder().join("cufile.log"));
+            // Without another thread the run goes on unwatched.
+            let _ = cufile::watch_calls(&self.path);
+        }
     }
 
     /// Saves the report of a starting run, so that it can be resumed; it is removed again unless
@@ -120,7 +149,10 @@ impl Saver {
     ///
     /// # Errors
     /// With exit code 4 if it cannot be written.
-    pub(crate) fn begin(&mut self, report: &impl Serialize) -> Result<(), Failure> {
+    pub fn begin(&mut self, report: &impl Serialize) -> Result<(), Failure> {
+        if !self.leads {
+            return Ok(());
+        }
         let written = self.written(report);
         // The report has the units of an earlier run's journal, which must not be taken for new
         // ones.
@@ -129,32 +161,29 @@ impl Saver {
     }
 
     /// Saves a completed cell of a matrix. An error is reported at the end: the run continues.
-    pub(crate) fn cell(&mut self, cell: &impl Serialize) {
-        self.keep = true;
-        self.unsaved = self.journal.add(cell).err();
+    pub fn cell(&mut self, cell: &impl Serialize) {
+        if self.leads {
+            self.keep = true;
+            self.unsaved = self.journal.add(cell).err();
+        }
     }
 
     /// Saves a completed epoch: with the whole report when the epochs have doubled since that was
     /// last saved, or as a line of the journal. An error is reported at the end: the run continues.
-    pub(crate) fn epoch<R: Serialize>(
-        &mut self,
-        epoch: &impl Serialize,
-        report: impl FnOnce() -> R,
-    ) {
-        self.units.done += 1;
-        if self.units.has_doubled() && self.unit(report) {
-            self.units.saved = self.units.done;
+    pub fn epoch<R: Serialize>(&mut self, epoch: &impl Serialize, report: impl FnOnce() -> R) {
+        self.epochs += 1;
+        if self.epochs >= 2 * self.saved_epochs && self.unit(report) {
+            self.saved_epochs = self.epochs;
         } else {
-            self.keep = true;
-            self.unsaved = self.journal.add(epoch).err();
+            self.cell(epoch);
         }
     }
 
     /// Saves the results so far after a checkpoint or a trial, unless that would take more than a
     /// twentieth of the run. Returns whether they were saved.
-    pub(crate) fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) -> bool {
+    pub fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) -> bool {
         let due = |(since, took): (Instant, Duration)| since.elapsed() >= took * 19;
-        let is_due = self.last.is_none_or(due);
+        let is_due = self.leads && self.last.is_none_or(due);
         if is_due {
             let begun = Instant::now();
             self.save(&report());
@@ -173,13 +202,16 @@ impl Saver {
         }
     }
 
-    /// Saves the finished report, and returns its path.
-    pub(crate) fn finish(mut self, report: &impl Serialize) -> Result<PathBuf, Failure> {
+    /// Saves the finished report, and returns its path; `None` unless this is the leading process.
+    pub fn finish(mut self, report: &impl Serialize) -> Option<Result<PathBuf, Failure>> {
+        if !self.leads {
+            return None;
+        }
         self.save(report);
-        match self.unsaved.take() {
+        Some(match self.unsaved.take() {
             Some(error) => Err(self.not_saved(error)),
             None => Ok(self.path.clone()),
-        }
+        })
     }
 
     fn written(&self, report: &impl Serialize) -> anyhow::Result<()> {

@@ -157,7 +157,7 @@ impl Drop for Running {
 /// Whether a matrix that saves below `results` has a cell behind it, and so is in its measured part.
 pub(crate) fn has_measured(results: &Path) -> bool {
     let runs = std::fs::read_dir(results).into_iter().flatten().flatten();
-    let mut journals = runs.map(|run| run.path().join("report.cells.jsonl"));
+    let mut journals = runs.map(|run| run.path().join("report.journal.jsonl"));
     journals.any(|journal| journal.metadata().is_ok_and(|facts| facts.len() > 0))
 }
 

@@ -14,7 +14,7 @@ use stormlp_core::warning::WarningKind;
 use stormlp_hosts::company::Hosts;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::Savers;
+use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::surroundings::Surroundings;
 
@@ -100,11 +100,11 @@ impl<'a> StreamFinder<'a> {
     ///
     /// # Errors
     /// Those of a run.
-    pub fn search(&mut self, savers: &mut Savers) -> Result<CheckpointReport, Failure> {
-        self.others = self.party.with_roll_call(self.party.hosts()?, savers.folder())?;
+    pub fn search(&mut self, saver: &mut Saver) -> Result<CheckpointReport, Failure> {
+        self.others = self.party.with_roll_call(self.party.hosts()?, saver.folder())?;
         let begun = self.report(Ending::Unfinished);
-        savers.begin(&begun)?;
-        let ended = self.try_streams(savers)?;
+        saver.begin(&begun)?;
+        let ended = self.try_streams(saver)?;
         Ok(self.report(ended))
     }
 
@@ -119,7 +119,7 @@ impl<'a> StreamFinder<'a> {
             .map_err(|failure| shared_fate(failure, &report.ending, self.others.as_ref()))
     }
 
-    fn try_streams(&mut self, savers: &mut Savers) -> Result<Ending, Failure> {
+    fn try_streams(&mut self, saver: &mut Saver) -> Result<Ending, Failure> {
         loop {
             let streams = match self.next()? {
                 Ok(streams) => streams,
@@ -137,7 +137,7 @@ impl<'a> StreamFinder<'a> {
             if !self.session.quiet {
                 self.session.say(self.line());
             }
-            savers.unit(|| self.report(Ending::Unfinished));
+            saver.unit(|| self.report(Ending::Unfinished));
         }
     }
 

@@ -11,7 +11,7 @@ use stormlp_core::report::{Ending, Head};
 use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::Warning;
 use stormlp_hosts::largest::{Attempt, CountTrials, say, try_counts};
-use stormlp_hosts::savers::Savers;
+use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::surroundings::{Surroundings, now};
 
@@ -91,13 +91,13 @@ pub fn outlook(plan: &KvcachePlan) -> String {
 pub fn find_max(
     asked: &Asked<'_>,
     (head, session): (Head, &Session),
-    savers: &mut Savers,
+    saver: &mut Saver,
 ) -> Result<KvcacheReport, Failure> {
     let first = asked.first()?;
     let storage = &*session.storage;
     let confirm = first.request.confirm.unwrap_or(CONFIRM_RUNS);
     let begun = KvcacheReport::new(head.clone(), first.clone(), KvcacheResults::default());
-    savers.begin(&begun)?;
+    saver.begin(&begun)?;
     let grounds = Grounds::enter(&first, storage).map_err(KvcacheError::not_started)?;
     let Some((pass, serving)) = first.passes.first().zip(first.serving.as_ref()) else {
         return Err(Failure::usage("--find-max counts servers: use --profile serving"));
@@ -119,7 +119,7 @@ pub fn find_max(
         begun: Instant::now(),
     };
     say(session, format_args!("the search takes {}", outlook(&first)));
-    let ended = try_counts(&mut finder, savers);
+    let ended = try_counts(&mut finder, saver);
     let cleared = kept.shelf.clear().map_err(KvcacheError::from);
     let ending = match (ended?, cleared) {
         (Ending::Complete | Ending::Stopped, Err(error)) => {

@@ -29,8 +29,7 @@ use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
-use stormlp_hosts::saver::results_folder;
-use stormlp_hosts::savers::{Finished, Savers};
+use stormlp_hosts::saver::{Saver, results_folder};
 use stormlp_hosts::session::Session;
 
 pub(crate) use answer::{Answer, AnswerArgs};
@@ -298,16 +297,19 @@ impl Delivery {
     /// Creates the folder in which the run called `name` is saved, unless it continues a report.
     ///
     /// # Errors
-    /// Those of [`Savers::create`].
-    pub(crate) fn savers(
+    /// Those of [`Saver::create`].
+    pub(crate) fn saver(
         &self,
         name: &str,
         party: &Party,
         session: &Session,
-    ) -> Result<Savers, Failure> {
+    ) -> Result<Saver, Failure> {
         match &self.resumes {
-            Some(report) => Ok(Savers::resume(report, self.kind, session)),
-            None => Savers::create(self.results_dir.as_deref(), (self.kind, name), party, session),
+            Some(report) => Ok(Saver::resume(report, session)),
+            None => {
+                let name = format!("{}-{name}", self.kind.name());
+                Saver::create(self.results_dir.as_deref(), &name, party, session)
+            }
         }
     }
 
@@ -318,12 +320,12 @@ impl Delivery {
     /// Those of `outcome`, or if something could not be written.
     pub(crate) fn finish<R: serde::Serialize + Clone + Into<AnyReport>>(
         &self,
-        savers: Savers,
+        saver: Saver,
         report: &R,
         session: &Session,
         outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        match savers.finish(report) {
+        match saver.finish(report) {
             Some(saved) => self.show(&report.clone().into(), saved, session, outcome),
             None => outcome(None),
         }
@@ -333,7 +335,7 @@ impl Delivery {
     fn show(
         &self,
         report: &AnyReport,
-        saved: Finished,
+        saved: Result<PathBuf, Failure>,
         session: &Session,
         outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {

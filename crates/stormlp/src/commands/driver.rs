@@ -11,7 +11,7 @@ use stormlp_core::transport::DeviceId;
 use stormlp_hosts::company::Hosts;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
-use stormlp_hosts::savers::Savers;
+use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_transfer::surroundings::Surroundings;
@@ -65,7 +65,7 @@ pub(crate) struct Running<'a> {
     /// The hosts of the run, if there are several.
     pub(crate) hosts: Option<&'a Hosts>,
     /// Saves the results so far.
-    pub(crate) savers: &'a mut Savers,
+    pub(crate) saver: &'a mut Saver,
     /// Draws the progress, also as the observer of `surroundings`.
     pub(crate) progress: &'a Progress,
     /// The storage, the observer and the stop token.
@@ -89,26 +89,26 @@ where
     // One process writes the output files.
     let mlperf_output = mlperf_output.filter(|_| session.group.leads());
     party.agree(deliver::make_mlperf_folder(mlperf_output))?;
-    let mut savers = delivery.savers(&start.name, party, session)?;
-    let hosts = party.with_roll_call(start.hosts, savers.folder())?;
+    let mut saver = delivery.saver(&start.name, party, session)?;
+    let hosts = party.with_roll_call(start.hosts, saver.folder())?;
     let hosts = hosts.as_ref();
     if !session.quiet && !start.opening.is_empty() {
         output::say_page(&start.opening);
     }
     if let Some((require_gds, devices)) = start.cufile {
-        savers.prepare_cufile(require_gds, devices, &start.report.head.host);
+        saver.prepare_cufile(require_gds, devices, &start.report.head.host);
     }
-    savers.begin(&start.report)?;
+    saver.begin(&start.report)?;
     let progress = &Progress::new(session.quiet);
     let surroundings =
         Surroundings { storage: &session.storage, observer: progress, stop: &session.stop };
-    let running = Running { hosts, savers: &mut savers, progress, surroundings };
+    let running = Running { hosts, saver: &mut saver, progress, surroundings };
     let mut report = lane.run(start.report, running)?;
     blame_launcher(&mut report.ending, hosts, &session.stop);
     let for_mlperf = mlperf_output.map_or(Ok(()), |folder| {
         deliver::write_mlperf(folder, |taken| lane.mlperf_files(&report, folder, taken))
     });
     let ended = |saved: Option<&Path>| lane.outcome(&report, saved).and(for_mlperf);
-    let went = delivery.finish(savers, &report, session, ended);
+    let went = delivery.finish(saver, &report, session, ended);
     went.map_err(|failure| shared_fate(failure, &report.ending, hosts))
 }

@@ -143,8 +143,7 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     }
     // Read before the report: a run that ends now writes the report first, then removes its
     // journal.
-    let cells = journal::units(path, ReportKind::Gds);
-    let epochs = journal::units(path, ReportKind::Train);
+    let lines = journal::lines(path);
     let text = read_bounded(path, "report", MOST_REPORT_BYTES).map_err(|failure| {
         match failure.cause() {
             // A device that fails has its own remedy.
@@ -157,7 +156,7 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         .map_err(|error| with_folder_of_dlio(Failure::no_plan(error), path))?;
     match report {
         AnyReport::Gds(mut report) if report.ending == Ending::Unfinished => {
-            for cell in cells? {
+            for cell in journal::units(path, &lines?)? {
                 report.results.push(cell);
             }
             // The journal contains only cells.
@@ -165,7 +164,7 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
             Ok(AnyReport::Gds(report))
         }
         AnyReport::Train(report) if report.ending == Ending::Unfinished => {
-            Ok(AnyReport::Train(training::with_epochs(report, epochs?)))
+            Ok(AnyReport::Train(training::with_epochs(report, journal::units(path, &lines?)?)))
         }
         finished => Ok(finished),
     }

@@ -18,7 +18,7 @@ use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::Warning;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::largest::{Attempt, CountTrials, say, try_counts};
-use stormlp_hosts::savers::Savers;
+use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::surroundings::{Surroundings, now};
@@ -111,13 +111,13 @@ impl AcceleratorFinder<'_> {
     pub fn search(
         &mut self,
         saved: Option<SavedSearch>,
-        savers: &mut Savers,
+        saver: &mut Saver,
     ) -> Result<TrainReport, Failure> {
         if let Some(saved) = saved {
             self.take(saved)?;
         } else {
             let begun = self.report(Ending::Unfinished);
-            savers.begin(&begun)?;
+            saver.begin(&begun)?;
         }
         if self.first.transport.path.needs_cufile() {
             // A later trial may have accelerators on more of the devices than the first.
@@ -125,7 +125,7 @@ impl AcceleratorFinder<'_> {
                 || self.first.transport.accelerators().collect(),
                 |devices| devices.on(&self.facts),
             );
-            savers.prepare_cufile(self.request.require_gds, devices, &self.facts);
+            saver.prepare_cufile(self.request.require_gds, devices, &self.facts);
         }
         if self.find.tried.is_empty() {
             let outlook = FindMax::outlook(&self.first, self.find.confirm_runs);
@@ -139,7 +139,7 @@ impl AcceleratorFinder<'_> {
         if self.find.estimate.is_none() && self.search.trials().is_empty() {
             self.read_first()?;
         }
-        let ending = try_counts(self, savers)?;
+        let ending = try_counts(self, saver)?;
         self.conclude();
         if self.find.limited_by.is_none() && ending == Ending::Complete {
             self.find.limited_by = Some(Limit::Nothing);
@@ -369,7 +369,6 @@ impl AcceleratorFinder<'_> {
             plan,
             warnings: self.warnings.clone(),
             inventory: &self.inventory,
-            first_run: 1,
         }
     }
 

@@ -148,7 +148,7 @@ mod tests {
     use stormlp_transfer::storage::{Disk, Storage};
     use stormlp_transfer::surroundings::Surroundings;
 
-    use super::super::training::{Course, Unit, begun, run};
+    use super::super::training::{Course, begun, run};
     use super::*;
     use crate::plan::catalog;
     use crate::plan::distribution::Distribution;
@@ -169,16 +169,14 @@ mod tests {
         let (facts, nothing) = (HostFacts::fixture(), Inventory::default());
         let plan = TrainPlan::resolve(&workload, &request, &facts, &nothing).unwrap().plan;
         let head = Head::new(ReportKind::Train, String::new(), String::new(), facts);
-        let course = Course { head, plan, warnings: Vec::new(), inventory: &nothing, first_run: 1 };
+        let course = Course { head, plan, warnings: Vec::new(), inventory: &nothing };
         let storage: Arc<dyn Storage> = Arc::new(Disk);
         let stop = StopToken::default();
         let surroundings = Surroundings { storage: &storage, observer: &Silent, stop: &stop };
         let (mut reports, mut lines) = (vec![begun(&course)], Vec::new());
-        run(&course, &surroundings, &mut |unit, so_far| {
-            if let Unit::Epoch(epoch) = unit {
-                reports.push(so_far());
-                lines.push(*epoch);
-            }
+        run(&course, &surroundings, &mut |epoch, so_far| {
+            reports.push(so_far());
+            lines.push(epoch);
         })
         .unwrap();
         (reports, lines)

@@ -28,7 +28,7 @@ pub mod training;
 pub mod verdict;
 mod warnings;
 
-pub use crate::run::training::{Course, SoFar, Unit, begun, probe, run, run_on_hosts};
+pub use crate::run::training::{Course, SoFar, begun, probe, run, run_on_hosts};
 pub use error::TrainError;
 pub use journal::{SavedEpoch, with_epochs};
 

@@ -37,24 +37,13 @@ pub struct Course<'a> {
     pub warnings: Vec<Warning>,
     /// The files found; unused with null storage.
     pub inventory: &'a Inventory,
-    /// The number of the first run, from 1; if above 1, the earlier runs were made before.
-    pub first_run: u32,
-}
-
-/// The finished unit when a report is available.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Unit {
-    /// An epoch, with or without its evaluation.
-    Epoch(Box<SavedEpoch>),
-    /// A complete run: the report also has its step times.
-    Run,
 }
 
 /// Creates the report of the measurements so far.
 pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
 
-/// Executes all runs of the plan from the first on. Calls `on_unit` after each epoch and each
-/// complete run; it may request the report so far, which takes longer with every epoch. If AU was
+/// Executes all runs of the plan from the first on. Calls `on_epoch` after each epoch; it may
+/// request the report so far, which takes longer with every epoch. If AU was
 /// missed, this host's ceiling is measured too.
 ///
 /// # Errors
@@ -63,9 +52,9 @@ pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
 pub fn run(
     course: &Course<'_>,
     surroundings: &Surroundings<'_>,
-    on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
+    on_epoch: &mut dyn FnMut(SavedEpoch, SoFar<'_>),
 ) -> Result<TrainReport, TrainError> {
-    run_on_hosts(course, None, surroundings, on_unit)
+    run_on_hosts(course, None, surroundings, on_epoch)
 }
 
 /// The same on several `hosts`, including this one: each ends with the report of all.
@@ -76,7 +65,7 @@ pub fn run_on_hosts(
     course: &Course<'_>,
     hosts: Option<&Hosts>,
     surroundings: &Surroundings<'_>,
-    on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
+    on_epoch: &mut dyn FnMut(SavedEpoch, SoFar<'_>),
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
     let (accelerators, _cufile) = devices(plan)?;
@@ -85,16 +74,16 @@ pub fn run_on_hosts(
     let mut runs: Vec<RunMeasured> = Vec::new();
     let mut distributions = Distributions::default();
     let mut not_begun = None;
-    for number in course.first_run..=plan.runs {
+    for number in 1..=plan.runs {
         if plan.runs > 1 {
             let kind = if number == 1 { ", the warm-up" } else { "" };
             surroundings.note(format!("run {number} of {}{kind}", plan.runs));
         }
-        let mut on_epoch = |measured: &mut RunMeasured, so_far: &Distributions, now| {
+        let mut on_measured = |measured: &mut RunMeasured, so_far: &Distributions, now| {
             let Some(epoch) = SavedEpoch::last_of(number, measured, so_far, now) else {
                 return;
             };
-            on_unit(Unit::Epoch(Box::new(epoch)), &mut || {
+            on_epoch(epoch, &mut || {
                 measure::sum_up(&mut measured.report, plan, false, measure::seconds(now));
                 let all: Vec<&RunMeasured> = runs.iter().chain([&*measured]).collect();
                 report(course, &all, so_far)
@@ -110,7 +99,7 @@ pub fn run_on_hosts(
             Others::on(hosts),
             surroundings,
             into,
-            &mut on_epoch,
+            &mut on_measured,
         ) {
             Ok(done) => {
                 distributions = anew.unwrap_or(distributions);
@@ -119,7 +108,6 @@ pub fn run_on_hosts(
                 if !complete {
                     break;
                 }
-                on_unit(Unit::Run, &mut || with_steps(course, &runs, &distributions));
             }
             Err(error) if runs.is_empty() => return Err(error),
             Err(error) => {
@@ -208,7 +196,7 @@ fn report(
     Distributions { steps, reads, registrations, hosts }: &Distributions,
 ) -> TrainReport {
     let plan = &hosts.plan_of(&course.plan);
-    let reports: Vec<RunReport> = (course.first_run..)
+    let reports: Vec<RunReport> = (1..)
         .zip(runs)
         .map(|(run, measured)| RunReport {
             run,
@@ -243,7 +231,7 @@ fn report(
     .into_iter()
     .flatten()
     .collect();
-    report.series = series(course.first_run, runs);
+    report.series = series(runs);
     report.evidence = evidence(runs).into_iter().collect();
     report.warnings.clone_from(&course.warnings);
     let pages: Vec<Backing> = runs.iter().map(|run| run.backing).collect();
@@ -280,17 +268,6 @@ pub(super) fn take_runs(
     results.runs = if plan.runs > 1 { reports } else { Vec::new() };
 }
 
-/// The report of the finished `runs`, with their step times.
-fn with_steps(
-    course: &Course<'_>,
-    runs: &[RunMeasured],
-    distributions: &Distributions,
-) -> TrainReport {
-    let mut report = report(course, &Vec::from_iter(runs), distributions);
-    report.results.steps = runs.iter().map(|run| run.steps.clone()).collect();
-    report
-}
-
 /// The evidence of the last run, with the requests of all.
 fn evidence(runs: &[&RunMeasured]) -> Option<NamedEvidence> {
     let last = runs.last()?.evidence.clone()?;
@@ -302,8 +279,8 @@ fn evidence(runs: &[&RunMeasured]) -> Option<NamedEvidence> {
     Some(NamedEvidence { name: "reads".to_string(), evidence })
 }
 
-fn series(first_run: u32, runs: &[&RunMeasured]) -> Vec<NamedSeries> {
-    (first_run..)
+fn series(runs: &[&RunMeasured]) -> Vec<NamedSeries> {
+    (1..)
         .zip(runs)
         .map(|(number, run)| NamedSeries {
             name: format!("run {number}"),

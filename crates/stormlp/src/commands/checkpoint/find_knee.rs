@@ -31,13 +31,13 @@ pub(super) fn run(
     let delivery = party.agree(delivery)?;
     let mut finder = StreamFinder::new(request, delivery.head(host, session), party, session)?;
     let first = finder.first().clone();
-    let mut savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
+    let mut saver = delivery.saver(&format!("{}-find-knee", first.model), party, session)?;
     if !session.quiet {
         output::say_page(&output::drawn(&opening(&first)));
     }
-    let report = finder.search(&mut savers)?;
+    let report = finder.search(&mut saver)?;
     let ended = |saved: Option<&Path>| finder.ended(&report, saved);
-    let went = delivery.finish(savers, &report, session, ended);
+    let went = delivery.finish(saver, &report, session, ended);
     went.map_err(|failure| match mark(&first) {
         Some(mark) => failure.marked(&mark),
         None => failure,

@@ -93,7 +93,7 @@ impl Lane<CheckpointPlan, CheckpointResults> for Checkpoint {
         begun: CheckpointReport,
         on: Running<'_>,
     ) -> Result<CheckpointReport, Failure> {
-        let mut on_unit = |report: &CheckpointReport| on.savers.unit(|| report.clone());
+        let mut on_unit = |report: &CheckpointReport| on.saver.unit(|| report.clone());
         run_on_hosts(begun.head, &begun.plan, on.hosts, &on.surroundings, &mut on_unit)
             .map_err(|error| error.not_started_in(begun.plan.request.closed))
     }

@@ -99,7 +99,7 @@ impl Lane<MatrixPlan, MatrixResults> for Matrix {
         };
         let mut on_cell = |cell: &CellReport| {
             on.progress.cell_finished(cell);
-            on.savers.cell(cell);
+            on.saver.cell(cell);
         };
         Ok(matrix::run_on_hosts(locked, on.hosts, &on.surroundings, &mut on_cell)?)
     }

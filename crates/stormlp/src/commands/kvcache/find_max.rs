@@ -36,15 +36,15 @@ pub(super) fn run(
     let facts = look(Look::AndTry)?;
     let asked = Asked { request, host, facts: &facts };
     let first = asked.first()?;
-    let mut savers = delivery.savers(&format!("{}-find-max", first.name()), party, session)?;
+    let mut saver = delivery.saver(&format!("{}-find-max", first.name()), party, session)?;
     if let Some((require_gds, devices)) = super::cufile(&first) {
-        savers.prepare_cufile(require_gds, devices, host);
+        saver.prepare_cufile(require_gds, devices, host);
     }
     if !session.quiet {
         output::say_page(&output::drawn(&opening(&first)));
     }
     let head = delivery.head(host.clone(), session);
-    let report = find_max(&asked, (head, session), &mut savers)?;
+    let report = find_max(&asked, (head, session), &mut saver)?;
     let outcome = |saved: Option<&Path>| ended(&report, saved);
-    delivery.finish(savers, &report, session, outcome)
+    delivery.finish(saver, &report, session, outcome)
 }

@@ -166,7 +166,7 @@ struct Kvcache;
 
 impl Lane<KvcachePlan, KvcacheResults> for Kvcache {
     fn run(&mut self, begun: KvcacheReport, on: Running<'_>) -> Result<KvcacheReport, Failure> {
-        let mut on_unit = |report: &KvcacheReport| on.savers.unit(|| report.clone());
+        let mut on_unit = |report: &KvcacheReport| on.saver.unit(|| report.clone());
         run_with(on.hosts, (begun.head, &begun.plan), &on.surroundings, &mut on_unit)
             .map_err(KvcacheError::not_started)
     }

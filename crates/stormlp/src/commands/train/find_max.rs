@@ -43,12 +43,12 @@ pub(super) fn run(
     let mut delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = args.request.resume.as_deref().map(read).transpose()?;
     delivery.resumes = saved.as_ref().map(|saved| saved.path.clone());
-    let mut savers = delivery.savers(&format!("{}-find-max", one.plan.workload), party, session)?;
+    let mut saver = delivery.saver(&format!("{}-find-max", one.plan.workload), party, session)?;
     let head = head(&one.plan, one.facts.clone(), &delivery, session);
     let mut finder = AcceleratorFinder::new(as_asked, one, head, session);
-    let report = finder.search(saved, &mut savers)?;
+    let report = finder.search(saved, &mut saver)?;
     let outcome = |saved: Option<&Path>| finder.ended(&report, saved);
-    delivery.finish(savers, &report, session, outcome)
+    delivery.finish(saver, &report, session, outcome)
 }
 
 /// Reads the report of a search.

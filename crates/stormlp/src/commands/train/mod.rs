@@ -23,7 +23,7 @@ use stormlp_training::report::{TrainReport, TrainResults};
 use stormlp_training::run as training;
 use stormlp_training::run::agreement;
 use stormlp_training::run::start::{Asked, Prepared, lock};
-use stormlp_training::run::{Course, SoFar, Unit};
+use stormlp_training::run::{Course, SavedEpoch, SoFar};
 use stormlp_transfer::object::ObjectRules;
 use stormlp_transfer::probe;
 
@@ -159,12 +159,8 @@ impl Lane<TrainPlan, TrainResults> for Training<'_> {
         let course = course(&self.prepared, begun.head, found);
         let _lock =
             if self.owns_folder { lock(&*self.session.storage, &course.plan)? } else { None };
-        let mut on_unit = |unit: Unit, so_far: SoFar<'_>| {
-            if let Unit::Epoch(epoch) = unit {
-                on.savers.epoch(&epoch, so_far);
-            }
-        };
-        training::run_on_hosts(&course, on.hosts, &on.surroundings, &mut on_unit)
+        let mut on_epoch = |epoch: SavedEpoch, so_far: SoFar<'_>| on.saver.epoch(&epoch, so_far);
+        training::run_on_hosts(&course, on.hosts, &on.surroundings, &mut on_epoch)
             .map_err(|error| error.not_started(&course.plan))
     }
 
@@ -185,7 +181,7 @@ impl Lane<TrainPlan, TrainResults> for Training<'_> {
 /// What is known before the run begins.
 fn course<'a>(prepared: &Prepared, head: Head, inventory: &'a Inventory) -> Course<'a> {
     let (plan, warnings) = (prepared.plan.clone(), prepared.warnings.clone());
-    Course { head, plan, warnings, inventory, first_run: 1 }
+    Course { head, plan, warnings, inventory }
 }
 
 impl Args {
