@@ -51,12 +51,3 @@ fn completions_offer_the_values_of_options() {
         }
     }
 }
-
-#[test]
-fn fios_options_are_answered_with_ours() {
-    let words = ["gds", "--rw=randread", "--bs=4k", "--iodepth=32", "--numjobs=8"];
-    let text = stderr(stormlp().args(words).assert().code(2));
-    for tip in ["--rw is --op here", "--iodepth is --queue-depth here"] {
-        assert!(text.contains(tip), "{text}");
-    }
-}

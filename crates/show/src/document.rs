@@ -151,6 +151,13 @@ impl<R: ?Sized> Col<'_, R> {
         self
     }
 
+    /// Never breaks its cells over lines.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.column.is_whole = true;
+        self
+    }
+
     /// Leaves it out unless it means something here.
     #[must_use]
     pub fn when(mut self, means_something: bool) -> Self {

@@ -76,6 +76,11 @@ impl AnyReport {
         head.ended_at = Some(at);
     }
 
+    /// The report of a matrix.
+    pub(crate) fn as_gds(&self) -> Option<&MatrixReport> {
+        if let Self::Gds(report) = self { Some(report) } else { None }
+    }
+
     /// The report as a document; `columns` applies to a matrix.
     pub(crate) fn document_with(&self, columns: Columns) -> Document {
         let Self::Gds(report) = self else {

@@ -10,7 +10,6 @@
 mod any_report;
 mod cli;
 mod commands;
-mod fio;
 mod hosts;
 mod options;
 mod output;
@@ -47,17 +46,13 @@ fn panicked(panic: &PanicHookInfo<'_>) -> String {
 }
 
 /// Prints the requested help or version, or the usage error.
-fn usage_error(mut error: clap::Error) -> ExitCode {
+fn usage_error(error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match output::help(&error) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => output::report(&failure),
         };
     }
-    let words = std::env::args_os().skip(1);
-    let words: Vec<String> =
-        words.map(|word| printable(&word.to_string_lossy()).into_owned()).collect();
-    fio::answer(&mut error, &words);
     // If stderr is closed, nobody can read it.
     hosts::refuse(error.exit_code() as u8, |of_many| {
         let text = error.render().to_string();

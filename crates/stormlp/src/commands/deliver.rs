@@ -3,6 +3,7 @@
 
 mod answer;
 mod file;
+mod forms;
 mod sink;
 
 use std::fs;
@@ -17,12 +18,11 @@ use stormlp_core::location::names_object;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
-use stormlp_matrix::show::gdsio_lines;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::comparison::{Comparison, Named, Terms};
 use stormlp_show::document::{Columns, Document};
-use stormlp_show::html::{self, Sheet};
-use stormlp_show::{csv, markdown, openmetrics, series_csv};
+use stormlp_show::html::Sheet;
+use stormlp_show::markdown;
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use super::saved;
@@ -32,8 +32,9 @@ use stormlp_hosts::party::Party;
 use stormlp_hosts::saver::{Saver, results_folder};
 use stormlp_hosts::session::Session;
 
-pub(crate) use answer::{Answer, AnswerArgs};
-use file::{append_csv, check_folder, check_header, replace};
+pub(crate) use answer::AnswerArgs;
+use file::check_folder;
+pub(crate) use forms::{Forms, Targets};
 use sink::of_file;
 pub(crate) use sink::{Format, Sink, formats_without};
 
@@ -84,7 +85,8 @@ pub(crate) struct OutputArgs {
 #[command(next_help_heading = "Results")]
 pub(crate) struct ColumnsArg {
     /// Columns of a matrix in text and markdown: standard, study-a, study-b
-    #[arg(long, value_name = "SET", default_value = "standard", value_parser = parse_columns)]
+    #[arg(long, value_name = "SET", default_value = "standard", value_parser = parse_columns,
+          conflicts_with = "baseline")]
     pub(crate) columns: Columns,
 }
 
@@ -92,10 +94,9 @@ pub(crate) struct ColumnsArg {
 #[derive(Debug)]
 pub(crate) struct Delivery {
     kind: ReportKind,
-    format: Format,
+    targets: Targets,
     columns: Columns,
     per_job: bool,
-    exports: Vec<(PathBuf, Format)>,
     baseline: Option<(String, AnyReport)>,
     results_dir: Option<PathBuf>,
     /// The saved report that the run continues.
@@ -196,50 +197,34 @@ impl ShowArgs {
 
     /// Like [`OutputArgs::open`], for an existing report.
     pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
-        let format = self.format();
-        let exports = (self.export.into_iter())
-            .map(|path| of_file(&path).map(|format| (path, format)))
-            .collect::<Result<Vec<_>, Failure>>()?;
-        let mut formats = exports.iter().map(|(_, format)| *format).chain([format]);
-        if formats.clone().any(|format| format == Format::Gdsio) && kind != ReportKind::Gds {
+        let columns_of_csv = crate::any_report::record_columns(kind);
+        let targets = Targets::open(self.format(), self.export, &columns_of_csv)?;
+        if targets.any(|format| format == Format::Gdsio) && kind != ReportKind::Gds {
             let name = kind.name();
             return Err(Failure::usage(format!(
                 "gdsio's result lines are only for `stormlp gds`, not for `stormlp {name}`"
             )));
         }
-        let compared = (formats.clone()).any(|format| format.is_drawn() || format == Format::Json);
-        let drawn = formats.any(Format::is_drawn);
         if columns != Columns::Standard && kind != ReportKind::Gds {
             return Err(Failure::usage("--columns requires a report of `stormlp gds`"));
         }
-        if columns != Columns::Standard && !drawn {
+        if columns != Columns::Standard && !targets.any(Format::is_drawn) {
             return Err(Failure::usage(
                 "--columns study-a and study-b go with --format text, markdown and html",
             ));
         }
-        if self.baseline.is_some() && columns != Columns::Standard {
-            return Err(Failure::usage(
-                "--baseline has no effect with --columns study-a and study-b: leave out one of them",
-            ));
-        }
-        if self.baseline.is_some() && !compared {
+        let is_compared = |format: Format| format.is_drawn() || format == Format::Json;
+        if self.baseline.is_some() && !targets.any(is_compared) {
             return Err(Failure::usage(
                 "--baseline shows in --format text, json, markdown and html only",
             ));
         }
-        for (path, format) in &exports {
-            check_folder("--export", path)?;
-            if *format == Format::Csv {
-                check_header(path, &crate::any_report::record_columns(kind))?;
-            }
-        }
         let baseline = self.baseline.as_deref();
         Ok(Delivery {
             kind,
-            format,
+            targets,
             columns,
             per_job: false,
-            exports,
             baseline: baseline
                 .map(|path| {
                     let file = saved::only(path)?;
@@ -270,10 +255,9 @@ impl Delivery {
     pub(crate) fn gdsio(per_job: bool) -> Self {
         Self {
             kind: ReportKind::Gds,
-            format: Format::Gdsio,
+            targets: Targets::stdout(Format::Gdsio),
             columns: Columns::Standard,
             per_job,
-            exports: Vec::new(),
             baseline: None,
             results_dir: None,
             resumes: None,
@@ -291,7 +275,7 @@ impl Delivery {
 
     /// The format of stdout.
     pub(crate) fn format(&self) -> Format {
-        self.format
+        self.targets.format
     }
 
     /// Creates the folder in which the run called `name` is saved, unless it continues a report.
@@ -339,8 +323,9 @@ impl Delivery {
         session: &Session,
         outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let printed = self.print(report, &Sink(None));
-        let exported = self.export(report);
+        let (printed, exported) = self.with_forms(report, |forms| {
+            (self.targets.print(forms, &Sink(None)), self.targets.export(forms))
+        });
         let printed = match &saved {
             Ok(path) => {
                 let path = path.display();
@@ -370,41 +355,22 @@ impl Delivery {
     /// # Errors
     /// If stdout or a file cannot be written.
     pub(crate) fn write(&self, report: &AnyReport, sink: &Sink) -> Result<(), Failure> {
-        let printed = self.print(report, sink);
-        self.export(report).and(printed)
+        self.with_forms(report, |forms| {
+            let printed = self.targets.print(forms, sink);
+            self.targets.export(forms).and(printed)
+        })
     }
 
-    fn print(&self, report: &AnyReport, sink: &Sink) -> Result<(), Failure> {
-        sink.write(&self.text(self.format, sink, report)?)
-    }
-
-    /// Writes every export that can be written; returns the first error.
-    fn export(&self, report: &AnyReport) -> Result<(), Failure> {
-        let write = |(path, format): &(PathBuf, Format)| match format {
-            Format::Csv => append_csv(path, &self.document(report)),
-            _ => replace("--export", path, &self.text(*format, &Sink(Some(path.clone())), report)?),
-        };
-        self.exports.iter().map(write).fold(Ok(()), Result::and)
-    }
-
-    fn text(&self, format: Format, sink: &Sink, report: &AnyReport) -> Result<String, Failure> {
-        match (format, report) {
-            (Format::Json, _) => self.json(report),
-            (Format::Gdsio, AnyReport::Gds(report)) => Ok(gdsio_lines(report, self.per_job)),
-            (Format::Markdown, _) => Ok(markdown::render(&self.document(report))),
-            (Format::Csv, _) => rows(&self.document(report), true),
-            (Format::SeriesCsv, _) => csv_text(series_csv::render(&**report)),
-            (Format::Html, _) => Ok(html::page(vec![Sheet::new(&**report, self.document(report))])),
-            (Format::Openmetrics, _) => Ok(openmetrics::render(&[&**report])),
-            (Format::Svg, _) => {
-                html::lead(&**report).map_err(|why| Failure::no_plan(anyhow::anyhow!("{why}")))
-            }
-            (Format::Text | Format::Gdsio, _) => Ok(sink.drawn(&self.document(report))),
-        }
-    }
-
-    fn document(&self, report: &AnyReport) -> Document {
-        self.compared(report).0
+    /// Does something with a report in all formats.
+    fn with_forms<T>(&self, report: &AnyReport, deliver: impl FnOnce(&Forms<'_>) -> T) -> T {
+        let (document, _) = self.compared(report);
+        deliver(&Forms {
+            json: &|| self.json(report),
+            sheets: &|| vec![Sheet::new(&**report, document.clone())],
+            documents: vec![document.clone()],
+            reports: vec![report],
+            per_job: self.per_job,
+        })
     }
 
     /// The document of a report, and whether it was comparable with the baseline, if any.
@@ -495,19 +461,4 @@ pub(crate) fn write_mlperf(
             .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))?;
     }
     Ok(())
-}
-
-/// The records of a document as CSV.
-///
-/// # Errors
-/// If a row has too many fields, which is a bug in stormlp.
-pub(crate) fn rows(document: &Document, with_header: bool) -> Result<String, Failure> {
-    csv_text(csv::render(document, with_header))
-}
-
-fn csv_text<E>(rendered: Result<String, E>) -> Result<String, Failure>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    rendered.context("rows and columns do not match").map_err(Failure::bug)
 }

@@ -13,7 +13,7 @@ use stormlp_show::comparison::{Comparison, Named, Terms};
 use stormlp_show::html::Sheet;
 
 use self::kept::{Folder, Request};
-use super::deliver::{Answer, AnswerArgs};
+use super::deliver::{AnswerArgs, Targets};
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -133,7 +133,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// Compares the runs of two commands. The answer so far is printed however it ends.
 fn in_turns(
     folder: &Folder,
-    answer: &Answer,
+    answer: &Targets,
     gate: Option<f64>,
     session: &Session,
 ) -> Result<(), Failure> {
@@ -151,24 +151,22 @@ fn in_turns(
 }
 
 /// Prints a comparison and exports it.
-fn shown(answer: &Answer, comparison: &Comparison) -> Result<(), Failure> {
-    let document = comparison.document();
-    let page = || Sheet::of_answer("compare", document.clone(), comparison.charts());
-    answer.write(comparison, &document, page)
+fn shown(answer: &Targets, comparison: &Comparison) -> Result<(), Failure> {
+    let page = |document| Sheet::of_answer("compare", document, comparison.charts());
+    answer.answer(comparison, comparison.document(), page)
 }
 
 /// Finds the changes in a series of reports.
 fn over_time(
     place: PathBuf,
     effect: Option<f64>,
-    answer: &Answer,
+    answer: &Targets,
     gate: Option<f64>,
 ) -> Result<(), Failure> {
     let reports = read(&[place])?;
     let history = History::of(&named(&reports), effect.map(|percent| percent / 100.0));
-    let document = history.document();
-    let page = || Sheet::of_answer("compare", document.clone(), history.charts());
-    answer.write(&history, &document, page)?;
+    let page = |document| Sheet::of_answer("compare", document, history.charts());
+    answer.answer(&history, history.document(), page)?;
     let Some(percent) = gate else {
         return Ok(());
     };

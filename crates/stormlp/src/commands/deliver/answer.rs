@@ -4,18 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Document;
 use stormlp_show::html::Sheet;
-use stormlp_show::{html, markdown, text};
 use stormlp_transfer::surroundings::now;
 
-use super::file::{append_csv, check_folder, check_header, replace};
-use super::rows;
-use super::sink::{Format, formats_without, of_file};
+use super::forms::{Forms, Targets};
+use super::sink::{Format, Sink, formats_without};
 use crate::hosts::hostname;
 use crate::output;
-use stormlp_core::failure::Failure;
 
 /// The formats that only reports have.
 const OF_REPORTS: [Format; 4] =
@@ -34,72 +32,41 @@ pub(crate) struct AnswerArgs {
     export: Vec<PathBuf>,
 }
 
-/// The checked options: errors appear before the work.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    format: Format,
-    exports: Vec<(PathBuf, Format)>,
-}
-
 impl AnswerArgs {
     /// Checks that every export can be written; `columns` are the CSV columns.
     ///
     /// # Errors
     /// If an option makes no sense, or a file cannot be used.
-    pub(crate) fn open(self, columns: &[&str]) -> Result<Answer, Failure> {
-        let exports = (self.export.into_iter())
-            .map(|path| of_file(&path).map(|format| (path, format)))
-            .collect::<Result<Vec<_>, Failure>>()?;
-        let mut formats = exports.iter().map(|(_, format)| *format).chain([self.format]);
-        if formats.any(|format| OF_REPORTS.contains(&format)) {
-            return Err(Failure::usage(
-                "gdsio's result lines, openmetrics, series-csv and svg are only for reports: use \
-                 text, json, csv, markdown or html",
-            ));
+    pub(crate) fn open(self, columns: &[&str]) -> Result<Targets, Failure> {
+        let targets = Targets::open(self.format, self.export, columns)?;
+        if targets.any(|format| OF_REPORTS.contains(&format)) {
+            return Err(Forms::only_for_reports());
         }
-        for (path, format) in &exports {
-            check_folder("--export", path)?;
-            if *format == Format::Csv {
-                check_header(path, columns)?;
-            }
-        }
-        Ok(Answer { format: self.format, exports })
+        Ok(targets)
     }
 }
 
-impl Answer {
-    /// Prints the result and writes the exports; `data` is the machine-readable form, and `page`
+impl Targets {
+    /// Prints an answer and writes the exports; `data` is the machine-readable form, and `page`
     /// the page, which tells what made it.
     ///
     /// # Errors
     /// If stdout or a file cannot be written.
-    pub(crate) fn write(
+    pub(crate) fn answer(
         &self,
         data: &impl Serialize,
-        document: &Document,
-        page: impl Fn() -> Sheet,
+        document: Document,
+        page: impl Fn(Document) -> Sheet,
     ) -> Result<(), Failure> {
-        let text = |format, drawn: &dyn Fn() -> String| match format {
-            Format::Json => output::json(data),
-            Format::Markdown => Ok(markdown::render(document)),
-            Format::Csv => rows(document, true),
-            Format::Html => {
-                Ok(html::page(vec![page().made_by(Session::command_line(), &hostname(), &now())]))
-            }
-            Format::Text
-            | Format::Gdsio
-            | Format::Openmetrics
-            | Format::SeriesCsv
-            | Format::Svg => Ok(drawn()),
+        let by = |sheet: Sheet| sheet.made_by(Session::command_line(), &hostname(), &now());
+        let forms = Forms {
+            json: &|| output::json(data),
+            sheets: &|| vec![by(page(document.clone()))],
+            documents: vec![document.clone()],
+            reports: Vec::new(),
+            per_job: false,
         };
-        let printed =
-            text(self.format, &|| output::drawn(document)).and_then(|text| output::print(&text));
-        let whole = || text::render(document, None);
-        let write = |(path, format): &(PathBuf, Format)| match format {
-            Format::Csv => append_csv(path, document),
-            _ => replace("--export", path, &text(*format, &whole)?),
-        };
-        let exported = self.exports.iter().map(write).fold(Ok(()), Result::and);
-        exported.and(printed)
+        let printed = self.print(&forms, &Sink(None));
+        self.export(&forms).and(printed)
     }
 }

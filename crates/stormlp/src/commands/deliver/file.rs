@@ -11,7 +11,7 @@ use stormlp_show::document::Document;
 use stormlp_transfer::error::TransferError;
 use stormlp_transfer::storage::{Disk, Kind, Storage as _, write_shared};
 
-use super::rows;
+use super::forms::rows;
 
 /// Checks that the folder for the file of an option exists.
 ///

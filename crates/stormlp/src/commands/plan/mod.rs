@@ -16,7 +16,7 @@ use stormlp_planner::run::{Depth, Look, Simulating, SizingError, Stage};
 use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
 
-use super::deliver::{Answer, AnswerArgs};
+use super::deliver::{AnswerArgs, Targets};
 use super::workloads;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -82,8 +82,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     show(&answer, &predicted(&sizing, depth, session)?)
 }
 
-fn show(answer: &Answer, found: &SizingAnswer) -> Result<(), Failure> {
-    answer.write(found, &document(found), || sheet(found))
+fn show(answer: &Targets, found: &SizingAnswer) -> Result<(), Failure> {
+    answer.answer(found, document(found), |_| sheet(found))
 }
 
 fn predicted(sizing: &Sizing, depth: Depth, session: &Session) -> Result<SizingAnswer, Failure> {

@@ -7,11 +7,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use stormlp_core::tag::{self, Tags};
 use stormlp_core::units::counted;
-use stormlp_show::document::{Cell, Column, Columns, Document, Table};
+use stormlp_show::document::{Columns, Document, Table, word};
 use stormlp_show::records::Records;
-use stormlp_show::{html, markdown};
 
-use super::super::deliver::{self, Format, ShowArgs, Sink};
+use super::super::deliver::{Format, Forms, ShowArgs, Sink};
 use super::super::saved;
 use super::{Filter, several};
 use crate::output;
@@ -109,35 +108,14 @@ impl Row {
         )
     }
 
-    fn cells(&self, root: &Path) -> Vec<Cell> {
-        let text = |text: &Option<String>| Cell::from(text.as_deref().unwrap_or("-"));
-        vec![
-            self.began().into(),
-            self.kind.unwrap_or("-").into(),
-            self.figure_words.as_str().into(),
-            self.verdict.as_str().into(),
-            tag::words(&self.tags).into(),
-            self.place(root).into(),
-            text(&self.hostname),
-            self.headline.as_str().into(),
-            text(&self.command),
-        ]
-    }
-
     fn record(&self) -> Vec<Value> {
-        vec![
-            json!(self.started_at),
-            json!(self.kind),
-            json!(self.status),
-            json!(self.headline),
-            json!(self.command),
-            self.file.display().to_string().into(),
-            json!(self.figure),
-            json!(self.unit),
-            json!(self.verdict),
-            json!(self.hostname),
-            tag::words(&self.tags).into(),
-        ]
+        let saved = json!(self);
+        let value = |name: &str| match name {
+            "figure_unit" => saved["unit"].clone(),
+            "tags" => tag::words(&self.tags).into(),
+            name => saved[name].clone(),
+        };
+        COLUMNS.map(value).to_vec()
     }
 }
 
@@ -149,11 +127,7 @@ pub(super) fn show(
     columns: Columns,
     sink: &Sink,
 ) -> Result<(), Failure> {
-    if columns != Columns::Standard {
-        return Err(Failure::usage(
-            "--columns requires reports of `stormlp gds`, not with a folder of reports",
-        ));
-    }
+    super::check_columns(columns)?;
     let format = show.of_other("a folder of them")?;
     let files = places
         .iter()
@@ -163,25 +137,21 @@ pub(super) fn show(
     if format == Format::Openmetrics {
         return several::metrics(&files, filter, sink);
     }
-    let text = match format {
-        Format::Json => output::json(&rows(&files, filter)?)?,
-        Format::Text => {
-            let mut document = document(places, &rows(&files, filter)?);
-            let next = "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE NOW` \
-                        compares two";
-            document.sections.iter_mut().for_each(|one| one.lines.push(next.to_string()));
-            sink.drawn(&document)
-        }
-        Format::Markdown => markdown::render(&document(places, &rows(&files, filter)?)),
-        Format::Csv => deliver::rows(&document(places, &rows(&files, filter)?), true)?,
-        Format::Html => html::page(vec![document(places, &rows(&files, filter)?).into()]),
-        Format::Gdsio | Format::Svg | Format::SeriesCsv | Format::Openmetrics => {
-            return Err(Failure::usage(
-                "a folder of reports has no gdsio lines, chart or series: name one of them",
-            ));
-        }
+    let rows = rows(&files, filter)?;
+    let mut document = document(places, &rows);
+    if format == Format::Text {
+        let next = "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE NOW` \
+                    compares two";
+        document.sections.iter_mut().for_each(|one| one.lines.push(next.to_string()));
+    }
+    let forms = Forms {
+        json: &|| output::json(&rows),
+        sheets: &|| vec![document.clone().into()],
+        documents: vec![document.clone()],
+        reports: Vec::new(),
+        per_job: false,
     };
-    sink.write(&text)
+    sink.write(&forms.text(format, sink)?)
 }
 
 /// A row for each report that passes the filter, newest last. Without a filter, unreadable reports
@@ -212,24 +182,24 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
     let places: Vec<String> = places.iter().map(|place| Path::display(place).to_string()).collect();
     let count = counted(rows.len() as u64, "report");
     let mut document = Document::new(format!("{count} in {}", places.join(", ")));
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_string());
     // The report's name and its tags, if any, are never omitted.
-    let mut table = Table::new([
-        Column::words("began (UTC)", 1),
-        Column::words("command", 2),
-        Column::words("figure", 0),
-        Column::words("verdict", 0),
-        Column::words("tags", 0),
-        Column::words("report", 0).whole(),
-        Column::words("host", 4),
-        Column::words("result", 3),
-        Column::words("command line", 5),
-    ]);
-    for row in rows {
-        table.row(row.place(root), row.cells(root));
-    }
-    if rows.iter().all(|row| row.tags.is_empty()) {
-        table.remove("tags");
-    }
+    let table = Table::of(
+        rows.iter(),
+        |row| row.place(root),
+        vec![
+            word("began (UTC)", 1, |row: &&Row| row.began()),
+            word("command", 2, |row| row.kind.unwrap_or("-")),
+            word("figure", 0, |row| row.figure_words.clone()),
+            word("verdict", 0, |row| row.verdict.clone()),
+            word("tags", 0, |row| tag::words(&row.tags))
+                .when(rows.iter().any(|row| !row.tags.is_empty())),
+            word("report", 0, |row: &&Row| row.place(root)).whole(),
+            word("host", 4, |row| text(&row.hostname)),
+            word("result", 3, |row| row.headline.clone()),
+            word("command line", 5, |row| text(&row.command)),
+        ],
+    );
     document.table(table);
     document.records =
         Records { columns: COLUMNS.to_vec(), rows: rows.iter().map(Row::record).collect() };

@@ -12,11 +12,9 @@ use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_show::document::Columns;
-use stormlp_show::html;
-use stormlp_show::markdown;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::deliver::{self, ColumnsArg, Format, ShowArgs, Sink};
+use super::deliver::{ColumnsArg, Forms, ShowArgs, Sink};
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -163,21 +161,23 @@ fn one(report: &AnyReport, show: ShowArgs, columns: Columns, sink: &Sink) -> Res
 
 /// Shows the output of a DLIO or mlpstorage run.
 fn of_dlio(run: &DlioRun, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
-    if columns != Columns::Standard {
-        return Err(Failure::usage("--columns requires a report of `stormlp gds`"));
-    }
+    check_columns(columns)?;
+    let format = show.of_other("DLIO's files")?;
     let document = dlio::document(run);
-    let text = match show.of_other("DLIO's files")? {
-        Format::Json => output::json(&run.summary)?,
-        Format::Text => sink.drawn(&document),
-        Format::Markdown => markdown::render(&document),
-        Format::Csv => deliver::rows(&document, true)?,
-        Format::Html => html::page(vec![document.into()]),
-        Format::Gdsio | Format::Openmetrics | Format::SeriesCsv | Format::Svg => {
-            return Err(Failure::usage(
-                "DLIO's files have the formats text, json, csv, markdown and html",
-            ));
-        }
+    let forms = Forms {
+        json: &|| output::json(&run.summary),
+        sheets: &|| vec![document.clone().into()],
+        documents: vec![document.clone()],
+        reports: Vec::new(),
+        per_job: false,
     };
-    sink.write(&text)
+    sink.write(&forms.text(format, sink)?)
+}
+
+/// Rejects other columns where there is no matrix.
+fn check_columns(columns: Columns) -> Result<(), Failure> {
+    if columns == Columns::Standard {
+        return Ok(());
+    }
+    Err(Failure::usage("--columns requires reports of `stormlp gds`"))
 }
