@@ -166,7 +166,7 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     refused(&format!("report {report} --columns study-a"), 2, "stormlp gds");
     refused(&format!("report {report} --format csv --baseline {report}"), 2, "--baseline");
     refused("report results --export a.csv", 2, "a single report");
-    refused("report results --format series-csv", 2, "name one of them");
+    refused("report results --format series-csv", 2, "only for reports");
     refused(&format!("report {report} {report} --format series-csv"), 2, "name one of them");
     let plan = "plan unet3d --storage read=1GB/s";
     refused(&format!("{plan} --format series-csv"), 2, "only for reports");
@@ -175,18 +175,15 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
         ("gds", "--resume r --results-dir d", "--results-dir"),
         ("gds", "--resume r --throttle read=1M", "--resume"),
         (GDS, "--dry-run --columns study-a", "--columns"),
-        (GDS, "--dry-run --inject-fault read:1:EIO", "--dry-run"),
         (GDS, "--no-register", "--no-register"),
         ("gds --path null", "--engine psync", "--engine"),
         (TRAIN, "--dry-run --mlperf-output d", "--mlperf-output"),
-        (TRAIN, "--dry-run --throttle read=1M", "--dry-run"),
         (TRAIN, "--engine psync", "--engine"),
         (TRAIN, "--transfer-size 1M", "--transfer-size"),
         ("train unet3d", "--transfer-size 1M", "npz"),
         ("train unet3d", "--device cuda:0", "--device"),
         (CHECKPOINT, "--device host", "--device"),
         (CHECKPOINT, "--clean --format json", "--format"),
-        (CHECKPOINT, "--clean --throttle read=1M", "--clean"),
         ("checkpoint tiny.yaml", "--reads 0 --verify", "--verify"),
         ("checkpoint tiny.yaml", "--writes 0 --keep 1", "--keep"),
     ];

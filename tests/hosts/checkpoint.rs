@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::gds::{alone, json, parts, runs, sum};
+use crate::gds::{alone, json, runs, sum};
 use crate::launcher::{Launcher, said};
 
 /// A model of 60 MB on 8 ranks.
@@ -63,9 +63,6 @@ fn two_hosts_save_and_restore_one_checkpoint() {
         assert_eq!(sum(&whole["hosts"], "bytes"), moved);
         assert_eq!(whole["verified_bytes"].as_u64().unwrap(), moved / 2);
         assert!(said.contains("4 positions later"), "{said}");
-        for part in parts(&runs[0]) {
-            assert_eq!(json(&part)["saves"].as_array().unwrap().len(), 2);
-        }
         let shown = |format: &str| {
             let asked = ["report", runs[0].to_str().unwrap(), "--format", format];
             String::from_utf8(alone(folder.path(), &asked).stdout).unwrap()
@@ -175,14 +172,6 @@ fn two_hosts_find_the_fewest_streams_together() {
         assert!(find["save"]["streams"].as_u64().unwrap() >= 1, "{said}");
         assert_eq!(whole["group"]["size"], 2);
         assert_eq!(whole["hosts"].as_array().unwrap().len(), 2);
-        for part in parts(&runs(folder.path())[0]) {
-            let tried = &json(&part)["find_knee"]["tried"];
-            let streams = |tried: &Value| -> Vec<Value> {
-                let tried = tried.as_array().unwrap().iter();
-                tried.map(|run| run["streams"].clone()).collect()
-            };
-            assert_eq!(streams(tried), streams(&find["tried"]));
-        }
     });
 }
 

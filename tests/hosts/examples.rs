@@ -81,6 +81,34 @@ fn words(manifest: &str, place: &str) -> Vec<String> {
     words.iter().map(|word| word.as_str().unwrap().to_string()).collect()
 }
 
+/// Each pod has its index in the environment, which Kubernetes fills into its arguments.
+#[test]
+fn the_pods_of_the_indexed_job_are_runs_that_are_shown_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let places: Vec<PathBuf> = (0..4)
+        .map(|index| {
+            let mut pod = Command::new(STORMLP);
+            pod.current_dir(folder.path()).env_remove("STORMLP_RESULTS_DIR");
+            for word in
+                words("kubernetes/indexed-job.yaml", "/spec/template/spec/containers/0/args")
+            {
+                pod.arg(word.replace("$(INDEX)", &index.to_string()).replace("/data/", ""));
+            }
+            let short = ["--path=cpu", "--duration=0.1s", "--file-size=1M"];
+            let output = pod.args(short).output().unwrap();
+            assert!(output.status.success(), "{}", said(&output));
+            report(folder.path(), &format!("results-{index}"))
+        })
+        .collect();
+    let mut report = Command::new(STORMLP);
+    let output = report.arg("report").args(&places).args(["--format", "json"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reports = reports.as_array().unwrap();
+    assert_eq!(reports.len(), 4);
+    assert!(reports.iter().all(|one| one["cells"].as_array().unwrap().len() == 1), "{reports:#?}");
+}
+
 /// The MPI operator names the hosts in a file that Open MPI finds by its environment.
 #[test]
 fn the_mpi_job_is_one_training_on_four_hosts() {

@@ -1,10 +1,10 @@
-//! `stormlp gds` on two hosts: cells that start together, one report, parts that outlive it, and an
+//! `stormlp gds` on two hosts: cells that start together, one report, and an
 //! end for all when one fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -29,11 +29,7 @@ const SMALL: [&str; 13] = [
 
 /// The folders of the runs in `folder`.
 pub(crate) fn runs(folder: &Path) -> Vec<PathBuf> {
-    runs_of(folder, "stormlp-results")
-}
-
-fn runs_of(folder: &Path, results: &str) -> Vec<PathBuf> {
-    let Ok(runs) = fs::read_dir(folder.join(results)) else {
+    let Ok(runs) = fs::read_dir(folder.join("stormlp-results")) else {
         return Vec::new();
     };
     runs.map(|entry| entry.unwrap().path()).collect()
@@ -41,16 +37,6 @@ fn runs_of(folder: &Path, results: &str) -> Vec<PathBuf> {
 
 pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-}
-
-/// The reports of the parts of a run.
-pub(crate) fn parts(run: &Path) -> Vec<PathBuf> {
-    let mut parts: Vec<PathBuf> =
-        fs::read_dir(run.join("parts")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    // Notes of hosts that waited are no parts.
-    parts.retain(|part| part.is_dir());
-    parts.sort();
-    parts.iter().map(|part| part.join("report.json")).collect()
 }
 
 /// Runs stormlp alone.
@@ -101,15 +87,6 @@ fn two_hosts_measure_one_matrix() {
         for rank in ["rank-0", "rank-1"] {
             let file = folder.path().join("stormlp-data/gds").join(rank);
             assert!(file.join("stormlp.0").is_file(), "{rank}");
-        }
-        // The whole comes of the parts, too.
-        assert_eq!(parts(&runs[0]).len(), 2);
-        let run = runs[0].to_str().unwrap();
-        let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
-        assert!(merged.status.success(), "{}", crate::launcher::said(&merged));
-        let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
-        for key in ["cells", "hosts", "group", "ending"] {
-            assert_eq!(merged[key], whole[key], "{key}");
         }
     });
 }
@@ -246,7 +223,6 @@ fn measurements_outlive_a_host() {
             signal("KILL", victim);
             assert!(!ended.success(), "{name}: {ended:?}");
             let runs = runs(folder.path());
-            assert_eq!(parts(&runs[0]).len(), 2);
             if name == "STOP" {
                 let whole = json(&runs[0].join("report.json"));
                 let why = whole["ending"]["fact"].as_str().unwrap();
@@ -256,16 +232,16 @@ fn measurements_outlive_a_host() {
             let run = runs[0].to_str().unwrap();
             let shown = said(&alone(folder.path(), &["report", run]));
             assert!(shown.contains("and as many on each of the 2 hosts"), "{name}: {shown}");
-            let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
-            assert!(merged.status.success(), "{name}: {}", said(&merged));
-            let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
-            let cells = merged["cells"].as_array().unwrap();
+            let left = alone(folder.path(), &["report", run, "--format", "json"]);
+            assert!(left.status.success(), "{name}: {}", said(&left));
+            let left: Value = serde_json::from_slice(&left.stdout).unwrap();
+            let cells = left["cells"].as_array().unwrap();
             assert!(!cells.is_empty(), "{name}");
             // The one in which the host was lost is not among them.
             for cell in cells {
                 assert_eq!(cell["interrupted"], false, "{name}: {cell}");
             }
-            assert_ne!(merged["ending"]["status"], "complete");
+            assert_ne!(left["ending"]["status"], "complete");
         }
     });
 }
@@ -281,9 +257,6 @@ fn an_interrupted_host_ends_all() {
         let runs = runs(folder.path());
         let whole = json(&runs[0].join("report.json"));
         assert_eq!(whole["ending"]["status"], "stopped");
-        for part in parts(&runs[0]) {
-            assert_eq!(json(&part)["ending"]["status"], "stopped");
-        }
     });
 }
 
@@ -328,11 +301,6 @@ fn a_stopped_run_is_resumed() {
     assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
     let message = said(&refused);
     assert!(message.contains("was measured by 2 processes"), "{message}");
-    let part = parts(&run).remove(0);
-    let mut of_part = SMALL.to_vec();
-    of_part.extend(["--repeat", "100", "--resume", part.to_str().unwrap()]);
-    let message = said(&alone(folder.path(), &of_part));
-    assert!(message.contains("is the part of"), "{message}");
     let mut again = launcher.two(folder.path(), &asked).spawn().unwrap();
     let begun = Instant::now();
     let journal = run.join("report.journal.jsonl");
@@ -350,80 +318,4 @@ fn a_stopped_run_is_resumed() {
     }
     let of_cells: u64 = cells.iter().map(|cell| sum(&cell["hosts"], "bytes")).sum();
     assert_eq!(sum(&whole["hosts"], "bytes"), of_cells);
-    // Each host's part has its share in all of them.
-    for part in parts(&run) {
-        assert_eq!(json(&part)["cells"].as_array().unwrap().len(), cells.len());
-    }
-}
-
-#[test]
-fn hosts_without_a_launcher_are_merged() {
-    let folder = tempfile::tempdir().unwrap();
-    // A loaded machine may take long to write test files; so they are there before.
-    for host in ["h1", "h2"] {
-        let mut words = SMALL.to_vec();
-        words.extend(["--dir", host, "--results-dir", "before"]);
-        let output = alone(folder.path(), &words);
-        assert!(output.status.success(), "{}", said(&output));
-    }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let soon = (now.as_secs() + 20).to_string();
-    let started: Vec<Child> = ["h1", "h2"]
-        .iter()
-        .map(|host| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
-            command.args(SMALL).args(["--dir", host, "--results-dir", "after"]);
-            command.args(["--start-at", &soon, "--run-id", "r1"]);
-            command.current_dir(folder.path()).spawn().unwrap()
-        })
-        .collect();
-    for mut host in started {
-        assert!(host.wait().unwrap().success());
-    }
-    let merged = alone(folder.path(), &["report", "merge", "after", "--format", "json"]);
-    assert!(merged.status.success(), "{}", said(&merged));
-    let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
-    assert_eq!(merged["hosts"].as_array().unwrap().len(), 2);
-    assert!(merged["group"].is_null());
-    let warnings = merged["warnings"].to_string();
-    assert!(warnings.contains("whose offsets were not measured"), "{warnings}");
-    assert!(warnings.contains("measured each cell at the same time"), "{warnings}");
-    assert!(warnings.contains("merged from 2 parts of the run `r1`"), "{warnings}");
-    let one = runs_of(folder.path(), "after").remove(0);
-    let one = alone(folder.path(), &["report", "merge", one.to_str().unwrap()]);
-    assert!(said(&one).contains("merged from 1 part"), "{}", said(&one));
-    other_work_is_no_whole(folder.path());
-    // What belongs to no run is refused, and so is one part twice.
-    for (places, told) in
-        [(["before", "after"], "is not part of a run"), (["after", "after"], "the same part")]
-    {
-        let output = alone(folder.path(), &["report", "merge", places[0], places[1]]);
-        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-        assert!(said(&output).contains(told), "{}", said(&output));
-    }
-    let output =
-        alone(folder.path(), &["gds", "--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"]);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-}
-
-/// Of the two parts in `after`, one that was made one of other work, or of another night, is refused.
-fn other_work_is_no_whole(folder: &Path) {
-    let setting = |key: &str| format!("the hosts differ in the setting `{key}`: ");
-    let before = "\"2020-01-01T00:00:00Z\"";
-    for (of, key, value, told) in [
-        ("/plan/request", "seed", "7", setting("seed")),
-        ("/plan/request", "cache", "\"warm\"", setting("cache")),
-        ("/part", "start_at", before, "two runs called r1: ".to_string()),
-    ] {
-        let [one, other] = [0, 1].map(|nth| runs_of(folder, "after")[nth].clone());
-        let mut changed = json(&other.join("report.json"));
-        changed.pointer_mut(of).unwrap()[key] = serde_json::from_str(value).unwrap();
-        let place = folder.join("changed.json");
-        fs::write(&place, changed.to_string()).unwrap();
-        let words = [one.join("report.json"), place];
-        let words = words.each_ref().map(|place| place.to_str().unwrap());
-        let output = alone(folder, &["report", "merge", words[0], words[1]]);
-        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-        assert!(said(&output).contains(&told), "{}", said(&output));
-    }
 }

@@ -25,7 +25,9 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
 
 /// The command that made a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, clap::ValueEnum,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]

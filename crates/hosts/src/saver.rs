@@ -172,7 +172,7 @@ impl Saver {
     /// last saved, or as a line of the journal. An error is reported at the end: the run continues.
     pub fn epoch<R: Serialize>(&mut self, epoch: &impl Serialize, report: impl FnOnce() -> R) {
         self.epochs += 1;
-        if self.epochs >= 2 * self.saved_epochs && self.unit(report) {
+        if self.epochs >= 2 * self.saved_epochs && self.saves_if_due(report) {
             self.saved_epochs = self.epochs;
         } else {
             self.cell(epoch);
@@ -180,8 +180,12 @@ impl Saver {
     }
 
     /// Saves the results so far after a checkpoint or a trial, unless that would take more than a
-    /// twentieth of the run. Returns whether they were saved.
-    pub fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) -> bool {
+    /// twentieth of the run.
+    pub fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) {
+        self.saves_if_due(report);
+    }
+
+    fn saves_if_due<R: Serialize>(&mut self, report: impl FnOnce() -> R) -> bool {
         let due = |(since, took): (Instant, Duration)| since.elapsed() >= took * 19;
         let is_due = self.leads && self.last.is_none_or(due);
         if is_due {

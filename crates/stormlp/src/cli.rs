@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use stormlp_core::impairment::{Fault, Throttle};
 use stormlp_core::printable::printable;
+use strum::IntoStaticStr;
 
 use crate::commands::{
     calibrate, checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio,
@@ -120,33 +121,26 @@ impl Cli {
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut line))
     }
 
-    /// Rejects storage impairment for a command that does no I/O on storage.
+    /// Rejects storage impairment for a command that does no I/O on storage, and for a resumed matrix,
+    /// whose report could not say which of its cells were impaired.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.throttle.is_none() && self.inject_fault.iter().all(|fault| fault.everywhere) {
             return Ok(());
         }
-        let beside = match &self.command {
-            Command::Gds(args) => args.refuses_impairment(),
-            Command::Train(args) => args.dry_run.then_some("--dry-run"),
-            Command::Checkpoint(args) => args.refuses_impairment(),
-            Command::Kvcache(args) => args.refuses_impairment(),
-            _ => {
-                return Err(Failure::usage(
-                    "--throttle and --inject-fault are for gds, train, checkpoint and kvcache",
-                ));
+        let refused = match &self.command {
+            Command::Gds(args) if args.resume.is_some() => "cannot be combined with --resume",
+            Command::Gds(_) | Command::Train(_) | Command::Checkpoint(_) | Command::Kvcache(_) => {
+                return Ok(());
             }
+            _ => "are for gds, train, checkpoint and kvcache",
         };
-        match beside {
-            None => Ok(()),
-            Some(option) => Err(Failure::usage(format!(
-                "--throttle and --inject-fault cannot be combined with {option}: remove one of them"
-            ))),
-        }
+        Err(Failure::usage(format!("--throttle and --inject-fault {refused}")))
     }
 }
 
 /// The commands, as `--help` lists them.
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Subcommand, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Command {
     /// Compare the transfer paths between storage and accelerator memory.
     Gds(Box<gds::Args>),
@@ -194,17 +188,7 @@ impl Command {
             Self::Checkpoint(args) => args.needs(),
             Self::Datagen(args) => args.needs(),
             Self::Kvcache(args) => args.needs(),
-            Self::Gdsio(_)
-            | Self::Submission(_)
-            | Self::Clean(_)
-            | Self::Plan(_)
-            | Self::Calibrate(_)
-            | Self::Datasize(_)
-            | Self::Workloads(_)
-            | Self::Report(_)
-            | Self::Compare(_)
-            | Self::Completions(_)
-            | Self::Man(_) => Needs::OneProcess(self.name()),
+            _ => Needs::OneProcess(self.name()),
         }
     }
 
@@ -221,25 +205,7 @@ impl Command {
 
     /// The name of the command on the command line.
     pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Gds(_) => "gds",
-            Self::Gdsio(_) => "gdsio",
-            Self::Train(_) => "train",
-            Self::Checkpoint(_) => "checkpoint",
-            Self::Kvcache(_) => "kvcache",
-            Self::Plan(_) => "plan",
-            Self::Datasize(_) => "datasize",
-            Self::Datagen(_) => "datagen",
-            Self::Workloads(_) => "workloads",
-            Self::Doctor(_) => "doctor",
-            Self::Report(_) => "report",
-            Self::Calibrate(_) => "calibrate",
-            Self::Compare(_) => "compare",
-            Self::Submission(_) => "submission",
-            Self::Clean(_) => "clean",
-            Self::Completions(_) => "completions",
-            Self::Man(_) => "man",
-        }
+        self.into()
     }
 
     /// What all cooperating processes must run alike: the command name, and whether only the plan
@@ -255,23 +221,12 @@ impl Command {
     /// Whether a signal lets the command end with partial results; other commands have none.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         match self {
-            Self::Gds(_)
-            | Self::Gdsio(_)
-            | Self::Train(_)
-            | Self::Datagen(_)
-            | Self::Calibrate(_) => true,
+            Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
+            Self::Calibrate(_) => true,
             Self::Checkpoint(args) => !args.clean,
             Self::Compare(args) => args.keeps_what_it_has(),
             Self::Kvcache(args) => args.keeps_what_it_has(),
-            Self::Plan(_)
-            | Self::Datasize(_)
-            | Self::Workloads(_)
-            | Self::Doctor(_)
-            | Self::Report(_)
-            | Self::Submission(_)
-            | Self::Clean(_)
-            | Self::Completions(_)
-            | Self::Man(_) => false,
+            _ => false,
         }
     }
 }

@@ -67,12 +67,6 @@ impl Args {
         self.request.dry_run
     }
 
-    /// The option that makes this run measure nothing, so that storage impairment has no effect.
-    pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
-        let clean = self.clean.then_some("--clean");
-        clean.or(self.request.dry_run.then_some("--dry-run"))
-    }
-
     /// Removing files takes one process.
     pub(crate) fn needs(&self) -> Needs {
         if self.clean { Needs::OneProcess("checkpoint --clean") } else { Needs::Group }

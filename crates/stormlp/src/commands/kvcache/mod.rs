@@ -80,12 +80,6 @@ enum What {
 }
 
 impl Args {
-    /// The option or command that measures nothing, so that storage impairment has no effect.
-    pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
-        let size = self.what.is_some().then_some("kvcache size");
-        size.or(self.request.dry_run.then_some("--dry-run"))
-    }
-
     /// How it deals with other processes.
     pub(crate) fn needs(&self) -> Needs {
         match self.what {
@@ -97,7 +91,7 @@ impl Args {
 
     /// Whether a signal lets it end with partial results.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
-        self.refuses_impairment().is_none()
+        self.what.is_none() && !self.request.dry_run
     }
 }
 

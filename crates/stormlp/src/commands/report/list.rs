@@ -189,15 +189,15 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
         |row| row.place(root),
         vec![
             word("began (UTC)", 1, |row: &&Row| row.began()),
-            word("command", 2, |row| row.kind.unwrap_or("-")),
-            word("figure", 0, |row| row.figure_words.clone()),
-            word("verdict", 0, |row| row.verdict.clone()),
-            word("tags", 0, |row| tag::words(&row.tags))
+            word("command", 2, |row: &&Row| row.kind.unwrap_or("-")),
+            word("figure", 0, |row: &&Row| row.figure_words.clone()),
+            word("verdict", 0, |row: &&Row| row.verdict.clone()),
+            word("tags", 0, |row: &&Row| tag::words(&row.tags))
                 .when(rows.iter().any(|row| !row.tags.is_empty())),
             word("report", 0, |row: &&Row| row.place(root)).whole(),
-            word("host", 4, |row| text(&row.hostname)),
-            word("result", 3, |row| row.headline.clone()),
-            word("command line", 5, |row| text(&row.command)),
+            word("host", 4, |row: &&Row| text(&row.hostname)),
+            word("result", 3, |row: &&Row| row.headline.clone()),
+            word("command line", 5, |row: &&Row| text(&row.command)),
         ],
     );
     document.table(table);

@@ -6,7 +6,6 @@ mod several;
 use std::path::PathBuf;
 
 use crate::any_report::AnyReport;
-use clap::ValueEnum;
 use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_mlperf::dlio;
@@ -44,7 +43,7 @@ pub(crate) struct Args {
 
     /// Only reports of this command
     #[arg(long, value_enum)]
-    kind: Option<Kind>,
+    kind: Option<ReportKind>,
 
     /// Only reports with this tag; repeatable, reports must have all tags
     #[arg(long, value_name = "KEY=VALUE")]
@@ -60,15 +59,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     columns: ColumnsArg,
-}
-
-/// The commands that save reports.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Kind {
-    Gds,
-    Train,
-    Checkpoint,
-    Kvcache,
 }
 
 /// The report filter.
@@ -114,15 +104,7 @@ impl Filter {
 
 /// Shows reports, or lists folders of them.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
-    let filter = Filter {
-        kind: args.kind.map(|kind| match kind {
-            Kind::Gds => ReportKind::Gds,
-            Kind::Train => ReportKind::Train,
-            Kind::Checkpoint => ReportKind::Checkpoint,
-            Kind::Kvcache => ReportKind::Kvcache,
-        }),
-        tags: tag::collect(&args.tag).map_err(Failure::usage)?,
-    };
+    let filter = Filter { kind: args.kind, tags: tag::collect(&args.tag).map_err(Failure::usage)? };
     let columns = args.columns.columns;
     let (show, sink) = args.show.with_output(args.output)?;
     let places = if args.places.is_empty() { vec![results_folder()] } else { args.places };
