@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use crate::gds::{alone, json, runs, sum};
 use crate::launcher::{Launcher, said};
 
