@@ -31,6 +31,7 @@ mod kvcache_run;
 mod kvcache_servers;
 mod kvcache_serving;
 mod limits;
+mod mission;
 mod objects;
 mod objects_faults;
 mod objects_gateway;
