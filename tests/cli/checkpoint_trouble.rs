@@ -443,7 +443,7 @@ fn a_cold_restore_from_memory_is_refused_before_the_first_byte() {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let in_memory = mounts.contains(" /dev/shm tmpfs ");
     let Some(memory) = in_memory.then(|| tempfile::tempdir_in("/dev/shm").unwrap()) else {
-        stormlp_core::skipped_tests::skipped("/dev/shm is not a tmpfs", "mount a tmpfs there");
+        stormlp_fixtures::skipped("/dev/shm is not a tmpfs", "mount a tmpfs there");
         return;
     };
     let folder = folder();

@@ -46,7 +46,7 @@ impl Loop {
     fn over(image: PathBuf, folder: TempDir) -> Option<Self> {
         let device = ran("losetup", &["--find", "--show", image.to_str().unwrap()]);
         let Some(device) = device else {
-            stormlp_core::skipped_tests::skipped("losetup failed", ROOT);
+            stormlp_fixtures::skipped("losetup failed", ROOT);
             return None;
         };
         Some(Self { device, image, folder, mounted: false })
@@ -56,7 +56,7 @@ impl Loop {
     fn format(&self) -> bool {
         let made = ran("mkfs.ext4", &["-q", "-F", &self.device]).is_some();
         if !made {
-            stormlp_core::skipped_tests::skipped("mkfs.ext4 failed", "install e2fsprogs");
+            stormlp_fixtures::skipped("mkfs.ext4 failed", "install e2fsprogs");
         }
         made
     }
@@ -67,7 +67,7 @@ impl Loop {
         fs::create_dir(&place).unwrap();
         self.mounted = ran("mount", &[&self.device, place.to_str().unwrap()]).is_some();
         if !self.mounted {
-            stormlp_core::skipped_tests::skipped("mount failed", ROOT);
+            stormlp_fixtures::skipped("mount failed", ROOT);
         }
         self.mounted
     }
@@ -159,7 +159,7 @@ fn a_read_only_device_is_refused_before_the_run() {
     let image = device.image.to_str().unwrap();
     // Not by `blockdev`, whose flag would outlast a test that fails.
     let Some(again) = ran("losetup", &["--find", "--show", "--read-only", image]) else {
-        stormlp_core::skipped_tests::skipped("losetup --read-only failed", ROOT);
+        stormlp_fixtures::skipped("losetup --read-only failed", ROOT);
         return;
     };
     device.device = again;
@@ -271,11 +271,11 @@ fn a_disk_and_its_partitions_are_in_use_together() {
         .stdin(fs::File::open(&script).unwrap())
         .output();
     if !made.is_ok_and(|made| made.status.success()) {
-        stormlp_core::skipped_tests::skipped("sfdisk failed", "install fdisk");
+        stormlp_fixtures::skipped("sfdisk failed", "install fdisk");
         return;
     }
     let Some(again) = ran("losetup", &["--find", "--show", "--partscan", &image]) else {
-        stormlp_core::skipped_tests::skipped("losetup --partscan failed", ROOT);
+        stormlp_fixtures::skipped("losetup --partscan failed", ROOT);
         return;
     };
     device.device = again;
@@ -285,7 +285,7 @@ fn a_disk_and_its_partitions_are_in_use_together() {
     let message = stderr(device.write(DESTROY).code(3));
     assert!(message.contains("carries gpt on loop"), "{message}");
     if ran("mkfs.ext4", &["-q", "-F", &part(1)]).is_none() {
-        stormlp_core::skipped_tests::skipped("the kernel shows no partitions", ROOT);
+        stormlp_fixtures::skipped("the kernel shows no partitions", ROOT);
         return;
     }
     let message = stderr(device.write(DESTROY).code(3));

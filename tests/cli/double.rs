@@ -29,7 +29,7 @@ fn with_double_of(version: u32, command: &mut Command, fault: &str) -> Option<()
     let folder = match build::double(version) {
         Ok(folder) => folder,
         Err(why) => {
-            stormlp_core::skipped_tests::skipped(why, "install a C compiler");
+            stormlp_fixtures::skipped(why, "install a C compiler");
             return None;
         }
     };

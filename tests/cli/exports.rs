@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use stormlp_core::skipped_tests::skipped;
+use stormlp_fixtures::skipped;
 
 use crate::{stdout, stormlp};
 

@@ -251,7 +251,7 @@ fn a_file_truncated_during_reads_fails_its_cell_but_not_the_matrix() {
 #[test]
 fn files_in_memory_are_reported_as_such_without_blaming_others() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
-        stormlp_core::skipped_tests::skipped("/dev/shm is not writable", "mount a tmpfs there");
+        stormlp_fixtures::skipped("/dev/shm is not writable", "mount a tmpfs there");
         return;
     };
     let file = memory.path().join("file");

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use stormlp_core::skipped_tests::skipped;
+use stormlp_fixtures::skipped;
 
 /// A gateway that serves folders of `data` as buckets, until dropped.
 struct Gateway {

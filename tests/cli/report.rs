@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
+use stormlp_fixtures::skipped;
 
 use crate::checkpoint::folder;
 use crate::gds::QUICK;
@@ -238,6 +240,57 @@ fn newer_damaged_and_foreign_reports_are_reported_without_a_panic() {
 }
 
 #[test]
+fn a_report_that_was_changed_after_it_was_written_says_so_and_is_still_used() {
+    let folder = folder();
+    let place = folder.path();
+    run(place, &format!("gds --path buffered {QUICK}")).success();
+    let entry = fs::read_dir(place.join("results")).unwrap().next().unwrap().unwrap();
+    let path = entry.path().join("report.json");
+    fs::create_dir(place.join("edited")).unwrap();
+    let edited = place.join("edited/report.json");
+    let said = |words: &str| {
+        let report = shown(place, &format!("report edited {words}"));
+        let list = shown(place, &format!("report . {words}"));
+        [report, list].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let whole = json(&fs::read_to_string(&path).unwrap());
+    assert_eq!(whole.as_object().unwrap().keys().last().unwrap(), "digest");
+    let compared =
+        format!("compare {} edited", entry.path().strip_prefix(place).unwrap().display());
+
+    // Written anew on one line, as tools do, it is the same report.
+    fs::write(&edited, whole.to_string()).unwrap();
+    for text in said("").into_iter().chain([shown(place, &compared)]) {
+        assert!(!text.contains("after it was written"), "{text}");
+    }
+    if let Ok(jq) = Command::new("jq").arg(".").arg(&path).output() {
+        fs::write(&edited, jq.stdout).unwrap();
+        assert!(!said("")[0].contains("after it was written"));
+    } else {
+        skipped("no jq", "apt-get install jq");
+    }
+
+    let mut faster = whole.clone();
+    let rate = &mut faster["cells"][0]["throughput_bytes_per_second"];
+    *rate = (2.0 * rate.as_f64().unwrap()).into();
+    fs::write(&edited, faster.to_string()).unwrap();
+    let words = "changed after it was written";
+    for format in ["", "--details", "--format markdown", "--format html"] {
+        assert!(said(format).iter().all(|text| text.contains(words)), "{format}");
+    }
+    assert!(shown(place, &compared).contains(words));
+    // The copy that stormlp writes is no cleaner.
+    run(place, "report edited --export edited/copy.json").success();
+    assert!(shown(place, "report edited/copy.json").contains(words));
+
+    let mut bare = whole;
+    bare.as_object_mut().unwrap().remove("digest");
+    fs::write(&edited, bare.to_string()).unwrap();
+    assert!(said("").iter().all(|text| text.contains("has no digest")));
+    assert!(shown(place, &compared).contains("has no digest"));
+}
+
+#[test]
 fn metrics_have_types_units_and_one_sample_for_each_set_of_labels() {
     let folder = measured();
     let place = folder.path();
@@ -260,7 +313,7 @@ fn metrics_have_types_units_and_one_sample_for_each_set_of_labels() {
         "stormlp_gds_throughput_bytes_per_second{host=",
         "tag_ssd=\"new\"",
         "path=\"cpu\"",
-        "stormlp_train_accelerator_utilisation_ratio{",
+        "stormlp_train_au_ratio{",
         "stormlp_checkpoint_fsync_seconds{",
         "stormlp_run_info{kind=\"train\"",
     ] {

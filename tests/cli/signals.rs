@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use stormlp_core::skipped_tests::skipped;
+use stormlp_fixtures::skipped;
 
 use crate::checkpoint::folder;
 

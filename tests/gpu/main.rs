@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let facts = probe::run(&exe, None, probe::TIME_LIMIT, &|_| true);
     if facts.cuda.devices.is_empty() {
         let why = facts.cuda.problem.unwrap_or("CUDA has no device".to_string());
-        stormlp_core::skipped_tests::named("gpu", why, "run it on a machine with a GPU");
+        stormlp_fixtures::named("gpu", why, "run it on a machine with a GPU");
         let required = std::env::var_os("STORMLP_REQUIRE_GPU").is_some_and(|value| value == "1");
         return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }

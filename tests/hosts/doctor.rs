@@ -33,7 +33,7 @@ fn a_library_of_another_launcher_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let found = Launcher::found();
     if found.len() < 2 {
-        return stormlp_core::skipped_tests::skipped(
+        return stormlp_fixtures::skipped(
             "it takes two kinds of MPI",
             "install openmpi-bin and mpich",
         );

@@ -27,7 +27,7 @@ impl Launcher {
         let (found, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.is_there());
         for one in missing {
             let why = format!("{} is not installed", one.program());
-            stormlp_core::skipped_tests::skipped(why, "install openmpi-bin and mpich");
+            stormlp_fixtures::skipped(why, "install openmpi-bin and mpich");
         }
         found
     }

@@ -176,7 +176,7 @@ impl Tally {
 
     fn skip(&self, name: &str, why: &str) {
         let remedy = "have python3 with a pip that reaches its index, and a C compiler";
-        stormlp_core::skipped_tests::named(name, why, remedy);
+        stormlp_fixtures::named(name, why, remedy);
         if std::env::var_os("STORMLP_REQUIRE_CUFILE").is_some_and(|value| value == "1") {
             self.failed.store(true, Ordering::Relaxed);
         }

@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as stormlp_checkpoint;
+
 pub mod plan;
 pub mod report;
 pub mod run;

@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn what_a_host_lacks_is_said_with_what_would_do() {
         let host =
-            HostFacts { open_files_limit: 256, memory_bytes: 1 << 28, ..HostFacts::fixture() };
+            HostFacts { open_files_limit: 256, memory_bytes: 1 << 28, ..crate::fixtures::host() };
         let said = |files, bytes| {
             let mut problems = Problems::default();
             check_open_files("8 threads", files, Some("fewer --threads"), &host, &mut problems);

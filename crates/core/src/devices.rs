@@ -252,7 +252,6 @@ fn check_doubles(devices: &[DeviceId], problems: &mut Problems) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::AcceleratorFacts;
     use crate::note::Cause;
 
     #[test]
@@ -277,7 +276,7 @@ mod tests {
 
     #[test]
     fn host_memory_replaces_an_available_gpu_only_on_request() {
-        let mut host = HostFacts::fixture();
+        let mut host = crate::fixtures::host();
         host.hidden_gpus = Some(HiddenGpus {
             pci_addresses: vec!["0000:3b:00.0".to_string()],
             reason: "listing CUDA's devices did not return within 60 s".to_string(),
@@ -330,7 +329,7 @@ mod tests {
 
     #[test]
     fn all_are_the_devices_of_the_host_and_none_is_a_problem() {
-        let mut host = HostFacts::fixture();
+        let mut host = crate::fixtures::host();
         let decided = |host: &HostFacts| {
             let mut problems = Problems::default();
             let devices = chosen(Some(&Devices::All), PathKind::CpuGpu, host, &mut problems);
@@ -338,7 +337,7 @@ mod tests {
         };
         let (none, problems) = decided(&host);
         assert!(none.is_empty() && problems.to_string().contains("no cuda:0"), "{problems}");
-        host.accelerators = [0, 1].map(AcceleratorFacts::fixture).to_vec();
+        host.accelerators = [0, 1].map(crate::fixtures::accelerator).to_vec();
         let (all, problems) = decided(&host);
         assert_eq!(all, [0, 1].map(DeviceId::nvidia));
         assert!(problems.is_empty());

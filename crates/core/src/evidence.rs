@@ -121,16 +121,12 @@ pub struct DirectStorage {
     pub fallback_operations: Option<u64>,
     /// Operations that kernel drivers counted on the whole host in the same period
     /// (`/proc/driver/nvidia-fs/stats`); empty if none counts.
-    #[serde(default)]
     pub kernel_operations: OperationsBy,
     /// When the library counted transfers per route.
-    #[serde(default)]
     pub counted: Counted,
     /// The evidence for the route they took.
-    #[serde(default)]
     pub proof: RouteProof,
     /// What would prove the route, if nothing did.
-    #[serde(default)]
     pub to_prove: Option<String>,
     /// Whether the library was allowed to fall back.
     pub fallback_allowed: Option<bool>,
@@ -166,7 +162,6 @@ pub struct ObjectStore {
     /// Requests sent again, because the endpoint was busy or a connection broke.
     pub retries: u64,
     /// Those of the retries because a connection broke, or nothing came for too long.
-    #[serde(default)]
     pub retries_after_loss: u64,
     /// Connections opened.
     pub connections: u64,
@@ -197,13 +192,10 @@ pub struct ObjectChecksums {
     /// Replies to GETs, PUTs and parts with which nothing was compared, for want of a checksum.
     pub replies_without: u64,
     /// Those of them to PUTs and parts, which were sent with a checksum.
-    #[serde(default)]
     pub sent_without: u64,
     /// Those of them to ranges of objects with a checksum that do not make up an object.
-    #[serde(default)]
     pub ranges_without: u64,
     /// Checksums that were others here and there, each of which ends a run.
-    #[serde(default)]
     pub differed: u64,
 }
 

@@ -87,7 +87,6 @@ pub enum Availability {
     /// It is not usable.
     Unavailable {
         /// Why not: what was tried and the result.
-        #[serde(alias = "reason")]
         fact: String,
         /// How to make it available.
         remedy: String,
@@ -127,7 +126,6 @@ pub struct AcceleratorFacts {
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
     /// Current PCIe link, `32.0 GT/s PCIe x16`: an idle GPU may train it down.
-    #[serde(default)]
     pub pcie_link: Option<String>,
     /// Memory of the device in bytes.
     pub memory_bytes: Option<u64>,
@@ -135,31 +133,9 @@ pub struct AcceleratorFacts {
     /// a part of a GPU, which shares it.
     pub bar1_bytes: Option<u64>,
     /// Memory that was free when it was probed, in bytes.
-    #[serde(default)]
     pub free_memory_bytes: Option<u64>,
     /// The kind of share if it is only part of a GPU.
-    #[serde(default)]
     pub part: Option<GpuPart>,
-}
-
-/// For tests, in this crate and others.
-#[cfg(any(test, feature = "fixtures"))]
-impl AcceleratorFacts {
-    /// A GPU of which CUDA says no more than its number.
-    #[must_use]
-    pub fn fixture(index: u32) -> Self {
-        Self {
-            index,
-            name: "GPU".to_string(),
-            pci_address: None,
-            numa_node: None,
-            pcie_link: None,
-            memory_bytes: None,
-            bar1_bytes: None,
-            free_memory_bytes: None,
-            part: None,
-        }
-    }
 }
 
 /// Part of a GPU that CUDA shows as a device.
@@ -196,7 +172,6 @@ pub struct CuFileLimits {
     /// (`properties.posix_pool_slab_size_kb`, `posix_pool_slab_count`), smallest first.
     pub posix_pool: Vec<(u64, u64)>,
     /// Entries of a batch (`properties.io_batchsize`).
-    #[serde(default = "default_batch_entries")]
     pub batch_entries: u64,
     /// Whether the library reports any direct route; without one all transfers use compatibility
     /// mode.
@@ -210,22 +185,14 @@ impl CuFileLimits {
             stream_transfers: 128,
             registered_bytes: 32 << 30,
             posix_pool: vec![(4 << 10, 128), (1 << 20, 64), (16 << 20, 64)],
-            batch_entries: default_batch_entries(),
+            batch_entries: 128,
             has_direct_route,
         }
     }
 }
 
-const fn default_batch_entries() -> u64 {
-    128
-}
-
 /// CUDA's default when `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
 pub const DEFAULT_CUDA_CONNECTIONS: u32 = 8;
-
-fn default_cuda_connections() -> u32 {
-    DEFAULT_CUDA_CONNECTIONS
-}
 
 /// NVIDIA GPUs visible on the PCI bus but not to CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -286,8 +253,7 @@ pub struct DeviceOfStorage {
     pub pcie_bytes_per_second: Option<u64>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
-    /// Queue settings; missing in reports from versions that did not record them.
-    #[serde(default)]
+    /// Queue settings.
     pub queue: Option<QueueOfStorage>,
 }
 
@@ -363,81 +329,37 @@ pub struct HostFacts {
     pub open_files_limit: u64,
     /// Whether io_uring may be used.
     pub io_uring: Availability,
-    /// Whether this stormlp includes the tokio-uring engine; missing in reports from versions in
-    /// which it was not optional.
-    #[serde(default)]
+    /// Whether this stormlp includes the tokio-uring engine.
     pub tokio_uring: Availability,
     /// The accelerators CUDA can use.
     pub accelerators: Vec<AcceleratorFacts>,
     /// How many streams a GPU processes concurrently (`CUDA_DEVICE_MAX_CONNECTIONS`).
-    #[serde(default = "default_cuda_connections")]
     pub cuda_connections: u32,
     /// Size in bytes of cuFile's buffer for transfers without a direct route; it bounds the entries
     /// of a batch.
-    #[serde(default)]
     pub cufile_buffer_bytes: Option<u64>,
     /// Limits of libcufile; `None` if its driver does not open.
-    #[serde(default)]
     pub cufile_limits: Option<CuFileLimits>,
     /// Whether libcufile keeps per-route statistics (from 1.15 on); `None` if it was not queried.
-    #[serde(default)]
     pub cufile_statistics: Option<bool>,
     /// GPUs visible on the bus where CUDA has none; `None` if CUDA was not queried.
-    #[serde(default)]
     pub hidden_gpus: Option<HiddenGpus>,
     /// CUDA's reason for reporting no device, if it gave one; `None` if it reports one or was not
     /// queried.
-    #[serde(default)]
     pub cuda_problem: Option<String>,
     /// `CUDA_VISIBLE_DEVICES`, which hides GPUs from CUDA, if it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda_visible_devices: Option<String>,
     /// The NUMA nodes with the CPUs this process may use; empty if the kernel reports none.
-    #[serde(default)]
     pub numa_nodes: Vec<HostNode>,
     /// For each path, whether it can run.
     pub paths: Vec<PathSupport>,
-    /// The storage used by the run; missing in reports from versions that did not record it.
-    #[serde(default)]
+    /// The storage used by the run.
     pub storage: Vec<StorageOfRun>,
     /// Version of stormlp.
     pub stormlp_version: String,
     /// Whether stormlp was built with optimisations.
     pub release_build: bool,
-}
-
-/// For tests, in this crate and others.
-#[cfg(any(test, feature = "fixtures"))]
-impl HostFacts {
-    /// A host without a GPU where nothing was probed.
-    #[must_use]
-    pub fn fixture() -> Self {
-        Self {
-            hostname: "node7".to_string(),
-            kernel: "6.8".to_string(),
-            cpu_model: "a CPU".to_string(),
-            cpus: 2,
-            memory_bytes: 64 << 30,
-            memory_limit_bytes: None,
-            locked_memory_limit_bytes: None,
-            open_files_limit: 1 << 20,
-            io_uring: Availability::Available,
-            tokio_uring: Availability::Available,
-            accelerators: Vec::new(),
-            cuda_connections: DEFAULT_CUDA_CONNECTIONS,
-            cufile_buffer_bytes: None,
-            cufile_limits: None,
-            cufile_statistics: None,
-            hidden_gpus: None,
-            cuda_problem: None,
-            cuda_visible_devices: None,
-            numa_nodes: Vec::new(),
-            paths: Vec::new(),
-            storage: Vec::new(),
-            stormlp_version: "0.1.0".to_string(),
-            release_build: true,
-        }
-    }
 }
 
 impl HostFacts {

@@ -178,7 +178,7 @@ mod tests {
             chunk_bytes,
             device: Some(GPU),
             memory: MemoryKind::Device,
-            ..Transport::fixture(path, EngineKind::Psync)
+            ..crate::fixtures::transport(path, EngineKind::Psync)
         }
     }
 
@@ -189,9 +189,9 @@ mod tests {
                 memory_bytes: Some(16 << 30),
                 bar1_bytes: Some(256 << 20),
                 free_memory_bytes: Some(8 << 30),
-                ..AcceleratorFacts::fixture(0)
+                ..crate::fixtures::accelerator(0)
             }],
-            ..HostFacts::fixture()
+            ..crate::fixtures::host()
         }
     }
 

@@ -22,17 +22,14 @@ pub struct Member {
     /// Version of the protocol between processes.
     pub protocol: u32,
     /// The command it runs: `gds`, `doctor`.
-    #[serde(default)]
     pub command: String,
     /// CPUs it may run on.
     pub cpus: u32,
     /// CPU model name.
-    #[serde(default)]
     pub cpu_model: String,
     /// Memory of the host in bytes, or the control group's limit if lower.
     pub memory_bytes: u64,
     /// Memory of the host in bytes, regardless of the control group's limit.
-    #[serde(default)]
     pub host_memory_bytes: u64,
     /// The host's clock in seconds since 1970, read right after all processes met.
     pub unix_seconds: f64,
@@ -45,7 +42,6 @@ pub struct GroupFacts {
     /// `mpi`, `pmix` or `pmi1`.
     pub backend: String,
     /// The library's own description of itself.
-    #[serde(default)]
     pub library: String,
     /// Number of processes.
     pub size: u32,
@@ -53,10 +49,8 @@ pub struct GroupFacts {
     pub empty_barrier_us: Option<BarrierUs>,
     /// Time the barriers of the steps took after the last host arrived, i.e. their own cost; `null`
     /// if there were none.
-    #[serde(default)]
     pub own_barrier_us: Option<BarrierUs>,
     /// AU by the profile's formula without that cost: the result with a zero-cost collective.
-    #[serde(default)]
     pub ideal_au_percent: Option<f64>,
     /// Clock offset of each process relative to the first, measured before the run, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -246,52 +240,16 @@ pub fn clocks_apart(members: &[Member]) -> Option<(&Member, &Member, f64)> {
     (apart > CLOCK_SECONDS).then_some((behind, ahead, apart))
 }
 
-/// For tests, in this crate and others.
-#[cfg(any(test, feature = "fixtures"))]
-impl Member {
-    /// Process `rank` on host `hostname`.
-    #[must_use]
-    pub fn fixture(rank: u32, hostname: &str) -> Self {
-        Self {
-            rank,
-            hostname: hostname.to_string(),
-            boot_id: format!("boot of {hostname}"),
-            version: "1.0".to_string(),
-            protocol: 1,
-            command: "gds".to_string(),
-            cpus: 4,
-            cpu_model: "a CPU".to_string(),
-            memory_bytes: 64 << 30,
-            host_memory_bytes: 64 << 30,
-            unix_seconds: 1.8e9,
-        }
-    }
-}
-
-#[cfg(any(test, feature = "fixtures"))]
-impl GroupFacts {
-    /// Group facts for `members`.
-    #[must_use]
-    pub fn fixture(members: &[Member]) -> Self {
-        Self {
-            backend: "mpi".to_string(),
-            library: "Open MPI v4.1.4".to_string(),
-            size: members.len() as u32,
-            empty_barrier_us: None,
-            own_barrier_us: None,
-            ideal_au_percent: None,
-            clocks: Vec::new(),
-            machines: Machine::all_of(members),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn two_hosts() -> Vec<Member> {
-        vec![Member::fixture(0, "h1"), Member::fixture(1, "h1"), Member::fixture(2, "h2")]
+        vec![
+            crate::fixtures::member(0, "h1"),
+            crate::fixtures::member(1, "h1"),
+            crate::fixtures::member(2, "h2"),
+        ]
     }
 
     #[test]
@@ -300,7 +258,8 @@ mod tests {
         let leads: Vec<bool> = members.iter().map(|m| m.leads_host(&members)).collect();
         assert_eq!(leads, [true, false, true]);
         // The same host name with a different boot id is another host.
-        let mut twins = vec![Member::fixture(0, "node"), Member::fixture(1, "node")];
+        let mut twins =
+            vec![crate::fixtures::member(0, "node"), crate::fixtures::member(1, "node")];
         twins[1].boot_id = "another".to_string();
         assert!(twins[1].leads_host(&twins));
     }

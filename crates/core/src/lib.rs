@@ -12,6 +12,13 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as stormlp_core;
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, reason = "it is a crate for the tests of the others")]
+#[path = "../../../tests/fixtures/src/lib.rs"]
+mod fixtures;
+
 pub mod calibration;
 pub mod capacity;
 pub mod change_points;
@@ -45,8 +52,6 @@ pub mod profile;
 pub mod report;
 pub mod sequential;
 pub mod shell;
-#[cfg(any(test, feature = "fixtures"))]
-pub mod skipped_tests;
 pub mod stats;
 pub mod stop;
 pub mod tag;

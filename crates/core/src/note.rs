@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// How a fact begins that storage returned other data than expected: nothing else matters then.
 pub const DATA_MISMATCH: &str = "DATA MISMATCH";
 
-/// A fact with its remedy: a problem of a request, the cause of a failed run, or a warning,
-/// depending on `kind`.
+/// A fact with its remedy: a problem of a request or the cause of a failed run, depending on
+/// `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Note<K> {
@@ -17,7 +17,6 @@ pub struct Note<K> {
     /// What was measured or found and where, with units.
     pub fact: String,
     /// What to do now; empty if the fact is sufficient, or no remedy is known.
-    #[serde(default, alias = "advice")]
     pub remedy: String,
 }
 

@@ -303,12 +303,12 @@ mod tests {
             numa_node: Some(1),
             ..DeviceOfStorage::default()
         };
-        let gpu = AcceleratorFacts { numa_node: Some(0), ..AcceleratorFacts::fixture(0) };
+        let gpu = AcceleratorFacts { numa_node: Some(0), ..crate::fixtures::accelerator(0) };
         HostFacts {
             accelerators: vec![gpu],
             storage: vec![StorageOfRun { devices: vec![drive], ..StorageOfRun::default() }],
             numa_nodes: vec![node(0, first), node(1, second)],
-            ..HostFacts::fixture()
+            ..crate::fixtures::host()
         }
     }
 

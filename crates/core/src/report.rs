@@ -10,7 +10,7 @@ use crate::evidence::Evidence;
 use crate::facts::HostFacts;
 use crate::failure::Failure;
 use crate::histogram::NamedHistogram;
-use crate::json;
+use crate::json::{Integrity, unseal};
 use crate::note::{Cause, Note};
 use crate::path::PathKind;
 use crate::tag::Tags;
@@ -64,14 +64,16 @@ pub struct Head {
     pub command: String,
     /// When the run started, RFC 3339 in UTC.
     pub started_at: String,
-    /// When it ended; `None` while it is running, and in reports of format version 1.
-    #[serde(default)]
+    /// When it ended; `None` while it is running.
     pub ended_at: Option<String>,
     /// The user's `--tag` values, by key.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
     /// The machine it ran on.
     pub host: HostFacts,
+    /// Whether the report is as it was written.
+    #[serde(skip)]
+    pub integrity: Integrity,
 }
 
 impl Head {
@@ -85,6 +87,7 @@ impl Head {
             ended_at: None,
             tags: Tags::new(),
             host,
+            integrity: Integrity::Intact,
         }
     }
 }
@@ -138,21 +141,17 @@ impl Ending {
 pub struct Series {
     /// Start of the first interval in seconds: for training, from the start of its run, like its
     /// epochs; for cells, saves and restores, from the start of the measurement.
-    #[serde(default)]
     pub started_seconds: f64,
     /// Length of an interval in seconds.
     pub interval_seconds: f64,
-    /// Length of the last interval in seconds; `None` in reports from versions that did not record
-    /// it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Length of the last interval in seconds; `None` without intervals.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_interval_seconds: Option<f64>,
     /// Bytes moved in each interval.
     pub interval_bytes: Vec<u64>,
     /// Bytes the block layer moved in each interval; `None` without a block device.
-    #[serde(default)]
     pub interval_device_bytes: Option<Vec<u64>>,
     /// Transfers in flight at the end of each interval, sampled; empty if not sampled.
-    #[serde(default)]
     pub interval_in_flight: Vec<u32>,
     /// Mean number of transfers in flight over each interval, counted. Empty if submissions are not
     /// counted, as in a matrix.
@@ -162,7 +161,6 @@ pub struct Series {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interval_in_flight_max: Vec<u32>,
     /// CPU seconds of the process in each interval, user and system; empty if not sampled.
-    #[serde(default)]
     pub interval_cpu_seconds: Vec<f64>,
     /// CPU seconds spent on collecting the tracks; `None` without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,7 +204,7 @@ impl Interval {
 
 impl Series {
     /// The intervals paired with `values`, which has one value per interval. An interval of unknown
-    /// length (the last one of an older report) is omitted.
+    /// length is omitted.
     pub fn timed<T: Copy>(&self, values: &[T]) -> impl Iterator<Item = (Interval, T)> {
         let last = values.len().saturating_sub(1);
         values.iter().enumerate().filter_map(move |(nth, value)| {
@@ -270,13 +268,10 @@ pub struct Report<P, R> {
     #[serde(flatten)]
     pub results: R,
     /// Complete distributions. A matrix has one in each cell instead.
-    #[serde(default)]
     pub histograms: Vec<NamedHistogram>,
     /// Time series. A matrix has one in each cell instead.
-    #[serde(default)]
     pub series: Vec<NamedSeries>,
     /// What actually ran, and the evidence for it. A matrix has this in each cell instead.
-    #[serde(default)]
     pub evidence: Vec<NamedEvidence>,
     /// Caveats the reader should know before trusting the numbers.
     pub warnings: Vec<Warning>,
@@ -344,12 +339,6 @@ pub enum ReportError {
         /// The version in the file.
         found: u64,
     },
-    /// It is not what was saved.
-    #[error("the report of `stormlp {kind}` was damaged or changed", kind = kind.name())]
-    Changed {
-        /// The command that made it.
-        kind: ReportKind,
-    },
     /// A report with something missing or wrong in it.
     #[error("the report of `stormlp {kind}` is damaged: {source}", kind = kind.name())]
     Damaged {
@@ -360,11 +349,11 @@ pub enum ReportError {
     },
 }
 
-/// A saved report as JSON, and the command that made it.
+/// A saved report as JSON, the command that made it, and whether it is as it was written.
 ///
 /// # Errors
-/// If `json` is not a report, was changed since it was saved, or is of another version.
-pub fn parse(json: &str) -> Result<(ReportKind, serde_json::Value), ReportError> {
+/// If `json` is not a report, or is of another version.
+pub fn parse(json: &str) -> Result<(ReportKind, serde_json::Value, Integrity), ReportError> {
     let mut value: serde_json::Value = serde_json::from_str(json).map_err(ReportError::NoJson)?;
     match value.get("format_version").and_then(serde_json::Value::as_u64) {
         Some(found) if found == u64::from(FORMAT_VERSION) => {}
@@ -374,5 +363,6 @@ pub fn parse(json: &str) -> Result<(ReportKind, serde_json::Value), ReportError>
     let kind = value.get("kind").cloned().unwrap_or_default();
     let kind: ReportKind = serde_json::from_value(kind)
         .map_err(|_| ReportError::NoReport("it does not name the command that wrote it"))?;
-    if json::unseal(&mut value) { Ok((kind, value)) } else { Err(ReportError::Changed { kind }) }
+    let integrity = unseal(&mut value);
+    Ok((kind, value, integrity))
 }

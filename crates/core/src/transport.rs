@@ -32,7 +32,6 @@ pub struct Transport {
     pub device: Option<DeviceId>,
     /// The accelerators over which those of the workload, or the ranks, are dealt in turn, if they
     /// are several. Thread `t` serves device `t % n`.
-    #[serde(default)]
     pub devices: Vec<DeviceOfRun>,
     /// The kind of memory at the end of a transfer.
     pub memory: MemoryKind,
@@ -49,17 +48,14 @@ pub struct Transport {
     /// Submissions batched before they are passed to the kernel.
     pub submit_batch: usize,
     /// The pages for the host buffers.
-    #[serde(default)]
     pub pages: Pages,
     /// Whether buffers are registered with cuFile.
     pub register_buffers: bool,
     /// Files that each thread keeps open between transfers.
     pub streams: usize,
     /// How threads wait for CUDA and for cuFile's queues.
-    #[serde(default)]
     pub wait: WaitMode,
     /// Placement of threads and their buffers.
-    #[serde(default)]
     pub placement: Placement,
 }
 
@@ -161,34 +157,6 @@ impl Transport {
             self.queue_depth,
             self.chunk_bytes >> 10
         )
-    }
-}
-
-/// For tests, in this crate and others.
-#[cfg(any(test, feature = "fixtures"))]
-impl Transport {
-    /// Two threads that transfer 64 KiB at a time through host memory.
-    #[must_use]
-    pub fn fixture(path: PathKind, engine: EngineKind) -> Self {
-        Self {
-            path,
-            engine,
-            engine_asked: EngineChoice::Auto,
-            device: path.ends_in_accelerator().then_some(DeviceId::Host),
-            devices: Vec::new(),
-            memory: MemoryKind::Host,
-            emulated: path.ends_in_accelerator(),
-            threads: 2,
-            queue_depth: if engine == EngineKind::Psync { 1 } else { 4 },
-            chunk_bytes: 64 << 10,
-            window: 1,
-            submit_batch: 5,
-            pages: Pages::Huge,
-            register_buffers: true,
-            streams: 24,
-            wait: WaitMode::default(),
-            placement: Placement::default(),
-        }
     }
 }
 
@@ -526,7 +494,7 @@ mod tests {
 
     #[test]
     fn requested_host_memory_is_not_an_accelerators() {
-        let mut transport = Transport::fixture(PathKind::CpuGpu, EngineKind::Psync);
+        let mut transport = crate::fixtures::transport(PathKind::CpuGpu, EngineKind::Psync);
         assert_eq!(transport.host_memory(), None, "emulated");
         transport.emulated = false;
         assert_eq!(transport.host_memory(), Some(MemoryKind::Host));

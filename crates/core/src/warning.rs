@@ -1,14 +1,16 @@
 //! Warnings: a measured fact and the recommended action, both printed and saved in the report.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
 
-use crate::note::Note;
+use serde::{Deserialize, Serialize};
 
 /// The subject of a warning; a closed list that scripts can match on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WarningKind {
+    /// The report is not as it was written.
+    Changed,
     /// A path other than the requested one ran.
     PathFellBack,
     /// A path ran, but its route is not proven.
@@ -74,40 +76,96 @@ pub enum WarningKind {
 }
 
 /// A measured fact and the recommended action.
-pub type Warning = Note<WarningKind>;
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Warning {
+    /// The subject.
+    pub kind: WarningKind,
+    /// What was measured or found and where, with units; of several parts of a run, in the first.
+    pub fact: String,
+    /// What to do now; empty if the fact is sufficient, or no remedy is known.
+    pub remedy: String,
+    /// The parts of a run that it is about, in order; empty for all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<String>,
+}
+
+/// The place of warnings among others; a screen has room for a few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// No screen may leave it out: the result is not what was asked for, or not clean.
+    Vital,
+    /// It is about the path that ran, which the figures rest on.
+    Path,
+    /// It explains a figure.
+    Explains,
+    /// All others.
+    Other,
+}
 
 impl WarningKind {
-    /// Whether it says that the bytes took another path than the requested one, or may have.
-    pub fn is_about_path(self) -> bool {
-        matches!(self, Self::PathFellBack | Self::PathNotProven | Self::NotDirect)
-    }
-
-    /// Whether no screen may leave it out: the result is not what was asked for, or not clean.
-    pub fn is_vital(self) -> bool {
-        matches!(self, Self::Retried | Self::NotVerified)
-    }
-}
-
-impl Warning {
-    /// The part that is shared by warnings which differ only in their numbers.
-    pub fn shape(&self) -> (WarningKind, String, &str) {
-        (self.kind, without_numbers(&self.fact), &self.remedy)
-    }
-}
-
-/// A text with all numbers and size units normalised.
-fn without_numbers(text: &str) -> String {
-    let mut shape = String::new();
-    for c in text.chars() {
-        let is_number = c.is_ascii_digit() || (c == '.' && shape.ends_with('0'));
-        match is_number {
-            true if shape.ends_with('0') => {}
-            true => shape.push('0'),
-            false => shape.push(c),
+    /// The place of such a warning among others.
+    pub fn rank(self) -> Rank {
+        match self {
+            Self::Changed | Self::Retried | Self::NotVerified => Rank::Vital,
+            Self::PathFellBack | Self::PathNotProven | Self::NotDirect => Rank::Path,
+            Self::OthersLoad | Self::Impaired => Rank::Explains,
+            _ => Rank::Other,
         }
     }
-    for unit in ["KiB", "MiB", "GiB", "TiB"] {
-        shape = shape.replace(unit, "B");
+}
+
+/// Maximum number of subjects that are named.
+const NAMED: usize = 3;
+
+impl Warning {
+    /// A warning about a whole run.
+    pub fn new(kind: WarningKind, fact: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { kind, fact: fact.into(), remedy: remedy.into(), subjects: Vec::new() }
     }
-    shape
+
+    /// The same warning about a part of a run.
+    #[must_use]
+    pub fn about(mut self, subject: String) -> Self {
+        self.subjects.push(subject);
+        self
+    }
+
+    /// Whether both ask for the same action for the same reason, whatever their numbers and subjects.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let differs = self.remedy.is_empty() && self.fact != other.fact;
+        self.kind == other.kind && self.remedy == other.remedy && !differs
+    }
+
+    /// The subjects, if any, then the fact.
+    pub fn subjects_and_fact(&self) -> String {
+        let fact = &self.fact;
+        match self.subjects.as_slice() {
+            [] => fact.clone(),
+            [only] => format!("{only}: {fact}"),
+            [first, others @ ..] if others.len() < NAMED => {
+                format!("{first}: {fact} (like it: {})", others.join("; "))
+            }
+            [first, others @ ..] => format!("{first}: {fact} (and {} more like it)", others.len()),
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.subjects_and_fact())?;
+        if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
+    }
+}
+
+/// Adds `warning`, or its subjects to a warning like it.
+pub fn merge(warnings: &mut Vec<Warning>, warning: Warning) {
+    match warnings.iter_mut().find(|known| known.is_like(&warning)) {
+        Some(known) => {
+            let new = warning.subjects.into_iter().filter(|one| !known.subjects.contains(one));
+            let new: Vec<String> = new.collect();
+            known.subjects.extend(new);
+        }
+        None => warnings.push(warning),
+    }
 }

@@ -166,10 +166,7 @@ fn both_engines_write_the_same_bytes() {
             match run(&plan) {
                 Ok(report) => assert_eq!(report.engine, engine),
                 Err(error) => {
-                    stormlp_core::skipped_tests::skipped(
-                        format!("{engine}: {error}"),
-                        "permit io_uring",
-                    );
+                    stormlp_fixtures::skipped(format!("{engine}: {error}"), "permit io_uring");
                     return None;
                 }
             }

@@ -89,7 +89,7 @@ fn checking_cold_files_leaves_them_cold() {
         Disk.drop_cached(path).unwrap();
     }
     if cached() > 0 {
-        stormlp_core::skipped_tests::skipped(
+        stormlp_fixtures::skipped(
             "files stay in the page cache",
             "put the temporary folder on a disk",
         );

@@ -60,7 +60,7 @@ fn python(module: &str, script: &str, path: &Path) -> bool {
         .is_ok_and(|output| output.status.success());
     if !present {
         let why = format!("`{python}` has no {module}");
-        stormlp_core::skipped_tests::skipped(why, "set STORMLP_PYTHON to a Python that has it");
+        stormlp_fixtures::skipped(why, "set STORMLP_PYTHON to a Python that has it");
         return false;
     }
     let output = Command::new(&python)

@@ -87,15 +87,20 @@ mod tests {
     use super::*;
 
     fn two_hosts() -> Vec<Member> {
-        vec![Member::fixture(0, "h1"), Member::fixture(1, "h1"), Member::fixture(2, "h2")]
+        vec![
+            stormlp_fixtures::member(0, "h1"),
+            stormlp_fixtures::member(1, "h1"),
+            stormlp_fixtures::member(2, "h2"),
+        ]
     }
 
     #[test]
     fn a_host_with_more_processes_than_cpus_is_crowded() {
-        let mut members: Vec<Member> = (0..4).map(|rank| Member::fixture(rank, "h1")).collect();
-        members.push(Member::fixture(4, "h2"));
+        let mut members: Vec<Member> =
+            (0..4).map(|rank| stormlp_fixtures::member(rank, "h1")).collect();
+        members.push(stormlp_fixtures::member(4, "h2"));
         assert_eq!(crowded(&members), None, "four on four CPUs");
-        members.push(Member::fixture(5, "h1"));
+        members.push(stormlp_fixtures::member(5, "h1"));
         assert_eq!(crowded(&members).map(|(member, here)| (member.rank, here)), Some((0, 5)));
         // Each is bound to one CPU, so they need not share one.
         members.iter_mut().for_each(|member| member.cpus = 1);

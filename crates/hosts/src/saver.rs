@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde::Serialize;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
-use stormlp_core::json;
+use stormlp_core::json::{self, Integrity};
 use stormlp_core::note::Cause;
 use stormlp_core::transport::DeviceId;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
@@ -219,7 +219,8 @@ impl Saver {
     }
 
     fn written(&self, report: &impl Serialize) -> anyhow::Result<()> {
-        let json = json::sealed(report).context("a report is plain data")?;
+        let sealed = json::sealed(report, &Integrity::Intact).and_then(|one| json::indented(&one));
+        let json = sealed.context("a report is plain data")?;
         Ok(storage::write_atomically(&self.path, json.as_bytes())?)
     }
 

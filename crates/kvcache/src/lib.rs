@@ -6,6 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as stormlp_kvcache;
+
 pub mod plan;
 pub mod report;
 pub mod run;

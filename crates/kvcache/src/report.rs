@@ -117,7 +117,7 @@ pub struct FirstToken {
 
 impl FirstToken {
     /// Loads of `tokens` in the mean, where `rate` tokens are computed in a second.
-    pub(crate) fn of(load_ms: TimesMs, tokens: f64, plan: &ServingPlan, rate: f64) -> Self {
+    pub fn of(load_ms: TimesMs, tokens: f64, plan: &ServingPlan, rate: f64) -> Self {
         let computes_ms = f64::from(plan.new_tokens) / rate * 1e3;
         let share = |ms: f64| ms / (ms + computes_ms);
         Self {

@@ -4,6 +4,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as stormlp_matrix;
+
 pub mod plan;
 pub mod report;
 pub mod run;

@@ -222,30 +222,6 @@ pub struct HostCell {
     pub device_written_bytes: Option<u64>,
 }
 
-/// Test fixtures of this crate and others.
-#[cfg(any(test, feature = "fixtures"))]
-impl CellPlan {
-    /// Reads 1 GiB by `path` in transfers of 1 MiB, in about five seconds.
-    #[must_use]
-    pub fn fixture(path: stormlp_core::path::PathKind) -> Self {
-        Self {
-            transport: stormlp_core::transport::Transport::fixture(
-                path,
-                stormlp_core::path::EngineKind::Psync,
-            ),
-            op: Operation::Read,
-            io_size: IoSize::fixed(1 << 20),
-            repeat: 1,
-            crew: 0,
-            availability: stormlp_core::facts::Availability::Available,
-            direct: true,
-            fsync: false,
-            requested_bytes: 1 << 30,
-            estimated_seconds: 5.0,
-        }
-    }
-}
-
 /// Growth of the share of the files in the page cache that is not by chance.
 const CACHED: f64 = 0.01;
 
@@ -254,46 +230,6 @@ impl Measurement {
     pub fn filled_cache(&self) -> Option<(f64, f64)> {
         let shares = self.page_cache_share.zip(self.page_cache_share_after);
         shares.filter(|(before, after)| *after > before + CACHED)
-    }
-}
-
-#[cfg(any(test, feature = "fixtures"))]
-impl Measurement {
-    /// 1 GiB read in one second in transfers of 1 MiB, all of it from the device.
-    #[must_use]
-    pub fn fixture() -> Self {
-        Self {
-            throughput_bytes_per_second: 1e9,
-            iops: 1024.0,
-            latency_us: LatencyUs::default(),
-            latency_histogram: String::new(),
-            operations: 1024,
-            bytes: 1 << 30,
-            duration_seconds: 1.0,
-            first_done_seconds: 1.0,
-            last_done_seconds: 1.0,
-            last_done_thread: Some(0),
-            cpu_user_seconds: 0.1,
-            cpu_system_seconds: 0.1,
-            cpu_seconds_per_gib: 0.2,
-            series: Series::default(),
-            device_names: vec!["nvme0n1".to_string()],
-            device_read_bytes: Some(1 << 30),
-            device_written_bytes: Some(0),
-            page_cache_share: Some(0.0),
-            page_cache_share_after: Some(0.0),
-            page_cache_method: Some("cachestat".to_string()),
-            fsync_seconds: None,
-            engine: Some(EngineKind::Uring),
-            memory: "host memory".to_string(),
-            memory_emulated: false,
-            buffers_backing: BufferBacking::TransparentHuge,
-            peak_rss_bytes: 1 << 20,
-            jobs: Vec::new(),
-            mix: None,
-            interrupted: false,
-            started_unix_seconds: None,
-        }
     }
 }
 
@@ -565,7 +501,7 @@ mod tests {
     fn plan() -> CellPlan {
         CellPlan {
             availability: Availability::unavailable("no libcufile", "install it"),
-            ..CellPlan::fixture(PathKind::Gds)
+            ..crate::show::fixtures::cell_plan(PathKind::Gds)
         }
     }
 

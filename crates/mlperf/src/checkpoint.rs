@@ -266,8 +266,7 @@ fn output(report: &CheckpointReport, rank: u64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use stormlp_checkpoint::show::fixtures::report;
-    use stormlp_core::group::{GroupFacts, Member};
+    use crate::fixtures::checkpoint::report;
 
     use super::*;
 
@@ -292,8 +291,8 @@ mod tests {
     #[test]
     fn files_name_the_host_of_each_rank() {
         let mut report = report(1.0);
-        let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
-        report.results.group = Some(GroupFacts::fixture(&members));
+        let members = [stormlp_fixtures::member(0, "h1"), stormlp_fixtures::member(1, "h2")];
+        report.results.group = Some(stormlp_fixtures::group(&members));
         let files = files(&report, Path::new("/out"), &|_| false);
         let json = |end: &str| -> serde_json::Value {
             let file = files.iter().find(|file| file.path.ends_with(end));

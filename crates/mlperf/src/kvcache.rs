@@ -278,7 +278,7 @@ fn option_summary(option: Option<u32>, trials: &[&TrialResult], planned: u32) ->
 
 #[cfg(test)]
 mod tests {
-    use stormlp_kvcache::show::fixtures;
+    use crate::fixtures::kvcache as fixtures;
 
     use super::*;
 

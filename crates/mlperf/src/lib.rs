@@ -11,3 +11,7 @@ mod sha256;
 pub mod show;
 pub mod submission;
 pub mod training;
+
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, reason = "the lanes' own tests use the others")]
+mod fixtures;

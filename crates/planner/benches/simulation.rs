@@ -8,7 +8,6 @@
 
 use std::time::Instant;
 
-use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
 use stormlp_planner::plan::{Scenario, StorageModel};
@@ -30,7 +29,7 @@ fn plan(accelerators: u32, steps: u64, epochs: u32) -> TrainPlan {
         ..TrainRequest::default()
     };
     let workload = workload.workload(&[]).unwrap();
-    let host = HostFacts::fixture();
+    let host = stormlp_fixtures::host();
     imagined(&workload, &request, &host, PathKind::Buffered).unwrap()
 }
 

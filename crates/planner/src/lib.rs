@@ -9,3 +9,8 @@ pub mod plan;
 pub mod run;
 pub mod show;
 pub mod simulate;
+
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, reason = "the tests of a matrix use the others")]
+#[path = "../../matrix/tests/fixtures/mod.rs"]
+mod fixtures;

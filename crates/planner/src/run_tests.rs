@@ -1,7 +1,6 @@
 //! Compares answers with published results, and parts of runs with whole ones.
 
 use crate::plan::{KnownStorage, SizingRequest, presets};
-use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::GIB;
@@ -24,7 +23,7 @@ fn sizing(workload: &str, storage: StorageModel) -> Sizing {
     Sizing {
         workload: entry.workload(&[]).unwrap(),
         asked,
-        host: HostFacts::fixture(),
+        host: stormlp_fixtures::host(),
         storage: KnownStorage { model: storage, source: "a test".to_string(), hosts: None },
         host_cost: None,
         calibration: None,

@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 
+use stormlp_core::json::Integrity;
 use stormlp_core::note::DATA_MISMATCH;
 use stormlp_core::report::Ending;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -39,10 +40,8 @@ pub struct Document {
     pub facts: Facts,
     /// The remaining sections in reading order.
     pub sections: Vec<Section>,
-    /// Warnings about the reliability of the numbers.
-    pub warnings: Vec<String>,
-    /// How many of them, the first ones, no screen leaves out.
-    pub vital_warnings: usize,
+    /// Warnings about the reliability of the numbers, the most important first.
+    pub warnings: Vec<Warning>,
     /// The data for programs: one row for each measured unit.
     pub records: Records,
 }
@@ -245,37 +244,22 @@ impl Document {
         Facts(self.brief.0.iter().chain(&self.facts.0).cloned().collect())
     }
 
-    /// Adds warnings, each once, the most important first: a screen has room for a few.
+    /// Adds warnings, each once, in the order of their ranks.
     pub fn warn<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
-        let mut warnings: Vec<&Warning> = warnings.into_iter().collect();
-        warnings.sort_by_key(|warning| rank(warning.kind));
         for warning in warnings {
-            self.warn_of(warning.kind, warning.to_string());
-        }
-    }
-
-    /// Adds a warning about `kind`, once.
-    pub fn warn_of(&mut self, kind: WarningKind, text: String) {
-        if self.warnings.contains(&text) {
-            return;
-        }
-        match kind.is_vital() {
-            true => {
-                self.warnings.insert(self.vital_warnings, text);
-                self.vital_warnings += 1;
+            if !self.warnings.contains(warning) {
+                self.warnings.push(warning.clone());
             }
-            false => self.warnings.push(text),
         }
+        self.warnings.sort_by_key(|warning| warning.kind.rank());
     }
-}
 
-/// The place of a warning among others: first those about the path that ran, which the figures rest
-/// on, then those that explain a figure, then all others.
-pub fn rank(kind: WarningKind) -> u8 {
-    match kind {
-        kind if kind.is_vital() || kind.is_about_path() => 0,
-        WarningKind::OthersLoad | WarningKind::Impaired => 1,
-        _ => 2,
+    /// Adds a warning about the report itself: whether it is as it was written.
+    pub fn warn_of_changes(&mut self, integrity: &Integrity) {
+        if let Some(doubt) = integrity.doubt() {
+            let help = "if you do not know why, run the command again for figures to rely on";
+            self.warn(&[Warning::new(WarningKind::Changed, format!("this report {doubt}"), help)]);
+        }
     }
 }
 

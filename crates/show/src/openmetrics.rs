@@ -1,5 +1,5 @@
 //! Reports as OpenMetrics text for monitoring systems: one gauge for each number of a cell, an
-//! epoch or a checkpoint. The rows are those of CSV.
+//! epoch or a checkpoint. The rows are those of CSV, in base units.
 //!
 //! There are gauges only: the older text format of Prometheus, which node_exporter's textfile
 //! collector reads, knows no `info`, and refuses the whole file for one.
@@ -16,11 +16,15 @@ use stormlp_core::evidence::ObjectStore;
 use stormlp_core::printable::printable;
 use stormlp_core::report::ReportKind;
 use stormlp_core::tag::Tags;
+use stormlp_core::units::{GIB, MIB};
 
 use crate::document::Document;
 use crate::records::plain;
 use crate::shown::{Shown, status};
 use crate::stamp;
+
+/// Columns with numbers that measure nothing.
+const NO_GAUGES: [&str; 2] = ["format_version", "seed"];
 
 /// The record columns that tell the units of a report apart: labels. Every other column with a number
 /// is a gauge.
@@ -51,12 +55,56 @@ pub fn labels(kind: ReportKind) -> &'static [&'static str] {
             "hosts",
             "barrier",
         ],
-        ReportKind::Checkpoint => {
-            &["model", "scale", "profile", "path", "phase", "step", "hosts", "detached"]
-        }
+        ReportKind::Checkpoint => &["model", "scale", "profile", "path", "phase", "step", "hosts"],
         ReportKind::Kvcache => {
             &["model", "option", "profile", "users", "trial", "prefix_tokens", "hosts"]
         }
+    }
+}
+
+/// The units in the names of columns with their base units, and how many of the one make up the
+/// other. A name has the first that it contains.
+const UNITS: [(&str, &str, f64); 9] = [
+    ("seconds_per_gib", "seconds_per_byte", GIB as f64),
+    ("gib_per_second", "bytes_per_second", 1.0 / GIB as f64),
+    ("mib_per_second", "bytes_per_second", 1.0 / MIB as f64),
+    ("bytes_per_second", "bytes_per_second", 1.0),
+    ("bytes", "bytes", 1.0),
+    ("seconds", "seconds", 1.0),
+    ("ms", "seconds", 1e3),
+    ("us", "seconds", 1e6),
+    ("percent", "ratio", 100.0),
+];
+
+/// The gauge of a column.
+struct Gauge {
+    /// Its name, which ends with its unit, as OpenMetrics demands.
+    name: String,
+    /// Its unit, if it has one.
+    unit: Option<&'static str>,
+    help: String,
+    /// What the values of the column are divided by.
+    divisor: f64,
+}
+
+impl Gauge {
+    fn of(kind: ReportKind, column: &str) -> Self {
+        let (prefix, padded) = (format!("stormlp_{}", kind.name()), format!("_{column}_"));
+        let found = UNITS.iter().find(|(word, ..)| padded.contains(&format!("_{word}_")));
+        let Some(&(word, unit, divisor)) = found else {
+            let help = format!("Column {column} of CSV.");
+            return Self { name: format!("{prefix}_{column}"), unit: None, help, divisor: 1.0 };
+        };
+        let rest = padded.replacen(&format!("_{word}_"), "_", 1);
+        let name = format!("{prefix}{rest}{unit}");
+        let help = format!("Column {column} of CSV, in {}.", unit.replace('_', " "));
+        Self { name, unit: Some(unit), help, divisor }
+    }
+
+    /// One about runs, which is no column.
+    fn about_runs(name: &str, help: &str) -> Self {
+        let unit = name.ends_with("_seconds").then_some("seconds");
+        Self { name: name.to_string(), unit, help: help.to_string(), divisor: 1.0 }
     }
 }
 
@@ -129,10 +177,11 @@ pub fn render(reports: &[&dyn Shown]) -> String {
     for kind in ReportKind::ALL {
         let of_kind: Vec<_> = sources.iter().filter(|source| source.kind() == kind).collect();
         let columns = of_kind.first().map_or(&[][..], |first| &first.document.records.columns);
-        for column in columns.iter().filter(|column| !labels(kind).contains(column)) {
+        let is_gauge =
+            |column: &&&str| !labels(kind).contains(column) && !NO_GAUGES.contains(column);
+        for column in columns.iter().filter(is_gauge) {
             let samples = of_kind.iter().map(|source| source.samples(column)).collect();
-            let (name, help) = (format!("stormlp_{}_{column}", kind.name()), "A column of CSV.");
-            write_family(&mut text, (&name, help), samples);
+            write_family(&mut text, &Gauge::of(kind, column), samples);
         }
     }
     text.push_str("# EOF\n");
@@ -158,46 +207,44 @@ fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
         labels.extend(more.map(|(name, value)| (name.to_string(), value.to_string())));
         one(labels, 1.0)
     });
-    let head = ("stormlp_run_info", "The newest stormlp run of each command, always 1.");
-    write_newest(text, head, info.collect(), |labels| {
+    let help = "The newest stormlp run of each command, always 1.";
+    write_newest(text, &Gauge::about_runs("stormlp_run_info", help), info.collect(), |labels| {
         labels.iter().take_while(|(name, _)| name != "status").cloned().collect()
     });
     let started = sources.iter().map(|source| {
         one(source.run_labels(), stamp::unix_seconds(&source.report.head().started_at))
     });
-    let head = ("stormlp_run_start_timestamp_seconds", "When it started.");
-    write_family(text, head, started.collect());
+    let gauge = Gauge::about_runs("stormlp_run_start_timestamp_seconds", "When it started.");
+    write_family(text, &gauge, started.collect());
     let wrong = sources.iter().map(|source| {
         let wrong = source.report.mismatch().is_some();
         one(source.run_labels(), f64::from(u8::from(wrong)))
     });
-    let words = "1 if data read differed from what was expected, else 0.";
-    write_family(text, ("stormlp_run_data_mismatch", words), wrong.collect());
-    let of_stores = |name, help, count: fn(&ObjectStore) -> u64| {
-        let counts = sources.iter().map(|source| {
+    let help = "1 if data read differed from what was expected, else 0.";
+    write_family(text, &Gauge::about_runs("stormlp_run_data_mismatch", help), wrong.collect());
+    let counts: [(&str, &str, fn(&ObjectStore) -> u64); 2] = [
+        ("stormlp_run_object_requests", "Requests to an object store.", |s| s.requests),
+        ("stormlp_run_object_retries", "Requests to an object store made again.", |s| s.retries),
+    ];
+    for (name, help, count) in counts {
+        let counted = sources.iter().map(|source| {
             let store = source.report.object_store();
             store.map_or(Vec::new(), |store| one(source.run_labels(), count(&store) as f64))
         });
-        ((name, help), counts.collect::<Vec<_>>())
-    };
-    for (head, counts) in [
-        of_stores("stormlp_run_object_requests", "Requests to an object store.", |s| s.requests),
-        of_stores("stormlp_run_object_retries", "Those of them made again.", |s| s.retries),
-    ] {
-        write_family(text, head, counts);
+        write_family(text, &Gauge::about_runs(name, help), counted.collect());
     }
 }
 
 type Labels = Vec<(String, String)>;
 
-fn write_family(text: &mut String, head: (&str, &str), reports: Vec<Vec<(Labels, f64)>>) {
-    write_newest(text, head, reports, Labels::clone);
+fn write_family(text: &mut String, gauge: &Gauge, reports: Vec<Vec<(Labels, f64)>>) {
+    write_newest(text, gauge, reports, Labels::clone);
 }
 
 /// Writes a family of gauges; among samples with the same `identity`, the newest report's.
 fn write_newest(
     text: &mut String,
-    (name, help): (&str, &str),
+    gauge: &Gauge,
     reports: Vec<Vec<(Labels, f64)>>,
     identity: impl Fn(&Labels) -> Labels,
 ) {
@@ -210,13 +257,17 @@ fn write_newest(
     if kept.is_empty() {
         return;
     }
+    let Gauge { name, unit, help, divisor } = gauge;
     // Writing to a string cannot fail.
     let _ = writeln!(text, "# TYPE {name} gauge");
+    if let Some(unit) = unit {
+        let _ = writeln!(text, "# UNIT {name} {unit}");
+    }
     let _ = writeln!(text, "# HELP {name} {help}");
     for (labels, value) in kept {
         let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-        let _ = writeln!(text, "{name}{{{}}} {value}", labels.join(","));
+        let _ = writeln!(text, "{name}{{{}}} {}", labels.join(","), value / divisor);
     }
 }
 
@@ -235,6 +286,24 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gauges_are_in_base_units_at_the_end_of_their_names() {
+        let gauge = |column| {
+            let Gauge { name, unit, divisor, .. } = Gauge::of(ReportKind::Train, column);
+            (name.replace("stormlp_train_", ""), unit, 3.0 / divisor)
+        };
+        for (column, name, unit, three) in [
+            ("latency_us_p99", "latency_p99_seconds", Some("seconds"), 3e-6),
+            ("load_p95_ms", "load_p95_seconds", Some("seconds"), 3e-3),
+            ("au_percent_measured", "au_measured_ratio", Some("ratio"), 0.03),
+            ("mib_per_second", "bytes_per_second", Some("bytes_per_second"), 3.0 * MIB as f64),
+            ("device_bytes_read", "device_read_bytes", Some("bytes"), 3.0),
+            ("samples_per_second", "samples_per_second", None, 3.0),
+        ] {
+            assert_eq!(gauge(column), (name.to_string(), unit, three), "{column}");
+        }
+    }
 
     #[test]
     fn names_of_labels_are_plain_and_each_is_there_once() {

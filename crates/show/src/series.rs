@@ -1,5 +1,7 @@
 //! Summaries of many samples: progress over time and latency distributions.
 
+use std::collections::BTreeMap;
+
 use stormlp_core::histogram::LatencyUs;
 use stormlp_core::report::{self, Interval};
 
@@ -57,30 +59,33 @@ pub fn slices(series: &report::Series) -> (f64, Vec<f64>) {
     (seconds, slices.map(|bytes| bytes.iter().sum::<u64>() as f64 / seconds).collect())
 }
 
-/// Frequency of each number of transfers in flight, in percent of the samples; empty without
-/// samples.
-pub fn depths(in_flight: &[u32]) -> Vec<Bar> {
-    // 0, 1, 2, 3 to 4, 5 to 8 and so on.
-    let class = |depth: u32| match depth {
-        0 => 0,
-        depth => 1 + depth.next_power_of_two().trailing_zeros() as usize,
-    };
-    let mut counts: Vec<usize> = Vec::new();
-    for depth in in_flight {
-        let class = class((*depth).min(1 << 31));
-        counts.resize(counts.len().max(class + 1), 0);
-        counts[class] += 1;
+/// The sums of the amounts of all numbers by powers of two, from the smallest to the largest class
+/// that occurs; `name` names that up to a power.
+pub fn by_class(
+    counts: impl IntoIterator<Item = (u64, f64)>,
+    name: impl Fn(u64) -> String,
+) -> Vec<(String, f64)> {
+    let mut classes: BTreeMap<u64, f64> = BTreeMap::new();
+    for (number, amount) in counts.into_iter().filter(|(_, amount)| *amount > 0.0) {
+        let most = if number == 0 { 0 } else { number.min(1 << 62).next_power_of_two() };
+        *classes.entry(most).or_default() += amount;
     }
-    let name = |class: usize| match class {
-        0..3 => class.to_string(),
-        class => {
-            let most = 1u64 << (class - 1);
-            format!("{} to {most}", most / 2 + 1)
-        }
-    };
-    let share = |count: usize| count as f64 * 100.0 / in_flight.len() as f64;
-    let bars = counts.iter().enumerate();
-    bars.map(|(class, count)| Bar::one(name(class), share(*count))).collect()
+    classes.into_iter().map(|(most, sum)| (name(most), sum)).collect()
+}
+
+/// A class of depths: `0`, `1`, `2`, `3 to 4`, `5 to 8` and so on.
+pub fn depth_class(most: u64) -> String {
+    if most < 3 { most.to_string() } else { format!("{} to {most}", most / 2 + 1) }
+}
+
+/// A bar for each class, in percent of the sum.
+pub fn shares(
+    counts: impl IntoIterator<Item = (u64, f64)>,
+    name: impl Fn(u64) -> String,
+) -> Vec<Bar> {
+    let classes = by_class(counts, name);
+    let all: f64 = classes.iter().map(|(_, sum)| sum).sum();
+    classes.into_iter().map(|(name, sum)| Bar::one(name, sum * 100.0 / all)).collect()
 }
 
 impl Series {

@@ -199,7 +199,6 @@ fn short(value: &str) -> String {
 }
 
 /// Fields of `apart` that `plan` lacks: exclusion lists must not outlive the fields that they name.
-#[cfg(feature = "fixtures")]
 pub fn absent_fields<'a>(plan: &impl Serialize, apart: &[&'a str]) -> Vec<&'a str> {
     let all = in_plan(plan, &[]);
     let absent = |field: &&&str| !all.keys().any(|place| is_within(place, field));

@@ -108,7 +108,9 @@ impl<R: Lane> Shown for Report<R::Plan, R> {
     }
 
     fn document(&self) -> Document {
-        R::document(self)
+        let mut document = R::document(self);
+        document.warn_of_changes(&self.head.integrity);
+        document
     }
 
     fn charts(&self) -> Vec<Group> {

@@ -158,7 +158,7 @@ mod tests {
             set("sda", Some("bfq")),
             ssd("old"),
         ];
-        let mut host = HostFacts::fixture();
+        let mut host = stormlp_fixtures::host();
         host.storage = vec![StorageOfRun { devices, ..StorageOfRun::default() }];
         let mut facts = Facts::default();
         queues(&host, &mut facts);

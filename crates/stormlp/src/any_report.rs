@@ -6,11 +6,13 @@ use derive_more::From;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_checkpoint::show as checkpoint;
+use stormlp_core::json;
 #[cfg(test)]
 use stormlp_core::report::FORMAT_VERSION;
-use stormlp_core::report::{Ending, ReportError, ReportKind, parse};
+use stormlp_core::report::{Ending, Head, ReportError, ReportKind, parse};
 use stormlp_kvcache::report::KvcacheReport;
 use stormlp_kvcache::show as kvcache;
 use stormlp_matrix::plan::MatrixReport;
@@ -28,52 +30,71 @@ use stormlp_training::show as training;
 #[allow(clippy::large_enum_variant, reason = "one at a time is held")]
 pub(crate) enum AnyReport {
     /// A transfer matrix.
-    #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "gds"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
+    #[cfg_attr(test, schemars(extend("properties" = common_schema("gds"))))]
     Gds(MatrixReport),
     /// A training run.
-    #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "train"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
+    #[cfg_attr(test, schemars(extend("properties" = common_schema("train"))))]
     Train(TrainReport),
     /// A checkpoint run.
-    #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "checkpoint"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
+    #[cfg_attr(test, schemars(extend("properties" = common_schema("checkpoint"))))]
     Checkpoint(CheckpointReport),
     /// A run of the KV-cache workload.
-    #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "kvcache"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
+    #[cfg_attr(test, schemars(extend("properties" = common_schema("kvcache"))))]
     Kvcache(KvcacheReport),
 }
 
-/// The comparison that is added to a report printed or exported with a baseline; it is never saved.
+/// The fields that tell the commands' reports apart, and those that are not in a lane's type.
 #[cfg(test)]
-fn comparison_schema() -> serde_json::Value {
+fn common_schema(kind: &str) -> Value {
     serde_json::json!({
-        "type": "object",
-        "description": "The comparison with the report of `--baseline`, as `stormlp compare` prints \
-                        it; only where JSON was printed or exported with one.",
+        "kind": {"const": kind},
+        "format_version": {"const": FORMAT_VERSION},
+        "comparison": {
+            "type": "object",
+            "description": "The comparison with the report of `--baseline`, as `stormlp compare` \
+                            prints it; only where JSON was printed or exported with one.",
+        },
+        "digest": {
+            "type": "string",
+            "description": "SHA-256 of all other fields in the canonical form of RFC 8785.",
+        },
     })
 }
 
 impl AnyReport {
-    /// Parses a saved report, if it is as saved.
+    /// Parses a saved report.
     pub(crate) fn from_json(json: &str) -> Result<Self, ReportError> {
-        let (kind, value) = parse(json)?;
+        let (kind, value, integrity) = parse(json)?;
         let report = match kind {
             ReportKind::Gds => serde_json::from_value(value).map(Self::Gds),
             ReportKind::Train => serde_json::from_value(value).map(Self::Train),
             ReportKind::Checkpoint => serde_json::from_value(value).map(Self::Checkpoint),
             ReportKind::Kvcache => serde_json::from_value(value).map(Self::Kvcache),
         };
-        report.map_err(|source| ReportError::Damaged { kind, source })
+        let mut report: Self = report.map_err(|source| ReportError::Damaged { kind, source })?;
+        report.open().1.integrity = integrity;
+        Ok(report)
+    }
+
+    /// The report as JSON for people and programs, with its digest.
+    pub(crate) fn sealed(&self) -> Result<Value, serde_json::Error> {
+        json::sealed(self, &self.head().integrity)
     }
 
     /// Sets how and when the run ended.
     pub(crate) fn end(&mut self, ending: Ending, at: String) {
-        let (its_ending, head) = match self {
+        let (its_ending, head) = self.open();
+        *its_ending = ending;
+        head.ended_at = Some(at);
+    }
+
+    fn open(&mut self) -> (&mut Ending, &mut Head) {
+        match self {
             Self::Gds(report) => (&mut report.ending, &mut report.head),
             Self::Train(report) => (&mut report.ending, &mut report.head),
             Self::Checkpoint(report) => (&mut report.ending, &mut report.head),
             Self::Kvcache(report) => (&mut report.ending, &mut report.head),
-        };
-        *its_ending = ending;
-        head.ended_at = Some(at);
+        }
     }
 
     /// The report of a matrix.
@@ -86,7 +107,9 @@ impl AnyReport {
         let Self::Gds(report) = self else {
             return self.document();
         };
-        matrix::document(report, columns)
+        let mut document = matrix::document(report, columns);
+        document.warn_of_changes(&report.head.integrity);
+        document
     }
 }
 

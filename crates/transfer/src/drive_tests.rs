@@ -88,9 +88,8 @@ fn write_cut_short(
         register_buffers: false,
         page_aligned: false,
     });
-    let unavailable = |error| {
-        stormlp_core::skipped_tests::skipped(format!("{engine}: {error}"), "permit io_uring")
-    };
+    let unavailable =
+        |error| stormlp_fixtures::skipped(format!("{engine}: {error}"), "permit io_uring");
     let path = path.map_err(unavailable).ok()?;
     let set = DriverSet::new(1);
     let mut driver = Driver::new(path, &set, 0);

@@ -190,7 +190,7 @@ const CUDA: &str = "#include <stdlib.h>\n#include <string.h>\n\
 #[test]
 fn bare_loops_number_gpus_as_stormlp_does() {
     if run(Command::new("cc").arg("--version")).code != Some(0) {
-        return stormlp_core::skipped_tests::skipped("cc does not run", "install a C compiler");
+        return stormlp_fixtures::skipped("cc does not run", "install a C compiler");
     }
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| -> PathBuf { folder.path().join(name) };

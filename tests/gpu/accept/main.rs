@@ -52,7 +52,7 @@ const PARTS: [Part; 9] = [
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
     if !words.iter().any(|word| word == "--accept") {
-        stormlp_core::skipped_tests::named(
+        stormlp_fixtures::named(
             "accept",
             "it is for a machine with a GPU",
             "tests/gpu/accept/run runs it",

@@ -18,7 +18,7 @@ mod saved;
 const GIB: u64 = 1 << 30;
 
 fn host() -> HostFacts {
-    HostFacts { cpus: 8, memory_bytes: 24 * GIB, ..HostFacts::fixture() }
+    HostFacts { cpus: 8, memory_bytes: 24 * GIB, ..stormlp_fixtures::host() }
 }
 
 fn folder(path: &str, free_bytes: u64) -> FolderFacts {

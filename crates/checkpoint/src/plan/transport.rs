@@ -187,7 +187,7 @@ mod tests {
         let host = HostFacts {
             cpus: 16,
             cufile_limits: Some(CuFileLimits::defaults(true)),
-            ..HostFacts::fixture()
+            ..stormlp_fixtures::host()
         };
         let mut problems = Problems::default();
         let ((save, _), limited) = decide(&request, &host, ranks, &mut problems);

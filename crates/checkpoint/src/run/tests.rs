@@ -199,7 +199,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         let facts = scan(&Disk, &request.folders, Look::AndTry).unwrap();
         if path.wants_direct() && !facts.folders[0].direct.is_available() {
             let why = format!("{path}: the file system has no O_DIRECT");
-            stormlp_core::skipped_tests::skipped(why, "put the temporary folder on a disk");
+            stormlp_fixtures::skipped(why, "put the temporary folder on a disk");
             continue;
         }
         let plan = plan(&request);

@@ -4,7 +4,8 @@
 //! the actual factor.
 
 mod charts;
-#[cfg(any(test, feature = "fixtures"))]
+#[cfg(test)]
+#[path = "../../tests/fixtures/mod.rs"]
 pub mod fixtures;
 mod knee;
 mod lane;

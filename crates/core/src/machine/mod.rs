@@ -124,7 +124,6 @@ pub struct GpuFacts {
     /// The GPUDirect Storage library.
     pub cufile: LibraryFacts,
     /// Every libcufile that was found, the one that is used first.
-    #[serde(default)]
     pub cufile_candidates: Vec<LibraryCandidate>,
     /// Information from cuFile's driver: properties, routes and the settings that affect them.
     pub cufile_says: Vec<String>,

@@ -15,7 +15,6 @@ pub struct StorageFacts {
     /// The directory that was examined: the nearest existing one, with links resolved.
     pub examined: Fact<PathBuf>,
     /// The requested target, if it is not a directory.
-    #[serde(default)]
     pub target: Option<TargetFacts>,
     /// The file system.
     pub filesystem: Fact<Filesystem>,

@@ -137,7 +137,6 @@ pub struct KeyNote {
     /// The key's path, `reader.pin_memory`.
     pub key: String,
     /// Its value, in one line.
-    #[serde(default)]
     pub value: String,
     /// Why it has no effect.
     pub reason: String,
@@ -239,7 +238,6 @@ impl<W> Table<W> {
     }
 
     /// Keys with a dangling alias, and duplicate keys.
-    #[cfg(any(test, feature = "fixtures"))]
     pub fn mistakes(&self) -> Vec<&'static str> {
         let is_used = |of| matches!(self.at(of), Some(key) if matches!(key, Key::Used(..)));
         let is_wrong = |key: &&Key<W>| {

@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn resolved(request: &KvcacheRequest, facts: &KvcacheFacts) -> Resolution {
-        resolve(request, &HostFacts::fixture(), Some(facts), &[])
+        resolve(request, &stormlp_fixtures::host(), Some(facts), &[])
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(options, [Some(1), Some(2), Some(3)]);
         assert_eq!((plan.trials, plan.pause_seconds), (3, 90.0));
         let beside = [PathBuf::from("results")];
-        let host = HostFacts::fixture();
+        let host = stormlp_fixtures::host();
         let refused = resolve(&request, &host, Some(&facts()), &beside).problems;
         assert_eq!(refused.cause(), Cause::Plan);
     }
@@ -348,14 +348,14 @@ mod tests {
         let found = resolved(&request(), &foreign).problems;
         assert!(found.to_string().contains("photo.jpg, which stormlp did not make"), "{found}");
         let host =
-            HostFacts { open_files_limit: 256, memory_bytes: 1 << 28, ..HostFacts::fixture() };
+            HostFacts { open_files_limit: 256, memory_bytes: 1 << 28, ..stormlp_fixtures::host() };
         let found = resolve(&request(), &host, Some(&facts()), &[]).problems;
         assert_eq!(found.len(), 2, "{found}");
     }
 
     #[test]
     fn a_thread_that_loads_has_as_many_chunks_open_as_are_in_flight() {
-        let host = HostFacts { open_files_limit: 1024, ..HostFacts::fixture() };
+        let host = HostFacts { open_files_limit: 1024, ..stormlp_fixtures::host() };
         let found = |depth: u32| {
             let serving = ServingRequest { depth: Some(depth), ..ServingRequest::default() };
             let profile = Some(Profile::Serving);

@@ -115,7 +115,7 @@ impl ServingPlan {
 }
 
 /// For tests.
-#[cfg(any(test, feature = "fixtures"))]
+#[cfg(test)]
 impl ServingPlan {
     /// Small chunks of a small model.
     #[must_use]

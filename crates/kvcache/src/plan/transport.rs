@@ -125,7 +125,7 @@ mod tests {
         let request = KvcacheRequest { folder, serving, ..KvcacheRequest::default() };
         let mut problems = Problems::default();
         let load = ServingPlan { layout: serving_layout(&request), ..ServingPlan::fixture() };
-        let (decided, _) = decide(&request, &load, &HostFacts::fixture(), &mut problems);
+        let (decided, _) = decide(&request, &load, &stormlp_fixtures::host(), &mut problems);
         (decided, problems)
     }
 

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_core::event::Silent;
-use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
@@ -35,7 +34,7 @@ fn request(folder: &Path) -> KvcacheRequest {
 fn plan(request: &KvcacheRequest) -> KvcachePlan {
     let folder = request.folder.clone().unwrap();
     let facts = scan(&Disk, &folder, Look::AndTry).unwrap();
-    let resolution = resolve(request, &HostFacts::fixture(), Some(&facts), &[]);
+    let resolution = resolve(request, &stormlp_fixtures::host(), Some(&facts), &[]);
     assert!(resolution.problems.is_empty(), "{}", resolution.problems);
     resolution.plan.unwrap()
 }
@@ -45,7 +44,8 @@ fn run_of(request: &KvcacheRequest) -> KvcacheReport {
     let stop = StopToken::new();
     let surroundings = Surroundings { storage: &storage, observer: &Silent, stop: &stop };
     let started = "2026-01-31T23:59:55Z".to_string();
-    let head = Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, HostFacts::fixture());
+    let head =
+        Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, stormlp_fixtures::host());
     let mut units = 0;
     let report = run(head, &plan(request), &surroundings, &mut |_| units += 1).unwrap();
     assert_eq!(report.ending, Ending::Complete);
@@ -151,7 +151,8 @@ fn a_stopped_run_keeps_what_it_measured() {
     let request = KvcacheRequest { trials: Some(1000), ..request(dir.path()) };
     let plan = plan(&request);
     let started = "2026-01-31T23:59:55Z".to_string();
-    let head = Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, HostFacts::fixture());
+    let head =
+        Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, stormlp_fixtures::host());
     let report = run(head, &plan, &surroundings, &mut |_| stop.stop()).unwrap();
     assert_eq!(report.ending, Ending::Stopped);
     assert_eq!(report.results.trials.len(), 1);

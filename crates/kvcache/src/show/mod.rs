@@ -2,7 +2,8 @@
 
 mod charts;
 mod find_max;
-#[cfg(any(test, feature = "fixtures"))]
+#[cfg(test)]
+#[path = "../../tests/fixtures/mod.rs"]
 pub mod fixtures;
 mod lane;
 mod plan;

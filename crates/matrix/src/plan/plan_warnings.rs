@@ -272,7 +272,7 @@ mod tests {
 
     /// A cell with four threads and eight transfers of 1 MiB each in flight.
     fn cell(path: PathKind) -> CellPlan {
-        let mut cell = CellPlan::fixture(path);
+        let mut cell = crate::show::fixtures::cell_plan(path);
         cell.transport.device = Some(DeviceId::nvidia(0));
         (cell.transport.threads, cell.transport.queue_depth) = (4, 8);
         cell
@@ -287,17 +287,17 @@ mod tests {
 
     #[test]
     fn streams_beyond_the_queues_are_reported() {
-        let mut facts = HostFacts::fixture();
+        let mut facts = stormlp_fixtures::host();
         let told = said(PathKind::GdsAsync, None, &facts);
         assert!(told[0].contains("32 transfers") && told[0].contains("8 queues"), "{told:?}");
         facts.cuda_connections = 32;
         assert!(said(PathKind::GdsAsync, None, &facts).is_empty());
-        assert!(said(PathKind::CpuGpu, None, &HostFacts::fixture()).is_empty());
+        assert!(said(PathKind::CpuGpu, None, &stormlp_fixtures::host()).is_empty());
     }
 
     #[test]
     fn batch_entries_beyond_the_buffer_are_reported() {
-        let mut facts = HostFacts::fixture();
+        let mut facts = stormlp_fixtures::host();
         assert!(said(PathKind::GdsBatch, None, &facts).is_empty());
         facts.cufile_buffer_bytes = Some(512 << 10);
         let told = said(PathKind::GdsBatch, None, &facts);
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn requested_counting_is_reported() {
-        let mut facts = HostFacts::fixture();
+        let mut facts = stormlp_fixtures::host();
         for (level, word) in [
             (0, "cannot prove a route"),
             (1, "level 1 statistics throughout, which may slow it down and does not record routes"),

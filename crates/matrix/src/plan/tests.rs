@@ -36,7 +36,7 @@ fn laptop() -> HostFacts {
         cpus: 8,
         memory_bytes: 16 * GIB,
         paths: paths.to_vec(),
-        ..HostFacts::fixture()
+        ..stormlp_fixtures::host()
     }
 }
 

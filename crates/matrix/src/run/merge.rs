@@ -50,7 +50,7 @@ fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport
             !is_moot && !own.contains(one)
         };
         for warning in part.cell.warnings.iter().filter(told) {
-            if warnings.iter().all(|known| known.shape() != warning.shape()) {
+            if !warnings.iter().any(|known| known.is_like(warning)) {
                 warnings.push(warning.clone());
             }
         }
@@ -289,11 +289,10 @@ fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::CellPlan;
     use proptest::prelude::*;
 
     fn measured(latencies_us: &[u64], seconds: f64) -> CellReport {
-        let plan = CellPlan::fixture(PathKind::Cpu);
+        let plan = crate::show::fixtures::cell_plan(PathKind::Cpu);
         let mut histogram = LatencyHistogram::new();
         for latency in latencies_us {
             histogram.record_ns(latency * 1000);
@@ -309,7 +308,7 @@ mod tests {
             duration_seconds: seconds,
             last_done_seconds: seconds,
             first_done_seconds: seconds,
-            ..Measurement::fixture()
+            ..crate::show::fixtures::measurement()
         });
         cell
     }

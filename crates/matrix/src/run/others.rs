@@ -103,7 +103,7 @@ mod tests {
                 }],
                 ..Series::default()
             },
-            ..Measurement::fixture()
+            ..crate::show::fixtures::measurement()
         }
     }
 

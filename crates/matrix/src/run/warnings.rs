@@ -325,12 +325,12 @@ mod tests {
         use stormlp_core::path::EngineKind;
         let mut transport = Transport {
             emulated: false,
-            ..Transport::fixture(PathKind::CpuGpu, EngineKind::Uring)
+            ..stormlp_fixtures::transport(PathKind::CpuGpu, EngineKind::Uring)
         };
         let busy = Measurement {
             duration_seconds: 1.0,
             cpu_user_seconds: transport.threads as f64,
-            ..Measurement::fixture()
+            ..crate::show::fixtures::measurement()
         };
         let evidence = |properties: Vec<String>| Evidence {
             object_store: None,
@@ -351,10 +351,12 @@ mod tests {
 
     #[test]
     fn small_pages_matter_to_files_and_not_to_sockets() {
-        let measured =
-            Measurement { buffers_backing: BufferBacking::SmallPages, ..Measurement::fixture() };
+        let measured = Measurement {
+            buffers_backing: BufferBacking::SmallPages,
+            ..crate::show::fixtures::measurement()
+        };
         for (path, told) in [(PathKind::Cpu, true), (PathKind::S3, false)] {
-            let mut cell = CellPlan::fixture(path);
+            let mut cell = crate::show::fixtures::cell_plan(path);
             (cell.transport.chunk_bytes, cell.transport.pages) = (1 << 20, Pages::Huge);
             assert_eq!(buffers(&cell, &measured).is_some(), told, "{path}");
         }
@@ -362,7 +364,7 @@ mod tests {
 
     #[test]
     fn direct_reads_that_fill_the_page_cache_are_named() {
-        let mut cell = CellPlan::fixture(PathKind::GdsBatch);
+        let mut cell = crate::show::fixtures::cell_plan(PathKind::GdsBatch);
         let evidence = Evidence {
             object_store: None,
             effective_path: Some(PathKind::GdsCompat),
@@ -371,7 +373,7 @@ mod tests {
             engine: None,
             direct_storage: None,
         };
-        let mut measured = Measurement::fixture();
+        let mut measured = crate::show::fixtures::measurement();
         assert_eq!(filled(&cell, &evidence, &measured), None);
         measured.page_cache_share_after = Some(0.48);
         let told = filled(&cell, &evidence, &measured).unwrap();
@@ -396,7 +398,7 @@ mod tests {
             duration_seconds: interval_bytes.len() as f64 / 10.0,
             fsync_seconds,
             series: Series { interval_seconds: 0.1, interval_bytes, ..Series::default() },
-            ..Measurement::fixture()
+            ..crate::show::fixtures::measurement()
         })
     }
 

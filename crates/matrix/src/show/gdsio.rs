@@ -46,7 +46,7 @@ pub fn footnotes(report: &MatrixReport) -> Vec<String> {
     let without = report.results.cells.iter().filter(|cell| cell.status != CellStatus::Ok);
     let all = (report.warnings.iter().map(|warning| format!("warning: {warning}")))
         .chain(reached(report).into_iter().map(|line| format!("note: {line}")))
-        .chain(of_cells(report).into_iter().map(|(_, warning)| format!("warning: {warning}")))
+        .chain(of_cells(report).into_iter().map(|warning| format!("warning: {warning}")))
         .chain(without.map(|cell| format!("note: {}", not_measured(cell))));
     let mut lines: Vec<String> = Vec::new();
     for line in all {

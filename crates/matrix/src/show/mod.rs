@@ -3,7 +3,8 @@
 mod charts;
 mod compare;
 mod first_byte;
-#[cfg(any(test, feature = "fixtures"))]
+#[cfg(test)]
+#[path = "../../tests/fixtures/mod.rs"]
 pub mod fixtures;
 mod gdsio;
 mod group;

@@ -134,9 +134,7 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         surroundings(report, &mut document);
     }
     if !wrong {
-        for (kind, text) in warnings::of_cells(report) {
-            document.warn_of(kind, text);
-        }
+        document.warn(&warnings::of_cells(report));
         document.warn(&report.warnings);
     }
     let mut alone = report.clone();
@@ -553,7 +551,7 @@ fn surroundings(report: &MatrixReport, document: &mut Document) {
         0..=1 => around::TITLE.to_string(),
         several => format!("{} ({several} cells)", around::TITLE),
     };
-    around::brief_section(document, &title, measured);
+    around::section(document, &title, measured);
 }
 
 /// One row for each job of each cell; `None` if no cell has several jobs.

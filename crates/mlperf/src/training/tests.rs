@@ -1,7 +1,6 @@
 //! The files that MLPerf's own tools read.
 
 use serde_json::Value;
-use stormlp_core::group::{GroupFacts, Member};
 use stormlp_core::report::Ending;
 use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::metrics;
@@ -9,7 +8,7 @@ use stormlp_training::plan::train_plan::EvaluationPlan;
 use stormlp_training::report::{AcceleratorEpoch, BlockSums, EvaluationReport, RunReport};
 
 use super::*;
-use stormlp_training::show::fixtures::{plan, report, workload};
+use crate::fixtures::training::{plan, report, workload};
 
 fn file<'a>(files: &'a [OutputFile], end: &str) -> &'a OutputFile {
     files.iter().find(|file| file.path.ends_with(end)).unwrap()
@@ -51,8 +50,8 @@ fn files_are_in_the_folders_of_v2() {
 #[test]
 fn files_name_every_host_and_the_host_of_each_accelerator() {
     let mut report = report();
-    let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
-    report.results.group = Some(GroupFacts::fixture(&members));
+    let members = [stormlp_fixtures::member(0, "h1"), stormlp_fixtures::member(1, "h2")];
+    report.results.group = Some(stormlp_fixtures::group(&members));
     report.plan.hosts = vec![1, 1];
     let files = files(&report, &workload(), &[], Path::new("/out"), &|_| false);
     let json = |end: &str| -> Value { serde_json::from_str(&file(&files, end).content).unwrap() };

@@ -86,15 +86,15 @@ fn points(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlp_matrix::plan::{CellPlan, CellStatus, Measurement};
+    use stormlp_matrix::plan::{CellStatus, Measurement};
 
     /// A cell that read 1 GiB by `path`, `from_device` of which came from the device.
     fn cell(path: PathKind, from_device: Option<u64>) -> CellReport {
-        let plan = CellPlan::fixture(path);
+        let plan = crate::fixtures::cell_plan(path);
         let mut cell = CellReport::without_numbers(0, &plan, "");
         cell.status = CellStatus::Ok;
         cell.measurement =
-            Some(Measurement { device_read_bytes: from_device, ..Measurement::fixture() });
+            Some(Measurement { device_read_bytes: from_device, ..crate::fixtures::measurement() });
         cell
     }
 

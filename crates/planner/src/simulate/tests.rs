@@ -4,7 +4,6 @@ use crate::plan::{
     Connections, DeviceFigures, Link, StorageModel, StoragePart, Surface, SurfacePoint,
 };
 use proptest::prelude::*;
-use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::client::ClientCost;
@@ -34,7 +33,7 @@ fn plan_by(
         ..TrainRequest::default()
     };
     let workload = entry.workload(&[]).unwrap();
-    let host = HostFacts::fixture();
+    let host = stormlp_fixtures::host();
     imagined(&workload, &request, &host, path).unwrap()
 }
 
@@ -361,7 +360,7 @@ fn every_builtin_workload_can_be_predicted() {
             length: RunLength { steps: Some(5), epochs: Some(2), ..RunLength::default() },
             ..TrainRequest::default()
         };
-        let host = HostFacts::fixture();
+        let host = stormlp_fixtures::host();
         let plan = imagined(&workload, &request, &host, PathKind::Buffered).unwrap();
         let run = predicted(&plan, &bandwidth(5e9));
         let name = (entry.name, entry.accelerator);

@@ -5,7 +5,8 @@ use stormlp_core::telemetry::{Load, Measure, Track};
 use stormlp_core::units::ByteSize;
 
 use super::{Amount, Mean, means, queues, sampled, shown};
-use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
+use crate::chart::{Axis, Chart, Group, Line, MOST_LINES, Scale};
+use crate::series::{depth_class, shares};
 
 /// Maximum total intervals in the charts of many cells, saves or restores: the page contains all
 /// their values.
@@ -188,12 +189,8 @@ pub fn in_flight(series: &Series) -> Option<Chart> {
 
 /// Queue depth at each submission, in percent of the transfers.
 pub fn depths(load: &Load) -> Option<Chart> {
-    let counts = load.depths.iter().map(|one| (u64::from(one.depth), one.transfers));
-    let name = |most: u64| match most {
-        0..3 => most.to_string(),
-        most => format!("{} to {most}", most / 2 + 1),
-    };
-    let chart = Chart::bars("Queue depth", "% of the transfers", shares(counts, name));
+    let counts = load.depths.iter().map(|one| (u64::from(one.depth), one.transfers as f64));
+    let chart = Chart::bars("Queue depth", "% of the transfers", shares(counts, depth_class));
     let note = "Transfers in flight over all threads at each submission, the new one included.";
     chart.map(|chart| chart.note(note))
 }
@@ -203,11 +200,11 @@ pub const QUEUES_NOTE: &str = queues::HOW;
 
 /// The share of the requests of each block device by the depth of its queue.
 pub fn device_queues<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<(String, Chart)> {
-    let chart = |(device, shares): (String, Vec<(u32, f64)>)| {
+    let chart = |(device, depths): (String, Vec<(u32, f64)>)| {
         let title = format!("Queue depth of {device}");
-        let bars = queues::by_class(&shares);
-        let bars = bars.into_iter().map(|(name, share)| Bar::one(name, share * 100.0));
-        Some((device, Chart::bars(title, "% of the device's I/Os", bars.collect())?))
+        let depths = depths.into_iter().map(|(depth, share)| (u64::from(depth), share));
+        let bars = shares(depths, depth_class);
+        Some((device, Chart::bars(title, "% of the device's I/Os", bars)?))
     };
     queues::of_all(series).into_iter().take(MOST_LINES).filter_map(chart).collect()
 }
@@ -224,28 +221,10 @@ pub fn ranks(series: &Series, unit: (&str, u64)) -> Option<Chart> {
 
 /// Transfer sizes, in percent of the transfers.
 pub fn sizes(load: &Load) -> Option<Chart> {
-    let counts = load.sizes.iter().map(|one| (one.up_to_bytes, one.transfers));
+    let counts = load.sizes.iter().map(|one| (one.up_to_bytes, one.transfers as f64));
     let name = |most: u64| format!("up to {}", ByteSize(most));
     let title = "Sizes of the transfers";
     Chart::bars(title, "% of the transfers", shares(counts, name))
-}
-
-/// One bar for each power of two from the smallest to the largest that occurs.
-fn shares(counts: impl Iterator<Item = (u64, u64)>, name: impl Fn(u64) -> String) -> Vec<Bar> {
-    let mut classes: Vec<(u64, u64)> = Vec::new();
-    for (value, transfers) in counts {
-        let most = value.max(1).next_power_of_two();
-        match classes.iter_mut().find(|(class, _)| *class == most) {
-            Some((_, sum)) => *sum += transfers,
-            None => classes.push((most, transfers)),
-        }
-    }
-    classes.sort_unstable();
-    let all: u64 = classes.iter().map(|(_, transfers)| transfers).sum();
-    let bar = |(most, transfers): &(u64, u64)| {
-        Bar::one(name(*most), *transfers as f64 * 100.0 / all.max(1) as f64)
-    };
-    classes.iter().map(bar).collect()
 }
 
 #[cfg(test)]

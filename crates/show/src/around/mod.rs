@@ -13,8 +13,6 @@ use crate::document::{Column, Document, Quantity, Table};
 struct Followed {
     name: String,
     unit: &'static str,
-    /// Whether no other metric shows nearly the same.
-    is_brief: bool,
     /// The values with their weights in the mean.
     values: Vec<(f64, f64)>,
 }
@@ -31,27 +29,7 @@ pub fn section<'s>(
     title: &str,
     series: impl Iterator<Item = &'s Series> + Clone,
 ) {
-    add(document, title, followed(series.clone()), series);
-}
-
-/// The same, without metrics that other figures show as well.
-pub fn brief_section<'s>(
-    document: &mut Document,
-    title: &str,
-    series: impl Iterator<Item = &'s Series> + Clone,
-) {
-    let mut followed = followed(series.clone());
-    followed.retain(|one| one.is_brief);
-    add(document, title, followed, series);
-}
-
-fn add<'s>(
-    document: &mut Document,
-    title: &str,
-    followed: Vec<Followed>,
-    series: impl Iterator<Item = &'s Series> + Clone,
-) {
-    let table = table(&followed);
+    let table = table(&followed(series.clone()));
     let loads: Vec<&Load> = series.clone().filter_map(|one| one.load.as_ref()).collect();
     if table.is_none() && loads.is_empty() {
         return;
@@ -102,7 +80,6 @@ fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
         add(Followed {
             name: name.to_string(),
             unit: "transfers",
-            is_brief: true,
             values: over_time(&in_flight, Amount::Level(1.0)),
         });
         let devices = devices(series);
@@ -112,16 +89,14 @@ fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
                 add(Followed {
                     name: format!("{} {what}", track.of),
                     unit,
-                    is_brief: is_brief(track.measure),
                     values: over_time(&track.values, amount),
                 });
             }
-            for Mean { what, unit, is_brief, values } in means(track, &series.tracks) {
+            for Mean { what, unit, values } in means(track, &series.tracks) {
                 let weighed = track.values.iter().copied().zip(values);
                 add(Followed {
                     name: format!("{} {what}", track.of),
                     unit,
-                    is_brief,
                     values: weighed.filter(|(_, mean)| mean.is_finite()).collect(),
                 });
             }
@@ -129,17 +104,6 @@ fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
     }
     all.retain(|one| one.values.iter().any(|(_, value)| *value != 0.0));
     all
-}
-
-/// Whether no other measure shows nearly the same and it is relevant to a matrix.
-fn is_brief(measure: Measure) -> bool {
-    !matches!(
-        measure,
-        Measure::DeviceReads
-            | Measure::DeviceWrites
-            | Measure::MemoryAvailableBytes
-            | Measure::PageCacheBytes
-    )
 }
 
 /// The run's transfers in flight in each interval with the label: averaged over the interval, or
@@ -210,7 +174,6 @@ fn shown(measure: Measure) -> Option<(&'static str, &'static str, Amount)> {
 struct Mean {
     what: &'static str,
     unit: &'static str,
-    is_brief: bool,
     values: Vec<f64>,
 }
 
@@ -219,26 +182,26 @@ const LEAST_SECONDS: f64 = 0.01;
 
 /// Mean size and latency of the requests that `count` counts; empty for other tracks.
 fn means(count: &Track, tracks: &[Track]) -> Vec<Mean> {
-    type Kind = (&'static str, &'static str, bool, Measure, f64, f64);
+    type Kind = (&'static str, &'static str, Measure, f64, f64);
     let kinds: [Kind; 2] = match count.measure {
         Measure::DeviceReads => [
-            ("mean read", "KiB", false, Measure::DeviceReadBytes, 1.0 / KIB as f64, 0.0),
-            ("read latency", "µs", true, Measure::DeviceReadSeconds, 1e6, LEAST_SECONDS),
+            ("mean read", "KiB", Measure::DeviceReadBytes, 1.0 / KIB as f64, 0.0),
+            ("read latency", "µs", Measure::DeviceReadSeconds, 1e6, LEAST_SECONDS),
         ],
         Measure::DeviceWrites => [
-            ("mean write", "KiB", false, Measure::DeviceWrittenBytes, 1.0 / KIB as f64, 0.0),
-            ("write latency", "µs", true, Measure::DeviceWriteSeconds, 1e6, LEAST_SECONDS),
+            ("mean write", "KiB", Measure::DeviceWrittenBytes, 1.0 / KIB as f64, 0.0),
+            ("write latency", "µs", Measure::DeviceWriteSeconds, 1e6, LEAST_SECONDS),
         ],
         _ => return Vec::new(),
     };
-    let mean = |(what, unit, is_brief, sum, scale, least): Kind| {
+    let mean = |(what, unit, sum, scale, least): Kind| {
         let sums = tracks.iter().find(|track| track.measure == sum && track.of == count.of)?;
         let both = sums.values.iter().zip(&count.values);
         let mean = |(sum, requests): (&f64, &f64)| match *requests > 0.0 && *sum >= least {
             true => sum / requests * scale,
             false => f64::NAN,
         };
-        Some(Mean { what, unit, is_brief, values: both.map(mean).collect() })
+        Some(Mean { what, unit, values: both.map(mean).collect() })
     };
     kinds.into_iter().filter_map(mean).collect()
 }
@@ -393,18 +356,15 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_section_omits_repeated_metrics_and_shows_the_first_of_many_devices() {
+    fn a_section_shows_the_first_of_many_devices() {
         let keys = |document: &Document| -> Vec<String> {
             let rows = &document.sections[0].table.as_ref().unwrap().rows;
             rows.iter().map(|row| row.key.clone()).collect()
         };
         let mut one = series().series;
         let mut document = Document::default();
-        brief_section(&mut document, TITLE, [&one].into_iter());
-        assert_eq!(
-            keys(&document),
-            ["in flight", "nvme0n1 read", "nvme0n1 read latency", "nvme0n1 busy"]
-        );
+        section(&mut document, TITLE, [&one].into_iter());
+        let alone = keys(&document);
         for of in ["nvme1n1", "nvme2n1"] {
             one.tracks.push(Track {
                 measure: Measure::DeviceBusyShare,
@@ -413,11 +373,8 @@ mod tests {
             });
         }
         let mut document = Document::default();
-        brief_section(&mut document, TITLE, [&one].into_iter());
-        assert_eq!(
-            keys(&document),
-            ["in flight", "nvme0n1 read", "nvme0n1 read latency", "nvme0n1 busy"]
-        );
+        section(&mut document, TITLE, [&one].into_iter());
+        assert_eq!(keys(&document), alone);
         let shown = crate::text::render(&document, Some(100));
         assert!(shown.contains("the first of 3"), "{shown}");
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use stormlp_core::report::Series;
 use stormlp_core::telemetry::DeviceQueue;
 
+use crate::series::{by_class, depth_class};
+
 /// How the shares were found.
 pub(super) const HOW: &str = "The block layer's requests in flight, sampled every 10 ms and \
      weighted by the requests completed since the sample before.";
@@ -30,28 +32,10 @@ pub(super) fn of_all<'s>(
     devices.into_iter().filter_map(shares).collect()
 }
 
-/// The shares by powers of two: `0`, `1`, `2`, `3 to 4`, `5 to 8` and so on, up to the deepest.
-pub(super) fn by_class(shares: &[(u32, f64)]) -> Vec<(String, f64)> {
-    let class = |depth: u32| match depth {
-        0 => 0,
-        depth => 1 + depth.next_power_of_two().trailing_zeros() as usize,
-    };
-    let mut sums: Vec<f64> = Vec::new();
-    for (depth, share) in shares.iter().filter(|(_, share)| *share > 0.0) {
-        let class = class((*depth).min(1 << 31));
-        sums.resize(sums.len().max(class + 1), 0.0);
-        sums[class] += share;
-    }
-    let name = |class: usize| match class {
-        0..3 => class.to_string(),
-        class => format!("{} to {}", (1u64 << (class - 2)) + 1, 1u64 << (class - 1)),
-    };
-    sums.into_iter().enumerate().map(|(class, share)| (name(class), share)).collect()
-}
-
 /// The largest shares first, in a sentence.
 pub(super) fn in_words(shares: &[(u32, f64)]) -> String {
-    let mut classes = by_class(shares);
+    let shares = shares.iter().map(|(depth, share)| (u64::from(*depth), *share));
+    let mut classes = by_class(shares, depth_class);
     classes.retain(|(_, share)| *share >= 0.005);
     classes.sort_by(|a, b| b.1.total_cmp(&a.1));
     let words: Vec<String> = (classes.iter().take(5))
@@ -81,8 +65,8 @@ mod tests {
         let parts = [series(&[(0, 10), (1, 40)]), series(&[(1, 10), (7, 40)])];
         let all = of_all(parts.iter());
         assert_eq!(all, [("nvme0n1".to_string(), vec![(0, 0.1), (1, 0.5), (7, 0.4)])]);
-        let classes: Vec<_> =
-            by_class(&all[0].1).into_iter().filter(|(_, share)| *share > 0.0).collect();
+        let shares = all[0].1.iter().map(|(depth, share)| (u64::from(*depth), *share));
+        let classes = by_class(shares, depth_class);
         let expected = [("0", 0.1), ("1", 0.5), ("5 to 8", 0.4)];
         assert_eq!(classes, expected.map(|(name, share)| (name.to_string(), share)));
         let words = in_words(&all[0].1);

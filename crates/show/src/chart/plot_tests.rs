@@ -76,8 +76,6 @@ fn the_table_has_every_drawn_number() {
         assert_eq!(svg.matches(&line).count(), 1, "{colour}: {svg}");
     }
     assert!(svg.contains(">\ngds\n<") && svg.contains(">\n1M\n<"), "{svg}");
-    // The pointer finds all lines at a position.
-    assert!(svg.contains("<title>8K I/O size\ngds: 2.00 GiB/s\ncpu: 3.00 GiB/s</title>"), "{svg}");
 }
 
 #[test]
@@ -91,7 +89,6 @@ fn settings_are_named_beside_their_points_and_the_knee_stands_out() {
     assert_eq!(rows(&chart)[1], ["cpu", "4, the knee", "1.90", "90.0"]);
     let svg = svg(&chart, Form::Half).unwrap();
     assert!(svg.contains(">\nknee: 4\n<") && svg.contains(">\n16\n<"), "{svg}");
-    assert!(svg.contains("<title>cpu, 16\n1.80 GiB/s\n400 µs</title>"), "{svg}");
 }
 
 /// How far from the top of a drawing a text is.

@@ -4,6 +4,7 @@ use crate::comparison::judge::{Basis, Design, ERROR, Verdict};
 use serde_json::Value;
 use stormlp_core::sequential::MOST_PAIRS;
 use stormlp_core::units::counted;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::{Compared, Comparison, Source};
 use crate::document::{Cell, Column, Document, Facts, Place, Quantity, Section, Table};
@@ -61,7 +62,7 @@ impl Comparison {
         document.brief.add("now", now);
         self.add_test(&mut document.brief);
         document.sections = self.sections("");
-        document.warnings.clone_from(&self.warnings);
+        document.warn(&self.doubts());
         // A figure is plain data and always serialises to JSON.
         let figures =
             self.figures.iter().map(|figure| serde_json::to_value(figure).unwrap_or(Value::Null));
@@ -88,9 +89,15 @@ impl Comparison {
         let sections = sections.into_iter();
         document.sections.extend(sections.map(|one| Section { place: Place::Details, ..one }));
         // Warnings of the report itself are already listed.
-        let told = |warning: &&String| document.warnings.iter().any(|one| warning.ends_with(one));
-        let new: Vec<String> = (self.warnings.iter().filter(|one| !told(one)).cloned()).collect();
-        document.warnings.extend(new);
+        let told: Vec<String> = document.warnings.iter().map(Warning::subjects_and_fact).collect();
+        let is_new = |one: &&Warning| !told.iter().any(|known| one.fact.ends_with(known));
+        document.warn(self.doubts().iter().filter(is_new));
+    }
+
+    /// The warnings of a document.
+    fn doubts(&self) -> Vec<Warning> {
+        let doubt = |words: &String| Warning::new(WarningKind::NotComparable, words, "");
+        self.warnings.iter().map(doubt).collect()
     }
 
     /// The verdict in a sentence, with its number and everything that no figure covers.

@@ -347,7 +347,8 @@ fn is_same(baseline: &[Named<'_>], now: &[Named<'_>]) -> bool {
 
 /// Whether both are the same report, whatever their file names.
 fn is_same_report(a: &Named<'_>, b: &Named<'_>) -> bool {
-    a.report.head() == b.report.head() && a.report.to_json() == b.report.to_json()
+    a.report.head().started_at == b.report.head().started_at
+        && a.report.to_json() == b.report.to_json()
 }
 
 /// Each report of a side once: a duplicate would make the side appear steadier.
@@ -403,6 +404,8 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
             of_reports
                 .push(format!("{name} is {status}: it contains only what was measured until then"));
         }
+        let doubt = named.report.head().integrity.doubt();
+        of_reports.extend(doubt.map(|doubt| format!("{} {doubt}", named.name)));
         let retried = named.report.retried().into_iter();
         of_reports.extend(retried.map(|words| format!("{}: {words}", named.name)));
     }

@@ -120,7 +120,7 @@ pub fn hosts_of(hostfile: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use stormlp_core::group::{BarrierUs, GroupFacts, Member};
+    use stormlp_core::group::{BarrierUs, GroupFacts};
 
     use super::*;
     use crate::text;
@@ -138,7 +138,7 @@ mod tests {
                 machines: Vec::new(),
                 clocks: Vec::new(),
             },
-            members: vec![Member::fixture(0, "h1"), Member::fixture(1, "h2")],
+            members: vec![stormlp_fixtures::member(0, "h1"), stormlp_fixtures::member(1, "h2")],
             folder: SharedFolder::NotShared { path: "/shared".into(), blind: "h2".to_string() },
         };
         let mut document = Document::new("doctor");

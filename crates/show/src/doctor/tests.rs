@@ -49,7 +49,7 @@ fn host() -> HostFacts {
         }],
         paths: PathKind::ALL.into_iter().map(support).collect(),
         stormlp_version: "1.2.3".into(),
-        ..HostFacts::fixture()
+        ..stormlp_fixtures::host()
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use stormlp_core::report::Head;
 use stormlp_core::tag;
 use stormlp_core::units::{ByteSize, counted};
+use stormlp_core::warning::Warning;
 
 use self::write::Text;
 use crate::chart::{self, Chart, Form, Group, Place, dark_rules};
@@ -188,7 +189,7 @@ impl HtmlPage<'_> {
         if let Some((_, verdict)) = document.brief.0.iter().find(|(name, _)| name == "verdict") {
             self.text.element("p", "class=\"verdict\"", verdict);
         }
-        self.warnings(&document.warnings);
+        self.warnings(&document.warnings.iter().map(Warning::to_string).collect::<Vec<_>>());
         self.text.push("</header>\n");
         if sheet.is_answer {
             self.facts("In short", &document.all_facts());

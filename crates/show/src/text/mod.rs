@@ -74,7 +74,7 @@ impl<'a> TextPage<'a> {
             }
         }
         for warning in &document.warnings {
-            self.prose("warning: ", 2, warning);
+            self.prose("warning: ", 2, &warning.to_string());
         }
         if !self.text.is_empty() {
             self.line("");

@@ -2,6 +2,7 @@
 //! the answer last, where the prompt follows. All else is shown with `--details`.
 
 use stormlp_core::units::counted;
+use stormlp_core::warning::{Rank, Warning};
 
 use super::table::{Rules, draw, take_constants, take_hidden};
 use super::{TextPage, laid_out};
@@ -15,11 +16,14 @@ const WARNINGS: usize = 3;
 /// Maximum number of lines of a warning or a footnote.
 const LINES_OF_NOTE: usize = 3;
 
-/// A footnote or a warning, which is shortened where lines are short.
+/// A footnote or a warning.
 struct Note<'a> {
     first: String,
-    indent: usize,
-    text: &'a str,
+    /// What is shortened where lines are short.
+    fact: String,
+    /// What is shown whole, or not at all.
+    remedy: &'a str,
+    is_vital: bool,
 }
 
 /// What a screen leaves out.
@@ -50,12 +54,16 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
             .sum::<usize>();
     // One more line says what is left out.
     let room = LINES.saturating_sub(page.lines() + answer + 1);
-    let vital = document.vital_warnings.max(1);
-    let warnings = document.warnings.iter().take(WARNINGS.min(room).max(vital));
-    let warnings: Vec<Note<'_>> =
-        warnings.map(|text| Note { first: "warning: ".to_string(), indent: 2, text }).collect();
-    left_out.warnings = document.warnings.len() - warnings.len();
-    draw_notes(page, &footnotes, (&warnings, vital), room, &mut left_out);
+    let mut warnings: Vec<Note<'_>> = document.warnings.iter().map(Note::of_warning).collect();
+    if let Some(first) = warnings.first_mut() {
+        first.is_vital = true;
+    }
+    let vital = warnings.iter().filter(|note| note.is_vital).count();
+    let shown = WARNINGS.min(room).max(vital).min(warnings.len());
+    left_out.warnings = warnings.len() - shown;
+    warnings.truncate(shown);
+    footnotes.extend(warnings);
+    draw_notes(page, footnotes, room, &mut left_out);
     if let Some(words) = left_out.words(page.width) {
         page.prose("", 2, &words);
     }
@@ -94,68 +102,66 @@ fn draw_section(page: &mut TextPage<'_>, section: &Section, left_out: &mut LeftO
 }
 
 fn footnotes_of(table: &Table) -> impl Iterator<Item = Note<'_>> {
-    table.footnotes.iter().enumerate().map(|(index, text)| {
-        let first = format!("[{}] ", index + 1);
-        Note { indent: first.len(), first, text }
+    table.footnotes.iter().enumerate().map(|(index, text)| Note {
+        first: format!("[{}] ", index + 1),
+        fact: text.clone(),
+        remedy: "",
+        is_vital: false,
     })
 }
 
-/// Every warning has at least one line; footnotes have one where there is room. What is left of
-/// `room` goes to those that need more, the warnings first. One that has no whole clause in its
-/// lines is left out, except for the first warnings, which are `vital`.
-fn draw_notes(
-    page: &mut TextPage<'_>,
-    footnotes: &[Note<'_>],
-    (warnings, vital): (&[Note<'_>], usize),
-    room: usize,
-    left_out: &mut LeftOut,
-) {
-    let kept = footnotes.len().min(room.saturating_sub(warnings.len()));
-    left_out.notes += footnotes.len() - kept;
-    let mut left = room.saturating_sub(kept + warnings.len());
-    let mut lines_of = |note: &Note<'_>| {
-        let whole = laid_out(page.width, &note.first, note.indent, note.text).len();
-        let more = (whole.min(LINES_OF_NOTE) - 1).min(left);
-        left -= more;
-        1 + more
-    };
-    let of_warnings: Vec<usize> = warnings.iter().map(&mut lines_of).collect();
-    let of_footnotes: Vec<usize> = footnotes[..kept].iter().map(&mut lines_of).collect();
-    let all = footnotes.iter().zip(of_footnotes).chain(warnings.iter().zip(of_warnings));
-    let vital: Vec<&str> = warnings.iter().take(vital).map(|note| note.text).collect();
-    for (note, lines) in all {
-        let (shown, cut) = note.within(page.width, lines);
-        left_out.notes += usize::from(cut != Cut::Nowhere);
-        if cut != Cut::WithinClause || vital.contains(&note.text) {
-            page.prose(&note.first, note.indent, &shown);
+/// Draws notes in `room` lines, of which each has its share. One that does not fit is left out unless
+/// it is vital.
+fn draw_notes(page: &mut TextPage<'_>, notes: Vec<Note<'_>>, room: usize, left_out: &mut LeftOut) {
+    let (mut left, mut waiting) = (room, notes.len());
+    for note in notes {
+        let lines = (left / waiting).min(LINES_OF_NOTE);
+        waiting -= 1;
+        let shown = note.within(page.width, lines);
+        let is_whole = shown.as_ref() == Some(&note.text());
+        left_out.notes += usize::from(!is_whole);
+        if let Some(text) = shown.or_else(|| note.is_vital.then(|| note.text())) {
+            left = left.saturating_sub(note.lines(page.width, &text));
+            page.prose(&note.first, note.indent(), &text);
         }
     }
 }
 
-/// Where a text is cut.
-#[derive(PartialEq, Eq)]
-enum Cut {
-    Nowhere,
-    AfterClause,
-    WithinClause,
-}
+impl<'a> Note<'a> {
+    fn of_warning(warning: &'a Warning) -> Self {
+        Self {
+            first: "warning: ".to_string(),
+            fact: warning.subjects_and_fact(),
+            remedy: &warning.remedy,
+            is_vital: warning.kind.rank() == Rank::Vital,
+        }
+    }
 
-impl Note<'_> {
-    /// The text in at most `lines` lines. One that is cut ends with a mark.
-    fn within(&self, width: usize, lines: usize) -> (String, Cut) {
-        let fits = |text: &str| laid_out(width, &self.first, self.indent, text).len() <= lines;
-        if fits(self.text) {
-            return (self.text.to_string(), Cut::Nowhere);
-        }
-        let ends = |mark: &'static str| self.text.match_indices(mark).map(|(at, _)| at);
-        let cut = |end: usize, mark: &str| format!("{}{mark}", &self.text[..end]);
-        let clauses = ends("; ").chain(ends(". "));
-        let clause = clauses.filter(|end| fits(&cut(*end, "; …"))).max();
-        if let Some(end) = clause {
-            return (cut(end, "; …"), Cut::AfterClause);
-        }
-        let word = ends(" ").filter(|end| fits(&cut(*end, " …"))).max();
-        (cut(word.unwrap_or_default(), " …"), Cut::WithinClause)
+    fn indent(&self) -> usize {
+        self.first.len().min(4)
+    }
+
+    /// The fact up to a word, and the remedy.
+    fn text_of(&self, fact: &str) -> String {
+        let mark = if fact.len() < self.fact.len() { " …" } else { "" };
+        let between = if self.remedy.is_empty() { "" } else { "; " };
+        format!("{fact}{mark}{between}{}", self.remedy)
+    }
+
+    fn text(&self) -> String {
+        self.text_of(&self.fact)
+    }
+
+    fn lines(&self, width: usize, text: &str) -> usize {
+        laid_out(width, &self.first, self.indent(), text).len()
+    }
+
+    /// As much of the fact as fits `lines` with the whole remedy; `None` if nothing does.
+    fn within(&self, width: usize, lines: usize) -> Option<String> {
+        let words = self.fact.match_indices(' ').map(|(at, _)| at).chain([self.fact.len()]);
+        let ends: Vec<usize> = words.collect();
+        let texts = ends.into_iter().rev().map(|end| self.text_of(&self.fact[..end]));
+        texts.into_iter().find(|text| self.lines(width, text) <= lines)
     }
 }
 

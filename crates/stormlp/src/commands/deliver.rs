@@ -14,6 +14,7 @@ use crate::any_report::AnyReport;
 use anyhow::Context;
 use clap::Args;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::json;
 use stormlp_core::location::names_object;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
@@ -393,17 +394,11 @@ impl Delivery {
 
     /// The report as saved; with a baseline, the comparison is added.
     fn json(&self, report: &AnyReport) -> Result<String, Failure> {
-        /// Printed instead of a report.
-        #[derive(serde::Serialize)]
-        struct Compared<'a> {
-            #[serde(flatten)]
-            report: &'a AnyReport,
-            comparison: Comparison,
+        let mut value = serde_json::to_value(report).map_err(Failure::bug)?;
+        if let Some(comparison) = self.comparison(report) {
+            value["comparison"] = serde_json::to_value(comparison).map_err(Failure::bug)?;
         }
-        match self.comparison(report) {
-            None => output::json(report),
-            Some(comparison) => output::json(&Compared { report, comparison }),
-        }
+        output::json(&json::sealed(&value, &report.head().integrity).map_err(Failure::bug)?)
     }
 
     /// Rejects a saved report that has nothing in common with the baseline.

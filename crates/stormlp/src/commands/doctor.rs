@@ -9,6 +9,7 @@ use serde::Serialize;
 use stormlp_core::group::GroupView;
 use stormlp_core::location::names_object;
 use stormlp_core::machine::Machine;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_show::doctor;
 use stormlp_transfer::probe;
 
@@ -118,10 +119,14 @@ fn launch(hosts: &[String]) -> Result<(), Failure> {
             }
             let mut document = doctor::launch(&named, None);
             if let [typed] = hosts {
-                document.warnings.push(format!(
-                    "{typed} is taken for the name of a host, since no file {typed} is in this \
-                     folder; check the name if you meant a hostfile"
-                ));
+                document.warn(&[Warning::new(
+                    WarningKind::Hosts,
+                    format!(
+                        "{typed} is taken for the name of a host, since no file {typed} is in this \
+                         folder"
+                    ),
+                    "check the name if you meant a hostfile",
+                )]);
             }
             return output::show(&document);
         }

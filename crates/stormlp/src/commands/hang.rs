@@ -66,5 +66,5 @@ fn end(report: &Path, path: Option<PathKind>, after: Duration) {
 fn save(path: &Path, note: &Note<Cause>) -> Option<()> {
     let mut report = saved::any(path).ok()?;
     report.end(Ending::Failed(note.clone()), now());
-    write_atomically(path, json::indented(&report).ok()?.as_bytes()).ok()
+    write_atomically(path, json::indented(&report.sealed().ok()?).ok()?.as_bytes()).ok()
 }

@@ -13,7 +13,7 @@ use stormlp_core::note::Cause;
 use stormlp_core::units::GIB;
 
 fn host(memory_bytes: u64) -> HostFacts {
-    HostFacts { memory_bytes, ..HostFacts::fixture() }
+    HostFacts { memory_bytes, ..stormlp_fixtures::host() }
 }
 
 fn folder(files: u64, bytes: u64) -> Inventory {

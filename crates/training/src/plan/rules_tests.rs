@@ -23,7 +23,7 @@ fn broken(params: &[&str], files: u64, change: impl Fn(&mut TrainRequest)) -> Ve
     workload.dataset.num_files_train = files;
     let mut request = TrainRequest { closed: true, ..TrainRequest::default() };
     change(&mut request);
-    let host = HostFacts { memory_bytes: GIB, ..HostFacts::fixture() };
+    let host = HostFacts { memory_bytes: GIB, ..stormlp_fixtures::host() };
     match TrainPlan::resolve(&workload, &request, &host, &folder(files)) {
         Ok(_) => Vec::new(),
         Err(problems) => problems.iter().map(|p| p.fact.clone()).collect(),

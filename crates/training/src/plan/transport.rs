@@ -296,7 +296,7 @@ mod tests {
     fn many_accelerators_need_few_threads_and_bounded_memory() {
         let request = TrainRequest::default();
         for path in [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache] {
-            let (got, problems) = decided(&request, path, &HostFacts::fixture());
+            let (got, problems) = decided(&request, path, &stormlp_fixtures::host());
             assert!(problems.is_empty(), "{problems}");
             assert_eq!(got.threads, 2);
             let (host, accelerator) = buffers_needed(path, got.queue_depth);
@@ -312,7 +312,7 @@ mod tests {
             let request = TrainRequest { engine, ..request.clone() };
             let reader =
                 Reader { accelerators, as_official, ..reader(&loader, &ReadPattern::NumpyLoad) };
-            let host = HostFacts::fixture();
+            let host = stormlp_fixtures::host();
             let (got, _) = decide(&request, path, &reader, &host, &mut Problems::default());
             (got.engine, got.threads)
         };
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_blocking_engine_gets_a_thread_for_each_read() {
-        let mut host = HostFacts::fixture();
+        let mut host = stormlp_fixtures::host();
         host.io_uring = Availability::unavailable("seccomp forbids it", "allow it");
         let mut problems = Problems::default();
         let request = TrainRequest::default();
@@ -347,7 +347,7 @@ mod tests {
 
     fn with_cufile(cpus: u32, has_direct_route: bool) -> HostFacts {
         let cufile_limits = Some(CuFileLimits::defaults(has_direct_route));
-        HostFacts { cpus, cufile_limits, ..HostFacts::fixture() }
+        HostFacts { cpus, cufile_limits, ..stormlp_fixtures::host() }
     }
 
     /// Bytes in flight of a reader at its busiest, by the transport that was decided.
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn streams_leave_room_for_other_files() {
-        let mut host = HostFacts::fixture();
+        let mut host = stormlp_fixtures::host();
         host.open_files_limit = 1024;
         let loader = LoaderPlan::Interleave {
             read_threads: 8,
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn missing_features_of_this_host_are_reported_for_any_path() {
-        let mut host = HostFacts::fixture();
+        let mut host = stormlp_fixtures::host();
         host.io_uring = Availability::unavailable("seccomp forbids it", "allow it");
         host.paths = vec![PathSupport {
             path: PathKind::Gds,

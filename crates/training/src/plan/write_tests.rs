@@ -34,7 +34,7 @@ fn essence(workload: &Workload) -> Workload {
 }
 
 fn host() -> HostFacts {
-    HostFacts { memory_bytes: 1024 * GIB, ..HostFacts::fixture() }
+    HostFacts { memory_bytes: 1024 * GIB, ..stormlp_fixtures::host() }
 }
 
 /// A folder with the files that `workload` requires, or with `files` training files.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stormlp_core::path::{EngineKind, PathKind};
-use stormlp_core::transport::Transport;
 use stormlp_dataset::format::Span;
 use stormlp_transfer::crew::Panicked;
 use stormlp_transfer::storage::Gated;
@@ -128,7 +127,7 @@ fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Out
 fn spec(path: PathKind, engine: EngineKind) -> CrewSpec {
     CrewSpec {
         storage: Arc::new(stormlp_transfer::storage::Disk),
-        transport: Transport::fixture(path, engine),
+        transport: stormlp_fixtures::transport(path, engine),
         accelerators: host_memory(),
         head_from_bytes: None,
     }
@@ -167,7 +166,7 @@ fn engines() -> Vec<EngineKind> {
     let mut engines = vec![EngineKind::Psync];
     match engine::uring::probe() {
         Ok(_) => engines.extend([EngineKind::Uring, EngineKind::TokioUring]),
-        Err(error) => stormlp_core::skipped_tests::skipped(error, "permit io_uring"),
+        Err(error) => stormlp_fixtures::skipped(error, "permit io_uring"),
     }
     engines
 }

@@ -141,7 +141,6 @@ mod tests {
     use std::sync::Arc;
 
     use stormlp_core::event::Silent;
-    use stormlp_core::facts::HostFacts;
     use stormlp_core::report::{Head, ReportKind};
     use stormlp_core::stop::StopToken;
     use stormlp_dataset::inventory::facts::Inventory;
@@ -166,7 +165,7 @@ mod tests {
             runs: Some(runs),
             ..TrainRequest::default()
         };
-        let (facts, nothing) = (HostFacts::fixture(), Inventory::default());
+        let (facts, nothing) = (stormlp_fixtures::host(), Inventory::default());
         let plan = TrainPlan::resolve(&workload, &request, &facts, &nothing).unwrap().plan;
         let head = Head::new(ReportKind::Train, String::new(), String::new(), facts);
         let course = Course { head, plan, warnings: Vec::new(), inventory: &nothing };

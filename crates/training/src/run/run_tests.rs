@@ -12,7 +12,6 @@ use crate::plan::request::{RunLength, StorageKind, TrainRequest};
 use crate::plan::train_plan::{BlockEnd, CheckpointPlan, EvaluationPlan, LoaderPlan, TrainPlan};
 use crate::report::AcceleratorEpoch;
 use stormlp_core::event::Silent;
-use stormlp_core::facts::HostFacts;
 use stormlp_core::note::Cause;
 use stormlp_core::report::Ending;
 use stormlp_core::stop::StopToken;
@@ -81,7 +80,7 @@ fn plan() -> TrainPlan {
         ..TrainRequest::default()
     };
     let nothing = Inventory::default();
-    let resolved = TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &nothing);
+    let resolved = TrainPlan::resolve(&workload, &request, &stormlp_fixtures::host(), &nothing);
     TrainPlan {
         loader: LoaderPlan::Workers {
             read_threads: 2,

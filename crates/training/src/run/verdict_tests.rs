@@ -4,7 +4,6 @@ use crate::plan::client::{Client, ClientCost};
 use crate::plan::request::{RunLength, TrainRequest};
 use crate::report::{AcceleratorEpoch, Cost, Slowest, StepLatency};
 use stormlp_core::facts::FoundFile;
-use stormlp_core::facts::HostFacts;
 use stormlp_dataset::inventory::facts::Inventory;
 
 use super::*;
@@ -42,7 +41,7 @@ fn plan(request: &TrainRequest) -> TrainPlan {
     };
     let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
     let request = TrainRequest { files: Some(70), ..request.clone() };
-    TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &inventory).unwrap().plan
+    TrainPlan::resolve(&workload, &request, &stormlp_fixtures::host(), &inventory).unwrap().plan
 }
 
 /// The verdict over one epoch with the given AU, read-ahead share and waiting.

@@ -10,7 +10,7 @@ use stormlp_core::units::MIB;
 
 use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
-use stormlp_show::series::{depths, over_time};
+use stormlp_show::series::{depth_class, over_time, shares};
 
 const NO_EPOCH: &str = "the report contains fewer than two epochs";
 
@@ -187,9 +187,10 @@ fn storage(report: &TrainReport) -> Group {
 
     let load = series.and_then(|one| one.load.as_ref());
     let sampled = || {
-        let depths = series.map(|one| depths(&one.interval_in_flight));
+        let counts = series.into_iter().flat_map(|one| &one.interval_in_flight);
+        let depths = shares(counts.map(|depth| (u64::from(*depth), 1.0)), depth_class);
         let what = "Queue depth";
-        let chart = Chart::bars(what, "% of the intervals", depths.unwrap_or_default());
+        let chart = Chart::bars(what, "% of the intervals", depths);
         let note = "By the reads in flight at the end of each interval.";
         chart.map(|chart| chart.note(note))
     };

@@ -32,8 +32,7 @@ pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> D
             .sections
             .extend(sections.map(|section| Section { place: Place::Details, ..section }));
     }
-    (document.warnings, document.vital_warnings) = (run.warnings, run.vital_warnings);
-    document.records = run.records;
+    (document.warnings, document.records) = (run.warnings, run.records);
     document
 }
 

@@ -12,7 +12,8 @@ mod plan;
 mod run;
 mod workloads;
 
-#[cfg(any(test, feature = "fixtures"))]
+#[cfg(test)]
+#[path = "../../tests/fixtures/mod.rs"]
 pub mod fixtures;
 #[cfg(test)]
 mod tests;

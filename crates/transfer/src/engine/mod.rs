@@ -146,10 +146,9 @@ mod tests {
             let buffers = (0..4).map(|_| region.carve(8192, 4096).unwrap()).collect();
             match build(kind, buffers, 2, 4) {
                 Ok(mut engine) => check(engine.as_mut()),
-                Err(error) => stormlp_core::skipped_tests::skipped(
-                    format!("{kind}: {error}"),
-                    "permit io_uring",
-                ),
+                Err(error) => {
+                    stormlp_fixtures::skipped(format!("{kind}: {error}"), "permit io_uring")
+                }
             }
         }
     }

@@ -46,10 +46,7 @@ fn path_in_batches(
         page_aligned: false,
     };
     let skip = |error: &_| {
-        stormlp_core::skipped_tests::skipped(
-            format!("{kind} on {engine}: {error}"),
-            "permit io_uring",
-        )
+        stormlp_fixtures::skipped(format!("{kind} on {engine}: {error}"), "permit io_uring")
     };
     build_path(spec).inspect_err(skip).ok()
 }

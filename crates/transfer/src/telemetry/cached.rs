@@ -61,10 +61,7 @@ mod tests {
         paths.iter().for_each(|path| std::fs::write(path, [1; 9000]).unwrap());
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let Some(data) = CachedData::of(&paths) else {
-            stormlp_core::skipped_tests::skipped(
-                "the kernel has no cachestat",
-                "use Linux 6.5 or later",
-            );
+            stormlp_fixtures::skipped("the kernel has no cachestat", "use Linux 6.5 or later");
             return;
         };
         assert!(data.files.len() <= MOST_FILES);

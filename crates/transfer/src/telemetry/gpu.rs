@@ -328,7 +328,7 @@ mod tests {
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &source]);
         if !compiler.status().is_ok_and(|status| status.success()) {
-            stormlp_core::skipped_tests::skipped("cc failed", "install a C compiler");
+            stormlp_fixtures::skipped("cc failed", "install a C compiler");
             return;
         }
         let gpu = |address: &str| [("cuda:0".to_string(), address.to_string())];

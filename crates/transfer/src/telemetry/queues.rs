@@ -153,7 +153,7 @@ mod tests {
         assert!(QueueWatch::start(Vec::new()).is_none());
         let here = std::path::Path::new(".");
         let Some(watch) = QueueWatch::start(BlockDevice::behind(here).into_iter().collect()) else {
-            return stormlp_core::skipped_tests::skipped(
+            return stormlp_fixtures::skipped(
                 "no block device is behind this folder",
                 "clone to a disk",
             );

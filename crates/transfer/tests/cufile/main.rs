@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         match scenario.run() {
             Verdict::Passed => println!("test {} ... ok", scenario.name),
             Verdict::Skipped(why) => {
-                stormlp_core::skipped_tests::named(
+                stormlp_fixtures::named(
                     scenario.name,
                     why,
                     "set STORMLP_LIBCUFILE to a libcufile.so.0",

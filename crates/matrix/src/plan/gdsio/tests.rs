@@ -8,7 +8,6 @@ use super::*;
 use crate::plan::choice::CellSpan;
 use crate::plan::choice::{IoSize, PathChoice};
 use crate::plan::request::{JobTarget, MatrixRequest, SharedFile};
-use stormlp_core::facts::HostFacts;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::DeviceId;
@@ -100,7 +99,7 @@ fn the_lines_of_guides_and_scripts_are_taken() {
         let first = request.jobs[0].device;
         let emulated = {
             let mut request = request.clone();
-            emulate(&mut request, &HostFacts::fixture());
+            emulate(&mut request, &stormlp_fixtures::host());
             request
         };
         let path = emulated.paths()[0];
@@ -115,7 +114,7 @@ fn the_lines_of_guides_and_scripts_are_taken() {
 
 #[test]
 fn emulation_uses_cufile_if_available_and_reports_the_substitute() {
-    let mut facts = HostFacts::fixture();
+    let mut facts = stormlp_fixtures::host();
     let line = "-D /d -d 3 -w 4 -x 0";
     let mut without = request(line);
     let note = emulate(&mut without, &facts).unwrap();

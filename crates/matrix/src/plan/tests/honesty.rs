@@ -196,8 +196,11 @@ fn how_often_a_cell_goes_over_its_files_counts_shared_bytes_once() {
         let plan = solve(&request, &inventory);
         assert_eq!(plan.covered_bytes(&plan.cells[0]), GIB - offset, "{shared:?}");
     }
-    let numbers =
-        Measurement { bytes: 4 * GIB, device_read_bytes: Some(GIB), ..Measurement::fixture() };
+    let numbers = Measurement {
+        bytes: 4 * GIB,
+        device_read_bytes: Some(GIB),
+        ..crate::show::fixtures::measurement()
+    };
     request.offset_bytes = 0;
     let plan = solve(&request, &inventory);
     let reach = plan.reach(&plan.cells[0], &numbers, 1).unwrap();

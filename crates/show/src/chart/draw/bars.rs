@@ -4,7 +4,6 @@ use plotters::element::{PathElement, Rectangle, Text};
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
-use super::hover::Hover;
 use super::{
     ABOVE, Area, BELOW, Drawn, LETTER_WIDTH, axes, colour_of, ink, shown, width_of, with_room,
     written,
@@ -41,13 +40,7 @@ pub(super) fn height(bars: &Bars) -> i32 {
 }
 
 /// Draws bars on an axis that also holds the values of `stretch`.
-pub(super) fn draw(
-    area: &Area<'_>,
-    plot: &Area<'_>,
-    bars: &Bars,
-    stretch: &[f64],
-    hover: &mut Hover,
-) -> Drawn {
+pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> Drawn {
     let totals = bars.rows.iter().map(Bar::total);
     let limit = bars.limit.iter().map(|(value, _)| *value);
     let values = totals.chain(limit.clone()).chain(stretch.iter().copied());
@@ -85,8 +78,6 @@ pub(super) fn draw(
             from += value;
             draw_part(area, index, (start, end.max(start + 1), height), stacked)?;
         }
-        let (top, right) = (height - row_height(bars) / 2, width_of(area));
-        hover.rectangle((0, top), (right, top + row_height(bars)), &said(bars, row));
         // Avoids the line of the limit.
         let beside = limit.clone().fold(from, f64::max);
         let place = (pixel(beside).0 + 10, height);
@@ -100,19 +91,6 @@ pub(super) fn draw(
         area.draw(&Text::new(shown(name, 24), place, ink(HPos::Center)))?;
     }
     Ok(())
-}
-
-/// What a bar says: its name, then its value, or that of each segment.
-fn said(bars: &Bars, row: &Bar) -> Vec<String> {
-    let value = |value: f64| format!("{} {}", short(value), bars.unit);
-    match row.values.as_slice() {
-        [only] => vec![format!("{}: {}", row.name, value(*only))],
-        several => {
-            let parts = bars.parts.iter().zip(several);
-            let parts = parts.map(|(name, one)| format!("{name}: {}", value(*one)));
-            [format!("{}: {}", row.name, value(row.total()))].into_iter().chain(parts).collect()
-        }
-    }
 }
 
 /// Draws a bar segment from `start` to `end`, with its letter if there are several kinds.

@@ -4,7 +4,6 @@ use plotters::element::{Rectangle, Text};
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
-use super::hover::Hover;
 use super::{Area, BELOW, Drawn, LETTER_WIDTH, ink, shown, width_of, written};
 use crate::chart::palette::{GRID, HEAT, INK, PAPER};
 use crate::chart::plot::Heat;
@@ -22,13 +21,7 @@ pub(super) fn height(heat: &Heat) -> i32 {
 
 /// Draws the cells, with their values where they fit; the colours are those of a scale that also
 /// holds the values of `stretch`.
-pub(super) fn draw(
-    area: &Area<'_>,
-    plot: &Area<'_>,
-    heat: &Heat,
-    stretch: &[f64],
-    hover: &mut Hover,
-) -> Drawn {
+pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, heat: &Heat, stretch: &[f64]) -> Drawn {
     let top = plot.get_base_pixel().1 + ABOVE;
     let letters = heat.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let left = (letters as i32 * LETTER_WIDTH + 28).clamp(90, 260);
@@ -52,9 +45,6 @@ pub(super) fn draw(
                 let place = (from + cell_width / 2, middle);
                 area.draw(&Text::new(text.clone(), place, written(&letters, HPos::Center)))?;
             }
-            let columns = &heat.columns[column as usize];
-            let setting = format!("{} {name}, {} {columns}", heat.down, heat.across);
-            hover.rectangle(corners[0], corners[1], &[setting, format!("{text} {}", heat.unit)]);
         }
     }
     let below = top + heat.rows.len() as i32 * CELL_HEIGHT;

@@ -4,15 +4,13 @@ use plotters::element::{PathElement, Text};
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
-use super::hover::Hover;
 use super::{
     ABOVE, Area, Drawn, LETTER_WIDTH, MARKER, Pixel, axes, colour_of, draw_marker, draw_shape, ink,
     settings, shown, text_width, width_of, with_room,
 };
 use crate::chart::palette::AXIS;
 use crate::chart::plot::{AxisValues, Line, Lines};
-use crate::chart::ruler::{Ruler, words};
-use crate::numbers::short;
+use crate::chart::ruler::Ruler;
 
 /// Lines with more points only have some of them marked.
 const MARKED_POINTS: usize = 24;
@@ -20,17 +18,9 @@ const MARKED_POINTS: usize = 24;
 const NAMES_WIDTH: (i32, i32) = (126, 230);
 /// Maximum number of letters of a label.
 const MARK_LETTERS: usize = 24;
-/// Maximum number of positions with values under the pointer.
-const MOST_SAID: usize = 40;
 
 /// Draws lines on axes that also hold the values of `stretch`.
-pub(super) fn draw(
-    area: &Area<'_>,
-    plot: &Area<'_>,
-    lines: &Lines,
-    stretch: &AxisValues,
-    hover: &mut Hover,
-) -> Drawn {
+pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &AxisValues) -> Drawn {
     let points = || lines.lines.iter().flat_map(Line::points);
     let marks = lines.marks.iter().map(|(at, _)| *at);
     let across = points().map(|(x, _)| x).chain(marks);
@@ -60,18 +50,10 @@ pub(super) fn draw(
         draw_line(area, index, &pieces, lines.lines.len())?;
     }
     if lines.has_settings() {
-        let frame = [(x.range.0, y.range.1), (x.range.1, y.range.0)];
-        settings::draw(
-            area,
-            frame.map(|corner| context.backend_coord(&corner)),
-            lines,
-            pixel,
-            hover,
-        )
-    } else {
-        say_columns(lines, &column, hover);
-        Ok(())
+        let [bottom, top] = column(x.range.0).map(|(_, height)| height);
+        settings::draw(area, top..bottom, lines, pixel)?;
     }
+    Ok(())
 }
 
 /// Draws the labelled positions of the horizontal axis, `beside` the name of the other one.
@@ -95,32 +77,6 @@ fn draw_marks(
         }
     }
     Ok(())
-}
-
-/// Says the values of all lines at up to [`MOST_SAID`] positions, each over the height of the plot.
-fn say_columns(lines: &Lines, column: &dyn Fn(f64) -> [Pixel; 2], hover: &mut Hover) {
-    let mut across: Vec<f64> = lines.lines.iter().flat_map(Line::points).map(|(x, _)| x).collect();
-    across.sort_by(f64::total_cmp);
-    across.dedup();
-    let every = across.len().div_ceil(MOST_SAID).max(1);
-    let said: Vec<f64> = across.iter().copied().step_by(every).collect();
-    let mut from = said.first().map_or(0, |first| column(*first)[0].0 - 20);
-    for (nth, at) in said.iter().enumerate() {
-        let [(middle, bottom), (_, top)] = column(*at);
-        let next = said.get(nth + 1);
-        let to = next.map_or(middle + 20, |next| (middle + column(*next)[0].0) / 2);
-        let until = next.copied().unwrap_or(f64::INFINITY);
-        let mut words = vec![format!("{} {}", words(lines.x.scale, *at), lines.x.name)];
-        for line in &lines.lines {
-            let mut here = line.points().filter(|(x, _)| (*at..until).contains(x));
-            words.extend(here.next().map(|(_, value)| {
-                let value = format!("{} {}", short(value), lines.y.name);
-                if line.name.is_empty() { value } else { format!("{}: {value}", line.name) }
-            }));
-        }
-        hover.rectangle((from, top), (to, bottom), &words);
-        from = to;
-    }
 }
 
 /// Draws the line with this `index` of `among`.

@@ -2,7 +2,6 @@
 
 mod bars;
 mod heat;
-mod hover;
 mod lines;
 mod settings;
 
@@ -15,7 +14,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, TRANSPARENT, TextStyle};
 use stormlp_core::printable::printable;
 
-use self::hover::Hover;
 use super::palette::{AXIS, Colour, GRID, INK, PALETTE, PAPER, page_rules};
 use super::plot::{Chart, MOST_LINES, Plot};
 use super::ruler::Ruler;
@@ -75,7 +73,6 @@ impl Form {
 /// Errors of the library, which are not expected as it writes to memory.
 pub fn svg(chart: &Chart, form: Form) -> Result<String, String> {
     let mut text = String::new();
-    let mut hover = Hover::default();
     let alone = form == Form::Alone;
     let top = if alone { ABOVE } else { 0 };
     let legend = legend_of(chart);
@@ -87,18 +84,18 @@ pub fn svg(chart: &Chart, form: Form) -> Result<String, String> {
     };
     let size = (form.width() as u32, (top + plot + rows * LEGEND_ROW_HEIGHT + 8) as u32);
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-    let mut drawn = || -> Drawn {
+    let drawn = || -> Drawn {
         if alone {
             let title = Text::new(shown(&chart.title, 60), (12, 30), ink(HPos::Left));
             area.draw(&title)?;
         }
         let (_, below) = area.split_vertically(top);
         let (place, _) = below.split_vertically(plot);
-        let (stretch, hover) = (&chart.stretch, &mut hover);
+        let stretch = &chart.stretch;
         match &chart.plot {
-            Plot::Lines(lines) => lines::draw(&area, &place, lines, stretch, hover)?,
-            Plot::Bars(bars) => bars::draw(&area, &place, bars, &stretch.values, hover)?,
-            Plot::Heat(heat) => heat::draw(&area, &place, heat, &stretch.values, hover)?,
+            Plot::Lines(lines) => lines::draw(&area, &place, lines, stretch)?,
+            Plot::Bars(bars) => bars::draw(&area, &place, bars, &stretch.values)?,
+            Plot::Heat(heat) => heat::draw(&area, &place, heat, &stretch.values)?,
         }
         draw_legend(&area, top + plot, &legend)?;
         area.present()
@@ -107,7 +104,6 @@ pub fn svg(chart: &Chart, form: Form) -> Result<String, String> {
     drop(area);
     // Attributes common to all texts and lines are moved to a style sheet.
     let mut text = text.replace(" opacity=\"1\"", "").replace(" font-family=\"sans-serif\"", "");
-    hover.add_to(&mut text);
     if alone && let Some(end) = text.find('>') {
         text.insert_str(end + 1, &format!("\n<style>{}</style>", page_rules()));
     }

@@ -3,6 +3,7 @@
 use chrono::DateTime;
 use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::super::document::{between, ends, signed};
 use super::{Change, History, Tracked};
@@ -103,7 +104,8 @@ impl History {
             lines.push(format!("and {left} more, which --format html draws"));
         }
         document.section("", None).lines = lines;
-        document.warnings.clone_from(&self.warnings);
+        let doubt = |words: &String| Warning::new(WarningKind::NotComparable, words, "");
+        document.warn(&self.warnings.iter().map(doubt).collect::<Vec<_>>());
         let units = self.newest_first().into_iter().map(|(figure, change)| {
             serde_json::json!({"name": figure.name, "unit": figure.unit, "change": change})
         });

@@ -7,13 +7,12 @@ use stormlp_matrix::plan::{CellStatus, MatrixReport};
 use stormlp_show::comparison::history::History;
 use stormlp_show::comparison::judge::{Basis, Design, Verdict};
 
-use stormlp_checkpoint::show as checkpoint;
-use stormlp_matrix::show::fixtures::run_of;
+use super::fixtures::matrix::run_of;
+use super::fixtures::training as fixtures;
 use stormlp_show::comparison::{Compared, Comparison, Named, Terms};
 use stormlp_show::document::Document;
 use stormlp_show::html::{self, Sheet};
 use stormlp_show::text;
-use stormlp_training::show::fixtures;
 
 use crate::any_report::AnyReport;
 
@@ -293,9 +292,11 @@ fn the_keys_that_scripts_rely_on_are_there() {
 
 #[test]
 fn every_command_has_figures_and_the_same_report_twice_is_identical() {
-    for report in
-        [run_of(20.0).into(), fixtures::report().into(), checkpoint::fixtures::report(1.0).into()]
-    {
+    for report in [
+        run_of(20.0).into(),
+        fixtures::report().into(),
+        super::fixtures::checkpoint::report(1.0).into(),
+    ] {
         let side = [report];
         let same = compare(&side, &side);
         assert!(same.identical && same.sentence.starts_with("identical"));
@@ -428,7 +429,7 @@ proptest! {
         let whole: AnyReport = match lane {
             0 => course(20.0).into(),
             1 => fixtures::report().into(),
-            _ => checkpoint::fixtures::report(1.0).into(),
+            _ => super::fixtures::checkpoint::report(1.0).into(),
         };
         let mut json = serde_json::to_value(&whole).unwrap();
         let mut numbers = Vec::new();

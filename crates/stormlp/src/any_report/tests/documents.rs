@@ -1,8 +1,10 @@
 //! Every document in every output format, at common terminal widths.
 
+use serde_json::Value;
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_kvcache::show as kvcache;
 use stormlp_matrix::show as matrix;
+use stormlp_show::Shown;
 use stormlp_show::document::{Document, Place};
 use stormlp_show::{csv, markdown, text};
 use stormlp_training::show as training;
@@ -10,15 +12,16 @@ use stormlp_training::show as training;
 use super::comparison;
 use stormlp_core::report::ReportKind;
 
+use super::fixtures;
 use crate::any_report::{AnyReport, record_columns};
 
 const WIDTHS: [usize; 3] = [80, 100, 200];
 
 fn documents() -> Vec<(&'static str, Document)> {
-    let mut documents = matrix::fixtures::samples();
-    documents.extend(training::fixtures::samples());
-    documents.extend(checkpoint::fixtures::samples());
-    documents.extend(kvcache::fixtures::samples());
+    let mut documents = fixtures::matrix::samples();
+    documents.extend(fixtures::training::samples());
+    documents.extend(fixtures::checkpoint::samples());
+    documents.extend(fixtures::kvcache::samples());
     documents.extend(comparison::samples());
     documents
 }
@@ -98,13 +101,29 @@ fn every_report_wide_column_has_a_value() {
 }
 
 #[test]
-fn a_report_that_was_changed_is_refused() {
-    let report = AnyReport::from(matrix::fixtures::run_of(20.0));
-    let sealed = stormlp_core::json::sealed(&report).unwrap();
-    assert_eq!(AnyReport::from_json(&sealed).unwrap().head(), report.head());
-    let changed = sealed.replacen("\"iops\": ", "\"iops\": 1", 1);
-    let error = AnyReport::from_json(&changed).unwrap_err().to_string();
-    assert!(error.contains("was damaged or changed"), "{error}");
+fn a_changed_report_says_so_everywhere() {
+    let report = AnyReport::from(fixtures::matrix::run_of(20.0));
+    let sealed = report.sealed().unwrap();
+    let read = |value: &Value| AnyReport::from_json(&value.to_string()).unwrap();
+    let warned =
+        |report: &AnyReport| text::render(&report.document(), None).contains("this report");
+    assert!(!warned(&read(&sealed)));
+    assert_eq!(sealed.as_object().unwrap().keys().last().unwrap(), "digest");
+
+    let mut changed = sealed.clone();
+    changed["command"] = "stormlp gds --threads 9".into();
+    let changed = read(&changed);
+    assert_eq!(changed.head().integrity.doubt(), Some("was changed after it was written"));
+    assert!(warned(&changed));
+    // Neither is it when it was written again.
+    assert_eq!(read(&changed.sealed().unwrap()).head().integrity, changed.head().integrity);
+
+    let mut bare = sealed;
+    bare.as_object_mut().unwrap().remove("digest");
+    let bare = read(&bare);
+    assert_eq!(bare.head().integrity.doubt(), Some("has no digest"));
+    assert!(warned(&bare));
+    assert_eq!(bare.sealed().unwrap().get("digest"), None);
 }
 
 #[test]
@@ -115,4 +134,17 @@ fn every_metric_has_a_column() {
             assert!(records.contains(&column), "{column} of {}", kind.name());
         }
     }
+    let reports: [AnyReport; 4] = [
+        fixtures::matrix::run_of(20.0).into(),
+        fixtures::training::report().into(),
+        fixtures::checkpoint::report(1.0).into(),
+        fixtures::kvcache::report().into(),
+    ];
+    let shown: Vec<&dyn Shown> = reports.iter().map(|report| &**report).collect();
+    let text = stormlp_show::openmetrics::render(&shown);
+    let mut names: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    let gauges = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), gauges, "{text}");
 }

@@ -2,6 +2,8 @@
 
 mod comparison;
 mod documents;
+#[allow(dead_code, unreachable_pub, reason = "each lane's own tests use the others")]
+mod fixtures;
 mod pages;
 mod schema;
 mod work;

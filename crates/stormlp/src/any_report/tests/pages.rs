@@ -4,11 +4,9 @@ use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::report::{NamedSeries, Series};
 use stormlp_matrix::plan::MatrixReport;
 
-use stormlp_checkpoint::show as checkpoint;
-use stormlp_matrix::show as matrix;
 use stormlp_show::html::{Sheet, lead, page};
-use stormlp_training::show as training;
 
+use super::fixtures;
 use crate::any_report::AnyReport;
 
 const NASTY: &str =
@@ -68,11 +66,11 @@ fn latencies(operations: u64, different: u64) -> LatencyHistogram {
 }
 
 fn reports() -> [(&'static str, AnyReport); 3] {
-    let matrix = matrix::fixtures::sample_report();
+    let matrix = fixtures::matrix::sample_report();
     [
         ("gds", with_latencies(matrix, 2000)),
-        ("train", training::fixtures::sample_report().into()),
-        ("checkpoint", checkpoint::fixtures::sample_report().into()),
+        ("train", fixtures::training::sample_report().into()),
+        ("checkpoint", fixtures::checkpoint::sample_report().into()),
     ]
 }
 
@@ -143,7 +141,7 @@ fn text_from_reports_is_escaped() {
 
 #[test]
 fn a_report_without_series_names_the_missing_charts() {
-    let mut report = training::fixtures::sample_report();
+    let mut report = fixtures::training::sample_report();
     report.series.clear();
     report.histograms.clear();
     report.results.epochs.clear();
@@ -163,7 +161,7 @@ const NO_EPOCH: &str = "the report contains fewer than two epochs";
 
 #[test]
 fn large_reports_are_pages_that_a_mail_takes() {
-    let full = matrix::fixtures::full_report();
+    let full = fixtures::matrix::full_report();
     assert_eq!(full.results.cells.len(), 432);
     let page_of = |report: AnyReport| page(vec![sheet(&report)]);
     let full = with_latencies(longer(full, 10_000), 200_000);
@@ -181,7 +179,7 @@ fn large_reports_are_pages_that_a_mail_takes() {
     }
     assert!(full.len() < 3 << 20, "{} bytes", full.len());
 
-    let mut hour = training::fixtures::sample_report();
+    let mut hour = fixtures::training::sample_report();
     let series = Series {
         interval_seconds: 3600.0 / 1024.0,
         interval_bytes: (0..1024u64).map(|n| (n * 7919 % 1000) << 20).collect(),

@@ -1,17 +1,20 @@
 //! What makes two runs comparable.
 
+use super::fixtures::matrix::run_of;
+use super::fixtures::training as fixtures;
 use serde_json::Value;
-use stormlp_checkpoint::show as checkpoint;
-use stormlp_matrix::show::fixtures::run_of;
 use stormlp_show::settings;
-use stormlp_training::show::fixtures;
 
 use crate::any_report::AnyReport;
 
 /// One report of each of the three kinds, as JSON.
 fn reports() -> [Value; 3] {
-    [run_of(20.0).into(), fixtures::report().into(), checkpoint::fixtures::report(1.0).into()]
-        .map(|report: AnyReport| serde_json::to_value(report).unwrap())
+    [
+        run_of(20.0).into(),
+        fixtures::report().into(),
+        super::fixtures::checkpoint::report(1.0).into(),
+    ]
+    .map(|report: AnyReport| serde_json::to_value(report).unwrap())
 }
 
 fn read(report: &Value) -> AnyReport {

@@ -60,7 +60,9 @@ impl Row {
         let document = report.document();
         let outcome = report.outcome();
         let mark = document.mark.map(|mark| format!("{mark}  ")).unwrap_or_default();
-        let retried = if report.retried().is_empty() { "" } else { ", retried" };
+        let retried = (!report.retried().is_empty()).then_some("retried");
+        let remarks = retried.into_iter().chain(head.integrity.doubt());
+        let verdict = remarks.fold(outcome.verdict.clone(), |all, one| format!("{all}, {one}"));
         Self {
             started_at: Some(head.started_at.clone()),
             kind: Some(head.kind.name()),
@@ -71,7 +73,7 @@ impl Row {
             figure: outcome.figure.map(|figure| figure.estimate.value),
             unit: outcome.figure.map(|figure| figure.unit),
             figure_words: format!("{mark}{}", outcome.words()),
-            verdict: format!("{}{retried}", outcome.verdict),
+            verdict,
             hostname: Some(head.host.hostname.clone()),
             tags: head.tags.clone(),
         }

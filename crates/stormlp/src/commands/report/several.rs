@@ -53,7 +53,10 @@ fn print(
     let document = |report: &AnyReport| report.document_with(columns);
     let forms = Forms {
         documents: reports.iter().map(document).collect(),
-        json: &|| output::json(&reports),
+        json: &|| {
+            let sealed: Result<Vec<_>, _> = reports.iter().map(AnyReport::sealed).collect();
+            output::json(&sealed.map_err(Failure::bug)?)
+        },
         sheets: &|| reports.iter().map(|report| Sheet::new(&**report, document(report))).collect(),
         reports: reports.iter().collect(),
         per_job: false,
