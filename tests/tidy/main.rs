@@ -8,6 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod code;
+mod limits;
+
 /// The longest a source file may be, in lines.
 const FILE_LINES: usize = 600;
 /// Which crates of the workspace each crate may use.
@@ -73,27 +76,14 @@ fn assert_none(rule: &str, complaints: &[String]) {
     assert!(complaints.is_empty(), "{rule}:\n  {}", complaints.join("\n  "));
 }
 
-/// Lines of code: comments and the test modules at the end of a file left out.
-fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines()
-        .enumerate()
-        .take_while(|(_, line)| *line != "#[cfg(test)]")
-        .filter(|(_, line)| !line.trim_start().starts_with("//"))
-        .map(|(i, line)| (i + 1, line))
-}
-
 /// Where code below `folder` contains one of `words`.
 fn uses(folder: &str, words: &[&str]) -> Vec<String> {
+    let folder = root().join(folder);
     let mut found = Vec::new();
-    for path in files(folder, "rs") {
-        // Test modules in files of their own follow the tests' rules.
-        if path.to_string_lossy().ends_with("tests.rs") {
-            continue;
-        }
-        let text = read(&path);
-        for (number, line) in code_lines(&text) {
+    for source in code::sources().iter().filter(|source| source.path.starts_with(&folder)) {
+        for (number, line) in &source.lines {
             for word in words.iter().filter(|word| line.contains(*word)) {
-                found.push(format!("{}:{number}: {word}", path.display()));
+                found.push(format!("{}:{number}: {word}", source.name()));
             }
         }
     }
@@ -129,12 +119,8 @@ fn crates_use_only_the_layers_below_them() {
 fn unsafe_code_lives_in_two_crates_alone() {
     // Of `hosts` only the files that call libraries of others, or take over a descriptor.
     let speaks_c = ["mpi/mod.rs", "mpi/library.rs", "pmix.rs", "pmi1.rs"];
-    let mut complaints: Vec<String> = files("crates/hosts/src", "rs")
-        .into_iter()
-        .filter(|path| !speaks_c.iter().any(|name| path.ends_with(name)))
-        .filter(|path| code_lines(&read(path)).any(|(_, line)| line.contains("unsafe ")))
-        .map(|path| format!("{}: unsafe", path.display()))
-        .collect();
+    let mut complaints = uses("crates/hosts/src", &["unsafe "]);
+    complaints.retain(|place| !speaks_c.iter().any(|name| place.contains(name)));
     let safe = LAYERS
         .map(|(name, _)| name)
         .into_iter()
@@ -250,10 +236,9 @@ fn files_fit_a_reader() {
     assert_none("too long", &complaints);
 }
 
-/// The commands that `--help` lists.
-fn commands() -> Vec<String> {
-    let help = help(&[]);
-    let list = help.split("Commands:").nth(1).unwrap();
+/// The commands that a help lists.
+fn commands_in(help: &str) -> Vec<String> {
+    let list = help.split("Commands:").nth(1).unwrap_or_default();
     list.lines()
         .skip(1)
         .take_while(|line| line.starts_with("  "))
@@ -271,17 +256,19 @@ fn help(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// README and docs as one text.
-fn documentation() -> String {
-    let docs = files("docs", "md").into_iter().map(read);
-    docs.fold(read("README.md"), |all, page| all + &page)
+/// Every page for users and developers, by its name.
+fn documentation_pages() -> Vec<(String, String)> {
+    let above = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root().join(name));
+    let pages = above.into_iter().chain(files("docs", "md"));
+    let name = |page: &Path| page.strip_prefix(root()).unwrap().display().to_string();
+    pages.map(|page| (name(&page), read(&page))).collect()
 }
 
 #[test]
 fn every_command_is_documented_and_shows_three_examples() {
-    let documentation = documentation();
+    let documentation: String = documentation_pages().into_iter().map(|(_, text)| text).collect();
     let mut complaints = Vec::new();
-    let commands = commands();
+    let commands = commands_in(&help(&[]));
     assert!(commands.contains(&"doctor".to_string()), "{commands:?}");
     for command in commands {
         if !documentation.contains(&format!("stormlp {command}")) {

@@ -1,0 +1,395 @@
+//! The size of the house: what a limit here counts only ever goes down. Who needs room removes
+//! something first; a limit is raised in a commit of its own that says what the project gets for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::code::{Source, end_of_item, sources};
+use crate::{assert_none, documentation_pages, files, help, read, root};
+
+/// Lines of code of each crate.
+const CRATES: &[(&str, usize)] = &[
+    ("checkpoint", 8110),
+    ("core", 6471),
+    ("dataset", 6525),
+    ("hosts", 3158),
+    ("kvcache", 8186),
+    ("matrix", 10930),
+    ("mlperf", 7853),
+    ("planner", 4343),
+    ("show", 6307),
+    ("stormlp", 6704),
+    ("training", 14498),
+    ("transfer", 16697),
+];
+/// Lines of code of all crates.
+const ALL_CRATES: usize = 99782;
+/// Options that `--help` lists, `--help` itself included, for each command and subcommand.
+const OPTIONS: &[(&str, usize)] = &[
+    ("calibrate", 10),
+    ("checkpoint", 45),
+    ("clean", 2),
+    ("compare", 14),
+    ("completions", 2),
+    ("datagen", 23),
+    ("datasize", 13),
+    ("doctor", 7),
+    ("gds", 55),
+    ("gdsio", 1),
+    ("kvcache", 51),
+    ("kvcache size", 8),
+    ("man", 2),
+    ("plan", 32),
+    ("report", 10),
+    ("submission", 2),
+    ("submission check", 5),
+    ("submission system-yaml", 4),
+    ("train", 58),
+    ("workloads", 4),
+    ("workloads show", 3),
+];
+/// Options that no help lists.
+const HIDDEN_OPTIONS: usize = 4;
+/// Words of each page.
+const WORDS: &[(&str, usize)] = &[
+    ("CHANGELOG.md", 378),
+    ("CONTRIBUTING.md", 833),
+    ("README.md", 2492),
+    ("docs/acceptance.md", 2079),
+    ("docs/architecture.md", 1481),
+    ("docs/building.md", 976),
+    ("docs/checkpoint.md", 2006),
+    ("docs/compare.md", 2917),
+    ("docs/hosts.md", 3050),
+    ("docs/kvcache.md", 3378),
+    ("docs/objects.md", 2404),
+    ("docs/paths.md", 3106),
+    ("docs/results.md", 9849),
+    ("docs/search.md", 2117),
+    ("docs/sizing.md", 2006),
+    ("docs/submission.md", 2572),
+    ("docs/validation.md", 3743),
+    ("docs/workloads.md", 3707),
+];
+/// Crates of others that ours name.
+const DIRECT_DEPENDENCIES: usize = 53;
+/// Packages in `Cargo.lock`.
+const LOCKED_PACKAGES: usize = 340;
+/// Functions of more than [`LONG_FUNCTION`] lines of code.
+const LONG_FUNCTIONS: usize = 29;
+const LONG_FUNCTION: usize = 60;
+/// Groups of files that import each other.
+const CIRCLES: usize = 30;
+/// Names that more than one type bears.
+const SHARED_NAMES: usize = 128;
+
+const REMEDY: &str =
+    "remove something, or raise the limit in a commit of its own that says what it buys";
+
+/// Compares each counted thing with its limit.
+fn hold(what: &str, counted: &BTreeMap<String, usize>, limits: &[(&str, usize)]) {
+    let limits: BTreeMap<&str, usize> = limits.iter().copied().collect();
+    let mut complaints = Vec::new();
+    for (name, count) in counted {
+        match limits.get(name.as_str()) {
+            None => complaints.push(format!("(\"{name}\", {count}) has no limit")),
+            Some(limit) if count > limit => {
+                complaints.push(format!("{name}: {count} {what}, limit {limit}"));
+            }
+            Some(_) => {}
+        }
+    }
+    let gone = limits.keys().filter(|name| !counted.contains_key(**name));
+    complaints.extend(gone.map(|name| format!("{name} has a limit and is not there")));
+    assert_none(&format!("too many {what}: {REMEDY}"), &complaints);
+}
+
+fn hold_one(what: &str, names: &[String], limit: usize) {
+    let count = names.len();
+    let list = names.join("\n  ");
+    assert!(count <= limit, "{count} {what}, limit {limit}: {REMEDY}\n  {list}");
+}
+
+#[test]
+fn crates_keep_to_their_lines() {
+    let mut lines = BTreeMap::new();
+    for source in sources() {
+        *lines.entry(source.crate_name().to_string()).or_insert(0) += source.lines.len();
+    }
+    hold("lines of code", &lines, CRATES);
+    let all: usize = lines.values().sum();
+    assert!(all <= ALL_CRATES, "{all} lines of code, limit {ALL_CRATES}: {REMEDY}");
+}
+
+#[test]
+fn code_is_formatted_as_everywhere() {
+    let settings = read("rustfmt.toml");
+    let expected = ["max_width = 100", "use_small_heuristics = \"Max\""];
+    let settings: Vec<&str> = settings.lines().filter(|line| !line.trim().is_empty()).collect();
+    assert_eq!(settings, expected, "longer lines are no fewer lines");
+    let skip = ["rustfmt", "::skip"].concat();
+    let mut complaints = Vec::new();
+    for source in sources() {
+        for (number, line) in &source.lines {
+            if line.contains(&skip) {
+                complaints.push(format!("{}:{number}: {}", source.name(), line.trim()));
+            }
+        }
+    }
+    assert_none("code that a reader has to expand", &complaints);
+}
+
+/// All commands and subcommands, each as its words.
+fn all_commands() -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut to_visit = vec![Vec::new()];
+    while let Some(words) = to_visit.pop() {
+        let text = help(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        for name in crate::commands_in(&text) {
+            let mut words: Vec<String> = words.clone();
+            words.push(name);
+            to_visit.push(words);
+        }
+        if !words.is_empty() {
+            found.push(words);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn commands_keep_to_their_options() {
+    let is_option = |line: &&str| {
+        let name = line.trim_start();
+        let name = name
+            .strip_prefix('-')
+            .and_then(|rest| rest.split_once(", "))
+            .map_or(name, |rest| rest.1);
+        line.starts_with("  ") && !line.starts_with("          ") && name.starts_with("--")
+    };
+    let mut counted = BTreeMap::new();
+    for words in all_commands() {
+        let text = help(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        counted.insert(words.join(" "), text.lines().filter(is_option).count());
+    }
+    hold("options", &counted, OPTIONS);
+}
+
+#[test]
+fn options_are_listed() {
+    let hides = |line: &str| line.contains("hide = true");
+    let hidden: Vec<String> = sources()
+        .iter()
+        .flat_map(|source| {
+            let hidden = source.lines.iter().filter(|(_, line)| hides(line));
+            hidden.map(|(number, _)| format!("{}:{number}", source.name())).collect::<Vec<_>>()
+        })
+        .collect();
+    hold_one("hidden options", &hidden, HIDDEN_OPTIONS);
+}
+
+#[test]
+fn pages_keep_to_their_words() {
+    let count = |(name, text): (String, String)| (name, text.split_whitespace().count());
+    let words = documentation_pages().into_iter().map(count).collect();
+    hold("words", &words, WORDS);
+}
+
+#[test]
+fn dependencies_are_few() {
+    let mut named = BTreeSet::new();
+    for manifest in files("crates", "toml").into_iter().chain([root().join("Cargo.toml")]) {
+        let mut depends = false;
+        for line in read(&manifest).lines() {
+            if line.starts_with('[') {
+                depends =
+                    line.starts_with("[dependencies") || line.starts_with("[dev-dependencies");
+            } else if depends && line.starts_with(|c: char| c.is_ascii_lowercase()) {
+                let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+                if !name.starts_with("stormlp") {
+                    named.insert(name.to_string());
+                }
+            }
+        }
+    }
+    let named: Vec<String> = named.into_iter().collect();
+    hold_one("direct dependencies", &named, DIRECT_DEPENDENCIES);
+    let lock = read("Cargo.lock");
+    let packages = lock.lines().filter(|line| *line == "[[package]]").count();
+    assert!(packages <= LOCKED_PACKAGES, "{packages} packages, limit {LOCKED_PACKAGES}: {REMEDY}");
+}
+
+#[test]
+fn functions_fit_a_screen() {
+    let mut long = Vec::new();
+    for source in sources() {
+        let lines: Vec<&str> = source.lines.iter().map(|(_, line)| line.as_str()).collect();
+        for (at, line) in lines.iter().enumerate() {
+            let head = line.trim_start();
+            let is_function = head.starts_with("fn ")
+                || (head.starts_with("pub")
+                    || head.starts_with("const ")
+                    || head.starts_with("unsafe ")
+                    || head.starts_with("async ")
+                    || head.starts_with("extern "))
+                    && head.contains(" fn ");
+            if is_function {
+                let length = end_of_item(&lines, at) - at + 1;
+                if length > LONG_FUNCTION {
+                    long.push(format!("{}:{}: {length} lines", source.name(), source.lines[at].0));
+                }
+            }
+        }
+    }
+    hold_one(&format!("functions over {LONG_FUNCTION} lines"), &long, LONG_FUNCTIONS);
+}
+
+/// The modules of one crate by their paths: `plan::resolve` is `plan/resolve.rs`.
+fn modules(sources: &[&Source]) -> BTreeMap<Vec<String>, PathBuf> {
+    let place = |source: &&Source| {
+        let inside = source.path.strip_prefix(root().join("crates")).ok()?;
+        let mut parts: Vec<String> = inside
+            .with_extension("")
+            .iter()
+            .skip(2)
+            .map(|part| part.to_string_lossy().into())
+            .collect();
+        if parts.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
+            parts.pop();
+        }
+        Some((parts, source.path.clone()))
+    };
+    sources.iter().filter_map(place).collect()
+}
+
+/// The paths that `use` lines name, groups unfolded: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn unfold(text: &str) -> Vec<String> {
+    let Some(open) = text.find('{') else {
+        return vec![text.split(" as ").next().unwrap_or_default().trim().to_string()];
+    };
+    let inside = &text[open + 1..text.rfind('}').unwrap_or(text.len())];
+    let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
+    for (i, c) in inside.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&inside[start..i]);
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&inside[start..]);
+    let parts = parts.into_iter().map(str::trim).filter(|part| !part.is_empty());
+    parts.flat_map(|part| unfold(&format!("{}{part}", text[..open].trim()))).collect()
+}
+
+/// The files that each file of a crate imports from.
+fn imports(sources: &[&Source]) -> BTreeMap<PathBuf, BTreeSet<PathBuf>> {
+    let modules = modules(sources);
+    let mut all = BTreeMap::new();
+    for (place, path) in &modules {
+        let source = sources.iter().find(|source| source.path == *path).unwrap();
+        let lines: Vec<&str> = source.lines.iter().map(|(_, line)| line.as_str()).collect();
+        let mut targets = BTreeSet::new();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("use ")) {
+            let end = end_of_item(&lines, at);
+            let text = lines[at..=end].join(" ");
+            let text = text.trim_start_matches("use ").trim_end_matches(';');
+            for used in unfold(
+                text.strip_prefix(line.split("use ").next().unwrap_or_default()).unwrap_or(text),
+            ) {
+                let mut parts: Vec<&str> = used.split("::").collect();
+                let mut from: Vec<String> = match parts[0] {
+                    "crate" => Vec::new(),
+                    "super" | "self" => place.clone(),
+                    _ => continue,
+                };
+                while let Some(first) = parts.first().copied() {
+                    match first {
+                        "super" => drop(from.pop()),
+                        "crate" | "self" => {}
+                        _ => break,
+                    }
+                    parts.remove(0);
+                }
+                from.extend(parts.iter().map(|part| (*part).to_string()));
+                while !from.is_empty() && !modules.contains_key(&from) {
+                    from.pop();
+                }
+                targets.extend(modules.get(&from).filter(|target| *target != path).cloned());
+            }
+        }
+        all.insert(path.clone(), targets);
+    }
+    all
+}
+
+/// The files that can be reached from `start`.
+fn reached(start: &Path, imports: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut to_visit = vec![start.to_path_buf()];
+    while let Some(path) = to_visit.pop() {
+        for target in imports.get(&path).into_iter().flatten() {
+            if found.insert(target.clone()) {
+                to_visit.push(target.clone());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn files_import_each_other_in_one_direction() {
+    let sources = sources();
+    let names: BTreeSet<&str> = sources.iter().map(Source::crate_name).collect();
+    let mut circles = BTreeSet::new();
+    for name in names {
+        let own: Vec<&Source> =
+            sources.iter().filter(|source| source.crate_name() == name).collect();
+        let imports = imports(&own);
+        let reached: BTreeMap<&PathBuf, _> =
+            imports.keys().map(|path| (path, reached(path, &imports))).collect();
+        for (path, targets) in &reached {
+            if targets.contains(*path) {
+                let circle: Vec<String> = targets
+                    .iter()
+                    .filter(|other| reached.get(other).is_some_and(|back| back.contains(*path)))
+                    .map(|file| file.strip_prefix(root()).unwrap().display().to_string())
+                    .collect();
+                circles.insert(circle.join(", "));
+            }
+        }
+    }
+    hold_one(
+        "circles of files that import each other",
+        &circles.into_iter().collect::<Vec<_>>(),
+        CIRCLES,
+    );
+}
+
+#[test]
+fn a_name_is_one_type() {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in sources() {
+        for (number, line) in &source.lines {
+            let head =
+                line.strip_prefix("pub ").or(line.strip_prefix("pub(crate) ")).unwrap_or(line);
+            let head = head.strip_prefix("pub(super) ").unwrap_or(head);
+            let kinds = ["struct ", "enum ", "trait ", "type "];
+            if let Some(rest) = kinds.iter().find_map(|kind| head.strip_prefix(kind)) {
+                let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+                places
+                    .entry(name.to_string())
+                    .or_default()
+                    .push(format!("{}:{number}", source.name()));
+            }
+        }
+    }
+    let shared = places.iter().filter(|(_, places)| places.len() > 1);
+    let shared: Vec<String> =
+        shared.map(|(name, places)| format!("{name}: {}", places.join(", "))).collect();
+    hold_one("names of more than one type", &shared, SHARED_NAMES);
+}
