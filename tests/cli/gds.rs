@@ -222,9 +222,9 @@ fn the_studys_tables_can_be_printed() {
 #[test]
 fn removed_files_are_gone_and_kept_ones_stay() {
     let folder = folder();
-    gds(folder.path(), &format!("{QUICK} --path buffered --remove")).assert().success();
+    gds(folder.path(), &format!("{QUICK} --path buffered --clean")).assert().success();
     assert!(!folder.path().join("stormlp-data/gds/stormlp.0").exists());
-    gds(folder.path(), &format!("{QUICK} --path buffered --keep")).assert().success();
+    gds(folder.path(), &format!("{QUICK} --path buffered")).assert().success();
     assert!(folder.path().join("stormlp-data/gds/stormlp.0").exists());
 }
 

@@ -109,7 +109,7 @@ fn a_killed_matrix_keeps_every_finished_cell() {
 #[test]
 fn a_complete_matrix_is_resumed_without_writing_anything() {
     let folder = folder();
-    let words = "--path buffered --threads 1 --file-size 1M --passes 1 --remove";
+    let words = "--path buffered --threads 1 --file-size 1M --passes 1 --clean";
     gds(folder.path(), words).assert().success();
     let path = saved(folder.path());
     let before = read_json(&path);

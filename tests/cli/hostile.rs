@@ -181,7 +181,7 @@ fn remove_leaves_a_file_of_the_same_size_that_stormlp_did_not_make() {
     fs::rename(place.path("mine"), &mine).unwrap();
     // It is named, and as often as it is found there.
     for _ in 0..2 {
-        let message = stdout(place.run(&format!("{GDS} --remove")).success());
+        let message = stdout(place.run(&format!("{GDS} --clean")).success());
         let named = "data/stormlp.0 is another file of the same size, which stormlp did not create";
         assert!(message.contains(named), "{message}");
         assert_eq!(fs::read(&mine).unwrap(), vec![1; bytes]);

@@ -111,7 +111,7 @@ fn times_to_first_byte_are_in_every_format_and_whole_objects_have_no_range() {
     let (_, out, _) = run(&server, &format!("{whole} --format csv"));
     assert!(out.contains("first_byte_us_p50"), "{out}");
     let (_, out, _) = run(&server, &format!("{whole} --details"));
-    assert!(out.contains("Time to first byte"), "{out}");
+    assert!(out.contains("first byte mean µs"), "{out}");
     let (_, out, _) = run(&server, &format!("{whole} --format html"));
     assert!(out.contains("s3, first byte"), "{out}");
     let (_, out, _) = run(&server, &format!("{whole} --format openmetrics"));

@@ -30,7 +30,8 @@ impl Problems {
         self.push(Note::new(Cause::Capacity, fact, remedy));
     }
 
-    fn push(&mut self, problem: Note<Cause>) {
+    /// Adds a problem, once.
+    pub fn push(&mut self, problem: Note<Cause>) {
         // A matrix hits the same problem once per cell.
         if !self.0.contains(&problem) {
             self.0.push(problem);

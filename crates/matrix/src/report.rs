@@ -73,10 +73,8 @@ pub struct JobReport {
     pub operations: u64,
     /// Bytes it moved.
     pub bytes: u64,
-    /// From its first thread's start to its last thread's end, without the warm-up. Missing in
-    /// older reports, where a job's throughput refers to the cell's duration.
-    #[serde(default)]
-    pub duration_seconds: Option<f64>,
+    /// From its first thread's start to its last thread's end, without the warm-up.
+    pub duration_seconds: f64,
     /// Its throughput over that time.
     pub throughput_bytes_per_second: f64,
     /// Mean latency of its transfers in microseconds; `None` if it completed none.
@@ -288,10 +286,9 @@ pub struct CellReport {
     pub errno: Option<i32>,
     /// The operation.
     pub op: Operation,
-    /// Size of a transfer in bytes; the largest one of a mix.
-    pub io_size_bytes: u64,
-    /// The mix of sizes, if any.
-    pub io_size_mix: Option<IoSize>,
+    /// Size of a transfer in bytes; a mix of sizes as it is typed.
+    #[serde(rename = "io_size_bytes")]
+    pub io_size: IoSize,
     /// Threads.
     pub threads: u32,
     /// Transfers in flight for each thread.
@@ -334,8 +331,7 @@ impl CellReport {
             remedy,
             errno: None,
             op: plan.op,
-            io_size_bytes: plan.io_size.max_bytes,
-            io_size_mix: (!plan.io_size.is_fixed()).then_some(plan.io_size),
+            io_size: plan.io_size,
             threads: plan.transport.threads as u32,
             queue_depth: plan.transport.queue_depth as u32,
             evidence: None,
@@ -392,10 +388,9 @@ pub struct Knee {
     pub requested_path: PathKind,
     /// The operation.
     pub op: Operation,
-    /// Size of a transfer in bytes; the largest one of a mix.
-    pub io_size_bytes: u64,
-    /// The mix of sizes, if any.
-    pub io_size_mix: Option<IoSize>,
+    /// Size of a transfer in bytes; a mix of sizes as it is typed.
+    #[serde(rename = "io_size_bytes")]
+    pub io_size: IoSize,
     /// Threads and depth of the knee, and its bandwidth.
     #[serde(flatten)]
     pub knee: KneePoint,

@@ -16,7 +16,7 @@ use stormlp_core::verify::Verify;
 use stormlp_core::warning::WarningKind;
 use stormlp_matrix::plan::{
     CellStatus, ContentState, DataManifest, MANIFEST_NAME, MatrixReport, MatrixRequest,
-    MatrixResults, PathChoice, TargetFolder, TargetInventory, resolve,
+    MatrixResults, PathChoice, TargetFolder, TargetInventory, TargetPlace, resolve,
 };
 use stormlp_matrix::run as matrix;
 use stormlp_transfer::storage::{Disk, FolderLock, Storage};
@@ -51,25 +51,16 @@ fn inventory(folder: &Path) -> TargetInventory {
             bytes: entry.metadata().map_or(0, |metadata| metadata.len()),
         })
         .collect();
-    TargetInventory {
-        folders: vec![TargetFolder {
-            path: folder.to_path_buf(),
-            exists: true,
-            writable: Availability::Available,
-            free_bytes: Some(1 << 40),
-            file_system_id: 1,
-            file_system: None,
-            direct: Availability::Available,
-            direct_alignment_bytes: 4096,
-            manifest,
-            manifest_problem: None,
-            files,
-            hole_bytes: Default::default(),
-            copies: Vec::new(),
-            others: Vec::new(),
-        }],
-        files: Vec::new(),
-    }
+    let place = TargetPlace {
+        writable: Availability::Available,
+        free_bytes: Some(1 << 40),
+        file_system_id: 1,
+        file_system: None,
+        direct: Availability::Available,
+        direct_alignment_bytes: 4096,
+    };
+    let empty = TargetFolder::empty(folder.to_path_buf(), true, place);
+    TargetInventory { folders: vec![TargetFolder { manifest, files, ..empty }], files: Vec::new() }
 }
 
 fn request(folder: &Path) -> MatrixRequest {

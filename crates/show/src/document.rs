@@ -432,6 +432,12 @@ impl From<u64> for Cell {
     }
 }
 
+impl<T: Into<Self>> From<Option<T>> for Cell {
+    fn from(known: Option<T>) -> Self {
+        known.map_or(Self::Text(String::new()), Into::into)
+    }
+}
+
 impl From<Quantity> for Cell {
     fn from(quantity: Quantity) -> Self {
         Self::Number(quantity, String::new())

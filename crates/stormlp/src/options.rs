@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn old_spellings_work_and_are_not_listed() {
-        for line in ["gds --remove", "gds --keep", "checkpoint llama3-8b --clean"] {
+        for line in ["gds --clean", "checkpoint llama3-8b --clean"] {
             let words = ["stormlp"].into_iter().chain(line.split(' '));
             assert!(cli::command().try_get_matches_from(words).is_ok(), "{line}");
         }

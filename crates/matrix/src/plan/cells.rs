@@ -5,9 +5,11 @@
 
 use super::choice::{CellSpan, Fsync, IoSize};
 use super::files::PlannedFiles;
-use super::inventory::TargetInventory;
+use super::inventory::{TargetInventory, TargetPlace};
 use super::knee;
-use super::matrix_plan::{ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, is_host_memory};
+use super::matrix_plan::{
+    ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, WorkerPlan, is_host_memory,
+};
 use super::request::MatrixRequest;
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
@@ -193,33 +195,20 @@ impl CellPlanner<'_> {
         }
     }
 
-    /// Why a file of the crew cannot be opened with `O_DIRECT`, if so.
-    fn refuses_direct(&self, crew: &CrewPlan) -> Option<(String, &str, &str)> {
-        crew.workers.iter().find_map(|worker| {
-            let file = &self.table.files[worker.file];
-            let (direct, _) = self.direct(worker.file)?;
-            match direct {
-                Availability::Available => None,
-                Availability::Unavailable { fact, remedy } => {
-                    Some((file.path.display().to_string(), fact.as_str(), remedy.as_str()))
-                }
-            }
-        })
+    /// The file system at a worker's file.
+    fn place(&self, worker: &WorkerPlan) -> Option<&TargetPlace> {
+        self.inventory.place(&self.table.files[worker.file])
     }
 
-    /// Whether a file supports `O_DIRECT`, and its alignment in bytes.
-    fn direct(&self, file: usize) -> Option<(&Availability, u64)> {
-        let file = &self.table.files[file];
-        match file.folder {
-            Some(index) => {
-                let folder = self.inventory.folder(self.table.folders[index].path.folder())?;
-                Some((&folder.direct, folder.direct_alignment_bytes))
+    /// Why a file of the crew cannot be opened with `O_DIRECT`, if so.
+    fn refuses_direct(&self, crew: &CrewPlan) -> Option<(String, &str, &str)> {
+        crew.workers.iter().find_map(|worker| match &self.place(worker)?.direct {
+            Availability::Available => None,
+            Availability::Unavailable { fact, remedy } => {
+                let path = self.table.files[worker.file].path.display().to_string();
+                Some((path, fact.as_str(), remedy.as_str()))
             }
-            None => {
-                let facts = self.inventory.file(&file.path)?;
-                Some((&facts.direct, facts.direct_alignment_bytes))
-            }
-        }
+        })
     }
 
     /// Checks the settings of a cell that this machine can run.
@@ -261,10 +250,8 @@ impl CellPlanner<'_> {
             return;
         }
         for worker in &self.crews[cell.crew].workers {
-            let Some((_, alignment)) = self.direct(worker.file) else {
-                continue;
-            };
-            let alignment = alignment.max(1);
+            let alignment =
+                self.place(worker).map_or(1, |place| place.direct_alignment_bytes.max(1));
             let size = worker.io_size_in(cell.io_size);
             let mut numbers = vec![
                 ("an I/O size", size.min_bytes),

@@ -8,7 +8,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use stormlp_core::names::{Named, unknown};
 use stormlp_core::path::PathKind;
-use stormlp_core::units::{ByteSize, parse_size_sweep, short_size};
+use stormlp_core::units::{ByteSize, GIB, short_size};
 
 /// An entry of the list of paths to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,10 +152,16 @@ impl Fsync {
     }
 }
 
+/// Larger transfers do not fit the 32-bit lengths of the system calls.
+const LARGEST_BYTES: u64 = GIB;
+/// A sweep of more sizes is a typing error.
+const MOST_SWEPT: u64 = 10_000;
+
 /// The size of one transfer: fixed, or gdsio's `-i min:max:step`, which cycles through the sizes
 /// within one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(try_from = "SavedSize", into = "SavedSize")]
 pub struct IoSize {
     /// The smallest size in bytes.
     pub min_bytes: u64,
@@ -191,18 +197,12 @@ impl IoSize {
     /// measured one after the other.
     ///
     /// # Errors
-    /// If it is neither, or a size is zero.
+    /// If it is neither, or a sweep of too many sizes.
     pub fn parse_sweep(text: &str) -> Result<Self, String> {
-        let sizes = parse_size_sweep(text).map_err(|error| error.to_string())?;
-        let bytes: Vec<u64> = sizes.into_iter().map(ByteSize::bytes).collect();
-        match bytes[..] {
-            [] | [0, ..] => Err("a size of zero moves nothing".to_string()),
-            [one] => Ok(Self::fixed(one)),
-            [first, second, ..] => Ok(Self {
-                min_bytes: first,
-                max_bytes: bytes[bytes.len() - 1],
-                step_bytes: second - first,
-            }),
+        let sizes: Self = text.parse()?;
+        match sizes.count() {
+            ..=MOST_SWEPT => Ok(sizes),
+            count => Err(format!("`{text}` has {count} sizes: use at most {MOST_SWEPT}")),
         }
     }
 
@@ -211,17 +211,23 @@ impl IoSize {
         (0..self.count()).map(move |index| Self::fixed(self.nth(index)))
     }
 
-    /// Parses a size, or `min:max:step` as a mix.
-    ///
-    /// # Errors
-    /// If a part is not a size, is zero, or the range is empty.
-    pub fn parse_mix(text: &str) -> Result<Self, String> {
-        let size = |part: &str| -> Result<u64, String> {
-            match part.parse::<ByteSize>() {
-                Ok(size) if size.0 > 0 => Ok(size.0),
-                Ok(_) => Err(format!("`{text}` has a size of zero")),
-                Err(error) => Err(error.to_string()),
+    /// The size in a sentence or table: `1 MiB`, or a mix as it is typed.
+    pub fn words(self) -> String {
+        if self.is_fixed() { ByteSize(self.min_bytes).to_string() } else { self.to_string() }
+    }
+}
+
+impl FromStr for IoSize {
+    type Err = String;
+
+    /// Parses a size, or `min:max:step`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let size = |part: &str| match part.parse::<ByteSize>() {
+            Ok(ByteSize(bytes @ 1..=LARGEST_BYTES)) => Ok(bytes),
+            Ok(_) => {
+                Err(format!("`{text}` is not a size from 1 byte to {}", short_size(LARGEST_BYTES)))
             }
+            Err(error) => Err(error.to_string()),
         };
         match text.split(':').collect::<Vec<_>>().as_slice() {
             [one] => Ok(Self::fixed(size(one)?)),
@@ -234,6 +240,32 @@ impl IoSize {
                 Ok(mix)
             }
             _ => Err(format!("`{text}` is neither a size nor min:max:step")),
+        }
+    }
+}
+
+/// A size as it is saved: a number of bytes, or a mix as it is typed.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum SavedSize {
+    Bytes(u64),
+    Mix(String),
+}
+
+impl From<IoSize> for SavedSize {
+    fn from(size: IoSize) -> Self {
+        if size.is_fixed() { Self::Bytes(size.min_bytes) } else { Self::Mix(size.to_string()) }
+    }
+}
+
+impl TryFrom<SavedSize> for IoSize {
+    type Error = String;
+
+    fn try_from(saved: SavedSize) -> Result<Self, String> {
+        match saved {
+            SavedSize::Bytes(bytes) => Ok(Self::fixed(bytes)),
+            SavedSize::Mix(text) => text.parse(),
         }
     }
 }
@@ -286,13 +318,18 @@ mod tests {
 
     #[test]
     fn a_mix_takes_its_sizes_in_turn() {
-        let mix = IoSize::parse_mix("1M:4M:1M").unwrap();
+        let mix = "1M:4M:1M".parse::<IoSize>().unwrap();
         let sizes: Vec<u64> = (0..6).map(|i| mix.nth(i) >> 20).collect();
         assert_eq!(sizes, [1, 2, 3, 4, 1, 2]);
         assert_eq!(mix.to_string(), "1M:4M:1M");
-        assert_eq!(IoSize::parse_mix("1M").unwrap(), IoSize::fixed(1 << 20));
-        for bad in ["0", "4M:1M:1M", "1M:4M", "1M:4M:0", "x"] {
-            assert!(IoSize::parse_mix(bad).is_err(), "{bad}");
+        assert!(IoSize::parse_sweep("1:1G:1").is_err());
+        for size in [mix, IoSize::fixed(4096)] {
+            let saved = serde_json::to_value(size).unwrap();
+            assert_eq!(serde_json::from_value::<IoSize>(saved).unwrap(), size);
+        }
+        assert_eq!("1M".parse::<IoSize>().unwrap(), IoSize::fixed(1 << 20));
+        for bad in ["0", "4M:1M:1M", "1M:4M", "1M:4M:0", "x", "2G"] {
+            assert!(bad.parse::<IoSize>().is_err(), "{bad}");
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::plan::matrix_plan::{ASSUMED_BYTES_PER_SECOND, FileAction, FilePlan, F
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::operation::Direction;
 use stormlp_core::units::{ByteSize, GIB, KIB, MIB, short_size};
 
@@ -86,6 +87,17 @@ impl FileNeeds {
     }
 }
 
+/// A decision, or the problem that prevents it.
+pub(super) type Decided<T> = Result<T, Note<Cause>>;
+
+/// Something that this machine or its files lack.
+pub(super) fn lacking(fact: impl Into<String>, remedy: impl Into<String>) -> Note<Cause> {
+    Note::new(Cause::Machine, fact, remedy)
+}
+
+/// The files of a job and the number of bytes used of each.
+pub(super) type FilesOfJob = (Vec<usize>, u64);
+
 /// Decides on all files of a request; `threads_of` has each job's maximum thread count.
 pub(super) fn decide(
     request: &MatrixRequest,
@@ -99,27 +111,31 @@ pub(super) fn decide(
         .map(|(_, threads)| u64::from(*threads))
         .sum();
     for (job, threads) in request.jobs.iter().zip(threads_of) {
+        let path = job.target.path();
+        let unknown =
+            || lacking(format!("{} was not examined", path.display()), "run the command again");
         let decided = match &job.target {
-            JobTarget::Folder(path) => match inventory.folder(path) {
-                Some(folder) => {
+            JobTarget::Folder(path) => {
+                inventory.folder(path).ok_or_else(unknown).and_then(|folder| {
                     let job = FolderJob {
                         request,
                         job,
                         facts: folder,
+                        needs: FileNeeds::of(request),
                         threads: *threads,
-                        sharers: folder_files,
+                        sharers: folder_files.max(1),
                         fit: fitted_bytes(request, facts, path),
                     };
                     job.decide(&mut table, problems)
-                }
-                None => not_scanned(path, problems),
-            },
-            JobTarget::File(path) => match inventory.file(path) {
-                Some(facts) => named_file(request, job, facts, *threads, &mut table, problems),
-                None => not_scanned(path, problems),
-            },
+                })
+            }
+            JobTarget::File(path) => (inventory.file(path).ok_or_else(unknown))
+                .and_then(|facts| named_file(request, job, facts, *threads, &mut table, problems)),
         };
-        let (files, used_bytes) = decided.unwrap_or_default();
+        let (files, used_bytes) = decided.unwrap_or_else(|problem| {
+            problems.push(problem);
+            FilesOfJob::default()
+        });
         table.of_job.push(files);
         table.used_bytes.push(used_bytes);
     }
@@ -127,19 +143,12 @@ pub(super) fn decide(
     table
 }
 
-/// The files of a job and the number of bytes used of each; `None` if there is a problem.
-pub(super) type Decided = Option<(Vec<usize>, u64)>;
-
-fn not_scanned(path: &Path, problems: &mut Problems) -> Decided {
-    problems.machine(format!("{} was not examined", path.display()), "run the command again");
-    None
-}
-
 /// A job with one file for each thread.
 struct FolderJob<'a> {
     request: &'a MatrixRequest,
     job: &'a JobRequest,
     facts: &'a TargetFolder,
+    needs: FileNeeds,
     threads: u32,
     /// The number of files of all folder jobs.
     sharers: u64,
@@ -148,27 +157,36 @@ struct FolderJob<'a> {
 }
 
 impl FolderJob<'_> {
-    fn decide(&self, table: &mut PlannedFiles, problems: &mut Problems) -> Decided {
+    fn decide(&self, table: &mut PlannedFiles, problems: &mut Problems) -> Decided<FilesOfJob> {
+        let path = self.facts.path.display();
         if let Some(reason) = &self.facts.manifest_problem {
-            problems.machine(
-                format!("{} cannot be used: {reason}", self.facts.path.display()),
-                "use another --dir, or name its files with --file",
-            );
-            return None;
+            let remedy = "use another --dir, or name its files with --file";
+            return Err(lacking(format!("{path} cannot be used: {reason}"), remedy));
         }
-        if let Availability::Unavailable { fact, remedy } = &self.facts.writable
-            && (!self.all_there() || FileNeeds::of(self.request).writes)
+        let names = || (0..self.threads).map(|thread| self.name(thread));
+        let all_there = || names().all(|name| self.facts.found_bytes(&name).is_some());
+        if let Availability::Unavailable { fact, remedy } = &self.facts.place.writable
+            && (self.needs.writes || !all_there())
         {
-            let path = self.facts.path.display();
-            problems.machine(format!("{path} cannot hold the files: {fact}"), remedy);
-            return None;
+            return Err(lacking(format!("{path} cannot hold the files: {fact}"), remedy));
         }
-        let used_bytes = self.used_bytes(problems)?;
-        let folder = self.folder_index(table);
-        let files = (0..self.threads)
-            .filter_map(|thread| self.file(thread, used_bytes, folder, table, problems))
-            .collect();
-        Some((files, used_bytes))
+        let used_bytes = self.used_bytes()?;
+        let known = table.folders.iter().position(|f| f.path.folder() == self.facts.path);
+        let folder = known.unwrap_or_else(|| {
+            table.folders.push(FolderPlan {
+                path: Location::from(&self.facts.path),
+                create: !self.facts.exists,
+            });
+            table.folders.len() - 1
+        });
+        let mut files = Vec::new();
+        for name in names() {
+            match self.file(&name, used_bytes, folder, table) {
+                Ok(file) => files.push(file),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        Ok((files, used_bytes))
     }
 
     fn offset_bytes(&self) -> u64 {
@@ -179,165 +197,97 @@ impl FolderJob<'_> {
         format!("{}.{thread}", self.request.file_stem)
     }
 
-    fn found_bytes(&self, name: &str) -> Option<u64> {
-        let found = self.facts.files.iter().find(|file| file.name == name);
-        found.map(|file| file.bytes)
-    }
-
     /// The manifest's entry of a file, if it still matches the file.
     fn own(&self, name: &str) -> Option<&ListedFile> {
-        let entry = self.facts.manifest.as_ref()?.file(name)?;
-        (self.found_bytes(name) == Some(entry.bytes)).then_some(entry)
+        let entry = self.facts.listed(name)?;
+        (self.facts.found_bytes(name) == Some(entry.bytes)).then_some(entry)
     }
 
-    /// Newly created files have no holes.
-    fn hole_bytes(&self, name: &str, action: FileAction) -> u64 {
-        match action {
-            FileAction::Use => self.facts.hole_bytes.get(name).copied().unwrap_or(0),
-            FileAction::Allocate | FileAction::Fill => 0,
-        }
-    }
-
-    fn all_there(&self) -> bool {
-        (0..self.threads).all(|thread| self.found_bytes(&self.name(thread)).is_some())
+    /// The smallest of its files, if all are there as they are listed, or were never listed.
+    fn there_bytes(&self) -> Option<u64> {
+        let sizes = (0..self.threads).map(|thread| {
+            let name = self.name(thread);
+            match self.facts.listed(&name) {
+                Some(_) => self.own(&name).map(|entry| entry.bytes),
+                None => self.facts.found_bytes(&name),
+            }
+        });
+        sizes.collect::<Option<Vec<u64>>>()?.into_iter().min()
     }
 
     /// The number of bytes used of each file.
-    fn used_bytes(&self, problems: &mut Problems) -> Option<u64> {
+    fn used_bytes(&self) -> Decided<u64> {
         if let Some(bytes) = self.request.file_size_bytes {
-            return Some(bytes);
+            return Ok(bytes);
         }
         let largest_io = largest_io_bytes(self.request, self.job);
-        let there = (0..self.threads)
-            .map(|thread| {
-                let name = self.name(thread);
-                match self.facts.manifest.as_ref().and_then(|m| m.file(&name)) {
-                    Some(_) => self.own(&name).map(|entry| entry.bytes),
-                    None => self.found_bytes(&name),
-                }
-            })
-            .collect::<Option<Vec<u64>>>();
-        let there = there.and_then(|sizes| sizes.into_iter().min());
-        if let Some(bytes) = there.and_then(|bytes| bytes.checked_sub(self.offset_bytes()))
+        if let Some(there) = self.there_bytes()
+            && let Some(bytes) = there.checked_sub(self.offset_bytes())
             && bytes >= largest_io
         {
-            return Some(bytes);
+            return Ok(bytes);
         }
-        let own_bytes: u64 = self
-            .facts
-            .manifest
-            .as_ref()
-            .map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum());
-        let free = self.facts.free_bytes;
+        let manifest = self.facts.manifest.iter();
+        let own_bytes: u64 = manifest.flat_map(|it| &it.files).map(|file| file.bytes).sum();
+        let free = self.facts.place.free_bytes;
         let part = |of: u64| free.map_or(u64::MAX, |free| (free / of).saturating_add(own_bytes));
         let room = part(4);
-        let sharers = self.sharers.max(1);
-        let bytes = match self.fit {
+        let least = largest_io + self.offset_bytes();
+        let bytes = round_down(match self.fit {
             // As much as a cell moves, up to a quarter of the free space. At least the largest
             // transfer, if half of the free space can hold that.
-            Some(fitting) => {
-                let least = (largest_io + self.offset_bytes()).next_multiple_of(MIB);
-                let most = part(2) / sharers;
-                (fitting.min(room) / sharers).max(least).min(most)
-            }
-            None => DEFAULT_FILE_BYTES.min(DEFAULT_TOTAL_BYTES.min(room) / sharers),
-        };
-        let bytes = round_down(bytes);
-        if bytes < largest_io + self.offset_bytes() {
-            problems.machine(
-                format!(
-                    "{}; {} files of it are too small for a transfer of {}",
-                    match free {
-                        Some(free) => format!(
-                            "{} has {} free, a quarter of which may be used",
-                            self.facts.path.display(),
-                            ByteSize(free)
-                        ),
-                        None => format!("by default {} are used", ByteSize(DEFAULT_TOTAL_BYTES)),
-                    },
-                    self.sharers,
-                    ByteSize(largest_io)
-                ),
-                format!(
-                    "free some space, or name the size: --file-size {}",
-                    short_size(largest_io)
-                ),
-            );
-            return None;
+            Some(fitting) => (fitting.min(room) / self.sharers)
+                .max(least.next_multiple_of(MIB))
+                .min(part(2) / self.sharers),
+            None => DEFAULT_FILE_BYTES.min(DEFAULT_TOTAL_BYTES.min(room) / self.sharers),
+        });
+        if bytes >= least {
+            return Ok(bytes - self.offset_bytes());
         }
-        Some(bytes - self.offset_bytes())
-    }
-
-    fn folder_index(&self, table: &mut PlannedFiles) -> usize {
-        let known = table.folders.iter().position(|f| f.path.folder() == self.facts.path);
-        known.unwrap_or_else(|| {
-            table.folders.push(FolderPlan {
-                path: Location::from(&self.facts.path),
-                create: !self.facts.exists,
-            });
-            table.folders.len() - 1
-        })
+        let path = self.facts.path.display();
+        let limit = match free.map(ByteSize) {
+            Some(free) => format!("{path} has {free} free, a quarter of which may be used"),
+            None => format!("by default {} are used", ByteSize(DEFAULT_TOTAL_BYTES)),
+        };
+        let (files, transfer) = (self.sharers, ByteSize(largest_io));
+        Err(lacking(
+            format!("{limit}; {files} files of it are too small for a transfer of {transfer}"),
+            format!("free some space, or name the size: --file-size {}", short_size(largest_io)),
+        ))
     }
 
     fn file(
         &self,
-        thread: u32,
+        name: &str,
         used_bytes: u64,
         folder: usize,
         table: &mut PlannedFiles,
-        problems: &mut Problems,
-    ) -> Option<usize> {
-        let name = self.name(thread);
-        let path = self.facts.path.join(&name);
+    ) -> Decided<usize> {
+        let path = self.facts.path.join(name);
         if let Some(known) = table.files.iter().position(|file| file.path == path) {
-            return Some(known);
+            return Ok(known);
         }
-        if let Some(other) = self.facts.others.iter().find(|other| other.name == name) {
-            problems.machine(
-                format!("{} is {}, which was not created by stormlp", path.display(), other.what),
-                "move it away if it is yours, or remove it; or use another --dir",
-            );
-            return None;
+        let needed = used_bytes.checked_add(self.offset_bytes()).ok_or_else(|| {
+            Note::new(Cause::Plan, "offset and size overflow", "use a smaller --offset")
+        })?;
+        self.check_is_ours(name, &path)?;
+        let (action, bytes, content, made_here) = self.contents(name, &path, needed)?;
+        // A possible copy of the created file may just as well be the user's own: it may be read,
+        // but is never overwritten.
+        if (self.needs.writes || action != FileAction::Use)
+            && self.facts.copies.iter().any(|copy| copy == name)
+        {
+            return Err(lacking(
+                format!(
+                    "{} is not the file created by stormlp, despite the same size, so it is not \
+                     overwritten",
+                    path.display()
+                ),
+                "move it away if it is yours; remove it if it is a copy, to create it again; or \
+                 use another --dir",
+            ));
         }
-        let needed = used_bytes.checked_add(self.offset_bytes());
-        let Some(needed) = needed else {
-            problems.plan("offset and size overflow", "use a smaller --offset");
-            return None;
-        };
-        let needs = FileNeeds::of(self.request);
-        self.check_made_here(&name, &path, problems)?;
-        let (action, bytes, content, made_here) = match (self.own(&name), self.found_bytes(&name)) {
-            (Some(own), _) if own.bytes >= needed && needs.met_by(own.content) => {
-                (FileAction::Use, own.bytes, Some(own.content), true)
-            }
-            // gdsio reads the given file. Laying it out anew for a read would replace the written
-            // data, and `-V` would then compare the pattern with itself.
-            (own, Some(bytes)) if self.is_gdsio() && !needs.writes => {
-                self.check_size(&path, bytes, needed, problems)?;
-                let content = own.map(|own| own.content);
-                self.check_written(&path, content, needs, problems)?;
-                (FileAction::Use, bytes, content, own.is_some())
-            }
-            (_, None) if self.is_gdsio() && !needs.writes && self.has_foreign_files() => {
-                problems.machine(
-                    format!(
-                        "{} does not exist, and the folder has files of gdsio that stormlp did not \
-                         make",
-                        path.display()
-                    ),
-                    "use as many -w as there are files, or another -D",
-                );
-                return None;
-            }
-            _ if needs.content => {
-                let seed = self.request.seed;
-                (FileAction::Fill, needed, Some(ContentState::Pattern { seed }), true)
-            }
-            _ => (FileAction::Allocate, needed, Some(ContentState::Unwritten), true),
-        };
-        if needs.writes || action != FileAction::Use {
-            self.check_no_copy(&name, &path, problems)?;
-        }
+        let holes = self.facts.hole_bytes.get(name).filter(|_| action == FileAction::Use);
         table.files.push(FilePlan {
             path,
             bytes,
@@ -346,131 +296,125 @@ impl FolderJob<'_> {
             folder: Some(folder),
             made_here,
             block_device: false,
-            file_system: self.facts.file_system.clone(),
-            hole_bytes: self.hole_bytes(&name, action),
+            file_system: self.facts.place.file_system.clone(),
+            hole_bytes: holes.copied().unwrap_or(0),
         });
-        Some(table.files.len() - 1)
+        Ok(table.files.len() - 1)
+    }
+
+    /// What is to be done with a file that needs this many bytes, its size and contents then, and
+    /// whether stormlp made it.
+    fn contents(
+        &self,
+        name: &str,
+        path: &Path,
+        needed: u64,
+    ) -> Decided<(FileAction, u64, Option<ContentState>, bool)> {
+        let seed = self.request.seed;
+        let own = self.own(name);
+        match (own, self.facts.found_bytes(name)) {
+            (Some(own), _) if own.bytes >= needed && self.needs.met_by(own.content) => {
+                Ok((FileAction::Use, own.bytes, Some(own.content), true))
+            }
+            // gdsio reads the given file. Laying it out anew for a read would replace the written
+            // data, and `-V` would then compare the pattern with itself.
+            (_, Some(bytes)) if self.only_reads() => {
+                let content = own.map(|own| own.content);
+                self.check_readable(path, (bytes, needed), content)?;
+                Ok((FileAction::Use, bytes, content, own.is_some()))
+            }
+            (_, None) if self.only_reads() && self.has_foreign_files() => Err(lacking(
+                format!(
+                    "{} does not exist, and the folder has files of gdsio that stormlp did not \
+                     make",
+                    path.display()
+                ),
+                "use as many -w as there are files, or another -D",
+            )),
+            _ if self.needs.content => {
+                Ok((FileAction::Fill, needed, Some(ContentState::Pattern { seed }), true))
+            }
+            _ => Ok((FileAction::Allocate, needed, Some(ContentState::Unwritten), true)),
+        }
+    }
+
+    /// Whether a line of gdsio reads the files that are there, whoever made them.
+    fn only_reads(&self) -> bool {
+        self.request.is_gdsio() && !self.needs.writes
     }
 
     /// Whether the folder has files with gdsio's names that stormlp did not make: a read adds none.
     fn has_foreign_files(&self) -> bool {
         let prefix = format!("{}.", self.request.file_stem);
-        let is_listed = |name: &str| {
-            self.facts.manifest.as_ref().is_some_and(|manifest| manifest.file(name).is_some())
-        };
         self.facts.files.iter().any(|file| {
-            let worker = file.name.strip_prefix(&prefix);
-            worker.is_some_and(|worker| worker.parse::<u32>().is_ok()) && !is_listed(&file.name)
+            let worker = file.name.strip_prefix(&prefix).and_then(|it| it.parse::<u32>().ok());
+            worker.is_some() && self.facts.listed(&file.name).is_none()
         })
     }
 
-    /// An existing file without a manifest entry is user data, whatever its name. Lines of gdsio read
-    /// the files that gdsio made.
-    fn check_made_here(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
-        let listed = self.facts.manifest.as_ref().and_then(|m| m.file(name));
-        let only_read = self.is_gdsio() && !FileNeeds::of(self.request).writes;
-        if self.found_bytes(name).is_none() || listed.is_some() || only_read {
-            return Some(());
+    /// An existing file without a manifest entry is user data, whatever its name.
+    fn check_is_ours(&self, name: &str, path: &Path) -> Decided<()> {
+        let path = path.display();
+        if let Some(other) = self.facts.others.iter().find(|other| other.name == name) {
+            return Err(lacking(
+                format!("{path} is {}, which was not created by stormlp", other.what),
+                "move it away if it is yours, or remove it; or use another --dir",
+            ));
         }
-        problems.plan(
-            format!("{} exists, but was not created by stormlp (no manifest)", path.display()),
-            if self.is_gdsio() {
-                "use another -D, or name the file with -f"
-            } else {
-                "use another --dir, or name the file with --file"
-            },
-        );
-        None
+        let is_foreign =
+            self.facts.found_bytes(name).is_some() && self.facts.listed(name).is_none();
+        if is_foreign && !self.only_reads() {
+            return Err(Note::new(
+                Cause::Plan,
+                format!("{path} exists, but was not created by stormlp (no manifest)"),
+                "use another --dir, or name the file with --file",
+            ));
+        }
+        Ok(())
     }
 
-    /// A possible copy of the created file may just as well be the user's own: it may be read but
-    /// is never overwritten.
-    fn check_no_copy(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
-        if !self.facts.copies.iter().any(|copy| copy == name) {
-            return Some(());
-        }
-        let folder = if self.is_gdsio() { "-D" } else { "--dir" };
-        problems.machine(
-            format!(
-                "{} is not the file created by stormlp, despite the same size, so it is not \
-                 overwritten",
-                path.display()
-            ),
-            format!(
-                "move it away if it is yours; remove it if it is a copy, to create it again; or \
-                 use another {folder}"
-            ),
-        );
-        None
-    }
-
-    /// Whether an existing file is large enough to be read.
-    fn check_size(
+    /// Refuses to read a file that is too small, does not hold the pattern to compare with, or has
+    /// unwritten space: no device is accessed then, so the figure means nothing.
+    fn check_readable(
         &self,
         path: &Path,
-        bytes: u64,
-        needed: u64,
-        problems: &mut Problems,
-    ) -> Option<()> {
-        if bytes >= needed {
-            return Some(());
-        }
-        problems.machine(
-            format!(
-                "{} is too small: it has {}, {} are needed",
-                path.display(),
-                ByteSize(bytes),
-                ByteSize(needed)
-            ),
-            "remove it, so that it is created again, or use a smaller size",
-        );
-        None
-    }
-
-    /// Whether the request comes from gdsio's command line, whose files carry its name.
-    fn is_gdsio(&self) -> bool {
-        self.request.is_gdsio()
-    }
-
-    /// Refuses to read unwritten space: no device is accessed, so the figure means nothing.
-    fn check_written(
-        &self,
-        path: &Path,
+        (bytes, needed): (u64, u64),
         content: Option<ContentState>,
-        needs: FileNeeds,
-        problems: &mut Problems,
-    ) -> Option<()> {
-        if let Some(seed) = needs.pattern {
-            let holds = content == Some(ContentState::Pattern { seed });
-            if !holds {
-                nothing_to_compare(path, seed, problems);
+    ) -> Decided<()> {
+        let shown = path.display();
+        match (self.needs.pattern, content) {
+            _ if bytes < needed => Err(lacking(
+                format!(
+                    "{shown} is too small: it has {}, {} are needed",
+                    ByteSize(bytes),
+                    ByteSize(needed)
+                ),
+                "remove it, so that it is created again, or use a smaller size",
+            )),
+            (Some(seed), content) if content != Some(ContentState::Pattern { seed }) => {
+                Err(nothing_to_compare(path, seed))
             }
-            return holds.then_some(());
+            (None, Some(ContentState::Unwritten)) => Err(lacking(
+                format!(
+                    "{shown} has its space but was never written by stormlp; reading it would \
+                     touch no device"
+                ),
+                "write it first with -I 1, or name the file with -f if something else wrote it",
+            )),
+            _ => Ok(()),
         }
-        if content != Some(ContentState::Unwritten) {
-            return Some(());
-        }
-        problems.machine(
-            format!(
-                "{} has its space but was never written by stormlp; reading it would touch no \
-                 device",
-                path.display()
-            ),
-            "write it first with -I 1, or name the file with -f if something else wrote it",
-        );
-        None
     }
 }
 
-/// Files with other contents: each byte would count as corrupt.
-pub(super) fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
-    problems.machine(
+/// A file with other contents than those to compare with: each byte would count as corrupt.
+pub(super) fn nothing_to_compare(path: &Path, seed: u64) -> Note<Cause> {
+    lacking(
         format!(
             "{} was not written with --verify and --seed {seed}, so it cannot be verified",
             path.display()
         ),
         "write it first with --op write --verify --passes 1, or leave --verify out",
-    );
+    )
 }
 
 /// The largest transfer of a job.
@@ -504,17 +448,15 @@ fn fitted_bytes(request: &MatrixRequest, facts: &HostFacts, folder: &Path) -> Op
     let mut of_folder = storage.filter(|storage| storage.paths.iter().any(|path| path == folder));
     let link = of_folder.find_map(|storage| storage.link_bytes_per_second());
     let rate = link.map_or(ASSUMED_BYTES_PER_SECOND, |rate| rate as f64);
-    let cells: f64 = [
+    let lists = [
         request.paths().len(),
         request.ops.len(),
         request.io_sizes.len(),
         request.threads.len(),
         request.queue_depths.len(),
         request.repeat() as usize,
-    ]
-    .into_iter()
-    .map(|count| count as f64)
-    .product();
+    ];
+    let cells: f64 = lists.into_iter().map(|count| count as f64).product();
     let writable = cells * seconds * SHARE_FOR_WRITING * ASSUMED_BYTES_PER_SECOND;
     Some((rate * seconds).min(writable) as u64)
 }

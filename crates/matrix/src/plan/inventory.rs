@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::DataManifest;
+use super::manifest::{DataManifest, ListedFile};
+use super::matrix_plan::FilePlan;
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::machine::DeviceClaims;
 
@@ -33,6 +34,23 @@ pub struct StrayFile {
     pub what: String,
 }
 
+/// The file system at a folder or file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TargetPlace {
+    /// Whether the file can be written; whether files can be created in the folder.
+    pub writable: Availability,
+    /// Free space for an unprivileged user, in bytes; `None` if the storage does not tell.
+    pub free_bytes: Option<u64>,
+    /// File system identity, equal for places that share its space.
+    pub file_system_id: u64,
+    /// File system type: `xfs`, `tmpfs`; `None` for a device.
+    pub file_system: Option<String>,
+    /// Whether files here can be opened with `O_DIRECT`.
+    pub direct: Availability,
+    /// Required alignment of offsets and sizes for `O_DIRECT`, in bytes.
+    pub direct_alignment_bytes: u64,
+}
+
 /// A data folder, existing or to be created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetFolder {
@@ -40,18 +58,8 @@ pub struct TargetFolder {
     pub path: PathBuf,
     /// Whether it exists.
     pub exists: bool,
-    /// Whether files can be created in it, or it can be created.
-    pub writable: Availability,
-    /// Free space for an unprivileged user, in bytes; `None` if the storage does not tell.
-    pub free_bytes: Option<u64>,
-    /// File system identity, equal for folders that share its space.
-    pub file_system_id: u64,
-    /// File system type: `xfs`, `tmpfs`.
-    pub file_system: Option<String>,
-    /// Whether files here can be opened with `O_DIRECT`.
-    pub direct: Availability,
-    /// Required alignment of offsets and sizes for `O_DIRECT`, in bytes.
-    pub direct_alignment_bytes: u64,
+    /// Its file system.
+    pub place: TargetPlace,
     /// The manifest of the files stormlp created here.
     pub manifest: Option<DataManifest>,
     /// Why the manifest in this folder cannot be used: it is malformed, newer, or another
@@ -66,6 +74,33 @@ pub struct TargetFolder {
     pub copies: Vec<String>,
     /// Other objects in it.
     pub others: Vec<StrayFile>,
+}
+
+impl TargetFolder {
+    /// A folder without files.
+    pub fn empty(path: PathBuf, exists: bool, place: TargetPlace) -> Self {
+        Self {
+            path,
+            exists,
+            place,
+            manifest: None,
+            manifest_problem: None,
+            files: Vec::new(),
+            hole_bytes: BTreeMap::new(),
+            copies: Vec::new(),
+            others: Vec::new(),
+        }
+    }
+
+    /// The size of a regular file in it, in bytes.
+    pub(super) fn found_bytes(&self, name: &str) -> Option<u64> {
+        self.files.iter().find(|file| file.name == name).map(|file| file.bytes)
+    }
+
+    /// The manifest's entry of a file.
+    pub(super) fn listed(&self, name: &str) -> Option<&ListedFile> {
+        self.manifest.as_ref()?.file(name)
+    }
 }
 
 /// An explicitly named file or device.
@@ -83,19 +118,8 @@ pub struct FileFacts {
     pub marked: bool,
     /// Whether it can be read or, if missing, created.
     pub readable: Availability,
-    /// Whether it can be written.
-    pub writable: Availability,
-    /// Free space on its file system for an unprivileged user, in bytes; `None` if the storage does
-    /// not tell.
-    pub free_bytes: Option<u64>,
-    /// File system identity, equal for files that share its space.
-    pub file_system_id: u64,
-    /// File system type: `xfs`, `tmpfs`; `None` for a device.
-    pub file_system: Option<String>,
-    /// Whether it can be opened with `O_DIRECT`.
-    pub direct: Availability,
-    /// Required alignment of offsets and sizes for `O_DIRECT`, in bytes.
-    pub direct_alignment_bytes: u64,
+    /// Its file system.
+    pub place: TargetPlace,
     /// Whether at least half of the sampled places hold the pattern to compare with; `None` if no
     /// comparison was requested.
     pub holds_pattern: Option<bool>,
@@ -122,5 +146,27 @@ impl TargetInventory {
     /// The facts of a file of the request.
     pub fn file(&self, path: &Path) -> Option<&FileFacts> {
         self.files.iter().find(|file| file.path == path)
+    }
+
+    /// The file system at a planned file.
+    pub(super) fn place(&self, file: &FilePlan) -> Option<&TargetPlace> {
+        match file.folder {
+            Some(_) => Some(&self.folder(file.path.parent()?)?.place),
+            None => Some(&self.file(&file.path)?.place),
+        }
+    }
+
+    /// The size of what is there instead of a file that is to be made in a folder.
+    pub(super) fn old_bytes(&self, file: &FilePlan) -> u64 {
+        let name = file.path.file_name().and_then(|name| name.to_str());
+        let folder = file.path.parent().and_then(|parent| self.folder(parent));
+        folder.zip(name).and_then(|(folder, name)| folder.found_bytes(name)).unwrap_or_default()
+    }
+
+    /// The free space of all its folders and files.
+    pub(crate) fn free_bytes(&mut self) -> impl Iterator<Item = &mut u64> {
+        let folders = self.folders.iter_mut().map(|folder| &mut folder.place);
+        let places = folders.chain(self.files.iter_mut().map(|file| &mut file.place));
+        places.filter_map(|place| place.free_bytes.as_mut())
     }
 }

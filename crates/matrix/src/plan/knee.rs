@@ -11,12 +11,6 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::mean;
 
-/// Default thread counts of a search.
-pub const THREADS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// Default queue depths of a search.
-pub const DEPTHS: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
-/// Default number of repetitions of the decisive settings.
-pub const REPEAT: u32 = 3;
 /// Maximum number of transfers in flight: a search for the minimum needs no more.
 const MOST_IN_FLIGHT: usize = 4096;
 /// Maximum buffer size in bytes; a quarter of the memory is a limit as well.
@@ -259,8 +253,7 @@ fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: Found)
     Knee {
         requested_path: group.path,
         op: group.op,
-        io_size_bytes: group.io_size.max_bytes,
-        io_size_mix: (!group.io_size.is_fixed()).then_some(group.io_size),
+        io_size: group.io_size,
         knee: point(found.knee),
         share_of_best_percent: search.rate(found.knee) / search.rate(found.best) * 100.0,
         latency_us_p50: known(|numbers| numbers.latency_us.p50),

@@ -54,20 +54,6 @@ pub struct DataManifest {
     pub files: Vec<ListedFile>,
 }
 
-/// Why a manifest cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DataManifestError {
-    /// It is not JSON, or its structure is wrong.
-    #[error("the manifest cannot be read: {0}")]
-    Malformed(String),
-    /// It was written by a newer stormlp.
-    #[error("the manifest has format version {0}, this stormlp reads up to {FORMAT_VERSION}")]
-    Newer(u32),
-    /// An entry points outside its folder.
-    #[error("the manifest names `{0}`, which is not a plain file name")]
-    Name(String),
-}
-
 impl DataManifest {
     /// An empty manifest of the matrix.
     pub fn new() -> Self {
@@ -77,15 +63,26 @@ impl DataManifest {
     /// Parses a manifest and rejects one that could point outside its folder.
     ///
     /// # Errors
-    /// If the text is not a manifest, is too new, or names anything but plain files.
-    pub fn parse(text: &str) -> Result<Self, DataManifestError> {
-        let manifest: Self =
-            serde_json::from_str(text).map_err(|e| DataManifestError::Malformed(e.to_string()))?;
+    /// If the text is not a manifest of a matrix, is too new, or names anything but plain files.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let malformed = |error| format!("the manifest cannot be read: {error}");
+        let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
+        match value["made_by"].as_str() {
+            Some("gds") => {}
+            Some(other) => return Err(format!("it contains files created by `stormlp {other}`")),
+            None => return Err("its manifest does not name its creator".to_string()),
+        }
+        let manifest: Self = serde_json::from_value(value).map_err(malformed)?;
         if manifest.format_version > FORMAT_VERSION {
-            return Err(DataManifestError::Newer(manifest.format_version));
+            return Err(format!(
+                "the manifest has format version {}, this stormlp reads up to {FORMAT_VERSION}",
+                manifest.format_version
+            ));
         }
         match manifest.files.iter().find(|file| !is_plain(&file.name)) {
-            Some(file) => Err(DataManifestError::Name(file.name.clone())),
+            Some(file) => {
+                Err(format!("the manifest names `{}`, which is not a plain file name", file.name))
+            }
             None => Ok(manifest),
         }
     }
@@ -158,7 +155,10 @@ mod tests {
                 identity: None,
             });
             let error = DataManifest::parse(&manifest.to_json()).unwrap_err();
-            assert_eq!(error, DataManifestError::Name(name.to_string()));
+            assert!(
+                error.contains(&format!("`{name}`, which is not a plain file name")),
+                "{error}"
+            );
         }
     }
 

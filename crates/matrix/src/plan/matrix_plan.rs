@@ -127,7 +127,7 @@ pub struct WorkerPlan {
 
 impl WorkerPlan {
     /// The size of its transfers in a cell of `io_size`.
-    pub(super) fn io_size_in(&self, io_size: IoSize) -> IoSize {
+    pub(crate) fn io_size_in(&self, io_size: IoSize) -> IoSize {
         self.io_size.unwrap_or(io_size)
     }
 }

@@ -36,10 +36,10 @@ pub use crate::report::{
 };
 pub use alike::{asked, decided};
 pub use choice::{BufferBacking, CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
-pub use inventory::{FileFacts, FileKind, StrayFile, TargetFolder, TargetInventory};
+pub use inventory::{FileFacts, FileKind, StrayFile, TargetFolder, TargetInventory, TargetPlace};
 pub use knee::{find_knees, likely_left, next_cell};
-pub use manifest::{ContentState, DataManifest, DataManifestError, ListedFile, MANIFEST_NAME};
-pub use preset::{MatrixPreset, PresetError, preset_names};
+pub use manifest::{ContentState, DataManifest, ListedFile, MANIFEST_NAME};
+pub use preset::preset_names;
 pub use reach::Reach;
 pub use request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
 pub use resolve::resolve;

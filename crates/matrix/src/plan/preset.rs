@@ -1,154 +1,130 @@
 //! What a matrix has where its request leaves it out: that of a preset, of a search for knees, or
-//! the defaults.
-//!
-//! Presets are YAML, in `configs/matrix/` and embedded in the program. The keys are option names of
-//! `stormlp gds`; options on the command line override a preset's entries.
+//! the defaults. Each is a line of options of `stormlp gds`, which those that are given replace.
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Deserializer, de};
+use clap::{Args as _, FromArgMatches as _};
 
-use super::choice::{IoSize, PathChoice};
-use super::knee;
-use super::request::{DURATION_SECONDS, JobRequest, JobTarget, MatrixRequest};
-use stormlp_core::operation::Operation;
+use super::request::{JobRequest, JobTarget, MatrixRequest};
 use stormlp_core::printable::printable;
-use stormlp_core::units::{MIB, parse_seconds};
 
 /// The default folder for test files.
 const FOLDER: &str = "stormlp-data/gds";
 
-const PRESETS: [(&str, &str); 5] = [
-    ("quick", include_str!("../../../../configs/matrix/quick.yaml")),
-    ("data-preparation", include_str!("../../../../configs/matrix/data-preparation.yaml")),
-    ("training", include_str!("../../../../configs/matrix/training.yaml")),
-    ("inference", include_str!("../../../../configs/matrix/inference.yaml")),
-    ("full", include_str!("../../../../configs/matrix/full.yaml")),
+/// The matrix of `stormlp gds` without options.
+const PLAIN: &str = "--path auto --op read --io-size 1M --threads 8 --queue-depth 1 --duration 5s \
+                     --repeat 1";
+/// A search for knees.
+const KNEE: &str = "--path auto --op read --io-size 1M --threads 1,2,3,4,6,8,12,16,24,32 \
+                    --queue-depth 1,2,3,4,6,8,12,16,24,32,48,64 --duration 5s --repeat 3";
+
+/// A matrix with a name.
+struct Preset {
+    name: &'static str,
+    /// What it measures, as the list of presets says it.
+    description: &'static str,
+    options: &'static str,
+}
+
+const PRESETS: [Preset; 5] = [
+    Preset {
+        name: "quick",
+        description: "small and large reads on the paths of this machine, in about a minute",
+        options: "--path auto --op read,randread --io-size 4K,1M --threads 1,8 --queue-depth 1 \
+                  --duration 3s --repeat 1",
+    },
+    // Reading and unpacking samples before training: the CPU is in between.
+    Preset {
+        name: "data-preparation",
+        description: "128K to 512K reads by 1 and 4 threads over cpu-gpu and page-cache",
+        options: "--path cpu-gpu,page-cache --op read,randread --io-size 128K,256K,512K \
+                  --threads 1,4 --queue-depth 1 --duration 5s --repeat 1",
+    },
+    // Feeding a training loop: large reads, many threads, with and without GPUDirect Storage.
+    Preset {
+        name: "training",
+        description: "1M to 16M reads by 4, 16 and 32 threads over gds and cpu-gpu",
+        options: "--path gds,cpu-gpu --op read,randread --io-size 1M,4M,16M --threads 4,16,32 \
+                  --queue-depth 1 --duration 5s --repeat 1",
+    },
+    // Loading weights (very large reads) and looking up single entries (4K).
+    Preset {
+        name: "inference",
+        description: "4K and 16M to 128M reads by 1, 4 and 16 threads over gds and cpu-gpu",
+        options: "--path gds,cpu-gpu --op read,randread --io-size 4K,16M,64M,128M \
+                  --threads 1,4,16 --queue-depth 1 --duration 5s --repeat 1",
+    },
+    // Every combination of the study this matrix follows: 432 cells of 5 s are 36 minutes.
+    Preset {
+        name: "full",
+        description: "all nine sizes from 4K to 128M, 1 to 32 threads, three paths, four operations",
+        options: "--path gds,cpu-gpu,page-cache --op read,write,randread,randwrite \
+                  --io-size 4K,128K,256K,512K,1M,4M,16M,64M,128M --threads 1,4,16,32 \
+                  --queue-depth 1 --duration 5s --repeat 1",
+    },
 ];
 
-/// Why a preset cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PresetError {
-    /// No preset has this name.
-    #[error("`{0}` is not a preset: use one of{list}", list = described())]
-    Unknown(String),
-    /// Its YAML is invalid.
-    #[error("the preset `{name}` cannot be read: {fault}")]
-    Malformed {
-        /// Its name.
-        name: String,
-        /// What is wrong with it.
-        fault: String,
-    },
-}
-
-/// A matrix without its files and its way of transfer.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct MatrixPreset {
-    description: String,
-    path: Vec<PathChoice>,
-    op: Vec<Operation>,
-    #[serde(deserialize_with = "sizes")]
-    io_size: Vec<IoSize>,
-    threads: Vec<u32>,
-    #[serde(default = "one")]
-    queue_depth: Vec<u32>,
-    #[serde(default, deserialize_with = "seconds")]
-    duration: Option<f64>,
-    passes: Option<u32>,
-    repeat: Option<u32>,
-}
-
-fn one() -> Vec<u32> {
-    vec![1]
-}
-
-fn sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IoSize>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    texts.iter().map(|text| IoSize::parse_sweep(text).map_err(de::Error::custom)).collect()
-}
-
-fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_seconds(&text).map(Some).map_err(de::Error::custom)
-}
-
-impl MatrixPreset {
-    /// Reads the YAML `text` of a preset called `name`.
-    ///
-    /// # Errors
-    /// If the text is not a valid preset.
-    pub fn parse(name: &str, text: &str) -> Result<Self, PresetError> {
-        stormlp_core::yaml::read(text).map_err(|error| PresetError::Malformed {
-            name: name.to_string(),
-            fault: error.to_string(),
-        })
+/// Parses the name of a preset.
+pub(super) fn preset_name(name: &str) -> Result<String, String> {
+    if PRESETS.iter().any(|preset| preset.name == name) {
+        return Ok(name.to_string());
     }
-
-    fn named(name: &str) -> Result<Self, PresetError> {
-        let (_, text) = (PRESETS.iter())
-            .find(|(known, _)| *known == name)
-            .ok_or_else(|| PresetError::Unknown(printable(name).into_owned()))?;
-        Self::parse(name, text)
+    if ["study-a", "study-b"].contains(&name) {
+        return Err(format!("`{name}` is a set of columns: use --columns {name}"));
     }
+    let line = |one: &Preset| format!("\n  {:<17} {}", one.name, one.description);
+    let known: String = PRESETS.iter().map(line).collect();
+    Err(format!("`{}` is not a preset: use one of{known}", printable(name)))
+}
 
-    /// The matrix of `stormlp gds` without options.
-    fn plain() -> Self {
-        Self {
-            description: String::new(),
-            path: vec![PathChoice::Auto],
-            op: vec![Operation::Read],
-            io_size: vec![IoSize::fixed(MIB)],
-            threads: vec![8],
-            queue_depth: one(),
-            duration: None,
-            passes: None,
-            repeat: None,
-        }
-    }
-
-    /// A search for knees over `jobs` files or folders, each of which needs at least one thread.
-    fn search(jobs: u32) -> Self {
-        Self {
-            threads: knee::THREADS.into_iter().filter(|threads| *threads >= jobs).collect(),
-            queue_depth: knee::DEPTHS.to_vec(),
-            repeat: Some(knee::REPEAT),
-            ..Self::plain()
-        }
-    }
+/// The names of all presets.
+pub fn preset_names() -> Vec<&'static str> {
+    PRESETS.iter().map(|preset| preset.name).collect()
 }
 
 impl MatrixRequest {
+    /// The request of these options alone.
+    fn of_options(options: &str) -> Self {
+        let command = Self::augment_args(clap::Command::new("gds").no_binary_name(true));
+        let matches = command.try_get_matches_from(options.split_whitespace());
+        matches.and_then(|it| Self::from_arg_matches(&it)).expect("these options are valid")
+    }
+
+    /// The default request of `stormlp gds`.
+    pub fn plain(folder: PathBuf) -> Self {
+        Self { folders: vec![folder], ..Self::of_options("") }.complete()
+    }
+
     /// The request with all that was left out, and with one job for each folder and file.
-    ///
-    /// # Errors
-    /// If there is no such preset.
-    pub fn complete(mut self) -> Result<Self, PresetError> {
+    #[must_use]
+    pub fn complete(mut self) -> Self {
         self.name_jobs();
-        let open_jobs = self.jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
-        let (name, preset) = match &self.preset {
-            Some(name) => (name.as_str(), MatrixPreset::named(name)?),
-            None if self.find_knee => ("knee", MatrixPreset::search(open_jobs)),
-            None => ("matrix", MatrixPreset::plain()),
+        let preset = PRESETS.iter().find(|preset| self.preset.as_deref() == Some(preset.name));
+        let (name, options) = match preset {
+            Some(preset) => (preset.name, preset.options),
+            None if self.find_knee => ("knee", KNEE),
+            None => ("matrix", PLAIN),
         };
+        let mut other = Self::of_options(options);
+        if self.find_knee {
+            // Each file or folder needs at least one thread.
+            let jobs = self.jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
+            other.threads.retain(|threads| *threads >= jobs);
+            or_else(&mut other.threads, vec![jobs]);
+        }
         self.name = name.to_string();
         self.optional_paths = self.paths.is_empty();
-        or_else(&mut self.paths, preset.path);
-        or_else(&mut self.ops, preset.op);
-        or_else(&mut self.io_sizes, preset.io_size);
-        self.io_sizes = self.io_sizes.into_iter().flat_map(IoSize::sizes).collect();
-        or_else(&mut self.threads, preset.threads);
-        or_else(&mut self.queue_depths, preset.queue_depth);
-        if self.duration_seconds.is_none() && self.passes.is_none() {
-            self.passes = preset.passes;
-            self.duration_seconds = match preset.passes {
-                Some(_) => None,
-                None => preset.duration.or(Some(DURATION_SECONDS)),
-            };
+        or_else(&mut self.paths, other.paths);
+        or_else(&mut self.ops, other.ops);
+        or_else(&mut self.io_sizes, other.io_sizes);
+        self.io_sizes = self.io_sizes.into_iter().flat_map(|size| size.sizes()).collect();
+        or_else(&mut self.threads, other.threads);
+        or_else(&mut self.queue_depths, other.queue_depths);
+        if self.passes.is_none() {
+            self.duration_seconds = self.duration_seconds.or(other.duration_seconds);
         }
-        self.repeat = self.repeat.or(preset.repeat).or(Some(1));
-        Ok(self)
+        self.repeat = self.repeat.or(other.repeat);
+        self
     }
 
     /// Makes the folders and files jobs, and gives the jobs names.
@@ -173,25 +149,11 @@ fn or_else<T>(given: &mut Vec<T>, other: Vec<T>) {
     }
 }
 
-/// The names of all presets.
-pub fn preset_names() -> Vec<&'static str> {
-    PRESETS.iter().map(|(name, _)| *name).collect()
-}
-
-/// The presets and what each measures, one per line.
-fn described() -> String {
-    let line = |(name, text): &(&str, &str)| {
-        let description = MatrixPreset::parse(name, text).map(|preset| preset.description);
-        format!("\n  {name:<17} {}", description.unwrap_or_default())
-    };
-    PRESETS.iter().map(line).collect()
-}
-
 #[cfg(test)]
 impl MatrixRequest {
     /// A preset's request, complete.
     pub(super) fn of_preset(name: &str) -> Self {
-        Self::without_matrix(name).complete().unwrap()
+        Self::without_matrix(name).complete()
     }
 
     /// Options that name a preset and nothing that it has.
@@ -204,6 +166,7 @@ impl MatrixRequest {
             threads: Vec::new(),
             queue_depths: Vec::new(),
             duration_seconds: None,
+            repeat: None,
             ..Self::plain(PathBuf::from("data"))
         }
     }
@@ -212,8 +175,9 @@ impl MatrixRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use crate::plan::choice::{IoSize, PathChoice};
     use stormlp_core::path::PathKind;
+    use stormlp_core::units::MIB;
 
     #[test]
     fn every_preset_is_a_matrix() {
@@ -230,16 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn unknown_presets_and_keys_are_refused_by_name() {
-        let error = MatrixRequest::without_matrix("fast").complete().unwrap_err().to_string();
-        assert!(
-            error.contains("`fast`") && error.contains("\n  quick             small and large"),
-            "{error}"
-        );
-        let text =
-            "description: x\npath: [cpu]\nop: [read]\nio-size: [1M]\nthreads: [1]\nthread: 1\n";
-        let error = MatrixPreset::parse("mine", text).unwrap_err().to_string();
-        assert!(error.contains("thread"), "{error}");
+    fn unknown_presets_are_refused_with_those_there_are() {
+        let error = preset_name("fast").unwrap_err();
+        let listed = error.contains("\n  quick             small and large");
+        assert!(error.contains("`fast`") && listed, "{error}");
+        assert!(preset_name("study-a").unwrap_err().contains("--columns study-a"));
+        assert_eq!(preset_name("full").as_deref(), Ok("full"));
     }
 
     #[test]
@@ -250,17 +210,10 @@ mod tests {
             passes: Some(2),
             ..MatrixRequest::without_matrix("quick")
         };
-        let request = request.complete().unwrap();
+        let request = request.complete();
         assert!(request.names_paths());
         assert_eq!((request.name.as_str(), request.threads), ("quick", vec![1, 8]));
         assert_eq!(request.io_sizes, [1, 2, 3].map(|mib| IoSize::fixed(mib * MIB)));
         assert_eq!((request.passes, request.duration_seconds), (Some(2), None));
-    }
-
-    proptest! {
-        #[test]
-        fn reading_never_panics(text in ".{0,200}") {
-            let _ = MatrixPreset::parse("x", &text);
-        }
     }
 }

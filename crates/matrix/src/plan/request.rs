@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
+use super::preset::preset_name;
 use stormlp_core::location::folder_or_prefix;
 use stormlp_core::location::names_object;
 use stormlp_core::numbers::whole;
@@ -14,11 +15,25 @@ use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Pages, Threading};
 use stormlp_core::units::ByteSize;
-use stormlp_core::units::{parse_bytes, parse_seconds};
+use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
 use stormlp_core::verify::Verify;
 
-/// The default duration of a cell.
-pub(super) const DURATION_SECONDS: f64 = 5.0;
+/// More threads than this do not help in a single-host benchmark.
+pub(super) const MOST_THREADS: u32 = 1024;
+/// The kernel limits a ring to 32,768 entries; this leaves room for batches.
+pub(super) const MOST_IN_FLIGHT: u32 = 4096;
+/// A cell of more than a week is a typing error.
+const LONGEST_SECONDS: f64 = 7.0 * 86_400.0;
+
+/// Parses how long a cell runs, in seconds.
+pub(super) fn parse_span(text: &str) -> Result<f64, String> {
+    let seconds = parse_seconds(text).map_err(|error| error.to_string())?;
+    if seconds > 0.0 && seconds <= LONGEST_SECONDS {
+        Ok(seconds)
+    } else {
+        Err("use more than zero and at most a week".to_string())
+    }
+}
 
 /// The location of a job's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,12 +120,12 @@ impl FromStr for JobRequest {
                 "name" => job.name = value.to_string(),
                 "device" => job.device = Some(value.parse()?),
                 "numa" => job.numa_node = Some(number()?),
-                "threads" => job.threads = Some(number()?),
+                "threads" => job.threads = Some(whole(1..=MOST_THREADS.into())(value)?),
                 "offset" => {
                     let size: ByteSize = value.parse().map_err(|e| format!("{e}"))?;
                     job.offset_bytes = Some(size.0);
                 }
-                "io-size" => job.io_size = Some(IoSize::parse_mix(value)?),
+                "io-size" => job.io_size = Some(value.parse()?),
                 _ => {
                     return Err(format!(
                         "`{key}` is not a key: use dir, file, name, device, numa, threads, \
@@ -170,36 +185,36 @@ pub struct MatrixRequest {
 
     /// Numbers of threads [default: 8]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
-        value_parser = whole::<u32>(1..))]
+        value_parser = whole::<u32>(1..=MOST_THREADS.into()))]
     pub threads: Vec<u32>,
 
     /// Transfers in flight per thread; batch entries on batch paths, connections to objects
     /// [default: 1]
     #[arg(long = "queue-depth", value_name = "LIST",
-        value_delimiter = ',', value_parser = whole::<u32>(1..))]
+        value_delimiter = ',', value_parser = whole::<u32>(1..=MOST_IN_FLIGHT.into()))]
     pub queue_depths: Vec<u32>,
 
     /// Preset matrix: quick, data-preparation, training, inference, full; other options override
     /// its values
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = preset_name)]
     pub preset: Option<String>,
 
     /// Duration of each cell [default: 5s]
     #[arg(long = "duration", value_name = "TIME",
-        value_parser = parse_seconds, conflicts_with = "passes")]
+        value_parser = parse_span, conflicts_with = "passes")]
     pub duration_seconds: Option<f64>,
 
     /// Read or write the files this many times instead; all of it is measured
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1_000_000))]
     pub passes: Option<u32>,
 
     /// Warm-up of each cell before the measurement
     #[arg(long = "warmup", value_name = "TIME",
-        value_parser = parse_seconds, default_value = "0", hide_default_value = true)]
+        value_parser = parse_seconds, default_value = "0")]
     pub warmup_seconds: f64,
 
     /// Repetitions of each cell; the table shows mean ± standard deviation [default: 1]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1000))]
     pub repeat: Option<u32>,
 
     /// Find the fewest transfers in flight within 2 % (or noise) of the best, for each path,
@@ -208,8 +223,8 @@ pub struct MatrixRequest {
     #[arg(long, conflicts_with = "preset")]
     pub find_knee: bool,
 
-    /// Page cache before each cell: cold (files dropped), warm, as-is [default: cold]
-    #[arg(long, value_name = "STATE", default_value = "cold", hide_default_value = true)]
+    /// Page cache before each cell: cold (files dropped), warm, as-is
+    #[arg(long, value_name = "STATE", default_value = "cold")]
     pub cache: CacheState,
 
     /// Percentage of reads in a mix of reads and writes, on every path
@@ -243,7 +258,7 @@ pub struct MatrixRequest {
     /// files, else 1 GiB per thread, at most 8 GiB and a quarter of the free space in total; with
     /// --preset, what a cell transfers, at most a quarter of the free space]
     #[arg(long = "file-size", value_name = "SIZE",
-        help_heading = "Files", value_parser = parse_bytes)]
+        help_heading = "Files", value_parser = parse_some_bytes)]
     pub file_size_bytes: Option<u64>,
 
     /// How threads share a given file.
@@ -252,18 +267,12 @@ pub struct MatrixRequest {
 
     /// Start offset in every file
     #[arg(long = "offset", value_name = "SIZE", help_heading = "Files",
-        value_parser = parse_bytes, default_value = "0", hide_default_value = true)]
+        value_parser = parse_bytes, default_value = "0")]
     pub offset_bytes: u64,
 
     /// Data to write: once (incompressible, generated once), every (generated for every write),
-    /// zero [default: once]
-    #[arg(
-        long,
-        value_name = "HOW",
-        help_heading = "Files",
-        default_value = "once",
-        hide_default_value = true
-    )]
+    /// zero
+    #[arg(long, value_name = "HOW", help_heading = "Files", default_value = "once")]
     pub fill: Fill,
 
     /// Verify data read: content (every byte against the pattern written); objects also none, size
@@ -281,13 +290,8 @@ pub struct MatrixRequest {
     pub fsync: Fsync,
 
     /// Remove the files that it created after the run, as `stormlp clean` does
-    #[arg(long = "clean", alias = "remove", help_heading = "Files", overrides_with = "keep")]
+    #[arg(long = "clean", help_heading = "Files")]
     pub remove: bool,
-
-    /// Keep the files for the next run: the default, by its old name.
-    #[serde(skip)]
-    #[arg(long, hide = true, overrides_with = "remove")]
-    pub keep: bool,
 
     /// Allow writing to block devices, which destroys their data; devices in use are still refused
     #[arg(long = "destroy-data-on-block-devices", help_heading = "Files")]
@@ -306,7 +310,6 @@ pub struct MatrixRequest {
 
     /// Allow writing to files named with --file that stormlp did not create, which destroys their
     /// data
-    #[serde(default)]
     #[arg(long, help_heading = "Files")]
     pub overwrite_files: bool,
 
@@ -320,23 +323,21 @@ pub struct MatrixRequest {
     #[arg(long = "device", value_name = "LIST", help_heading = "Accelerator and engine")]
     pub devices: Option<Devices>,
 
-    /// Memory type of buffers: device, vmm, pinned, host, mmap (gdsio's -m) [default: device]
+    /// Memory type of buffers: device, vmm, pinned, host, mmap (gdsio's -m)
     #[arg(
         long,
         value_name = "KIND",
         help_heading = "Accelerator and engine",
-        default_value = "device",
-        hide_default_value = true
+        default_value = "device"
     )]
     pub memory: MemoryKind,
 
-    /// Page size for buffers in host memory: huge (if available) or small [default: huge]
+    /// Page size for buffers in host memory: huge (if available) or small
     #[arg(
         long,
         value_name = "SIZE",
         help_heading = "Accelerator and engine",
-        default_value = "huge",
-        hide_default_value = true
+        default_value = "huge"
     )]
     pub pages: Pages,
 
@@ -350,26 +351,24 @@ pub struct MatrixRequest {
     pub open_direct: bool,
 
     /// I/O engine for CPU paths: auto, uring, tokio-uring, psync; for objects auto or object_store
-    /// [default: auto]
     #[arg(
         long,
         value_name = "NAME",
         help_heading = "Accelerator and engine",
-        default_value = "auto",
-        hide_default_value = true
+        default_value = "auto"
     )]
     pub engine: EngineChoice,
 
     /// Transfers per submission to the kernel [default: half the depth through the page cache, else
     /// 4]
     #[arg(long, value_name = "N",
-        help_heading = "Accelerator and engine", value_parser = whole::<u32>(1..))]
+        help_heading = "Accelerator and engine", value_parser = whole::<u32>(1..=MOST_IN_FLIGHT.into()))]
     pub submit_batch: Option<u32>,
 
-    /// Seed for random offsets and the pattern [default: 0]
+    /// Seed for random offsets and the pattern
     #[arg(long, value_name = "N",
         help_heading = "Accelerator and engine", value_parser = whole::<u64>(..),
-        default_value = "0", hide_default_value = true)]
+        default_value = "0")]
     pub seed: u64,
 
     /// Alignment of random offsets in bytes; the flag makes it 1.
@@ -439,7 +438,7 @@ impl MatrixRequest {
     pub fn span(&self) -> CellSpan {
         match self.passes {
             Some(passes) => CellSpan::Passes(passes),
-            None => CellSpan::Seconds(self.duration_seconds.unwrap_or(DURATION_SECONDS)),
+            None => CellSpan::Seconds(self.duration_seconds.unwrap_or_default()),
         }
     }
 
@@ -455,56 +454,5 @@ impl MatrixRequest {
         self.verify.is_of_content()
             && self.ops.iter().any(reads)
             && !self.ops.contains(&Operation::Write)
-    }
-
-    /// The default request of `stormlp gds`.
-    pub fn plain(folder: PathBuf) -> Self {
-        Self {
-            name: "matrix".to_string(),
-            paths: vec![PathChoice::Auto],
-            optional_paths: true,
-            ops: vec![Operation::Read],
-            io_sizes: vec![IoSize::fixed(1 << 20)],
-            threads: vec![8],
-            queue_depths: vec![1],
-            preset: None,
-            duration_seconds: Some(DURATION_SECONDS),
-            passes: None,
-            warmup_seconds: 0.0,
-            repeat: Some(1),
-            find_knee: false,
-            cache: CacheState::Cold,
-            read_percent: None,
-            folders: Vec::new(),
-            files: Vec::new(),
-            jobs: vec![JobRequest::on("job0", JobTarget::Folder(folder))],
-            file_stem: "stormlp".to_string(),
-            file_size_bytes: None,
-            shared_file: SharedFile::Split,
-            offset_bytes: 0,
-            fill: Fill::Once,
-            verify: Verify::default(),
-            fsync: Fsync::Auto,
-            remove: false,
-            keep: false,
-            overwrite_block_devices: false,
-            overwrite_signatures: Vec::new(),
-            overwrite_files: false,
-            resumes: false,
-            devices: None,
-            memory: MemoryKind::Device,
-            pages: Pages::Huge,
-            no_register: false,
-            open_direct: true,
-            engine: EngineChoice::Auto,
-            submit_batch: None,
-            seed: 0,
-            random_alignment_bytes: 4096,
-            require_gds: false,
-            cufile_stats: None,
-            require_direct: false,
-            threading: Threading::default(),
-            telemetry: Telemetry::default(),
-        }
     }
 }

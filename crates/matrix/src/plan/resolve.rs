@@ -30,9 +30,8 @@ pub fn resolve(
     inventory: &TargetInventory,
 ) -> Result<MatrixPlan, Problems> {
     let mut problems = Problems::default();
-    check::numbers(request, &mut problems);
+    check::options(request, &mut problems);
     if !problems.is_empty() {
-        // Empty or absurd lists make all later checks meaningless.
         return Err(problems);
     }
     let engine = transport::engine(request.engine, facts, &mut problems);

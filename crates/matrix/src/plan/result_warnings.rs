@@ -49,16 +49,17 @@ fn groups(report: &MatrixReport) -> Vec<Vec<MeasuredCell<'_>>> {
 }
 
 fn same_combination(a: &CellReport, b: &CellReport) -> bool {
-    let combination = |cell: &CellReport| {
-        (cell.op, cell.io_size_bytes, cell.io_size_mix, cell.threads, cell.queue_depth)
-    };
+    let combination = |cell: &CellReport| (cell.op, cell.io_size, cell.threads, cell.queue_depth);
     combination(a) == combination(b)
 }
 
 fn words(cell: &CellReport) -> String {
     format!(
-        "{} {} of {} bytes, {} threads",
-        cell.requested_path, cell.op, cell.io_size_bytes, cell.threads
+        "{} {} of {}, {} threads",
+        cell.requested_path,
+        cell.op,
+        cell.io_size.words(),
+        cell.threads
     )
 }
 

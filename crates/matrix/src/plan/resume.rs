@@ -211,8 +211,7 @@ fn is_of(cell: &CellReport, planned: &CellPlan) -> bool {
     let key = |cell: &CellReport| {
         (
             (cell.repeat, cell.requested_path, cell.op),
-            (cell.io_size_bytes, cell.io_size_mix),
-            (cell.threads, cell.queue_depth),
+            (cell.io_size, cell.threads, cell.queue_depth),
         )
     };
     key(cell) == key(&fresh)

@@ -112,10 +112,7 @@ fn share_room(inventory: &mut TargetInventory, party: &Party) -> Result<(), Fail
     if party.is_alone() {
         return Ok(());
     }
-    let folders = inventory.folders.iter_mut();
-    let of_folders = folders.map(|folder| &mut folder.free_bytes);
-    let of_files = inventory.files.iter_mut().map(|file| &mut file.free_bytes);
-    let mut rooms: Vec<&mut u64> = of_folders.chain(of_files).filter_map(Option::as_mut).collect();
+    let mut rooms: Vec<&mut u64> = inventory.free_bytes().collect();
     let own: Vec<u64> = rooms.iter().map(|room| **room).collect();
     let sharers = if party.has_local_data() { 1 } else { party.members().len() as u64 };
     for other in party.exchange(&own)? {

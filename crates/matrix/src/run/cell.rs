@@ -22,7 +22,7 @@ use stormlp_transfer::{
 
 use super::beside::Side;
 use super::error::MatrixError;
-use super::offsets::{OffsetSpec, SizeRange};
+use super::offsets::OffsetSpec;
 use super::prepare::{files_of, set_cache};
 use super::recorder::Recorder;
 use super::regions::Regions;
@@ -158,7 +158,7 @@ impl Bench<'_> {
         path: &Path,
     ) -> WorkerTask {
         let plan = self.plan;
-        let size = worker.io_size.unwrap_or(cell.io_size);
+        let size = worker.io_size_in(cell.io_size);
         let (duration, passes) = match plan.request.span() {
             CellSpan::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
             CellSpan::Passes(passes) => (None, Some(u64::from(passes))),
@@ -178,11 +178,7 @@ impl Bench<'_> {
             offsets: OffsetSpec {
                 start: worker.start_bytes,
                 len: worker.length_bytes,
-                size: SizeRange {
-                    min_bytes: size.min_bytes,
-                    max_bytes: size.max_bytes,
-                    step_bytes: size.step_bytes,
-                },
+                size,
                 random: cell.op.is_random(),
                 align: plan.request.random_alignment_bytes,
                 seed: plan.request.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
@@ -222,7 +218,7 @@ impl Bench<'_> {
 
     /// Whether every transfer of a worker consists of whole 4 KiB blocks at multiples of 4 KiB.
     fn is_page_aligned(&self, cell: &CellPlan, worker: &WorkerPlan) -> bool {
-        let size = worker.io_size.unwrap_or(cell.io_size);
+        let size = worker.io_size_in(cell.io_size);
         let offsets = if cell.op.is_random() {
             self.plan.request.random_alignment_bytes
         } else {

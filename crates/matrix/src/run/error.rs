@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::plan::DataManifestError;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
@@ -34,12 +33,12 @@ pub enum MatrixError {
         found: String,
     },
     /// A data folder's manifest cannot be used.
-    #[error("{path}: {source}; remove it if the folder contains nothing of value")]
+    #[error("{path}: {reason}; remove it if the folder contains nothing of value")]
     Manifest {
         /// The manifest.
         path: PathBuf,
         /// The reason.
-        source: DataManifestError,
+        reason: String,
     },
 }
 

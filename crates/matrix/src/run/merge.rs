@@ -244,7 +244,7 @@ fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
             all.iter().flat_map(|one| &one.jobs).filter(|job| job.name == first.name).collect();
         let bytes: u64 = own.iter().map(|job| job.bytes).sum();
         let operations: u64 = own.iter().map(|job| job.operations).sum();
-        let seconds = own.iter().filter_map(|job| job.duration_seconds).reduce(f64::max)?;
+        let seconds = own.iter().map(|job| job.duration_seconds).reduce(f64::max)?;
         let latencies =
             own.iter().filter_map(|job| Some(job.latency_us_mean? * job.operations as f64));
         let latencies: f64 = latencies.sum();
@@ -253,7 +253,7 @@ fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
             threads: own.iter().map(|job| job.threads).sum(),
             operations,
             bytes,
-            duration_seconds: Some(seconds),
+            duration_seconds: seconds,
             throughput_bytes_per_second: bytes as f64 / seconds,
             latency_us_mean: (operations > 0).then(|| latencies / operations as f64),
         })

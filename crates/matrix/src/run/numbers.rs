@@ -104,7 +104,7 @@ fn job_report(name: &str, outcomes: &[&WorkerOutcome]) -> Option<JobReport> {
         threads: outcomes.len() as u32,
         operations: all.operations,
         bytes: all.bytes,
-        duration_seconds: Some(seconds),
+        duration_seconds: seconds,
         throughput_bytes_per_second: all.bytes as f64 / seconds,
         latency_us_mean: all.latency.summary().map(|latency| latency.mean),
     })

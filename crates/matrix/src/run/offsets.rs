@@ -1,15 +1,8 @@
 //! Chooses the next piece of its file for a worker.
 
+use crate::plan::IoSize;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
-
-/// The possible transfer sizes in bytes: one size, or a range in steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SizeRange {
-    pub(crate) min_bytes: u64,
-    pub(crate) max_bytes: u64,
-    pub(crate) step_bytes: u64,
-}
 
 /// The parameters of a worker's offsets.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +11,7 @@ pub(crate) struct OffsetSpec {
     pub(crate) start: u64,
     /// Length of the share in bytes; at least the largest transfer.
     pub(crate) len: u64,
-    pub(crate) size: SizeRange,
+    pub(crate) size: IoSize,
     /// Random or sequential.
     pub(crate) random: bool,
     /// Alignment of random offsets in bytes.
@@ -74,14 +67,13 @@ pub(crate) struct Offsets {
 impl Offsets {
     /// The visits described by `spec`.
     pub(crate) fn new(spec: OffsetSpec) -> Self {
-        let SizeRange { min_bytes, max_bytes, step_bytes } = spec.size;
         let align = spec.align.max(1);
         Self {
             random: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
             next: 0,
             left: spec.passes.map(|passes| passes.saturating_mul(spec.len)),
-            sizes: (max_bytes - min_bytes) / step_bytes.max(1) + 1,
-            blocks: (spec.len - max_bytes) / align + 1,
+            sizes: spec.size.count(),
+            blocks: (spec.len - spec.size.max_bytes) / align + 1,
             spec: OffsetSpec { align, ..spec },
         }
     }
@@ -153,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn spec(len: u64, size: u64) -> OffsetSpec {
-        let size = SizeRange { min_bytes: size, max_bytes: size, step_bytes: 0 };
+        let size = IoSize::fixed(size);
         OffsetSpec { start: 0, len, size, random: false, align: 4096, seed: 1, passes: Some(1) }
     }
 
@@ -204,7 +196,7 @@ mod tests {
             start in 0u64..1 << 30, blocks in 1u64..1000, kib in 1u64..64, random: bool, seed: u64,
             align in prop::sample::select(vec![1u64, 512, 4096]),
         ) {
-            let size = SizeRange { min_bytes: kib << 10, max_bytes: kib << 12, step_bytes: 1024 };
+            let size = IoSize { min_bytes: kib << 10, max_bytes: kib << 12, step_bytes: 1024 };
             let len = (kib << 12) + blocks * 4096;
             let spec = OffsetSpec { start, len, size, random, align, seed, passes: None };
             let mut offsets = Offsets::new(spec);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::plan::{
     CellReport, CellStatus, IoSize, MatrixReport, MatrixRequest, MatrixResults, PathChoice,
-    TargetFolder, TargetInventory, resolve,
+    TargetFolder, TargetInventory, TargetPlace, resolve,
 };
 use stormlp_core::event::Silent;
 use stormlp_core::facts::{Availability, PathSupport};
@@ -37,22 +37,15 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
         passes: Some(1),
         ..MatrixRequest::plain(folder.to_path_buf())
     };
-    let folder = TargetFolder {
-        path: folder.to_path_buf(),
-        exists: true,
+    let place = TargetPlace {
         writable: Availability::Available,
         free_bytes: Some(1 << 40),
         file_system_id: 1,
         file_system: None,
         direct: Availability::Available,
         direct_alignment_bytes: 4096,
-        manifest: None,
-        manifest_problem: None,
-        files: Vec::new(),
-        hole_bytes: Default::default(),
-        copies: Vec::new(),
-        others: Vec::new(),
     };
+    let folder = TargetFolder::empty(folder.to_path_buf(), true, place);
     let inventory = TargetInventory { folders: vec![folder], files: Vec::new() };
     let plan = resolve(&request, &facts, &inventory).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);

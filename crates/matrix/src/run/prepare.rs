@@ -159,7 +159,7 @@ fn read_manifest(storage: &dyn Storage, folder: &Path) -> Result<DataManifest, M
     let path = folder.join(MANIFEST_NAME);
     match storage.read_text(&path)? {
         Some(text) => {
-            DataManifest::parse(&text).map_err(|source| MatrixError::Manifest { path, source })
+            DataManifest::parse(&text).map_err(|reason| MatrixError::Manifest { path, reason })
         }
         None => Ok(DataManifest::new()),
     }

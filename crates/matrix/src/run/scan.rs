@@ -1,17 +1,16 @@
 //! Scans the folders and files of a request before a matrix runs.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::plan::{
     DataManifest, FileFacts, FileKind, JobTarget, MANIFEST_NAME, MatrixRequest, StrayFile,
-    TargetFolder, TargetInventory,
+    TargetFolder, TargetInventory, TargetPlace,
 };
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::location::names_object;
 use stormlp_core::machine::{DirectSupport, Fact};
 use stormlp_core::pattern::{Pattern, stream_of};
-use stormlp_transfer::storage::{Access, Entry, Kind, Storage, dead_link};
+use stormlp_transfer::storage::{Access, Kind, Storage, dead_link};
 use stormlp_transfer::{TransferError, probe};
 
 /// Default `O_DIRECT` alignment if the file system does not report it: a sector.
@@ -67,12 +66,9 @@ fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFold
     // Files in it will be written, so no component may be a link to another place.
     storage.hold(path);
     let there = storage.nearest(path)?;
-    let found = storage.found(&there)?;
     let exists = std::path::absolute(path).is_ok_and(|path| path == there);
-    let is_folder = found.kind == Kind::Folder;
+    let is_folder = storage.found(&there)?.kind == Kind::Folder;
     let direct = probe::direct_io(&there);
-    let (manifest, manifest_problem) =
-        if exists && is_folder { manifest(storage, path)? } else { (None, None) };
     let writable = match (dead_link(path), is_folder, &direct) {
         (Some(link), ..) => Availability::unavailable(
             format!("{} is a link that does not lead to a folder", link.display()),
@@ -93,130 +89,109 @@ fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFold
         ),
         (None, true, Fact::Known(_)) => Availability::Available,
     };
-    let (direct, direct_alignment_bytes) = direct_facts(direct);
-    let listed = if exists && is_folder { storage.list(path)? } else { Vec::new() };
-    let Entries { files, hole_bytes, copies, others } =
-        entries(storage, path, listed, manifest.as_ref())?;
-    Ok(TargetFolder {
-        path: path.to_path_buf(),
-        exists,
-        writable,
-        free_bytes: storage.space(&there)?.map(|space| space.free_bytes),
-        file_system_id: found.file_system_id,
-        file_system: file_system(&there),
-        direct,
-        direct_alignment_bytes,
-        manifest,
-        manifest_problem,
-        files,
-        hole_bytes,
-        copies,
-        others,
-    })
+    let place = place(storage, &there, writable, direct)?;
+    let mut folder = TargetFolder::empty(path.to_path_buf(), exists, place);
+    if exists && is_folder {
+        list(storage, &mut folder)?;
+    }
+    Ok(folder)
 }
 
 /// A prefix of objects: there is nothing to create, and no room to run out of.
 fn prefix(storage: &dyn Storage, path: &Path) -> Result<TargetFolder, TransferError> {
-    let (manifest, manifest_problem) = manifest(storage, path)?;
-    let Entries { files, hole_bytes, copies, others } =
-        entries(storage, path, storage.list(path)?, manifest.as_ref())?;
-    Ok(TargetFolder {
-        path: path.to_path_buf(),
-        exists: true,
+    let place = TargetPlace {
         writable: Availability::Available,
         free_bytes: storage.space(path)?.map(|space| space.free_bytes),
         file_system_id: 0,
         file_system: Some("s3".to_string()),
         direct: Availability::unavailable("objects have no O_DIRECT", "leave it out"),
         direct_alignment_bytes: USUAL_ALIGNMENT_BYTES,
-        manifest,
-        manifest_problem,
-        files,
-        hole_bytes,
-        copies,
-        others,
-    })
-}
-
-fn file_system(folder: &Path) -> Option<String> {
-    probe::filesystem(folder).known().map(|fs| fs.kind.clone())
-}
-
-/// The manifest of a folder, or why it is unusable.
-fn manifest(
-    storage: &dyn Storage,
-    folder: &Path,
-) -> Result<(Option<DataManifest>, Option<String>), TransferError> {
-    let text = match storage.read_text(&folder.join(MANIFEST_NAME)) {
-        Ok(None) => return Ok((None, None)),
-        // It could be read but is not text, or not a file.
-        Err(error) if error.was_not_asked() => {
-            return Ok((None, Some(error.to_string())));
-        }
-        text => text?.unwrap_or_default(),
     };
-    let made_by = serde_json::from_str::<serde_json::Value>(&text)
-        .ok()
-        .and_then(|value| value["made_by"].as_str().map(str::to_string));
-    Ok(match (made_by.as_deref(), DataManifest::parse(&text)) {
-        (Some("gds"), Ok(manifest)) => (Some(manifest), None),
-        (Some(other), _) if other != "gds" => {
-            (None, Some(format!("it contains files created by `stormlp {other}`")))
+    let mut folder = TargetFolder::empty(path.to_path_buf(), true, place);
+    list(storage, &mut folder)?;
+    Ok(folder)
+}
+
+/// The file system at `there`, which exists.
+fn place(
+    storage: &dyn Storage,
+    there: &Path,
+    writable: Availability,
+    direct: Fact<DirectSupport>,
+) -> Result<TargetPlace, TransferError> {
+    let alignment = |support: &DirectSupport| match support.offset_align_bytes.known() {
+        None | Some(0) => USUAL_ALIGNMENT_BYTES,
+        Some(bytes) => u64::from(*bytes),
+    };
+    let (direct, direct_alignment_bytes) = match direct {
+        Fact::Known(support) if support.honoured => (Availability::Available, alignment(&support)),
+        Fact::Known(support) => (
+            Availability::unavailable(support.tried, "use a file system with O_DIRECT"),
+            USUAL_ALIGNMENT_BYTES,
+        ),
+        Fact::Unknown(reason) => {
+            (Availability::unavailable(reason, "see `stormlp doctor DIR`"), USUAL_ALIGNMENT_BYTES)
         }
-        (_, Err(error)) => (None, Some(error.to_string())),
-        (_, Ok(_)) => (None, Some("its manifest does not name its creator".to_string())),
+    };
+    Ok(TargetPlace {
+        writable,
+        free_bytes: storage.space(there)?.map(|space| space.free_bytes),
+        file_system_id: storage.found(there)?.file_system_id,
+        file_system: probe::filesystem(there).known().map(|fs| fs.kind.clone()),
+        direct,
+        direct_alignment_bytes,
     })
 }
 
-/// The entries of a folder, as in [`TargetFolder`].
-#[derive(Default)]
-struct Entries {
-    files: Vec<FoundFile>,
-    hole_bytes: BTreeMap<String, u64>,
-    copies: Vec<String>,
-    others: Vec<StrayFile>,
+/// Reads the manifest of a folder, or why it is unusable.
+fn read_manifest(storage: &dyn Storage, folder: &mut TargetFolder) -> Result<(), TransferError> {
+    let manifest = match storage.read_text(&folder.path.join(MANIFEST_NAME)) {
+        // It could be read but is not text, or not a file.
+        Err(error) if error.was_not_asked() => Err(error.to_string()),
+        text => text?.map(|text| DataManifest::parse(&text)).transpose(),
+    };
+    match manifest {
+        Ok(manifest) => folder.manifest = manifest,
+        Err(problem) => folder.manifest_problem = Some(problem),
+    }
+    Ok(())
 }
 
-/// The regular files and other entries of a folder.
-fn entries(
-    storage: &dyn Storage,
-    folder: &Path,
-    listed: Vec<Entry>,
-    made: Option<&DataManifest>,
-) -> Result<Entries, TransferError> {
-    let mut all = Entries::default();
-    for entry in listed {
+/// Lists the manifest, the regular files and the other entries of a folder.
+fn list(storage: &dyn Storage, folder: &mut TargetFolder) -> Result<(), TransferError> {
+    read_manifest(storage, folder)?;
+    for entry in storage.list(&folder.path)? {
         let (regular, facts) = (entry.is_file(), entry.facts);
         // Files of a matrix have valid UTF-8 names.
         let Ok(name) = entry.name.into_string() else {
             continue;
         };
         let bytes = facts.bytes;
-        let listed = made.and_then(|made| made.file(&name));
+        let listed = folder.manifest.as_ref().and_then(|made| made.file(&name));
         // A truncated file is still the created one, and an empty file has no data to lose.
         let another = listed.filter(|listed| bytes != 0 && facts.is_another(listed.identity));
-        match another {
-            _ if !regular => {
-                let what = facts.what().to_string();
-                all.others.push(StrayFile { name, what });
-                continue;
-            }
+        let other = match another {
+            _ if !regular => Some(facts.what().to_string()),
             Some(listed) if listed.bytes != bytes => {
-                let what = format!("another file, of {bytes} bytes");
-                all.others.push(StrayFile { name, what });
-                continue;
+                Some(format!("another file, of {bytes} bytes"))
             }
-            Some(_) => all.copies.push(name.clone()),
-            None => {}
+            _ => None,
+        };
+        if let Some(what) = other {
+            folder.others.push(StrayFile { name, what });
+            continue;
+        }
+        if another.is_some() {
+            folder.copies.push(name.clone());
         }
         // Other files are never read.
         if listed.is_some() {
-            let holes = storage.hole_bytes(&folder.join(&name), bytes)?;
-            all.hole_bytes.insert(name.clone(), holes);
+            let holes = storage.hole_bytes(&folder.path.join(&name), bytes)?;
+            folder.hole_bytes.insert(name.clone(), holes);
         }
-        all.files.push(FoundFile { name, bytes });
+        folder.files.push(FoundFile { name, bytes });
     }
-    Ok(all)
+    Ok(())
 }
 
 fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> {
@@ -239,27 +214,20 @@ fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> 
             (probe::direct_io(path), readable, writable(storage, path, kind)?)
         }
     };
-    let (direct, direct_alignment_bytes) = direct_facts(direct);
+    let mut place = place(storage, &parent, writable, direct)?;
+    if matches!(kind, FileKind::BlockDevice | FileKind::Other) {
+        place.file_system = None;
+    }
     let bytes = found.map_or(0, |found| found.bytes);
+    let is_regular = kind == FileKind::Regular;
     Ok(FileFacts {
         path: path.to_path_buf(),
         kind,
         bytes,
-        hole_bytes: match kind {
-            FileKind::Regular => storage.hole_bytes(path, bytes)?,
-            FileKind::Missing | FileKind::BlockDevice | FileKind::Other => 0,
-        },
-        marked: kind == FileKind::Regular && storage.is_marked(path)?,
+        hole_bytes: if is_regular { storage.hole_bytes(path, bytes)? } else { 0 },
+        marked: is_regular && storage.is_marked(path)?,
         readable,
-        writable,
-        free_bytes: storage.space(&parent)?.map(|space| space.free_bytes),
-        file_system_id: storage.found(&parent)?.file_system_id,
-        file_system: match kind {
-            FileKind::Regular | FileKind::Missing => file_system(&parent),
-            FileKind::BlockDevice | FileKind::Other => None,
-        },
-        direct,
-        direct_alignment_bytes,
+        place,
         holds_pattern: None,
         claims: match kind {
             FileKind::BlockDevice => Some(probe::device_claims(path)),
@@ -351,26 +319,5 @@ fn opens(
             error.reason(),
             "change its permissions, or run as a user who may open it",
         )),
-    }
-}
-
-/// Whether `O_DIRECT` works, and the required alignment.
-fn direct_facts(direct: Fact<DirectSupport>) -> (Availability, u64) {
-    match direct {
-        Fact::Known(support) if support.honoured => {
-            let alignment = support.offset_align_bytes.known().copied().unwrap_or(0);
-            let alignment = match alignment {
-                0 => USUAL_ALIGNMENT_BYTES,
-                bytes => u64::from(bytes),
-            };
-            (Availability::Available, alignment)
-        }
-        Fact::Known(support) => (
-            Availability::unavailable(support.tried, "use a file system with O_DIRECT"),
-            USUAL_ALIGNMENT_BYTES,
-        ),
-        Fact::Unknown(reason) => {
-            (Availability::unavailable(reason, "see `stormlp doctor DIR`"), USUAL_ALIGNMENT_BYTES)
-        }
     }
 }

@@ -331,8 +331,8 @@ fn broken(error: TransferError) -> WorkerFailure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::offsets::SizeRange;
     use super::*;
+    use crate::plan::IoSize;
     use std::io::Write as _;
     use std::sync::Arc;
     use stormlp_core::path::{EngineKind, PathKind};
@@ -346,7 +346,7 @@ mod tests {
     const BLOCK: u64 = 4096;
 
     fn offsets(len: u64, passes: Option<u64>) -> OffsetSpec {
-        let size = SizeRange { min_bytes: BLOCK, max_bytes: BLOCK, step_bytes: 0 };
+        let size = IoSize::fixed(BLOCK);
         OffsetSpec { start: 0, len, size, random: false, align: BLOCK, seed: 1, passes }
     }
 

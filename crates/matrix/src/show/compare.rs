@@ -23,7 +23,7 @@ pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> 
     let fair = fair(plan, all);
     let (ranked, from_storage) = ranked(plan, all, &fair);
     let first = ranked.first()?;
-    let is_sweep = ranked.iter().any(|group| group.key.combination != first.key.combination);
+    let is_sweep = ranked.iter().any(|group| !group.key.is_beside(&first.key));
     Some(if is_sweep {
         let (of_kind, memory) = match from_storage {
             0 => (&ranked[..], &[][..]),
@@ -87,7 +87,7 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
     let whole: Vec<&CellGroup<'_>> = groups.iter().copied().filter(is_whole).collect();
     let groups = if whole.is_empty() { groups } else { &whole };
     let at = |group: &CellGroup<'_>| {
-        format!("{} {}", group_words(plan, group), group.key.combination.setting(hosts))
+        format!("{} {}", group_words(plan, group), group.key.setting(hosts))
     };
     let most = |number: fn(&Measurement) -> f64| {
         let known = groups.iter().filter_map(|group| Some((group, group.estimate(number)?.value)));
@@ -103,7 +103,7 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
         let iops = Quantity::higher(iops, "IOPS").text();
         parts.push(format!("most {iops} IOPS ({})", at(group)));
     }
-    let one_at_a_time = groups.iter().filter(|group| group.key.combination.queue_depth == 1);
+    let one_at_a_time = groups.iter().filter(|group| group.key.queue_depth == 1);
     let mixed = groups.iter().any(|group| !mix::rates(group).is_empty());
     let mean = |group: &CellGroup<'_>| match mixed {
         true => mix::known(group, mix::reads, |part| Some(part.latency_us?.mean)),
@@ -138,7 +138,7 @@ fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: usize) -> Strin
             None => rate(other),
         });
     }
-    let setting = first.key.combination.setting(hosts);
+    let setting = first.key.setting(hosts);
     format!("{} ({setting})", parts.join(", "))
 }
 
@@ -174,7 +174,7 @@ pub(super) fn fair<'a, 'b>(plan: &MatrixPlan, all: &'a [CellGroup<'b>]) -> Vec<&
 
 /// Whether the cells of a group read files with holes.
 pub(super) fn reads_holes(plan: &MatrixPlan, group: &CellGroup<'_>) -> bool {
-    let reads = group.key.combination.op.direction() == Direction::Read;
+    let reads = group.key.op.direction() == Direction::Read;
     (reads || plan.request.read_percent.is_some())
         && group.key.path != PathKind::Null
         && plan.hole_share().is_some()
@@ -200,7 +200,7 @@ fn without_unsynced<'a, 'b>(
     };
     let beside_storage = |group: &CellGroup<'_>| {
         let mut others = comparable(groups);
-        others.any(|other| other.key.combination == group.key.combination && !unsynced(other))
+        others.any(|other| other.key.is_beside(&group.key) && !unsynced(other))
     };
     let fair = |group: &&CellGroup<'_>| !(unsynced(group) && beside_storage(group));
     groups.iter().filter(fair).collect()

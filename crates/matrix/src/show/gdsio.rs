@@ -3,7 +3,6 @@
 //! The label names the path that ran. gdsio prints `GPUD` even if its library fell back; this
 //! program avoids attributing a figure to a path that did not run.
 
-use super::reach::reached;
 use super::warnings::of_cells;
 use crate::plan::gdsio::in_gdsios_words;
 use crate::plan::{CellReport, CellStatus, JobReport, MatrixReport, Measurement};
@@ -45,16 +44,15 @@ pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
 pub fn footnotes(report: &MatrixReport) -> Vec<String> {
     let without = report.results.cells.iter().filter(|cell| cell.status != CellStatus::Ok);
     let all = (report.warnings.iter().map(|warning| format!("warning: {warning}")))
-        .chain(reached(report).into_iter().map(|line| format!("note: {line}")))
         .chain(of_cells(report).into_iter().map(|warning| format!("warning: {warning}")))
         .chain(without.map(|cell| format!("note: {}", not_measured(cell))));
     let mut lines: Vec<String> = Vec::new();
-    for line in all {
+    for line in all.map(|line| in_gdsios_words(&line)) {
         if !lines.contains(&line) {
             lines.push(line);
         }
     }
-    lines.iter().map(|line| in_gdsios_words(line)).collect()
+    lines
 }
 
 fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> String {
@@ -63,10 +61,11 @@ fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> Strin
         PathKind::GdsBatch | PathKind::GdsBatchStream => format!(" IoDepth: {}", cell.queue_depth),
         _ => String::new(),
     };
-    let io_size = match cell.io_size_mix {
-        None => kib(cell.io_size_bytes),
-        Some(mix) => {
-            format!("{}-{}-{}", kib(mix.min_bytes), kib(mix.max_bytes), kib(mix.step_bytes))
+    let size = cell.io_size;
+    let io_size = match size.is_fixed() {
+        true => kib(size.max_bytes),
+        false => {
+            format!("{}-{}-{}", kib(size.min_bytes), kib(size.max_bytes), kib(size.step_bytes))
         }
     };
     format!(
@@ -85,20 +84,16 @@ fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> Strin
 }
 
 fn job_line(job: &JobReport) -> String {
-    // The job's own duration, on which its throughput is based; older reports lack it.
-    let time = match job.duration_seconds {
-        Some(seconds) => format!(" total_time {seconds:.6} secs"),
-        None => String::new(),
-    };
     format!(
         "Job: {} Threads: {} DataSetSize: {}(KiB) Throughput: {:.6} GiB/sec, \
-         Avg_Latency: {} usecs ops: {}{time}\n",
+         Avg_Latency: {} usecs ops: {} total_time {:.6} secs\n",
         printable(&job.name),
         job.threads,
         kib(job.bytes),
         job.throughput_bytes_per_second / GIB as f64,
         job.latency_us_mean.map_or("n/a".to_string(), |mean| format!("{mean:.6}")),
         job.operations,
+        job.duration_seconds,
     )
 }
 

@@ -4,7 +4,7 @@ use crate::plan::{CellReport, CellSpan, CellStatus, IoSize, MatrixReport, Measur
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{mean, sample_deviation};
-use stormlp_core::units::{ByteSize, GIB, counted};
+use stormlp_core::units::{GIB, counted};
 
 use stormlp_show::document::{Estimate, Table};
 
@@ -12,36 +12,18 @@ use stormlp_show::document::{Estimate, Table};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CellKey {
     pub(super) path: PathKind,
-    pub(super) combination: Combination,
+    pub(super) op: Operation,
+    /// Share of reads if the operation is a mix.
+    pub(super) read_percent: Option<u8>,
+    pub(super) io_size: IoSize,
+    pub(super) threads: u32,
+    pub(super) queue_depth: u32,
 }
 
 impl CellKey {
     /// Name of the combination, equal in all reports.
     pub(super) fn name(&self) -> String {
-        let depth = self.combination.queue_depth;
-        format!("{}, {}, depth {depth}", self.path, self.combination.words())
-    }
-}
-
-/// The settings shared by comparable cells.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Combination {
-    pub(super) op: Operation,
-    /// Share of reads if the operation is a mix.
-    pub(super) read_percent: Option<u8>,
-    pub(super) io_size_bytes: u64,
-    pub(super) mix: Option<IoSize>,
-    pub(super) threads: u32,
-    pub(super) queue_depth: u32,
-}
-
-impl Combination {
-    /// The transfer size, formatted.
-    pub(super) fn io_size(&self) -> String {
-        match self.mix {
-            Some(mix) => mix.to_string(),
-            None => ByteSize(self.io_size_bytes).to_string(),
-        }
+        format!("{}, {}", self.path, self.title())
     }
 
     /// The operation, formatted.
@@ -49,7 +31,12 @@ impl Combination {
         self.op.of_mix(self.read_percent)
     }
 
-    /// All settings for a sentence: `read of 4 KiB, 3 hosts × 1 thread at depth 32`.
+    /// The settings of threads and depth.
+    pub(super) fn load(&self) -> (u32, u32) {
+        (self.threads, self.queue_depth)
+    }
+
+    /// All settings but the path for a sentence: `read of 4 KiB, 3 hosts × 1 thread at depth 32`.
     pub(super) fn setting(&self, hosts: usize) -> String {
         let threads = counted(u64::from(self.threads), "thread");
         let hosts = if hosts > 1 { format!("{hosts} hosts × ") } else { String::new() };
@@ -57,13 +44,23 @@ impl Combination {
             1 => String::new(),
             depth => format!(" at depth {depth}"),
         };
-        format!("{} of {}, {hosts}{threads}{depth}", self.operation(), self.io_size())
+        format!("{} of {}, {hosts}{threads}{depth}", self.operation(), self.io_size.words())
     }
 
-    /// All settings as text.
+    /// The operation, size and threads.
     pub(super) fn words(&self) -> String {
         let threads = counted(u64::from(self.threads), "thread");
-        format!("{} of {}, {threads}", self.operation(), self.io_size())
+        format!("{} of {}, {threads}", self.operation(), self.io_size.words())
+    }
+
+    /// All settings but the path.
+    pub(super) fn title(&self) -> String {
+        format!("{}, depth {}", self.words(), self.queue_depth)
+    }
+
+    /// Whether cells of both differ in nothing but their paths.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        Self { path: other.path, ..*self } == *other
     }
 }
 
@@ -146,10 +143,10 @@ pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)>
     type Words = fn(&CellGroup<'_>) -> String;
     let parts: [(&'static str, Words); 5] = [
         ("paths", |group| group.path_words()),
-        ("operations", |group| group.key.combination.operation()),
-        ("I/O sizes", |group| group.key.combination.io_size()),
-        ("threads per cell", |group| group.key.combination.threads.to_string()),
-        ("queue depths", |group| group.key.combination.queue_depth.to_string()),
+        ("operations", |group| group.key.operation()),
+        ("I/O sizes", |group| group.key.io_size.words()),
+        ("threads per cell", |group| group.key.threads.to_string()),
+        ("queue depths", |group| group.key.queue_depth.to_string()),
     ];
     let groups = groups(report);
     let told = parts.into_iter().map(|(name, words)| {
@@ -172,14 +169,11 @@ pub(crate) fn subject(report: &MatrixReport, cell: &CellReport) -> String {
 pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> CellKey {
     CellKey {
         path: cell.requested_path,
-        combination: Combination {
-            op: cell.op,
-            read_percent: report.plan.request.read_percent,
-            io_size_bytes: cell.io_size_bytes,
-            mix: cell.io_size_mix,
-            threads: cell.threads,
-            queue_depth: cell.queue_depth,
-        },
+        op: cell.op,
+        read_percent: report.plan.request.read_percent,
+        io_size: cell.io_size,
+        threads: cell.threads,
+        queue_depth: cell.queue_depth,
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::plan::{CellReport, FindKnee, Knee, KneePoint, MatrixReport};
 use stormlp_core::knee::KneeLimit;
-use stormlp_core::units::{ByteSize, GIB, counted};
+use stormlp_core::units::{GIB, counted};
 
-use stormlp_show::document::{Cell, Column, Document, Quantity, Table, ended};
+use stormlp_show::document::{Cell, Document, Quantity, Table, ended, number, word};
 
 /// The headline of a search; `None` for a matrix without one.
 pub(super) fn headline(report: &MatrixReport) -> Option<String> {
@@ -59,7 +59,7 @@ fn in_short(report: &MatrixReport, knee: &Knee) -> String {
 /// What a knee is of: `cpu read of 1 MiB`.
 fn subject(report: &MatrixReport, knee: &Knee) -> String {
     let op = knee.op.of_mix(report.plan.request.read_percent);
-    format!("{} {op} of {}", knee.requested_path, io_size(knee))
+    format!("{} {op} of {}", knee.requested_path, knee.io_size.words())
 }
 
 /// Describes the knee and the best in a sentence.
@@ -115,19 +115,12 @@ fn setting(point: &KneePoint) -> String {
     format!("{threads} at depth {}", point.queue_depth)
 }
 
-fn io_size(knee: &Knee) -> String {
-    match knee.io_size_mix {
-        Some(mix) => mix.to_string(),
-        None => ByteSize(knee.io_size_bytes).to_string(),
-    }
-}
-
 /// Whether a cell belongs to the mean of a knee.
 pub(super) fn is_at(find: &FindKnee, cell: &CellReport) -> bool {
     let of = |knee: &Knee| {
-        let kind = (knee.requested_path, knee.op, knee.io_size_bytes, knee.io_size_mix);
+        let kind = (knee.requested_path, knee.op, knee.io_size);
         let setting = (knee.knee.threads, knee.knee.queue_depth);
-        kind == (cell.requested_path, cell.op, cell.io_size_bytes, cell.io_size_mix)
+        kind == (cell.requested_path, cell.op, cell.io_size)
             && setting == (cell.threads, cell.queue_depth)
     };
     cell.result().is_some() && find.knees.iter().any(of)
@@ -154,44 +147,45 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
     document.section(&title, Some(table(report, find)));
 }
 
+/// A knee, and the marks of its footnotes.
+type Marked<'a> = (&'a Knee, String);
+
 fn table(report: &MatrixReport, find: &FindKnee) -> Table {
-    let mut table = Table::new([
-        Column::setting("path"),
-        Column::setting("op"),
-        Column::setting("I/O"),
-        Column::numbers("threads", 0),
-        Column::numbers("depth", 0),
-        Column::numbers("GiB/s", 0).leading(),
-        Column::numbers("% of best", 1),
-        Column::numbers("p50 µs", 3),
-        Column::numbers("p99 µs", 2),
-        Column::numbers("CPU s/GiB", 2),
-        Column::words("limited by", 1),
-    ]);
-    for knee in &find.knees {
-        let marks: Vec<String> =
-            remarks(knee).into_iter().map(|text| table.footnote(text)).collect();
-        let gib = knee.knee.throughput_bytes_per_second / GIB as f64;
-        let us = |us: Option<f64>| us.map_or("".into(), |us| Cell::from(Quantity::lower(us, "µs")));
-        let op = knee.op.of_mix(report.plan.request.read_percent);
-        table.row(
-            format!("knee {} {op} {}", knee.requested_path, io_size(knee)),
-            vec![
-                knee.requested_path.name().into(),
-                op.into(),
-                io_size(knee).into(),
-                knee.knee.threads.to_string().into(),
-                knee.knee.queue_depth.to_string().into(),
-                Cell::Number(Quantity::higher(gib, "GiB/s"), marks.join(" ")),
-                Quantity::higher(knee.share_of_best_percent, "%").into(),
-                us(knee.latency_us_p50),
-                us(knee.latency_us_p99),
-                Quantity::lower(knee.cpu_seconds_per_gib, "s/GiB").into(),
-                knee.limited_by.map_or("unknown", |limit| limit.name()).into(),
-            ],
-        );
-    }
-    table
+    let mut notes = Table::default();
+    let mut marks = |knee| {
+        let marks = remarks(knee).into_iter().map(|text| notes.footnote(text));
+        marks.collect::<Vec<_>>().join(" ")
+    };
+    let rows: Vec<Marked<'_>> = find.knees.iter().map(|knee| (knee, marks(knee))).collect();
+    let op = |knee: &Knee| knee.op.of_mix(report.plan.request.read_percent);
+    let us = |us: Option<f64>| us.map(|us| Quantity::lower(us, "µs"));
+    let columns = vec![
+        word("path", 0, |(knee, _): &Marked<'_>| knee.requested_path.name()).setting(),
+        word("op", 0, |(knee, _): &Marked<'_>| op(knee)).setting(),
+        word("I/O", 0, |(knee, _): &Marked<'_>| knee.io_size.words()).setting(),
+        number("threads", 0, |(knee, _): &Marked<'_>| knee.knee.threads),
+        number("depth", 0, |(knee, _): &Marked<'_>| knee.knee.queue_depth),
+        number("GiB/s", 0, |(knee, marks): &Marked<'_>| {
+            let gib = knee.knee.throughput_bytes_per_second / GIB as f64;
+            Cell::Number(Quantity::higher(gib, "GiB/s"), marks.clone())
+        })
+        .leading(),
+        number("% of best", 1, |(knee, _): &Marked<'_>| {
+            Quantity::higher(knee.share_of_best_percent, "%")
+        }),
+        number("p50 µs", 3, |(knee, _): &Marked<'_>| us(knee.latency_us_p50)),
+        number("p99 µs", 2, |(knee, _): &Marked<'_>| us(knee.latency_us_p99)),
+        number("CPU s/GiB", 2, |(knee, _): &Marked<'_>| {
+            Quantity::lower(knee.cpu_seconds_per_gib, "s/GiB")
+        }),
+        word("limited by", 1, |(knee, _): &Marked<'_>| {
+            knee.limited_by.map_or("unknown", |limit| limit.name())
+        }),
+    ];
+    let key = |(knee, _): &Marked<'_>| {
+        format!("knee {} {} {}", knee.requested_path, op(knee), knee.io_size.words())
+    };
+    Table { footnotes: notes.footnotes, ..Table::of(rows, key, columns) }
 }
 
 /// Remarks about a knee.

@@ -2,9 +2,10 @@
 
 use crate::plan::{Measurement, MixedParts, PartOfMix};
 use stormlp_core::units::GIB;
-use stormlp_show::document::{Cell, Column, Quantity};
+use stormlp_show::document::{Col, Quantity, number};
 
 use super::group::CellGroup;
+use super::run::Rated;
 
 /// Describes the mix of a mixed run.
 pub(super) fn words(read_percent: u8) -> String {
@@ -46,27 +47,21 @@ fn gib_per_second(group: &CellGroup<'_>, side: Side) -> Option<Quantity> {
     Some(Quantity::higher(rate, "GiB/s"))
 }
 
-/// The columns of both directions. Where lines are short, the rates stay, and of the percentiles
-/// that of reads, for which somebody waits.
-pub(super) fn columns() -> Vec<Column> {
-    let figures = [("GiB/s", 0), ("IOPS", 6), ("mean µs", 4), ("p99 µs", 1)];
-    let both = |(figure, drop): (&str, u8)| {
-        ["read", "write"].map(|what| Column::numbers(format!("{what} {figure}"), drop))
-    };
-    figures.into_iter().flat_map(both).collect()
-}
-
-/// The cells under [`columns`]: means over the repetitions.
-pub(super) fn cells(group: &CellGroup<'_>) -> Vec<Cell> {
-    let sides: [Side; 2] = [reads, writes];
-    let cell = |value: Option<Quantity>| value.map_or("".into(), Cell::from);
-    let gib = sides.map(|side| cell(gib_per_second(group, side)));
-    let of = |figure: fn(&PartOfMix) -> Option<f64>, quantity: fn(f64) -> Quantity| {
-        sides.map(|side| cell(known(group, side, figure).map(quantity)))
-    };
-    let us = |value| Quantity::lower(value, "µs");
-    let iops = of(|part| Some(part.iops), |iops| Quantity::higher(iops, "IOPS"));
-    let mean = of(|part| Some(part.latency_us?.mean), us);
-    let p99 = of(|part| part.latency_us?.p99, us);
-    [gib, iops, mean, p99].into_iter().flatten().collect()
+/// The columns of both directions: means over the repetitions. Where lines are short, the rates stay,
+/// and of the percentiles that of reads, for which somebody waits.
+pub(super) fn columns<'a>() -> impl Iterator<Item = Col<'a, Rated<'a>>> {
+    type Figure = fn(&PartOfMix) -> Option<f64>;
+    let gib: Figure = |part| Some(part.throughput_bytes_per_second / GIB as f64);
+    let figures: [(&str, u8, Figure, fn(f64) -> Quantity); 4] = [
+        ("GiB/s", 0, gib, |rate| Quantity::higher(rate, "GiB/s")),
+        ("IOPS", 6, |part| Some(part.iops), |iops| Quantity::higher(iops, "IOPS")),
+        ("mean µs", 4, |part| Some(part.latency_us?.mean), |us| Quantity::lower(us, "µs")),
+        ("p99 µs", 1, |part| part.latency_us?.p99, |us| Quantity::lower(us, "µs")),
+    ];
+    figures.into_iter().flat_map(|(figure, drop, of, quantity)| {
+        [("read", reads as Side), ("write", writes)].map(|(what, side)| {
+            let name = format!("{what} {figure}");
+            number(&name, drop, move |(group, _): &Rated<'_>| known(group, side, of).map(quantity))
+        })
+    })
 }

@@ -2,7 +2,6 @@
 
 mod charts;
 mod compare;
-mod first_byte;
 #[cfg(test)]
 #[path = "../../tests/fixtures/mod.rs"]
 pub mod fixtures;
@@ -12,12 +11,11 @@ mod knee;
 mod lane;
 mod mismatch;
 mod mix;
+mod objects;
 mod plan;
 mod progress;
 mod reach;
-mod requests;
 mod run;
-mod slices;
 mod study;
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,17 @@
 //! A plan before it runs: the output of `--dry-run`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
-use crate::plan::{CellPlan, CellSpan, LayoutSummary, MatrixPlan};
+use crate::plan::{CellPlan, CellSpan, IoSize, LayoutSummary, MatrixPlan};
 use stormlp_core::facts::Availability;
+use stormlp_core::operation::Operation;
+use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, format_duration};
 
 use super::mix;
 use super::reach;
 use super::run::{files_words, planned_memory};
-use stormlp_show::document::{Column, Document, Table};
+use stormlp_show::document::{Document, Table, number, word};
 use stormlp_show::hosts::on_each;
 
 /// Maximum number of cells that a screen lists one by one.
@@ -94,47 +96,63 @@ fn layout_words(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> String {
     )
 }
 
+/// The path, operation and size of cells, the cells, and what a row says of those that cannot run.
+type OfKind<'a> = ((PathKind, Operation, IoSize), Vec<&'a CellPlan>, Option<String>);
+
 /// One row for all threads, depths and repetitions of a path, operation and size.
 fn combinations(plan: &MatrixPlan) -> Table {
-    let words = ["path", "op", "I/O", "threads", "depth", "repeats"].map(Column::setting);
-    let mut columns: Vec<Column> = words.into_iter().chain([Column::numbers("cells", 0)]).collect();
-    // A search leaves most of its cells out.
-    let is_search = plan.request.find_knee;
-    if !is_search {
-        columns.push(Column::numbers("estimate", 0));
-    }
-    let mut table = Table::new(columns);
-    let kind = |cell: &CellPlan| (cell.transport.path, cell.op, cell.io_size);
-    let mut kinds: Vec<_> = plan.cells.iter().map(kind).collect();
-    let mut seen = HashSet::new();
-    kinds.retain(|kind| seen.insert(*kind));
-    for (path, op, io_size) in kinds {
-        let cells = plan.cells.iter().filter(|cell| kind(cell) == (path, op, io_size));
-        let cells: Vec<&CellPlan> = cells.collect();
-        let values = |of: fn(&CellPlan) -> usize| range(cells.iter().map(|cell| of(cell)));
-        let can_run = cells.iter().filter(|cell| cell.availability.is_available()).count();
-        let number = cells.iter().find_map(|cell| match &cell.availability {
-            Availability::Unavailable { fact, remedy } if can_run == 0 => {
-                Some(format!("n/a {}", table.footnote(format!("{path}: {fact}; {remedy}"))))
-            }
-            _ => None,
-        });
-        let mut row = vec![
-            path.name().into(),
-            op.of_mix(plan.request.read_percent).into(),
-            io_size.to_string().into(),
-            values(|cell| cell.transport.threads).into(),
-            values(|cell| cell.transport.queue_depth).into(),
-            cells.iter().map(|cell| cell.repeat).max().unwrap_or(1).to_string().into(),
-            number.unwrap_or_else(|| can_run.to_string()).into(),
-        ];
-        if !is_search {
-            let seconds = cells.iter().map(|cell| cell.estimated_seconds).sum();
-            row.push(if can_run > 0 { format_duration(seconds).into() } else { "".into() });
+    let mut rows: Vec<OfKind<'_>> = Vec::new();
+    for cell in &plan.cells {
+        let kind = (cell.transport.path, cell.op, cell.io_size);
+        match rows.iter_mut().find(|row| row.0 == kind) {
+            Some(row) => row.1.push(cell),
+            None => rows.push((kind, vec![cell], None)),
         }
-        table.row("", row);
     }
-    table
+    let can_run =
+        |cells: &[&CellPlan]| cells.iter().filter(|cell| cell.availability.is_available()).count();
+    let mut notes = Table::default();
+    for (_, cells, reason) in rows.iter_mut().filter(|(_, cells, _)| can_run(cells) == 0) {
+        *reason = cells.iter().find_map(|cell| cannot_run(cell, &mut notes));
+    }
+    let columns = vec![
+        word("path", 0, |(kind, ..): &OfKind<'_>| kind.0.name()).setting(),
+        word("op", 0, |(kind, ..): &OfKind<'_>| kind.1.of_mix(plan.request.read_percent)).setting(),
+        word("I/O", 0, |(kind, ..): &OfKind<'_>| kind.2.to_string()).setting(),
+        word("threads", 0, |(_, cells, _): &OfKind<'_>| {
+            range(cells.iter().map(|cell| cell.transport.threads))
+        })
+        .setting(),
+        word("depth", 0, |(_, cells, _): &OfKind<'_>| {
+            range(cells.iter().map(|cell| cell.transport.queue_depth))
+        })
+        .setting(),
+        word("repeats", 0, |(_, cells, _): &OfKind<'_>| {
+            cells.iter().map(|cell| cell.repeat).max().unwrap_or(1)
+        })
+        .setting(),
+        number("cells", 0, |(_, cells, reason): &OfKind<'_>| {
+            reason.clone().unwrap_or_else(|| can_run(cells).to_string())
+        }),
+        number("estimate", 0, |(_, cells, _): &OfKind<'_>| match can_run(cells) {
+            0 => String::new(),
+            _ => format_duration(cells.iter().map(|cell| cell.estimated_seconds).sum()),
+        })
+        // A search leaves most of its cells out.
+        .when(!plan.request.find_knee),
+    ];
+    Table { footnotes: notes.footnotes, ..Table::of(rows, |_| String::new(), columns) }
+}
+
+/// The mark of the reason why a cell cannot run, if so.
+fn cannot_run(cell: &CellPlan, notes: &mut Table) -> Option<String> {
+    match &cell.availability {
+        Availability::Available => None,
+        Availability::Unavailable { fact, remedy } => {
+            let mark = notes.footnote(format!("{}: {fact}; {remedy}", cell.transport.path));
+            Some(format!("n/a {mark}"))
+        }
+    }
 }
 
 /// The distinct values: all of a few, as they are typed, else the least and the most.
@@ -146,36 +164,29 @@ fn range(values: impl Iterator<Item = usize>) -> String {
     }
 }
 
+/// A cell, and what a row says of one that cannot run.
+type Planned<'a> = (&'a CellPlan, Option<String>);
+
 fn cells(plan: &MatrixPlan) -> Table {
-    let words = ["path", "op", "I/O"].map(Column::setting);
-    let settings = ["threads", "depth", "repeat"].map(Column::number_setting);
+    let mut notes = Table::default();
+    let rows: Vec<Planned<'_>> =
+        plan.cells.iter().map(|cell| (cell, cannot_run(cell, &mut notes))).collect();
     let moves = match plan.request.span() {
         CellSpan::Seconds(_) => "files",
         CellSpan::Passes(_) => "moves",
     };
-    let numbers = [moves, "estimate"].map(|name| Column::numbers(name, 0));
-    let mut table = Table::new(words.into_iter().chain(settings).chain(numbers));
-    for cell in &plan.cells {
-        let estimate = match &cell.availability {
-            Availability::Available => format_duration(cell.estimated_seconds),
-            Availability::Unavailable { fact, remedy } => {
-                let mark = table.footnote(format!("{}: {fact}; {remedy}", cell.transport.path));
-                format!("n/a {mark}")
-            }
-        };
-        table.row(
-            "",
-            vec![
-                cell.transport.path.name().into(),
-                cell.op.of_mix(plan.request.read_percent).into(),
-                cell.io_size.to_string().into(),
-                cell.transport.threads.to_string().into(),
-                cell.transport.queue_depth.to_string().into(),
-                cell.repeat.to_string().into(),
-                ByteSize(cell.requested_bytes).to_string().into(),
-                estimate.into(),
-            ],
-        );
-    }
-    table
+    let columns = vec![
+        word("path", 0, |(cell, _): &Planned<'_>| cell.transport.path.name()).setting(),
+        word("op", 0, |(cell, _): &Planned<'_>| cell.op.of_mix(plan.request.read_percent))
+            .setting(),
+        word("I/O", 0, |(cell, _): &Planned<'_>| cell.io_size.to_string()).setting(),
+        number("threads", 0, |(cell, _): &Planned<'_>| cell.transport.threads as u64).setting(),
+        number("depth", 0, |(cell, _): &Planned<'_>| cell.transport.queue_depth as u64).setting(),
+        number("repeat", 0, |(cell, _): &Planned<'_>| cell.repeat).setting(),
+        number(moves, 0, |(cell, _): &Planned<'_>| ByteSize(cell.requested_bytes).to_string()),
+        number("estimate", 0, |(cell, reason): &Planned<'_>| {
+            reason.clone().unwrap_or_else(|| format_duration(cell.estimated_seconds))
+        }),
+    ];
+    Table { footnotes: notes.footnotes, ..Table::of(rows, |_| String::new(), columns) }
 }

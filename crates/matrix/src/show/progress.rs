@@ -1,7 +1,7 @@
 //! Progress output: what a run is about to do, and one row with fixed columns for each cell.
 
 use crate::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
-use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
+use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::group::WRONG_DATA;
 use stormlp_show::numbers::{short, thousands};
@@ -55,15 +55,11 @@ pub fn cell_row_head() -> String {
 
 /// A finished cell with its number; fits a terminal of 80 columns.
 pub fn cell_row(number: &str, cell: &CellReport) -> String {
-    let size = match cell.io_size_mix {
-        Some(mix) => mix.to_string(),
-        None => short_size(cell.io_size_bytes),
-    };
     let head = columns([
         number,
         cell.requested_path.name(),
         cell.op.name(),
-        &size,
+        &cell.io_size.to_string(),
         &cell.threads.to_string(),
         &cell.queue_depth.to_string(),
     ]);

@@ -1,10 +1,9 @@
 //! How many of a cell's bytes came from or went to storage, for rows, notes and headers.
 
-use crate::plan::{CacheState, Fsync, MatrixPlan, MatrixReport, Reach};
-use stormlp_core::units::ByteSize;
+use crate::plan::{CacheState, Fsync, MatrixPlan, Reach};
 
 use super::compare::{reaches, reads_holes};
-use super::group::{CellGroup, groups};
+use super::group::CellGroup;
 use stormlp_show::numbers::percent;
 
 /// Device share of a row's bytes over its repetitions.
@@ -56,11 +55,12 @@ fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
     };
     let stayed = reach.is_mostly_memory() || reach.device_share.is_none() && !reach.synced;
     let meant = plan.request.cache == CacheState::Warm && reach.through_cache;
-    match () {
-        () if reach.is_write => (reach.through_cache && stayed)
-            .then(|| format!("most of it stayed in the page cache; {share}")),
-        () => (reach.is_again() && !meant)
-            .then(|| format!("it covered its files more than once; {share}")),
+    if reach.is_write {
+        (reach.through_cache && stayed)
+            .then(|| format!("most of it stayed in the page cache; {share}"))
+    } else {
+        (reach.is_again() && !meant)
+            .then(|| format!("it covered its files more than once; {share}"))
     }
 }
 
@@ -78,48 +78,10 @@ pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
 
 /// The same in one word, equal for matrices with the same sync behaviour.
 pub(crate) fn fsync_setting(plan: &MatrixPlan) -> &'static str {
-    let synced = |cell: &_| is_synced(plan, cell);
-    let (mut all, mut any) = (true, false);
-    for cell in plan.writing_cells() {
-        all &= synced(cell);
-        any |= synced(cell);
-    }
-    match (any, all) {
+    let synced: Vec<bool> = plan.writing_cells().map(|cell| cell.fsync).collect();
+    match (synced.contains(&true), synced.contains(&false)) {
         (false, _) => "off",
-        (true, true) => "on",
-        (true, false) => "through the page cache",
+        (true, false) => "on",
+        (true, true) => "through the page cache",
     }
-}
-
-/// Older reports have it only in the plan.
-fn is_synced(plan: &MatrixPlan, cell: &crate::plan::CellPlan) -> bool {
-    cell.fsync || plan.request.fsync == Fsync::End
-}
-
-/// How much of the data written through the page cache had reached storage when each cell ended,
-/// for a format without a column for it.
-pub(super) fn reached(report: &MatrixReport) -> Vec<String> {
-    let mut lines = Vec::new();
-    for group in &groups(report) {
-        for (cell, numbers, reach) in reaches(&report.plan, group) {
-            if !(reach.is_write && reach.through_cache) {
-                continue;
-            }
-            let wrote = ByteSize(numbers.bytes);
-            let words = group.key.combination.words();
-            lines.push(match reach.device_bytes {
-                Some(bytes) => format!(
-                    "{} {words}: of {wrote} written, {} had reached {} when the time ended",
-                    cell.requested_path,
-                    ByteSize(bytes),
-                    numbers.device_names.join(", ")
-                ),
-                None => format!(
-                    "{} {words}: {wrote} written; no block device shows how much reached storage",
-                    cell.requested_path
-                ),
-            });
-        }
-    }
-    lines
 }

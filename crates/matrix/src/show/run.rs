@@ -11,19 +11,21 @@ use stormlp_core::transport::DeviceId;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
-use super::group::{CellGroup, Combination, cut_short, groups, key_of, not_measured};
-use super::{first_byte, knee, mismatch, mix, reach, requests, slices, study, warnings};
-use stormlp_show::document::{Cell, Column, Columns, Document, Estimate, Quantity, Table, ended};
+use super::group::{CellGroup, CellKey, cut_short, groups, key_of, not_measured};
+use super::{knee, mismatch, mix, objects, reach, study, warnings};
+use stormlp_show::document::{
+    Cell, Columns, Document, Estimate, Quantity, Table, ended, number, word,
+};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::Series;
-use stormlp_show::{around, hosts, objects, storage};
+use stormlp_show::{around, hosts, storage};
 
 /// Maximum number of cells shown over time.
 const AT_A_GLANCE: usize = 8;
 
 /// Source of each record column: in the cell if it starts with `/`, else in the report.
-pub const RECORDS: [(&str, &str); 68] = [
+pub const RECORDS: [(&str, &str); 67] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -34,7 +36,6 @@ pub const RECORDS: [(&str, &str); 68] = [
     ("reason", "/reason"),
     ("op", "/op"),
     ("io_size_bytes", "/io_size_bytes"),
-    ("io_size_mix", "/io_size_mix"),
     ("threads", "/threads"),
     ("queue_depth", "/queue_depth"),
     ("repeat", "/repeat"),
@@ -118,14 +119,8 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     if let Some(table) = jobs(report) {
         document.details("Jobs", Some(table));
     }
-    if let Some(table) = first_byte::table(&groups) {
-        document.details("Time to first byte", Some(table));
-    }
-    if let Some(table) = requests::table(&groups) {
+    if let Some(table) = objects::table(&groups) {
         document.details("Requests for objects, warm-up included", Some(table));
-    }
-    if let Some(table) = slices::table(&groups) {
-        document.details("Throughput in slices of a second", Some(table));
     }
     let group = report.results.group.as_ref();
     hosts::section(&report.results.hosts, group, "cells", &mut document);
@@ -143,17 +138,14 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     document
 }
 
-/// The cells for the records, with the number of hosts, mixes of sizes in command-line syntax, and
-/// in a search whether a cell belongs to a knee.
+/// The cells for the records, with the number of hosts, and in a search whether a cell belongs to a
+/// knee.
 fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
     let cell = |cell: &CellReport| {
         // A cell is plain data and always serialises to JSON.
         let mut value = serde_json::to_value(cell).unwrap_or_default();
         value["hosts"] = cell.hosts.len().max(1).into();
         value["read_percent"] = report.plan.request.read_percent.into();
-        if let Some(mix) = cell.io_size_mix {
-            value["io_size_mix"] = mix.to_string().into();
-        }
         if let Some(find) = &report.results.find_knee {
             value["is_knee"] = knee::is_at(find, cell).into();
         }
@@ -247,7 +239,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     }
     let evidence = report.results.cells.iter().filter_map(|cell| cell.evidence.as_ref());
     let stores = evidence.filter_map(|evidence| evidence.object_store.as_ref());
-    if let Some(words) = objects::verified(stores) {
+    if let Some(words) = stormlp_show::objects::verified(stores) {
         brief.add("verified", words);
     }
 }
@@ -363,105 +355,81 @@ pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     format!("{} {}", ends(plan), devices.join(", "))
 }
 
-fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
-    // If all rows are equal, the header shows the value.
-    let paged = backings(groups.iter().flat_map(CellGroup::results)).len() > 1;
-    let columns = [
-        Column::setting("path"),
-        Column::setting("memory"),
-        Column::setting("op"),
-        Column::setting("I/O"),
-        Column::number_setting("threads"),
-        Column::number_setting("depth"),
-        Column::numbers("GiB/s", 0).leading(),
-        Column::numbers("IOPS", 4),
-        Column::numbers("mean µs", 2),
-        Column::numbers("p50 µs", 5),
-        Column::numbers("p99 µs", 1),
-        Column::numbers("p99.9 µs", 8),
-        Column::numbers("max µs", 9),
-        Column::numbers("CPU s/GiB", 1),
-        Column::words("device", 2),
-        Column::words("cached", 3),
-    ];
-    let mut columns = columns.to_vec();
+/// A group of cells, and its throughput or the reason that it has none.
+pub(super) type Rated<'a> = (&'a CellGroup<'a>, Cell);
+
+fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table {
+    let plan = &report.plan;
     let results = || groups.iter().flat_map(CellGroup::results);
+    // If all rows are equal, the header shows the value.
+    let paged = backings(results()).len() > 1;
     let synced = results().any(|numbers| numbers.fsync_seconds.is_some());
     let mixed = results().any(|numbers| numbers.mix.is_some());
-    columns.extend(synced.then(|| Column::numbers("fsync s", 0)));
-    if mixed {
-        // Latencies of both directions together answer nothing: those of each stand beside them.
-        let both = columns.iter_mut().filter(|column| column.name.ends_with(" µs"));
-        both.for_each(|column| column.drop += 6);
-        let cost = columns.iter_mut().filter(|column| column.name == "CPU s/GiB");
-        cost.for_each(|column| column.drop = 3);
-    }
-    columns.extend(mixed.then(mix::columns).into_iter().flatten());
-    columns.extend(paged.then(|| Column::setting("pages")));
-    let mut table = Table::new(columns);
-    for group in groups {
-        let mut cells = row(group, &report.plan, &mut table);
-        if group.throughput().is_some() {
-            let fsync = |group: &CellGroup<'_>| match group.known(|m| m.fsync_seconds) {
-                Some(seconds) => Quantity::lower(seconds, "s").into(),
-                None => "".into(),
-            };
-            cells.extend(synced.then(|| fsync(group)));
-            cells.extend(mixed.then(|| mix::cells(group)).into_iter().flatten());
-            cells.extend(paged.then(|| backings(group.results()).join(", ").into()));
-        }
-        table.row(group.key.name(), cells);
-    }
+    // Latencies of both directions together answer nothing: those of each stand beside them.
+    let (both, cost) = if mixed { (6, 3) } else { (0, 1) };
     // What storage moved is in sight wherever it is not what the row says.
-    if groups.iter().any(|group| !reach::is_all_of_storage(&report.plan, group)) {
-        let device = table.columns.iter_mut().filter(|column| column.name == "device");
-        device.for_each(|column| column.drop = 0);
-    }
-    table
+    let device = match groups.iter().all(|group| reach::is_all_of_storage(plan, group)) {
+        true => 2,
+        false => 0,
+    };
+    let mut notes = Table::default();
+    let rows: Vec<Rated<'_>> =
+        groups.iter().map(|group| (group, rate(group, plan, &mut notes))).collect();
+    let us = |of: fn(&Measurement) -> Option<f64>| {
+        move |(group, _): &Rated<'_>| group.known(of).map(|us| Quantity::lower(us, "µs"))
+    };
+    let has_results = |group: &CellGroup<'_>| group.throughput().is_some();
+    let mut columns = vec![
+        word("path", 0, |(group, _): &Rated<'_>| group.path_words()).setting(),
+        word("memory", 0, |(group, _): &Rated<'_>| memory_column(group, plan)).setting(),
+        word("op", 0, |(group, _): &Rated<'_>| group.key.operation()).setting(),
+        word("I/O", 0, |(group, _): &Rated<'_>| group.key.io_size.words()).setting(),
+        number("threads", 0, |(group, _): &Rated<'_>| group.key.threads).setting(),
+        number("depth", 0, |(group, _): &Rated<'_>| group.key.queue_depth).setting(),
+        number("GiB/s", 0, |(_, rate): &Rated<'_>| rate.clone()).leading(),
+        number("IOPS", 4, |(group, _): &Rated<'_>| {
+            group.known(|m| Some(m.iops)).map(|iops| Quantity::higher(iops, "IOPS"))
+        }),
+        number("mean µs", 2 + both, us(|m| Some(m.latency_us.mean))),
+        number("p50 µs", 5 + both, us(|m| m.latency_us.p50)),
+        number("p99 µs", 1 + both, us(|m| m.latency_us.p99)),
+        number("p99.9 µs", 8 + both, us(|m| m.latency_us.p999)),
+        number("max µs", 9 + both, us(|m| Some(m.latency_us.max))),
+        number("CPU s/GiB", cost, |(group, _): &Rated<'_>| {
+            let cost = group.known(|m| Some(m.cpu_seconds_per_gib));
+            cost.map(|cost| Quantity::lower(cost, "s/GiB"))
+        }),
+        word("device", device, move |(group, _): &Rated<'_>| {
+            has_results(group).then(|| reach::device_share(plan, group))
+        }),
+        word("cached", 3, |(group, _): &Rated<'_>| cached(group)),
+        number("fsync s", 0, |(group, _): &Rated<'_>| {
+            group.known(|m| m.fsync_seconds).map(|seconds| Quantity::lower(seconds, "s"))
+        })
+        .when(synced),
+    ];
+    columns.extend(mix::columns().map(|column| column.when(mixed)));
+    let pages = |(group, _): &Rated<'_>| backings(group.results()).join(", ");
+    columns.push(word("pages", 0, pages).setting().when(paged));
+    let table = Table::of(rows, |(group, _)| group.key.name(), columns);
+    Table { footnotes: notes.footnotes, ..table }
 }
 
-fn row(group: &CellGroup<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
-    let combination = group.key.combination;
-    let mut row: Vec<Cell> = vec![
-        group.path_words().into(),
-        memory_column(group, plan).into(),
-        combination.operation().into(),
-        combination.io_size().into(),
-        combination.threads.to_string().into(),
-        combination.queue_depth.to_string().into(),
-    ];
+/// The throughput of a group with the marks of its footnotes, or the reason that it has none.
+fn rate(group: &CellGroup<'_>, plan: &MatrixPlan, notes: &mut Table) -> Cell {
     let Some(throughput) = group.throughput() else {
-        row.push(missing(group, table).into());
-        return row;
+        return missing(group, notes).into();
     };
     let mut marks: Vec<String> = Vec::new();
     if (group.cells.iter()).any(|cell| cell.status == CellStatus::Failed) {
-        marks.push(missing(group, table));
+        marks.push(missing(group, notes));
     }
     let cut_short =
         group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.request.span()));
-    let notes = cut_short.chain(reach::remarks(plan, group));
-    marks.extend(notes.map(|text| table.footnote(text)));
-    row.push(Cell::Number(
-        Quantity::higher(throughput.value, "GiB/s").spread(throughput.spread),
-        marks.join(" "),
-    ));
-    let mean = |number: fn(&Measurement) -> f64| group.estimate(number).map_or(0.0, |e| e.value);
-    let us = |number| Cell::from(Quantity::lower(mean(number), "µs"));
-    let percentile = |number: fn(&Measurement) -> Option<f64>| match group.known(number) {
-        Some(us) => Cell::from(Quantity::lower(us, "µs")),
-        None => "".into(),
-    };
-    row.push(Quantity::higher(mean(|m| m.iops), "IOPS").into());
-    row.push(us(|m| m.latency_us.mean));
-    row.push(percentile(|m| m.latency_us.p50));
-    row.push(percentile(|m| m.latency_us.p99));
-    row.push(percentile(|m| m.latency_us.p999));
-    row.push(us(|m| m.latency_us.max));
-    row.push(Quantity::lower(mean(|m| m.cpu_seconds_per_gib), "s/GiB").into());
-    row.push(reach::device_share(plan, group).into());
-    row.push(cached(group).into());
-    row
+    let remarks = cut_short.chain(reach::remarks(plan, group));
+    marks.extend(remarks.map(|text| notes.footnote(text)));
+    let rate = Quantity::higher(throughput.value, "GiB/s").spread(throughput.spread);
+    Cell::Number(rate, marks.join(" "))
 }
 
 /// The memory at the end of a path.
@@ -519,8 +487,8 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
     let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
     let rates: Vec<Vec<Series>> = measured
         .map(|(cell, series)| {
-            let combination = key_of(report, cell).combination;
-            let name = format!("{} {}", cell.requested_path, of_series(report, &combination));
+            let key = key_of(report, cell);
+            let name = format!("{} {}", key.path, of_series(report, &key));
             Series::rates(&name, series, ("GiB/s", GIB))
         })
         .filter(|rates| !rates.is_empty())
@@ -531,14 +499,14 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
 }
 
 /// The operation and size of a cell, and the threads and depth where these vary.
-fn of_series(report: &MatrixReport, combination: &Combination) -> String {
+fn of_series(report: &MatrixReport, key: &CellKey) -> String {
     let cells = || report.results.cells.iter();
-    let mut words = format!("{} {}", combination.operation(), combination.io_size());
-    if cells().any(|cell| cell.threads != combination.threads) {
-        words.push_str(&format!(" × {}", combination.threads));
+    let mut words = format!("{} {}", key.operation(), key.io_size.words());
+    if cells().any(|cell| cell.threads != key.threads) {
+        words.push_str(&format!(" × {}", key.threads));
     }
-    if cells().any(|cell| cell.queue_depth != combination.queue_depth) {
-        words.push_str(&format!(", depth {}", combination.queue_depth));
+    if cells().any(|cell| cell.queue_depth != key.queue_depth) {
+        words.push_str(&format!(", depth {}", key.queue_depth));
     }
     words
 }
@@ -554,41 +522,35 @@ fn surroundings(report: &MatrixReport, document: &mut Document) {
     around::section(document, &title, measured);
 }
 
+/// A cell and one of its jobs.
+type OfJob<'a> = (&'a CellReport, &'a JobReport);
+
 /// One row for each job of each cell; `None` if no cell has several jobs.
 fn jobs(report: &MatrixReport) -> Option<Table> {
-    let words = ["job", "path", "op", "I/O"].map(|name| Column::words(name, 0));
-    let numbers = [
-        Column::numbers("threads", 0),
-        Column::numbers("repeat", 4),
-        Column::numbers("GiB/s", 0),
-        Column::numbers("mean µs", 1),
-        Column::numbers("operations", 3),
-        Column::numbers("seconds", 2),
+    let cells = report.results.cells.iter();
+    let rows = cells.flat_map(|cell| {
+        let jobs = cell.result().map_or(&[][..], |numbers| &numbers.jobs);
+        jobs.iter().map(move |job| (cell, job))
+    });
+    let columns = vec![
+        word("job", 0, |(_, job): &OfJob<'_>| job.name.clone()),
+        word("path", 0, |(cell, _): &OfJob<'_>| cell.requested_path.name()),
+        word("op", 0, |(cell, _): &OfJob<'_>| key_of(report, cell).operation()),
+        word("I/O", 0, |(cell, _): &OfJob<'_>| cell.io_size.words()),
+        number("threads", 0, |(_, job): &OfJob<'_>| job.threads),
+        number("repeat", 4, |(cell, _): &OfJob<'_>| cell.repeat),
+        number("GiB/s", 0, |(_, job): &OfJob<'_>| {
+            Quantity::higher(job.throughput_bytes_per_second / GIB as f64, "GiB/s")
+        }),
+        number("mean µs", 1, |(_, job): &OfJob<'_>| {
+            job.latency_us_mean.map_or("-".into(), |us| Cell::from(Quantity::lower(us, "µs")))
+        }),
+        number("operations", 3, |(_, job): &OfJob<'_>| job.operations),
+        number("seconds", 2, |(_, job): &OfJob<'_>| format!("{:.3}", job.duration_seconds)),
     ];
-    let mut table = Table::new(words.into_iter().chain(numbers));
-    for cell in &report.results.cells {
-        let key = key_of(report, cell);
-        for job in cell.result().map_or(&[][..], |numbers| &numbers.jobs) {
-            let name = format!("{}, {}, {}", job.name, key.name(), cell.repeat);
-            table.row(name, job_row(job, cell, &key.combination));
-        }
-    }
+    let key = |(cell, job): &OfJob<'_>| {
+        format!("{}, {}, {}", job.name, key_of(report, cell).name(), cell.repeat)
+    };
+    let table = Table::of(rows, key, columns);
     (!table.rows.is_empty()).then_some(table)
-}
-
-fn job_row(job: &JobReport, cell: &CellReport, combination: &Combination) -> Vec<Cell> {
-    let rate = job.throughput_bytes_per_second / GIB as f64;
-    let mean = job.latency_us_mean;
-    vec![
-        job.name.as_str().into(),
-        cell.requested_path.name().into(),
-        combination.operation().into(),
-        combination.io_size().into(),
-        job.threads.to_string().into(),
-        cell.repeat.to_string().into(),
-        Quantity::higher(rate, "GiB/s").into(),
-        mean.map_or("-".into(), |mean| Quantity::lower(mean, "µs").into()),
-        job.operations.to_string().into(),
-        job.duration_seconds.map_or("-".into(), |seconds| format!("{seconds:.3}").into()),
-    ]
 }

@@ -6,120 +6,99 @@ use stormlp_core::units::GIB;
 
 use super::gdsio::{io_type, kib};
 use super::group::{cut_short, not_measured};
-use stormlp_show::document::{Cell, Column, Table};
+use stormlp_show::document::{Table, number, word};
 use stormlp_show::numbers::thousands;
+
+/// A cell, and its throughput or the reason that it has none.
+type Rated<'a> = (&'a CellReport, String);
+
+/// The table of these cells with the footnotes of their rates, which have this precision.
+fn rated<'a>(
+    report: &'a MatrixReport,
+    cells: Vec<&'a CellReport>,
+    precision: fn(f64) -> String,
+) -> (Vec<Rated<'a>>, Vec<String>) {
+    let mut notes = Table::default();
+    let mut rate = |cell: &CellReport| {
+        let Some(numbers) = cell.result() else { return not_measured(cell, &mut notes) };
+        let rate = precision(gib(numbers));
+        match cut_short(numbers, report.plan.request.span()) {
+            Some(text) => format!("{rate} {}", notes.footnote(text)),
+            None => rate,
+        }
+    };
+    let rows = cells.into_iter().map(|cell| (cell, rate(cell))).collect();
+    (rows, notes.footnotes)
+}
 
 /// Shape A: one row for each cell, with `IO Depth` if a batch path is among them.
 pub(super) fn by_kind(report: &MatrixReport) -> Table {
     let is_batch = |path: PathKind| matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
-    let batches = report.results.cells.iter().any(|cell| is_batch(cell.requested_path));
-    let depth = batches.then(|| Column::numbers("IO Depth", 2));
-    let words = ["I/O Type", "Transfer Type"].map(|name| Column::words(name, 0));
-    let numbers = [
-        ("Data Set Size (KiB)", 4),
-        ("IO Size (KiB)", 0),
-        ("Throughput (GiB/sec)", 0),
-        ("Avg Latency (usecs)", 1),
-        ("Operations", 3),
+    let cells: Vec<&CellReport> = report.results.cells.iter().collect();
+    let batches = cells.iter().any(|cell| is_batch(cell.requested_path));
+    let (rows, footnotes) = rated(report, cells, |rate| format!("{rate:.2}"));
+    let known = |of: fn(&Measurement) -> String| {
+        move |(cell, _): &Rated<'_>| cell.result().map(of).unwrap_or_default()
+    };
+    let columns = vec![
+        word("I/O Type", 0, |(cell, _): &Rated<'_>| io_type(cell.op)),
+        word("Transfer Type", 0, |(cell, _): &Rated<'_>| ran(cell).gdsio_label().to_string()),
+        number("Threads", 0, |(cell, _): &Rated<'_>| cell.threads),
+        number("IO Depth", 2, |(cell, _): &Rated<'_>| match is_batch(cell.requested_path) {
+            true => cell.queue_depth.to_string(),
+            false => "-".to_string(),
+        })
+        .when(batches),
+        number("Data Set Size (KiB)", 4, |(cell, _): &Rated<'_>| match cell.result() {
+            Some(numbers) => thousands(numbers.bytes / 1024),
+            None => "-".to_string(),
+        }),
+        number("IO Size (KiB)", 0, |(cell, _): &Rated<'_>| size_kib(cell)),
+        number("Throughput (GiB/sec)", 0, |(_, rate): &Rated<'_>| rate.clone()),
+        number("Avg Latency (usecs)", 1, known(|one| format!("{:.2}", one.latency_us.mean))),
+        number("Operations", 3, known(|one| thousands(one.operations))),
     ];
-    let columns = (words.into_iter())
-        .chain([Column::numbers("Threads", 0)])
-        .chain(depth)
-        .chain(numbers.map(|(name, drop)| Column::numbers(name, drop)));
-    let mut table = Table::new(columns);
-    for cell in &report.results.cells {
-        let mut row: Vec<String> =
-            vec![io_type(cell.op), ran(cell).gdsio_label().to_string(), cell.threads.to_string()];
-        row.extend(batches.then(|| {
-            if is_batch(cell.requested_path) {
-                cell.queue_depth.to_string()
-            } else {
-                "-".to_string()
-            }
-        }));
-        let io_size = size_kib(cell);
-        match cell.result() {
-            Some(numbers) => row.extend([
-                thousands(numbers.bytes / 1024),
-                io_size,
-                marked(format!("{:.2}", gib(numbers)), numbers, report, &mut table),
-                format!("{:.2}", numbers.latency_us.mean),
-                thousands(numbers.operations),
-            ]),
-            None => row.extend(["-".to_string(), io_size, not_measured(cell, &mut table)]),
-        }
-        table.row("", row.into_iter().map(Cell::Text).collect());
-    }
-    table
+    Table { footnotes, ..Table::of(rows, |_| String::new(), columns) }
 }
-
-/// A column of shape B that is shown only if its values differ, and its value for a cell.
-type ExtraColumn = (&'static str, fn(&CellReport) -> String);
 
 /// Shape B: transfer type, threads, throughput and latency, fastest first. The study has a single
 /// kind and size of I/O; with several, extra columns distinguish the rows.
 pub(super) fn by_throughput(report: &MatrixReport) -> Table {
     let mut cells: Vec<&CellReport> = report.results.cells.iter().collect();
     let several = |of: fn(&CellReport) -> String| {
-        let mut values = cells.iter().map(|cell| of(cell));
-        let first = values.next();
-        values.any(|value| Some(value) != first)
+        cells.first().is_some_and(|first| cells.iter().any(|cell| of(cell) != of(first)))
     };
-    let parts: [ExtraColumn; 3] = [
-        ("I/O Type", |cell| io_type(cell.op)),
-        ("IO Size (KiB)", size_kib),
-        ("IO Depth", |cell| cell.queue_depth.to_string()),
-    ];
-    let parts = parts.map(|(name, of)| (name, of, several(of)));
-    let shown = || parts.iter().filter(|(.., several)| *several);
-    let mut table = Table::new(
-        [Column::words("Transfer Type", 0)]
-            .into_iter()
-            .chain(shown().map(|(name, ..)| Column::words(*name, 0)))
-            .chain([
-                Column::numbers("Threads", 0),
-                Column::numbers("Throughput (GiB/sec)", 0),
-                Column::numbers("Latency (usec)", 0),
-            ]),
-    );
+    let (kinds, sizes) = (several(|cell| io_type(cell.op)), several(size_kib));
+    let depths = several(|cell| cell.queue_depth.to_string());
     let rate = |cell: &CellReport| cell.result().map_or(-1.0, gib);
     cells.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
-    for cell in cells {
-        let mut row = vec![ran(cell).route().to_string()];
-        row.extend(shown().map(|(_, of, _)| of(cell)));
-        row.push(cell.threads.to_string());
-        match cell.result() {
-            Some(numbers) => {
-                let rate = full_precision(gib(numbers));
-                row.push(marked(rate, numbers, report, &mut table));
-                row.push(full_precision(numbers.latency_us.mean));
-            }
-            None => row.push(not_measured(cell, &mut table)),
-        }
-        table.row("", row.into_iter().map(Cell::Text).collect());
-    }
-    table
+    let (rows, footnotes) = rated(report, cells, full_precision);
+    let columns = vec![
+        word("Transfer Type", 0, |(cell, _): &Rated<'_>| ran(cell).route().to_string()),
+        word("I/O Type", 0, |(cell, _): &Rated<'_>| io_type(cell.op)).when(kinds),
+        word("IO Size (KiB)", 0, |(cell, _): &Rated<'_>| size_kib(cell)).when(sizes),
+        word("IO Depth", 0, |(cell, _): &Rated<'_>| cell.queue_depth).when(depths),
+        number("Threads", 0, |(cell, _): &Rated<'_>| cell.threads),
+        number("Throughput (GiB/sec)", 0, |(_, rate): &Rated<'_>| rate.clone()),
+        number("Latency (usec)", 0, |(cell, _): &Rated<'_>| {
+            let mean = cell.result().map(|numbers| full_precision(numbers.latency_us.mean));
+            mean.unwrap_or_default()
+        }),
+    ];
+    Table { footnotes, ..Table::of(rows, |_| String::new(), columns) }
 }
 
 /// Transfer size in KiB; a mix in command-line syntax.
 fn size_kib(cell: &CellReport) -> String {
-    match cell.io_size_mix {
-        None => kib(cell.io_size_bytes),
-        Some(mix) => mix.to_string(),
+    match cell.io_size.is_fixed() {
+        true => kib(cell.io_size.max_bytes),
+        false => cell.io_size.to_string(),
     }
 }
 
 /// The path shown for a row: the effective one, if known.
 fn ran(cell: &CellReport) -> PathKind {
     cell.effective_path.unwrap_or(cell.requested_path)
-}
-
-/// A rate, with a footnote if the cell was cut short.
-fn marked(rate: String, numbers: &Measurement, of: &MatrixReport, table: &mut Table) -> String {
-    match cut_short(numbers, of.plan.request.span()) {
-        Some(text) => format!("{rate} {}", table.footnote(text)),
-        None => rate,
-    }
 }
 
 fn gib(numbers: &Measurement) -> f64 {

@@ -145,7 +145,7 @@ fn gdsios_line_has_the_depth_of_a_batch_and_the_mix_of_sizes() {
     report.results.cells[1].requested_path = PathKind::GdsBatch;
     report.results.cells[1].effective_path = Some(PathKind::GdsBatch);
     report.results.cells[1].queue_depth = 10;
-    report.results.cells[1].io_size_mix = Some(mix("32K:1024K:1K"));
+    report.results.cells[1].io_size = mix("32K:1024K:1K");
     let text = gdsio_lines(&report, false);
     let first = text.lines().next().unwrap();
     assert!(first.contains("XferType: GPU_BATCH Threads: 8 IoDepth: 10 DataSetSize: "), "{first}");
@@ -160,7 +160,7 @@ fn a_job_that_moved_nothing_has_no_latency() {
         threads: 1,
         operations: 0,
         bytes: 0,
-        duration_seconds: Some(1.25),
+        duration_seconds: 1.25,
         throughput_bytes_per_second: 2.0 * GIB as f64,
         latency_us_mean,
     };
@@ -233,7 +233,7 @@ fn a_cell_that_is_over_is_a_row_under_its_head() {
 }
 
 fn mix(text: &str) -> crate::plan::IoSize {
-    crate::plan::IoSize::parse_mix(text).unwrap()
+    text.parse().unwrap()
 }
 
 #[test]

@@ -28,5 +28,5 @@ fn name(report: &MatrixReport, cell: &CellReport) -> String {
         0 | 1 => String::new(),
         _ => format!(", repetition {}", cell.repeat),
     };
-    format!("{} {}{depth}{repeat}", key.path, key.combination.words())
+    format!("{} {}{depth}{repeat}", key.path, key.words())
 }

@@ -75,7 +75,7 @@ fn points(
             || of_device.is_some_and(|bytes| bytes < least);
         let reads_cache = cell.requested_path.uses_page_cache() && direction == Direction::Read;
         (!(is_cached && reads_cache)).then(|| SurfacePoint {
-            io_bytes: cell.io_size_bytes,
+            io_bytes: cell.io_size.max_bytes,
             depth: (cell.threads.saturating_mul(cell.queue_depth)).saturating_mul(processes.max(1)),
             bytes_per_second: measured.throughput_bytes_per_second,
             latency_seconds: measured.latency_us.mean * 1e-6,

@@ -88,9 +88,9 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         return output::print(HELP);
     }
     let usage = |error| Failure::usage(error).with_help("stormlp gdsio -h");
-    let (name, run) = match parse_args(&args.words).map_err(usage)? {
+    let run = match parse_args(&args.words).map_err(usage)? {
         GdsioArgs::Help => return output::print(HELP),
-        GdsioArgs::Run(run) => ("gdsio".to_string(), *run),
+        GdsioArgs::Run(run) => *run,
         GdsioArgs::JobFile(path) => job_file(&path)?,
     };
     let mut request = run.to_request().map_err(usage)?;
@@ -99,7 +99,6 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         let usage = Failure::usage(format!("gdsio has files, and {place} names objects"));
         return Err(usage.with_help(format!("stormlp gds --dir {place}")));
     }
-    request.name = name;
     request.overwrite_block_devices = own.destroy;
     request.overwrite_signatures = own.signatures;
     request.overwrite_files = own.overwrite_files;
@@ -201,7 +200,7 @@ fn offer_emulation(failure: Failure) -> Failure {
     failure.with_help(help)
 }
 
-fn job_file(path: &Path) -> Result<(String, GdsioRun), Failure> {
+fn job_file(path: &Path) -> Result<GdsioRun, Failure> {
     let text = read_text(path, "job file")?;
     parse_job_file(&text, &|name| std::env::var(name).ok())
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))

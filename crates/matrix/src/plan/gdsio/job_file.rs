@@ -1,18 +1,33 @@
 //! gdsio's job files: one `[global]` section, any number of jobs, `$NAME` in values.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::args;
-use super::run::{GdsioError, GdsioJob, GdsioRun, io_size, number, seconds, size, switch};
+use super::run::{GdsioRun, io_size, size};
 use crate::plan::request::JobTarget;
 
-/// A partially parsed job; complete once its target is known.
-struct Draft {
-    job: GdsioJob,
-    has_target: bool,
-    line: usize,
-}
+/// Keys of `[global]`, with the flag of the same meaning.
+const GLOBAL: [(&str, char); 15] = [
+    ("xfer_type", 'x'),
+    ("rw", 'I'),
+    ("bs", 'i'),
+    ("size", 's'),
+    ("runtime", 'T'),
+    ("start_offset", 'o'),
+    ("do_verify", 'V'),
+    ("skip_bufregister", 'b'),
+    ("enable_nvlinks", 'p'),
+    ("random_seed", 'k'),
+    ("fill_random", 'R'),
+    ("refill_buffer", 'F'),
+    ("unaligned_random", 'U'),
+    ("mem_type", 'm'),
+    ("batch_size", 'B'),
+];
+
+/// Keys of a job's section that have a flag.
+const OF_JOB: [(&str, char); 4] =
+    [("numa_node", 'n'), ("gpu_dev_id", 'd'), ("num_threads", 'w'), ("rdma_url", 'P')];
 
 /// Parses a job file; `environment` resolves the variables in its values.
 ///
@@ -21,172 +36,85 @@ struct Draft {
 pub fn parse_job_file(
     text: &str,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<(String, GdsioRun), GdsioError> {
+) -> Result<GdsioRun, String> {
     let mut run = GdsioRun::default();
-    let mut name = "gdsio".to_string();
-    let mut drafts: Vec<Draft> = Vec::new();
-    let mut in_global = None;
+    let mut section: Option<String> = None;
     let mut given: HashMap<(usize, String), String> = HashMap::new();
-    let mut section = 0;
     for (index, raw) in text.lines().enumerate() {
-        let line = index + 1;
         let content = raw.split('#').next().unwrap_or_default().trim();
-        if content.is_empty() {
-            continue;
-        }
-        if let Some(name_of_section) = content.strip_prefix('[').and_then(|c| c.strip_suffix(']')) {
-            in_global = Some(name_of_section == "global");
-            if name_of_section != "global" {
-                section += 1;
-                let target = JobTarget::Folder(PathBuf::new());
-                drafts.push(Draft {
-                    job: GdsioJob::new(name_of_section.to_string(), target),
-                    has_target: false,
-                    line,
-                });
+        let at_line = |fault: String| format!("line {}: {fault}", index + 1);
+        if let Some(name) = content.strip_prefix('[').and_then(|c| c.strip_suffix(']')) {
+            if name != "global" {
+                run.add_job(name.to_string(), JobTarget::Folder(PathBuf::new()));
             }
-            continue;
-        }
-        let (key, value) = content.split_once('=').ok_or_else(|| GdsioError::Line {
-            line,
-            fault: format!("`{content}` is neither a section, nor key=value, nor a comment"),
-        })?;
-        let (key, value) = (key.trim(), expand(value.trim(), environment, line)?);
-        let of = if in_global == Some(true) { 0 } else { section };
-        let before = given.insert((of, key.to_string()), value.clone());
-        let misplaced = match (in_global, drafts.last()) {
-            (Some(false), Some(draft)) => not_of_a_job(key, &draft.job.name),
-            _ => None,
-        };
-        if let Some(fault) = repeated(key, &value, before.as_deref()).or(misplaced) {
-            return Err(GdsioError::Line { line, fault });
-        }
-        match (in_global, drafts.last_mut()) {
-            (Some(true), _) if key == "name" => name = value,
-            (Some(true), _) => set_global(&mut run, key, &value)?,
-            (Some(false), Some(draft)) => set_job(draft, key, &value)?,
-            _ => {
-                return Err(GdsioError::Line {
-                    line,
-                    fault: format!("`{key}` comes before any section"),
-                });
-            }
-        }
-    }
-    for draft in drafts {
-        if !draft.has_target {
-            return Err(GdsioError::Line {
-                line: draft.line,
-                fault: format!("[{}] has neither directory nor filename", draft.job.name),
-            });
-        }
-        run.jobs.push(draft.job);
-    }
-    Ok((name, run))
-}
-
-/// The error for a key repeated in its section with a different value.
-fn repeated(key: &str, value: &str, before: Option<&str>) -> Option<String> {
-    let before = before.filter(|before| *before != value)?;
-    Some(format!("`{key}={value}` after `{key}={before}` in the same section"))
-}
-
-/// The error for a `[global]` key in a job's section.
-fn not_of_a_job(key: &str, job: &str) -> Option<String> {
-    const KEYS: [&str; 15] = [
-        "name",
-        "xfer_type",
-        "rw",
-        "bs",
-        "size",
-        "runtime",
-        "do_verify",
-        "skip_bufregister",
-        "enable_nvlinks",
-        "random_seed",
-        "fill_random",
-        "refill_buffer",
-        "unaligned_random",
-        "mem_type",
-        "batch_size",
-    ];
-    let or = if key == "bs" { ", or use io_size here" } else { "" };
-    KEYS.contains(&key).then(|| {
-        format!(
-            "`{key}` applies to all jobs, so it belongs in [global] and not in [{job}]; run a job \
-             file for each {key}{or}"
-        )
-    })
-}
-
-fn set_global(run: &mut GdsioRun, key: &str, value: &str) -> Result<(), GdsioError> {
-    match key {
-        "xfer_type" => run.transfer_type = number(key, value)?,
-        "rw" => {
-            run.op = match value.parse() {
-                Ok(op) => op,
-                Err(_) => args::operation(key, value)?,
-            }
-        }
-        "bs" => run.io_size = io_size(key, value)?,
-        "size" => run.size_bytes = Some(size(key, value)?),
-        "runtime" => run.seconds = Some(seconds(key, value)?),
-        "start_offset" => run.offset_bytes = size(key, value)?,
-        "do_verify" => run.verify = switch(key, value)?,
-        "skip_bufregister" => run.skip_register = switch(key, value)?,
-        "enable_nvlinks" => run.nvlinks = switch(key, value)?,
-        "random_seed" => run.seed = number(key, value)?,
-        // Write buffers always have random content.
-        "fill_random" => drop(switch(key, value)?),
-        "refill_buffer" => run.refill = switch(key, value)?,
-        "unaligned_random" => run.unaligned = switch(key, value)?,
-        "mem_type" => run.memory = number(key, value)?,
-        "batch_size" => run.batch = Some(number(key, value)?),
-        _ => return Err(GdsioError::UnknownFlag(format!("{key} (in [global])"))),
-    }
-    Ok(())
-}
-
-fn set_job(draft: &mut Draft, key: &str, value: &str) -> Result<(), GdsioError> {
-    let job = &mut draft.job;
-    match key {
-        "numa_node" => job.numa_node = Some(number(key, value)?),
-        "gpu_dev_id" => job.gpu = Some(number(key, value)?),
-        "num_threads" => job.workers = number(key, value)?,
-        "start_offset" => job.offset_bytes = Some(size(key, value)?),
-        "io_size" => job.io_size = Some(io_size(key, value)?),
-        "directory" | "filename" => {
-            if draft.has_target {
-                return Err(GdsioError::Contradiction(format!(
-                    "[{}] has more than one directory or filename",
-                    job.name
+            section = Some(name.to_string());
+        } else if !content.is_empty() {
+            let (key, value) = content.split_once('=').ok_or_else(|| {
+                at_line(format!("`{content}` is neither a section, nor key=value, nor a comment"))
+            })?;
+            let key = key.trim();
+            let value = expand(value.trim(), environment).map_err(at_line)?;
+            let section = section
+                .as_deref()
+                .ok_or_else(|| at_line(format!("`{key}` comes before any section")))?;
+            let nth = if section == "global" { 0 } else { run.request.jobs.len() };
+            let before = given.insert((nth, key.to_string()), value.clone());
+            if let Some(before) = before.filter(|before| *before != value) {
+                return Err(at_line(format!(
+                    "`{key}={value}` after `{key}={before}` in the same section"
                 )));
             }
-            job.target = match key {
-                "directory" => JobTarget::Folder(PathBuf::from(value)),
-                _ => JobTarget::File(PathBuf::from(value)),
-            };
-            draft.has_target = true;
+            match section {
+                "global" => set_global(&mut run, key, &value),
+                job => set_of_job(&mut run, job, key, &value),
+            }
+            .map_err(at_line)?;
         }
-        "rdma_url" => {
-            return Err(GdsioError::Refused {
-                name: key.to_string(),
-                reason: "stormlp has no transfers over RDMA sockets".to_string(),
-            });
+    }
+    match run.request.jobs.iter().find(|job| job.target.path() == Path::new("")) {
+        Some(job) => Err(format!("[{}] has neither directory nor filename", job.name)),
+        None => Ok(run),
+    }
+}
+
+fn set_global(run: &mut GdsioRun, key: &str, value: &str) -> Result<(), String> {
+    if key == "name" {
+        run.request.name = value.to_string();
+        return Ok(());
+    }
+    match GLOBAL.iter().find(|(known, _)| *known == key) {
+        Some((_, letter)) => run.set(*letter, key, value),
+        None => Err(format!("gdsio has no key `{key}` in [global]")),
+    }
+}
+
+fn set_of_job(run: &mut GdsioRun, job: &str, key: &str, value: &str) -> Result<(), String> {
+    if let Some((_, letter)) = OF_JOB.iter().find(|(known, _)| *known == key) {
+        return run.set(*letter, key, value);
+    }
+    let Some(last) = run.request.jobs.last_mut() else { return Ok(()) };
+    match key {
+        "start_offset" => last.offset_bytes = Some(size(key, value)?),
+        "io_size" => last.io_size = Some(io_size(key, value)?),
+        "directory" | "filename" if last.target.path() != Path::new("") => {
+            return Err(format!("[{job}] has more than one directory or filename"));
         }
-        _ => {
-            return Err(GdsioError::UnknownFlag(format!("{key} (in [{}])", job.name)));
+        "directory" => last.target = JobTarget::Folder(PathBuf::from(value)),
+        "filename" => last.target = JobTarget::File(PathBuf::from(value)),
+        _ if key == "name" || GLOBAL.iter().any(|(known, _)| *known == key) => {
+            let or = if key == "bs" { ", or use io_size here" } else { "" };
+            return Err(format!(
+                "`{key}` applies to all jobs, so it belongs in [global] and not in [{job}]; run a \
+                 job file for each {key}{or}"
+            ));
         }
+        _ => return Err(format!("gdsio has no key `{key}` in [{job}]")),
     }
     Ok(())
 }
 
 /// Expands `$NAME` and `${NAME}`.
-fn expand(
-    value: &str,
-    environment: &dyn Fn(&str) -> Option<String>,
-    line: usize,
-) -> Result<String, GdsioError> {
+fn expand(value: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = value;
     while let Some(at) = rest.find('$') {
@@ -201,10 +129,8 @@ fn expand(
                 after.split_at(end)
             }
         };
-        let found = environment(name).ok_or_else(|| GdsioError::Line {
-            line,
-            fault: format!("the environment variable `{name}` is not set"),
-        })?;
+        let found = environment(name)
+            .ok_or_else(|| format!("the environment variable `{name}` is not set"))?;
         text.push_str(&found);
         rest = left;
     }

@@ -12,5 +12,5 @@ mod words;
 
 pub use args::{GdsioArgs, parse_args};
 pub use job_file::parse_job_file;
-pub use run::{GdsioError, GdsioJob, GdsioRun, emulate};
+pub use run::{GdsioRun, emulate};
 pub use words::in_gdsios_words;

@@ -1,160 +1,125 @@
 //! A run as gdsio describes it, and the request that it makes.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::plan::choice::{CacheState, Fill, Fsync, IoSize, PathChoice};
-use crate::plan::request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
+use crate::plan::request::{
+    JobRequest, JobTarget, MOST_IN_FLIGHT, MOST_THREADS, MatrixRequest, SharedFile, parse_span,
+};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::names::VariantArray;
+use stormlp_core::numbers::whole;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::DeviceId;
-use stormlp_core::units::MIB;
+use stormlp_core::units::ByteSize;
 use stormlp_core::verify::Verify;
 
-/// Why a gdsio command cannot be converted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GdsioError {
-    /// A flag that gdsio does not have.
-    #[error("gdsio has no flag `{0}`")]
-    UnknownFlag(String),
-    /// A flag or key that is not supported here.
-    #[error("`{name}` is not supported: {reason}")]
-    Refused {
-        /// The flag or key.
-        name: String,
-        /// The reason.
-        reason: String,
-    },
-    /// A flag that lacks its value.
-    #[error("`{0}` needs a value")]
-    NoValue(String),
-    /// A value that cannot be parsed.
-    #[error("`{name} {value}`: {fault}")]
-    Value {
-        /// The flag or key.
-        name: String,
-        /// Its value.
-        value: String,
-        /// What is wrong with it.
-        fault: String,
-    },
-    /// A job file line that is not a section, key or comment.
-    #[error("line {line}: {fault}")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong with it.
-        fault: String,
-    },
-    /// Conflicting options.
-    #[error("{0}")]
-    Contradiction(String),
-}
-
-/// A run as gdsio describes it.
+/// A run as gdsio's flags describe it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GdsioRun {
+    /// What its flags set directly. The workers of a job are its threads.
+    pub(super) request: MatrixRequest,
     /// Transfer type (`-x`).
-    pub transfer_type: u8,
-    /// Kind of I/O (`-I`).
-    pub op: Operation,
-    /// Transfer size or mix of sizes (`-i`).
-    pub io_size: IoSize,
-    /// Size (`-s`) in bytes.
-    pub size_bytes: Option<u64>,
-    /// Start offset (`-o`) in bytes.
-    pub offset_bytes: u64,
-    /// Run time (`-T`) in seconds; `None` means one pass.
-    pub seconds: Option<f64>,
+    pub(super) transfer_type: u8,
     /// Kind of memory (`-m`).
-    pub memory: u8,
+    memory: u8,
     /// Batch entries (`-B`).
-    pub batch: Option<u32>,
-    /// Share of reads in percent (`-M`).
-    pub read_percent: Option<u8>,
-    /// The seed (`-k`).
-    pub seed: u64,
-    /// Alignment of random offsets (`-a`) in bytes.
-    pub alignment_bytes: Option<u64>,
-    /// Verify (`-V`).
-    pub verify: bool,
-    /// Unaligned random offsets (`-U`).
-    pub unaligned: bool,
-    /// Refill for every write (`-F`).
-    pub refill: bool,
-    /// Skip buffer registration (`-b`).
-    pub skip_register: bool,
+    batch: Option<u32>,
     /// Peer access between GPUs (`-p`).
-    pub nvlinks: bool,
-    /// Open without `O_DIRECT` (`-O 1`).
-    pub buffered: bool,
+    nvlinks: bool,
     /// Per-job statistics (`-J`).
     pub per_job: bool,
-    /// The jobs.
-    pub jobs: Vec<GdsioJob>,
-}
-
-/// One job: a target with bindings.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GdsioJob {
-    /// Its name.
-    pub name: String,
-    /// Its folder or file.
-    pub target: JobTarget,
-    /// The GPU (`-d`).
-    pub gpu: Option<u32>,
-    /// The NUMA node (`-n`).
-    pub numa_node: Option<u32>,
-    /// Threads, or batch entries for the batch types (`-w`).
-    pub workers: u32,
-    /// The job's own offset in bytes, if any.
-    pub offset_bytes: Option<u64>,
-    /// The job's own transfer size, if any.
-    pub io_size: Option<IoSize>,
-}
-
-impl GdsioJob {
-    pub(super) fn new(name: String, target: JobTarget) -> Self {
-        Self {
-            name,
-            target,
-            gpu: None,
-            numa_node: None,
-            workers: 1,
-            offset_bytes: None,
-            io_size: None,
-        }
-    }
 }
 
 impl Default for GdsioRun {
     fn default() -> Self {
-        Self {
-            transfer_type: 0,
-            op: Operation::Read,
-            io_size: IoSize::fixed(MIB),
-            size_bytes: None,
-            offset_bytes: 0,
-            seconds: None,
-            memory: 0,
-            batch: None,
-            read_percent: None,
-            seed: 0,
-            alignment_bytes: None,
-            verify: false,
-            unaligned: false,
-            refill: false,
-            skip_register: false,
-            nvlinks: false,
-            buffered: false,
-            per_job: false,
+        let request = MatrixRequest {
+            name: "gdsio".to_string(),
+            file_stem: "gdsio".to_string(),
+            optional_paths: false,
             jobs: Vec::new(),
-        }
+            duration_seconds: None,
+            passes: Some(1),
+            cache: CacheState::AsIs,
+            fsync: Fsync::None,
+            ..MatrixRequest::plain(PathBuf::new())
+        };
+        Self { request, transfer_type: 0, memory: 0, batch: None, nvlinks: false, per_job: false }
     }
 }
 
 impl GdsioRun {
+    /// Adds a job, which the job options after it belong to.
+    pub(super) fn add_job(&mut self, name: String, target: JobTarget) {
+        self.request.jobs.push(JobRequest { threads: Some(1), ..JobRequest::on(name, target) });
+    }
+
+    /// Sets what the flag with this `letter` sets; `name` is the flag or the key of a job file.
+    ///
+    /// # Errors
+    /// If the value is invalid, or the flag is not supported.
+    pub(super) fn set(&mut self, letter: char, name: &str, value: &str) -> Result<(), String> {
+        let request = &mut self.request;
+        match letter {
+            'd' => self.last_job(name)?.device = Some(DeviceId::nvidia(number(name, value)?)),
+            'n' => self.last_job(name)?.numa_node = Some(number(name, value)?),
+            'w' => {
+                let workers = whole(1..=MOST_THREADS.into())(value.trim());
+                self.last_job(name)?.threads = Some(taken(name, value, workers)?);
+            }
+            'm' => self.memory = number(name, value)?,
+            's' => request.file_size_bytes = Some(some_size(name, value)?),
+            'o' => request.offset_bytes = size(name, value)?,
+            'i' => request.io_sizes = vec![io_size(name, value)?],
+            'x' => self.transfer_type = number(name, value)?,
+            'I' => request.ops = vec![operation(name, value)?],
+            'T' => {
+                let seconds = taken(name, value, parse_span(value))?;
+                (request.duration_seconds, request.passes) = (Some(seconds), None);
+                request.shared_file = SharedFile::Whole;
+            }
+            'k' => request.seed = number(name, value)?,
+            // `-U` wins, wherever it stands.
+            'a' if request.random_alignment_bytes == 1 => drop(some_size(name, value)?),
+            'a' => request.random_alignment_bytes = some_size(name, value)?,
+            'U' if switch(name, value)? => request.random_alignment_bytes = 1,
+            'B' => {
+                let entries = whole(1..=MOST_IN_FLIGHT.into())(value.trim());
+                self.batch = Some(taken(name, value, entries)?);
+            }
+            'O' => request.open_direct = !switch(name, value)?,
+            'M' => {
+                request.read_percent = Some(taken(name, value, whole(0..=100)(value.trim()))?);
+            }
+            'V' => request.verify = Verify::of_content(switch(name, value)?),
+            'F' => request.fill = if switch(name, value)? { Fill::Every } else { Fill::Once },
+            'b' => request.no_register = switch(name, value)?,
+            'p' => self.nvlinks = switch(name, value)?,
+            'J' => self.per_job = switch(name, value)?,
+            // Write buffers always have random content.
+            'R' | 'U' => drop(switch(name, value)?),
+            _ => {
+                return Err(format!(
+                    "`{name}` is not supported: stormlp has no transfers over RDMA sockets; use \
+                     -D or -f on a mounted file system"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The job that a job option applies to: the last one named.
+    fn last_job(&mut self, name: &str) -> Result<&mut JobRequest, String> {
+        self.request.jobs.last_mut().ok_or_else(|| {
+            format!(
+                "`{name}` belongs to a job: name its -f or -D; with several, put it after its own"
+            )
+        })
+    }
+
     /// The path of the transfer type.
     ///
     /// cuFile's types accept `-O 1` as newer versions of gdsio do: the files are opened without
@@ -162,117 +127,82 @@ impl GdsioRun {
     ///
     /// # Errors
     /// If the type does not exist or does not work without `O_DIRECT`.
-    pub fn path(&self) -> Result<PathKind, GdsioError> {
-        let path = match (self.transfer_type, self.buffered) {
+    pub(super) fn path(&self) -> Result<PathKind, String> {
+        let buffered = !self.request.open_direct;
+        let path = match (self.transfer_type, buffered) {
             (1, true) => PathKind::Buffered,
             (2, true) => PathKind::PageCache,
             (number, _) => PathKind::ALL
                 .into_iter()
                 .find(|path| path.gdsio_number() == Some(number))
-                .ok_or_else(|| {
-                    GdsioError::Contradiction(format!("`-x {number}`: gdsio has the types 0 to 7"))
-                })?,
+                .ok_or_else(|| format!("`-x {number}`: gdsio has the types 0 to 7"))?,
         };
-        if self.buffered && path.wants_direct() && !path.needs_cufile() {
-            return Err(GdsioError::Refused {
-                name: format!("-O 1 with -x {}", self.transfer_type),
-                reason: "its copies overlap with direct reads only; -x 2 and 4 go without O_DIRECT"
-                    .to_string(),
-            });
+        if buffered && path.wants_direct() && !path.needs_cufile() {
+            return Err(format!(
+                "`-O 1 with -x {}` is not supported: its copies overlap with direct reads only; \
+                 -x 2 and 4 go without O_DIRECT",
+                self.transfer_type
+            ));
         }
         Ok(path)
     }
 
-    fn memory_kind(&self, path: PathKind) -> Result<MemoryKind, GdsioError> {
-        let kind = *MemoryKind::VARIANTS.get(usize::from(self.memory)).ok_or_else(|| {
-            GdsioError::Contradiction(format!("`-m {}`: gdsio has the kinds 0 to 4", self.memory))
-        })?;
-        if self.memory >= 2 && path.ends_in_accelerator() && !path.needs_cufile() {
-            return Err(GdsioError::Contradiction(format!(
-                "`-m {}` goes with -x 0, 5, 6 and 7 only",
-                self.memory
-            )));
+    fn memory_kind(&self, path: PathKind) -> Result<MemoryKind, String> {
+        let number = self.memory;
+        let kind = MemoryKind::VARIANTS.get(usize::from(number));
+        let kind = kind.ok_or_else(|| format!("`-m {number}`: gdsio has the kinds 0 to 4"))?;
+        if number >= 2 && path.ends_in_accelerator() && !path.needs_cufile() {
+            return Err(format!("`-m {number}` goes with -x 0, 5, 6 and 7 only"));
         }
-        Ok(kind)
+        Ok(*kind)
     }
 
     /// The equivalent single-cell matrix; two cells for writes with `-V`, which are read back.
     ///
     /// # Errors
     /// If options of the run conflict.
-    pub fn to_request(&self) -> Result<MatrixRequest, GdsioError> {
+    pub fn to_request(&self) -> Result<MatrixRequest, String> {
         let path = self.path()?;
         self.check_jobs()?;
         if self.nvlinks {
-            return Err(GdsioError::Refused {
-                name: "-p (enable_nvlinks)".to_string(),
-                reason:
-                    "stormlp does not use peer access between GPUs, so NVLink would not be used; \
-                     remove it, and enable cuFile's dynamic routing in cufile.json"
-                        .to_string(),
-            });
+            return Err(
+                "`-p (enable_nvlinks)` is not supported: stormlp does not use peer access \
+                        between GPUs, so NVLink would not be used; remove it, and enable \
+                        cuFile's dynamic routing in cufile.json"
+                    .to_string(),
+            );
         }
-        let batch = matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
-        let mut request = MatrixRequest::plain(PathBuf::new());
-        request.name = "gdsio".to_string();
-        request.file_stem = "gdsio".to_string();
+        let mut request = self.request.clone();
         request.paths = PathChoice::each(&[path]);
-        request.optional_paths = false;
         request.memory = self.memory_kind(path)?;
-        request.ops = match (self.op, self.verify) {
-            (Operation::Write, true) => vec![Operation::Write, Operation::Read],
-            (Operation::RandWrite, true) => vec![Operation::RandWrite, Operation::RandRead],
-            (op, _) => vec![op],
-        };
-        request.io_sizes = vec![self.io_size];
-        request.file_size_bytes = self.size_bytes;
-        request.offset_bytes = self.offset_bytes;
-        (request.duration_seconds, request.passes, request.shared_file) = match self.seconds {
-            Some(seconds) => (Some(seconds), None, SharedFile::Whole),
-            None => (None, Some(1), SharedFile::Split),
-        };
-        request.cache = CacheState::AsIs;
-        request.fsync = Fsync::None;
-        request.no_register = self.skip_register;
-        request.open_direct = !self.buffered;
-        request.verify = Verify::of_content(self.verify);
-        request.read_percent = self.read_percent;
-        request.seed = self.seed;
-        request.random_alignment_bytes =
-            if self.unaligned { 1 } else { self.alignment_bytes.unwrap_or(4096) };
-        request.fill = if self.refill { Fill::Every } else { Fill::Once };
-        if batch {
-            let workers = self.jobs.first().map_or(1, |job| job.workers);
-            request.queue_depths = vec![self.batch.unwrap_or(workers)];
+        if request.verify.is_of_content() {
+            match request.ops[0] {
+                Operation::Write => request.ops.push(Operation::Read),
+                Operation::RandWrite => request.ops.push(Operation::RandRead),
+                Operation::Read | Operation::RandRead => {}
+            }
         }
-        request.jobs = (self.jobs.iter())
-            .map(|job| JobRequest {
-                name: job.name.clone(),
-                target: job.target.clone(),
-                threads: Some(if batch { 1 } else { job.workers }),
-                // A path that ends in host memory does not use a GPU.
-                device: job.gpu.filter(|_| path.ends_in_accelerator()).map(DeviceId::nvidia),
-                numa_node: job.numa_node,
-                offset_bytes: job.offset_bytes,
-                io_size: job.io_size,
-            })
-            .collect();
+        if matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream) {
+            request.queue_depths = vec![self.batch.or(request.jobs[0].threads).unwrap_or(1)];
+            request.jobs.iter_mut().for_each(|job| job.threads = Some(1));
+        }
+        if !path.ends_in_accelerator() {
+            request.jobs.iter_mut().for_each(|job| job.device = None);
+        }
         Ok(request)
     }
 
-    fn check_jobs(&self) -> Result<(), GdsioError> {
-        let folders = self.jobs.iter().filter(|j| matches!(j.target, JobTarget::Folder(_))).count();
-        if self.jobs.is_empty() {
-            return Err(GdsioError::Contradiction(
-                "name a folder with -D, a file with -f, or a job file".to_string(),
-            ));
+    fn check_jobs(&self) -> Result<(), String> {
+        let jobs = &self.request.jobs;
+        let folders = jobs.iter().filter(|job| matches!(job.target, JobTarget::Folder(_))).count();
+        match folders {
+            _ if jobs.is_empty() => {
+                Err("name a folder with -D, a file with -f, or a job file".to_string())
+            }
+            0 => Ok(()),
+            all if all == jobs.len() => Ok(()),
+            _ => Err("folders (-D) and files (-f) cannot be combined in one run".to_string()),
         }
-        if folders != 0 && folders != self.jobs.len() {
-            return Err(GdsioError::Contradiction(
-                "folders (-D) and files (-f) cannot be combined in one run".to_string(),
-            ));
-        }
-        Ok(())
     }
 }
 
@@ -306,47 +236,50 @@ pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String>
 }
 
 /// Parses a size as gdsio does: `K`, `M` and `G` are powers of 1024, with or without `B`.
-pub(super) fn size(name: &str, value: &str) -> Result<u64, GdsioError> {
+pub(super) fn size(name: &str, value: &str) -> Result<u64, String> {
     let binary = value.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
-    number_fault(name, value, binary.parse::<stormlp_core::units::ByteSize>().map(|size| size.0))
+    taken(name, value, binary.parse().map(ByteSize::bytes))
 }
 
-/// Parses a size or `min:max:step`.
-pub(super) fn io_size(name: &str, value: &str) -> Result<IoSize, GdsioError> {
-    let parts: Vec<String> = (value.split(':'))
-        .map(|part| size(name, part).map(|bytes| bytes.to_string()))
-        .collect::<Result<_, _>>()?;
-    number_fault(name, value, IoSize::parse_mix(&parts.join(":")))
-}
-
-pub(super) fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, GdsioError> {
-    let fault = || "it is not a number that fits here";
-    number_fault(name, value, value.trim().parse::<T>().map_err(|_| fault()))
-}
-
-/// Parses 0 or 1.
-pub(super) fn switch(name: &str, value: &str) -> Result<bool, GdsioError> {
-    match value.trim() {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        _ => number_fault(name, value, Err("it is neither 0 nor 1")),
+fn some_size(name: &str, value: &str) -> Result<u64, String> {
+    match size(name, value)? {
+        0 => taken(name, value, Err("it must be above zero")),
+        bytes => Ok(bytes),
     }
 }
 
-pub(super) fn seconds(name: &str, value: &str) -> Result<f64, GdsioError> {
-    let seconds = stormlp_core::units::parse_duration(value).map(|duration| duration.as_secs_f64());
-    number_fault(name, value, seconds)
+/// Parses a size or `min:max:step`.
+pub(super) fn io_size(name: &str, value: &str) -> Result<IoSize, String> {
+    let parts: Result<Vec<String>, String> =
+        value.split(':').map(|part| Ok(size(name, part)?.to_string())).collect();
+    taken(name, value, parts?.join(":").parse())
 }
 
-/// The error for a flag with an invalid value.
-fn number_fault<T, E: ToString>(
-    name: &str,
-    value: &str,
-    result: Result<T, E>,
-) -> Result<T, GdsioError> {
-    result.map_err(|fault| GdsioError::Value {
-        name: name.to_string(),
-        value: value.to_string(),
-        fault: fault.to_string(),
-    })
+/// Parses one of gdsio's kinds of I/O; job files may name it in a word.
+fn operation(name: &str, value: &str) -> Result<Operation, String> {
+    if let (Ok(op), "rw") = (value.parse(), name) {
+        return Ok(op);
+    }
+    let op = Operation::VARIANTS.get(number::<usize>(name, value)?).copied();
+    let fault = "gdsio has 0 (read), 1 (write), 2 (randread) and 3 (randwrite)";
+    taken(name, value, op.ok_or(fault))
+}
+
+fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
+    let number = value.trim().parse().map_err(|_| "it is not a number that fits here");
+    taken(name, value, number)
+}
+
+/// Parses 0 or 1.
+fn switch(name: &str, value: &str) -> Result<bool, String> {
+    match value.trim() {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => taken(name, value, Err("it is neither 0 nor 1")),
+    }
+}
+
+/// What a value was parsed to, or an error that names the flag or key.
+fn taken<T, E: Display>(name: &str, value: &str, parsed: Result<T, E>) -> Result<T, String> {
+    parsed.map_err(|fault| format!("`{name} {value}`: {fault}"))
 }

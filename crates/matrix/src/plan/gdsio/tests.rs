@@ -13,7 +13,7 @@ use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::{GIB, KIB, MIB};
 
-fn args(line: &str) -> Result<GdsioArgs, GdsioError> {
+fn args(line: &str) -> Result<GdsioArgs, String> {
     let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
     parse_args(&words)
 }
@@ -146,14 +146,15 @@ fn workers_of_the_batch_types_are_entries_of_a_batch() {
 fn values_may_follow_their_letter_directly_and_switches_may_be_combined() {
     let spread = run("-D /d -w 4 -V -U -I 2 -x 1 -i 4K");
     assert_eq!(run("-D/d -w4 -VU -I2 -x1 -i4K"), spread);
-    assert!(spread.verify && spread.unaligned);
+    assert!(spread.request.verify.is_of_content());
+    assert_eq!(spread.request.random_alignment_bytes, 1);
 }
 
 #[test]
 fn all_sizes_are_powers_of_1024() {
-    assert_eq!(run("-D /d -s 3.5g -i 1MB").size_bytes, Some(7 * GIB / 2));
-    assert_eq!(run("-D /d -i 1MB").io_size, IoSize::fixed(MIB));
-    let mix = run("-D /d -i 32K:1024K:1K").io_size;
+    assert_eq!(run("-D /d -s 3.5g -i 1MB").request.file_size_bytes, Some(7 * GIB / 2));
+    assert_eq!(run("-D /d -i 1MB").request.io_sizes, [IoSize::fixed(MIB)]);
+    let mix = run("-D /d -i 32K:1024K:1K").request.io_sizes[0];
     assert_eq!((mix.min_bytes, mix.max_bytes, mix.step_bytes), (32 * KIB, MIB, KIB));
 }
 
@@ -197,6 +198,10 @@ fn what_has_no_meaning_is_refused_by_name() {
         ("-D /d -m 7", "-m 7"),
         ("-D /d -I 4", "-I 4"),
         ("-D /d -i x", "-i x"),
+        ("-D /d -i 2G", "-i 2G"),
+        ("-D /d -w 0", "-w 0"),
+        ("-D /d -s 0", "-s 0"),
+        ("-D /d -T 0", "-T 0"),
         ("-D /d -i 4M:1M:1M", "-i 4M:1M:1M"),
         ("-D /d -w", "`-w`"),
         ("-D /d -x 0 -p", "`-p"),
@@ -216,7 +221,7 @@ fn what_has_no_meaning_is_refused_by_name() {
         let message = refusal(line);
         assert!(message.contains(named), "{line}: {message}");
     }
-    assert_eq!(run("-f /a -s 1G -w 2 -f /b -s 1G -w 2").jobs.len(), 2);
+    assert_eq!(run("-f /a -s 1G -w 2 -f /b -s 1G -w 2").request.jobs.len(), 2);
 }
 
 const JOB_FILE: &str = "\
@@ -253,13 +258,18 @@ fn environment(name: &str) -> Option<String> {
 
 #[test]
 fn a_job_file_is_read_with_its_variables() {
-    let (name, run) = parse_job_file(JOB_FILE, &environment).unwrap();
-    assert_eq!((name.as_str(), run.transfer_type), ("gds-test", 2));
-    assert_eq!((run.op, run.seconds), (Operation::RandRead, Some(30.0)));
-    assert_eq!(run.io_size.count(), 4);
-    assert_eq!(run.jobs[0].target, JobTarget::Folder(PathBuf::from("/mnt/one")));
-    assert_eq!(run.jobs[1].offset_bytes, Some(MIB));
-    assert_eq!((run.jobs[1].workers, run.jobs[1].gpu), (2, Some(4)));
+    let run = parse_job_file(JOB_FILE, &environment).unwrap();
+    let request = &run.request;
+    assert_eq!((request.name.as_str(), run.transfer_type), ("gds-test", 2));
+    assert_eq!(
+        (&request.ops[..], request.duration_seconds),
+        (&[Operation::RandRead][..], Some(30.0))
+    );
+    assert_eq!(request.io_sizes[0].count(), 4);
+    assert_eq!(request.jobs[0].target, JobTarget::Folder(PathBuf::from("/mnt/one")));
+    assert_eq!(request.jobs[1].offset_bytes, Some(MIB));
+    let gpu = Some(DeviceId::nvidia(4));
+    assert_eq!((request.jobs[1].threads, request.jobs[1].device), (Some(2), gpu));
 }
 
 #[test]
@@ -296,7 +306,7 @@ proptest! {
 
     #[test]
     fn no_job_file_makes_it_panic(text in "(\\[[a-z0-9]{0,6}\\]?|[a-z_]{1,10}=?[$0-9a-zA-Z{}/:]{0,8}|.{0,12}|\n){0,12}") {
-        if let Ok((_, run)) = parse_job_file(&text, &environment) {
+        if let Ok(run) = parse_job_file(&text, &environment) {
             let _ = run.to_request();
         }
     }
@@ -304,8 +314,8 @@ proptest! {
     #[test]
     fn every_flag_with_a_number_is_taken_as_it_is_meant(workers in 1u32..999, size in 1u64..9999, seed: u32) {
         let run = run(&format!("-D /d -w {workers} -s {size}K -k {seed}"));
-        prop_assert_eq!(run.jobs[0].workers, workers);
-        prop_assert_eq!(run.size_bytes, Some(size * KIB));
-        prop_assert_eq!(run.seed, u64::from(seed));
+        prop_assert_eq!(run.request.jobs[0].threads, Some(workers));
+        prop_assert_eq!(run.request.file_size_bytes, Some(size * KIB));
+        prop_assert_eq!(run.request.seed, u64::from(seed));
     }
 }

@@ -24,7 +24,7 @@ fn checking_and_generating_content_is_said_to_be_within_the_throughput() {
 #[test]
 fn files_in_memory_are_named_and_no_advice_about_a_cold_cache_is_given() {
     let mut inventory = folder(100 * GIB);
-    inventory.folders[0].file_system = Some("tmpfs".to_string());
+    inventory.folders[0].place.file_system = Some("tmpfs".to_string());
     let plan = solve(&plain(), &inventory);
     let found: Vec<_> =
         (plan.warnings.iter()).filter(|w| w.kind == WarningKind::FitsInMemory).collect();
@@ -42,7 +42,7 @@ fn a_named_file_in_memory_is_reported_as_well() {
         facts.any(|fact| fact.contains("live in memory (tmpfs, given)"))
     };
     assert!(!told(&inventory));
-    inventory.files[0].file_system = Some("tmpfs".to_string());
+    inventory.files[0].place.file_system = Some("tmpfs".to_string());
     assert!(told(&inventory));
 }
 
@@ -151,11 +151,11 @@ fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
     let found = problems(&request, &folder(KIB));
     assert_eq!(found[0].remedy, "free some space or use another --dir");
     let mut inventory = laid_out(8, GIB / 2, ContentState::Other);
-    inventory.folders[0].free_bytes = Some(GIB);
+    inventory.folders[0].place.free_bytes = Some(GIB);
     let found = problems(&request, &inventory);
     assert!(found.to_string().contains("4 GiB in files that would be replaced"), "{found}");
     assert_eq!(found[0].remedy, "--file-size 576M would fit");
-    inventory.folders[0].free_bytes = Some(4 * GIB);
+    inventory.folders[0].place.free_bytes = Some(4 * GIB);
     assert!(resolve(&request, &laptop(), &inventory).is_ok());
 }
 
@@ -178,7 +178,7 @@ fn writes_through_the_page_cache_end_with_a_sync_unless_it_is_declined() {
     refused.paths = PathChoice::each(&[PathKind::Cpu]);
     refused.ops = vec![write];
     let mut inventory = folder(100 * GIB);
-    inventory.folders[0].direct = Availability::unavailable("EINVAL", "use xfs");
+    inventory.folders[0].place.direct = Availability::unavailable("EINVAL", "use xfs");
     let cell = &solve(&refused, &inventory).cells[0];
     assert!(cell.fsync && !cell.direct, "without O_DIRECT it is the page cache as well");
 }

@@ -90,7 +90,7 @@ fn files_opened_without_o_direct_on_purpose_are_not_a_refusal() {
 #[test]
 fn a_refused_o_direct_is_a_warning_and_with_require_direct_an_error() {
     let mut inventory = folder(100 * GIB);
-    inventory.folders[0].direct = Availability::unavailable("EINVAL", "use xfs");
+    inventory.folders[0].place.direct = Availability::unavailable("EINVAL", "use xfs");
     let plan = solve(&plain(), &inventory);
     assert!(plan.warnings.iter().any(|w| w.kind == WarningKind::NotDirect));
     assert!(!plan.cells[1].direct);

@@ -1,19 +1,19 @@
-//! The charts of a matrix: each operation over sizes, under load, and as a heat map; then
-//! distributions, progress over time and telemetry.
+//! The charts of a matrix: each operation over sizes and under load; then distributions, progress
+//! over time and telemetry.
 
 mod load;
 mod sizes;
 
 use std::cmp::Ordering;
 
-use crate::plan::{MatrixPlan, MatrixReport};
+use crate::plan::{IoSize, MatrixPlan, MatrixReport};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Series;
-use stormlp_core::units::{ByteSize, GIB, counted};
+use stormlp_core::units::GIB;
 
 use super::compare;
-use super::first_byte;
-use super::group::{CellGroup, Combination, groups};
+use super::group::{CellGroup, groups};
+use super::objects;
 use stormlp_show::around;
 use stormlp_show::chart;
 use stormlp_show::chart::{Axis, Chart, Group, Line, Place, Scale};
@@ -27,7 +27,7 @@ pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
     let groups = groups(report);
     let mut operations: Vec<Operation<'_>> = Vec::new();
     for group in groups.iter().filter(|group| group.throughput().is_some()) {
-        let name = group.key.combination.operation();
+        let name = group.key.operation();
         match operations.iter_mut().find(|one| one.name == name) {
             Some(one) => one.groups.push(group),
             None => operations.push(Operation { plan: &report.plan, name, groups: vec![group] }),
@@ -37,7 +37,6 @@ pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
     for operation in &operations {
         drawn.push(sizes::charts(operation));
         drawn.push(load::against_latency(operation));
-        drawn.push(load::heat_maps(operation));
     }
     drawn.push(distributions(&operations));
     drawn.push(courses(&operations));
@@ -77,29 +76,28 @@ impl<'a> Operation<'a> {
     }
 
     /// The sizes of a transfer: fixed ones by size, then mixes.
-    fn sizes(&self) -> Vec<Size> {
-        let mut sizes = distinct(self.groups.iter().map(|group| Size::of(&group.key.combination)));
-        sizes.sort_by_key(|size| (size.mix.is_some(), size.bytes));
+    fn sizes(&self) -> Vec<IoSize> {
+        let mut sizes = distinct(self.groups.iter().map(|group| group.key.io_size));
+        sizes.sort_by_key(|size| (!size.is_fixed(), size.max_bytes));
         sizes
     }
 
     /// The settings of threads and depth, by transfers in flight.
-    fn settings(&self) -> Vec<Threads> {
-        let all = self.groups.iter().map(|group| Threads::of(&group.key.combination));
-        let mut settings = distinct(all);
-        settings.sort_by_key(|one| (one.in_flight(), one.threads));
+    fn settings(&self) -> Vec<(u32, u32)> {
+        let mut settings = distinct(self.groups.iter().map(|group| group.key.load()));
+        settings.sort_by_key(|load| (in_flight(*load), load.0));
         settings
     }
 
-    fn of_size(&self, size: Size) -> impl Iterator<Item = &'a CellGroup<'a>> {
-        let is = move |group: &&CellGroup<'_>| Size::of(&group.key.combination) == size;
+    fn of_size(&self, size: IoSize) -> impl Iterator<Item = &'a CellGroup<'a>> {
+        let is = move |group: &&CellGroup<'_>| group.key.io_size == size;
         self.groups.iter().copied().filter(is)
     }
 
     /// The cells of a size at one setting, which most of the paths ran and which moved the most.
-    fn side_by_side(&self, size: Size) -> Vec<&'a CellGroup<'a>> {
-        let at = |setting: Threads| -> Vec<&CellGroup<'_>> {
-            let same = |group: &&CellGroup<'_>| Threads::of(&group.key.combination) == setting;
+    fn side_by_side(&self, size: IoSize) -> Vec<&'a CellGroup<'a>> {
+        let at = |setting: (u32, u32)| -> Vec<&CellGroup<'_>> {
+            let same = |group: &&CellGroup<'_>| group.key.load() == setting;
             self.of_size(size).filter(same).collect()
         };
         let of_storage = |group: &&&CellGroup<'_>| self.is_of_storage(group);
@@ -121,42 +119,9 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// The size of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Size {
-    bytes: u64,
-    mix: Option<crate::plan::IoSize>,
-}
-
-impl Size {
-    fn of(combination: &Combination) -> Self {
-        Self { bytes: combination.io_size_bytes, mix: combination.mix }
-    }
-
-    fn words(self) -> String {
-        self.mix.map_or_else(|| ByteSize(self.bytes).to_string(), |mix| mix.to_string())
-    }
-}
-
-/// How many transfers are in flight, and by how many threads.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Threads {
-    threads: u32,
-    depth: u32,
-}
-
-impl Threads {
-    fn of(combination: &Combination) -> Self {
-        Self { threads: combination.threads, depth: combination.queue_depth }
-    }
-
-    fn in_flight(self) -> u64 {
-        u64::from(self.threads) * u64::from(self.depth)
-    }
-
-    fn words(self) -> String {
-        format!("{}, depth {}", counted(self.threads.into(), "thread"), self.depth)
-    }
+/// Transfers in flight at a setting of threads and depth.
+fn in_flight((threads, depth): (u32, u32)) -> u64 {
+    u64::from(threads) * u64::from(depth)
 }
 
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
@@ -167,10 +132,6 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
         }
     }
     found
-}
-
-fn title(combination: &Combination) -> String {
-    format!("{}, depth {}", combination.words(), combination.queue_depth)
 }
 
 /// A chart for each size of each operation, with the paths side by side at one setting.
@@ -184,7 +145,7 @@ fn of_each_size(
         for size in operation.sizes() {
             let groups = operation.side_by_side(size);
             let Some(first) = groups.first() else { continue };
-            let title = title(&first.key.combination);
+            let title = first.key.title();
             drawn.add(&title, chart(operation, &title, &groups), why);
         }
         if operation.settings().len() > 1 {
@@ -212,7 +173,7 @@ fn distributions(operations: &[Operation<'_>]) -> Group {
                 ],
                 None => {
                     let whole = (path.clone(), first.latency_histogram.as_str());
-                    let first_byte = group.cells.iter().find_map(|cell| first_byte::of(cell));
+                    let first_byte = group.cells.iter().find_map(|cell| objects::first_byte(cell));
                     let first_byte =
                         first_byte.map(|it| (format!("{path}, first byte"), it.data.as_str()));
                     [whole].into_iter().chain(first_byte).collect()
@@ -250,7 +211,7 @@ fn courses(operations: &[Operation<'_>]) -> Group {
 fn fastest<'a, 'b>(all: &'a [CellGroup<'b>]) -> Vec<&'a CellGroup<'b>> {
     let mut fastest: Vec<&CellGroup<'_>> = Vec::new();
     for group in all.iter().filter(|group| group.throughput().is_some()) {
-        let of = |group: &CellGroup<'_>| (group.key.path, group.key.combination.operation());
+        let of = |group: &CellGroup<'_>| (group.key.path, group.key.operation());
         match fastest.iter_mut().find(|known| of(known) == of(group)) {
             Some(known) if known.rate() < group.rate() => *known = group,
             Some(_) => {}
@@ -262,7 +223,7 @@ fn fastest<'a, 'b>(all: &'a [CellGroup<'b>]) -> Vec<&'a CellGroup<'b>> {
 }
 
 fn name(group: &CellGroup<'_>) -> String {
-    format!("{}, {}", group.path_words(), title(&group.key.combination))
+    format!("{}, {}", group.path_words(), group.key.title())
 }
 
 /// The first repetition of a cell over time.

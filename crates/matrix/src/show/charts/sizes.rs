@@ -1,11 +1,11 @@
 //! Throughput, IOPS, latency and CPU time of an operation over I/O sizes; with a single size, by path.
 
-use crate::plan::PartOfMix;
+use crate::plan::{IoSize, PartOfMix};
 use stormlp_core::path::PathKind;
-use stormlp_core::units::GIB;
+use stormlp_core::units::{GIB, counted};
 
 use super::super::mix;
-use super::{CellGroup, Operation, Size};
+use super::{CellGroup, Operation};
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Place, Scale};
 
 /// A quantity of a cell.
@@ -111,7 +111,7 @@ fn quantities(operation: &Operation<'_>) -> Vec<Quantity> {
 
 /// The charts that answer how fast each path is.
 pub(super) fn charts(operation: &Operation<'_>) -> Group {
-    let sizes: Vec<Size> = operation.sizes().into_iter().filter(|one| one.mix.is_none()).collect();
+    let sizes: Vec<IoSize> = operation.sizes().into_iter().filter(|size| size.is_fixed()).collect();
     let mut drawn = Group { place: Place::Answer, ..Group::new("") };
     let quantities = quantities(operation);
     if sizes.len() > 1 {
@@ -121,7 +121,7 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
     } else if let Some(size) = operation.sizes().first() {
         let groups = operation.side_by_side(*size);
         drawn.title = match groups.first() {
-            Some(group) => super::title(&group.key.combination),
+            Some(group) => group.key.title(),
             None => operation.name.clone(),
         };
         let charts = quantities.iter().map(|one| by_path(operation, &groups, one));
@@ -132,7 +132,10 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
     }
     let settings = operation.settings();
     match (settings.as_slice(), sizes.len() > 1) {
-        ([only], true) => drawn.absent.push(format!("With {}.", only.words())),
+        ([(threads, depth)], true) => {
+            let threads = counted((*threads).into(), "thread");
+            drawn.absent.push(format!("With {threads}, depth {depth}."));
+        }
         ([_], false) => {}
         (several, _) => {
             let count = several.len();
@@ -153,8 +156,8 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
 
 /// A line for each path, on logarithmic axes. Where memory served cells, they have a line of their
 /// own, which interrupts that of the others.
-fn over_sizes(operation: &Operation<'_>, sizes: &[Size], quantity: &Quantity) -> Option<Chart> {
-    let fastest = |path: PathKind, size: &Size| {
+fn over_sizes(operation: &Operation<'_>, sizes: &[IoSize], quantity: &Quantity) -> Option<Chart> {
+    let fastest = |path: PathKind, size: &IoSize| {
         let of_path = operation.of_size(*size).filter(|group| group.key.path == path);
         let rank = |group: &CellGroup<'_>| (operation.is_of_storage(group), group.rate());
         of_path.max_by(|a, b| {
@@ -165,7 +168,7 @@ fn over_sizes(operation: &Operation<'_>, sizes: &[Size], quantity: &Quantity) ->
     let line = |name: String, cells: &[&CellGroup<'_>]| {
         let point = |group: &&CellGroup<'_>| {
             let value = (quantity.of)(group).filter(|_| operation.name_of(group) == name);
-            (group.key.combination.io_size_bytes as f64, value.unwrap_or(f64::NAN))
+            (group.key.io_size.max_bytes as f64, value.unwrap_or(f64::NAN))
         };
         let points: Vec<(f64, f64)> = cells.iter().map(point).collect();
         Line::new(name, points)

@@ -33,7 +33,7 @@ fn searched(most_cells: usize, repeat: u32) -> MatrixReport {
         let mut entry = CellReport::without_numbers(index, cell, "");
         entry.status = CellStatus::Ok;
         entry.effective_path = Some(path);
-        entry.measurement = Some(numbers(path, in_flight as f64 * noise, entry.io_size_bytes));
+        entry.measurement = Some(numbers(path, in_flight as f64 * noise, entry.io_size.max_bytes));
         report.results.push(entry);
     }
     report.results.find_knee = find_knees(&report);

@@ -313,7 +313,7 @@ fn every_command_has_figures_and_the_same_report_twice_is_identical() {
 fn what_is_not_the_same_work_is_named_with_both_values() {
     let mut other = run_of(20.0);
     for cell in &mut other.results.cells {
-        cell.io_size_bytes = 4 << 20;
+        cell.io_size = stormlp_matrix::plan::IoSize::fixed(4 << 20);
     }
     let comparison = compare(&runs(&[20.0]), &[other.into()]);
     assert_eq!(

@@ -16,7 +16,6 @@ use super::deliver::{ColumnsArg, OutputArgs};
 use super::saved;
 use crate::commands::threads::check_wait;
 use stormlp_core::failure::Failure;
-use stormlp_core::note::{Cause, Note};
 use stormlp_hosts::session::Session;
 use stormlp_transfer::object::ObjectRules;
 
@@ -106,16 +105,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// The request with its preset, or the defaults, for what was left out.
 ///
 /// # Errors
-/// With exit code 2 if the preset does not exist, or an option has no effect.
+/// With exit code 2 if an option has no effect.
 fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
-    if let Some(name @ ("study-a" | "study-b")) = request.preset.as_deref() {
-        return Err(Failure::usage(format!(
-            "`{name}` is not a preset but a set of columns: use --columns {name}"
-        )));
-    }
-    let request = request
-        .complete()
-        .map_err(|error| Failure::from(Note::new(Cause::Usage, error.to_string(), "")))?;
+    let request = request.complete();
     if request.find_knee && request.threads.len() == 1 && request.queue_depths.len() == 1 {
         return Err(Failure::usage(
             "--find-knee has nothing to search: --threads and --queue-depth name one setting; \
@@ -171,7 +163,28 @@ mod tests {
 
     fn request(line: &str) -> MatrixRequest {
         let options = Options::try_parse_from(line.split_whitespace()).unwrap();
-        options.matrix.complete().unwrap()
+        options.matrix.complete()
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for words in [
+            "--threads 0",
+            "--threads 1000000",
+            "--queue-depth 0",
+            "--repeat 0",
+            "--passes 0",
+            "--duration 0",
+            "--duration 9000h",
+            "--io-size 0",
+            "--io-size 2G",
+            "--file-size 0",
+            "--read-percent 101",
+            "--job dir=/a,threads=0",
+        ] {
+            let line = format!("gds {words}");
+            assert!(Options::try_parse_from(line.split_whitespace()).is_err(), "{words}");
+        }
     }
 
     #[test]
@@ -183,11 +196,11 @@ mod tests {
     #[test]
     fn flags_and_lists_reach_the_request() {
         let request = request(
-            "gds --unaligned --remove --keep --no-register --fsync --file /dev/a --file /dev/b \
+            "gds --unaligned --clean --no-register --fsync --file /dev/a --file /dev/b \
              --io-size 4K,1M:3M:1M --path auto,cpu --warmup 1s --repeat 3",
         );
         assert_eq!(request.random_alignment_bytes, 1);
-        assert!(!request.remove && request.no_register && request.names_paths());
+        assert!(request.remove && request.no_register && request.names_paths());
         assert_eq!(request.fsync.name(), "end");
         assert_eq!(request.io_sizes.len(), 4);
         assert_eq!((request.paths().len(), request.repeat()), (4, 3));
