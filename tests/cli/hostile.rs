@@ -452,9 +452,9 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
     for (at, said) in [
         ("/cells/0/cell", "is damaged: its cell 99 is not part of its matrix"),
         ("/cells/0/threads", "is damaged: its cell 0 is not part of its matrix"),
-        ("/plan/cells/0/crew", "its cell 0 has a different `crew`"),
-        ("/plan/crews/0/workers/0/file", "its `crews` differs"),
-        ("/plan/request/seed", "its `seed` differs"),
+        ("/plan/cells/0/crew", "its setting `crew` of the cells is"),
+        ("/plan/crews/0/workers/0/file", "its setting `crews`"),
+        ("/plan/request/seed", "its setting `seed` is 99, but 0 with these options"),
     ] {
         edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
         let message = stderr(place.run(&resume).code(3));

@@ -343,6 +343,14 @@ impl CellReport {
         }
     }
 
+    /// Whether it has the settings of a planned cell.
+    pub(crate) fn is_of(&self, plan: &CellPlan) -> bool {
+        (self.repeat, self.requested_path, self.op, self.io_size)
+            == (plan.repeat, plan.transport.path, plan.op, plan.io_size)
+            && (self.threads as usize, self.queue_depth as usize)
+                == (plan.transport.threads, plan.transport.queue_depth)
+    }
+
     /// Whether its data were not those expected.
     pub fn read_wrong_data(&self) -> bool {
         self.verification.as_ref().is_some_and(|found| found.first.is_some())

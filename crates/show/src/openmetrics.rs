@@ -36,7 +36,6 @@ pub fn labels(kind: ReportKind) -> &'static [&'static str] {
             "op",
             "read_percent",
             "io_size_bytes",
-            "io_size_mix",
             "threads",
             "queue_depth",
             "repeat",

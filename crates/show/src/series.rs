@@ -47,18 +47,6 @@ pub fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64,
     series.timed(moved).map(rate).collect()
 }
 
-/// Bytes per second in each slice of about a second, or in each interval where these are longer, and
-/// the length of a slice. What is left at the end is in none.
-pub fn slices(series: &report::Series) -> (f64, Vec<f64>) {
-    let interval = series.interval_seconds.max(f64::MIN_POSITIVE);
-    let in_slice = (1.0 / interval).round().clamp(1.0, 1e6);
-    let seconds = interval * in_slice;
-    // The last interval is usually partial.
-    let whole = series.interval_bytes.split_last().map_or(&[][..], |(_, whole)| whole);
-    let slices = whole.chunks_exact(in_slice as usize);
-    (seconds, slices.map(|bytes| bytes.iter().sum::<u64>() as f64 / seconds).collect())
-}
-
 /// The sums of the amounts of all numbers by powers of two, from the smallest to the largest class
 /// that occurs; `name` names that up to a power.
 pub fn by_class(
@@ -203,19 +191,6 @@ mod tests {
             rank_interval_bytes: moved.iter().map(|bytes| vec![*bytes; 9]).collect(),
             ..report::Series::default()
         }
-    }
-
-    #[test]
-    fn intervals_are_put_together_to_slices_of_a_second() {
-        let series = |interval_seconds, bytes: &[u64]| report::Series {
-            interval_seconds,
-            interval_bytes: bytes.to_vec(),
-            ..report::Series::default()
-        };
-        let quarters = series(0.25, &[1, 2, 3, 4, 5, 5, 5, 5, 9, 9]);
-        assert_eq!(slices(&quarters), (1.0, vec![10.0, 20.0]));
-        assert_eq!(slices(&series(4.0, &[8, 4, 1])), (4.0, vec![2.0, 1.0]));
-        assert_eq!(slices(&series(0.25, &[])), (1.0, vec![]));
     }
 
     #[test]

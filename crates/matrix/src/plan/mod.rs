@@ -4,10 +4,10 @@
 //! data folders into a [`MatrixPlan`] in which every number is decided. Running the plan gives a
 //! [`MatrixReport`]. All three are plain data.
 
-mod alike;
 mod cells;
 mod check;
 pub mod choice;
+pub(crate) mod compared;
 mod devices;
 mod files;
 pub mod gdsio;
@@ -34,8 +34,8 @@ pub use crate::report::{
     CellReport, CellStatus, CellVerification, FileMismatch, FindKnee, HostCell, JobReport, Knee,
     KneePoint, MatrixReport, MatrixResults, Measurement, MixedParts, PartOfMix,
 };
-pub use alike::{asked, decided};
 pub use choice::{BufferBacking, CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
+pub use compared::{asked, decided};
 pub use inventory::{FileFacts, FileKind, StrayFile, TargetFolder, TargetInventory, TargetPlace};
 pub use knee::{find_knees, likely_left, next_cell};
 pub use manifest::{ContentState, DataManifest, ListedFile, MANIFEST_NAME};
@@ -44,4 +44,4 @@ pub use reach::Reach;
 pub use request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
 pub use resolve::resolve;
 pub use result_warnings::result_warnings;
-pub use resume::{Saved, Taken, take_measured};
+pub use resume::{Saved, Taken};

@@ -2,13 +2,9 @@
 
 use crate::report::{CellReport, MatrixReport, Measurement};
 use stormlp_core::path::PathKind;
-use stormlp_core::stats::{mean, median, sample_deviation};
+use stormlp_core::stats::{mean, sample_deviation};
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// Minimum number of repetitions for detecting outliers.
-const ENOUGH_FOR_OUTLIERS: usize = 5;
-/// Modified z-scores above this are outliers (Iglewicz and Hoaglin, 1993).
-const OUTLIER_SCORE: f64 = 3.5;
 /// Minimum deviation of the first repetition from the mean of the others for a warning.
 const FIRST_DIFFERS_BY: f64 = 0.1;
 
@@ -21,7 +17,7 @@ pub fn result_warnings(report: &MatrixReport) -> Vec<Warning> {
         let Some((cell, _)) = group.first() else {
             continue;
         };
-        warnings.extend(first_differs(cell, &rates).or_else(|| outliers(cell, &rates)));
+        warnings.extend(first_differs(cell, &rates));
     }
     warnings.extend(near_ceiling(report));
     warnings
@@ -80,31 +76,6 @@ fn first_differs(cell: &CellReport, rates: &[f64]) -> Option<Warning> {
                 100.0 * first / usual
             ),
             "use --warmup, or leave the first repetition out",
-        )
-    })
-}
-
-/// Repetitions that are outliers by the modified z-score.
-fn outliers(cell: &CellReport, rates: &[f64]) -> Option<Warning> {
-    if rates.len() < ENOUGH_FOR_OUTLIERS {
-        return None;
-    }
-    let middle = median(rates);
-    let distances: Vec<f64> = rates.iter().map(|rate| (rate - middle).abs()).collect();
-    let usual = median(&distances);
-    let count = (distances.iter())
-        .filter(|distance| 0.6745 * **distance > OUTLIER_SCORE * usual)
-        .filter(|distance| **distance > FIRST_DIFFERS_BY * middle)
-        .count();
-    (count > 0).then(|| {
-        Warning::new(
-            WarningKind::Outliers,
-            format!(
-                "{}: {count} of {} repetitions are far from the others",
-                words(cell),
-                rates.len()
-            ),
-            "something else was using this machine or this storage; repeat when it is quiet",
         )
     })
 }

@@ -5,53 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
-use crate::report::{CellReport, CellStatus, MatrixReport, MatrixResults};
-use stormlp_core::difference::fields_but;
+use super::compared::difference;
+use crate::plan::matrix_plan::MatrixPlan;
+use crate::report::{CellStatus, MatrixReport, MatrixResults};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::Head;
 use stormlp_core::warning::{Warning, WarningKind};
-
-/// Request fields that may differ on resume: what becomes of the files, and what the cells and the
-/// files of the plan say, which are compared one by one. Older reports do not have all of these.
-const REQUEST_MAY_DIFFER: [&str; 21] = [
-    "name",
-    "paths",
-    "optional_paths",
-    "ops",
-    "io_sizes",
-    "threads",
-    "queue_depths",
-    "preset",
-    "jobs",
-    "file_stem",
-    "file_size_bytes",
-    "shared_file",
-    "offset_bytes",
-    "remove",
-    "overwrite_block_devices",
-    "overwrite_signatures",
-    "overwrite_files",
-    "devices",
-    "engine",
-    "submit_batch",
-    "threading",
-];
-/// The same for the plan: what must be done before the first cell, and estimates.
-const MAY_DIFFER: [&str; 8] = [
-    "request",
-    "cells",
-    "folders",
-    "files",
-    "layout_bytes",
-    "region_bytes",
-    "estimated_seconds",
-    "warnings",
-];
-/// The same for a cell.
-const CELL_MAY_DIFFER: [&str; 2] = ["availability", "estimated_seconds"];
 
 /// A saved report to resume.
 pub struct Saved {
@@ -87,7 +48,7 @@ impl Saved {
     /// The part of it that belongs to `plan`.
     ///
     /// # Errors
-    /// With exit code 3 if it is from another machine or another matrix.
+    /// With exit code 3 if it is from another machine or another matrix, or is damaged.
     pub fn take(self, plan: &MatrixPlan, facts: &HostFacts) -> Result<Taken, Failure> {
         let Self { path, report } = self;
         let there = &report.head.host;
@@ -96,52 +57,37 @@ impl Saved {
                 "was measured on {}, and this is {}: cells of two machines do not form a matrix",
                 there.hostname, facts.hostname
             );
+            let remedy = "start a new matrix, and compare the two with --baseline";
+            return Err(refused(&path, what, remedy));
+        }
+        if let Some(difference) = difference(plan, &report.plan) {
+            let command = &report.head.command;
+            let but =
+                if command.contains("--results-dir") { ", except --results-dir," } else { "" };
             return Err(refused(
                 &path,
-                what,
-                "start a new matrix, and compare the two with --baseline",
+                format!("is from a different matrix: {difference}"),
+                format!("use the original options{but} with --resume: `{command}`"),
             ));
         }
-        let (head, warnings) = (report.head.clone(), report.warnings.clone());
         let changed = changed_since(there, facts);
-        Ok(Taken { head, warnings, changed, results: take_measured(plan, report, &path)? })
-    }
-}
-
-/// The measurements of `plan` in `saved`, which is at `path`.
-///
-/// # Errors
-/// How its plan differs, or which of its cells is not part of its own plan.
-pub fn take_measured(
-    plan: &MatrixPlan,
-    saved: MatrixReport,
-    path: &Path,
-) -> Result<MatrixResults, Failure> {
-    if let Some(difference) = difference(plan, &saved.plan) {
-        let command = &saved.head.command;
-        let but = if command.contains("--results-dir") { ", except --results-dir," } else { "" };
-        return Err(refused(
-            path,
-            format!("is from a different matrix: {difference}"),
-            format!("use the original options{but} with --resume: `{command}`"),
-        ));
-    }
-    let mut results = MatrixResults::default();
-    for cell in saved.results.cells {
-        let planned = plan.cells.get(cell.cell);
-        if !planned.is_some_and(|planned| is_of(&cell, planned)) {
-            return Err(refused(
-                path,
-                format!("is damaged: its cell {} is not part of its matrix", cell.cell),
-                "run without --resume, which starts a new matrix",
-            ));
+        let mut results = MatrixResults::default();
+        for cell in report.results.cells {
+            let planned = plan.cells.get(cell.cell);
+            if !planned.is_some_and(|planned| cell.is_of(planned)) {
+                return Err(refused(
+                    &path,
+                    format!("is damaged: its cell {} is not part of its matrix", cell.cell),
+                    "run without --resume, which starts a new matrix",
+                ));
+            }
+            // Cells without results are measured again.
+            if cell.status != CellStatus::Ok || cell.measurement.is_some() {
+                results.push(cell);
+            }
         }
-        // Cells without results are measured again.
-        if cell.status != CellStatus::Ok || cell.measurement.is_some() {
-            results.push(cell);
-        }
+        Ok(Taken { head: report.head, warnings: report.warnings, changed, results })
     }
-    Ok(results)
 }
 
 /// Why the report at `path` is not resumed.
@@ -154,35 +100,32 @@ fn refused(path: &Path, what: impl Into<String>, remedy: impl Into<String>) -> F
 fn check_hosts(path: &Path, report: &MatrixReport, names: &[String]) -> Result<(), Failure> {
     let results = &report.results;
     let then: Vec<&str> = results.hosts.iter().map(|host| &*host.name).collect();
-    let of = results.group.as_ref().map_or(then.len(), |group| group.size as usize);
-    let (of, now) = (of.max(1), names.len().max(1));
-    if of != now {
-        let processes = |count: usize| match count {
+    let count = results.group.as_ref().map_or(then.len(), |group| group.size as usize).max(1);
+    let now = names.len().max(1);
+    if count != now {
+        let processes = |count| match count {
             1 => "one process".to_string(),
             count => format!("{count} processes"),
         };
-        let what = format!(
-            "was measured by {}, and this run has {}: their cells do not form a matrix",
-            processes(of),
-            processes(now)
-        );
         return Err(refused(
             path,
-            what,
+            format!(
+                "was measured by {}, and this run has {}: their cells do not form a matrix",
+                processes(count),
+                processes(now)
+            ),
             "resume it the way it was started, under the same launcher if there was one; or start \
              a new matrix",
         ));
     }
-    let differ = then.iter().zip(names).find(|(then, now)| *then != *now);
-    if let (Some((then, now)), 2..) = (differ, of) {
-        let what = format!("was measured on {then}, but this run has {now} in its place");
-        return Err(refused(
+    match then.iter().zip(names).find(|(then, now)| *then != *now) {
+        Some((then, now)) if count > 1 => Err(refused(
             path,
-            what,
+            format!("was measured on {then}, but this run has {now} in its place"),
             "give the launcher the hosts in the original order, or start a new matrix",
-        ));
+        )),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// How the machine that resumes a matrix differs from the one that started it.
@@ -203,68 +146,4 @@ fn changed_since(there: &HostFacts, here: &HostFacts) -> Vec<Warning> {
             )
         })
         .collect()
-}
-
-/// Whether a saved cell matches the plan's cell of that index.
-fn is_of(cell: &CellReport, planned: &CellPlan) -> bool {
-    let fresh = CellReport::without_numbers(cell.cell, planned, "");
-    let key = |cell: &CellReport| {
-        (
-            (cell.repeat, cell.requested_path, cell.op),
-            (cell.io_size, cell.threads, cell.queue_depth),
-        )
-    };
-    key(cell) == key(&fresh)
-}
-
-/// How a saved plan differs from `plan`; `None` if they measure the same.
-fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String> {
-    if plan.cells.len() != saved.cells.len() {
-        return Some(format!(
-            "it has {} cells, but these options make {}",
-            saved.cells.len(),
-            plan.cells.len()
-        ));
-    }
-    for (index, (cell, saved)) in plan.cells.iter().zip(&saved.cells).enumerate() {
-        let (is, was) = (what(cell), what(saved));
-        if is != was {
-            return Some(format!("its cell {index} is {was}, but {is} with these options"));
-        }
-        if let Some(key) = first_other_key(cell, saved, &CELL_MAY_DIFFER) {
-            return Some(format!("its cell {index} has a different `{key}`"));
-        }
-    }
-    let paths =
-        |plan: &MatrixPlan| -> Vec<_> { plan.files.iter().map(|file| file.path.clone()).collect() };
-    if paths(plan) != paths(saved) {
-        return Some("it used different files".to_string());
-    }
-    let names = |plan: &MatrixPlan| -> Vec<_> {
-        plan.request.jobs.iter().map(|job| job.name.clone()).collect()
-    };
-    if names(plan) != names(saved) {
-        return Some("its jobs have other names".to_string());
-    }
-    first_other_key(&plan.request, &saved.request, &REQUEST_MAY_DIFFER)
-        .or_else(|| first_other_key(plan, saved, &MAY_DIFFER))
-        .map(|key| format!("its `{key}` differs"))
-}
-
-fn what(cell: &CellPlan) -> String {
-    format!(
-        "{} {} of {} by {} threads, depth {}",
-        cell.transport.path,
-        cell.op,
-        cell.io_size,
-        cell.transport.threads,
-        cell.transport.queue_depth
-    )
-}
-
-/// The first key outside `apart` whose values differ.
-fn first_other_key<T: Serialize>(a: &T, b: &T, apart: &[&str]) -> Option<String> {
-    let (a, b) = (fields_but(a, apart), fields_but(b, apart));
-    let other = |key: &&String| a.get(*key) != b.get(*key);
-    a.keys().chain(b.keys()).find(other).cloned()
 }

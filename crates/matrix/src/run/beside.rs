@@ -133,7 +133,7 @@ impl<'a> Side<'a> {
         stop: &'a StopToken,
     ) -> Result<Option<CellReport>, MatrixError> {
         let Some(hosts) = self.hosts else {
-            return Ok(Some(own.clone()));
+            return Ok(Some(merge::with_storage(plan, own.clone())));
         };
         self.catch_up(stop)?;
         let Some(cells) = hosts.exchange(own, stop)? else {
@@ -148,8 +148,8 @@ impl<'a> Side<'a> {
             .zip(&cells)
             .map(|((host, counts_devices), cell)| CellPart { host, counts_devices, cell })
             .collect();
-        let whole = merge::cell(&vec![plan; parts.len()], &parts)
-            .ok_or_else(|| garbled(&"no host has measured anything"))?;
+        let whole =
+            merge::cell(plan, &parts).ok_or_else(|| garbled(&"no host has measured anything"))?;
         Ok(Some(whole))
     }
 

@@ -23,40 +23,35 @@ pub(crate) struct CellPart<'a> {
     pub(crate) cell: &'a CellReport,
 }
 
-/// The merged cell of all hosts, each with one of `plans`; `None` without any.
-pub(crate) fn cell(plans: &[&MatrixPlan], parts: &[CellPart<'_>]) -> Option<CellReport> {
+/// The merged cell of all hosts; `None` without any.
+pub(crate) fn cell(plan: &MatrixPlan, parts: &[CellPart<'_>]) -> Option<CellReport> {
     let mut whole = together(parts)?;
-    whole.warnings = warnings_of(plans, parts, &whole);
-    Some(whole)
+    whole.warnings = warnings_of(parts);
+    Some(with_storage(plan, whole))
 }
 
-/// All hosts' warnings about a cell: equal ones once, and storage traffic for all hosts together,
-/// since all processes of a host share its devices. Processes that share a host cannot tell each
+/// A cell of all hosts with the warnings about its storage, whose counters are those of all of them.
+pub(crate) fn with_storage(plan: &MatrixPlan, mut whole: CellReport) -> CellReport {
+    let planned = plan.cells.get(whole.cell);
+    if let (Some(planned), Some(numbers)) = (planned, &whole.measurement) {
+        let hosts = whole.hosts.len().max(1);
+        whole.warnings.extend(warnings::of_storage(plan, planned, numbers, hosts));
+    }
+    whole
+}
+
+/// All hosts' warnings about a cell, equal ones once. Processes that share a host cannot tell each
 /// other's load from that of other programs, so they say nothing of it.
-fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport) -> Vec<Warning> {
-    let of_storage = |plan: &MatrixPlan, cell: &CellReport, hosts: usize| {
-        let planned = plan.cells.get(whole.cell);
-        let measured = planned.zip(cell.measurement.as_ref());
-        measured.map_or(Vec::new(), |(planned, numbers)| {
-            warnings::of_storage(plan, planned, numbers, hosts)
-        })
-    };
+fn warnings_of(parts: &[CellPart<'_>]) -> Vec<Warning> {
     let share_a_host = parts.iter().any(|part| !part.counts_devices);
+    let is_moot = |one: &Warning| share_a_host && one.kind == WarningKind::OthersLoad;
     let mut warnings: Vec<Warning> = Vec::new();
-    for (part, plan) in parts.iter().zip(plans) {
-        let own = of_storage(plan, part.cell, 1);
-        let told = |one: &&Warning| {
-            let is_moot = share_a_host && one.kind == WarningKind::OthersLoad;
-            !is_moot && !own.contains(one)
-        };
-        for warning in part.cell.warnings.iter().filter(told) {
-            if !warnings.iter().any(|known| known.is_like(warning)) {
-                warnings.push(warning.clone());
-            }
+    for warning in parts.iter().flat_map(|part| &part.cell.warnings) {
+        let is_known = warnings.iter().any(|known| known.is_like(warning));
+        if !is_known && !is_moot(warning) {
+            warnings.push(warning.clone());
         }
     }
-    let together = plans.first().map(|plan| of_storage(plan, whole, parts.len()));
-    warnings.extend(together.into_iter().flatten());
     warnings
 }
 

@@ -3,15 +3,7 @@
 
 use crate::plan::{MatrixPlan, Measurement, Reach};
 use stormlp_core::others::{self, REMEDY};
-use stormlp_core::units::MIB;
 use stormlp_core::warning::{Warning, WarningKind};
-
-/// Ratio of the fastest to the slowest interval that a steady machine does not reach.
-const SPREAD: f64 = 3.0;
-/// Mean transfers in an interval from which its rate is more than chance.
-const ENOUGH: f64 = 20.0;
-/// Fewest whole intervals that are compared.
-const FEWEST: usize = 5;
 
 /// One warning that names all of others' load; `None` if there is no sign of any.
 pub(super) fn warning(
@@ -22,7 +14,6 @@ pub(super) fn warning(
     let signs = [
         reach.and_then(|reach| of_devices(plan.request.read_percent.is_some(), reach, measured)),
         of_cpus(measured),
-        of_intervals(measured),
     ];
     let signs: Vec<String> = signs.into_iter().flatten().collect();
     (!signs.is_empty()).then(|| Warning::new(WarningKind::OthersLoad, signs.join("; "), REMEDY))
@@ -51,34 +42,11 @@ fn of_cpus(measured: &Measurement) -> Option<String> {
     others::of_cpus(&measured.series, own)
 }
 
-/// Rates of the intervals that lie too far apart for a steady machine.
-fn of_intervals(measured: &Measurement) -> Option<String> {
-    let series = &measured.series;
-    let moving = measured.duration_seconds - measured.fsync_seconds.unwrap_or(0.0);
-    let whole = (moving / series.interval_seconds.max(1e-9)) as usize;
-    // The first interval has the start in it, the last is partial.
-    let intervals = series.interval_bytes.get(1..whole.min(series.interval_bytes.len()))?;
-    if intervals.len() < FEWEST {
-        return None;
-    }
-    let (least, most) = (*intervals.iter().min()?, *intervals.iter().max()?);
-    let transfer = measured.bytes as f64 / measured.operations.max(1) as f64;
-    let mean = intervals.iter().sum::<u64>() as f64 / intervals.len() as f64;
-    (mean >= ENOUGH * transfer && most as f64 > SPREAD * least as f64).then(|| {
-        let rate = |bytes: u64| bytes as f64 / MIB as f64 / series.interval_seconds;
-        format!(
-            "throughput went from {:.0} to {:.0} MiB/s between intervals of {:.0} ms",
-            rate(least),
-            rate(most),
-            series.interval_seconds * 1e3
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use stormlp_core::report::Series;
     use stormlp_core::telemetry::{Measure, Track};
+    use stormlp_core::units::MIB;
 
     use super::*;
 
@@ -128,18 +96,9 @@ mod tests {
     }
 
     #[test]
-    fn cpus_of_others_and_uneven_intervals_are_named() {
-        let quiet = measured([100; 10], 0.9);
-        assert_eq!((of_cpus(&quiet), of_intervals(&quiet)), (None, None));
+    fn cpus_of_others_are_named() {
+        assert_eq!(of_cpus(&measured([100; 10], 0.9)), None);
         let busy = measured([100; 10], 1.5);
         assert_eq!(of_cpus(&busy).unwrap(), "other programs used 1.0 CPUs");
-        let uneven = measured([100, 100, 30, 100, 100, 100, 100, 100, 100, 100], 0.9);
-        assert_eq!(
-            of_intervals(&uneven).unwrap(),
-            "throughput went from 300 to 1000 MiB/s between intervals of 100 ms"
-        );
-        // The start and the end are not part of the course.
-        let edges = measured([1, 100, 100, 100, 100, 100, 100, 100, 100, 100], 0.9);
-        assert_eq!(of_intervals(&edges), None);
     }
 }

@@ -31,22 +31,19 @@ const ENOUGH: f64 = 100.0;
 /// Above this share of its threads' time a cell is CPU-bound.
 const CPU_SHARE: f64 = 0.95;
 
-/// All warnings of a cell that ran.
+/// The warnings of a cell that ran on one host, except those about [storage](of_storage).
 pub(crate) fn of_cell(
     plan: &MatrixPlan,
     cell: &CellPlan,
     evidence: &Evidence,
     measured: &Measurement,
 ) -> Vec<Warning> {
-    let reach = plan.reach(cell, measured, 1);
     let of_objects = evidence.object_store.iter().flat_map(ObjectStore::warnings);
     let checks = [
-        others::warning(plan, reach, measured),
+        others::warning(plan, plan.reach(cell, measured, 1), measured),
         engine(evidence),
         cache(plan, cell, measured),
         filled(cell, evidence, measured),
-    ];
-    let of_course = [
         length(plan, measured),
         tail(measured),
         drift(measured),
@@ -54,11 +51,7 @@ pub(crate) fn of_cell(
         buffers(cell, measured),
     ];
     let first = path(cell, evidence).into_iter().chain(of_objects);
-    first
-        .chain(checks.into_iter().flatten())
-        .chain(of_storage(plan, cell, measured, 1))
-        .chain(of_course.into_iter().flatten())
-        .collect()
+    first.chain(checks.into_iter().flatten()).collect()
 }
 
 /// Warns if the bytes that this many hosts moved were served by memory, according to device
@@ -178,21 +171,21 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
     }
     let wrote = ByteSize(measured.bytes);
     let devices = measured.device_names.join(", ");
-    let (fact, advice) = match (reach.device_bytes, reach.synced) {
+    let include = "`stormlp gds --fsync end` includes the time of storage";
+    let (fact, advice) = match (reach.device_bytes.map(ByteSize), reach.synced) {
         (Some(_), _) if !reach.is_mostly_memory() => return None,
+        (None, true) => return None,
         (Some(reached), false) => (
             format!(
-                "{} of the {wrote} it wrote had reached {devices} when it ended; the rest was \
-                 in the page cache",
-                ByteSize(reached)
+                "{reached} of the {wrote} it wrote had reached {devices} when it ended; the rest \
+                 was in the page cache"
             ),
-            "`stormlp gds --fsync end` includes the time of storage",
+            include,
         ),
         (Some(reached), true) => (
             format!(
-                "{} of the {wrote} it wrote reached {devices}: it covered its files {:.1} \
+                "{reached} of the {wrote} it wrote reached {devices}: it covered its files {:.1} \
                  times, and later writes replaced earlier ones in the page cache",
-                ByteSize(reached),
                 reach.rounds
             ),
             "use --passes 1, or a larger --file-size, to write everything once",
@@ -202,9 +195,8 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
                 "it wrote {wrote} to the page cache and did not sync: how much of it reached \
                  storage is unknown"
             ),
-            "`stormlp gds --fsync end` includes the time of storage",
+            include,
         ),
-        (None, true) => return None,
     };
     Some(Warning::new(WarningKind::CacheState, fact, advice))
 }

@@ -1,5 +1,6 @@
 //! Contents of this lane's reports.
 
+use crate::plan::compared::apart_from_work;
 use crate::plan::{
     CellReport, CellSpan, CellStatus, FilePlan, MatrixPlan, MatrixReport, MatrixResults,
     Measurement,
@@ -124,67 +125,6 @@ fn of_group(group: &CellGroup<'_>) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Plan fields of a matrix that are not part of the work: how it was requested and named, file
-/// locations and preparation, repetitions, the random order drawn, what counts as an error, and
-/// estimates.
-const APART: &[&str] = &[
-    "request.name",
-    "request.preset",
-    "request.repeat",
-    "request.find_knee",
-    "request.seed",
-    "request.remove",
-    "request.overwrite_block_devices",
-    "request.overwrite_signatures",
-    "request.overwrite_files",
-    "request.require_gds",
-    "request.require_direct",
-    "request.telemetry_seconds",
-    // What the cells, crews and files have.
-    "request.paths",
-    "request.optional_paths",
-    "request.ops",
-    "request.io_sizes",
-    "request.threads",
-    "request.queue_depths",
-    "request.jobs",
-    "request.file_stem",
-    "request.file_size_bytes",
-    "request.shared_file",
-    "request.offset_bytes",
-    "request.devices",
-    "request.memory",
-    "request.pages",
-    "request.no_register",
-    "request.engine",
-    "request.submit_batch",
-    "request.threading",
-    "folders",
-    "files.path",
-    "files.action",
-    "files.content",
-    "files.folder",
-    "files.made_here",
-    "files.block_device",
-    "files.file_system",
-    // Compared as a share under its own name.
-    "files.hole_bytes",
-    "layout_bytes",
-    // The host's engine only lays out the files; the cells have their own.
-    "engine",
-    "cells.engine_asked",
-    "cells.repeat",
-    "cells.crew",
-    "cells.availability",
-    // Depends on the file system, as shown by the effective path; the request has `open_direct`.
-    "cells.direct",
-    "cells.requested_bytes",
-    "cells.estimated_seconds",
-    "region_bytes",
-    "estimated_seconds",
-    "warnings",
-];
-
 /// What follows from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("cells.engine", "--engine"),
@@ -202,7 +142,7 @@ const OPTIONS: &[(&str, &str)] = &[
 /// Everything that must match for two runs to be the same work.
 fn work(report: &MatrixReport) -> Work {
     let plan = &report.plan;
-    let mut settings = Work::of_plan(&once(plan), APART)
+    let mut settings = Work::of_plan(&once(plan), &apart_from_work())
         .typed_as(OPTIONS)
         .with("hosts", &report.hosts().to_string())
         .with("holes", &plan.hole_share().map_or("none".to_string(), percent));
@@ -262,7 +202,7 @@ mod tests {
         // Empty lists have no places.
         let may_be_absent = ["request.overwrite_signatures", "warnings"];
         let options = OPTIONS.iter().map(|(place, _)| *place);
-        let all: Vec<&str> = APART.iter().copied().chain(options).collect();
+        let all: Vec<&str> = apart_from_work().into_iter().chain(options).collect();
         let absent = stormlp_show::settings::absent_fields(&plan, &all);
         assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
     }

@@ -4,7 +4,7 @@
 const PHRASES: [(&str, &str); 16] = [
     ("use --passes 1, or a larger", "leave -T out, or use a larger"),
     ("use more --passes or a larger", "use a larger"),
-    ("measure with --fill once", "measure without -F"),
+    ("with --fill once", "without -F"),
     ("--op write --verify --passes 1", "-I 1 -V without -T"),
     ("one of --verify and --read-percent", "one of -V and -M"),
     ("--path buffered", "-x 1 -O 1"),

@@ -168,12 +168,10 @@ fn large_reports_are_pages_that_a_mail_takes() {
     let full = page_of(full);
     // Every size of each operation has its percentile curves, each with all points.
     assert_eq!(full.matches(">p99.999</th>").count(), 36);
-    // Each operation is drawn over sizes, under load, and as a heat map of each path.
+    // Each operation is drawn over sizes and under load.
     for (what, count) in [
         ("<figcaption>IOPS over I/O size<", 4),
         ("<figcaption>p99 latency against throughput, 4 KiB<", 4),
-        ("<figcaption>cpu-gpu, GiB/s<", 2),
-        ("<figcaption>cpu-gpu (mostly read from memory), GiB/s<", 2),
     ] {
         assert_eq!(full.matches(what).count(), count, "{what}");
     }
