@@ -52,25 +52,6 @@ fn saved(folder: &Path) -> Value {
 }
 
 #[test]
-fn a_run_without_step_barriers_is_marked_and_not_comparable() {
-    let folder = folder();
-    let null = "unet3d --storage null --steps 8 --epochs 1 --compute-time 2ms -n 2";
-    let words = format!("{null} --params metric.au=0.001 --barrier epoch");
-    let run = stdout(train(folder.path(), &words).assert().success());
-    assert!(run.contains("(no barrier after steps, --barrier epoch)"), "{run}");
-    for (more, code, told) in [
-        ("--barrier none", 3, "needs several hosts"),
-        ("--barrier epoch --mlperf-output m", 2, "official run"),
-        ("--barrier step", 2, "every-step, epoch or none"),
-    ] {
-        let said = train(folder.path(), &format!("{null} {more}"));
-        let said = stderr({ said }.assert().code(code));
-        assert!(said.contains(told), "{said}");
-    }
-    assert!(!folder.path().join("m").exists());
-}
-
-#[test]
 fn what_this_machine_lacks_is_4_before_a_byte_is_written_and_in_a_dry_run() {
     for (words, said) in [
         ("--path gds", "path gds cannot run here: "),

@@ -50,8 +50,6 @@ pub struct GroupFacts {
     /// Time the barriers of the steps took after the last host arrived, i.e. their own cost; `null`
     /// if there were none.
     pub own_barrier_us: Option<BarrierUs>,
-    /// AU by the profile's formula without that cost: the result with a zero-cost collective.
-    pub ideal_au_percent: Option<f64>,
     /// Clock offset of each process relative to the first, measured before the run, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<ClockOffset>,
@@ -116,35 +114,6 @@ pub struct ClockOffset {
     pub offset_us: f64,
     /// Maximum error in either direction, in microseconds.
     pub error_us: f64,
-}
-
-/// What one process of a group contributed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HostReport {
-    /// Its host, with the rank if the host has several processes.
-    pub name: String,
-    /// Its emulated accelerators.
-    pub accelerators: u32,
-    /// Their AU, by the profile's formula.
-    pub au_percent: f64,
-    /// Bytes it read.
-    pub bytes_read: u64,
-    /// Steps at whose end it arrived last; `null` if no barrier ended the steps.
-    pub slowest_steps: Option<u64>,
-}
-
-impl HostReport {
-    /// A report without results yet.
-    pub fn new(name: &str, accelerators: u32) -> Self {
-        Self {
-            name: name.to_string(),
-            accelerators,
-            au_percent: 0.0,
-            bytes_read: 0,
-            slowest_steps: None,
-        }
-    }
 }
 
 /// Barrier latency in microseconds.

@@ -239,7 +239,7 @@ pub struct NamedEvidence {
     pub evidence: Evidence,
 }
 
-/// The contribution of one host to a matrix or to checkpoints.
+/// The contribution of one host to a matrix, a training or checkpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostShare {
@@ -249,7 +249,7 @@ pub struct HostShare {
     pub bytes: u64,
     /// CPU time of its process, user and system.
     pub cpu_seconds: f64,
-    /// Cells or checkpoints that it finished last.
+    /// Cells, steps or checkpoints that it finished last.
     pub slowest: u64,
 }
 

@@ -326,7 +326,6 @@ impl Party {
             size: group.size(),
             empty_barrier_us: BarrierUs::of(&took),
             own_barrier_us: None,
-            ideal_au_percent: None,
             clocks: self.clocks(&around)?,
             machines: Machine::all_of(&self.members),
         })

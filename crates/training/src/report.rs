@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::find_max::FindMax;
 use crate::plan::train_plan::TrainPlan;
-use stormlp_core::group::{GroupFacts, HostReport};
+use stormlp_core::group::GroupFacts;
 use stormlp_core::histogram::LatencyUs;
-use stormlp_core::report::{Ending, Report};
+use stormlp_core::report::{Ending, HostShare, Report};
 
 /// The report of `stormlp train`.
 pub type TrainReport = Report<TrainPlan, TrainResults>;
@@ -58,7 +58,7 @@ pub struct TrainResults {
     pub find_max: Option<FindMax>,
     /// Each process by rank, if there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<HostReport>,
+    pub hosts: Vec<HostShare>,
     /// How the processes connected, and the cost of their barriers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupFacts>,
@@ -222,6 +222,9 @@ pub struct EpochReport {
     pub latency: StepLatency,
     /// The accelerators, with their blocks of steps.
     pub accelerators: Vec<AcceleratorEpoch>,
+    /// The share of each process by rank, if there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostShare>,
     /// The evaluation that followed, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<EvaluationReport>,

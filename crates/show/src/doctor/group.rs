@@ -134,7 +134,6 @@ mod tests {
                 size: 2,
                 empty_barrier_us: Some(BarrierUs { p50: 58.0, p99: 120.0 }),
                 own_barrier_us: None,
-                ideal_au_percent: None,
                 machines: Vec::new(),
                 clocks: Vec::new(),
             },

@@ -4,7 +4,6 @@
 //! content of the dataset folder. `TrainPlan` fixes every number, and `TrainReport` holds the
 //! measurements.
 
-pub mod barrier;
 pub mod calibration;
 pub mod catalog;
 pub mod client;

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::barrier::StepBarrier;
 use super::client::{Client, ClientCost};
 use super::distribution::Distribution;
 use super::workload::Workload;
@@ -321,19 +320,6 @@ pub struct TrainRequest {
     /// The dataset is local to each host, so results do not describe shared storage
     #[arg(long, conflicts_with = "find_max", help_heading = "Several hosts")]
     pub local_data: bool,
-
-    /// When accelerators wait for each other: every-step, as in the benchmark; epoch, at the end of
-    /// each epoch only; none, where hosts run all epochs independently. Without every-step, AU is
-    /// not comparable with benchmark results
-    #[arg(
-        long,
-        value_name = "WHEN",
-        default_value_t,
-        hide_default_value = true,
-        conflicts_with = "find_max",
-        help_heading = "Several hosts"
-    )]
-    pub barrier: StepBarrier,
 
     /// The processes that run it together, whose accelerators add up to that total; `None` for one.
     #[arg(skip)]

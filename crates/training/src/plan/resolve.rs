@@ -197,7 +197,6 @@ impl Resolver<'_> {
             transport::decide(request, path, &reader, self.host, &mut self.problems);
         self.limited = limited;
         self.check_direct(path);
-        self.check_barrier();
         let mut plan = TrainPlan {
             workload: workload.name.clone(),
             accelerator: self.accelerator().to_string(),

@@ -3,7 +3,6 @@
 use super::*;
 use strum::VariantArray as _;
 
-use crate::plan::barrier::StepBarrier;
 use crate::plan::catalog;
 use crate::plan::client::Client;
 use crate::plan::request::{Readers, RequestedHosts, RunLength};
@@ -378,25 +377,6 @@ fn processes_of_one_host_share_its_cpus() {
     };
     let all = host(64 * GIB).cpus as usize;
     assert_eq!((cpus(4), cpus(2)), (all, all / 2));
-}
-
-#[test]
-fn the_barrier_of_steps_is_left_out_where_that_means_something() {
-    let mut unet3d = workload("unet3d", "h100");
-    let planned = |unet3d: &Workload, barrier| {
-        let request = TrainRequest { barrier, ..TrainRequest::default() };
-        resolve(unet3d, &request, &folder(168, 146_600_628))
-    };
-    let faithful = planned(&unet3d, StepBarrier::EveryStep).unwrap();
-    assert!(!warning_lines(&faithful).contains("--barrier"));
-    let on_its_own = planned(&unet3d, StepBarrier::Epoch).unwrap();
-    let messages = warning_lines(&on_its_own);
-    assert!(messages.contains("(--barrier epoch)"), "{messages}");
-    let alone = planned(&unet3d, StepBarrier::None).unwrap_err().to_string();
-    assert!(alone.contains("needs several hosts"), "{alone}");
-    unet3d.checkpoint.steps_between_checkpoints = Some(12);
-    let cut = planned(&unet3d, StepBarrier::Epoch).unwrap_err().to_string();
-    assert!(cut.contains("steps_between_checkpoints"), "{cut}");
 }
 
 #[test]

@@ -262,10 +262,6 @@ fn transfers(
                 if is_v3 { ", cpu (O_DIRECT) or s3" } else { ", or cpu (O_DIRECT) for unet3d" }
             ),
         ),
-        (
-            !plan.request.barrier.is_at_every_step(),
-            format!("--barrier {}; a barrier ends each step", plan.request.barrier),
-        ),
         (request.engine != EngineChoice::Auto, "--engine may not be set".to_string()),
     ];
     let broken = rules.into_iter().filter(|(broken, _)| *broken);

@@ -1,7 +1,6 @@
 //! Violations of the closed rules and their messages.
 
 use super::*;
-use crate::plan::barrier::StepBarrier;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::units::GIB;
 use stormlp_dataset::inventory::facts::Inventory;
@@ -45,13 +44,6 @@ fn what_may_be_set_breaks_no_rule() {
     assert_eq!(broken(&[], 3500, |r| r.runs = Some(5)), [""; 0]);
     let direct = |request: &mut TrainRequest| request.path = Some(PathKind::Cpu);
     assert_eq!(broken(&[], 3500, direct), [""; 0]);
-}
-
-#[test]
-fn steps_end_with_a_barrier() {
-    let broken = broken(&[], 3500, |request| request.barrier = StepBarrier::Epoch);
-    assert_eq!(broken.len(), 1);
-    assert!(broken[0].contains("--barrier epoch"), "{broken:?}");
 }
 
 #[test]

@@ -44,7 +44,6 @@ pub(super) fn of(
     warnings.extend(edition(workload, request.profile));
     let calibration = request.calibration.iter();
     warnings.extend(calibration.flat_map(|origin| origin.warnings(&host.hostname)));
-    warnings.extend(no_step_barrier(plan));
     warnings.extend(few_steps(plan, request));
     warnings.extend(checkpoint_size(plan, workload));
     warnings.extend(short_last_block(plan, workload));
@@ -117,22 +116,6 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
                 workload.edition.describe()
             ),
             "choose one with --profile, or name it in the file (stormlp.profile)",
-        )
-    })
-}
-
-/// Without the step barrier a slow accelerator holds up no others, so AU is higher than in any
-/// edition.
-fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
-    (!plan.request.barrier.is_at_every_step()).then(|| {
-        Warning::new(
-            WarningKind::NotComparable,
-            format!(
-                "accelerators do not wait for each other after each step (--barrier {}), as they \
-                 do in every edition: AU is not comparable with benchmark results",
-                plan.request.barrier
-            ),
-            "remove --barrier for comparable results",
         )
     })
 }

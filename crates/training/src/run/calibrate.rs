@@ -40,7 +40,7 @@ pub(super) fn ceiling(
         &plan,
         &orders,
         accelerators,
-        Others::on(None),
+        Others::default(),
         &silent,
         &mut unwanted,
         &mut |_, _, _| {},

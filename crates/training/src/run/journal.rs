@@ -1,10 +1,9 @@
 //! A line of the report's journal after each epoch, and the report of a killed run with these lines.
 
 use serde::{Deserialize, Serialize};
-use stormlp_core::group::HostReport;
 use stormlp_core::report::Ending;
 
-use super::epochs::{Distributions, RunMeasured};
+use super::epochs::RunMeasured;
 use super::machine::Nanos;
 use super::measure;
 use super::training::take_runs;
@@ -25,9 +24,6 @@ pub struct SavedEpoch {
     /// The checkpoints of this epoch so far, and of the one before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<WrittenCheckpoint>,
-    /// Each process so far, if there are several.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<HostReport>,
     /// The epoch.
     pub epoch: EpochReport,
 }
@@ -35,12 +31,7 @@ pub struct SavedEpoch {
 impl SavedEpoch {
     /// The last epoch of `measured`, which is run `run`, at `now` on its clock; `None` before the
     /// first.
-    pub(super) fn last_of(
-        run: u32,
-        measured: &RunMeasured,
-        so_far: &Distributions,
-        now: Nanos,
-    ) -> Option<Self> {
+    pub(super) fn last_of(run: u32, measured: &RunMeasured, now: Nanos) -> Option<Self> {
         let report = &measured.report;
         let epoch = report.epochs.last()?.clone();
         let written = report.checkpoints.iter().rev();
@@ -52,7 +43,6 @@ impl SavedEpoch {
             started_unix_seconds: report.started_unix_seconds,
             duration_seconds: measure::seconds(now),
             checkpoints,
-            hosts: so_far.hosts.hosts(),
             epoch,
         })
     }
@@ -81,14 +71,13 @@ pub fn with_epochs(mut report: TrainReport, saved: Vec<SavedEpoch>) -> TrainRepo
     let plan = &report.plan;
     let mut runs = runs_of(&report.results, plan);
     let mut is_new = false;
-    for mut line in saved {
+    for line in saved {
         let known = runs.iter().position(|run| run.run == line.run);
         // A report that was written just before the kill has epochs of the journal too.
         if known.is_some_and(|nth| has(&runs[nth], &line.epoch)) {
             continue;
         }
         is_new = true;
-        report.results.hosts = std::mem::take(&mut line.hosts);
         let nth = known.unwrap_or_else(|| {
             // A run begins when the one before is complete.
             runs.iter_mut().for_each(|run| run.complete = true);
@@ -108,7 +97,7 @@ pub fn with_epochs(mut report: TrainReport, saved: Vec<SavedEpoch>) -> TrainRepo
     take_runs(&mut report.results, plan, runs, &Ending::Unfinished);
     report.results.latency = StepLatency::default();
     if let Some(group) = &mut report.results.group {
-        (group.own_barrier_us, group.ideal_au_percent) = (None, None);
+        group.own_barrier_us = None;
     }
     report.histograms.clear();
     report.series.clear();

@@ -8,6 +8,7 @@ use crate::report::{
     Slowest, StepLatency, WaitingSeconds, WrittenCheckpoint, scored,
 };
 use serde::{Deserialize, Serialize};
+use stormlp_core::report::HostShare;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::attribution::Reading;
@@ -41,8 +42,10 @@ pub struct PhaseMeasured {
     pub blamed_ns: Vec<Nanos>,
     /// The number of the first accelerator.
     pub first_accelerator: u32,
-    /// How long each step barrier waited for other hosts.
+    /// How long this host waited for the others at each step barrier.
     pub waits_us: Vec<u32>,
+    /// The share of each host, once they have been put together.
+    pub hosts: Vec<HostShare>,
     /// Checkpoints written within it.
     pub checkpoints: Vec<WrittenCheckpoint>,
     /// Samples received before AU's window began.
@@ -77,6 +80,7 @@ impl PhaseMeasured {
             blamed_ns: machine.blamed_ns(),
             first_accelerator,
             waits_us: Vec::new(),
+            hosts: Vec::new(),
             checkpoints: Vec::new(),
             preread_samples: machine.preread_samples(),
             histograms: machine.histograms().clone(),
@@ -108,11 +112,26 @@ impl PhaseMeasured {
         self
     }
 
-    /// The phase as all `hosts` measured it, by rank, on the clock of this one.
-    pub(super) fn become_of_all(&mut self, hosts: &[Self]) {
+    /// Becomes the phase as `all` hosts measured it, by rank, on the clock of this one.
+    ///
+    /// Only durations are compared, never clocks: of the hosts that waited for each other at a
+    /// barrier, the one that waited least came last, and its wait is the cost of the barrier itself.
+    pub(super) fn take_all(&mut self, all: Vec<Self>, names: Vec<String>) {
         let started_ns = self.started_ns;
-        if let Some(all) = hosts.iter().cloned().reduce(Self::and) {
-            *self = Self { started_ns, ..all };
+        let waits: Vec<&[u32]> = all.iter().map(|part| part.waits_us.as_slice()).collect();
+        let last_arrivals = last_arrivals(&waits);
+        let share = |(nth, (part, name)): (usize, (&Self, String))| HostShare {
+            name,
+            bytes: part.bytes_read,
+            cpu_seconds: part.cpu.total_seconds(),
+            slowest: last_arrivals.iter().filter(|(last, _)| *last == nth).count() as u64,
+        };
+        let hosts = all.iter().zip(names).enumerate().map(share).collect();
+        if let Some(sum) = all.into_iter().reduce(Self::and) {
+            *self = Self { started_ns, hosts, ..sum };
+        }
+        for (_, waited_us) in last_arrivals {
+            self.histograms.between_hosts.record_ns(1000 * u64::from(waited_us));
         }
     }
 
@@ -124,6 +143,17 @@ impl PhaseMeasured {
     fn seconds(&self) -> f64 {
         seconds(self.duration_ns)
     }
+}
+
+/// For each step whose end all hosts waited for: the host that came last, and how long it waited. Of
+/// hosts that arrived together the first is taken.
+fn last_arrivals(waits_us: &[&[u32]]) -> Vec<(usize, u32)> {
+    let steps = waits_us.iter().map(|waits| waits.len()).min().unwrap_or(0);
+    let at_step = |step: usize| {
+        let waits = waits_us.iter().map(|waits| waits[step]);
+        waits.enumerate().min_by_key(|(_, wait)| *wait)
+    };
+    (0..steps).filter_map(at_step).collect()
 }
 
 /// The report of one epoch's training.
@@ -160,6 +190,7 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
         slowest: slowest(&phase.blamed_ns, phase.first_accelerator),
         latency: step_latency(&phase.histograms),
         accelerators,
+        hosts: phase.hosts.clone(),
         evaluation: None,
     }
 }
@@ -268,4 +299,22 @@ pub(super) fn epoch_line(plan: &TrainPlan, epoch: &EpochReport) -> String {
         measures.samples_per_second,
         measures.mib_per_second
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_least_came_last() {
+        // The second host is late in the second step, so the first one waits for it.
+        let [one, other] = [[30, 20_060, 40], [90, 45, 41]];
+        assert_eq!(last_arrivals(&[&one, &other]), [(0, 30), (1, 45), (0, 40)]);
+    }
+
+    #[test]
+    fn steps_not_shared_by_all_are_ignored() {
+        assert_eq!(last_arrivals(&[&[1, 2], &[3]]), [(0, 1)]);
+        assert_eq!(last_arrivals(&[]), []);
+    }
 }

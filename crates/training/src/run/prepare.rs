@@ -134,7 +134,7 @@ pub fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
     let seed = plan.shuffle.seed;
     PhaseSpec {
         steps: plan.steps_per_epoch,
-        barrier: plan.request.barrier.is_at_every_step(),
+        barrier: true,
         barrier_ns: 0,
         fetch_after_last: plan.block_end == BlockEnd::AfterNextFetch,
         exclude_start_steps: plan.metric.exclude_start_steps,

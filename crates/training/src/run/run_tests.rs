@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::plan::barrier::StepBarrier;
 use crate::plan::catalog;
 use crate::plan::distribution::Distribution;
 use crate::plan::request::{RunLength, StorageKind, TrainRequest};
@@ -122,8 +121,16 @@ fn told(
     let surroundings = Surroundings { storage: &storage, observer: &Silent, stop };
     let mut distributions = Distributions::default();
     let on_epoch = &mut |_: &mut RunMeasured, _: &Distributions, _| on_epoch();
-    run(plan, &orders, &accelerators, Others::on(None), &surroundings, &mut distributions, on_epoch)
-        .unwrap()
+    run(
+        plan,
+        &orders,
+        &accelerators,
+        Others::default(),
+        &surroundings,
+        &mut distributions,
+        on_epoch,
+    )
+    .unwrap()
 }
 
 /// Steps per block, by epoch and accelerator.
@@ -243,21 +250,6 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     // The other one may have begun the step at whose end it would have waited.
     assert_eq!(of_epoch[1][..2], [2, 2]);
     assert!(of_epoch[1][2..].iter().all(|steps| *steps == 1));
-}
-
-#[test]
-fn without_step_barriers_accelerators_are_independent() {
-    let plan = {
-        let plan = plan();
-        let request = TrainRequest { barrier: StepBarrier::Epoch, ..plan.request.clone() };
-        TrainPlan { request, ..plan }
-    };
-    let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
-    assert_eq!(run.ending, Ending::Complete);
-    assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);
-    let epochs = run.report.epochs.iter();
-    let blocks = epochs.flat_map(|epoch| epoch.accelerators.iter().map(|one| one.blocks[0]));
-    assert!(blocks.into_iter().all(|block| block.barrier_seconds == 0.0));
 }
 
 #[test]

@@ -8,8 +8,10 @@ use crate::plan::train_plan::TrainPlan;
 use crate::report::{
     Calibration, Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored,
 };
+use stormlp_core::group::{BarrierUs, GroupFacts};
+use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::note::Note;
-use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
+use stormlp_core::report::{Ending, Head, HostShare, NamedEvidence, NamedSeries};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_transfer::cufile::Driver;
@@ -80,13 +82,13 @@ pub fn run_on_hosts(
             surroundings.note(format!("run {number} of {}{kind}", plan.runs));
         }
         let mut on_measured = |measured: &mut RunMeasured, so_far: &Distributions, now| {
-            let Some(epoch) = SavedEpoch::last_of(number, measured, so_far, now) else {
+            let Some(epoch) = SavedEpoch::last_of(number, measured, now) else {
                 return;
             };
             on_epoch(epoch, &mut || {
                 measure::sum_up(&mut measured.report, plan, false, measure::seconds(now));
                 let all: Vec<&RunMeasured> = runs.iter().chain([&*measured]).collect();
-                report(course, &all, so_far)
+                report(course, &all, so_far, hosts)
             });
         };
         // The first scored run starts from scratch: the warm-up does not count.
@@ -96,7 +98,7 @@ pub fn run_on_hosts(
             plan,
             &orders,
             &accelerators,
-            Others::on(hosts),
+            Others { hosts, judge: None },
             surroundings,
             into,
             &mut on_measured,
@@ -120,7 +122,7 @@ pub fn run_on_hosts(
             }
         }
     }
-    let mut report = report(course, &runs.iter().collect::<Vec<_>>(), &distributions);
+    let mut report = report(course, &Vec::from_iter(&runs), &distributions, hosts);
     if let Some(ending) = not_begun {
         (report.ending, report.results.meets_threshold) = (ending, false);
     }
@@ -147,7 +149,10 @@ fn devices(plan: &TrainPlan) -> Result<HeldDevices, TrainError> {
 
 /// The report of a run that has not begun, left behind by a run that is killed.
 pub fn begun(course: &Course<'_>) -> TrainReport {
-    TrainReport { ending: Ending::Unfinished, ..report(course, &[], &Distributions::default()) }
+    TrainReport {
+        ending: Ending::Unfinished,
+        ..report(course, &[], &Distributions::default(), None)
+    }
 }
 
 /// Runs the beginning of the first epoch until `judge` has seen enough, and reports the
@@ -169,12 +174,12 @@ pub fn probe(
         plan,
         &orders,
         &accelerators,
-        Others::judged_by(judge),
+        Others { hosts: None, judge: Some(judge) },
         surroundings,
         &mut distributions,
         &mut |_, _, _| {},
     )?;
-    Ok(report(course, &[&measured], &distributions))
+    Ok(report(course, &[&measured], &distributions, None))
 }
 
 /// The runs that represent a run's duration; incomplete ones are excluded if there are complete
@@ -193,9 +198,10 @@ fn mean_seconds(runs: &[&RunReport]) -> f64 {
 fn report(
     course: &Course<'_>,
     runs: &[&RunMeasured],
-    Distributions { steps, reads, registrations, hosts }: &Distributions,
+    Distributions { steps, reads, registrations }: &Distributions,
+    hosts: Option<&Hosts>,
 ) -> TrainReport {
-    let plan = &hosts.plan_of(&course.plan);
+    let plan = &course.plan;
     let reports: Vec<RunReport> = (1..)
         .zip(runs)
         .map(|(run, measured)| RunReport {
@@ -215,8 +221,7 @@ fn report(
         },
         devices: last.map_or_else(Vec::new, |run| run.devices.clone()),
         layout: plan.transport.layout_in_words(),
-        hosts: hosts.hosts(),
-        group: hosts.group(),
+        group: hosts.map(|hosts| group(hosts, &steps.between_hosts)),
         ..TrainResults::default()
     };
     take_runs(&mut results, plan, reports, &ending);
@@ -237,7 +242,6 @@ fn report(
     let pages: Vec<Backing> = runs.iter().map(|run| run.backing).collect();
     let observed = warnings::of_run(&report, &pages);
     report.warnings.extend(observed);
-    report.warnings.extend(hosts.warning(plan));
     report
 }
 
@@ -262,10 +266,35 @@ pub(super) fn take_runs(
     results.cost = Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len());
     results.duration_seconds = mean_seconds(&timed);
     results.verdict = verdict::verdict(plan, &epochs, &results.mean, None);
+    results.hosts = shares(&epochs);
     results.epochs = shown.map_or_else(Vec::new, |run| run.epochs.clone());
     results.checkpoints = shown.map_or_else(Vec::new, |run| run.checkpoints.clone());
     results.started_unix_seconds = reports.first().map_or(0.0, |run| run.started_unix_seconds);
     results.runs = if plan.runs > 1 { reports } else { Vec::new() };
+}
+
+/// The share of each host in all `epochs`.
+fn shares(epochs: &[&EpochReport]) -> Vec<HostShare> {
+    let mut sums: Vec<HostShare> = Vec::new();
+    for (rank, share) in epochs.iter().flat_map(|epoch| epoch.hosts.iter().enumerate()) {
+        match sums.get_mut(rank) {
+            None => sums.push(share.clone()),
+            Some(sum) => {
+                sum.bytes += share.bytes;
+                sum.cpu_seconds += share.cpu_seconds;
+                sum.slowest += share.slowest;
+            }
+        }
+    }
+    sums
+}
+
+/// How the hosts found each other, and the cost of the barriers `between_hosts`.
+fn group(hosts: &Hosts, between_hosts: &LatencyHistogram) -> GroupFacts {
+    let us = |share: f64| between_hosts.quantile_ns(share) as f64 / 1e3;
+    let own_barrier_us =
+        (!between_hosts.is_empty()).then(|| BarrierUs { p50: us(0.50), p99: us(0.99) });
+    GroupFacts { own_barrier_us, ..hosts.facts.clone() }
 }
 
 /// The evidence of the last run, with the requests of all.

@@ -80,6 +80,7 @@ fn judged_by(
         slowest,
         latency: StepLatency::default(),
         accelerators: vec![AcceleratorEpoch { accelerator: 0, blocks: Vec::new() }],
+        hosts: Vec::new(),
         evaluation: None,
     };
     verdict(plan, &[&epoch], &measures, None)

@@ -84,7 +84,6 @@ fn work(report: &TrainReport) -> Work {
     let mut settings = Work::of_plan(plan, &[APART, without].concat())
         .typed_as(OPTIONS)
         .with("a warm-up run", warm_up)
-        .with("barrier", &plan.request.barrier.to_string())
         .with("cufile_stats", &of_cufile);
     let of_workload = &[
         "data",

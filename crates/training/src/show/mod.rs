@@ -6,7 +6,6 @@ mod charts;
 pub mod datagen;
 mod datasize;
 mod find_max;
-mod hosts;
 mod lane;
 mod plan;
 mod run;

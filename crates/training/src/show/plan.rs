@@ -72,9 +72,6 @@ pub fn plan(plan: &TrainPlan) -> Document {
         facts.add("threads", words);
     }
     facts.add("order", order(plan));
-    if let Some(remark) = plan.request.barrier.remark() {
-        facts.add("barrier", remark);
-    }
     brief.add("AU", metric(plan));
     between_epochs(plan, facts);
     brief.add("demand", demand(plan));
@@ -225,9 +222,6 @@ fn path(plan: &TrainPlan) -> String {
 
 fn metric(plan: &TrainPlan) -> String {
     let end = match plan.block_end {
-        BlockEnd::AfterLastBarrier if !plan.request.barrier.is_at_every_step() => {
-            "after the last step"
-        }
         BlockEnd::AfterLastBarrier => "after the last barrier",
         BlockEnd::AfterNextFetch => "after one more fetch",
     };

@@ -13,9 +13,9 @@ use stormlp_core::stats::mean;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_core::warning::WarningKind;
 
-use super::{find_max, hosts};
+use super::find_max;
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table, mismatch};
-use stormlp_show::hosts::processes;
+use stormlp_show::hosts::{self, processes};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
@@ -29,7 +29,7 @@ const SCORED_MEAN: &str = "mean of all scored runs";
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
 /// Paths of the record columns: those with `/` are in the epoch, others in the report.
-pub const RECORDS: [(&str, &str); 39] = [
+pub const RECORDS: [(&str, &str); 38] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -61,7 +61,6 @@ pub const RECORDS: [(&str, &str); 39] = [
     ("duration_seconds", "/duration_seconds"),
     ("whole", "/whole"),
     ("hosts", "/hosts"),
-    ("barrier", "plan/request/barrier"),
     ("first_byte_us_mean", "/first_byte_us/mean"),
     ("first_byte_us_p50", "/first_byte_us/p50"),
     ("first_byte_us_p99", "/first_byte_us/p99"),
@@ -90,7 +89,8 @@ fn of_run(report: &TrainReport) -> Document {
     } else {
         document.details("Epochs of the last run", Some(epochs(report)));
     }
-    hosts::section(report, &mut document);
+    let results = &report.results;
+    hosts::section(&results.hosts, results.group.as_ref(), "steps", &mut document);
     if !report.results.runs.is_empty() {
         document.table(runs(report));
     }
@@ -204,14 +204,14 @@ fn headline(report: &TrainReport) -> String {
 /// What the figure depends on, in parentheses: ` (starter set, cold, 2 epochs)`.
 fn remarks(report: &TrainReport) -> String {
     let request = &report.plan.request;
-    let mut remarks: Vec<String> = request.barrier.remark().into_iter().collect();
+    let mut remarks: Vec<String> = Vec::new();
     if let hosts @ [first, _, ..] = report.plan.hosts.as_slice() {
         let processes = processes(report.results.group.as_ref(), hosts.len());
         let alike = hosts.iter().all(|one| one == first);
         let accelerators = if alike { *first } else { report.plan.accelerators };
         let join = if alike { " ×" } else { "," };
         let accelerators = counted(u64::from(accelerators), "accelerator");
-        remarks.insert(0, format!("{processes}{join} {accelerators}"));
+        remarks.push(format!("{processes}{join} {accelerators}"));
     }
     if request.starter {
         let cold = if request.cold { "cold, " } else { "" };
@@ -327,9 +327,6 @@ pub(super) fn setting(plan: &TrainPlan) -> String {
         plan.accelerator,
         match plan.hosts.len() {
             0 => String::new(),
-            processes if plan.hosts.iter().sum::<u32>() != plan.accelerators => {
-                format!(" of some of {processes} processes")
-            }
             processes => format!(" of {processes} processes"),
         },
         plan.profile,

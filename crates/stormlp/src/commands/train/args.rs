@@ -111,13 +111,6 @@ pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, 
         request.calibrated = Some(cost.beyond_own(compute.mean_seconds()));
         request.calibration = Some(origin);
     }
-    let barrier = request.barrier;
-    if !barrier.is_at_every_step() && request.keep_step_times {
-        return Err(Failure::usage(format!(
-            "--barrier {barrier} cannot be combined with --mlperf-output: official runs have a \
-             barrier after each step"
-        )));
-    }
     if request.data_dir.is_none() && sets(&request.params, "dataset.data_folder") {
         // A folder given on the command line is meant to be used.
         request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);

@@ -1,7 +1,6 @@
 //! Steps per epoch, and whether they suffice to compute AU.
 
 use super::{Resolver, steps_needed};
-use crate::plan::barrier::StepBarrier;
 use crate::plan::client::{Client, unknown_cost};
 use crate::plan::steps::{StepInputs, steps};
 use stormlp_core::profile::Profile;
@@ -95,27 +94,6 @@ impl Resolver<'_> {
             self.problems.plan(
                 format!("--client dlio: {why}"),
                 "leave it out, or state both parts with --client-step and --client-cpu-per-gib",
-            );
-        }
-    }
-
-    /// Without the step barrier, there is no common window in which all are at the same step.
-    pub(super) fn check_barrier(&mut self) {
-        let barrier = self.request.barrier;
-        if barrier == StepBarrier::None && self.request.hosts.is_none() {
-            self.problems.plan(
-                "--barrier none needs several hosts: accelerators of one host synchronise at the \
-                 end of epochs",
-                "use --barrier epoch",
-            );
-        }
-        if !barrier.is_at_every_step() && self.steps_between_checkpoints().is_some() {
-            self.problems.plan(
-                format!(
-                    "--barrier {barrier} removes the barrier before checkpoints between steps \
-                     (checkpoint.steps_between_checkpoints)"
-                ),
-                "remove --barrier, or set --params workflow.checkpoint=False",
             );
         }
     }

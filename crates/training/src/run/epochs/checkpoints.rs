@@ -41,12 +41,10 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Writes the checkpoint after an epoch. The other hosts wait for it, unless each host proceeds
-    /// independently.
+    /// Writes the checkpoint after an epoch, for which the other hosts wait.
     pub(super) fn checkpoint_after(&mut self, epoch: u32) -> Result<(), Cut> {
         let step = self.plan.steps_per_epoch;
-        let together = self.hosts.filter(|_| !self.is_on_its_own());
-        let Some(hosts) = together else {
+        let Some(hosts) = self.hosts else {
             let written = self.write(epoch, step)?;
             self.measured.report.checkpoints.extend(written);
             return Ok(());

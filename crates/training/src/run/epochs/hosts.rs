@@ -2,101 +2,47 @@
 
 use std::time::Duration;
 
-use crate::plan::barrier::StepBarrier;
 use crate::report::WaitingSeconds;
 
 use super::super::attribution::Reading;
-use super::super::together::{put_run_together, put_together};
 use stormlp_hosts::company::Hosts;
 
 use super::super::error::TrainError;
 use super::super::machine::Machine;
 use super::super::measure::PhaseMeasured;
-use super::super::together::HostsTally;
-use super::{Cut, Distributions, PhaseKind, Runner};
+use super::{Cut, PhaseKind, Runner};
 use crate::run::prepare::Orders;
 
 /// Interval for checking whether other hosts keep this one waiting.
 const LOOK_AT_HOSTS: Duration = Duration::from_millis(200);
 
 impl<'a> Runner<'a> {
-    /// Runs all epochs. Independent hosts meet only before the first and after the last epoch.
+    /// Runs all epochs, and waits for the other hosts at their end.
     pub(super) fn all_epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return self.epochs(orders);
         };
         self.works()?;
-        if !self.is_on_its_own() {
-            let went = self.epochs(orders);
-            if has_failed(&went) {
-                return went;
-            }
-            // Saving the last epoch may take one host longer than the others.
-            hosts.edge().map_err(TrainError::from)?;
+        let went = self.epochs(orders);
+        if has_failed(&went) {
             return went;
         }
-        self.meet()?;
-        let stop = self.surroundings.stop;
-        let (went, heard) = hosts.alongside(stop, || self.epochs(orders), has_failed);
-        let went = match heard {
-            Err(error) => Err(TrainError::from(error).into()),
-            Ok(true) => went.and(Err(Cut::Stopped)),
-            Ok(false) => went,
-        };
-        // After losing a host nothing can be exchanged: this host keeps its own measurements.
-        let ends_alike = matches!(went, Ok(()) | Err(Cut::Stopped)) && !hosts.are_apart();
-        if ends_alike { self.put_run_together().and(went) } else { went }
-    }
-
-    /// Keeps a phase of this host for merging with those of the others at the end of the run,
-    /// unless it was `cut`, and records it as this host's own until then. Earlier runs cover all
-    /// hosts, and one host's epochs are not mixed with them.
-    pub(super) fn keep_own(
-        &mut self,
-        (epoch, kind, measured): (u32, PhaseKind<'a>, PhaseMeasured),
-        cut: bool,
-    ) {
-        if let Some(hosts) = self.hosts.filter(|_| self.plan.runs == 1) {
-            if matches!(kind, PhaseKind::Training) {
-                let tally = &mut self.distributions.hosts;
-                tally.add_own(hosts, self.plan, &measured);
-            }
-            self.book(epoch, kind, &measured);
-        }
-        if !cut {
-            self.pending.push((epoch, kind, measured));
-        }
-    }
-
-    /// Whether this host proceeds from epoch to epoch without waiting for others.
-    pub(super) fn is_on_its_own(&self) -> bool {
-        self.hosts.is_some() && self.plan.request.barrier == StepBarrier::None
-    }
-
-    /// Whether a barrier over all hosts ends each step of a phase.
-    fn has_step_barrier(&self, kind: PhaseKind<'_>) -> bool {
-        matches!(kind, PhaseKind::Training) && self.plan.request.barrier.is_at_every_step()
+        // Saving the last epoch may take one host longer than the others.
+        hosts.edge().map_err(TrainError::from)?;
+        went
     }
 
     /// Merges this host's measurements with those of all hosts.
-    pub(super) fn put_together(
-        &mut self,
-        kind: PhaseKind<'_>,
-        measured: &mut PhaseMeasured,
-    ) -> Result<(), Cut> {
+    pub(super) fn put_together(&mut self, measured: &mut PhaseMeasured) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());
         };
-        let tally = match kind {
-            PhaseKind::Training => Some(&mut self.distributions.hosts),
-            PhaseKind::Evaluation(_) => None,
+        let all = hosts.exchange(measured, self.surroundings.stop).map_err(TrainError::from)?;
+        let Some(all) = all else {
+            return Err(self.abort());
         };
-        let stop = self.surroundings.stop;
-        if put_together(hosts, self.plan, measured, tally, stop)? {
-            self.works()
-        } else {
-            Err(self.abort())
-        }
+        measured.take_all(all, hosts.names());
+        self.works()
     }
 
     /// Whether the result of a phase can be merged: it finished on all hosts, or all were informed
@@ -117,50 +63,12 @@ impl<'a> Runner<'a> {
         Ok(works.map_err(TrainError::from)?)
     }
 
-    /// The same for all phases of the run that every host completed.
-    fn put_run_together(&mut self) -> Result<(), Cut> {
-        let Some(hosts) = self.hosts else {
-            return Ok(());
-        };
-        let mut pending = std::mem::take(&mut self.pending);
-        let phases = pending
-            .iter_mut()
-            .map(|(_, kind, measured)| (matches!(kind, PhaseKind::Training), measured));
-        let mut checkpoints = self.measured.report.checkpoints.clone();
-        let mut tally = match self.plan.runs {
-            1 => HostsTally::default(),
-            _ => self.distributions.hosts.clone(),
-        };
-        let others = (&mut tally, self.surroundings.stop);
-        let whole = put_run_together(hosts, self.plan, phases, &mut checkpoints, others)?
-            .ok_or(Cut::Stopped)?;
-        if whole == 0 {
-            return Ok(());
-        }
-        if self.plan.runs == 1 {
-            // They replace this host's own.
-            *self.distributions = Distributions::default();
-            self.measured.report.epochs.clear();
-            self.measured.steps.clear();
-        }
-        self.distributions.hosts = tally;
-        self.measured.report.checkpoints = checkpoints;
-        pending.truncate(whole);
-        for (epoch, kind, measured) in pending {
-            self.book(epoch, kind, &measured);
-        }
-        Ok(())
-    }
-
-    /// Waits for the other hosts before a phase, if all begin it together. Hosts send no
+    /// Waits for the other hosts before a phase. Hosts send no
     /// heartbeats between the barriers of consecutive steps, but they do before the first step and
     /// after a checkpoint.
     pub(super) fn meet_before_phase(&self, kind: PhaseKind<'_>) -> Result<(), Cut> {
-        if self.is_on_its_own() {
-            return Ok(());
-        }
         self.meet()?;
-        let hosts = self.hosts.filter(|_| self.has_step_barrier(kind));
+        let hosts = self.hosts.filter(|_| kind.has_step_barriers());
         let works = hosts.map(|hosts| hosts.works_watchfully(self.surroundings.stop));
         Ok(works.transpose().map(drop).map_err(TrainError::from)?)
     }
@@ -183,8 +91,7 @@ impl<'a> Runner<'a> {
         kind: PhaseKind<'_>,
         first: Reading,
     ) -> (Reading, WaitingSeconds, Result<(), Cut>) {
-        let apart = !self.has_step_barrier(kind) && !self.is_on_its_own();
-        let Some(hosts) = self.hosts.filter(|_| apart) else {
+        let Some(hosts) = self.hosts.filter(|_| !kind.has_step_barriers()) else {
             return self.watch(epoch, first);
         };
         let stop = self.surroundings.stop;
@@ -204,7 +111,7 @@ impl<'a> Runner<'a> {
 
     /// Keeps meeting the other hosts at the ends of steps for which this host has no data left.
     pub(super) fn catch_up(&self, kind: PhaseKind<'_>, steps: u64) -> Result<(), Cut> {
-        let Some(hosts) = self.hosts.filter(|_| self.has_step_barrier(kind)) else {
+        let Some(hosts) = self.hosts.filter(|_| kind.has_step_barriers()) else {
             return Ok(());
         };
         let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());
@@ -228,9 +135,7 @@ impl<'a> Runner<'a> {
 
     /// Ends the run if the other hosts have kept this one waiting for too long.
     pub(super) fn check_hosts(&self) {
-        // Without step barriers hosts send heartbeats.
-        let waits = self.plan.request.barrier.is_at_every_step();
-        let Some(hosts) = self.hosts.filter(|_| waits) else {
+        let Some(hosts) = self.hosts else {
             return;
         };
         if hosts.waits_for_stopped() {
@@ -247,8 +152,7 @@ impl<'a> Runner<'a> {
     pub(super) fn abort_for_all(&self) -> Cut {
         // This host no longer reaches any barrier.
         let cut = self.abort();
-        let waited_for = self.hosts.filter(|_| self.plan.request.barrier.is_at_every_step());
-        let Some(hosts) = waited_for else {
+        let Some(hosts) = self.hosts else {
             return cut;
         };
         // Before the first step, and after a checkpoint, hosts learn of it from each other. A lost

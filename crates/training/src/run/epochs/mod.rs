@@ -34,7 +34,7 @@ use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::shared::Shared;
 use super::source::Source;
-use super::together::{self, HostsTally, Others};
+use super::together::{self, Others};
 use stormlp_hosts::company::Hosts;
 use stormlp_transfer::fallback;
 use stormlp_transfer::sampler::{Counters, Sampler};
@@ -65,6 +65,13 @@ impl<E: Into<TrainError>> From<E> for Cut {
 enum PhaseKind<'a> {
     Training,
     Evaluation(&'a EvaluationPlan),
+}
+
+impl PhaseKind<'_> {
+    /// Whether a barrier over all hosts ends each step.
+    fn has_step_barriers(self) -> bool {
+        matches!(self, Self::Training)
+    }
 }
 
 /// The measurements of one run.
@@ -102,8 +109,6 @@ impl RunMeasured {
 pub(super) struct Distributions {
     /// Over the training of all epochs.
     pub(super) steps: StepHistograms,
-    /// The hosts, if there are several.
-    pub(super) hosts: HostsTally,
     /// From taking a read to its last byte, over all reads.
     pub(super) reads: LatencyHistogram,
     /// Registrations of files with cuFile.
@@ -159,7 +164,6 @@ pub(super) fn run(
         measured,
         writer,
         written: Vec::new(),
-        pending: Vec::new(),
         storage,
         held_back: !storage.impairments().is_empty(),
         crew,
@@ -245,8 +249,6 @@ struct Runner<'a> {
     writer: Option<CheckpointWriter<'a>>,
     /// Checkpoints of the current phase.
     written: Vec<WrittenCheckpoint>,
-    /// Phases of this host to be merged with those of others at the end of the run.
-    pending: Vec<(u32, PhaseKind<'a>, PhaseMeasured)>,
     storage: &'a dyn Storage,
     /// Whether storage is deliberately throttled.
     held_back: bool,
@@ -384,18 +386,12 @@ impl<'a> Runner<'a> {
             ..PhaseMeasured::between([&first, &last], waiting, machine, own)
         });
         measured.checkpoints = std::mem::take(&mut self.written);
-        let went = if self.is_on_its_own() {
-            self.keep_own((epoch, kind, measured), went.is_err());
-            went
-        } else {
-            // After losing a host nothing can be exchanged, so this host keeps its own part.
-            let together = self.ends_with_others(&went);
-            let put = if together { self.put_together(kind, &mut measured) } else { Ok(()) };
-            self.book(epoch, kind, &measured);
-            went.and(put)
-        };
+        // After losing a host nothing can be exchanged, so this host keeps its own part.
+        let together = self.ends_with_others(&went);
+        let put = if together { self.put_together(&mut measured) } else { Ok(()) };
+        self.book(epoch, kind, &measured);
         self.crew.close_streams();
-        went?;
+        went.and(put)?;
         self.verdict()
     }
 
@@ -449,7 +445,7 @@ impl<'a> Runner<'a> {
 
     /// Records the result of a phase and reports it.
     fn book(&mut self, epoch: u32, kind: PhaseKind<'_>, phase: &PhaseMeasured) {
-        let plan = &self.distributions.hosts.plan_of(self.plan);
+        let plan = self.plan;
         let measured = &mut self.measured;
         match kind {
             PhaseKind::Training => {

@@ -78,6 +78,8 @@ pub struct StepHistograms {
     pub fetch: LatencyHistogram,
     /// Wait at the barrier.
     pub barrier: LatencyHistogram,
+    /// Wait of the last host at a barrier between hosts: the cost of the barrier itself.
+    pub between_hosts: LatencyHistogram,
     /// Delay between the deadline of a computation and its handling; not counted as compute time.
     pub overshoot: LatencyHistogram,
 }
@@ -87,6 +89,7 @@ impl StepHistograms {
     pub fn merge(&mut self, other: &Self) {
         self.fetch.merge(&other.fetch);
         self.barrier.merge(&other.barrier);
+        self.between_hosts.merge(&other.between_hosts);
         self.overshoot.merge(&other.overshoot);
     }
 }
