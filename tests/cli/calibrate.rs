@@ -10,7 +10,7 @@ use crate::train::{folder, report, train};
 use crate::{stderr, stdout, stormlp};
 
 /// Saves the cost of npz files: half of a step of 10 ms that computes, and of sleeps 2 ms too long.
-fn save(place: &Path) {
+pub(crate) fn save(place: &Path) {
     let cost = json!({
         "format": "npz",
         "short_step": {"seconds": 0.005, "oversleep_seconds": 0.002},
@@ -126,8 +126,7 @@ fn a_format_without_a_known_cost_has_none() {
     let run = |more: &str| train(folder.path(), &format!("{words} {more}")).assert();
     let unknown = "DLIO's cost is not known for parquet, and `stormlp calibrate` cannot measure it";
     let said = stderr(run("--client dlio --dry-run").code(3));
-    assert!(said.contains(unknown) && said.contains("--client-step"), "{said}");
-    stdout(run("--client dlio --client-step 1ms --client-cpu-per-gib 1s --dry-run").success());
+    assert!(said.contains(unknown), "{said}");
     save(&folder.path().join("npz.json"));
     let said = stderr(run("--client npz.json --dry-run").code(3));
     assert!(said.contains("cannot measure it"), "{said}");

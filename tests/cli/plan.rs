@@ -204,8 +204,9 @@ fn runs_served_by_the_page_cache_are_limited_by_memory() {
 fn the_cost_of_a_host_comes_from_a_run_without_storage() {
     let place = crate::train::folder();
     // Each step takes 5 ms more than its compute of 5 ms.
-    let words = "unet3d --storage null --steps 20 --epochs 1 --compute-time 5ms \
-        --client dlio --client-step 5ms --client-cpu-per-gib 0s";
+    crate::calibrate::save(&place.path().join("dlio.json"));
+    let words = "unet3d --storage null --steps 20 --epochs 1 --compute-time 5ms --batch-size 1 \
+        --client dlio.json";
     let _ = crate::train::train(place.path(), words).assert();
     let report = crate::gds::saved(place.path());
     let words = format!(

@@ -34,15 +34,7 @@ const USUAL: [(&str, &str); 6] = [
 /// The options of every command.
 const OF_ALL: [&str; 3] = ["quiet", "details", "help"];
 /// Only for those who reproduce DLIO: under one heading, after all others.
-const REPRODUCERS: [&str; 7] = [
-    "client-step",
-    "client-cpu-per-gib",
-    "accelerator-profile",
-    "samples-per-file",
-    "read-threads",
-    "prefetch",
-    "transfer-size",
-];
+const REPRODUCERS: [&str; 4] = ["samples-per-file", "read-threads", "prefetch", "transfer-size"];
 const REPRODUCERS_HEADING: &str = "To reproduce a run of DLIO";
 /// The commands that several processes can run together.
 const OF_SEVERAL_PROCESSES: [&str; 5] = ["gds", "train", "checkpoint", "datagen", "doctor"];

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_yaml::{Mapping, Value};
 
-use super::field::{Field, count, line, number, text, wants};
+use super::field::{Field, line, number, text, wants};
 use crate::names::distance;
 
 /// The keys of one kind of workload.
@@ -23,8 +23,8 @@ type PlaceIn<W> = fn(&mut W) -> &mut dyn Field;
 pub enum Key<W: 'static> {
     /// The value at this place.
     Used(&'static str, PlaceIn<W>),
-    /// The value at this place; counts above the limit are rejected.
-    UpTo(&'static str, u64, PlaceIn<W>),
+    /// The value at this place, which is at least and at most these numbers.
+    Within(&'static str, f64, f64, PlaceIn<W>),
     /// The value at this place; a negative integer means unset.
     OrMinusOne(&'static str, PlaceIn<W>),
     /// Read by this function; the resulting value is written under another key.
@@ -43,7 +43,7 @@ impl<W> Key<W> {
     /// Its path.
     pub(super) fn path(&self) -> &'static str {
         match *self {
-            Self::Used(path, _) | Self::UpTo(path, ..) | Self::OrMinusOne(path, _) => path,
+            Self::Used(path, _) | Self::Within(path, ..) | Self::OrMinusOne(path, _) => path,
             Self::SetBy(path, _) | Self::Alias(path, _) | Self::Ignored(path, _) => path,
             Self::ForOthers(path, ..) | Self::OnlyAs(path, ..) => path,
         }
@@ -56,10 +56,12 @@ impl<W> Key<W> {
         }
         match *self {
             Self::Used(_, place) => place(workload).read(value),
-            Self::UpTo(_, most, _) if count(value).is_some_and(|count| count > most) => {
-                Err(wants(value, &format!("it may be {most} at most")))
+            Self::Within(_, least, most, _)
+                if number(value).is_some_and(|number| !(least..=most).contains(&number)) =>
+            {
+                Err(wants(value, &format!("it must be {least} to {most}")))
             }
-            Self::UpTo(_, _, place) => place(workload).read(value),
+            Self::Within(.., place) => place(workload).read(value),
             Self::OrMinusOne(..) if number(value).is_some_and(|n| n < 0.0 && n.fract() == 0.0) => {
                 Ok(())
             }
@@ -78,7 +80,7 @@ impl<W> Key<W> {
     /// The place that holds its value.
     pub(super) fn place<'w>(&self, workload: &'w mut W) -> Option<&'w mut dyn Field> {
         match *self {
-            Self::Used(_, place) | Self::UpTo(_, _, place) | Self::OrMinusOne(_, place) => {
+            Self::Used(_, place) | Self::Within(.., place) | Self::OrMinusOne(_, place) => {
                 Some(place(workload))
             }
             _ => None,
@@ -239,7 +241,8 @@ impl<W> Table<W> {
 
     /// Keys with a dangling alias, and duplicate keys.
     pub fn mistakes(&self) -> Vec<&'static str> {
-        let is_used = |of| matches!(self.at(of), Some(key) if matches!(key, Key::Used(..)));
+        let is_used =
+            |of| matches!(self.at(of), Some(key) if matches!(key, Key::Used(..) | Key::Within(..)));
         let is_wrong = |key: &&Key<W>| {
             let twice = self.keys.iter().filter(|other| other.path() == key.path());
             twice.count() > 1 || matches!(key, Key::Alias(_, of) if !is_used(of))

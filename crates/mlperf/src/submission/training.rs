@@ -97,7 +97,7 @@ fn size_needed(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Result
         sample_bytes: need(record_bytes(group, leaf), "the record length")?,
         profile: submission.edition.profile(),
     };
-    let size = datasize(&request).map_err(|error| error.of_files())?;
+    let size = datasize(&request).map_err(|error| error.to_string())?;
     // The first releases for v3.0 rounded down as those for v2.0 do, and such results were published.
     let least = datasize(&SizeRequest { profile: Profile::V2, ..request })
         .map_or(size.files, |rounded_down| rounded_down.files.min(size.files));

@@ -4,7 +4,7 @@ use super::case::Sizing;
 use super::request::HostRate;
 use stormlp_core::warning::Warning;
 use stormlp_training::plan::client::{
-    Client, ClientCost, UpperBound, measured_where, unknown_cost,
+    Client, ClientCost, measured_where, unknown_cost, upper_bound_warning,
 };
 use stormlp_training::plan::train_plan::TrainPlan;
 
@@ -43,7 +43,11 @@ impl Sizing {
     /// Where that cost was measured; `None` without a client.
     pub(crate) fn client_in_words(&self) -> Option<String> {
         self.asked.client.as_ref().filter(|client| **client != Client::None)?;
-        Some(measured_where(&self.client()?, self.calibration.as_ref()))
+        let cost = self.client()?;
+        if self.calibration.is_none() && !cost.estimated {
+            return Some("the client's work is added, as given".to_string());
+        }
+        Some(measured_where(self.calibration.as_ref()))
     }
 
     /// CPUs of all `hosts` for the readers of `plan`: as given, else one for each reader.
@@ -95,8 +99,8 @@ impl Sizing {
         official_percent: Option<f64>,
     ) -> Vec<Warning> {
         let known = ClientCost::known(plan.data.format).zip(official_percent);
-        let bound = UpperBound::by(plan, au_percent, known);
+        let bound = upper_bound_warning(plan, au_percent, known);
         let busy = self.calibration.as_ref().and_then(|origin| origin.busy_warning());
-        bound.map(|bound| bound.warning()).into_iter().chain(busy).collect()
+        bound.into_iter().chain(busy).collect()
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return format.print(&outline, text::outline);
     }
     let progress = session.progress();
-    if request.verify {
+    if request.mode.verify {
         let found = generate::verify(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))?;
         let printed = format.print(&found, text::verification);
@@ -93,7 +93,7 @@ impl Args {
 
     /// Verifying and planning take one process; files are written by all.
     pub(crate) fn needs(&self) -> Needs {
-        match (self.request.verify, self.request.mode.dry_run) {
+        match (self.request.mode.verify, self.request.mode.dry_run) {
             (true, _) => Needs::OneProcess("datagen --verify"),
             (_, true) => Needs::OneProcess("datagen --dry-run"),
             _ => Needs::Group,
@@ -179,13 +179,8 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
     })
 }
 
-/// Rejects options that exclude each other, and those of files for objects and the other way round.
+/// Rejects options of files for objects, and the other way round.
 fn check_options(request: &GenerateRequest, of_objects: bool) -> Result<(), Failure> {
-    let mode = &request.mode;
-    if request.verify && (mode.resume || mode.overwrite || mode.dry_run) {
-        let what = "--verify only reads: leave out --resume, --overwrite or --dry-run";
-        return Err(Failure::usage(what));
-    }
     if of_objects && !matches!(request.engine, EngineChoice::Auto | EngineChoice::ObjectStore) {
         return Err(Failure::usage("--engine is for files: objects are put over HTTP"));
     }

@@ -70,7 +70,7 @@ pub enum CatalogError {
     /// The model has no such accelerator.
     #[error(
         "workload {name} has no accelerator `{accelerator}`: it has {available}; for others, set \
-         --compute-time or --accelerator-profile"
+         --compute-time"
     )]
     NoAccelerator {
         /// The model.
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(find("unet3d_a100", Some("b200")).unwrap().accelerator, "b200");
         insta::assert_snapshot!(find("unet", None).unwrap_err(), @"unknown workload `unet`; did you mean `unet3d`?");
         insta::assert_snapshot!(find("gpt4", None).unwrap_err(), @"unknown workload `gpt4`");
-        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for others, set --compute-time or --accelerator-profile");
+        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for others, set --compute-time");
     }
 
     #[test]

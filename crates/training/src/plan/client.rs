@@ -191,68 +191,50 @@ pub fn unknown_cost(format: DataFormat) -> Option<String> {
     })
 }
 
-/// Where a client's cost was measured: in a calibration, on [`KNOWN_HOST`], or as stated.
-pub fn measured_where(cost: &ClientCost, origin: Option<&CalibrationOrigin>) -> String {
+/// Where DLIO's cost was measured: in a calibration, or on [`KNOWN_HOST`].
+pub fn measured_where(origin: Option<&CalibrationOrigin>) -> String {
     match origin {
         Some(origin) => format!("DLIO's own work is added, {origin}"),
-        None if cost.estimated => format!(
+        None => format!(
             "DLIO's own work is added, as measured on {KNOWN_HOST}: run `stormlp calibrate` here"
         ),
-        None => "the client's work is added, as given".to_string(),
     }
 }
 
-/// A figure that passes without DLIO's own cost, and would not with it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct UpperBound {
-    format: DataFormat,
-    /// The cost that is known for the format, and the AU in percent that is left with it.
+/// Warns that the AU of `plan`, `au_percent`, is an upper bound: it passes without DLIO's own cost, and
+/// may not with it. `known` is the cost that is known for the format, and the AU in percent that DLIO
+/// would reach with it; one that is not known may turn the verdict.
+pub fn upper_bound_warning(
+    plan: &TrainPlan,
+    au_percent: f64,
     known: Option<(ClientCost, f64)>,
-    threshold_percent: f64,
-}
-
-impl UpperBound {
-    /// That of `plan`, which reached `au_percent` on hosts with so many CPUs; `None` if DLIO's cost is
-    /// in the figure, or the cost known for the format would not turn the verdict.
-    pub fn of(plan: &TrainPlan, au_percent: f64, cpus: u32) -> Option<Self> {
-        let known = ClientCost::known(plan.data.format).map(|cost| cost.on(cpus));
-        Self::by(plan, au_percent, known.map(|cost| (cost, cost.bound_percent(plan, au_percent))))
+) -> Option<Warning> {
+    let threshold_percent = plan.metric.threshold_percent;
+    let is_without = plan.client.is_none() && plan.profile != Profile::Native;
+    if !is_without || au_percent < threshold_percent {
+        return None;
     }
-
-    /// The same by the cost that is `known` for the format, and the AU in percent that DLIO would reach
-    /// with it. A cost that is not known may turn the verdict.
-    pub fn by(plan: &TrainPlan, au_percent: f64, known: Option<(ClientCost, f64)>) -> Option<Self> {
-        let threshold_percent = plan.metric.threshold_percent;
-        let is_without = plan.client.is_none() && plan.profile != Profile::Native;
-        let turns = au_percent >= threshold_percent
-            && known.is_none_or(|(_, official_percent)| official_percent < threshold_percent);
-        let format = plan.data.format;
-        (is_without && turns).then_some(Self { format, known, threshold_percent })
-    }
-
-    /// The warning about it.
-    pub fn warning(&self) -> Warning {
-        let Some((cost, official_percent)) = self.known else {
-            return Warning::new(
-                WarningKind::UpperBound,
-                format!(
-                    "AU is an upper bound: it does not include DLIO's own cost, which is not known for {}",
-                    self.format
-                ),
-                "`stormlp calibrate` cannot measure this format: compare with a run of DLIO itself",
-            );
-        };
+    let Some((cost, official_percent)) = known else {
+        return Some(Warning::new(
+            WarningKind::UpperBound,
+            format!(
+                "AU is an upper bound: it does not include DLIO's own cost, which is not known for {}",
+                plan.data.format
+            ),
+            "`stormlp calibrate` cannot measure this format: compare with a run of DLIO itself",
+        ));
+    };
+    (official_percent < threshold_percent).then(|| {
         Warning::new(
             WarningKind::UpperBound,
             format!(
-                "AU is an upper bound: it does not include DLIO's own cost; with {} the official tool \
-                 would reach about {:.1} %, below {} %",
-                cost, official_percent, self.threshold_percent
+                "AU is an upper bound: it does not include DLIO's own cost; with {cost} the official \
+                 tool would reach about {official_percent:.1} %, below {threshold_percent} %"
             ),
             "measure DLIO's cost on this host with `stormlp calibrate`, and run again with --client \
              FILE",
         )
-    }
+    })
 }
 
 impl fmt::Display for ClientCost {
@@ -303,17 +285,6 @@ mod tests {
             assert_eq!(ClientCost::known(*format).is_some(), is_measured, "{format}");
             assert_eq!(unknown_cost(*format).is_none(), is_measured, "{format}");
         }
-    }
-
-    #[test]
-    fn a_cost_names_where_it_was_measured() {
-        let known = ClientCost { estimated: true, ..ClientCost::NONE };
-        let words = measured_where(&known, None);
-        assert!(words.contains("AMD EPYC") && words.contains("stormlp calibrate"), "{words}");
-        let origin = CalibrationOrigin { file: "dlio.json".to_string(), ..Default::default() };
-        let words = measured_where(&ClientCost { estimated: false, ..known }, Some(&origin));
-        assert!(words.contains("calibrated in dlio.json"), "{words}");
-        assert!(measured_where(&ClientCost::NONE, None).ends_with("as given"));
     }
 
     #[test]

@@ -63,25 +63,25 @@ pub struct GenerateRequest {
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub params: Vec<String>,
 
-    /// Only read and verify every file; exit code 5 if any is bad.
-    #[arg(long)]
-    pub verify: bool,
-
     /// How objects are verified as they are put: none, size (by HEAD), crc (each also has its
     /// checksum).
     #[arg(long, value_name = "HOW", default_value = "size",
         value_parser = verify_objects)]
     pub verify_objects: Verify,
 
-    /// How to handle a folder that is not empty.
+    /// What to do, where it is not to fill an empty folder.
     #[command(flatten)]
     pub mode: GenerateMode,
 }
 
-/// How to handle a folder that is not empty.
+/// What to do, where it is not to fill an empty folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
 #[group(multiple = false)]
 pub struct GenerateMode {
+    /// Only read and verify every file; exit code 5 if any is bad.
+    #[arg(long)]
+    pub verify: bool,
+
     /// Continue a stopped run, and rewrite truncated or modified files.
     #[arg(long)]
     pub resume: bool,
@@ -109,7 +109,7 @@ impl GenerateMode {
 impl GenerateRequest {
     /// Whether files are written.
     pub fn writes(&self) -> bool {
-        !self.verify && !self.mode.dry_run
+        !self.mode.verify && !self.mode.dry_run
     }
 
     /// The dataset of `workload`, with the options that override it.

@@ -8,13 +8,15 @@ use super::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
 use super::workload::Workload;
 use stormlp_core::workload_file::Key;
 use stormlp_core::workload_file::Key::{
-    Alias, ForOthers, Ignored, OnlyAs, OrMinusOne, SetBy, UpTo, Used,
+    Alias, ForOthers, Ignored, OnlyAs, OrMinusOne, SetBy, Used, Within,
 };
 use stormlp_core::workload_file::{Field as _, Table};
 
 const PYTHON: &str = "it chooses a Python framework or plug-in; stormlp has none";
 const CHECKPOINT: &str = "it only affects checkpoint runs; training writes one file of the \
                           model's size";
+/// The largest number of things that one file, step or accelerator has.
+const COUNT: f64 = u32::MAX as f64;
 const GENERATE: &str = "it is for the generator; use the options of `stormlp datagen`";
 const OBJECT: &str = "it is for object storage, which --data-dir s3://BUCKET/PREFIX names";
 const OUTPUT: &str = "--results-dir and --mlperf-output determine where reports are saved";
@@ -73,8 +75,8 @@ const ALL: &[Key<Workload>] = &[
     Used("dataset.num_files_eval", |w| &mut w.dataset.num_files_eval),
     Used("dataset.num_subfolders_train", |w| &mut w.dataset.num_subfolders_train),
     Used("dataset.num_subfolders_eval", |w| &mut w.dataset.num_subfolders_eval),
-    UpTo("dataset.num_samples_per_file", u32::MAX as u64, |w| &mut w.dataset.num_samples_per_file),
-    Used("dataset.record_length_bytes", |w| &mut w.dataset.record_length_bytes),
+    Within("dataset.num_samples_per_file", 1.0, COUNT, |w| &mut w.dataset.num_samples_per_file),
+    Within("dataset.record_length_bytes", 0.01, 1e15, |w| &mut w.dataset.record_length_bytes),
     Used("dataset.record_length_bytes_stdev", |w| &mut w.dataset.record_length_bytes_stdev),
     Used("dataset.record_length_bytes_resize", |w| &mut w.dataset.record_length_bytes_resize),
     Alias("dataset.record_length", "dataset.record_length_bytes"),
@@ -108,15 +110,15 @@ const ALL: &[Key<Workload>] = &[
     Ignored("dataset.parquet.read_mode", "DLIO ignores it too"),
     Ignored("dataset.parquet.compression", "row groups are stored uncompressed"),
     Used("reader.data_loader", |w| &mut w.reader.data_loader),
-    Used("reader.batch_size", |w| &mut w.reader.batch_size),
-    Used("reader.batch_size_eval", |w| &mut w.reader.batch_size_eval),
-    UpTo("reader.read_threads", MAX_READ_THREADS as u64, |w| &mut w.reader.read_threads),
+    Within("reader.batch_size", 1.0, COUNT, |w| &mut w.reader.batch_size),
+    Within("reader.batch_size_eval", 1.0, COUNT, |w| &mut w.reader.batch_size_eval),
+    Within("reader.read_threads", 0.0, MAX_READ_THREADS as f64, |w| &mut w.reader.read_threads),
     Used("reader.computation_threads", |w| &mut w.reader.computation_threads),
-    UpTo("reader.prefetch_size", MAX_PREFETCH as u64, |w| &mut w.reader.prefetch_size),
+    Within("reader.prefetch_size", 0.0, MAX_PREFETCH as f64, |w| &mut w.reader.prefetch_size),
     Used("reader.file_shuffle", |w| &mut w.reader.file_shuffle),
     Used("reader.sample_shuffle", |w| &mut w.reader.sample_shuffle),
     Used("reader.shuffle_size", |w| &mut w.reader.shuffle_size),
-    Used("reader.transfer_size", |w| &mut w.reader.transfer_size),
+    Within("reader.transfer_size", 1.0, 1e15, |w| &mut w.reader.transfer_size),
     Used("reader.preprocess_time", |w| &mut w.reader.preprocess_time),
     SetBy("reader.preprocess_time_stdev", |w, value| {
         add_stdev(&mut w.reader.preprocess_time, value)
@@ -145,7 +147,7 @@ const ALL: &[Key<Workload>] = &[
     Ignored("reader.endpoint_uris", OBJECT),
     Ignored("reader.load_balance_strategy", OBJECT),
     Ignored("reader.use_mpi_endpoint_distribution", OBJECT),
-    UpTo("train.epochs", MAX_EPOCHS as u64, |w| &mut w.train.epochs),
+    Within("train.epochs", 1.0, MAX_EPOCHS as f64, |w| &mut w.train.epochs),
     OrMinusOne("train.total_training_steps", |w| &mut w.train.total_training_steps),
     Used("train.computation_time", |w| &mut w.train.computation_time),
     SetBy("train.computation_time_stdev", |w, value| {
@@ -183,7 +185,7 @@ const ALL: &[Key<Workload>] = &[
     Ignored("checkpoint.model_datatype", CHECKPOINT),
     Ignored("checkpoint.optimizer_datatype", CHECKPOINT),
     Ignored("checkpoint.checkpoint_mechanism_classname", PYTHON),
-    Used("metric.au", |w| &mut w.metric.au),
+    Within("metric.au", 0.0, 1.0, |w| &mut w.metric.au),
     Used("metric.exclude_start_steps", |w| &mut w.metric.exclude_start_steps),
     Used("metric.exclude_end_steps", |w| &mut w.metric.exclude_end_steps),
     Alias("output.metric.exclude_start_steps", "metric.exclude_start_steps"),

@@ -168,9 +168,9 @@ fn times_may_be_set_by_their_parts() {
 #[test]
 fn numbers_beyond_reason_are_refused() {
     insta::assert_snapshot!(error("reader: {read_threads: 1000000000, prefetch_size: 70000}\ntrain: {epochs: 2000000}"), @r"
-    my.yaml:1:24: `reader.read_threads` is `1000000000`: it may be 1024 at most
-    my.yaml:1:51: `reader.prefetch_size` is `70000`: it may be 65536 at most
-    my.yaml:2:17: `train.epochs` is `2000000`: it may be 1000000 at most
+    my.yaml:1:24: `reader.read_threads` is `1000000000`: it must be 0 to 1024
+    my.yaml:1:51: `reader.prefetch_size` is `70000`: it must be 0 to 65536
+    my.yaml:2:17: `train.epochs` is `2000000`: it must be 1 to 1000000
     ");
     insta::assert_snapshot!(error("train: {computation_time: 1e30}"), @"my.yaml:1:27: `train.computation_time`: value is 1000000000000000000000000000000, it may be 86400 at most (a day, in seconds)");
 }

@@ -14,7 +14,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
-use stormlp_core::units::{parse_seconds, parse_some_bytes};
+use stormlp_core::units::parse_some_bytes;
 use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::section::DataFormat;
@@ -107,7 +107,8 @@ pub struct TrainRequest {
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
-    /// Accelerator to emulate: v100, a100, h100, b200, mi355 [default: h100, or the workload's]
+    /// Accelerator to emulate: v100, a100, h100, b200, mi355; for another set --compute-time [default:
+    /// h100, or the workload's]
     #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
@@ -139,25 +140,6 @@ pub struct TrainRequest {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<CalibrationOrigin>,
-
-    /// DLIO's overhead per step [default: of the file, or what another machine showed for the format]
-    #[arg(long = "client-step", value_name = "TIME",
-        value_parser = parse_seconds)]
-    pub client_step_seconds: Option<f64>,
-
-    /// CPU time of DLIO's workers per GiB [default: of the file, or what another machine showed for the
-    /// format]
-    #[arg(long = "client-cpu-per-gib", value_name = "TIME",
-        value_parser = parse_seconds)]
-    pub client_cpu_seconds_per_gib: Option<f64>,
-
-    /// Accelerator description file: name, computation_time, batch_size
-    #[arg(long, value_name = "FILE", conflicts_with = "accelerator")]
-    pub accelerator_profile: Option<PathBuf>,
-
-    /// The name in that file, read by the command line as are its other values.
-    #[arg(skip)]
-    pub accelerator_name: Option<String>,
 
     /// Batch size, epochs and steps.
     #[command(flatten)]
@@ -237,10 +219,6 @@ pub struct TrainRequest {
     /// dataset]
     #[arg(long, help_heading = "Reading")]
     pub cold: bool,
-
-    /// Leave a starter dataset in the page cache, from which it is then mostly read
-    #[arg(long, conflicts_with_all = ["cold", "find_max"], help_heading = "Reading")]
-    pub warm: bool,
 
     /// Reader workers and prefetching.
     #[command(flatten, next_help_heading = "Reading")]
@@ -364,7 +342,7 @@ impl TrainRequest {
         self.starter = true;
         self.length.epochs = Some(self.starter_epochs(workload));
         let cached = self.path.map_or(!workload.reader.odirect, PathKind::uses_page_cache);
-        self.cold |= cached && !self.warm && !self.follows_rules();
+        self.cold |= cached && !self.follows_rules();
     }
 
     /// The epochs of a run on a starter set. A workload file has the number that its author wants.
@@ -386,28 +364,11 @@ impl TrainRequest {
 
     /// The cost of the client to account for, where it reads `format`.
     pub fn client_cost(&self, format: DataFormat) -> Option<ClientCost> {
-        let known = ClientCost::known(format);
-        let usual = match &self.client {
-            Client::None => return None,
-            Client::Dlio => known,
-            Client::Calibrated(_) => self.calibrated.or(known),
-        };
-        // Where nothing is known, a request without both of its parts is refused.
-        let usual = usual.unwrap_or(ClientCost::NONE);
-        let (step, cpu) = (self.client_step_seconds, self.client_cpu_seconds_per_gib);
-        // A stated time is a whole one: nothing known is added to it.
-        let of_step =
-            step.map_or((usual.step_seconds, usual.step_seconds_per_sample), |s| (s, 0.0));
-        let of_cpu =
-            cpu.map_or((usual.cpu_seconds_per_gib, usual.cpu_seconds_per_sample), |s| (s, 0.0));
-        Some(ClientCost {
-            step_seconds: of_step.0,
-            step_seconds_per_sample: of_step.1,
-            cpu_seconds_per_gib: of_cpu.0,
-            cpu_seconds_per_sample: of_cpu.1,
-            estimated: usual.estimated && (step.is_none() || cpu.is_none()),
-            ..usual
-        })
+        match self.client {
+            Client::None => None,
+            Client::Dlio => ClientCost::known(format),
+            Client::Calibrated(_) => self.calibrated,
+        }
     }
 
     /// Whether nothing is read, by either of the options for that.

@@ -76,15 +76,7 @@ impl TrainPlan {
         host: &HostFacts,
         inventory: &Inventory,
     ) -> Result<Resolved, Problems> {
-        let mut resolver = Resolver {
-            workload,
-            request,
-            host,
-            inventory,
-            reads_as: None,
-            limited: None,
-            problems: Problems::default(),
-        };
+        let mut resolver = Resolver::new(workload, request, host, inventory);
         let plan = resolver.plan();
         rules::closed_problems(workload, request, &plan, host, &mut resolver.problems);
         memory::check(&plan, request, host, &mut resolver.problems);
@@ -107,15 +99,9 @@ pub fn imagined(
     path: PathKind,
 ) -> Result<TrainPlan, Problems> {
     let request = TrainRequest { storage: StorageKind::Null, ..request.clone() };
-    let mut resolver = Resolver {
-        workload,
-        request: &request,
-        host,
-        inventory: &Inventory::default(),
-        reads_as: Some(path),
-        limited: None,
-        problems: Problems::default(),
-    };
+    let nothing = Inventory::default();
+    let mut resolver =
+        Resolver { reads_as: Some(path), ..Resolver::new(workload, &request, host, &nothing) };
     let plan = resolver.plan();
     resolver.problems.or(plan)
 }
@@ -127,15 +113,8 @@ pub fn rules_broken_without_data(
     request: &TrainRequest,
     host: &HostFacts,
 ) -> Problems {
-    let mut resolver = Resolver {
-        workload,
-        request,
-        host,
-        inventory: &Inventory::default(),
-        reads_as: None,
-        limited: None,
-        problems: Problems::default(),
-    };
+    let nothing = Inventory::default();
+    let mut resolver = Resolver::new(workload, request, host, &nothing);
     // Other problems result from the missing dataset.
     let mut plan = resolver.plan();
     plan.data.files = 0;
@@ -163,7 +142,17 @@ struct Resolver<'a> {
     problems: Problems,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    fn new(
+        workload: &'a Workload,
+        request: &'a TrainRequest,
+        host: &'a HostFacts,
+        inventory: &'a Inventory,
+    ) -> Self {
+        let problems = Problems::default();
+        Self { workload, request, host, inventory, reads_as: None, limited: None, problems }
+    }
+
     fn plan(&mut self) -> TrainPlan {
         let (workload, request) = (self.workload, self.request);
         let profile = workload.profile(request.profile);
@@ -171,12 +160,6 @@ impl Resolver<'_> {
         check_objects_only(path, request.engine, request.verify, &mut self.problems);
         let of_files = self.split(profile);
         let (accelerators, read_threads) = (of_files.accelerators, of_files.read_threads);
-        let epochs = request.length.epochs.unwrap_or(workload.train.epochs);
-        let epochs = self.positive("--epochs (train.epochs)", epochs);
-        let runs = self.runs();
-        if let Some(threads) = request.threads {
-            self.positive("--threads", threads);
-        }
         let data = self.data(path, &of_files);
         let split = StepInputs { files: data.files, ..of_files };
         let steps_per_epoch = self.steps(&split);
@@ -199,14 +182,14 @@ impl Resolver<'_> {
         self.check_direct(path);
         let mut plan = TrainPlan {
             workload: workload.name.clone(),
-            accelerator: self.accelerator().to_string(),
+            accelerator: workload.accelerator.clone(),
             profile,
             accelerators,
             hosts,
             batch_size: split.batch_size,
             steps_per_epoch,
-            epochs,
-            runs,
+            epochs: request.length.epochs.unwrap_or(workload.train.epochs),
+            runs: self.runs(),
             loader,
             reads,
             compute,
@@ -214,7 +197,11 @@ impl Resolver<'_> {
             client: request.client_cost(data.format).map(|client| client.on(self.own_cpus())),
             block_end: BlockEnd::of(profile),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
-            metric: self.metric(),
+            metric: MetricPlan {
+                threshold_percent: workload.metric.au * 100.0,
+                exclude_start_steps: workload.metric.exclude_start_steps,
+                exclude_end_steps: workload.metric.exclude_end_steps,
+            },
             shuffle: self.shuffle(),
             evaluation: self.evaluation(&split, data.eval_files, path),
             checkpoint: self.checkpoint(profile),
@@ -225,14 +212,6 @@ impl Resolver<'_> {
         };
         plan.memory_bytes = memory::estimate(&plan);
         plan
-    }
-
-    fn metric(&mut self) -> MetricPlan {
-        MetricPlan {
-            threshold_percent: self.threshold(),
-            exclude_start_steps: self.workload.metric.exclude_start_steps,
-            exclude_end_steps: self.workload.metric.exclude_end_steps,
-        }
     }
 
     /// Accelerators of each process, if there are several, and those of this process out of `all`.
@@ -253,31 +232,25 @@ impl Resolver<'_> {
         })
     }
 
-    fn accelerator(&self) -> &str {
-        let named = self.request.accelerator_name.as_ref();
-        named.unwrap_or(&self.workload.accelerator)
-    }
-
     /// How samples are split, before the number of files is known.
-    fn split(&mut self, profile: Profile) -> StepInputs {
+    fn split(&self, profile: Profile) -> StepInputs {
         let (workload, request) = (self.workload, self.request);
-        let batch_size = request.length.batch_size.unwrap_or(workload.reader.batch_size);
-        let read_threads = request.readers.read_threads.unwrap_or(workload.reader.read_threads);
+        let (dataset, reader) = (&workload.dataset, &workload.reader);
         StepInputs {
             profile,
-            format: workload.dataset.format,
+            format: dataset.format,
             files: 0,
-            accelerators: self.positive("--accelerators", request.accelerators.unwrap_or(1)),
-            batch_size: self.positive("--batch-size (reader.batch_size)", batch_size),
-            samples_per_file: self.samples_per_file(),
-            read_threads,
+            accelerators: request.accelerators.unwrap_or(1),
+            batch_size: request.length.batch_size.unwrap_or(reader.batch_size),
+            samples_per_file: request.samples_per_file.unwrap_or(dataset.num_samples_per_file),
+            read_threads: request.readers.read_threads.unwrap_or(reader.read_threads),
         }
     }
 
     /// Total runs; several scored runs start with a warm-up.
-    fn runs(&mut self) -> u32 {
+    fn runs(&self) -> u32 {
         let usual = if self.request.closed { CLOSED_RUNS } else { 1 };
-        match self.positive("--runs", self.request.runs.unwrap_or(usual)) {
+        match self.request.runs.unwrap_or(usual) {
             1 => 1,
             scored => scored.saturating_add(1),
         }
@@ -302,14 +275,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// `value`; reports a problem when it is 0.
-    fn positive(&mut self, flag: &str, value: u32) -> u32 {
-        if value == 0 {
-            self.problems.plan(format!("{flag} is 0"), "it must be 1 or more");
-        }
-        value.max(1)
-    }
-
     fn time(&mut self, what: &str, time: Distribution) -> Distribution {
         match time.fault() {
             None => time,
@@ -318,14 +283,6 @@ impl Resolver<'_> {
                 Distribution::ZERO
             }
         }
-    }
-
-    fn threshold(&mut self) -> f64 {
-        let au = self.workload.metric.au;
-        if !(0.0..=1.0).contains(&au) {
-            self.problems.plan(format!("metric.au is {au}"), "it is a share: write 0.90 for 90 %");
-        }
-        au * 100.0
     }
 
     fn path(&mut self) -> PathKind {
@@ -416,7 +373,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn reads(&mut self, profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
+    fn reads(&self, profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
         match format {
             DataFormat::Npz
             | DataFormat::Npy
@@ -428,13 +385,7 @@ impl Resolver<'_> {
             DataFormat::Parquet => ReadPattern::RowGroups,
             DataFormat::Tfrecord => {
                 let asked = self.request.transfer_bytes.or(self.workload.reader.transfer_size);
-                if asked == Some(0) {
-                    self.problems.plan(
-                        "--transfer-size is 0",
-                        "it must be 1 byte or more; leave it out for the default",
-                    );
-                }
-                let bytes = asked.unwrap_or_else(|| default_transfer_bytes(path)).max(1);
+                let bytes = asked.unwrap_or_else(|| default_transfer_bytes(path));
                 ReadPattern::Records {
                     transfer_size: if path.wants_direct() {
                         bytes.checked_next_multiple_of(DIRECT_ALIGN_BYTES).unwrap_or(bytes)
@@ -455,8 +406,7 @@ impl Resolver<'_> {
         if !self.workload.workflow.evaluation {
             return None;
         }
-        let batch_size =
-            self.positive("reader.batch_size_eval", self.workload.reader.batch_size_eval);
+        let batch_size = self.workload.reader.batch_size_eval;
         let found = self.inventory.valid.len() as u64;
         if path != PathKind::Null && found < eval_files {
             self.problems.plan(

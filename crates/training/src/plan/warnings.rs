@@ -5,7 +5,7 @@ use super::edition::EditionFrom;
 use super::request::TrainRequest;
 use super::resolve::steps_needed;
 use super::transport::BLOCKING_THREADS;
-use super::workload::{DataLoader, Workload};
+use super::workload::Workload;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
@@ -45,9 +45,7 @@ pub(super) fn of(
     let calibration = request.calibration.iter();
     warnings.extend(calibration.flat_map(|origin| origin.warnings(&host.hostname)));
     warnings.extend(few_steps(plan, request));
-    warnings.extend(checkpoint_size(plan, workload));
     warnings.extend(short_last_block(plan, workload));
-    warnings.extend(loader(plan, workload));
     warnings.extend(no_effect(workload));
     warnings
 }
@@ -155,49 +153,6 @@ fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
              of the other",
         )
     })
-}
-
-/// The shipped unet3d files set `model.model_size`, which DLIO does not read.
-fn checkpoint_size(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
-    let checkpoint = plan.checkpoint.as_ref()?;
-    let meant = workload.checkpoint.ignored_model_size_bytes?;
-    (plan.profile != Profile::Native).then(|| {
-        Warning::new(
-            WarningKind::KnownIssue,
-            format!(
-                "checkpoints in training have {}, as DLIO writes them: it does not read \
-                 model.model_size ({})",
-                ByteSize(checkpoint.bytes),
-                ByteSize(meant)
-            ),
-            "set --params model.model_size_bytes, or --profile native",
-        )
-    })
-}
-
-fn loader(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
-    use crate::plan::train_plan::LoaderPlan::{Interleave, Workers};
-    match (&plan.loader, workload.reader.data_loader) {
-        (Workers { .. }, DataLoader::Tensorflow) => Some(Warning::new(
-            WarningKind::NoEffect,
-            format!(
-                "{} files are read {}, but as far ahead as PyTorch's workers read",
-                plan.data.format,
-                if plan.shuffle.by_generators {
-                    "in the order of TensorFlow's generators, shuffled anew in every epoch"
-                } else {
-                    "in this profile's order"
-                }
-            ),
-            "",
-        )),
-        (Interleave { .. }, DataLoader::Pytorch) => Some(Warning::new(
-            WarningKind::NoEffect,
-            "tfrecord files are read as TensorFlow's loader reads them, not as PyTorch's",
-            "",
-        )),
-        _ => None,
-    }
 }
 
 fn no_effect(workload: &Workload) -> Option<Warning> {

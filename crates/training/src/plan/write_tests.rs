@@ -74,7 +74,6 @@ fn the_file_of_a_run_makes_the_same_plan() {
         length: RunLength { batch_size: Some(3), epochs: Some(4), steps: Some(6) },
         readers: Readers { read_threads: Some(5), prefetch: Some(7) },
         compute: Some(Distribution::Gamma { shape: 2.0, scale: 0.25 }),
-        accelerator_name: Some("mine".to_string()),
         seed: Some(42),
         profile: Some(Profile::Native),
         transfer_bytes: Some(65536),

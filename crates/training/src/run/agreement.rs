@@ -125,10 +125,9 @@ const NAMES: [(&str, &str); 8] = [
 
 /// Request fields that may differ between hosts: accelerators, location of the files, and what is
 /// compared by its effect on the plan.
-const ASKED_APART: [&str; 8] = [
+const ASKED_APART: [&str; 7] = [
     "workload",
     "accelerator",
-    "accelerator_profile",
     "accelerators",
     "accelerators_total",
     "params",
@@ -136,10 +135,7 @@ const ASKED_APART: [&str; 8] = [
     "checkpoint_folder",
 ];
 /// Names of request fields that differ from their keys.
-const ASKED_NAMES: [(&str, &str); 9] = [
-    ("accelerator_name", "option --accelerator-profile"),
-    ("client_cpu_seconds_per_gib", "option --client-cpu-per-gib"),
-    ("client_step_seconds", "option --client-step"),
+const ASKED_NAMES: [(&str, &str); 6] = [
     ("compute", "option --compute-time"),
     ("keep_step_times", "option --mlperf-output"),
     ("memory_limit_bytes", "option --memory-limit"),

@@ -66,34 +66,17 @@ impl Data {
 /// A dataset to generate or complete.
 pub struct ToMake {
     plan: GeneratePlan,
-    kind: NewDataKind,
+    /// What is there now, and what the files are called, in words.
+    words: [&'static str; 2],
 }
 
-/// The kind of dataset to generate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NewDataKind {
-    /// A small one, generated without being requested.
-    Starter,
-    /// The one required by MLPerf's rules.
-    Full,
-    /// The remainder of an incomplete one, which may be a starter set.
-    Rest { starter: bool },
-    /// A starter set that replaces a smaller one.
-    Larger,
-}
-
-impl NewDataKind {
-    /// How existing files are handled.
-    fn existing(self) -> Existing {
-        match self {
-            Self::Starter | Self::Full | Self::Rest { .. } => Existing::Resume,
-            Self::Larger => Existing::Overwrite,
-        }
-    }
-
-    fn is_starter(self) -> bool {
-        matches!(self, Self::Starter | Self::Larger | Self::Rest { starter: true })
-    }
+/// A dataset to generate.
+struct NewData {
+    files: u64,
+    existing: Existing,
+    /// Whether it is small, made without being asked for.
+    starter: bool,
+    words: [&'static str; 2],
 }
 
 /// The location of the dataset, and whether stormlp may generate one there without being asked.
@@ -128,8 +111,8 @@ pub fn find(
         found.as_ref().and_then(|found| found.record.as_ref()).map(|record| record.head.clone());
     let as_asked = workload.clone();
     let direct = direct_support(workload, request, &place.folder, found.as_ref());
-    if let Some(head) = &begun {
-        take_for_starter(workload, head, profile);
+    if let Some(head) = begun.as_ref().filter(|head| head.starter) {
+        starter::shape(workload, head.train_files);
     }
     if request.full {
         refuse_smaller(workload, request, facts, &place.folder, found.as_ref())?;
@@ -140,19 +123,32 @@ pub fn find(
         if !may_generate {
             return Err(nothing_there(&place.folder, workload, &datagen));
         }
-        let (kind, files) = match &begun {
-            Some(head) => (NewDataKind::Rest { starter: head.starter }, head.train_files),
-            None => files_to_make(workload, request, facts, &place.folder)?,
+        let (existing, starter) = (Existing::Resume, !request.full);
+        let new = match &begun {
+            Some(head) => NewData {
+                files: head.train_files,
+                existing,
+                starter: head.starter,
+                words: ["an unfinished dataset", "the rest of its"],
+            },
+            None if request.full => {
+                let files = full_files(workload, request, facts)?;
+                NewData { files, existing, starter, words: ["no dataset", "the full one of"] }
+            }
+            None => {
+                let asked = request.files.map(Ok);
+                let files =
+                    asked.unwrap_or_else(|| starter::files(workload, request, &place.folder))?;
+                starter::shape(workload, files);
+                NewData { files, existing, starter, words: ["no dataset", "a starter one of"] }
+            }
         };
         let warning = unused_folder(workload, &place, name);
         // Before anything is written to another folder.
         if let Some(warning) = warning.as_ref().filter(|_| !session.quiet) {
             session.say(format!("warning: {warning}"));
         }
-        if kind == NewDataKind::Starter {
-            starter::shape(workload, files);
-        }
-        let mut data = to_make(workload, files, profile, kind, place.folder, session)?;
+        let mut data = to_make(workload, new, profile, place.folder, session)?;
         data.inventory.direct = direct;
         data.warnings.extend(warning);
         return Ok(data);
@@ -182,36 +178,32 @@ pub fn find(
     })
 }
 
-/// The dataset that the workload now describes, with `files` training files, to be generated if it
-/// fits in `folder`.
+/// The dataset that the workload now describes, with the files of `new`, to be generated if it fits
+/// in `folder`.
 fn to_make(
     workload: &mut Workload,
-    files: u64,
+    new: NewData,
     profile: Profile,
-    kind: NewDataKind,
     folder: PathBuf,
     session: &Session,
 ) -> Result<Data, Failure> {
+    let NewData { files, existing, starter, words } = new;
     workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, profile, Making::default());
-    generate::check_room(&*session.storage, &recipe, &folder, kind.existing())
-        .map_err(generation)?;
+    generate::check_room(&*session.storage, &recipe, &folder, existing).map_err(generation)?;
     let dataset = Dataset::new(recipe)?;
     Ok(Data {
-        inventory: Inventory {
-            starter: kind.is_starter(),
-            ..inventory::planned(&folder, &dataset)
-        },
+        inventory: Inventory { starter, ..inventory::planned(&folder, &dataset) },
         spec: workload.dataset.clone(),
         warnings: Vec::new(),
         to_make: Some(ToMake {
             plan: GeneratePlan {
-                existing: kind.existing(),
-                starter: kind.is_starter(),
+                existing,
+                starter,
                 storage: Arc::clone(&session.storage),
                 ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
             },
-            kind,
+            words,
         }),
     })
 }
@@ -249,12 +241,7 @@ impl ToMake {
         let bytes = self.plan.dataset.total_bytes();
         let files = self.plan.dataset.files();
         let seconds = bytes as f64 / WRITE_BYTES_PER_SECOND + files as f64 * FILE_SECONDS;
-        let (there, made) = match self.kind {
-            NewDataKind::Starter => ("no dataset", "a starter one of"),
-            NewDataKind::Full => ("no dataset", "the full one of"),
-            NewDataKind::Rest { .. } => ("an unfinished dataset", "the rest of its"),
-            NewDataKind::Larger => ("too small a starter dataset", "a larger one of"),
-        };
+        let [there, made] = self.words;
         session.say(format!(
             "{there} in {}: {verb} {made} {}, {}, in about {}",
             self.plan.folder.display(),
@@ -440,33 +427,6 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
 pub fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
     let recipe = spec::recipe(&workload.dataset, profile, Making::default());
     Ok(Dataset::new(recipe)?)
-}
-
-/// The dataset to generate if there is none, and its training files.
-fn files_to_make(
-    workload: &Workload,
-    request: &TrainRequest,
-    facts: &HostFacts,
-    folder: &Path,
-) -> Result<(NewDataKind, u64), Failure> {
-    if request.full {
-        return Ok((NewDataKind::Full, full_files(workload, request, facts)?));
-    }
-    let files = match request.files {
-        Some(files) => files,
-        None => starter::files(workload, request, folder)?,
-    };
-    Ok((NewDataKind::Starter, files))
-}
-
-/// An incomplete starter set is completed as a starter set.
-fn take_for_starter(workload: &mut Workload, begun: &ManifestHead, profile: Profile) {
-    let mut starter = workload.clone();
-    starter::shape(&mut starter, begun.train_files);
-    let recipe = spec::recipe(&starter.dataset, profile, Making::default());
-    if recipe.text() == begun.recipe {
-        *workload = starter;
-    }
 }
 
 /// `--full` requests a set whose folder may contain a smaller one.

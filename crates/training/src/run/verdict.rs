@@ -2,7 +2,6 @@
 
 use std::ops::Add;
 
-use crate::plan::catalog;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{
     AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds, much_read_ahead,
@@ -150,27 +149,22 @@ fn sentence(
     }
 }
 
-/// The explanation when nothing waited for data: `seconds` of waiting at barriers. A value
-/// displayed as 0.00 s explains nothing.
+/// The explanation when nothing waited for data: `seconds` of waiting at barriers. A value displayed
+/// as 0.00 s explains nothing.
 fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
+    if seconds < LEAST_SECONDS {
+        return format!("AU {au:.1} %; accelerators waited neither for data nor for each other");
+    }
     let slowest = epochs
         .iter()
         .filter_map(|epoch| epoch.slowest)
-        .max_by(|a, b| a.kept_others_seconds.total_cmp(&b.kept_others_seconds));
-    match slowest {
-        _ if seconds < LEAST_SECONDS => {
-            format!("AU {au:.1} %; accelerators waited neither for data nor for each other")
-        }
-        Some(slowest) if slowest.kept_others_seconds >= LEAST_SECONDS => format!(
-            "barrier-bound: accelerators waited for slower peers, most for accelerator {} ({:.2} s)",
-            slowest.accelerator, slowest.kept_others_seconds
-        ),
-        Some(_) => format!(
-            "barrier-bound: accelerators waited {seconds:.2} s at barriers, for none of them in \
-             particular"
-        ),
-        None => "barrier-bound: accelerators waited for slower peers".to_string(),
-    }
+        .max_by(|a, b| a.kept_others_seconds.total_cmp(&b.kept_others_seconds))
+        .filter(|slowest| slowest.kept_others_seconds >= LEAST_SECONDS);
+    let most = slowest.map_or(String::new(), |slowest| {
+        let (accelerator, seconds) = (slowest.accelerator, slowest.kept_others_seconds);
+        format!(", most for accelerator {accelerator} ({seconds:.2} s)")
+    });
+    format!("barrier-bound: accelerators waited {seconds:.2} s for slower peers{most}")
 }
 
 /// The client's activity while nothing is read. Preprocessing and DLIO's own work are emulated:
@@ -231,35 +225,10 @@ fn slowest_epoch(plan: &TrainPlan, epochs: &[&EpochReport]) -> String {
         return busy;
     }
     format!(
-        "{busy}: while AU counted, epoch {} got {came:.2} GB/s, {} {demand:.2}",
+        "{busy}: while AU counted, epoch {} got {came:.2} of the {demand:.2} GB/s that {} would take",
         worst.epoch,
-        askers(plan)
+        counted(u64::from(plan.accelerators), "accelerator")
     )
-}
-
-/// Who demands the data: named by the accelerator only if compute time and batch size are its own.
-fn askers(plan: &TrainPlan) -> String {
-    let asking = |word: &str| match plan.accelerators {
-        1 => format!("one {word}"),
-        many => counted(u64::from(many), word),
-    };
-    let asks = if plan.accelerators == 1 { "needs" } else { "need" };
-    if as_published(plan) {
-        return format!("{} {asks}", asking(&plan.accelerator.to_uppercase()));
-    }
-    let accelerators = asking("accelerator");
-    format!("{accelerators} of this compute time and batch {asks}")
-}
-
-/// Whether compute time and batch size are the workload's values for this accelerator.
-fn as_published(plan: &TrainPlan) -> bool {
-    let Ok(entry) = catalog::find(&plan.workload, Some(&plan.accelerator)) else {
-        return false;
-    };
-    entry.workload(&[]).is_ok_and(|workload| {
-        workload.train.computation_time == plan.compute
-            && workload.reader.batch_size == plan.batch_size
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Warnings about the reliability of results that only the run itself can give.
 
-use crate::plan::client::UpperBound;
+use crate::plan::client::{ClientCost, upper_bound_warning};
 use crate::report::{TrainReport, much_read_ahead};
 use stormlp_core::evidence::{DirectIo, ObjectStore};
 use stormlp_core::others;
@@ -26,7 +26,6 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     let direct = report.plan.transport.path.wants_direct();
     warnings.extend(others::warning(&report.series, direct, report.results.group.as_ref()));
     warnings.extend(pacing(report));
-    warnings.extend(over_full(report));
     warnings.extend(read_ahead(report));
     warnings.extend(cold(report));
     warnings.extend(upper_bound(report));
@@ -141,28 +140,6 @@ fn late_cost_points(late_us: f64, compute_us: f64, au: f64) -> f64 {
     (100.0 * compute_us / in_time_us - au).max(0.0)
 }
 
-/// AU by nominal compute divides by the mean of a distribution, regardless of the actual draws.
-fn over_full(report: &TrainReport) -> Option<Warning> {
-    let au = report.results.mean.au_percent;
-    let drawn = report.plan.compute.stdev_seconds() > 0.0;
-    (drawn && au.nominal > 100.0).then(|| {
-        Warning::new(
-            WarningKind::TooShort,
-            format!(
-                "AU by nominal compute is over 100 % ({:.1} %) because the compute times drawn \
-                 were shorter than their mean ({} s)",
-                au.nominal,
-                report.plan.compute.mean_seconds()
-            ),
-            format!(
-                "AU by measured compute ({:.1} %) does not depend on it; with more steps the \
-                 draws come closer to their mean",
-                au.measured
-            ),
-        )
-    })
-}
-
 /// Warns when AU relies largely on data read before it began to count.
 fn read_ahead(report: &TrainReport) -> Option<Warning> {
     let share = much_read_ahead(&report.plan, &report.results.mean)?;
@@ -218,8 +195,10 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
     let cpus = machine.map_or(report.head.host.cpus, |machine| {
         (machine.cpus / machine.ranks.len().max(1) as u32).max(1)
     });
-    let bound = UpperBound::of(plan, report.results.mean.au_percent.profile, cpus)?;
-    Some(bound.warning())
+    let au = report.results.mean.au_percent.profile;
+    let known = ClientCost::known(plan.data.format).map(|cost| cost.on(cpus));
+    let known = known.map(|cost| (cost, cost.bound_percent(plan, au)));
+    upper_bound_warning(plan, au, known)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The costs of a client as a table.
 
-use crate::plan::calibration::{COMPUTE_SECONDS, Calibration, SHORT_COMPUTE_SECONDS};
+use crate::plan::calibration::{COMPUTE_SECONDS, Calibration, FormatCost, SHORT_COMPUTE_SECONDS};
 use stormlp_core::units::counted;
-use stormlp_show::document::{Cell, Column, Document, Table};
+use stormlp_show::document::{Document, Table, number, word};
 
 /// The document of a calibration.
 pub fn document(calibration: &Calibration) -> Document {
@@ -16,15 +16,15 @@ pub fn document(calibration: &Calibration) -> Document {
         .add("host", format!("{}, {cpus}, {}", calibration.hostname, calibration.cpu_model));
     document.facts.add("load before", format!("{:.2}", calibration.load_before));
     if let Some(cost) = &calibration.checkpoint {
-        let own = cost.own.map_or(String::new(), |own| {
-            let (save, restore) = (own.save_seconds_per_gib, own.restore_seconds_per_gib);
-            format!("; stormlp itself takes {save:.2} and {restore:.2}")
-        });
         document.facts.add(
             "checkpoints",
             format!(
-                "{:.2} s/GiB a rank to save, {:.2} to restore, without storage{own}",
-                cost.client.save_seconds_per_gib, cost.client.restore_seconds_per_gib
+                "{:.2} s/GiB a rank to save, {:.2} to restore, without storage; stormlp itself \
+                 takes {:.2} and {:.2}",
+                cost.client.save_seconds_per_gib,
+                cost.client.restore_seconds_per_gib,
+                cost.own.save_seconds_per_gib,
+                cost.own.restore_seconds_per_gib
             ),
         );
     }
@@ -38,31 +38,21 @@ pub fn document(calibration: &Calibration) -> Document {
 }
 
 fn table(calibration: &Calibration) -> Table {
-    let mut table = Table::new([
-        Column::words("format", 0),
-        Column::numbers("ms/short step", 0),
-        Column::numbers("ms/step", 0),
-        Column::numbers("+ms/sample", 0),
-        Column::numbers("late ms", 0),
-        Column::numbers("CPU ms/sample", 0),
-        Column::numbers("CPU s/GiB", 0),
-        Column::numbers("own s/GiB", 1),
-    ]);
-    for cost in &calibration.formats {
-        let ms = |seconds: f64| Cell::Text(format!("{:.3}", seconds * 1e3));
-        table.row(
-            cost.format.name(),
-            vec![
-                Cell::Text(cost.format.to_string()),
-                ms(cost.short_step.seconds),
-                ms(cost.step.seconds),
-                ms(cost.step_seconds_per_sample),
-                ms(cost.step.oversleep_seconds),
-                ms(cost.workers.seconds_per_sample),
-                Cell::Text(format!("{:.2}", cost.workers.seconds_per_gib)),
-                Cell::Text(format!("{:.2}", cost.own.seconds_per_gib)),
-            ],
-        );
-    }
-    table
+    let ms = |seconds: f64| format!("{:.3}", seconds * 1e3);
+    Table::of(
+        &calibration.formats,
+        |cost| cost.format.name().to_string(),
+        vec![
+            word("format", 0, |cost: &&FormatCost| cost.format.to_string()),
+            number("ms/short step", 0, |cost: &&FormatCost| ms(cost.short_step.seconds)),
+            number("ms/step", 0, |cost: &&FormatCost| ms(cost.step.seconds)),
+            number("+ms/sample", 0, |cost: &&FormatCost| ms(cost.step_seconds_per_sample)),
+            number("late ms", 0, |cost: &&FormatCost| ms(cost.step.oversleep_seconds)),
+            number("CPU ms/sample", 0, |cost: &&FormatCost| ms(cost.workers.seconds_per_sample)),
+            number("CPU s/GiB", 0, |cost: &&FormatCost| {
+                format!("{:.2}", cost.workers.seconds_per_gib)
+            }),
+            number("own s/GiB", 1, |cost: &&FormatCost| format!("{:.2}", cost.own.seconds_per_gib)),
+        ],
+    )
 }

@@ -1,7 +1,7 @@
 //! The charts of a training run: results by epoch and over time, waiting time by cause, and storage
 //! activity.
 
-use crate::plan::find_max::{FindMax, Tried};
+use crate::plan::find_max::FindMax;
 use crate::report::{EpochReport, TrainReport};
 use stormlp_core::largest::RunKind;
 use stormlp_core::report::Series;
@@ -10,7 +10,7 @@ use stormlp_core::units::MIB;
 
 use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
-use stormlp_show::series::{depth_class, over_time, shares};
+use stormlp_show::series::over_time;
 
 const NO_EPOCH: &str = "the report contains fewer than two epochs";
 
@@ -32,44 +32,34 @@ pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
     drawn
 }
 
-/// AU and throughput over the counts tried by a search.
+/// AU over the counts tried by a search.
 fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
     let mut drawn = Group::new("Counts tried");
     let mut counts: Vec<u32> = find.tried.iter().map(|tried| tried.accelerators).collect();
     counts.sort_unstable();
     counts.dedup();
-    let of_count = |count: u32, kind: RunKind, of: fn(&Tried) -> f64| {
-        let mut tried = find.tried.iter().filter(move |t| t.accelerators == count);
-        let runs: Vec<f64> = tried.by_ref().filter(|t| t.kind == kind).map(of).collect();
-        (!runs.is_empty()).then(|| (f64::from(count), mean(&runs)))
+    let of_count = |count: u32, kind: RunKind| {
+        let tried = find.tried.iter().filter(|one| (one.accelerators, one.kind) == (count, kind));
+        let au: Vec<f64> = tried.map(|one| one.au_percent).collect();
+        (!au.is_empty()).then(|| (f64::from(count), mean(&au)))
     };
-    let over = |kind: RunKind, of: fn(&Tried) -> f64| {
-        counts.iter().filter_map(|count| of_count(*count, kind, of)).collect::<Vec<_>>()
+    let over = |kind: RunKind| {
+        counts.iter().filter_map(|count| of_count(*count, kind)).collect::<Vec<_>>()
     };
     let mark = match find.largest_accelerators {
         0 => Vec::new(),
         largest => vec![(f64::from(largest), format!("{largest}, the most"))],
     };
-    let accelerators = || Axis::new("accelerators", Scale::Counts);
     let few = "fewer than two counts were tried";
     let threshold = report.plan.metric.threshold_percent;
     let ends = counts.iter().map(|count| (f64::from(*count), threshold));
-    let au = |tried: &Tried| tried.au_percent;
     let lines = vec![
-        Line::new("probes, predicted", over(RunKind::Probe, au)),
-        Line::new("full runs", over(RunKind::Full, au)),
+        Line::new("probes, predicted", over(RunKind::Probe)),
+        Line::new("full runs", over(RunKind::Full)),
         Line::new("to reach", ends),
     ];
     let what = "AU over accelerators";
-    let chart = Chart::lines(what, accelerators(), amount("%"), lines);
-    drawn.add(what, chart.map(|chart| chart.marks(mark.clone())), few);
-    let rate = |tried: &Tried| tried.mib_per_second;
-    let lines = vec![
-        Line::new("probes, predicted", over(RunKind::Probe, rate)),
-        Line::new("full runs", over(RunKind::Full, rate)),
-    ];
-    let what = "Throughput over accelerators";
-    let chart = Chart::lines(what, accelerators(), amount("MiB/s"), lines);
+    let chart = Chart::lines(what, Axis::new("accelerators", Scale::Counts), amount("%"), lines);
     drawn.add(what, chart.map(|chart| chart.marks(mark)), few);
     drawn
 }
@@ -124,25 +114,20 @@ fn how_it_went(report: &TrainReport) -> Group {
     let limit = |chart: Chart| chart.limit(target, words);
     drawn.add(what, chart.map(limit), NO_EPOCH);
 
-    // A rate applies to its whole epoch.
-    let rates = report.results.epochs.iter().map(|epoch| {
-        let from = epoch.started_seconds;
-        let to = from + epoch.duration_seconds;
-        ((from, to), epoch.measures.samples_per_second)
+    let one = series(report);
+    let moved = one.into_iter().flat_map(|one| {
+        let read = ("reads", over_time(one, &one.interval_bytes, MIB));
+        let device = one.interval_device_bytes.as_ref();
+        let device = device.map(|moved| ("block devices", over_time(one, moved, MIB)));
+        [Some(read), device].into_iter().flatten()
     });
-    let lines = vec![Line::steps("", rates)];
-    let what = "Samples per second, by epoch";
-    // One epoch has one rate, which the table says.
-    let chart = Chart::lines(what, seconds(), amount("samples/s"), lines)
-        .filter(|_| report.results.epochs.len() > 1);
-    drawn.add(what, chart.map(|chart| chart.marks(marks(report))), NO_EPOCH);
-
-    let what = "Throughput of reads over time";
-    let read = series(report).map(|one| over_time(one, &one.interval_bytes, MIB));
-    let lines = read.map(|points| Line::new("", points)).into_iter().collect();
+    let lines = moved.map(|(name, points)| Line::new(name, points)).collect();
+    let what = "Throughput over time";
     let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines);
-    drawn.add(what, chart.map(|chart| chart.marks(marks(report))), around::charts::NO_COURSE);
-    let ranks = series(report).and_then(|one| around::charts::ranks(one, ("MiB/s", MIB)));
+    let note = "Figures of block devices include other programs' traffic.";
+    let noted = |chart: Chart| chart.marks(marks(report)).note(note);
+    drawn.add(what, chart.map(noted), around::charts::NO_COURSE);
+    let ranks = one.and_then(|one| around::charts::ranks(one, ("MiB/s", MIB)));
     drawn.charts.extend(ranks.map(|chart| chart.marks(marks(report))));
     drawn
 }
@@ -165,57 +150,16 @@ fn waiting(report: &TrainReport) -> Group {
 fn storage(report: &TrainReport) -> Group {
     let mut drawn = Group::new("Storage activity");
     let series = series(report);
-    let read = series.map(|one| Line::new("reads", over_time(one, &one.interval_bytes, MIB)));
-    let device = series.and_then(|one| {
-        let moved = one.interval_device_bytes.as_ref()?;
-        Some(Line::new("block devices", over_time(one, moved, MIB)))
-    });
-    let what = "Block devices and reads over time";
-    let lines = device.map(|device| vec![device].into_iter().chain(read).collect());
-    let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines.unwrap_or_default());
-    let marked = |chart: Chart| chart.marks(marks(report));
-    let of_all = "Block device figures include other programs' traffic.";
-    drawn.add(
-        what,
-        chart.map(marked).map(|chart| chart.note(of_all)),
-        "the report contains no bytes of block devices over time, or they moved none",
-    );
-
     let what = "Transfers in flight over time";
     let chart = series.and_then(around::charts::in_flight);
-    drawn.add(what, chart.map(marked), "the report has no values of them above 0");
-
-    let load = series.and_then(|one| one.load.as_ref());
-    let sampled = || {
-        let counts = series.into_iter().flat_map(|one| &one.interval_in_flight);
-        let depths = shares(counts.map(|depth| (u64::from(*depth), 1.0)), depth_class);
-        let what = "Queue depth";
-        let chart = Chart::bars(what, "% of the intervals", depths);
-        let note = "By the reads in flight at the end of each interval.";
-        chart.map(|chart| chart.note(note))
-    };
-    let counted = load.and_then(around::charts::depths).or_else(sampled);
+    let marked = chart.map(|chart| chart.marks(marks(report)));
+    drawn.add(what, marked, "the report has no values of them above 0");
+    let counted = series.and_then(|one| one.load.as_ref()).and_then(around::charts::depths);
     drawn.add("Queue depth", counted, "the transfers had one depth, or were not counted");
     let queues = around::charts::device_queues(series.into_iter());
     drawn
         .charts
         .extend(queues.into_iter().map(|(_, chart)| chart.note(around::charts::QUEUES_NOTE)));
-    let sizes = load.and_then(around::charts::sizes);
-    drawn.add("Sizes of the transfers", sizes, "the transfers had one size, or were not counted");
-
-    let what = "Mean size of a read request of the block devices";
-    // No reads, no request size.
-    let size = |epoch: &EpochReport| Some(epoch.device?.request_bytes / 1024.0);
-    let sizes = of_epochs(report, |epoch| size(epoch).filter(|size| *size > 0.0));
-    let why = "the block device of the data is unknown, or read in fewer than two epochs";
-    drawn.add(what, Chart::bars(what, "KiB", sizes), why);
-    let what = "Data in the page cache when an epoch began";
-    let shares = of_epochs(report, |epoch| Some(epoch.cached_share? * 100.0));
-    drawn.add(
-        what,
-        Chart::bars(what, "%", shares),
-        "fewer than two epochs, or the kernel did not report it",
-    );
     drawn
 }
 

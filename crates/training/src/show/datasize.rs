@@ -1,11 +1,10 @@
 //! Required dataset size, and whether it fits.
 
 use crate::plan::datasize::{
-    self, Binding, DataSize, MEMORY_MULTIPLE, MIN_STEPS, SizeError, SizeOptions,
+    self, Binding, DataSize, MEMORY_MULTIPLE, MIN_STEPS, SizeError, SizeOptions, SizeRequest,
 };
 use crate::plan::workload::Workload;
 use serde::Serialize;
-use stormlp_core::profile::Profile;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::Document;
@@ -17,14 +16,9 @@ pub struct SizeAnswer {
     pub workload: String,
     /// The accelerator.
     pub accelerator: String,
-    /// Accelerators in total.
-    pub accelerators: u64,
-    /// Hosts.
-    pub hosts: u64,
-    /// Memory per host in bytes.
-    pub host_memory_bytes: u64,
-    /// The edition whose rounding applies.
-    pub profile: Profile,
+    /// Accelerators, hosts and their memory, batch, samples, profile.
+    #[serde(flatten)]
+    pub request: SizeRequest,
     /// Files, bytes, subfolders, steps, binding.
     #[serde(flatten)]
     pub size: DataSize,
@@ -56,10 +50,7 @@ impl SizeAnswer {
         Ok(Self {
             workload: workload.name.clone(),
             accelerator: workload.accelerator.clone(),
-            accelerators: request.accelerators,
-            hosts: request.hosts,
-            host_memory_bytes,
-            profile: request.profile,
+            request,
             size,
             run_seconds: steps * workload.train.computation_time.mean_seconds(),
             folder: asked.folder(workload).display().to_string(),
@@ -71,17 +62,17 @@ impl SizeAnswer {
 
 /// Renders the answer as a document.
 pub fn datasize(answer: &SizeAnswer) -> Document {
-    let size = &answer.size;
+    let SizeAnswer { request, size, .. } = answer;
     let mut document = Document::new(format!(
         "{} files, {} for {} on {} {} on {}, profile {} ({})",
         size.files,
         ByteSize(size.bytes),
         answer.workload,
-        answer.accelerators,
+        request.accelerators,
         answer.accelerator,
-        counted(answer.hosts, "host"),
-        answer.profile,
-        answer.profile.describe()
+        counted(request.hosts, "host"),
+        request.profile,
+        request.profile.describe()
     ));
     let facts = &mut document.brief;
     facts.add("bytes", size.bytes);
@@ -90,8 +81,8 @@ pub fn datasize(answer: &SizeAnswer) -> Document {
         match size.binding {
             Binding::Memory => format!(
                 "{MEMORY_MULTIPLE} times the memory of {} with {} (the steps alone would need {})",
-                counted(answer.hosts, "host"),
-                ByteSize(answer.host_memory_bytes),
+                counted(request.hosts, "host"),
+                ByteSize(request.host_memory_bytes),
                 counted(size.files_for_steps, "file")
             ),
             Binding::Steps => format!(

@@ -1,13 +1,12 @@
 //! The plan of a training run, as `--dry-run` prints it.
 
-use crate::plan::client::{self, ClientCost};
+use crate::plan::client::measured_where;
 use crate::plan::train_plan::{BlockEnd, LoaderPlan, ReadPattern, TrainPlan};
 use crate::plan::workload::Shuffle;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::run::setting;
 use stormlp_show::document::{Document, Facts};
-use stormlp_show::numbers::short;
 
 /// The number of runs, and which of them is not scored.
 fn runs(plan: &TrainPlan) -> String {
@@ -15,19 +14,6 @@ fn runs(plan: &TrainPlan) -> String {
         0 | 1 => "1".to_string(),
         all => format!("a warm-up and {} that are scored", all - 1),
     }
-}
-
-/// Whose work is added, and which parts of its cost were given instead of measured.
-pub(super) fn client(plan: &TrainPlan, cost: &ClientCost) -> String {
-    let (request, origin) = (&plan.request, plan.request.calibration.as_ref());
-    let step =
-        request.client_step_seconds.map(|s| format!("its step given as {} ms", short(s * 1e3)));
-    let cpu = request.client_cpu_seconds_per_gib;
-    let cpu = cpu.map(|seconds| format!("its CPU time a GiB given as {} s", short(seconds)));
-    // Without a calibration the words say of all of it where it is from.
-    let given = [step, cpu].into_iter().flatten().filter(|_| origin.is_some());
-    let words = std::iter::once(client::measured_where(cost, origin)).chain(given);
-    words.collect::<Vec<String>>().join(", ")
 }
 
 /// Every number of the plan.
@@ -56,7 +42,7 @@ pub fn plan(plan: &TrainPlan) -> Document {
         facts.add("preprocess", format!("{} a sample", plan.preprocess));
     }
     if let Some(cost) = &plan.client {
-        brief.add("client", client(plan, cost));
+        brief.add("client", measured_where(plan.request.calibration.as_ref()));
         facts.add("its work", cost.to_string());
     }
     facts.add("loader", loader(plan));

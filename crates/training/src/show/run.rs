@@ -1,5 +1,6 @@
 //! Renders a training run: its result and the reason, then each epoch.
 
+use crate::plan::client::measured_where;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{Bound, EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
@@ -293,7 +294,7 @@ fn setup(report: &TrainReport, document: &mut Document) {
         ),
     );
     if let Some(cost) = &plan.client {
-        brief.add("client", super::plan::client(plan, cost));
+        brief.add("client", measured_where(plan.request.calibration.as_ref()));
         facts.add("its work", cost.to_string());
     }
     let path = report
@@ -500,15 +501,6 @@ fn between_epochs(report: &TrainReport, facts: &mut Facts) {
     }
 }
 
-/// A note for devices that read much more than the run did.
-fn of_others(device_bytes: u64, bytes: u64) -> &'static str {
-    if device_bytes as f64 > 1.05 * bytes as f64 + MIB_S.1 as f64 {
-        " (more than that: it includes other programs' traffic or the kernel's readahead)"
-    } else {
-        ""
-    }
-}
-
 fn cost(report: &TrainReport, facts: &mut Facts) {
     let cost = &report.results.cost;
     let cpu = cost.cpu_user_seconds + cost.cpu_system_seconds;
@@ -528,10 +520,9 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
     );
     let device = match cost.device_bytes_read {
         Some(bytes) => format!(
-            "{} by {}{}",
+            "{} by {}, with those of other programs and of read-ahead",
             ByteSize(bytes),
-            report.results.devices.join(", "),
-            of_others(bytes, cost.bytes_read)
+            report.results.devices.join(", ")
         ),
         None => "not counted: the block device of the data is unknown".to_string(),
     };
@@ -549,23 +540,6 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
         facts.add(
             "bytes",
             format!("{read}; from the device {device}{}", scope(report, A_SCORED_RUN)),
-        );
-    }
-    let last = report.results.epochs.last().and_then(|epoch| epoch.device);
-    if let Some(last) = last {
-        facts.add(
-            "device",
-            if last.bytes_per_second > 0.0 {
-                format!(
-                    "busy {:.0} %, queue depth {:.1}, {} per read request (last epoch{})",
-                    last.busy_percent,
-                    last.queue_depth,
-                    ByteSize(last.request_bytes as u64),
-                    if report.results.runs.is_empty() { "" } else { " of the last run" }
-                )
-            } else {
-                "nothing was read from it in the last epoch".to_string()
-            },
         );
     }
 }

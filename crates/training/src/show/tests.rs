@@ -1,9 +1,7 @@
 //! Tests the terminal output.
 
-use crate::plan::client::ClientCost;
 use crate::plan::datasize::{SizeRequest, datasize};
 use crate::report::{TrainReport, TrainResults, scored};
-use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
@@ -100,10 +98,7 @@ fn a_size_says_what_decided() {
     let answer = SizeAnswer {
         workload: "unet3d".to_string(),
         accelerator: "h100".to_string(),
-        accelerators: 8,
-        hosts: 2,
-        host_memory_bytes: 1006 << 30,
-        profile: Profile::V2,
+        request,
         size: datasize(&request).unwrap(),
         run_seconds: 1000.0,
         folder: "stormlp-data/unet3d".to_string(),
@@ -172,16 +167,4 @@ fn what_v3_reads_and_discards_is_said() {
     assert!(!said(&report));
     report.plan.prewarm = true;
     assert!(said(&report));
-}
-
-#[test]
-fn a_step_that_is_given_beside_a_calibration_is_named() {
-    let mut report = report();
-    let origin = CalibrationOrigin { file: "cal.json".to_string(), ..Default::default() };
-    report.plan.client = Some(ClientCost::NONE);
-    report.plan.request.calibration = Some(origin);
-    assert!(!shown(&document(&report)).contains("given"));
-    report.plan.request.client_step_seconds = Some(0.002);
-    let text = shown(&document(&report));
-    assert!(text.contains("its step given as 2.00 ms"), "{text}");
 }

@@ -2,26 +2,32 @@
 
 use crate::plan::workload::Workload;
 
-use stormlp_show::document::{Cell, Column, Document, Table};
+use stormlp_show::document::{Document, Table, number, word};
+
+/// A workload of the table.
+type Row<'a> = &'a Workload;
 
 /// A row per workload: its properties and its demand on storage.
 pub fn workloads(workloads: &[Workload]) -> Document {
     let mut document = Document::new(format!("{} workloads are built in", workloads.len()));
-    let mut table = Table::new([
-        Column::words("workload", 0),
-        Column::words("accelerator", 0),
-        Column::words("profile", 0),
-        Column::words("format", 0),
-        Column::numbers("bytes/sample", 1),
-        Column::numbers("samples/file", 3),
-        Column::numbers("batch", 2),
-        Column::numbers("compute s", 0),
-        Column::numbers("AU %", 0),
-        Column::numbers("GB/s", 0),
-    ]);
-    for workload in workloads {
-        table.row("", row(workload));
-    }
+    let table = Table::of(
+        workloads,
+        |_| String::new(),
+        vec![
+            word("workload", 0, |one: &Row<'_>| one.name.clone()),
+            word("accelerator", 0, |one: &Row<'_>| one.accelerator.clone()),
+            word("profile", 0, |one: &Row<'_>| one.edition.to_string()),
+            word("format", 0, |one: &Row<'_>| one.dataset.format.to_string()),
+            number("bytes/sample", 1, |one: &Row<'_>| one.dataset.record_length_bytes.to_string()),
+            number("samples/file", 3, |one: &Row<'_>| one.dataset.num_samples_per_file),
+            number("batch", 2, |one: &Row<'_>| one.reader.batch_size),
+            number("compute s", 0, |one: &Row<'_>| {
+                one.train.computation_time.mean_seconds().to_string()
+            }),
+            number("AU %", 0, |one: &Row<'_>| format!("{:.0}", one.metric.au * 100.0)),
+            number("GB/s", 0, |one: &Row<'_>| demand(one)),
+        ],
+    );
     document.table(table).lines = vec![
         "GB/s (10^9 bytes) is the demand of one accelerator on storage at an AU of 100 %; dlrm \
          reads 40 of its 200 columns."
@@ -32,25 +38,13 @@ pub fn workloads(workloads: &[Workload]) -> Document {
     document
 }
 
-fn row(workload: &Workload) -> Vec<Cell> {
+/// The demand of one accelerator in GB/s.
+fn demand(workload: &Workload) -> String {
     let dataset = &workload.dataset;
     let columns = dataset.parquet.columns.iter();
     let read: u64 = columns.filter(|column| column.read).map(|column| column.row_bytes()).sum();
     let sample = if read > 0 { read as f64 } else { dataset.record_length_bytes };
     let compute = workload.train.computation_time.mean_seconds();
     let demand = f64::from(workload.reader.batch_size) * sample / compute / 1e9;
-    let demand = if demand < 0.01 { format!("{demand:.4}") } else { format!("{demand:.2}") };
-    let cells = [
-        workload.name.clone(),
-        workload.accelerator.clone(),
-        workload.edition.to_string(),
-        dataset.format.to_string(),
-        dataset.record_length_bytes.to_string(),
-        dataset.num_samples_per_file.to_string(),
-        workload.reader.batch_size.to_string(),
-        compute.to_string(),
-        format!("{:.0}", workload.metric.au * 100.0),
-        demand,
-    ];
-    cells.map(Cell::Text).to_vec()
+    if demand < 0.01 { format!("{demand:.4}") } else { format!("{demand:.2}") }
 }

@@ -188,7 +188,7 @@ fn large_reports_are_pages_that_a_mail_takes() {
     let name = "run 1".to_string();
     hour.series = vec![NamedSeries { name, series }];
     let hour = page_of(hour.into());
-    assert!(hour.contains("65 to 128") && hour.contains("Block devices and reads"));
+    assert!(hour.contains("Transfers in flight over time") && hour.contains("block devices"));
     assert!(hour.len() < 5 << 20, "{} bytes", hour.len());
 }
 

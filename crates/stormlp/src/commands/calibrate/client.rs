@@ -48,17 +48,15 @@ pub(crate) fn calibrated(
 /// What checkpoints take in DLIO beyond this program, by the calibration saved in `file`.
 ///
 /// # Errors
-/// As [`saved`], and with exit code 3 if it has no costs of checkpoints, or not those of this program.
+/// As [`saved`], and with exit code 3 if it has no costs of checkpoints.
 pub(crate) fn calibrated_checkpoints(file: &Path) -> Result<CheckpointClient, Failure> {
     let calibration = saved(file, HOW_OF_CHECKPOINTS)?;
-    let cost = calibration.checkpoint.ok_or("it has no costs of checkpoints");
-    let beyond = cost.and_then(|cost| {
-        cost.beyond_own().ok_or("it does not have what stormlp's own checkpoints cost there")
-    });
-    let pace = beyond.map_err(|why| {
-        Failure::no_plan(anyhow::anyhow!("{}: {why}", file.display()))
-            .with_help("`stormlp calibrate` without --no-checkpoint measures it")
-    })?;
+    let Some(cost) = calibration.checkpoint else {
+        let what = anyhow::anyhow!("{} has no costs of checkpoints", file.display());
+        return Err(Failure::no_plan(what)
+            .with_help("`stormlp calibrate` without --no-checkpoint measures them"));
+    };
+    let pace = cost.beyond_own();
     Ok(CheckpointClient {
         save_seconds_per_gib: pace.save_seconds_per_gib,
         restore_seconds_per_gib: pace.restore_seconds_per_gib,

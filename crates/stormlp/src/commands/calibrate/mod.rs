@@ -90,7 +90,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if !args.no_checkpoint {
         work.say("checkpoints: two saves and two restores of 448 MiB, by DLIO and by stormlp");
         let client = dlio.checkpoint(&work)?;
-        let own = Some(trials::own_checkpoint(&work)?);
+        let own = trials::own_checkpoint(&work)?;
         calibration.checkpoint = Some(CheckpointCost { client, own });
         save(&args.save, &calibration)?;
     }

@@ -2,18 +2,13 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::path::Path;
 
-use anyhow::Context;
-use serde::Deserialize;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::{EngineChoice, Pages};
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::section::DataFormat;
-use stormlp_training::plan::client::Client;
-use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::workload::Workload;
 
@@ -21,15 +16,6 @@ use super::Args;
 use crate::commands::calibrate::calibrated;
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads;
-
-/// `--accelerator-profile`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AcceleratorFile {
-    name: String,
-    computation_time: serde_yaml::Value,
-    batch_size: Option<u32>,
-}
 
 /// The named workload, with `--params` applied.
 ///
@@ -51,7 +37,6 @@ fn check_null(asked: &TrainRequest) -> Result<(), Failure> {
         _ if asked.require_gds => "--require-gds".to_string(),
         _ if asked.cufile_stats.is_some() => "--cufile-stats".to_string(),
         _ if asked.cold => "--cold".to_string(),
-        _ if asked.warm => "--warm".to_string(),
         _ if asked.data_dir.is_some() => "--data-dir".to_string(),
         _ if asked.generate => "--generate".to_string(),
         _ if asked.full => "--full".to_string(),
@@ -78,12 +63,6 @@ fn refuse_idle(asked: &TrainRequest, workload: &Workload) -> Result<(), Failure>
         )));
     }
     check_cufile(path, asked.require_gds, asked.cufile_stats)?;
-    let of_client = asked.client_step_seconds.or(asked.client_cpu_seconds_per_gib);
-    if asked.client == Client::None && of_client.is_some() {
-        return Err(Failure::usage(
-            "--client-step and --client-cpu-per-gib have no effect without --client dlio or --client FILE",
-        ));
-    }
     check_wait(&asked.threading, path.ends_in_accelerator())?;
     if asked.transfer_bytes.is_some() && workload.dataset.format != DataFormat::Tfrecord {
         return Err(Failure::usage(format!(
@@ -94,10 +73,10 @@ fn refuse_idle(asked: &TrainRequest, workload: &Workload) -> Result<(), Failure>
     Ok(())
 }
 
-/// The request for `workload`, completed from the accelerator's file and other options.
+/// The request for `workload`, completed from the client's file and other options.
 ///
 /// # Errors
-/// If an option has no effect, or the accelerator's file cannot be used.
+/// If an option has no effect, or the client's file cannot be used.
 pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args.request.clone();
     refuse_idle(&request, workload)?;
@@ -115,27 +94,5 @@ pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, 
         // A folder given on the command line is meant to be used.
         request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
     }
-    if let Some(path) = &request.accelerator_profile {
-        let file = accelerator_file(path)?;
-        request.accelerator_name = Some(file.name);
-        request.length.batch_size = request.length.batch_size.or(file.batch_size);
-        if request.compute.is_none() {
-            let compute = Distribution::from_yaml(&file.computation_time);
-            request.compute = Some(compute.map_err(|fault| {
-                Failure::no_plan(anyhow::anyhow!("{}: computation_time: {fault}", path.display()))
-            })?);
-        }
-    }
     Ok(request)
-}
-
-fn accelerator_file(path: &Path) -> Result<AcceleratorFile, Failure> {
-    let text = workloads::read_text(path, "accelerator profile")?;
-    stormlp_core::yaml::read(&text)
-        .with_context(|| format!("{} describes no accelerator", path.display()))
-        .map_err(|error| {
-            Failure::no_plan(error).with_help(
-                "it needs `name: …` and `computation_time: SECONDS`, and may have `batch_size: N`",
-            )
-        })
 }

@@ -9,25 +9,10 @@ use stormlp_core::units::counted;
 use stormlp_dataset::section::DataFormat;
 
 impl Resolver<'_> {
-    pub(super) fn samples_per_file(&mut self) -> u64 {
-        let samples =
-            self.request.samples_per_file.unwrap_or(self.workload.dataset.num_samples_per_file);
-        if samples == 0 {
-            self.problems.plan("--samples-per-file is 0", "it must be 1 or more");
-        }
-        samples.max(1)
-    }
-
     /// Resolves the dataset; `split` is complete except for the number of files.
     pub(super) fn data(&mut self, path: PathKind, split: &StepInputs) -> DataPlan {
         let spec = &self.workload.dataset;
         let samples_per_file = split.samples_per_file;
-        if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
-            self.problems.plan(
-                format!("dataset.record_length_bytes is {}", spec.record_length_bytes),
-                "it must be 1 to 1e15 bytes",
-            );
-        }
         let files = match path {
             PathKind::Null => self.imagined_files(split),
             _ => self.found_files(samples_per_file),
@@ -125,7 +110,7 @@ impl Resolver<'_> {
         let wanted =
             self.request.files.or(inventory.files).unwrap_or(self.workload.dataset.num_files_train);
         if wanted == 0 {
-            self.problems.plan("--files is 0", "it must be 1 or more");
+            self.problems.plan("dataset.num_files_train is 0", "use --files with 1 or more");
         }
         if wanted > found {
             self.problems.plan(

@@ -28,7 +28,7 @@ impl Resolver<'_> {
         }
         let wanted = self.wanted_steps();
         if wanted == Some(0) {
-            self.problems.plan("--steps is 0", "it must be 1 or more");
+            self.problems.plan("train.total_training_steps is 0", "it must be 1 or more");
         }
         if let Some(wanted) = wanted
             && wanted > most
@@ -83,18 +83,11 @@ impl Resolver<'_> {
         }
     }
 
-    /// `--client dlio` needs a cost for `format`: one that is known, or both parts of it.
+    /// `--client dlio` needs a cost that is known for `format`.
     pub(super) fn check_client(&mut self, format: DataFormat) {
-        let request = self.request;
-        let stated = request.client_step_seconds.zip(request.client_cpu_seconds_per_gib);
-        if request.client == Client::Dlio
-            && stated.is_none()
-            && let Some(why) = unknown_cost(format)
-        {
-            self.problems.plan(
-                format!("--client dlio: {why}"),
-                "leave it out, or state both parts with --client-step and --client-cpu-per-gib",
-            );
+        let why = unknown_cost(format).filter(|_| self.request.client == Client::Dlio);
+        if let Some(why) = why {
+            self.problems.plan(format!("--client dlio: {why}"), "leave it out");
         }
     }
 

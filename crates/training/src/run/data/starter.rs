@@ -7,12 +7,12 @@ use crate::plan::workload::Workload;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::units::ByteSize;
-use stormlp_dataset::generate;
+use stormlp_dataset::generate::{self, Existing};
 use stormlp_dataset::spec::{self, Making};
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::Anywhere;
 
-use super::{Data, NewDataKind, datagen_command, dataset, direct_support, place, scan, to_make};
+use super::{Data, NewData, datagen_command, dataset, direct_support, place, scan, to_make};
 
 /// Maximum size of a starter set.
 const MOST_BYTES: u64 = 10 << 30;
@@ -162,20 +162,27 @@ pub fn larger(
     let workload = &mut workload;
     let datagen = datagen_command(&request.workload, &place);
     let found = scan(&*session.storage, &place.folder, workload, &datagen)?;
-    let Some(record) = found.and_then(|found| found.record) else {
+    let head = found.and_then(|found| found.record).map(|record| record.head);
+    let Some(head) = head.filter(|head| head.starter) else {
         return Ok(None);
     };
+    // The dataset of another workload is not replaced.
     let mut there = workload.clone();
-    shape(&mut there, record.head.train_files);
-    let is_ours =
-        spec::recipe(&there.dataset, profile, Making::default()).text() == record.head.recipe;
+    shape(&mut there, head.train_files);
+    let recipe = spec::recipe(&there.dataset, profile, Making::default());
     let files = files(workload, request, &place.folder).unwrap_or(0);
-    if !is_ours || files <= record.head.train_files {
+    if recipe.text() != head.recipe || files <= head.train_files {
         return Ok(None);
     }
     shape(workload, files);
     let direct = direct_support(workload, request, &place.folder, None);
-    let mut data = to_make(workload, files, profile, NewDataKind::Larger, place.folder, session)?;
+    let new = NewData {
+        files,
+        existing: Existing::Overwrite,
+        starter: true,
+        words: ["too small a starter dataset", "a larger one of"],
+    };
+    let mut data = to_make(workload, new, profile, place.folder, session)?;
     data.inventory.direct = direct;
     Ok(Some(data))
 }
