@@ -189,10 +189,11 @@ fn a_cold_run_proves_it_or_reports_that_it_was_not() {
     let folder = folder();
     let words = format!("unet3d --files 21 --epochs 2 --compute-time 1ms --cold {SMALL}");
     let report = report(folder.path(), &words);
-    let cold = report["epochs"].as_array().unwrap().iter().all(|epoch| {
-        assert!(epoch["cached_method"].is_string());
-        epoch["cached_share"].as_f64().unwrap() <= 0.01
-    });
+    let cold = report["epochs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .all(|epoch| epoch["cached_share"].as_f64().unwrap() <= 0.01);
     let mut warnings = report["warnings"].as_array().unwrap().iter();
     let warned = warnings.any(|warning| warning["kind"] == "cache_state");
     assert_ne!(cold, warned);

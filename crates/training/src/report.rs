@@ -212,8 +212,6 @@ pub struct EpochReport {
     pub duration_seconds: f64,
     /// Share of the files in the page cache at its start, 0 to 1; `None` when nothing is read.
     pub cached_share: Option<f64>,
-    /// How that share was determined.
-    pub cached_method: Option<String>,
     /// Activity of the block devices.
     pub device: Option<DeviceUse>,
     /// The accelerator that kept the others waiting longest.

@@ -85,7 +85,7 @@ fn every_fault_is_reported_with_its_place_and_the_nearest_key() {
     my.yaml:2:3: unknown key `reader.batchsize`; did you mean `reader.batch_size`?
     my.yaml:3:17: `reader.read_threads` is `many`: write a whole number from 0
     my.yaml:6:3: unknown key `dataset.colour`: neither MLPerf Storage nor DLIO has a similar one
-    my.yaml:8:11: `train.epochs` is `-3`: write a whole number from 0
+    my.yaml:8:11: `train.epochs` is `-3`: it must be 1 to 1000000
     ");
 }
 

@@ -1,6 +1,6 @@
 //! The page cache before an epoch: measures the cached share of the dataset, and evicts it.
 
-use stormlp_transfer::page_cache::{Method, Residency};
+use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::Storage;
 
 use super::error::TrainError;
@@ -10,38 +10,12 @@ use super::source::DataFile;
 /// spaced, give a good estimate.
 const LOOK_AT_FILES: usize = 4096;
 
-/// Cached share of the dataset.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Cached {
-    /// Share of the checked bytes, 0 to 1; `None` if the kernel does not report it to this user.
-    pub(super) share: Option<f64>,
-    /// Files checked.
-    pub(super) files: usize,
-    pub(super) method: Option<Method>,
-}
-
-impl Cached {
-    /// How the share was determined, as reports name it.
-    pub(super) fn method(self) -> Option<String> {
-        let name = |method| match method {
-            Method::Cachestat => "cachestat",
-            Method::Mincore => "mincore",
-        };
-        self.method.map(|method| name(method).to_string())
-    }
-}
-
-/// Measures how much of the files is in the page cache.
-pub(super) fn look(storage: &dyn Storage, files: &[DataFile]) -> Result<Cached, TrainError> {
+/// The share of the files' bytes in the page cache, 0 to 1; `None` if the kernel does not report it to
+/// this user.
+pub(super) fn look(storage: &dyn Storage, files: &[DataFile]) -> Result<Option<f64>, TrainError> {
     let step = files.len().div_ceil(LOOK_AT_FILES).max(1);
-    let looked = || files.iter().step_by(step);
-    let residency =
-        storage.cached(&mut looked().map(|file| file.path.as_path())).map_err(TrainError::Path)?;
-    Ok(Cached {
-        share: residency.map(Residency::share),
-        files: looked().len(),
-        method: residency.map(|residency| residency.method),
-    })
+    let mut looked = files.iter().step_by(step).map(|file| file.path.as_path());
+    Ok(storage.cached(&mut looked)?.map(Residency::share))
 }
 
 /// Evicts all files from the page cache; needs no privileges. Uncached files are skipped: each
@@ -73,10 +47,9 @@ mod tests {
                 DataFile { path, bytes: 100_000 }
             })
             .collect();
-        assert!(look(&Disk, &files).unwrap().share.unwrap() > 0.9);
+        assert!(look(&Disk, &files).unwrap().unwrap() > 0.9);
         drop_all(&Disk, &files).unwrap();
         let cached = look(&Disk, &files).unwrap();
-        assert!(cached.share.unwrap() < 0.1, "{cached:?}");
-        assert_eq!(cached.files, 3);
+        assert!(cached.unwrap() < 0.1, "{cached:?}");
     }
 }

@@ -10,7 +10,7 @@ use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::Transport;
 use stormlp_hosts::Group;
-use stormlp_transfer::crew::guarded;
+use stormlp_transfer::crew::{CrewError, guarded};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{
     AcceleratorSet, Backing, DriverSet, PathBuffers, PathSpec, Regions, TransferError, evidence,
@@ -66,7 +66,7 @@ impl Crew {
         group: Option<Arc<Group>>,
     ) -> Result<Self, TrainError> {
         let transport = &spec.transport;
-        let (regions, buffers) = allocate(spec).map_err(TrainError::Path)?;
+        let (regions, buffers) = allocate(spec)?;
         let backing = regions.backing();
         let machine = Machine::new(loaders, keep_times).dealt_over(transport.device_count());
         let drivers = match transport.path {
@@ -101,7 +101,7 @@ impl Crew {
             let thread = thread::Builder::new()
                 .name(format!("io-{index}"))
                 .spawn(move || io::run((index, &accelerators), rules, path, &shared, handles))
-                .map_err(|source| TrainError::Thread { source })?;
+                .map_err(CrewError::Start)?;
             io.push(thread);
         }
         let pacer = spawn_pacer(&shared)?;
@@ -183,7 +183,7 @@ fn spawn_pacer(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TrainError> {
                 shared.fail(panic.into());
             }
         })
-        .map_err(|source| TrainError::Thread { source })
+        .map_err(|source| CrewError::Start(source).into())
 }
 
 fn run(shared: &Shared) {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_dataset::format::Span;
-use stormlp_transfer::crew::Panicked;
+use stormlp_hosts::fault::Fault;
+use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::Gated;
 use stormlp_transfer::{Accelerator, AcceleratorSet, HostStandIn, engine};
 
@@ -228,9 +229,10 @@ fn a_missing_file_ends_the_run_and_is_named() {
 
 /// Asserts that a thread whose name starts with `name` panicked with the given message.
 fn assert_panicked(failure: Option<TrainError>, name: &str, said: &str) {
-    let Some(TrainError::Panicked(Panicked { thread, message })) = failure else {
+    let Some(TrainError::Fault(Fault::Crew(CrewError::Panicked(panicked)))) = failure else {
         panic!("the panic was lost: {failure:?}");
     };
+    let Panicked { thread, message } = panicked;
     assert!(thread.starts_with(name), "{thread}");
     assert!(message.contains(said), "{message}");
 }

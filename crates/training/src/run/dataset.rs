@@ -65,15 +65,10 @@ pub enum AccessPattern {
         /// Bytes per read.
         transfer_bytes: u64,
     },
-    /// Imaginary samples at their positions in a file.
-    NullSamples {
-        /// Bytes per sample.
-        sample_bytes: u64,
-    },
-    /// Imaginary row groups.
-    NullGroups {
-        /// Bytes per row group.
-        group_bytes: u64,
+    /// Imaginary samples or row groups.
+    Null {
+        /// Bytes of each.
+        bytes: u64,
     },
 }
 
@@ -82,18 +77,21 @@ pub struct DatasetSource {
     files: Arc<Vec<DataFile>>,
     pattern: AccessPattern,
     index: Arc<dyn EpochIndex>,
+    /// The number of this host's first accelerator in that order.
+    first_accelerator: u32,
     framing: Arc<FramingCache>,
 }
 
 impl DatasetSource {
-    /// An epoch in the order of `index`. All epochs of a run share `framing`.
+    /// An epoch in the order of `index` for the accelerators from `first_accelerator` on. All epochs
+    /// of a run share `framing`.
     pub fn new(
         files: Arc<Vec<DataFile>>,
         pattern: AccessPattern,
-        index: Arc<dyn EpochIndex>,
+        (index, first_accelerator): (Arc<dyn EpochIndex>, u32),
         framing: Arc<FramingCache>,
     ) -> Self {
-        Self { files, pattern, index, framing }
+        Self { files, pattern, index, first_accelerator, framing }
     }
 
     fn whole(&self, file: usize) -> Span {
@@ -112,10 +110,7 @@ impl DatasetSource {
             AccessPattern::Hdf5 { samples, as_h5py } => {
                 hdf5_sample(&self.files[file], *samples, position, *as_h5py)?
             }
-            AccessPattern::NullSamples { sample_bytes } => Extents::One(Span {
-                offset: position.saturating_mul(*sample_bytes),
-                bytes: *sample_bytes,
-            }),
+            AccessPattern::Null { bytes } => Extents::One(Span { offset: 0, bytes: *bytes }),
             AccessPattern::File { requests, framing: known } => {
                 framing = *known;
                 Extents::File(*requests, whole.bytes)
@@ -127,8 +122,15 @@ impl DatasetSource {
     }
 
     fn group(&self, accelerator: u32, worker: u64, nth: u64) -> Result<ReadPlan, TrainError> {
-        let AccessPattern::RowGroups { columns, groups_per_file, workers } = &self.pattern else {
-            return Ok(self.null_group());
+        let (columns, groups_per_file, workers) = match &self.pattern {
+            AccessPattern::RowGroups { columns, groups_per_file, workers } => {
+                (columns, groups_per_file, workers)
+            }
+            AccessPattern::Null { bytes } => {
+                let group = Span { offset: 0, bytes: *bytes };
+                return Ok(known(0, Extents::One(group), Landed::default(), None));
+            }
+            _ => return Ok(known(0, Extents::One(self.whole(0)), Landed::default(), None)),
         };
         // Worker k takes every W-th file of its accelerator, starting from the k-th.
         let own = worker + nth / groups_per_file * workers;
@@ -137,15 +139,6 @@ impl DatasetSource {
         let spans = self.framing.row_group(&self.files[file], columns, group)?;
         let extents = Extents::Many(joined(&spans));
         Ok(known(file, extents, Landed::default(), None))
-    }
-
-    fn null_group(&self) -> ReadPlan {
-        let bytes = match self.pattern {
-            AccessPattern::NullGroups { group_bytes } => group_bytes,
-            _ => 0,
-        };
-        let extent = Span { offset: 0, bytes };
-        known(0, Extents::One(extent), Landed::default(), None)
     }
 
     fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
@@ -241,7 +234,7 @@ impl Source for DatasetSource {
     }
 
     fn plan(&self, request: &ReadRequest) -> Result<ReadPlan, TrainError> {
-        let accelerator = request.accelerator;
+        let accelerator = self.first_accelerator + request.accelerator;
         match request.read.unit {
             Unit::Sample(nth) => self.sample(accelerator, nth),
             Unit::Group { worker, nth } => self.group(accelerator, u64::from(worker), nth),

@@ -1,6 +1,5 @@
 //! Errors that can end a training run.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::plan::train_plan::TrainPlan;
@@ -10,10 +9,10 @@ use stormlp_core::shell::shell_word;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::format::FormatError;
 use stormlp_hosts::GroupError;
-use stormlp_transfer::DEVICE_HELP;
+use stormlp_hosts::fault::Fault;
+use stormlp_hosts::from_faults;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::crew::Panicked;
-
+use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::fallback;
 
 /// Why a run could not start or had to stop.
@@ -46,24 +45,9 @@ pub enum TrainError {
     /// A checkpoint could not be written during training.
     #[error(transparent)]
     Checkpoint(TransferError),
-    /// A transfer path could not be set up, or failed.
-    #[error("the transfer path failed: {0}")]
-    Path(#[source] TransferError),
-    /// The accelerator could not be opened.
+    /// A path, a device, a thread or another host failed.
     #[error(transparent)]
-    Device(TransferError),
-    /// A thread of the run panicked: a bug in stormlp.
-    #[error(transparent)]
-    Panicked(#[from] Panicked),
-    /// Another host did not connect, or was lost.
-    #[error(transparent)]
-    Hosts(#[from] GroupError),
-    /// A thread could not be started.
-    #[error("cannot start a thread: {source}")]
-    Thread {
-        /// The kernel's error.
-        source: io::Error,
-    },
+    Fault(#[from] Fault),
 }
 
 /// A file that could not be read. Errors of objects name them.
@@ -73,6 +57,8 @@ fn unread(path: &Path, source: &TransferError) -> String {
         false => format!("cannot read {}: {source}", path.display()),
     }
 }
+
+from_faults!(TrainError: TransferError, CrewError, Panicked, GroupError);
 
 impl TrainError {
     /// The error as the ending of a run of `plan` reports it.
@@ -88,20 +74,7 @@ impl TrainError {
                 ),
             ),
             Self::Checkpoint(_) => (Cause::Checkpoint, checkpoint_remedy(plan)),
-            Self::Path(_) | Self::Device(_) => {
-                (Cause::Device, "`stormlp doctor` shows what can run on this machine".to_string())
-            }
-            Self::Hosts(error) => (Cause::Hosts, error.remedy().to_string()),
-            Self::Thread { .. } => (
-                Cause::Resources,
-                "allow this user more threads (ulimit -u, the control group's pids), or use fewer \
-                 --threads"
-                    .to_string(),
-            ),
-            Self::Panicked(_) => (
-                Cause::Internal,
-                "please report it with the command line and the output above".to_string(),
-            ),
+            Self::Fault(fault) => (fault.cause(), fault.remedy().to_string()),
         };
         let (cause, remedy) = match self.transfer() {
             Some(error) if error.missing().is_some() => {
@@ -109,9 +82,6 @@ impl TrainError {
             }
             Some(error) if error.is_of_gpu() => {
                 (Cause::Device, "`stormlp doctor` shows what can run on this machine".to_string())
-            }
-            Some(error) if error.is_device_failure() && matches!(self, Self::Path(_)) => {
-                (Cause::Device, DEVICE_HELP.to_string())
             }
             _ => (cause, remedy),
         };
@@ -130,7 +100,7 @@ impl TrainError {
     fn transfer(&self) -> Option<&TransferError> {
         match self {
             Self::Read { source, .. } => Some(source),
-            Self::Checkpoint(error) | Self::Path(error) | Self::Device(error) => Some(error),
+            Self::Checkpoint(error) | Self::Fault(Fault::Transfer(error)) => Some(error),
             _ => None,
         }
     }

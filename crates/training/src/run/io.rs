@@ -14,6 +14,7 @@ use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_dataset::format::{npy, npz};
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{self, Access, Handle, Kind, Storage};
 use stormlp_transfer::timer::Waker;
@@ -98,7 +99,7 @@ impl RunningJob {
                 Framing::Npz => npz::read_head(&name, file.bytes, bytes),
                 Framing::Npy => npy::read_head(&name, file.bytes, bytes),
             };
-            head.map_err(TrainError::Corrupt)?;
+            head?;
         }
         match framing {
             Framing::Npz if is_tail => {
@@ -137,7 +138,7 @@ pub(super) fn run(
 ) -> IoTally {
     let lived = guarded(&format!("io-{index}"), || match accelerators.bind_thread(index) {
         Ok(()) => live(index, rules, spec, shared, handles),
-        Err(error) => give_up(shared, TrainError::Path(error)),
+        Err(error) => give_up(shared, error.into()),
     });
     lived.unwrap_or_else(|panic| give_up(shared, panic.into()))
 }
@@ -152,12 +153,12 @@ fn live(
 ) -> IoTally {
     let waker = match Waker::new() {
         Ok(waker) => Arc::new(waker),
-        Err(error) => return give_up(shared, TrainError::Path(error)),
+        Err(error) => return give_up(shared, error.into()),
     };
     shared.register_io(index, Sleeper { thread: thread::current(), waker: Arc::clone(&waker) });
     let path = match handles.storage().path(spec) {
         Ok(path) => path,
-        Err(error) => return give_up(shared, TrainError::Path(error)),
+        Err(error) => return give_up(shared, error.into()),
     };
     let mut io = IoThread::new(index, rules, path, shared, handles);
     match io.work(&waker) {
@@ -217,7 +218,7 @@ impl<'a> IoThread<'a> {
 
     fn work(&mut self, waker: &Waker) -> Result<(), TrainError> {
         let wakeable = self.driver.wake_on(waker.as_fd());
-        self.wakeable = wakeable.map_err(TrainError::Path)?;
+        self.wakeable = wakeable?;
         loop {
             let want = match (self.driver.has_room(), self.rules.kind) {
                 (false, _) => 0,
@@ -230,7 +231,7 @@ impl<'a> IoThread<'a> {
                 (_, false) => Sleep::Busy,
             };
             match self.shared.turn(self.index, &mut self.hands, want, sleep) {
-                Turn::Quit => return self.driver.drain().map_err(TrainError::Path),
+                Turn::Quit => return Ok(self.driver.drain()?),
                 Turn::Read(source) => self.make(&source)?,
                 Turn::Nothing if self.driver.in_flight() == 0 => thread::park(),
                 Turn::Nothing => self.reap(1)?,
@@ -288,8 +289,8 @@ impl<'a> IoThread<'a> {
             let place =
                 Place { direction: Direction::Read, file, offset: chunk.offset, len: chunk.len };
             let submitted = self.driver.submit(slot, place, (0, chunk));
-            submitted.map_err(TrainError::Path)?;
-            self.driver.wait(1).map_err(TrainError::Path)?;
+            submitted?;
+            self.driver.wait(1)?;
         }
         while let Some(landed) = self.driver.next_landed() {
             self.driver.put_back(landed.slot);
@@ -302,8 +303,8 @@ impl<'a> IoThread<'a> {
         if let Some(file) = self.null_file {
             return Ok(file);
         }
-        let nothing = storage::nothing().map_err(TrainError::Path)?;
-        let file = self.driver.attach(nothing).map_err(TrainError::Path)?;
+        let nothing = storage::nothing()?;
+        let file = self.driver.attach(nothing)?;
         self.null_file = Some(file);
         Ok(file)
     }
@@ -318,7 +319,7 @@ impl<'a> IoThread<'a> {
             if self.polls.is_multiple_of(POLLS_BETWEEN_WAITS) && self.driver.in_flight() > 1 {
                 min = 1;
             }
-            self.driver.wait(min).map_err(TrainError::Path)?;
+            self.driver.wait(min)?;
             while let Some(landed) = self.driver.next_landed() {
                 self.land(landed)?;
             }
@@ -424,7 +425,7 @@ impl<'a> IoThread<'a> {
         let landed = job.landed();
         self.close(&mut job).map_err(|error| match error {
             // What was read in ranges is compared at the end.
-            TrainError::Path(error) if error.is_of_object() => {
+            TrainError::Fault(Fault::Transfer(error)) if error.is_of_object() => {
                 TrainError::Read { path: source.files()[job.plan.file].path.clone(), source: error }
             }
             error => error,
@@ -531,13 +532,13 @@ impl<'a> IoThread<'a> {
             self.attached.remove(key);
             self.handles.close(key);
         }
-        self.driver.detach(id).map_err(TrainError::Path)
+        Ok(self.driver.detach(id)?)
     }
 
     fn read_error(&self, index: usize, source: TransferError) -> TrainError {
         match self.data_file(index) {
             Some(file) => TrainError::Read { path: file.path, source },
-            None => TrainError::Path(source),
+            None => source.into(),
         }
     }
 

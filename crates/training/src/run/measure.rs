@@ -12,7 +12,7 @@ use stormlp_core::report::HostShare;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::attribution::Reading;
-use super::machine::{BlockTally, Machine, Nanos, StepHistograms, StepTimes};
+use super::machine::{BlockTally, Machine, Nanos, StepHistograms};
 
 /// The measurements of one phase, by one host or by all of them together.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,8 +34,6 @@ pub struct PhaseMeasured {
     pub waiting: WaitingSeconds,
     /// Share of the dataset in the page cache at its start.
     pub cached_share: Option<f64>,
-    /// How that share was determined.
-    pub cached_method: Option<String>,
     /// The accelerators that began a block, with their blocks.
     pub accelerators: Vec<AcceleratorEpoch>,
     /// How long each accelerator kept the others waiting at barriers.
@@ -75,7 +73,6 @@ impl PhaseMeasured {
             device_bytes_read: device.map(|device| device.read_bytes),
             waiting,
             cached_share: None,
-            cached_method: None,
             accelerators: accelerators(&machine.blocks(), first_accelerator),
             blamed_ns: machine.blamed_ns(),
             first_accelerator,
@@ -84,7 +81,7 @@ impl PhaseMeasured {
             checkpoints: Vec::new(),
             preread_samples: machine.preread_samples(),
             histograms: machine.histograms().clone(),
-            steps: step_lists(machine.step_times()),
+            steps: machine.step_times(),
         }
     }
 
@@ -102,7 +99,6 @@ impl PhaseMeasured {
         self.waiting += next.waiting;
         self.cached_share =
             [self.cached_share, next.cached_share].into_iter().flatten().reduce(f64::max);
-        self.cached_method = self.cached_method.or(next.cached_method);
         self.accelerators.extend(next.accelerators);
         self.blamed_ns.extend(next.blamed_ns);
         self.checkpoints.extend(next.checkpoints);
@@ -180,7 +176,6 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
         started_seconds: seconds(phase.started_ns),
         duration_seconds: phase.seconds(),
         cached_share: phase.cached_share,
-        cached_method: phase.cached_method.clone(),
         device: phase.device.map(|device| DeviceUse {
             busy_percent: (100.0 * device.busy_ms as f64 / milliseconds).min(100.0),
             queue_depth: device.queued_ms as f64 / milliseconds,
@@ -274,13 +269,6 @@ pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, dura
     let reached = run.mean.au_percent.profile >= plan.metric.threshold_percent;
     run.meets_threshold = complete && reached;
     run.duration_seconds = duration_seconds;
-}
-
-/// Fetch wait and measured compute in seconds, by accelerator and step.
-fn step_lists(times: Vec<Vec<StepTimes>>) -> Vec<Vec<(f32, f32)>> {
-    let pair = |step: StepTimes| (step.fetch_seconds, step.compute_seconds);
-    let of_each = times.into_iter();
-    of_each.map(|steps| steps.into_iter().map(pair).collect()).collect()
 }
 
 /// The result of an epoch, in one line.

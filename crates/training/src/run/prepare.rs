@@ -203,22 +203,6 @@ struct PlannedOrder {
     own: Range<u32>,
 }
 
-/// The order of some accelerators within a larger order, numbered from the first of them.
-struct Onward {
-    first: u32,
-    all: Arc<dyn EpochIndex>,
-}
-
-impl EpochIndex for Onward {
-    fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
-        self.all.sample(self.first + accelerator, nth)
-    }
-
-    fn file(&self, accelerator: u32, nth: u64) -> u64 {
-        self.all.file(self.first + accelerator, nth)
-    }
-}
-
 impl PlannedOrder {
     fn new(
         storage: &Arc<dyn Storage>,
@@ -243,14 +227,6 @@ impl PlannedOrder {
                 FRAMING_FILES_PER_WORKER * open_files,
             )),
         }
-    }
-
-    /// The order of `epoch`, and each accelerator's share.
-    fn index(&self, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) {
-        let files = self.files.len() as u64;
-        let (all, shares) = index(&self.plan, files, self.batch_size, epoch);
-        let own = self.own.start as usize..self.own.end as usize;
-        (all, shares[own].to_vec())
     }
 }
 
@@ -334,8 +310,8 @@ fn pattern(plan: &TrainPlan, workers: u64) -> AccessPattern {
         ReadPattern::Records { transfer_size } => {
             AccessPattern::Records { transfer_bytes: *transfer_size }
         }
-        ReadPattern::RowGroups if null => AccessPattern::NullGroups {
-            group_bytes: (data.read_sample_bytes * data.row_group_rows as f64) as u64,
+        ReadPattern::RowGroups if null => AccessPattern::Null {
+            bytes: (data.read_sample_bytes * data.row_group_rows as f64) as u64,
         },
         ReadPattern::RowGroups => {
             let read: Vec<_> = data.columns.iter().filter(|column| column.read).collect();
@@ -352,7 +328,7 @@ fn pattern(plan: &TrainPlan, workers: u64) -> AccessPattern {
             }
         }
         ReadPattern::IndexedSample | ReadPattern::H5py if null => {
-            AccessPattern::NullSamples { sample_bytes: data.sample_bytes as u64 }
+            AccessPattern::Null { bytes: data.sample_bytes as u64 }
         }
         ReadPattern::IndexedSample if data.format == DataFormat::Hdf5 => {
             AccessPattern::Hdf5 { samples: data.samples_per_file, as_h5py: false }
@@ -389,18 +365,16 @@ fn framing(format: DataFormat) -> Option<source::Framing> {
 
 impl Order for PlannedOrder {
     fn epoch(&self, epoch: u32) -> EpochOrder {
-        let (all, shares) = self.index(epoch);
-        let index = match self.own.start {
-            0 => all,
-            first => Arc::new(Onward { first, all }),
-        };
+        let files = self.files.len() as u64;
+        let (index, shares) = index(&self.plan, files, self.batch_size, epoch);
+        let own = self.own.start as usize..self.own.end as usize;
         let source = DatasetSource::new(
             Arc::clone(&self.files),
             self.pattern.clone(),
-            index,
+            (index, self.own.start),
             Arc::clone(&self.framing),
         );
-        EpochOrder { source: Arc::new(source), shares }
+        EpochOrder { source: Arc::new(source), shares: shares[own].to_vec() }
     }
 
     fn files(&self) -> &[DataFile] {

@@ -140,11 +140,11 @@ type HeldDevices = (AcceleratorSet, Option<Arc<Driver>>);
 
 /// Resources held for the duration of the runs of `plan`.
 fn devices(plan: &TrainPlan) -> Result<HeldDevices, TrainError> {
-    let accelerators = AcceleratorSet::open(&plan.transport).map_err(TrainError::Device)?;
+    let accelerators = AcceleratorSet::open(&plan.transport)?;
     let needed = plan.transport.path.needs_cufile();
     let cufile =
         hold_cufile(needed, &settings(plan.request.require_gds, plan.request.cufile_stats));
-    Ok((accelerators, cufile.map_err(TrainError::Path)?))
+    Ok((accelerators, cufile?))
 }
 
 /// The report of a run that has not begun, left behind by a run that is killed.

@@ -76,7 +76,6 @@ fn judged_by(
         started_seconds: 0.0,
         duration_seconds: 5.0,
         cached_share: None,
-        cached_method: None,
         device: None,
         slowest,
         latency: StepLatency::default(),

@@ -124,45 +124,26 @@ pub(crate) fn loader(plan: &TrainPlan) -> String {
     }
 }
 
-/// Describes an application read when no buffer may be large enough for it.
-fn one_read(what: &str, plan: &TrainPlan) -> String {
-    format!("{what}, up to {} a read", ByteSize(plan.transport.chunk_bytes))
-}
-
 fn reads(plan: &TrainPlan) -> String {
-    match &plan.reads {
-        ReadPattern::WholeFile => one_read("whole files", plan),
-        ReadPattern::Pieces => {
-            format!("whole files, {} a read", ByteSize(plan.transport.chunk_bytes))
-        }
-        ReadPattern::NumpyLoad => "as np.load reads a zip: 252 KiB and 4 KiB in turn".to_string(),
-        ReadPattern::NumpyArray => {
-            one_read("as np.load reads an array: its header, then the rest", plan)
-        }
-        ReadPattern::PillowJpeg => "as Pillow reads a JPEG file: 64 KiB at a time".to_string(),
-        ReadPattern::PillowPng => {
-            "as Pillow reads a PNG file: 60 KiB and 4 KiB in turn".to_string()
-        }
-        ReadPattern::H5py => one_read(
-            "as h5py reads: the head in eight reads, then one sample; the file is not parsed",
-            plan,
-        ),
-        ReadPattern::PandasCsv => {
-            "as pandas reads a table: 256 KiB at a time; the text is not parsed".to_string()
-        }
-        ReadPattern::IndexedSample => one_read("one sample at its offset", plan),
+    let how = match &plan.reads {
+        ReadPattern::WholeFile | ReadPattern::Pieces => "whole files",
+        ReadPattern::NumpyLoad => "as np.load reads a zip",
+        ReadPattern::NumpyArray => "as np.load reads an array",
+        ReadPattern::PillowJpeg | ReadPattern::PillowPng => "as Pillow reads an image",
+        ReadPattern::H5py => "as h5py reads a sample",
+        ReadPattern::PandasCsv => "as pandas reads a table",
+        ReadPattern::IndexedSample => "one sample at its offset",
         ReadPattern::Records { transfer_size } => {
-            format!("record files start to end, {} a read", ByteSize(*transfer_size))
+            return format!("record files start to end, {} a read", ByteSize(*transfer_size));
         }
         ReadPattern::RowGroups => {
             let read = plan.data.columns.iter().filter(|column| column.read).count();
-            format!(
-                "row groups of {} rows, {read} of {} columns",
-                plan.data.row_group_rows,
-                plan.data.columns.len()
-            )
+            let all = plan.data.columns.len();
+            let rows = plan.data.row_group_rows;
+            return format!("row groups of {rows} rows, {read} of {all} columns");
         }
-    }
+    };
+    format!("{how}, up to {} a read", ByteSize(plan.transport.chunk_bytes))
 }
 
 fn order(plan: &TrainPlan) -> String {
@@ -171,30 +152,21 @@ fn order(plan: &TrainPlan) -> String {
         Shuffle::Seed => "shuffled by seed",
         Shuffle::Random => "shuffled at random",
     };
-    let shuffle = &plan.shuffle;
-    match &plan.loader {
-        LoaderPlan::Workers { .. } if shuffle.by_generators => format!(
-            "as TensorFlow's generators read, all files {} anew in each epoch, seed {}",
-            word(shuffle.files),
-            shuffle.seed
-        ),
+    let (shuffle, files) = (&plan.shuffle, word(plan.shuffle.files));
+    let order = match &plan.loader {
+        LoaderPlan::Workers { .. } if shuffle.by_generators => {
+            format!("as TensorFlow's generators read, all files {files} anew in each epoch")
+        }
         // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the settings.
         LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
-            "contiguous ranges by file name, the same in every epoch (as this edition does, \
-             regardless of file_shuffle)"
-                .to_string()
+            return "contiguous ranges by file name, the same in every epoch".to_string();
         }
-        LoaderPlan::Workers { .. } => format!(
-            "dealt round robin, files {} each epoch, seed {}",
-            word(shuffle.files),
-            shuffle.seed
-        ),
-        LoaderPlan::Interleave { .. } => format!(
-            "every n-th file by name, records {}, seed {}",
-            word(shuffle.samples),
-            shuffle.seed
-        ),
-    }
+        LoaderPlan::Workers { .. } => format!("dealt round robin, files {files} each epoch"),
+        LoaderPlan::Interleave { .. } => {
+            format!("every n-th file by name, records {}", word(shuffle.samples))
+        }
+    };
+    format!("{order}, seed {}", shuffle.seed)
 }
 
 fn path(plan: &TrainPlan) -> String {

@@ -27,9 +27,6 @@ impl Resolver<'_> {
             return 1;
         }
         let wanted = self.wanted_steps();
-        if wanted == Some(0) {
-            self.problems.plan("train.total_training_steps is 0", "it must be 1 or more");
-        }
         if let Some(wanted) = wanted
             && wanted > most
         {

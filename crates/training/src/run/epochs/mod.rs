@@ -26,7 +26,7 @@ use stormlp_transfer::{AcceleratorSet, Backing};
 
 use self::checkpoints::CheckpointWriter;
 use super::attribution::{self, Reading};
-use super::cache::{self, Cached};
+use super::cache;
 use super::crew::{Crew, CrewSpec};
 use super::error::TrainError;
 use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
@@ -381,8 +381,7 @@ impl<'a> Runner<'a> {
         let own = self.own.start;
         let mut measured = shared.with(|machine, _| PhaseMeasured {
             waits_us: machine.joint().map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
-            cached_share: cached.and_then(|cached| cached.share),
-            cached_method: cached.and_then(Cached::method),
+            cached_share: cached,
             ..PhaseMeasured::between([&first, &last], waiting, machine, own)
         });
         measured.checkpoints = std::mem::take(&mut self.written);
@@ -476,7 +475,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Evicts the files from the page cache for a cold run, and measures the cached share.
-    fn prepare_cache(&self, source: &dyn Source) -> Result<Option<Cached>, TrainError> {
+    fn prepare_cache(&self, source: &dyn Source) -> Result<Option<f64>, TrainError> {
         if moves_nothing(self.plan) {
             return Ok(None);
         }
@@ -484,7 +483,7 @@ impl<'a> Runner<'a> {
         if self.plan.request.cold {
             cache::drop_all(self.storage, files)?;
         }
-        cache::look(self.storage, files).map(Some)
+        cache::look(self.storage, files)
     }
 
     fn reading(&self) -> Reading {

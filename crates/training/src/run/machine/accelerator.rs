@@ -2,7 +2,7 @@
 
 use super::loader::Loader;
 use super::queue::Nanos;
-use super::tally::{BlockTally, StepTimes, Waits};
+use super::tally::{BlockTally, Waits};
 
 /// The state of an accelerator within a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,8 @@ pub(super) struct Accelerator {
     booked_to: Nanos,
     /// Barrier wait caused to others by arriving last.
     pub(super) blamed_ns: u64,
-    pub(super) times: Option<Vec<StepTimes>>,
+    /// Fetch wait and compute of each step in seconds, if they are kept.
+    pub(super) times: Option<Vec<(f32, f32)>>,
 }
 
 impl Accelerator {
@@ -114,10 +115,7 @@ impl Accelerator {
         block.steps += 1;
         self.step += 1;
         if let Some(times) = &mut self.times {
-            times.push(StepTimes {
-                fetch_seconds: (fetch as f64 / 1e9) as f32,
-                compute_seconds: (compute as f64 / 1e9) as f32,
-            });
+            times.push(((fetch as f64 / 1e9) as f32, (compute as f64 / 1e9) as f32));
         }
     }
 

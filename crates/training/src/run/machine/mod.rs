@@ -46,7 +46,7 @@ pub use joint::Joint;
 pub use loader::{Came, Cursor, Fetch, Landed, LaneRead, Loader, RowGroups, Share, Unit};
 pub use phase::{Pace, PhaseSpec};
 pub use queue::Nanos;
-pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
+pub use tally::{BlockTally, StepHistograms, Waits};
 pub use workers::{Leftover, Workers, WorkersConfig};
 
 /// A read for an I/O thread; it is returned in [`Machine::on_read_complete`].

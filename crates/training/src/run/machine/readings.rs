@@ -4,7 +4,7 @@ use crate::plan::probe::StepMark;
 
 use super::Machine;
 use super::queue::Nanos;
-use super::tally::{BlockTally, StepHistograms, StepTimes, Waits};
+use super::tally::{BlockTally, StepHistograms, Waits};
 
 impl Machine {
     /// Number of accelerators.
@@ -43,8 +43,8 @@ impl Machine {
         self.accelerators.iter().map(|a| a.blocks.clone()).collect()
     }
 
-    /// The step times of the phase, by accelerator; empty unless they are kept.
-    pub fn step_times(&self) -> Vec<Vec<StepTimes>> {
+    /// Fetch wait and compute of each step in seconds, by accelerator; empty unless they are kept.
+    pub fn step_times(&self) -> Vec<Vec<(f32, f32)>> {
         let times = self.accelerators.iter().filter_map(|a| a.times.clone());
         times.collect()
     }

@@ -62,15 +62,6 @@ impl Waits {
     }
 }
 
-/// Times of one step of one accelerator, kept only on request.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StepTimes {
-    /// Fetch wait in seconds.
-    pub fetch_seconds: f32,
-    /// Compute in seconds, as drawn.
-    pub compute_seconds: f32,
-}
-
 /// Histograms over all accelerators of one phase.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StepHistograms {
