@@ -59,40 +59,15 @@ impl Saver {
     ) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
         let stem = format!("{}-{}", safe(name), session.file_stamp());
-        let create = || Self::below(&results, &stem);
+        let create = || {
+            let (folder, made) = new_folder(&results, &stem)?;
+            Ok(Self::at(&folder.join("report.json"), true, made))
+        };
         let saver = party.agree(session.group.leads().then(create).transpose())?;
         // Others may create folders there, too: the number in the name is the first process's.
         let name = saver.as_ref().and_then(|saver| saver.folder().file_name().map(PathBuf::from));
         let folder = results.join(party.from_first(&name)?);
         Ok(saver.unwrap_or_else(|| Self::at(&folder.join("report.json"), false, Vec::new())))
-    }
-
-    /// Creates a new folder in `results`, called `stem` or with a number appended.
-    fn below(results: &Path, stem: &str) -> Result<Self, Failure> {
-        let cannot = |error: TransferError| Failure::from(error).with_help(RESULTS_HELP);
-        let mut made = Vec::new();
-        for part in results.ancestors().take_while(|part| *part != Path::new("")) {
-            if Disk.look(part).map_err(cannot)?.is_some() {
-                break;
-            }
-            made.push(part.to_path_buf());
-        }
-        Disk.make_folder(results).map_err(cannot)?;
-        for attempt in 1..1000 {
-            let folder = match attempt {
-                1 => results.join(stem),
-                again => results.join(format!("{stem}-{again}")),
-            };
-            if Disk.make_new_folder(&folder).map_err(cannot)? {
-                Disk.hold(&folder);
-                made.insert(0, folder.clone());
-                return Ok(Self::at(&folder.join("report.json"), true, made));
-            }
-        }
-        Err(Failure::machine(anyhow::anyhow!(
-            "{} already has too many reports of this second",
-            results.display()
-        )))
     }
 
     /// Continues the report at `path`.
@@ -261,6 +236,38 @@ impl Drop for Saver {
             let _ = Disk.remove_folder(folder);
         }
     }
+}
+
+/// Creates a new folder in `results`, called `stem` or with a number appended. Returns it, and what
+/// was created, innermost first.
+///
+/// # Errors
+/// With exit code 4 if it cannot be created.
+pub fn new_folder(results: &Path, stem: &str) -> Result<(PathBuf, Vec<PathBuf>), Failure> {
+    let cannot = |error: TransferError| Failure::from(error).with_help(RESULTS_HELP);
+    let mut made = Vec::new();
+    for part in results.ancestors().take_while(|part| *part != Path::new("")) {
+        if Disk.look(part).map_err(cannot)?.is_some() {
+            break;
+        }
+        made.push(part.to_path_buf());
+    }
+    Disk.make_folder(results).map_err(cannot)?;
+    for attempt in 1..1000 {
+        let folder = match attempt {
+            1 => results.join(stem),
+            again => results.join(format!("{stem}-{again}")),
+        };
+        if Disk.make_new_folder(&folder).map_err(cannot)? {
+            Disk.hold(&folder);
+            made.insert(0, folder.clone());
+            return Ok((folder, made));
+        }
+    }
+    Err(Failure::machine(anyhow::anyhow!(
+        "{} already has too many reports of this second",
+        results.display()
+    )))
 }
 
 /// The default folder for reports; an empty environment variable is ignored.

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a stopped command may take to save its results.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs `command` in `place`, or here if that is empty, with additional `variables`; its output goes to
+/// Runs `command` in `place`, with additional `variables`; its output goes to
 /// `stdout` and `stderr` in `folder`.
 ///
 /// It has a process group of its own, so that Ctrl-C on a terminal reaches it from here, once, with
@@ -31,9 +31,8 @@ pub(crate) fn run(
     folder: &Path,
     stop: &StopToken,
 ) -> io::Result<ExitStatus> {
-    let here = Path::new(".");
     let mut child = Command::new("sh")
-        .current_dir(if place.as_os_str().is_empty() { here } else { place })
+        .current_dir(place)
         .args(["-c", command])
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())

@@ -63,7 +63,7 @@ impl<'a> Workplace<'a> {
         variables: &[(&str, OsString)],
     ) -> Result<ExitStatus, Failure> {
         let command: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
-        let place = (Path::new(""), variables);
+        let place = (Path::new("."), variables);
         let ended = process::run(&command.join(" "), place, &self.folder, &self.session.stop);
         let status = ended.map_err(|error| not_made(error.into()))?;
         if self.session.stop.is_stopped() {

@@ -9,7 +9,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -28,15 +27,11 @@ use crate::cli::VERSION;
 use crate::commands::saved;
 use crate::hosts::hostname;
 use crate::output;
-use stormlp_hosts::saver::results_folder;
-
-/// The version of the request's format.
-const FORMAT_VERSION: u32 = 1;
+use stormlp_hosts::saver::{new_folder, results_folder};
 
 /// What is compared.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Request {
-    pub(super) format_version: u32,
     /// The command of the baseline.
     pub(super) run: String,
     /// The command that is compared with it.
@@ -51,13 +46,10 @@ pub(super) struct Request {
     pub(super) seed: u32,
     /// When the comparison started, RFC 3339 in UTC.
     pub(super) started_at: String,
-    /// The folder in which the commands run; older comparisons run where they are resumed.
-    #[serde(default)]
+    /// The folder in which the commands run.
     pub(super) folder: PathBuf,
-    /// The host and the stormlp that started the comparison; empty in older ones.
-    #[serde(default)]
+    /// The host and the stormlp that started the comparison.
     pub(super) hostname: String,
-    #[serde(default)]
     pub(super) version: String,
 }
 
@@ -85,7 +77,6 @@ impl Request {
     pub(super) fn new(session: &Session) -> Self {
         let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self {
-            format_version: FORMAT_VERSION,
             run: String::new(),
             against: String::new(),
             setup: Vec::new(),
@@ -93,7 +84,7 @@ impl Request {
             force: false,
             seed: clock.map_or(0, |since| since.subsec_nanos()),
             started_at: session.started_at(),
-            folder: std::env::current_dir().unwrap_or_default(),
+            folder: std::env::current_dir().unwrap_or_else(|_| ".".into()),
             hostname: hostname(),
             version: VERSION.to_string(),
         }
@@ -105,7 +96,7 @@ impl Request {
         for (what, then, now) in
             [("host", &self.hostname, &host), ("stormlp version", &self.version, &version)]
         {
-            if !then.is_empty() && then != now {
+            if then != now {
                 output::say(format!(
                     "warning: the pairs so far are of {what} {then}, and this is {now}: start a new \
                      comparison unless both do the same"
@@ -212,12 +203,8 @@ impl Folder {
         request.check()?;
         let results = results.map_or_else(results_folder, Path::to_path_buf);
         let stem = format!("compare-{}", session.file_stamp());
-        let place = new_folder(&results, &stem)
-            .with_context(|| format!("cannot make a folder in {}", results.display()))
-            .map_err(|error| {
-                let help = "name a folder that you may write to: --results-dir DIR";
-                Failure::machine(error).with_help(help)
-            })?;
+        let (place, _) = new_folder(&results, &stem)?;
+        let place = fs::canonicalize(&place).unwrap_or(place);
         let folder = Self { place, request };
         folder.write("request.json", &folder.request)?;
         Ok(folder)
@@ -226,7 +213,7 @@ impl Folder {
     /// The folder of an earlier comparison.
     ///
     /// # Errors
-    /// With exit code 4 if it is not one, and 3 if a newer stormlp made it.
+    /// With exit code 4 if it is not one.
     pub(super) fn resume(place: &Path) -> Result<Self, Failure> {
         let file = place.join("request.json");
         let help = "name the folder that `stormlp compare --run` printed";
@@ -235,12 +222,8 @@ impl Folder {
             .and_then(|json| Ok(serde_json::from_slice(&json)?))
             .with_context(|| format!("cannot read {}", file.display()))
             .map_err(|error| Failure::machine(error).with_help(help))?;
-        if request.format_version > FORMAT_VERSION {
-            let message = format!("{} was made by a newer stormlp", file.display());
-            return Err(Failure::no_plan(anyhow::anyhow!(message)).with_help("use that version"));
-        }
         request.check()?;
-        if !request.folder.as_os_str().is_empty() && !Disk.is_folder(&request.folder)? {
+        if !Disk.is_folder(&request.folder)? {
             let folder = request.folder.display();
             let message = format!("the commands ran in {folder}, which is not there any more");
             let help = "mount or restore it, or start a new comparison";
@@ -354,20 +337,6 @@ impl Folder {
     }
 }
 
-/// Creates a folder called `stem` in `results`, or with a number appended, and returns its full path.
-fn new_folder(results: &Path, stem: &str) -> std::io::Result<PathBuf> {
-    fs::create_dir_all(results)?;
-    let results = fs::canonicalize(results)?;
-    let mut attempt = 1;
-    loop {
-        let name = if attempt == 1 { stem.to_string() } else { format!("{stem}-{attempt}") };
-        match fs::create_dir(results.join(&name)) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => attempt += 1,
-            made => return made.map(|()| results.join(&name)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,7 +363,6 @@ mod tests {
     #[test]
     fn blocks_of_two_pairs_are_balanced_and_begin_at_random() {
         let request = |seed| Request {
-            format_version: 1,
             run: String::new(),
             against: String::new(),
             setup: Vec::new(),
