@@ -34,7 +34,7 @@ use stormlp_hosts::saver::{Saver, results_folder};
 use stormlp_hosts::session::Session;
 
 pub(crate) use answer::AnswerArgs;
-use file::check_folder;
+pub(crate) use file::check_folder;
 pub(crate) use forms::{Forms, Targets};
 use sink::of_file;
 pub(crate) use sink::{Format, Sink, formats_without};

@@ -7,7 +7,6 @@ use anyhow::Context;
 use serde_json::Value;
 use stormlp_core::note::Cause;
 use stormlp_core::report::{Ending, ReportKind};
-use stormlp_core::shell::shell_word;
 use stormlp_matrix::run as matrix;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
@@ -153,7 +152,7 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     })?;
     let report = AnyReport::from_json(&text)
         .with_context(|| format!("{} cannot be used", path.display()))
-        .map_err(|error| with_folder_of_dlio(Failure::no_plan(error), path))?;
+        .map_err(Failure::no_plan)?;
     match report {
         AnyReport::Gds(mut report) if report.ending == Ending::Unfinished => {
             for cell in journal::units(path, &lines?)? {
@@ -168,23 +167,6 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         }
         finished => Ok(finished),
     }
-}
-
-/// A file next to a DLIO summary that is not a report belongs to a rank: suggests the folder, which
-/// can be shown.
-fn with_folder_of_dlio(failure: Failure, path: &Path) -> Failure {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    if !folder.join("summary.json").is_file() {
-        return failure;
-    }
-    let folder = if folder.as_os_str().is_empty() {
-        ".".to_string()
-    } else {
-        shell_word(&folder.to_string_lossy())
-    };
-    failure.with_help(format!(
-        "it belongs to a summary.json: `stormlp report {folder}` shows that run"
-    ))
 }
 
 /// Reads a saved report of a given command.

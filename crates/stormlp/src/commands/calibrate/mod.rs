@@ -14,6 +14,7 @@ use stormlp_training::plan::calibration::{Calibration, CheckpointCost, FORMAT_VE
 use stormlp_training::show as training;
 use stormlp_transfer::storage::write_atomically;
 
+use crate::commands::deliver::check_folder;
 use crate::output::{self, Format};
 
 pub(crate) use client::{calibrated, calibrated_checkpoints};
@@ -65,7 +66,7 @@ pub(crate) struct Args {
 /// With exit code 4 if DLIO does not run here.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let formats = if args.formats.is_empty() { FORMATS.to_vec() } else { args.formats };
-    check_place(&args.save)?;
+    check_folder("--save", &args.save)?;
     let facts = session.host_facts(None)?;
     // In units of 2^-16.
     let load_before = sysinfo().loads[0] as f64 / 65_536.0;
@@ -108,17 +109,6 @@ fn measurable(name: &str) -> Result<DataFormat, String> {
         let names = FORMATS.map(DataFormat::name).join(", ");
         format!("the cost of `{name}` is not measured; use {names}")
     })
-}
-
-/// Finds out before minutes of work whether the result can be saved.
-fn check_place(file: &Path) -> Result<(), Failure> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if folder.is_dir() && !file.is_dir() {
-        return Ok(());
-    }
-    Err(Failure::machine(anyhow::anyhow!("cannot save the costs in {}", file.display()))
-        .with_help("name a file in an existing folder with --save"))
 }
 
 fn save(file: &Path, calibration: &Calibration) -> Result<(), Failure> {

@@ -229,12 +229,8 @@ fn sides(
             let now = baseline.split_off(1);
             Ok((baseline, now))
         }
-        (true, 1) => {
-            Err(Failure::usage("a comparison has two sides, and only one report is given")
-                .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW..."))
-        }
         (true, count) => Err(Failure::usage(format!(
-            "a comparison has two sides; {} without -- does not say which belongs to which",
+            "a comparison has two sides, and {} without -- do not say which is on which",
             counted(count as u64, "report")
         ))
         .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW...")),

@@ -17,7 +17,7 @@ use super::forms::rows;
 ///
 /// # Errors
 /// With exit code 4 if it does not.
-pub(super) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
+pub(crate) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     match parent {
         Some(parent) if !parent.is_dir() => Err(Failure::machine(anyhow::anyhow!(

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::any_report::AnyReport;
 use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
+use stormlp_core::units::counted;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_show::document::Columns;
@@ -82,22 +83,15 @@ impl Filter {
 
     /// The failure if none of `count` reports passes.
     fn none_of(&self, count: usize) -> Failure {
-        let of = |kind: ReportKind| format!("of `stormlp {}`", kind.name());
-        let tagged = (!self.tags.is_empty()).then(|| format!("tagged {}", tag::words(&self.tags)));
-        let what: Vec<String> = self.kind.map(of).into_iter().chain(tagged).collect();
-        if what.is_empty() {
+        let reports = counted(count as u64, "report");
+        if self.is_open() {
             // The reason for each was already printed.
-            let them = match count {
-                1 => "the report cannot be read".to_string(),
-                several => format!("none of {several} reports can be read"),
-            };
-            return Failure::no_plan(anyhow::anyhow!("{them}"));
+            return Failure::no_plan(anyhow::anyhow!("{reports}, none of which can be read"));
         }
-        let none = match count {
-            1 => "the report is not".to_string(),
-            several => format!("none of {several} reports is"),
-        };
-        Failure::machine(anyhow::anyhow!("{none} {}", what.join(" and ")))
+        let kind = self.kind.map(|kind| format!("--kind {}", kind.name()));
+        let tags = self.tags.iter().map(|(key, value)| format!("--tag {key}={value}"));
+        let asked: Vec<String> = kind.into_iter().chain(tags).collect();
+        Failure::machine(anyhow::anyhow!("{reports}, none of which has {}", asked.join(" ")))
             .with_help("`stormlp report` without --kind and --tag lists them all")
     }
 }
