@@ -67,6 +67,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let formats = if args.formats.is_empty() { FORMATS.to_vec() } else { args.formats };
     check_folder("--save", &args.save)?;
+    if args.save.is_dir() {
+        return Err(Failure::usage("--save names a folder: name a file in it"));
+    }
     let facts = session.host_facts(None)?;
     // In units of 2^-16.
     let load_before = sysinfo().loads[0] as f64 / 65_536.0;
