@@ -5,7 +5,7 @@ use stormlp_core::note::Cause;
 use stormlp_core::report::Ending;
 use stormlp_core::stop::StopToken;
 
-use crate::company::Hosts;
+use crate::multi_host::Hosts;
 
 /// Reports a run on several `hosts` as failed if SIGTERM ended it for an unknown reason: the
 /// launcher ended it, because it was interrupted (known if all hosts were present to the end) or

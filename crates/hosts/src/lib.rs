@@ -16,7 +16,6 @@
 //! and `pmix`, and the first lines of `pmi1`.
 
 mod choice;
-pub mod company;
 mod engine;
 mod environment;
 mod error;
@@ -27,8 +26,9 @@ pub mod journal;
 pub mod largest;
 pub mod members;
 mod mpi;
+pub mod multi_host;
 pub mod parts;
-pub mod party;
+pub mod peers;
 pub mod pmi1;
 mod pmix;
 pub mod promises;

@@ -15,7 +15,7 @@ use stormlp_transfer::storage::{self, Disk, Storage as _};
 use stormlp_transfer::{TransferError, cuda, cufile, is_full};
 
 use crate::journal::Journal;
-use crate::party::Party;
+use crate::peers::Peers;
 use crate::session::Session;
 
 /// Advice if the folder for reports cannot be written.
@@ -54,7 +54,7 @@ impl Saver {
     pub fn create(
         results: Option<&Path>,
         name: &str,
-        party: &Party,
+        peers: &Peers,
         session: &Session,
     ) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
@@ -63,10 +63,10 @@ impl Saver {
             let (folder, made) = new_folder(&results, &stem)?;
             Ok(Self::at(&folder.join("report.json"), true, made))
         };
-        let saver = party.agree(session.group.leads().then(create).transpose())?;
+        let saver = peers.agree(session.group.leads().then(create).transpose())?;
         // Others may create folders there, too: the number in the name is the first process's.
         let name = saver.as_ref().and_then(|saver| saver.folder().file_name().map(PathBuf::from));
-        let folder = results.join(party.from_first(&name)?);
+        let folder = results.join(peers.from_first(&name)?);
         Ok(saver.unwrap_or_else(|| Self::at(&folder.join("report.json"), false, Vec::new())))
     }
 

@@ -20,7 +20,7 @@ use stormlp_transfer::storage::{self, Storage};
 use stormlp_transfer::surroundings;
 
 use crate::group::Group;
-use crate::party::Party;
+use crate::peers::Peers;
 use stormlp_core::failure::Failure;
 
 /// When users begin to wonder whether the program hangs.
@@ -120,8 +120,8 @@ impl Session {
     ///
     /// # Errors
     /// If they cannot work together; all of them fail alike then.
-    pub fn party(&self, local_data: bool) -> Result<Party, Failure> {
-        Party::introduce(&self.group, self.command, local_data, probe::host_facts)
+    pub fn peers(&self, local_data: bool) -> Result<Peers, Failure> {
+        Peers::introduce(&self.group, self.command, local_data, probe::host_facts)
     }
 
     /// Waits for GPU libraries until the user stops it, with one message that it waits.

@@ -8,7 +8,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
@@ -55,10 +55,10 @@ pub fn planned(
 pub fn look(
     request: &CheckpointRequest,
     host: &HostFacts,
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<CheckpointPlan, Failure> {
-    let settled = if party.is_alone() || party.owns_folder() {
+    let settled = if peers.is_alone() || peers.owns_folder() {
         settle(&*session.storage, &request.folders).map_err(CheckpointError::not_started)
     } else {
         Ok(())
@@ -68,11 +68,11 @@ pub fn look(
         .and_then(|facts| {
             // What is too large then is too large.
             let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
-            planned(request, host, &of_all(facts, party))
+            planned(request, host, &of_all(facts, peers))
         });
-    let looked = party.agree(looked)?;
+    let looked = peers.agree(looked)?;
     for folder in &looked.request.folders {
-        party.check_shared(&session.storage.nearest(folder.folder())?)?;
+        peers.check_shared(&session.storage.nearest(folder.folder())?)?;
     }
     Ok(looked)
 }
@@ -83,14 +83,14 @@ pub fn look(
 /// If storage cannot be examined; all hosts fail alike.
 pub fn tried(
     request: &CheckpointRequest,
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<CheckpointFacts, Failure> {
     let tried = || {
         let facts = scan(&*session.storage, &request.folders, Look::AndTry)?;
         Ok(CheckpointFacts { trial_bytes_per_second: trial(request, &facts, session)?, ..facts })
     };
-    seen_by_all(tried, party)
+    seen_by_all(tried, peers)
 }
 
 /// The write rate of storage, if the scale depends on it. Objects are not tried: a file that grows
@@ -128,15 +128,15 @@ fn trial(
 /// If storage cannot be examined; all hosts fail alike.
 pub fn seen_by_all(
     look: impl FnOnce() -> Result<CheckpointFacts, Failure>,
-    party: &Party,
+    peers: &Peers,
 ) -> Result<CheckpointFacts, Failure> {
-    if party.is_alone() {
+    if peers.is_alone() {
         return look();
     }
-    let look = || look().map(|facts| of_all(facts, party));
-    let own = party.owns_folder().then(look).transpose();
-    let own = party.agree(own)?;
-    let all = party.exchange(&own.as_ref().map(StorageSeen::of))?;
+    let look = || look().map(|facts| of_all(facts, peers));
+    let own = peers.owns_folder().then(look).transpose();
+    let own = peers.agree(own)?;
+    let all = peers.exchange(&own.as_ref().map(StorageSeen::of))?;
     let mut facts = own.unwrap_or_default();
     for seen in all.into_iter().flatten() {
         seen.limit(&mut facts);
@@ -173,9 +173,9 @@ impl StorageSeen {
 }
 
 /// The storage of all hosts together, if each has folders of its own like this one.
-fn of_all(facts: CheckpointFacts, party: &Party) -> CheckpointFacts {
-    if party.has_local_data() {
-        scaled(facts, party.processes_here(), party.members().len())
+fn of_all(facts: CheckpointFacts, peers: &Peers) -> CheckpointFacts {
+    if peers.has_local_data() {
+        scaled(facts, peers.processes_here(), peers.members().len())
     } else {
         facts
     }
@@ -201,33 +201,33 @@ pub fn plan(
     request: &CheckpointRequest,
     host: &HostFacts,
     facts: &CheckpointFacts,
-    (party, session): (&Party, &Session),
+    (peers, session): (&Peers, &Session),
 ) -> Result<CheckpointPlan, Failure> {
-    if party.is_alone() {
+    if peers.is_alone() {
         return planned(request, host, facts);
     }
-    let own = session.group.leads().then(|| dealt(planned(request, host, facts)?, party));
-    let own = party.agree(own.transpose())?;
-    party.from_first(&own)
+    let own = session.group.leads().then(|| dealt(planned(request, host, facts)?, peers));
+    let own = peers.agree(own.transpose())?;
+    peers.from_first(&own)
 }
 
 /// Assigns the ranks to hosts, and makes each host restore what another host wrote unless requested
 /// otherwise.
-fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Failure> {
-    let (ranks, count) = (plan.ranks.len(), party.members().len());
+fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Failure> {
+    let (ranks, count) = (plan.ranks.len(), peers.members().len());
     if count > ranks {
         let what = format!("{count} hosts for only {ranks} ranks");
         let help = "start fewer processes, or use more --ranks";
         return Err(Failure::saying(Cause::Plan, what).with_help(help));
     }
     let further = ranks.div_ceil(count);
-    if !party.has_local_data()
+    if !peers.has_local_data()
         && plan.request.rank_shift.is_none()
         && !plan.request.closed
         && !plan.restores.is_empty()
     {
         plan.rank_shift = further as u64;
-        let members = party.members();
+        let members = peers.members();
         let wrote = if members.iter().all(|member| member.leads_host(members)) {
             "another host wrote and has in its page cache, not this one"
         } else {
@@ -249,8 +249,8 @@ fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Fail
             "use a number of hosts that divides the ranks",
         ));
     }
-    plan.warnings.extend(party.local_warning("saves to and restores from its own folders"));
-    plan.warnings.extend(party.warnings());
+    plan.warnings.extend(peers.local_warning("saves to and restores from its own folders"));
+    plan.warnings.extend(peers.warnings());
     Ok(plan)
 }
 

@@ -11,9 +11,9 @@ use stormlp_core::report::{Ending, Head};
 use stormlp_core::stats::mean;
 use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::WarningKind;
-use stormlp_hosts::company::Hosts;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
-use stormlp_hosts::party::Party;
+use stormlp_hosts::multi_host::Hosts;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::surroundings::Surroundings;
@@ -35,7 +35,7 @@ pub struct StreamFinder<'a> {
     host: HostFacts,
     /// Measured write rate of the storage before the first run: all runs have the same size.
     trial_bytes_per_second: Option<f64>,
-    party: &'a Party,
+    peers: &'a Peers,
     /// The other hosts, if any.
     others: Option<Hosts>,
     session: &'a Session,
@@ -65,22 +65,22 @@ impl<'a> StreamFinder<'a> {
     pub fn new(
         mut request: CheckpointRequest,
         head: Head,
-        party: &'a Party,
+        peers: &'a Peers,
         session: &'a Session,
     ) -> Result<Self, Failure> {
         let host = head.host.clone();
-        if !party.is_alone() {
-            agreement::look(&request, &host, party, session)?;
+        if !peers.is_alone() {
+            agreement::look(&request, &host, peers, session)?;
         }
-        let facts = agreement::tried(&request, party, session)?;
-        let first = agreement::plan(&request, &host, &facts, (party, session))?;
+        let facts = agreement::tried(&request, peers, session)?;
+        let first = agreement::plan(&request, &host, &facts, (peers, session))?;
         request.scale = Some(ScaleChoice::Factor(first.scaling.factor));
-        let streams = possible(&request, &host, &facts, (party, session), &first)?;
+        let streams = possible(&request, &host, &facts, (peers, session), &first)?;
         Ok(Self {
             request,
             host,
             trial_bytes_per_second: facts.trial_bytes_per_second,
-            party,
+            peers,
             others: None,
             session,
             head,
@@ -101,7 +101,7 @@ impl<'a> StreamFinder<'a> {
     /// # Errors
     /// Those of a run.
     pub fn search(&mut self, saver: &mut Saver) -> Result<CheckpointReport, Failure> {
-        self.others = self.party.with_roll_call(self.party.hosts()?, saver.folder())?;
+        self.others = self.peers.with_waiting_notes(self.peers.hosts()?, saver.folder())?;
         let begun = self.report(Ending::Unfinished);
         saver.begin(&begun)?;
         let ended = self.try_streams(saver)?;
@@ -149,10 +149,10 @@ impl<'a> StreamFinder<'a> {
         } else {
             self.find.next().ok_or(Ending::Complete)
         };
-        if self.party.is_alone() {
+        if self.peers.is_alone() {
             return Ok(own);
         }
-        let all = self.party.exchange(&own)?;
+        let all = self.peers.exchange(&own)?;
         let stopped = all.iter().position(|next| *next == Err(Ending::Stopped));
         Ok(all.into_iter().nth(stopped.unwrap_or(0)).unwrap_or(own))
     }
@@ -208,9 +208,9 @@ impl<'a> StreamFinder<'a> {
         let look = || scan(&*self.session.storage, folders, Look::Only).map_err(Failure::from);
         let facts = CheckpointFacts {
             trial_bytes_per_second: self.trial_bytes_per_second,
-            ..agreement::seen_by_all(look, self.party)?
+            ..agreement::seen_by_all(look, self.peers)?
         };
-        let how = (self.party, self.session);
+        let how = (self.peers, self.session);
         let mut plan = agreement::plan(&self.request, &self.host, &facts, how)?;
         if !self.find.tried.is_empty() {
             // These are from this search.
@@ -239,7 +239,7 @@ fn possible(
     request: &CheckpointRequest,
     host: &HostFacts,
     facts: &CheckpointFacts,
-    (party, session): (&Party, &Session),
+    (peers, session): (&Peers, &Session),
     first: &CheckpointPlan,
 ) -> Result<Vec<u32>, Failure> {
     let possible = |streams: &u32| {
@@ -247,7 +247,7 @@ fn possible(
         planned(&request, host, facts).is_ok_and(|plan| plan.total_bytes == first.total_bytes)
     };
     let find = || -> Vec<u32> { KNEE_STREAMS.into_iter().filter(possible).collect() };
-    if party.is_alone() { Ok(find()) } else { party.from_first(&session.group.leads().then(find)) }
+    if peers.is_alone() { Ok(find()) } else { peers.from_first(&session.group.leads().then(find)) }
 }
 
 /// The sufficient number of streams, as far as known.

@@ -23,7 +23,7 @@ use super::error::CheckpointError;
 use super::mover::{MoveRules, Mover, MoverResult, RankTask};
 use super::together::{self, PhaseMeasurement, PhaseOutcome};
 use stormlp_core::stop::Ends;
-use stormlp_hosts::company::Hosts;
+use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::evidence;
 use stormlp_transfer::sampler::{Counters, Sampler};
 

@@ -16,7 +16,7 @@ use stormlp_hosts::parts::{count_members_once, evidence_of_all};
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::error::CheckpointError;
-use stormlp_hosts::company::{Hosts, sum_of_series};
+use stormlp_hosts::multi_host::{Hosts, sum_of_series};
 
 /// What was measured in one phase: by one host, or by all of them once they have exchanged it.
 #[derive(Default, Serialize, Deserialize)]

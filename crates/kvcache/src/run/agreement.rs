@@ -5,7 +5,7 @@ use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
@@ -43,11 +43,11 @@ pub fn asked(request: &KvcacheRequest) -> Vec<Promise> {
     promises::asked(request, &[], &NAMES)
 }
 
-/// The facts of the folder of one of the processes of `party`, which has a share of what is free
+/// The facts of the folder of one of the processes of `peers`, which has a share of what is free
 /// where several have their folders: on the machine, or with shared storage everywhere.
-pub fn share(facts: KvcacheFacts, party: &Party) -> KvcacheFacts {
+pub fn share(facts: KvcacheFacts, peers: &Peers) -> KvcacheFacts {
     let sharers =
-        if party.has_local_data() { party.processes_here() } else { party.members().len() };
+        if peers.has_local_data() { peers.processes_here() } else { peers.members().len() };
     let free_bytes = facts.free_bytes.map(|bytes| bytes / sharers.max(1) as u64);
     KvcacheFacts { free_bytes, ..facts }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::evidence::Evidence;
-use stormlp_hosts::company::{Hosts, sum_of_series};
+use stormlp_hosts::multi_host::{Hosts, sum_of_series};
 use stormlp_hosts::parts::{count_members_once, evidence_of_all};
 
 use super::error::KvcacheError;

@@ -10,7 +10,7 @@ use stormlp_core::mt19937::Mt19937;
 use stormlp_core::report::Series;
 use stormlp_core::stop::{Ends, StopToken};
 use stormlp_core::units::counted;
-use stormlp_hosts::company::Hosts;
+use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::crew::{self, Watch};
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::storage::Storage;

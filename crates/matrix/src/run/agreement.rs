@@ -9,7 +9,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::PathKind;
 use stormlp_core::warning::Warning;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::{Anywhere, Storage as _};
 
@@ -35,17 +35,17 @@ struct Looked {
 pub fn prepare(
     request: Result<MatrixRequest, Failure>,
     (dry_run, resume): (bool, Option<&Path>),
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<(MatrixPlan, HostFacts), Failure> {
-    let looked = request.and_then(|request| look(request, (dry_run, resume), party, session));
-    let looked = party.agree_on(looked, |looked| looked.promises.clone())?;
+    let looked = request.and_then(|request| look(request, (dry_run, resume), peers, session));
+    let looked = peers.agree_on(looked, |looked| looked.promises.clone())?;
     let Looked { request, facts, mut inventory, shared, .. } = looked;
-    share_room(&mut inventory, party)?;
+    share_room(&mut inventory, peers)?;
     let plan = resolve(&request, &facts, &inventory).map_err(Failure::from);
-    let plan = party.agree_on(plan, decided)?;
+    let plan = peers.agree_on(plan, decided)?;
     if !dry_run {
-        make_shared(&shared, party, session)?;
+        make_shared(&shared, peers, session)?;
     }
     Ok((plan, facts))
 }
@@ -53,15 +53,15 @@ pub fn prepare(
 fn look(
     mut request: MatrixRequest,
     (dry_run, resume): (bool, Option<&Path>),
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<Looked, Failure> {
-    let mut promises = asked(&request, !party.has_local_data());
+    let mut promises = asked(&request, !peers.has_local_data());
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let report = resume.map_or("none".to_string(), |path| absolute(path).display().to_string());
     promises.push(("option --resume".to_string(), report));
     promises.push(("option --dry-run".to_string(), dry_run.to_string()));
-    let shared = share(&mut request, party, session)?;
+    let shared = share(&mut request, peers, session)?;
     let facts = host_facts(&request, session)?;
     let inventory =
         scan::inventory(&*session.storage, &request, 1 + usize::from(!shared.is_empty()))?;
@@ -75,11 +75,11 @@ fn look(
 /// If all of them would write to the same file.
 fn share(
     request: &mut MatrixRequest,
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut shared = Vec::new();
-    if party.is_alone() || party.has_local_data() {
+    if peers.is_alone() || peers.has_local_data() {
         return Ok(shared);
     }
     let writes = |op: &Operation| op.direction() == Direction::Write;
@@ -108,14 +108,14 @@ fn share(
 
 /// Divides the smallest free space seen by any host into equal shares, so that all hosts derive the
 /// same file sizes from it.
-fn share_room(inventory: &mut TargetInventory, party: &Party) -> Result<(), Failure> {
-    if party.is_alone() {
+fn share_room(inventory: &mut TargetInventory, peers: &Peers) -> Result<(), Failure> {
+    if peers.is_alone() {
         return Ok(());
     }
     let mut rooms: Vec<&mut u64> = inventory.free_bytes().collect();
     let own: Vec<u64> = rooms.iter().map(|room| **room).collect();
-    let sharers = if party.has_local_data() { 1 } else { party.members().len() as u64 };
-    for other in party.exchange(&own)? {
+    let sharers = if peers.has_local_data() { 1 } else { peers.members().len() as u64 };
+    for other in peers.exchange(&own)? {
         for (room, other) in rooms.iter_mut().zip(other) {
             **room = (**room).min(other);
         }
@@ -127,22 +127,22 @@ fn share_room(inventory: &mut TargetInventory, party: &Party) -> Result<(), Fail
 }
 
 /// Creates the folders in which each process has its own, and tests whether all see them.
-fn make_shared(folders: &[PathBuf], party: &Party, session: &Session) -> Result<(), Failure> {
+fn make_shared(folders: &[PathBuf], peers: &Peers, session: &Session) -> Result<(), Failure> {
     for folder in folders {
         let made = if session.group.leads() {
             Anywhere::default().make_folder(folder).map_err(Failure::machine)
         } else {
             Ok(())
         };
-        party.agree(made)?;
-        party.check_shared(folder)?;
+        peers.agree(made)?;
+        peers.check_shared(folder)?;
     }
     Ok(())
 }
 
 /// Warnings about these hosts for the report.
-pub fn warnings(party: &Party) -> impl Iterator<Item = Warning> {
-    party.warnings().into_iter().chain(party.local_warning("used its own files"))
+pub fn warnings(peers: &Peers) -> impl Iterator<Item = Warning> {
+    peers.warnings().into_iter().chain(peers.local_warning("used its own files"))
 }
 
 /// The facts needed by a request; GPU libraries are probed only for paths that use them.

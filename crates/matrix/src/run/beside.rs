@@ -13,7 +13,7 @@ use stormlp_hosts::parts::count_members_once;
 
 use super::error::MatrixError;
 use super::merge::{self, CellPart};
-use stormlp_hosts::company::{Hosts, garbled};
+use stormlp_hosts::multi_host::{Hosts, garbled};
 
 /// The connection to the other hosts, and this host's state in a cell.
 pub(crate) struct Side<'a> {

@@ -33,7 +33,7 @@ use super::regions::Regions;
 use super::verification::verification;
 use super::warnings;
 use super::worker::{WorkerFailure, WorkerOutcome};
-use stormlp_hosts::company::Hosts;
+use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::evidence;
 use stormlp_transfer::fallback::{self, hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;

@@ -13,7 +13,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::parts::share_at_once;
 
 use super::warnings;
-use stormlp_hosts::company::sum_of_series;
+use stormlp_hosts::multi_host::sum_of_series;
 
 /// One host's results of a cell.
 pub(crate) struct CellPart<'a> {

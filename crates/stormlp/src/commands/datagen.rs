@@ -19,7 +19,7 @@ use crate::commands::workloads;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::object::ObjectRules;
@@ -53,9 +53,9 @@ pub(crate) struct Args {
 
 /// Generates, resumes or verifies the dataset, or prints the plan.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let party = session.party(false)?;
+    let peers = session.peers(false)?;
     let Args { request, format } = args;
-    let plan = party.agree_on(plan(&request, session), promises)?;
+    let plan = peers.agree_on(plan(&request, session), promises)?;
     if request.mode.dry_run {
         let outline = plan.outline();
         return format.print(&outline, text::outline);
@@ -70,12 +70,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             _ => Err(not_good(&found, &plan)),
         };
     }
-    let report = if party.is_alone() {
+    let report = if peers.is_alone() {
         generate::run(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))
             .map(Some)
     } else {
-        together(&plan, &party, session)
+        together(&plan, &peers, session)
     }?;
     let Some(report) = report else {
         return Ok(());
@@ -119,11 +119,11 @@ fn promises(plan: &GeneratePlan) -> Vec<Promise> {
 /// first also the manifest. `None` if another process reports the result.
 fn together(
     plan: &GeneratePlan,
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<Option<GenerateReport>, Failure> {
     let nearest = plan.storage.nearest(&plan.folder)?;
-    party
+    peers
         .check_shared(&nearest)
         .map_err(|failure| failure.with_help("use a --data-dir on shared storage"))?;
     let (group, stop) = (&session.group, &session.stop);
@@ -132,10 +132,10 @@ fn together(
     let nothing = |_: &_| Vec::new();
     // The first process checks the folder and shares what it found with the others.
     let first = group.leads().then(begin).transpose();
-    let first = party.agree_on(first, nothing)?;
+    let first = peers.agree_on(first, nothing)?;
     let own = first.map_or_else(begin, Ok);
-    let own = party.agree(own)?;
-    let Some(hosts) = party.hosts()? else {
+    let own = peers.agree(own)?;
+    let Some(hosts) = peers.hosts()? else {
         return Ok(None);
     };
     let progress = session.progress();
@@ -145,15 +145,15 @@ fn together(
         made.inspect_err(|_| stop.stop())
     };
     let made = hosts.work(stop, work)?.map_err(|error| failure(error, session));
-    let made = party.agree(made)?;
-    let requests = party.exchange(made.requests())?;
+    let made = peers.agree(made)?;
+    let requests = peers.exchange(made.requests())?;
     let made = made.with_requests(requests);
     let finished = group
         .leads()
         .then(|| own.finish(made))
         .transpose()
         .map_err(|error| failure(error, session));
-    party.agree(finished)
+    peers.agree(finished)
 }
 
 /// The complete plan: the workload, the overrides by options, and the destination.

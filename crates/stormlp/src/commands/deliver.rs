@@ -29,7 +29,7 @@ use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::saver::{Saver, results_folder};
 use stormlp_hosts::session::Session;
 
@@ -286,14 +286,14 @@ impl Delivery {
     pub(crate) fn saver(
         &self,
         name: &str,
-        party: &Party,
+        peers: &Peers,
         session: &Session,
     ) -> Result<Saver, Failure> {
         match &self.resumes {
             Some(report) => Ok(Saver::resume(report, session)),
             None => {
                 let name = format!("{}-{name}", self.kind.name());
-                Saver::create(self.results_dir.as_deref(), &name, party, session)
+                Saver::create(self.results_dir.as_deref(), &name, peers, session)
             }
         }
     }

@@ -80,17 +80,17 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if names_object(&args.directory) {
         return doctor_objects::run(&args.directory, args.format);
     }
-    let party = session.party(false)?;
-    party.agree(check(&args.directory))?;
+    let peers = session.peers(false)?;
+    peers.agree(check(&args.directory))?;
     let patience = session.patience();
     let machine = probe::machine(&session.executable()?, &args.directory, &patience);
-    let group = if party.is_alone() {
+    let group = if peers.is_alone() {
         None
     } else {
         Some(GroupView {
-            facts: GroupFacts { machines: Vec::new(), ..party.facts()? },
-            folder: party.try_shared(&args.directory)?,
-            members: party.members().to_vec(),
+            facts: GroupFacts { machines: Vec::new(), ..peers.facts()? },
+            folder: peers.try_shared(&args.directory)?,
+            members: peers.members().to_vec(),
         })
     };
     if !session.group.leads() {

@@ -8,9 +8,9 @@ use serde::Serialize;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::Report;
 use stormlp_core::transport::DeviceId;
-use stormlp_hosts::company::Hosts;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
-use stormlp_hosts::party::Party;
+use stormlp_hosts::multi_host::Hosts;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
@@ -81,16 +81,16 @@ pub(crate) fn drive<P: Serialize + Clone, R: Serialize + Clone>(
     start: Start<P, R>,
     mut lane: impl Lane<P, R>,
     (delivery, mlperf_output): (&Delivery, Option<&Path>),
-    (party, session): (&Party, &Session),
+    (peers, session): (&Peers, &Session),
 ) -> Result<(), Failure>
 where
     AnyReport: From<Report<P, R>>,
 {
     // One process writes the output files.
     let mlperf_output = mlperf_output.filter(|_| session.group.leads());
-    party.agree(deliver::make_mlperf_folder(mlperf_output))?;
-    let mut saver = delivery.saver(&start.name, party, session)?;
-    let hosts = party.with_roll_call(start.hosts, saver.folder())?;
+    peers.agree(deliver::make_mlperf_folder(mlperf_output))?;
+    let mut saver = delivery.saver(&start.name, peers, session)?;
+    let hosts = peers.with_waiting_notes(start.hosts, saver.folder())?;
     let hosts = hosts.as_ref();
     if !session.quiet && !start.opening.is_empty() {
         output::say_page(&start.opening);

@@ -124,7 +124,7 @@ fn measure(
     })?;
     let delivery = Delivery::gdsio(per_job);
     let report = gds::report(plan, delivery.head(facts, session));
-    gds::measure(report, false, &delivery, (&session.party(false)?, session))
+    gds::measure(report, false, &delivery, (&session.peers(false)?, session))
 }
 
 /// stormlp's own options, which may appear anywhere in a line: clap leaves everything after gdsio's

@@ -11,11 +11,11 @@ use stormlp_core::difference::Promise;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
-use stormlp_hosts::company::Hosts;
 use stormlp_hosts::members;
+use stormlp_hosts::multi_host::Hosts;
 
 use stormlp_core::failure::Failure;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
@@ -31,12 +31,12 @@ struct Asks {
 ///
 /// # Errors
 /// If the accelerators cannot be divided evenly.
-pub fn ask(party: &Party, request: &mut TrainRequest, session: &Session) -> Result<(), Failure> {
+pub fn ask(peers: &Peers, request: &mut TrainRequest, session: &Session) -> Result<(), Failure> {
     let group = &*session.group;
     if let Some(total) = request.accelerators_total {
         request.accelerators = Some(divided(total, group.size())?);
     }
-    if party.is_alone() {
+    if peers.is_alone() {
         return Ok(());
     }
     let asks = Asks {
@@ -44,15 +44,15 @@ pub fn ask(party: &Party, request: &mut TrainRequest, session: &Session) -> Resu
         total: request.accelerators_total,
         drawn_seed: request.drawn_seed,
     };
-    let asks = party.exchange(&asks)?;
+    let asks = peers.exchange(&asks)?;
     let total = |one: &Asks| one.total.map_or("none".to_string(), |total| total.to_string());
     let totals: Vec<String> = asks.iter().map(total).collect();
     let help = "give every host the same options";
-    party.same_option("--accelerators-total", &totals, help)?;
+    peers.same_option("--accelerators-total", &totals, help)?;
     let accelerators: Vec<u32> = asks.iter().map(|one| one.accelerators).collect();
     request.drawn_seed = asks.first().map_or(0, |one| one.drawn_seed);
     request.accelerators = Some(accelerators.iter().sum());
-    let all = party.members();
+    let all = peers.members();
     let hosts = all.iter().filter(|member| member.leads_host(all));
     request.hosts = Some(RequestedHosts {
         accelerators,
@@ -64,8 +64,8 @@ pub fn ask(party: &Party, request: &mut TrainRequest, session: &Session) -> Resu
 }
 
 /// Warnings about these hosts for the report.
-pub fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
-    let mut warnings = party.warnings();
+pub fn warnings(peers: &Peers, plan: &TrainPlan) -> Vec<Warning> {
+    let mut warnings = peers.warnings();
     if plan.hosts.iter().any(|count| *count != plan.hosts[0]) {
         warnings.push(Warning::new(
             WarningKind::Hosts,
@@ -74,14 +74,14 @@ pub fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
             "give every host the same --accelerators",
         ));
     }
-    warnings.extend(party.local_warning("read its own dataset"));
+    warnings.extend(peers.local_warning("read its own dataset"));
     warnings
 }
 
 /// Warns if processes share too few CPUs, with the cost of a barrier there.
-pub fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> {
+pub fn crowded(peers: &Peers, others: Option<&Hosts>) -> Option<Warning> {
     let barrier = others?.facts.empty_barrier_us?;
-    let (member, here) = members::crowded(party.members())?;
+    let (member, here) = members::crowded(peers.members())?;
     Some(Warning::new(
         WarningKind::Hosts,
         format!(

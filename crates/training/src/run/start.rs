@@ -9,7 +9,7 @@ use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::Devices;
 use stormlp_core::warning::Warning;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::{FolderLock, LockError, Storage};
 
@@ -65,7 +65,7 @@ impl Asked {
     pub fn prepare(
         self,
         beside: impl FnOnce(&Path) -> Vec<PathBuf>,
-        party: &Party,
+        peers: &Peers,
         session: &Session,
     ) -> Result<Prepared, Failure> {
         let Self { mut workload, mut request, facts } = self;
@@ -76,7 +76,7 @@ impl Asked {
                 .map_err(|failure| with_broken_rules(failure, &workload, &request, &facts))?
         };
         let folder = &data.inventory.folder;
-        if data.to_make.is_some() && !party.is_alone() {
+        if data.to_make.is_some() && !peers.is_alone() {
             let fact = format!("{folder} has no dataset, and several hosts do not make one");
             let failure = Failure::saying(Cause::Machine, fact)
                 .with_help("make it first, without the launcher: `stormlp datagen`");
@@ -94,7 +94,7 @@ impl Asked {
             TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
         let mut warnings = data.warnings.clone();
         warnings.extend(of_plan);
-        warnings.extend(agreement::warnings(party, &plan));
+        warnings.extend(agreement::warnings(peers, &plan));
         Ok(Prepared { workload, facts, data, plan, warnings })
     }
 }

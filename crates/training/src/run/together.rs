@@ -8,7 +8,7 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
 
-use stormlp_hosts::company::Hosts;
+use stormlp_hosts::multi_host::Hosts;
 use stormlp_hosts::parts::evidence_of_all;
 
 /// Other participants in a run.

@@ -24,7 +24,7 @@ use super::journal::SavedEpoch;
 use super::prepare;
 use super::together::Others;
 use super::{calibrate, measure, verdict, warnings};
-use stormlp_hosts::company::Hosts;
+use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::fallback::{hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::now;

@@ -8,7 +8,7 @@ use stormlp_checkpoint::show::{mark, opening};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
 
@@ -23,15 +23,15 @@ pub(super) fn run(
     args: Args,
     mut request: CheckpointRequest,
     host: HostFacts,
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<(), Failure> {
     first_run(&mut request);
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
-    let delivery = party.agree(delivery)?;
-    let mut finder = StreamFinder::new(request, delivery.head(host, session), party, session)?;
+    let delivery = peers.agree(delivery)?;
+    let mut finder = StreamFinder::new(request, delivery.head(host, session), peers, session)?;
     let first = finder.first().clone();
-    let mut saver = delivery.saver(&format!("{}-find-knee", first.model), party, session)?;
+    let mut saver = delivery.saver(&format!("{}-find-knee", first.model), peers, session)?;
     if !session.quiet {
         output::say_page(&output::drawn(&opening(&first)));
     }

@@ -29,7 +29,7 @@ use super::driver::{Lane, Running, Start, drive};
 
 use crate::output;
 use stormlp_core::failure::Failure;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 
 pub(crate) use args::Args;
@@ -45,35 +45,35 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         let other = args.mlperf_output.as_deref();
         request.results_beside_data = args.output.beside(folders, other);
     }
-    let party = session.party(request.local_data)?;
+    let peers = session.peers(request.local_data)?;
     let asked = |_: &HostFacts| agreement::asked(&request);
     let host = agreement::host_facts(&request, session);
-    let host = party.agree_on(host, asked)?;
+    let host = peers.agree_on(host, asked)?;
     if request.dry_run {
         if request.find_knee {
             show_first_run(&mut request);
         }
-        return dry_run(&request, &host, &args.output, (&party, session));
+        return dry_run(&request, &host, &args.output, (&peers, session));
     }
     request.seed.get_or_insert_with(args::fresh_seed);
     if request.find_knee {
-        return find_knee::run(args, request, host, &party, session);
+        return find_knee::run(args, request, host, &peers, session);
     }
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
-    let delivery = party.agree(delivery)?;
+    let delivery = peers.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
-    agreement::look(&request, &host, &party, session)?;
-    let facts = agreement::tried(&request, &party, session)?;
-    let plan = agreement::plan(&request, &host, &facts, (&party, session))?;
+    agreement::look(&request, &host, &peers, session)?;
+    let facts = agreement::tried(&request, &peers, session)?;
+    let plan = agreement::plan(&request, &host, &facts, (&peers, session))?;
     let cufile = plan.path().needs_cufile();
     let start = Start {
         name: plan.request.workload.name.clone(),
         opening: output::drawn(&announced(&plan)),
         cufile: cufile.then(|| (plan.request.require_gds, plan.save.accelerators().collect())),
-        hosts: party.hosts()?,
+        hosts: peers.hosts()?,
         report: CheckpointReport::new(delivery.head(host, session), plan, Default::default()),
     };
-    drive(start, Checkpoint, (&delivery, args.mlperf_output.as_deref()), (&party, session))
+    drive(start, Checkpoint, (&delivery, args.mlperf_output.as_deref()), (&peers, session))
 }
 
 /// What a run begins with. Data about to be removed is announced first; the report repeats it.
@@ -131,10 +131,10 @@ fn dry_run(
     request: &CheckpointRequest,
     host: &HostFacts,
     output: &OutputArgs,
-    (party, session): (&Party, &Session),
+    (peers, session): (&Peers, &Session),
 ) -> Result<(), Failure> {
     // Sizes can be shown without access to storage; the error of a run is shown too.
-    let (facts, unseen) = match agreement::tried(request, party, session) {
+    let (facts, unseen) = match agreement::tried(request, peers, session) {
         Ok(facts) => (facts, None),
         Err(failure) if matches!(failure.cause(), Cause::Storage | Cause::Device) => {
             return Err(failure);

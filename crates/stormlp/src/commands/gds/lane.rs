@@ -6,7 +6,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::printable::printable;
 use stormlp_core::report::Head;
 use stormlp_core::shell::shell_word;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_matrix::plan::{CellReport, MatrixPlan, MatrixReport, MatrixResults};
 use stormlp_matrix::report::outcome::outcome;
@@ -44,10 +44,10 @@ pub(crate) fn measure(
     mut report: MatrixReport,
     is_resumable: bool,
     delivery: &Delivery,
-    (party, session): (&Party, &Session),
+    (peers, session): (&Peers, &Session),
 ) -> Result<(), Failure> {
-    let hosts = party.hosts()?;
-    for warning in agreement::warnings(party) {
+    let hosts = peers.hosts()?;
+    for warning in agreement::warnings(peers) {
         report.warn(warning);
     }
     report.results.group = hosts.as_ref().map(|hosts| hosts.facts.clone());
@@ -67,11 +67,11 @@ pub(crate) fn measure(
     let lane = Matrix {
         is_resumable,
         resumes: delivery.resumes.is_some(),
-        has_others: !party.is_alone(),
+        has_others: !peers.is_alone(),
         has_footnotes: delivery.format() == Format::Gdsio && session.group.leads(),
         locked: Some(locked),
     };
-    drive(start, lane, (delivery, None), (party, session))
+    drive(start, lane, (delivery, None), (peers, session))
 }
 
 impl Matrix {

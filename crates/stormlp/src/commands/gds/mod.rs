@@ -72,11 +72,11 @@ impl Args {
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
-    let party = session.party(args.local_data)?;
+    let peers = session.peers(args.local_data)?;
     let request = complete(args.matrix);
     let resume = args.resume.as_deref();
     let saved = resume.filter(|_| session.group.leads());
-    let saved = saved.map(|path| resume::read(path, &party)).transpose();
+    let saved = saved.map(|path| resume::read(path, &peers)).transpose();
     let (saved, request) = match saved {
         Ok(saved) => (saved, request),
         Err(failure) => (None, Err(failure)),
@@ -84,22 +84,22 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let telemetry = args.output.telemetry();
     let request =
         request.map(|request| MatrixRequest { resumes: resume.is_some(), telemetry, ..request });
-    let (plan, facts) = agreement::prepare(request, (args.dry_run, resume), &party, session)?;
+    let (plan, facts) = agreement::prepare(request, (args.dry_run, resume), &peers, session)?;
     if args.dry_run {
-        let layouts = party.exchange(&plan.layout())?;
+        let layouts = peers.exchange(&plan.layout())?;
         return if session.group.leads() {
             (args.output).print_plan(&plan, false, |plan| matrix::plan(plan, &layouts))
         } else {
             Ok(())
         };
     }
-    let mut delivery = party.agree(args.output.open(ReportKind::Gds, columns))?;
+    let mut delivery = peers.agree(args.output.open(ReportKind::Gds, columns))?;
     delivery.resumes = resume.map(saved::file).transpose()?;
     let mut report = report(plan, delivery.head(facts, session));
     if resume.is_some() {
-        resume::add_saved(&mut report, saved, &party, session)?;
+        resume::add_saved(&mut report, saved, &peers, session)?;
     }
-    measure(report, true, &delivery, (&party, session))
+    measure(report, true, &delivery, (&peers, session))
 }
 
 /// The request with its preset, or the defaults, for what was left out.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_matrix::plan::{MatrixReport, Saved};
 
@@ -18,12 +18,12 @@ use crate::commands::saved;
 ///
 /// # Errors
 /// If it cannot be read, or belongs to another command or other hosts.
-pub(super) fn read(path: &Path, party: &Party) -> Result<Saved, Failure> {
+pub(super) fn read(path: &Path, peers: &Peers) -> Result<Saved, Failure> {
     let path = saved::file(path)?;
     let AnyReport::Gds(report) = saved::of_kind(&path, ReportKind::Gds)? else {
         return Err(Failure::usage("--resume continues a report of `stormlp gds`"));
     };
-    Saved::new(path, report, &party.names())
+    Saved::new(path, report, &peers.names())
 }
 
 /// Adds to the `report` of a starting run what it takes from the `saved` one, which the leading
@@ -34,15 +34,15 @@ pub(super) fn read(path: &Path, party: &Party) -> Result<Saved, Failure> {
 pub(super) fn add_saved(
     report: &mut MatrixReport,
     saved: Option<Saved>,
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<(), Failure> {
     let taken = saved.map(|saved| saved.take(&report.plan, &report.head.host)).transpose();
-    let taken = party.agree(taken)?;
+    let taken = peers.agree(taken)?;
     for warning in taken.iter().flat_map(|taken| &taken.changed).filter(|_| !session.quiet) {
         session.say(format!("warning: {warning}"));
     }
-    let taken = party.from_first(&taken)?;
+    let taken = peers.from_first(&taken)?;
     report.head.started_at = taken.head.started_at;
     for (key, value) in taken.head.tags {
         report.head.tags.entry(key).or_insert(value);

@@ -5,7 +5,7 @@ use std::path::Path;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::KvcacheRequest;
 use stormlp_kvcache::run::find_max::{Asked, ended, find_max};
@@ -24,7 +24,7 @@ pub(super) fn run(
     output: OutputArgs,
     request: &KvcacheRequest,
     host: &HostFacts,
-    (party, session): (&Party, &Session),
+    (peers, session): (&Peers, &Session),
 ) -> Result<(), Failure> {
     let folder = request.own_folder();
     let look =
@@ -36,7 +36,7 @@ pub(super) fn run(
     let facts = look(Look::AndTry)?;
     let asked = Asked { request, host, facts: &facts };
     let first = asked.first()?;
-    let mut saver = delivery.saver(&format!("{}-find-max", first.name()), party, session)?;
+    let mut saver = delivery.saver(&format!("{}-find-max", first.name()), peers, session)?;
     if let Some((require_gds, devices)) = super::cufile(&first) {
         saver.prepare_cufile(require_gds, devices, host);
     }

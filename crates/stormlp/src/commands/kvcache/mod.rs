@@ -110,10 +110,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
     // If there are other processes, they are told the result.
-    let party = session.party(request.local_data)?;
+    let peers = session.peers(request.local_data)?;
     let host = agreement::host_facts(&request, session);
-    let host = party.agree_on(host, |_| agreement::asked(&request))?;
-    request.rank = (!party.is_alone()).then(|| session.group.rank());
+    let host = peers.agree_on(host, |_| agreement::asked(&request))?;
+    request.rank = (!peers.is_alone()).then(|| session.group.rank());
     if request.dry_run && request.find_max {
         request.threads = Some(FIRST_SERVERS);
         output::say(format!(
@@ -122,16 +122,16 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         ));
     }
     let beside = args.output.beside(places(), args.mlperf_output.as_deref());
-    let trace = party.agree_on(trace_of(&request, session), same_trace)?;
+    let trace = peers.agree_on(trace_of(&request, session), same_trace)?;
     let own_folder = request.own_folder();
     let plan = |look: Look| {
         let facts =
             scan(&*session.storage, &own_folder, look).map_err(KvcacheError::not_started)?;
-        let facts = agreement::share(KvcacheFacts { trace: trace.clone(), ..facts }, &party);
+        let facts = agreement::share(KvcacheFacts { trace: trace.clone(), ..facts }, &peers);
         Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
     };
     if request.find_max && !request.dry_run {
-        return find_max::run(args.output, &request, &host, (&party, session));
+        return find_max::run(args.output, &request, &host, (&peers, session));
     }
     if request.dry_run {
         // One for all of them.
@@ -139,20 +139,20 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return shown.unwrap_or(Ok(()));
     }
     // Nothing is written before checks that need no writes have passed.
-    party.agree(plan(Look::Only).and_then(planned))?;
-    party.check_shared(&session.storage.nearest(folder.folder())?)?;
-    let delivery = party.agree(args.output.open(ReportKind::Kvcache, Columns::Standard))?;
-    let mut plan = party.agree(plan(Look::AndTry).and_then(planned))?;
-    plan.warnings.extend(party.local_warning("has its objects on storage of its own"));
-    plan.warnings.extend(party.warnings());
+    peers.agree(plan(Look::Only).and_then(planned))?;
+    peers.check_shared(&session.storage.nearest(folder.folder())?)?;
+    let delivery = peers.agree(args.output.open(ReportKind::Kvcache, Columns::Standard))?;
+    let mut plan = peers.agree(plan(Look::AndTry).and_then(planned))?;
+    plan.warnings.extend(peers.local_warning("has its objects on storage of its own"));
+    plan.warnings.extend(peers.warnings());
     let start = Start {
         name: if plan.request.closed { "closed".to_string() } else { plan.name() },
         opening: output::drawn(&opening(&plan)),
         cufile: cufile(&plan),
-        hosts: party.hosts()?,
+        hosts: peers.hosts()?,
         report: KvcacheReport::new(delivery.head(host, session), plan, Default::default()),
     };
-    drive(start, Kvcache, (&delivery, args.mlperf_output.as_deref()), (&party, session))
+    drive(start, Kvcache, (&delivery, args.mlperf_output.as_deref()), (&peers, session))
 }
 
 /// A run of the KV-cache workload as the driver runs it.

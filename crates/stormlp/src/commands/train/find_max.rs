@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
-use stormlp_hosts::party::Party;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
 use stormlp_training::plan::find_max::{DEFAULT_CONFIRM_RUNS, FindMax};
@@ -22,13 +22,13 @@ use crate::commands::saved;
 pub(super) fn run(
     args: Args,
     mut asked: Asked,
-    party: &Party,
+    peers: &Peers,
     session: &Session,
 ) -> Result<(), Failure> {
     // A probe that reads data cached by the previous one would not measure the storage.
     asked.request.cold |= !asked.request.is_null();
     let as_asked = asked.workload.clone();
-    let one = asked.prepare(|_| Vec::new(), party, session)?;
+    let one = asked.prepare(|_| Vec::new(), peers, session)?;
     if one.plan.compute.mean_seconds() <= 0.0 {
         return Err(Failure::usage("--find-max has no AU to search by: no compute is emulated"));
     }
@@ -43,7 +43,7 @@ pub(super) fn run(
     let mut delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = args.request.resume.as_deref().map(read).transpose()?;
     delivery.resumes = saved.as_ref().map(|saved| saved.path.clone());
-    let mut saver = delivery.saver(&format!("{}-find-max", one.plan.workload), party, session)?;
+    let mut saver = delivery.saver(&format!("{}-find-max", one.plan.workload), peers, session)?;
     let head = head(&one.plan, one.facts.clone(), &delivery, session);
     let mut finder = AcceleratorFinder::new(as_asked, one, head, session);
     let report = finder.search(saved, &mut saver)?;

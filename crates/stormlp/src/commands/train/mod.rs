@@ -70,31 +70,31 @@ pub(crate) struct Args {
 
 /// Runs the workload.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let party = session.party(args.request.local_data)?;
-    let mut asked = party.agree(asked(&args, session))?;
+    let peers = session.peers(args.request.local_data)?;
+    let mut asked = peers.agree(asked(&args, session))?;
     if args.request.find_max {
-        return find_max::run(args, asked, &party, session);
+        return find_max::run(args, asked, &peers, session);
     }
     let options = agreement::asked(&asked.request);
-    agreement::ask(&party, &mut asked.request, session)?;
+    agreement::ask(&peers, &mut asked.request, session)?;
     let beside = |folder: &Path| args.output.beside([folder], args.mlperf_output.as_deref());
-    let prepared = asked.prepare(beside, &party, session);
+    let prepared = asked.prepare(beside, &peers, session);
     let promises = |one: &Prepared| {
         let decided = agreement::promises(&one.plan, &one.data.inventory);
         // The decided values are more specific than the options.
         [decided, options].concat()
     };
-    let mut prepared = party.agree_on(prepared, promises)?;
+    let mut prepared = peers.agree_on(prepared, promises)?;
     if args.dry_run {
         let leads = session.group.leads();
         return if leads { print_plan(&args, &prepared, session, |_| ()) } else { Ok(()) };
     }
     if let Some(folder) = &prepared.plan.data.folder {
-        party.check_shared(folder.folder())?;
+        peers.check_shared(folder.folder())?;
     }
-    let delivery = party.agree(args.output.open(ReportKind::Train, Columns::Standard))?;
-    let hosts = party.hosts()?;
-    prepared.warnings.extend(agreement::crowded(&party, hosts.as_ref()));
+    let delivery = peers.agree(args.output.open(ReportKind::Train, Columns::Standard))?;
+    let hosts = peers.hosts()?;
+    prepared.warnings.extend(agreement::crowded(&peers, hosts.as_ref()));
     prepared.warnings.extend(session.storage.impairments());
     let head = head(&prepared.plan, prepared.facts.clone(), &delivery, session);
     let transport = &prepared.plan.transport;
@@ -107,8 +107,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             .then(|| (require_gds, transport.accelerators().collect())),
         hosts,
     };
-    let lane = Training { prepared, owns_folder: party.owns_folder(), session };
-    drive(start, lane, (&delivery, args.mlperf_output.as_deref()), (&party, session))
+    let lane = Training { prepared, owns_folder: peers.owns_folder(), session };
+    drive(start, lane, (&delivery, args.mlperf_output.as_deref()), (&peers, session))
 }
 
 /// The request of the command line for this host.

@@ -6,7 +6,7 @@ use crate::report::WrittenCheckpoint;
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use stormlp_core::stop::StopToken;
-use stormlp_hosts::company::Hosts;
+use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Storage};
 

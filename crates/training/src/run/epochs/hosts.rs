@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::report::WaitingSeconds;
 
 use super::super::attribution::Reading;
-use stormlp_hosts::company::Hosts;
+use stormlp_hosts::multi_host::Hosts;
 
 use super::super::error::TrainError;
 use super::super::machine::Machine;

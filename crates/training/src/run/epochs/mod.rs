@@ -35,7 +35,7 @@ use super::prepare::{self, EpochOrder, Orders};
 use super::shared::Shared;
 use super::source::Source;
 use super::together::{self, Others};
-use stormlp_hosts::company::Hosts;
+use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::fallback;
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::surroundings::Surroundings;

@@ -17,12 +17,12 @@ const OF_ONE_WAIT_NS: u64 = 5_000_000_000;
 
 /// The directory in which hosts record that they are waiting.
 #[derive(Debug, Clone)]
-pub(super) struct RollCall {
+pub(super) struct WaitingNotes {
     folder: PathBuf,
     written: Arc<Mutex<Option<Instant>>>,
 }
 
-impl RollCall {
+impl WaitingNotes {
     /// Uses `folder`, which all processes see.
     pub(super) fn in_folder(folder: &Path) -> Self {
         Self { folder: folder.to_path_buf(), written: Arc::default() }
@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn an_interrupted_host_informs_the_others() {
         let folder = tempfile::tempdir().unwrap();
-        let other = RollCall::in_folder(folder.path());
+        let other = WaitingNotes::in_folder(folder.path());
         assert!(!other.is_stopped(2));
-        RollCall::in_folder(folder.path()).stop(1);
+        WaitingNotes::in_folder(folder.path()).stop(1);
         assert!(other.is_stopped(2) && !other.are_all_stopped(2));
         other.stop(0);
         assert!(other.are_all_stopped(2));
@@ -102,15 +102,15 @@ mod tests {
     #[test]
     fn a_missing_host_is_known_if_the_folder_is_shared() {
         let folder = tempfile::tempdir().unwrap();
-        let roll_call = RollCall::in_folder(folder.path());
-        roll_call.wait(0);
-        assert!(roll_call.absent(0, 3).is_empty(), "it may not be shared");
+        let waiting_notes = WaitingNotes::in_folder(folder.path());
+        waiting_notes.wait(0);
+        assert!(waiting_notes.absent(0, 3).is_empty(), "it may not be shared");
         for part in ["0-a", "1-b", "2-c"] {
             Disk.make_folder(&folder.path().join(part)).unwrap();
         }
-        RollCall::in_folder(folder.path()).wait(2);
-        assert_eq!(roll_call.absent(0, 3), [1]);
-        assert_eq!(roll_call.absent(2, 3), [1], "who looks later finds the same");
-        assert_eq!(roll_call.absent(1, 2), [0], "of two it is the other one");
+        WaitingNotes::in_folder(folder.path()).wait(2);
+        assert_eq!(waiting_notes.absent(0, 3), [1]);
+        assert_eq!(waiting_notes.absent(2, 3), [1], "who looks later finds the same");
+        assert_eq!(waiting_notes.absent(1, 2), [0], "of two it is the other one");
     }
 }

@@ -4,8 +4,8 @@
 //! Only durations are exchanged; clocks are never compared.
 
 mod alongside;
-mod roll_call;
 mod series;
+mod waiting_notes;
 
 use std::io;
 use std::path::Path;
@@ -24,7 +24,7 @@ use stormlp_core::group::{GroupFacts, Member};
 use stormlp_core::json;
 use stormlp_core::stop::StopToken;
 
-use roll_call::RollCall;
+use waiting_notes::WaitingNotes;
 
 pub use series::sum as sum_of_series;
 
@@ -55,7 +55,7 @@ pub struct Hosts {
     all_stopped: Arc<AtomicBool>,
     /// The current work of this host, between [`Self::works`] and [`Self::edge`].
     at_work: Arc<Mutex<Option<AtWork>>>,
-    roll_call: Option<RollCall>,
+    waiting_notes: Option<WaitingNotes>,
 }
 
 impl Hosts {
@@ -69,15 +69,15 @@ impl Hosts {
             told: Arc::default(),
             all_stopped: Arc::default(),
             at_work: Arc::default(),
-            roll_call: None,
+            waiting_notes: None,
         }
     }
 
-    /// Adds a roll call in `folder`, where hosts record that they are waiting, which reveals those
+    /// Has hosts record in `folder` that they are waiting, which reveals those
     /// that are not. Each has a directory there whose name begins with its rank.
     #[must_use]
-    pub fn with_roll_call(mut self, folder: &Path) -> Self {
-        self.roll_call = Some(RollCall::in_folder(folder));
+    pub fn with_waiting_notes(mut self, folder: &Path) -> Self {
+        self.waiting_notes = Some(WaitingNotes::in_folder(folder));
         self
     }
 
@@ -248,17 +248,17 @@ impl Hosts {
     /// not arrive. If a launcher ended it, also waits briefly for the others to report the same: in
     /// that case nothing has failed.
     pub fn say_stopped(&self, stop: &StopToken) {
-        let Some(roll_call) = &self.roll_call else {
+        let Some(waiting_notes) = &self.waiting_notes else {
             return;
         };
-        roll_call.stop(self.group.rank());
+        waiting_notes.stop(self.group.rank());
         if self.are_apart() {
             // It has already waited for them.
             return;
         }
         let farewell = Farewell::default();
         while stop.is_hurried() && !farewell.is_over(stop) {
-            if roll_call.are_all_stopped(self.group.size()) {
+            if waiting_notes.are_all_stopped(self.group.size()) {
                 return self.all_stopped.store(true, Ordering::Relaxed);
             }
             thread::sleep(GLANCE);
@@ -269,7 +269,11 @@ impl Hosts {
     pub fn waits_for_stopped(&self) -> bool {
         let waits = self.group.overdue(LOOK * 2).is_some();
         let size = self.group.size();
-        waits && self.roll_call.as_ref().is_some_and(|roll_call| roll_call.is_stopped(size))
+        waits
+            && self
+                .waiting_notes
+                .as_ref()
+                .is_some_and(|waiting_notes| waiting_notes.is_stopped(size))
     }
 
     /// Waits for all at the end of a step while `goes_on` holds. Returns whether all arrived and
@@ -291,15 +295,15 @@ impl Hosts {
         let (rank, size) = (self.group.rank(), self.group.size());
         // The others record that they are waiting before this host checks who does not.
         self.group.overdue(limit / 4 * 3)?;
-        if let Some(roll_call) = &self.roll_call {
-            roll_call.wait(rank);
+        if let Some(waiting_notes) = &self.waiting_notes {
+            waiting_notes.wait(rank);
         }
         let error = self.group.overdue(limit)?;
-        let Some(roll_call) = &self.roll_call else {
+        let Some(waiting_notes) = &self.waiting_notes else {
             return Some(error);
         };
         let names = self.names();
-        let absent = roll_call.absent(rank, size);
+        let absent = waiting_notes.absent(rank, size);
         let absent = absent.iter().filter_map(|rank| names.get(*rank as usize));
         Some(error.of(absent.cloned().collect()))
     }

@@ -20,9 +20,9 @@ use stormlp_core::note::{Cause, Note};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::storage::{Anywhere, Durability, Storage};
 
-use crate::company::Hosts;
 use crate::group::Group;
 use crate::members::{self, AtBarrier, PROTOCOL, clock_offsets, differ};
+use crate::multi_host::Hosts;
 use crate::rounds::{AroundBarrier, Moment};
 
 /// Number of empty barriers to time.
@@ -37,7 +37,7 @@ const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(50);
 
 /// The processes of this run; usually one.
-pub struct Party {
+pub struct Peers {
     group: Arc<Group>,
     members: Vec<Member>,
     local_data: bool,
@@ -46,7 +46,7 @@ pub struct Party {
 /// The outcome of planning in a process: what it would run, or why it cannot.
 type Ready = Result<Vec<Promise>, Note<Cause>>;
 
-impl Party {
+impl Peers {
     /// Introduces the processes that run `command` to each other, each with facts about its `host`;
     /// with `local_data`, each host has its data in a folder of its own.
     ///
@@ -59,15 +59,15 @@ impl Party {
         host: impl FnOnce() -> HostFacts,
     ) -> Result<Self, Failure> {
         let members = if group.is_alone() { Vec::new() } else { met(group, command, &host())? };
-        let party = Self { group: group.clone(), members, local_data };
-        if party.is_alone() {
+        let peers = Self { group: group.clone(), members, local_data };
+        if peers.is_alone() {
             if local_data {
                 return Err(Failure::usage("--local-data has no effect on one host: leave it out"));
             }
         } else {
-            party.agree_on_local_data()?;
+            peers.agree_on_local_data()?;
         }
-        Ok(party)
+        Ok(peers)
     }
 
     /// All processes, by rank; empty if this is the only one.
@@ -349,11 +349,11 @@ impl Party {
         Ok(Some(Hosts::new(self.group.clone(), self.members.clone(), self.facts()?)))
     }
 
-    /// The `hosts` with a roll call in `folder`, if all of them see it.
+    /// The `hosts`, which leave notes in `folder` when they wait, if all of them see it.
     ///
     /// # Errors
     /// If the other processes cannot be reached.
-    pub fn with_roll_call(
+    pub fn with_waiting_notes(
         &self,
         hosts: Option<Hosts>,
         folder: &Path,
@@ -362,7 +362,7 @@ impl Party {
             return Ok(None);
         };
         Ok(Some(match self.try_shared(folder)? {
-            SharedFolder::Shared { path } => hosts.with_roll_call(&path),
+            SharedFolder::Shared { path } => hosts.with_waiting_notes(&path),
             SharedFolder::NotShared { .. } | SharedFolder::NotTried { .. } => hosts,
         }))
     }
