@@ -167,8 +167,6 @@ pub struct Measurement {
     pub page_cache_share: Option<f64>,
     /// The same after the cell.
     pub page_cache_share_after: Option<f64>,
-    /// The method used for the shares: `cachestat` or `mincore`.
-    pub page_cache_method: Option<String>,
     /// Time spent in fsync at the end, within the duration; `None` if files were not synced.
     pub fsync_seconds: Option<f64>,
     /// The I/O engine, for CPU paths.

@@ -89,7 +89,7 @@ fn run_report(report: MatrixReport, observer: &dyn Observer, stop: &StopToken) -
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let locked = matrix::lock(&storage, report).expect("folders of our own");
     let surroundings = Surroundings { storage: &storage, observer, stop };
-    let report = matrix::run(locked, &surroundings, &mut |_| {}).expect("a run");
+    let report = matrix::run(locked, None, &surroundings, &mut |_| {}).expect("a run");
     assert!(report.head.ended_at.is_some());
     report
 }

@@ -79,7 +79,7 @@ pub(super) fn all(context: &CellPlanner<'_>, problems: &mut Problems) -> Vec<Cel
     cells
 }
 
-fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
+pub(super) fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
     let mut once = Vec::new();
     for item in list {
         if !once.contains(item) {

@@ -13,7 +13,7 @@ use stormlp_core::units::{ByteSize, GIB, short_size};
 /// An entry of the list of paths to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub enum PathChoice {
     /// `gds`, `cpu-gpu` and `page-cache`, if this machine can run them.
@@ -21,6 +21,7 @@ pub enum PathChoice {
     /// Every path that this machine can run.
     All,
     /// This path.
+    #[serde(untagged)]
     One(PathKind),
 }
 
@@ -39,24 +40,6 @@ impl FromStr for PathChoice {
             "auto" => Ok(Self::Auto),
             "all" => Ok(Self::All),
             name => name.parse().map(Self::One),
-        }
-    }
-}
-
-impl TryFrom<String> for PathChoice {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<PathChoice> for String {
-    fn from(choice: PathChoice) -> Self {
-        match choice {
-            PathChoice::Auto => "auto".to_string(),
-            PathChoice::All => "all".to_string(),
-            PathChoice::One(path) => path.name().to_string(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The knee of each path, operation and size: which cells a search measures, and its results.
 
+use std::collections::BTreeMap;
+
 use super::choice::IoSize;
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use crate::report::{
@@ -17,11 +19,6 @@ const MOST_IN_FLIGHT: usize = 4096;
 const MOST_IN_FLIGHT_BYTES: u64 = 4 << 30;
 /// Device share of the bytes below which most came from elsewhere.
 const FROM_DEVICE: f64 = 0.5;
-
-/// Whether a higher depth gives this path more transfers in flight.
-fn overlaps(cell: &CellPlan) -> bool {
-    !cell.blocks()
-}
 
 /// The grid cells that a search may need. A path that cannot run has a single cell, which says why;
 /// a blocking path has no depths. Others have doubling thread counts, as depths lie between.
@@ -42,7 +39,7 @@ pub(super) fn grid(mut cells: Vec<CellPlan>, usable_memory_bytes: u64) -> Vec<Ce
         }
         let in_flight = threads(cell).saturating_mul(depth(cell));
         let bytes = (in_flight as u64).saturating_mul(cell.transport.chunk_bytes);
-        let of_use = if overlaps(cell) {
+        let of_use = if !cell.blocks() {
             one_depth || doubled.contains(&threads(cell))
         } else {
             depth(cell) == least_depth
@@ -66,6 +63,7 @@ fn doublings(sorted: &[usize]) -> Vec<usize> {
 }
 
 /// Threads, depth, and the cells of each repetition.
+#[derive(Clone)]
 struct Point {
     threads: usize,
     depth: usize,
@@ -83,46 +81,27 @@ struct KneeGroup {
 impl KneeGroup {
     /// All groups of a plan in the order of their first cells.
     fn all(plan: &MatrixPlan) -> Vec<Self> {
-        let mut groups: Vec<Self> = Vec::new();
+        type Points = BTreeMap<(usize, usize), Vec<usize>>;
+        let mut kinds: Vec<((PathKind, Operation, IoSize), Points)> = Vec::new();
         for (index, cell) in plan.cells.iter().enumerate() {
-            let key = (cell.transport.path, cell.op, cell.io_size);
-            let found =
-                groups.iter().position(|g| (g.path, g.op, g.io_size) == key).unwrap_or_else(|| {
-                    groups.push(Self {
-                        path: key.0,
-                        op: key.1,
-                        io_size: key.2,
-                        lines: vec![Vec::new()],
-                    });
-                    groups.len() - 1
-                });
-            groups[found].add(index, cell);
+            let kind = (cell.transport.path, cell.op, cell.io_size);
+            let nth = kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+                kinds.push((kind, Points::new()));
+                kinds.len() - 1
+            });
+            let setting = (cell.transport.threads, cell.transport.queue_depth);
+            kinds[nth].1.entry(setting).or_default().push(index);
         }
-        groups.iter_mut().for_each(Self::part_into_lines);
-        groups
-    }
-
-    fn add(&mut self, index: usize, cell: &CellPlan) {
-        let (threads, depth) = (cell.transport.threads, cell.transport.queue_depth);
-        let points = &mut self.lines[0];
-        let same = |point: &&mut Point| (point.threads, point.depth) == (threads, depth);
-        match points.iter_mut().find(same) {
-            Some(point) => point.cells.push(index),
-            None => points.push(Point { threads, depth, cells: vec![index] }),
-        }
-    }
-
-    fn part_into_lines(&mut self) {
-        let mut points = std::mem::take(&mut self.lines).into_iter().flatten().collect::<Vec<_>>();
-        points.sort_by_key(|point| (point.threads, point.depth));
-        let one_depth = points.iter().all(|point| point.depth == points[0].depth);
-        for point in points {
-            let same_line = |line: &&mut Vec<Point>| one_depth || line[0].threads == point.threads;
-            match self.lines.last_mut().filter(same_line) {
-                Some(line) => line.push(point),
-                None => self.lines.push(vec![point]),
-            }
-        }
+        let group = |((path, op, io_size), points): ((PathKind, Operation, IoSize), Points)| {
+            let points: Vec<Point> = (points.into_iter())
+                .map(|((threads, depth), cells)| Point { threads, depth, cells })
+                .collect();
+            let one_depth = points.iter().all(|point| point.depth == points[0].depth);
+            let same_line = |a: &Point, b: &Point| one_depth || a.threads == b.threads;
+            let lines = points.chunk_by(same_line).map(<[Point]>::to_vec).collect();
+            Self { path, op, io_size, lines }
+        };
+        kinds.into_iter().map(group).collect()
     }
 
     /// The current state of the search. A broken cell counts as tried only if it ran in this run

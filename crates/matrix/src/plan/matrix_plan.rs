@@ -1,8 +1,8 @@
 //! The plan of a matrix: every number is decided before the first byte moves.
 
-use std::iter::Sum;
 use std::path::PathBuf;
 
+use derive_more::{Add, Sum};
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CellSpan, IoSize};
@@ -34,7 +34,7 @@ pub enum FileAction {
 }
 
 /// Number of files for each action, and the bytes to write before the first cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Add, Sum)]
 pub struct LayoutSummary {
     /// Existing files to use.
     pub used: usize,
@@ -44,17 +44,6 @@ pub struct LayoutSummary {
     pub filled: usize,
     /// Bytes to write.
     pub bytes: u64,
-}
-
-impl Sum for LayoutSummary {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            used: sum.used + one.used,
-            made: sum.made + one.made,
-            filled: sum.filled + one.filled,
-            bytes: sum.bytes.saturating_add(one.bytes),
-        })
-    }
 }
 
 /// One file or block device of a matrix.
@@ -76,11 +65,9 @@ pub struct FilePlan {
     /// Whether it is a block device.
     pub block_device: bool,
     /// File system type: `xfs`, `tmpfs`.
-    #[serde(default)]
     pub file_system: Option<String>,
     /// Bytes in holes or never written extents of an existing file: reading them does not access a
     /// device.
-    #[serde(default)]
     pub hole_bytes: u64,
 }
 
@@ -119,7 +106,6 @@ pub struct WorkerPlan {
     /// The NUMA node it is bound to; its host memory buffers are allocated there.
     pub numa_node: Option<u32>,
     /// The CPUs it is bound to; `None` leaves placement to the kernel.
-    #[serde(default)]
     pub cpus: Option<CpuList>,
     /// The size of its transfers, if its job overrides it.
     pub io_size: Option<IoSize>,
@@ -174,7 +160,6 @@ pub struct CellPlan {
     /// file system refuses it, which the evidence must show, or the plan disables it.
     pub direct: bool,
     /// Whether its files are synced at the end, within the measured time.
-    #[serde(default)]
     pub fsync: bool,
     /// Requested bytes: every worker's part times the passes; gdsio prints this after the slash.
     pub requested_bytes: u64,
@@ -212,7 +197,6 @@ pub struct MatrixPlan {
     /// The devices in the order workers take them.
     pub devices: Vec<DeviceId>,
     /// Placement of threads and their buffers.
-    #[serde(default)]
     pub placement: Placement,
     /// The data folders.
     pub folders: Vec<FolderPlan>,
@@ -220,10 +204,8 @@ pub struct MatrixPlan {
     pub files: Vec<FilePlan>,
     /// Bytes to write before the first cell.
     pub layout_bytes: u64,
-    /// The I/O engine of this host, which lays out the files and runs the cells it suits best;
-    /// `None` in reports that predate this field.
-    #[serde(default)]
-    pub engine: Option<EngineKind>,
+    /// The I/O engine of this host, which lays out the files and runs the cells it suits best.
+    pub engine: EngineKind,
     /// The crews that cells refer to.
     pub crews: Vec<CrewPlan>,
     /// The cells in execution order.
@@ -251,26 +233,15 @@ impl MatrixPlan {
         }
     }
 
-    /// The engine of this host; in older reports that of all cells.
-    pub fn host_engine(&self) -> EngineKind {
-        let first = || (self.cells.first()).map_or(EngineKind::Psync, |c| c.transport.engine);
-        self.engine.unwrap_or_else(first)
-    }
-
-    /// The distinct engines of its cells.
-    fn engines(&self) -> Vec<EngineKind> {
-        let mut engines = Vec::new();
-        for cell in &self.cells {
-            if cell.transport.path.has_engine() && !engines.contains(&cell.transport.engine) {
-                engines.push(cell.transport.engine);
-            }
-        }
-        engines
-    }
-
     /// The engines as text, and whether stormlp chose them.
     pub fn engines_in_words(&self) -> String {
-        let names: Vec<String> = self.engines().iter().map(ToString::to_string).collect();
+        let cells = self.cells.iter().filter(|cell| cell.transport.path.has_engine());
+        let mut names: Vec<&str> = Vec::new();
+        for name in cells.map(|cell| cell.transport.engine.name()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         let chosen = |cell: &CellPlan| cell.transport.engine_asked == EngineChoice::Auto;
         let by_itself = |cell: &CellPlan| {
             chosen(cell) && cell.transport.engine == EngineKind::Psync && names.len() > 1

@@ -76,7 +76,7 @@ pub fn resolve(
         layout_bytes: table.layout_bytes(),
         folders: table.folders,
         files: table.files,
-        engine: Some(engine),
+        engine,
         crews,
         cells,
         region_bytes,
@@ -85,13 +85,8 @@ pub fn resolve(
         warnings,
     };
     let (_, seconds) = likely_left(&plan, &MatrixResults::default(), &[]);
-    plan.estimated_seconds = seconds + layout_seconds(plan.layout_bytes);
+    plan.estimated_seconds = seconds + plan.layout_bytes as f64 / ASSUMED_BYTES_PER_SECOND;
     Ok(plan)
-}
-
-/// Estimated time for laying out the files.
-fn layout_seconds(bytes: u64) -> f64 {
-    bytes as f64 / ASSUMED_BYTES_PER_SECOND
 }
 
 /// The devices that workers take in turn, and those of jobs.
@@ -117,13 +112,7 @@ fn thread_counts(request: &MatrixRequest) -> Vec<u32> {
     if let Some(sum) = fixed {
         return vec![sum];
     }
-    let mut counts = Vec::new();
-    for threads in &request.threads {
-        if !counts.contains(threads) {
-            counts.push(*threads);
-        }
-    }
-    counts
+    cells::without_repeats(&request.threads)
 }
 
 /// Threads of each job in a cell of `threads`: its own number, or its round-robin share.
@@ -273,28 +262,21 @@ fn check_memory(
     let usable = facts.usable_memory_bytes();
     let layout_bytes = if table.layout_bytes() > 0 { LAYOUT_BYTES } else { 0 };
     let beside = PROGRAM_BYTES + layout_bytes + u64::from(threads) * THREAD_BYTES;
-    let most = usable / 10 * 8;
-    if region_bytes.saturating_add(beside) > usable && region_bytes <= most {
-        problems.machine(
-            format!(
-                "the run needs about {}, and this process may use {}",
-                ByteSize(region_bytes.saturating_add(beside)),
-                ByteSize(usable)
-            ),
-            "raise the memory limit (cgroup, ulimit -v), or use fewer --threads, a smaller --queue-depth \
-             or a smaller --io-size",
-        );
-    }
-    if region_bytes > most {
-        problems.machine(
-            format!(
-                "the buffers of the largest cell need {}; this machine has {} to spare",
-                ByteSize(region_bytes),
-                ByteSize(most)
-            ),
-            "use fewer --threads, a smaller --queue-depth or a smaller --io-size",
-        );
-    }
+    let (need, most) = (region_bytes.saturating_add(beside), usable / 10 * 8);
+    let fact = if region_bytes > most {
+        let (region, most) = (ByteSize(region_bytes), ByteSize(most));
+        format!("the buffers of the largest cell need {region}; this machine has {most} to spare")
+    } else if need > usable {
+        let (need, usable) = (ByteSize(need), ByteSize(usable));
+        format!("the run needs about {need}, and this process may use {usable}")
+    } else {
+        return;
+    };
+    problems.machine(
+        fact,
+        "use fewer --threads, a smaller --queue-depth or a smaller --io-size, or raise the memory \
+         limit (cgroup, ulimit -v)",
+    );
 }
 
 /// File descriptors of a folder: the folder and its lock.

@@ -140,7 +140,7 @@ fn the_plain_request_lays_out_a_gib_for_each_of_eight_threads() {
     assert_eq!(paths, PathKind::AUTO);
     assert_eq!(plan.runnable_cells(), 2);
     assert!(plan.cells.iter().any(|cell| cell.transport.emulated));
-    assert_eq!(plan.host_engine(), EngineKind::Uring);
+    assert_eq!(plan.engine, EngineKind::Uring);
     // Bounce buffer and stand-in for each of eight threads.
     assert_eq!(plan.region_bytes, 2 * 8 * MIB);
     assert!(plan.warnings.iter().any(|w| w.kind == WarningKind::Emulated));

@@ -34,13 +34,17 @@ use stormlp_transfer::surroundings::unix_seconds;
 /// The raw results of a cell, before they become part of a report.
 pub(crate) struct CellMeasurement {
     pub(crate) outcomes: Vec<WorkerOutcome>,
-    pub(crate) cpu: CpuTimes,
-    pub(crate) device: Option<DeviceCounters>,
+    pub(crate) watched: WatchedCell,
     pub(crate) device_names: Vec<String>,
-    /// Progress over the measured time.
-    pub(crate) series: Series,
     pub(crate) accelerator: String,
     pub(crate) interrupted: bool,
+}
+
+/// What was seen beside the workers of a cell over the measured time.
+pub(crate) struct WatchedCell {
+    pub(crate) cpu: CpuTimes,
+    pub(crate) device: Option<DeviceCounters>,
+    pub(crate) series: Series,
     /// When the gate opened, in multi-host runs.
     pub(crate) started_unix_seconds: Option<f64>,
 }
@@ -104,13 +108,10 @@ impl Bench<'_> {
         self.side.finish(self.stop);
         Ok(CellMeasurement {
             outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
-            cpu: watched.cpu,
-            device: watched.device,
+            watched,
             device_names: devices.names(),
-            series: watched.series,
             accelerator,
             interrupted: self.stop.is_stopped(),
-            started_unix_seconds: watched.started_unix_seconds,
         })
     }
 
@@ -320,13 +321,6 @@ impl Bench<'_> {
             started_unix_seconds,
         })
     }
-}
-
-struct WatchedCell {
-    cpu: CpuTimes,
-    device: Option<DeviceCounters>,
-    series: Series,
-    started_unix_seconds: Option<f64>,
 }
 
 fn names(supplies: &[WorkerSupplies<'_>]) -> String {

@@ -1,16 +1,17 @@
 //! Lays out the files a matrix reads: incompressible, position-dependent, written with direct I/O.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::plan::FilePlan;
 use stormlp_core::event::{Event, Observer, Unit};
 use stormlp_core::location::names_object;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
-use stormlp_core::pattern::Pattern;
+use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::object::{PART_BYTES, Upload};
@@ -29,52 +30,19 @@ const TICK: Duration = Duration::from_millis(20);
 /// Files laid out concurrently; more would only compete for the same device.
 const WRITERS: usize = 2;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LayoutFile {
-    pub(crate) path: PathBuf,
-    pub(crate) bytes: u64,
-    /// The pattern stream it holds.
-    pub(crate) stream: u64,
-}
-
-/// The outcome of a layout.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum LaidOut {
-    /// All files are complete.
-    All,
-    /// The user stopped it; unfinished files are removed.
-    Stopped,
-}
-
-/// Which files are complete, however the layout ended.
-#[derive(Debug)]
-pub(crate) struct FinishedFiles(Vec<AtomicBool>);
-
-impl FinishedFiles {
-    /// The initial state: none of `files` files is complete.
-    pub(crate) fn of(files: usize) -> Self {
-        Self((0..files).map(|_| AtomicBool::new(false)).collect())
-    }
-
-    /// Whether the file of this index was completely written.
-    pub(crate) fn holds(&self, index: usize) -> bool {
-        self.0[index].load(Ordering::Acquire)
-    }
-}
-
-/// Writes `files` with the pattern of `seed`, several concurrently, and notifies `observer`.
+/// Writes `files` with the pattern of `seed`, several concurrently, notifies `observer`, and notes
+/// in `finished` which are complete. `false` if the user stopped it.
 ///
 /// # Errors
 /// The first failure; unfinished files have been removed.
 pub(crate) fn lay_out(
     storage: &dyn Storage,
-    files: &[LayoutFile],
-    seed: u64,
-    engine: EngineKind,
+    files: &[&FilePlan],
+    (seed, engine): (u64, EngineKind),
     observer: &dyn Observer,
     stop: &StopToken,
-    finished: &FinishedFiles,
-) -> Result<LaidOut, MatrixError> {
+    finished: &[AtomicBool],
+) -> Result<bool, MatrixError> {
     let total: u64 = files.iter().map(|file| file.bytes).sum();
     observer.event(&Event::PhaseStarted {
         label: format!("laying out {} files", files.len()),
@@ -93,7 +61,7 @@ pub(crate) fn lay_out(
         {
             let result = write_file(storage, file, seed, engine, &written, ends);
             match result {
-                Ok(true) => finished.0[index].store(true, Ordering::Release),
+                Ok(true) => finished[index].store(true, Ordering::Release),
                 // An unfinished file would be mistaken for a complete one.
                 Ok(false) | Err(_) => storage.discard(&file.path),
             }
@@ -111,11 +79,11 @@ pub(crate) fn lay_out(
     observer.event(&Event::PhaseFinished);
     let (results, ()) = ran?;
     results.into_iter().collect::<Result<(), _>>()?;
-    Ok(if stop.is_stopped() { LaidOut::Stopped } else { LaidOut::All })
+    Ok(!stop.is_stopped())
 }
 
 /// Creates a file, with `O_DIRECT` if the file system supports it, or begins an object.
-fn create(storage: &dyn Storage, layout: &LayoutFile) -> Result<(Handle, PathKind), TransferError> {
+fn create(storage: &dyn Storage, layout: &FilePlan) -> Result<(Handle, PathKind), TransferError> {
     if names_object(&layout.path) {
         let object = storage.handle(&layout.path, Access::Create, false)?;
         return Ok((object, PathKind::S3));
@@ -149,7 +117,7 @@ impl Closing {
         }
     }
 
-    fn finish(self, storage: &dyn Storage, layout: &LayoutFile) -> Result<(), TransferError> {
+    fn finish(self, storage: &dyn Storage, layout: &FilePlan) -> Result<(), TransferError> {
         match self {
             Self::Object(upload) => upload.complete(),
             Self::File(file) => {
@@ -189,7 +157,7 @@ fn one_file(kind: PathKind, engine: EngineKind, region: &mut Region) -> PathSpec
 /// Writes one file; `false` if stopped midway.
 fn write_file(
     storage: &dyn Storage,
-    layout: &LayoutFile,
+    layout: &FilePlan,
     seed: u64,
     engine: EngineKind,
     written: &AtomicU64,
@@ -203,7 +171,7 @@ fn write_file(
     let set = DriverSet::new(1);
     let mut driver = Driver::new(path, &set, 0);
     let id = driver.attach(file)?;
-    let pattern = Pattern::new(seed, layout.stream);
+    let pattern = Pattern::new(seed, stream_of(&layout.path));
     let mut offset = 0u64;
     while offset < layout.bytes || driver.in_flight() > 0 {
         let stopped = ends.are_near();
@@ -240,27 +208,43 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::plan::FileAction;
     use stormlp_core::event::Silent;
     use stormlp_transfer::storage::Disk;
 
-    fn layout(folder: &Path, bytes: u64) -> LayoutFile {
-        LayoutFile { path: folder.join(format!("f{bytes}")), bytes, stream: bytes }
+    fn layout(folder: &Path, bytes: u64) -> FilePlan {
+        FilePlan {
+            path: folder.join(format!("f{bytes}")),
+            bytes,
+            action: FileAction::Fill,
+            content: None,
+            folder: None,
+            made_here: true,
+            block_device: false,
+            file_system: None,
+            hole_bytes: 0,
+        }
+    }
+
+    /// What became of a layout, and which of the files are complete.
+    fn laid_out(files: &[FilePlan], stop: &StopToken) -> (Result<bool, MatrixError>, Vec<bool>) {
+        let finished: Vec<AtomicBool> = files.iter().map(|_| AtomicBool::new(false)).collect();
+        let all: Vec<&FilePlan> = files.iter().collect();
+        let result = lay_out(&Disk, &all, (5, EngineKind::Psync), &Silent, stop, &finished);
+        (result, finished.into_iter().map(AtomicBool::into_inner).collect())
     }
 
     #[test]
     fn files_hold_the_pattern_to_their_last_byte() {
         let folder = tempfile::tempdir_in(".").unwrap();
         let files = [layout(folder.path(), 3 << 20), layout(folder.path(), 12_345)];
-        let stop = StopToken::new();
-        let finished = FinishedFiles::of(files.len());
-        let result =
-            lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
-        assert!(finished.holds(0) && finished.holds(1));
-        assert_eq!(result, LaidOut::All);
+        let (result, finished) = laid_out(&files, &StopToken::new());
+        assert!(result.unwrap());
+        assert_eq!(finished, [true, true]);
         for file in files {
             let content = fs::read(&file.path).unwrap();
             assert_eq!(content.len() as u64, file.bytes);
-            Pattern::new(5, file.stream).check(0, &content).unwrap();
+            Pattern::new(5, stream_of(&file.path)).check(0, &content).unwrap();
         }
     }
 
@@ -268,12 +252,8 @@ mod tests {
     fn a_file_that_does_not_fit_leaves_no_remains() {
         let folder = tempfile::tempdir_in(".").unwrap();
         let files = [layout(folder.path(), 1 << 50)];
-        let finished = FinishedFiles::of(1);
-        let error =
-            lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &StopToken::new(), &finished)
-                .unwrap_err();
-        let MatrixError::Transfer(error) = error else {
-            panic!("{error}");
+        let Err(MatrixError::Transfer(error)) = laid_out(&files, &StopToken::new()).0 else {
+            panic!("it fits");
         };
         assert!(error.errno().is_some(), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -284,12 +264,9 @@ mod tests {
         let folder = tempfile::tempdir_in(".").unwrap();
         let stop = StopToken::new();
         stop.stop();
-        let files = [layout(folder.path(), 64 << 20)];
-        let finished = FinishedFiles::of(1);
-        let result =
-            lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
-        assert_eq!(result, LaidOut::Stopped);
-        assert!(!finished.holds(0));
+        let (result, finished) = laid_out(&[layout(folder.path(), 64 << 20)], &stop);
+        assert!(!result.unwrap());
+        assert_eq!(finished, [false]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

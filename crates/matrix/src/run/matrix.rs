@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::plan::{
     BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan,
-    MatrixReport, MatrixResults, WorkerPlan, find_knees, likely_left, next_cell, result_warnings,
+    MatrixReport, WorkerPlan, find_knees, likely_left, next_cell, result_warnings,
 };
 use stormlp_core::event::Event;
 use stormlp_core::evidence::{DirectIo, Evidence};
@@ -18,7 +18,7 @@ use stormlp_core::report::Ending;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
 use stormlp_transfer::crew::CrewError;
-use stormlp_transfer::page_cache::{Method, Residency};
+use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::Instruments;
 
@@ -66,25 +66,14 @@ pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Lock
 }
 
 /// Runs every cell of the report's plan that is not done yet, and calls `on_cell` after each, so
-/// that nothing is lost if a later one fails.
+/// that nothing is lost if a later one fails. With other `hosts`, the report covers all of them; if
+/// they are unreachable during a cell, only this host's results are passed on, and the report omits
+/// the cell.
 ///
 /// # Errors
 /// If files cannot be created or buffers cannot be allocated. A failed cell becomes an entry of the
 /// report and the matrix continues; a panic ends it, as the report's ending says.
 pub fn run(
-    locked: Locked,
-    surroundings: &Surroundings<'_>,
-    on_cell: &mut dyn FnMut(&CellReport),
-) -> Result<MatrixReport, MatrixError> {
-    run_on_hosts(locked, None, surroundings, on_cell)
-}
-
-/// As [`run`] for several hosts: the report covers all of them. If the others are unreachable
-/// during a cell, only this host's results are passed on, and the report omits the cell.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_on_hosts(
     locked: Locked,
     hosts: Option<&Hosts>,
     surroundings: &Surroundings<'_>,
@@ -129,7 +118,8 @@ pub fn run_on_hosts(
         folders: &mut folders,
         unmade: if as_needed { (0..plan.files.len()).collect() } else { BTreeSet::new() },
         backing: regions.backing(),
-        ahead: Ahead::of(&plan),
+        begun: 0,
+        left: (0, 0.0),
         fault: None,
     };
     matrix.cells(&mut report, &mut regions, on_cell)?;
@@ -190,8 +180,11 @@ struct Matrix<'a> {
     /// Files that are made before the first cell that needs them.
     unmade: BTreeSet<usize>,
     backing: BufferBacking,
-    /// The remaining work of this run.
-    ahead: Ahead,
+    /// Number of cells started.
+    begun: u64,
+    /// The number of remaining cells, for a search the expected one, and their estimated duration
+    /// in seconds.
+    left: (u64, f64),
     /// A fault of stormlp itself, which ends the matrix.
     fault: Option<Ending>,
 }
@@ -212,7 +205,7 @@ impl Matrix<'_> {
                 break;
             };
             regions.reset(plan)?;
-            self.ahead.look(plan, &report.results, &tried);
+            self.left = likely_left(plan, &report.results, &tried);
             tried[index] = true;
             if !self.make_files_of(&plan.cells[index])? {
                 break;
@@ -280,7 +273,8 @@ impl Matrix<'_> {
         if cell.availability != Availability::Available {
             return CellReport::without_numbers(index, cell, "");
         }
-        self.bench.observer.event(&self.ahead.next(cell));
+        let started = self.started(cell);
+        self.bench.observer.event(&started);
         match self.measure(index, cell, regions) {
             Ok(entry) => entry,
             Err(error) => {
@@ -297,6 +291,31 @@ impl Matrix<'_> {
                 }
                 failed(index, cell, self.bench.plan.request.require_gds, &error)
             }
+        }
+    }
+
+    /// The event for the start of `cell`.
+    fn started(&mut self, cell: &CellPlan) -> Event {
+        let request = &self.bench.plan.request;
+        let (left, seconds) = self.left;
+        let of = self.begun + left.max(1);
+        self.begun += 1;
+        Event::CellStarted {
+            label: format!(
+                "{} {} {}, {}, depth {}",
+                cell.transport.path,
+                cell.op.of_mix(request.read_percent),
+                cell.io_size,
+                counted(cell.transport.threads as u64, "thread"),
+                cell.transport.queue_depth
+            ),
+            number: self.begun,
+            of,
+            // A search decides as it goes.
+            about: request.find_knee,
+            estimated_seconds: cell.estimated_seconds,
+            // Rounding may make the difference slightly negative.
+            after_seconds: (seconds - cell.estimated_seconds).max(0.0),
         }
     }
 
@@ -359,7 +378,6 @@ impl Matrix<'_> {
         if let Some(mut numbers) = numbers(plan, cell, measured) {
             numbers.page_cache_share = before.map(Residency::share);
             numbers.page_cache_share_after = after.map(Residency::share);
-            numbers.page_cache_method = before.map(|residency| method(residency.method));
             numbers.buffers_backing = self.backing;
             (entry.status, entry.reason) = (CellStatus::Ok, None);
             if let Some(evidence) = &evidence {
@@ -383,14 +401,6 @@ impl Matrix<'_> {
         entry.evidence = evidence;
         entry.verification = verification;
         entry
-    }
-}
-
-/// The name of a residency method in reports.
-fn method(method: Method) -> String {
-    match method {
-        Method::Cachestat => "cachestat".to_string(),
-        Method::Mincore => "mincore".to_string(),
     }
 }
 
@@ -510,58 +520,5 @@ fn short(plan: &MatrixPlan, worker: &WorkerPlan, visit: Visit, moved: usize) -> 
         format!("{what}: the file was truncated; run again to recreate it")
     } else {
         format!("{what}: the file is too small; use a smaller --file-size or another file")
-    }
-}
-
-/// The remaining cells of a run.
-struct Ahead {
-    /// Number of cells started.
-    begun: u64,
-    /// The number of remaining cells, for a search the expected one, and their estimated duration
-    /// in seconds.
-    left: (u64, f64),
-    /// Whether the number is an estimate: a search decides as it goes.
-    about: bool,
-    /// Share of reads if the cells are mixes.
-    read_percent: Option<u8>,
-}
-
-impl Ahead {
-    /// The state before the first cell.
-    fn of(plan: &MatrixPlan) -> Self {
-        Self {
-            begun: 0,
-            left: (0, 0.0),
-            about: plan.request.find_knee,
-            read_percent: plan.request.read_percent,
-        }
-    }
-
-    /// Updates the remaining work before the next cell begins.
-    fn look(&mut self, plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) {
-        self.left = likely_left(plan, results, tried);
-    }
-
-    /// The event for the start of `cell`.
-    fn next(&mut self, cell: &CellPlan) -> Event {
-        let (left, seconds) = self.left;
-        let of = self.begun + left.max(1);
-        self.begun += 1;
-        Event::CellStarted {
-            label: format!(
-                "{} {} {}, {}, depth {}",
-                cell.transport.path,
-                cell.op.of_mix(self.read_percent),
-                cell.io_size,
-                counted(cell.transport.threads as u64, "thread"),
-                cell.transport.queue_depth
-            ),
-            number: self.begun,
-            of,
-            about: self.about,
-            estimated_seconds: cell.estimated_seconds,
-            // Rounding may make the difference slightly negative.
-            after_seconds: (seconds - cell.estimated_seconds).max(0.0),
-        }
     }
 }

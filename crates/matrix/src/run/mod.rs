@@ -26,5 +26,5 @@ mod warnings;
 mod worker;
 
 pub use error::MatrixError;
-pub use matrix::{Locked, lock, run, run_on_hosts};
+pub use matrix::{Locked, lock, run};
 pub use merge::shares;

@@ -4,7 +4,7 @@ use crate::plan::{BufferBacking, CellPlan, JobReport, JobRequest, MatrixPlan, Me
 use stormlp_core::path::MemoryKind;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
-use super::cell::CellMeasurement;
+use super::cell::{CellMeasurement, WatchedCell};
 use super::merge::per_gib;
 use super::recorder::Recorder;
 use super::worker::WorkerOutcome;
@@ -15,9 +15,8 @@ pub(super) fn numbers(
     cell: &CellPlan,
     measured: CellMeasurement,
 ) -> Option<Measurement> {
-    let CellMeasurement {
-        outcomes, cpu, device, device_names, series, started_unix_seconds, ..
-    } = measured;
+    let CellMeasurement { outcomes, watched, device_names, .. } = measured;
+    let WatchedCell { cpu, device, series, started_unix_seconds } = watched;
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
     let elapsed = |outcome: &WorkerOutcome| (outcome.ended - started).as_secs_f64();
     let (last_thread, last_done_seconds) =
@@ -54,7 +53,6 @@ pub(super) fn numbers(
         device_written_bytes: device.map(|counters| counters.written_bytes),
         page_cache_share: None,
         page_cache_share_after: None,
-        page_cache_method: None,
         fsync_seconds,
         engine,
         memory: match cell.transport.host_memory().and_then(MemoryKind::host_words) {

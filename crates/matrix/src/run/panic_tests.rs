@@ -65,7 +65,7 @@ fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Vec<CellReport>
     };
     let surroundings =
         Surroundings { storage: &storage, observer: &Silent, stop: &StopToken::new() };
-    let ended = run_matrix(locked, &surroundings, &mut on_cell);
+    let ended = run_matrix(locked, None, &surroundings, &mut on_cell);
     (ended, told)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::plan::{
     CacheState, CellPlan, ContentState, DataManifest, FileAction, FilePlan, ListedFile,
@@ -12,7 +13,6 @@ use crate::plan::{
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::facts::{Identity, keeps_inode_numbers};
 use stormlp_core::location::names_object;
-use stormlp_core::pattern::stream_of;
 use stormlp_core::stop::StopToken;
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -21,7 +21,7 @@ use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, LockError, Storage};
 
 use super::error::MatrixError;
-use super::layout::{FinishedFiles, LaidOut, LayoutFile, lay_out};
+use super::layout::lay_out;
 
 /// Read size for loading a file into the page cache.
 const WARM_BYTES: usize = 1 << 20;
@@ -197,20 +197,12 @@ pub(crate) fn make_files(
         return Ok(true);
     }
     folders.announce(plan, &fill)?;
-    let layout: Vec<LayoutFile> = fill
-        .iter()
-        .map(|file| LayoutFile {
-            path: file.path.clone(),
-            bytes: file.bytes,
-            stream: stream_of(&file.path),
-        })
-        .collect();
-    let finished = FinishedFiles::of(layout.len());
-    let laid_out =
-        lay_out(storage, &layout, plan.request.seed, plan.host_engine(), observer, stop, &finished);
+    let finished: Vec<AtomicBool> = fill.iter().map(|_| AtomicBool::new(false)).collect();
+    let (seed, engine) = (plan.request.seed, plan.engine);
+    let laid_out = lay_out(storage, &fill, (seed, engine), observer, stop, &finished);
     let (mut whole, mut gone) = (Vec::new(), Vec::new());
-    for (index, file) in fill.into_iter().enumerate() {
-        if finished.holds(index) {
+    for (file, finished) in fill.into_iter().zip(finished) {
+        if finished.into_inner() {
             whole.push(file);
         } else if storage.look(&file.path)?.is_none() {
             gone.push(file);
@@ -218,7 +210,7 @@ pub(crate) fn make_files(
     }
     folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.request.seed }))?;
     folders.note(plan, &gone, None)?;
-    Ok(laid_out? == LaidOut::All)
+    laid_out
 }
 
 /// Removes the created files if the plan says so. A replaced file is kept and reported; its folder

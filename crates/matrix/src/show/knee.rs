@@ -12,9 +12,8 @@ pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     let end = ended(&report.ending);
     Some(match best_of_each_op(&find.knees).as_slice() {
         [] => format!("no cell was measured{end}"),
-        [knee] => format!("{}{end}", in_words(report, find, knee)),
         knees => {
-            let knees: Vec<String> = knees.iter().map(|knee| in_short(report, knee)).collect();
+            let knees: Vec<String> = knees.iter().map(|knee| in_words(report, knee)).collect();
             format!("{}{end}", knees.join("; "))
         }
     })
@@ -42,61 +41,28 @@ fn is_of_memory(knee: &Knee) -> bool {
     knee.limited_by == Some(KneeLimit::Memory)
 }
 
-/// The peak and the knee, beside those of other operations.
-fn in_short(report: &MatrixReport, knee: &Knee) -> String {
-    let from = if is_of_memory(knee) { " (from memory)" } else { "" };
-    let so_far = if knee.is_complete { "" } else { " so far" };
-    let peak = format!("{}: peak {} GiB/s", subject(report, knee), short_gib(&knee.best));
-    let at = setting(&knee.knee);
-    let fewest = match (knee.is_lower_bound, knee.knee == knee.best) {
-        (true, _) => format!(" by {}, more may reach more", setting(&knee.best)),
-        (false, true) => format!(" by {at}"),
-        (false, false) => format!(", {} by {at}", short_gib(&knee.knee)),
-    };
-    format!("{peak}{from}{so_far}{fewest}")
-}
-
 /// What a knee is of: `cpu read of 1 MiB`.
 fn subject(report: &MatrixReport, knee: &Knee) -> String {
     let op = knee.op.of_mix(report.plan.request.read_percent);
     format!("{} {op} of {}", knee.requested_path, knee.io_size.words())
 }
 
-/// Describes the knee and the best in a sentence.
-fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
-    let what = subject(report, knee);
-    let (at, best) = (setting(&knee.knee), setting(&knee.best));
-    let rate = short_gib(&knee.knee);
+/// Describes the best and the knee.
+fn in_words(report: &MatrixReport, knee: &Knee) -> String {
+    let from = if is_of_memory(knee) { " (from memory)" } else { "" };
     let so_far = if knee.is_complete { "" } else { " so far" };
-    let (most, percent) = (short_gib(&knee.best), find.within_percent);
-    let peak = format!("{what}: peak {most} GiB/s{so_far}");
-    let noise = knee.noise_percent.unwrap_or(0.0);
-    let open = || std::iter::once(&knee.knee).chain(&knee.alike).map(in_flight);
+    let (most, best) = (short_gib(&knee.best), setting(&knee.best));
+    let peak = format!("{}: peak {most} GiB/s{from}{so_far} by {best}", subject(report, knee));
     let is_open = knee.alike.iter().any(|one| in_flight(one) < in_flight(&knee.knee));
     match (knee.is_lower_bound, knee.knee == knee.best) {
-        (false, _) if is_open => {
-            let (least, most) = (open().min().unwrap_or(0), open().max().unwrap_or(0));
-            format!(
-                "{peak} by {best}; cannot tell how few reach it: {least} to {most} in flight \
-                 (repetitions differ by {noise:.0} %; a larger --repeat may tell)"
-            )
-        }
-        (true, _) => format!("{peak} by {best}, the most that was tried: more may reach more"),
-        (false, true) => format!("{peak} by {at}; fewer in flight do not reach it"),
-        (false, false) if knee.alike.is_empty() => {
-            let share = 100.0 - knee.share_of_best_percent;
-            let near = match share <= percent {
-                true => format!("within {percent} % of it"),
-                false => {
-                    format!("{share:.1} % below it, within noise of {percent} %")
-                }
-            };
-            format!("{peak} by {best}; {at}: {rate} GiB/s, {near}")
-        }
-        (false, false) => format!(
-            "{peak}; {} tie, the fewest in flight are {at} ({rate} GiB/s)",
-            counted(1 + knee.alike.len() as u64, "setting")
+        (true, _) => format!("{peak}, the most that was tried: more may reach more"),
+        (false, _) if is_open => format!(
+            "{peak}; repetitions differ by {:.0} %, so fewer in flight may reach it, which a \
+             larger --repeat may tell",
+            knee.noise_percent.unwrap_or_default()
         ),
+        (false, true) => format!("{peak}; fewer in flight do not reach it"),
+        (false, false) => format!("{peak}; {} by {}", short_gib(&knee.knee), setting(&knee.knee)),
     }
 }
 

@@ -39,16 +39,29 @@ impl Lane for MatrixResults {
         report.results.cells.iter().filter_map(|cell| cell.evidence.as_ref()).collect()
     }
 
+    /// The figures of every measured combination. IOPS are omitted as they follow from throughput,
+    /// and so is the maximum latency, which is that of a single transfer.
     fn figures(report: &MatrixReport) -> Vec<Figure> {
-        figures(report)
+        groups(report).iter().flat_map(of_group).collect()
     }
 
     fn work(report: &MatrixReport) -> Work {
         work(report)
     }
 
+    /// The fastest combination, and the number of failed cells.
     fn outcome(report: &MatrixReport, status: String) -> Outcome {
-        outcome(report, status)
+        let cells = &report.results.cells;
+        let failed = cells.iter().filter(|cell| cell.status == CellStatus::Failed).count();
+        Outcome {
+            what: "up to",
+            figure: super::run::best(report)
+                .map(|rate| Quantity::higher(rate.value, "GiB/s").spread(rate.spread)),
+            verdict: match failed {
+                0 => status,
+                failed => format!("{status}, {failed} of {} cells failed", cells.len()),
+            },
+        }
     }
 
     fn mismatch(report: &MatrixReport) -> Option<String> {
@@ -80,27 +93,6 @@ impl Lane for MatrixResults {
         });
         named.collect()
     }
-}
-
-/// The fastest combination, and the number of failed cells.
-fn outcome(report: &MatrixReport, status: String) -> Outcome {
-    let cells = &report.results.cells;
-    let failed = cells.iter().filter(|cell| cell.status == CellStatus::Failed).count();
-    Outcome {
-        what: "up to",
-        figure: super::run::best(report)
-            .map(|rate| Quantity::higher(rate.value, "GiB/s").spread(rate.spread)),
-        verdict: match failed {
-            0 => status,
-            failed => format!("{status}, {failed} of {} cells failed", cells.len()),
-        },
-    }
-}
-
-/// The figures of every measured combination. IOPS are omitted as they follow from throughput, and
-/// so is the maximum latency, which is that of a single transfer.
-fn figures(report: &MatrixReport) -> Vec<Figure> {
-    groups(report).iter().flat_map(of_group).collect()
 }
 
 fn of_group(group: &CellGroup<'_>) -> Vec<Figure> {
@@ -158,7 +150,7 @@ fn work(report: &MatrixReport) -> Work {
     let warm_up = format_duration(plan.request.warmup_seconds);
     settings.add("warm-up", warm_up, &["request.warmup_seconds"]);
     settings.add("page cache", plan.request.cache.name(), &["request.cache"]);
-    settings.add("engine", plan.host_engine(), &["cells.engine"]);
+    settings.add("engine", plan.engine, &["cells.engine"]);
     settings.add(
         "memory",
         super::run::memory_words(report),

@@ -314,30 +314,20 @@ fn host_memory(plan: &MatrixPlan) -> Option<MemoryKind> {
     (plan.cells.iter()).find_map(|cell| cell.transport.host_memory())
 }
 
-/// The page type of the buffers reported by the kernel, beside the requested one.
+/// The page types of the buffers reported by the kernel, beside the requested one.
 fn buffers_words(report: &MatrixReport) -> String {
-    let cells = report.results.cells.iter();
-    let found = backings(cells.filter_map(|cell| cell.measurement.as_ref()));
-    let asked = report.plan.pages().name();
-    match found.as_slice() {
-        [] => format!("{asked} pages requested"),
-        [one] => format!("on {one} in every cell ({asked} pages requested)"),
-        several => {
-            format!("on {}, see the column `pages` ({asked} pages requested)", several.join(", "))
-        }
-    }
-}
-
-/// The distinct page types of buffers.
-fn backings<'a>(measured: impl IntoIterator<Item = &'a Measurement>) -> Vec<&'static str> {
     let mut found = Vec::new();
-    for numbers in measured {
+    for numbers in report.results.cells.iter().filter_map(|cell| cell.measurement.as_ref()) {
         let words = numbers.buffers_backing.words();
         if !found.contains(&words) {
             found.push(words);
         }
     }
-    found
+    let asked = report.plan.pages().name();
+    match found.is_empty() {
+        true => format!("{asked} pages requested"),
+        false => format!("on {} ({asked} pages requested)", found.join(", ")),
+    }
 }
 
 /// The planned memory at the end of transfers; names the stand-in.
@@ -361,8 +351,6 @@ pub(super) type Rated<'a> = (&'a CellGroup<'a>, Cell);
 fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table {
     let plan = &report.plan;
     let results = || groups.iter().flat_map(CellGroup::results);
-    // If all rows are equal, the header shows the value.
-    let paged = backings(results()).len() > 1;
     let synced = results().any(|numbers| numbers.fsync_seconds.is_some());
     let mixed = results().any(|numbers| numbers.mix.is_some());
     // Latencies of both directions together answer nothing: those of each stand beside them.
@@ -409,8 +397,6 @@ fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table 
         .when(synced),
     ];
     columns.extend(mix::columns().map(|column| column.when(mixed)));
-    let pages = |(group, _): &Rated<'_>| backings(group.results()).join(", ");
-    columns.push(word("pages", 0, pages).setting().when(paged));
     let table = Table::of(rows, |(group, _)| group.key.name(), columns);
     Table { footnotes: notes.footnotes, ..table }
 }

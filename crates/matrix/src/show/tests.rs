@@ -301,7 +301,8 @@ fn warnings_are_printed_once_with_their_advice() {
     let text = table(&report);
     assert_eq!(text.matches("it ran for 0.1 s").count(), 1, "{text}");
     assert!(text.contains("warning: gds read of 1 MiB"), "{text}");
-    assert!(text.contains(": it ran for 0.1 s; use --duration"), "{text}");
+    assert!(text.contains(": it ran for 0.1 s (like it: cpu-gpu read of"), "{text}");
+    assert!(text.contains("; use --duration"), "{text}");
 }
 
 #[test]

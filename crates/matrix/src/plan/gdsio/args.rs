@@ -117,13 +117,9 @@ fn check_repeats(flags: &[Flag<'_>]) -> Result<(), String> {
         };
         let advice = match letter {
             'd' | 'n' | 'w' => "a job has one of it; name the other job's -f or -D before it",
-            'i' => {
+            'i' | 'o' => {
                 "it applies to all jobs of a line; in a job file each section may have its \
-                 io_size, or run a line for each"
-            }
-            'o' => {
-                "it applies to all jobs of a line; in a job file each section may have its \
-                 start_offset, or run a line for each"
+                 io_size and start_offset, or run a line for each"
             }
             _ => "it applies to all jobs of a line; run a line for each",
         };

@@ -213,7 +213,7 @@ fn what_has_no_meaning_is_refused_by_name() {
         ("a.gdsio -x 1", "job file"),
         ("-f /a -s 1G -f /b -s 2G", "`-s 2G` after `-s 1G`"),
         ("-f /a -i 4K -f /b -i 8K", "its io_size"),
-        ("-f /a -o 4K -f /b -o 8K", "its start_offset"),
+        ("-f /a -o 4K -f /b -o 8K", "and start_offset"),
         ("-x 0 -f /a -x 1 -f /b", "`-x 1` after `-x 0`"),
         ("-D /d -w 2 -w 4", "a job has one of it"),
         ("-f /a -w 2 -w 4 -f /b", "`-w 4` after `-w 2`"),

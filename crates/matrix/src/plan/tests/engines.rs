@@ -42,7 +42,7 @@ fn a_refused_io_uring_is_reported_and_a_requested_engine_is_an_error() {
     let mut facts = laptop();
     facts.io_uring = Availability::unavailable("seccomp", "allow io_uring_setup");
     let plan = resolve(&plain(), &facts, &folder(100 * GIB)).unwrap();
-    assert_eq!(plan.host_engine(), EngineKind::Psync);
+    assert_eq!(plan.engine, EngineKind::Psync);
     assert!(plan.warnings.iter().any(|w| w.kind == WarningKind::EngineFellBack));
     let mut request = plain();
     request.engine = EngineChoice::Uring;

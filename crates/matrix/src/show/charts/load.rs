@@ -11,7 +11,7 @@ use stormlp_show::chart::{Axis, Chart, Group, Line, Place, Scale, Setting};
 pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     let title = format!("{}: latency against throughput", operation.name);
     let mut drawn = Group::of_multiples(title, Place::Answer);
-    let (latency_name, latency) = latency(&operation.groups);
+    let latency = latency(&operation.groups);
     let settings = operation.settings();
     for size in operation.sizes() {
         let groups: Vec<&CellGroup<'_>> = operation.of_size(size).collect();
@@ -24,14 +24,14 @@ pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
             let setting = |group: &&CellGroup<'_>| Setting {
                 name: setting_name(&settings, group.key.load()),
                 // A line leaves out the settings whose latency is not known.
-                at: (rate(group), latency(group).unwrap_or(f64::NAN)),
+                at: (rate(group), (latency.of)(group).unwrap_or(f64::NAN)),
             };
             let points: Vec<Setting> = own.iter().map(setting).collect();
             Line::through(name, points, knee(&own))
         };
         let lines = operation.names(&groups).into_iter().map(line).collect();
         let (x, y) = (Axis::new("GiB/s", Scale::Log), Axis::new("µs", Scale::Log));
-        let title = format!("{latency_name} against throughput, {}", size.words());
+        let title = format!("{} against throughput, {}", latency.name, size.words());
         drawn.charts.extend(Chart::lines(title, x, y, lines));
     }
     if !drawn.charts.is_empty() {

@@ -222,10 +222,6 @@ fn fastest<'a, 'b>(all: &'a [CellGroup<'b>]) -> Vec<&'a CellGroup<'b>> {
     fastest
 }
 
-fn name(group: &CellGroup<'_>) -> String {
-    format!("{}, {}", group.path_words(), group.key.title())
-}
-
 /// The first repetition of a cell over time.
 fn series<'a>(group: &&CellGroup<'a>) -> Option<&'a Series> {
     group.results().into_iter().next().map(|numbers| &numbers.series)
@@ -234,30 +230,14 @@ fn series<'a>(group: &&CellGroup<'a>) -> Option<&'a Series> {
 /// What the devices, the ranks and the host did in the fastest cells.
 fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
     let fastest = fastest(all);
-    let mut queues = Group::of_multiples("Queue depth of the block devices", Place::Detail);
-    let mut ranks = Group::of_multiples("Throughput of each rank", Place::Detail);
-    for group in fastest.iter().take(MOST_SURROUNDINGS) {
-        let Some(series) = series(group) else {
-            continue;
-        };
-        let titled = |chart: Chart, what: &str| {
-            let title = format!("{what}{}", name(group));
-            Chart { title, ..chart }
-        };
-        for (device, chart) in around::charts::device_queues([series].into_iter()) {
-            queues.charts.push(titled(chart, &format!("{device}: ")));
-        }
-        let chart = around::charts::ranks(series, ("GiB/s", GIB));
-        ranks.charts.extend(chart.map(|chart| titled(chart, "")));
-    }
-    if !queues.charts.is_empty() {
-        queues.absent.push(around::charts::QUEUES_NOTE.to_string());
-    }
     let around = |group: &&CellGroup<'_>| {
         let series = series(group)?;
-        let title = format!("Telemetry of {}", name(group));
+        let title = format!("Telemetry of {}, {}", group.path_words(), group.key.title());
         let mut drawn = around::charts::over_time(title, series, &[]);
         drawn.charts.extend(around::charts::in_flight(series));
+        drawn.charts.extend(around::charts::ranks(series, ("GiB/s", GIB)));
+        let queues = around::charts::device_queues([series].into_iter());
+        drawn.charts.extend(queues.into_iter().map(|(_, chart)| chart));
         drawn.place = Place::Folded;
         (!drawn.charts.is_empty()).then_some(drawn)
     };
@@ -272,5 +252,5 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
         }
         _ => None,
     }.map(str::to_string));
-    [ranks, queues, rest].into_iter().chain(cells).collect()
+    [rest].into_iter().chain(cells).collect()
 }

@@ -9,10 +9,10 @@ use super::{CellGroup, Operation};
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Place, Scale};
 
 /// A quantity of a cell.
-struct Quantity {
-    name: &'static str,
+pub(super) struct Quantity {
+    pub(super) name: &'static str,
     unit: &'static str,
-    of: fn(&CellGroup<'_>) -> Option<f64>,
+    pub(super) of: fn(&CellGroup<'_>) -> Option<f64>,
 }
 
 const THROUGHPUT: Quantity = Quantity {
@@ -38,14 +38,10 @@ const MEAN: Quantity = Quantity {
     of: |group| group.known(|m| Some(m.latency_us.mean)),
 };
 
-/// The name of the latency that charts of these cells show, and its value in a cell: p99 of those
-/// that have one. One chart does not mix percentiles with means.
-pub(super) fn latency(
-    groups: &[&CellGroup<'_>],
-) -> (&'static str, fn(&CellGroup<'_>) -> Option<f64>) {
-    let p99 = groups.iter().any(|group| (P99.of)(group).is_some());
-    let chosen = if p99 { P99 } else { MEAN };
-    (chosen.name, chosen.of)
+/// The latency that charts of these cells show: p99 of those that have one. One chart does not mix
+/// percentiles with means.
+pub(super) fn latency(groups: &[&CellGroup<'_>]) -> Quantity {
+    if groups.iter().any(|group| (P99.of)(group).is_some()) { P99 } else { MEAN }
 }
 
 /// Which of these cells have no p99, and what is shown of them.
@@ -102,11 +98,7 @@ fn quantities(operation: &Operation<'_>) -> Vec<Quantity> {
     if is_mixed(operation) {
         return MIXED.into();
     }
-    let latency = match latency(&operation.groups).0 {
-        name if name == P99.name => P99,
-        _ => MEAN,
-    };
-    vec![THROUGHPUT, IOPS, latency, CPU]
+    vec![THROUGHPUT, IOPS, latency(&operation.groups), CPU]
 }
 
 /// The charts that answer how fast each path is.

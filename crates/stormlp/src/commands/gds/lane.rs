@@ -101,7 +101,7 @@ impl Lane<MatrixPlan, MatrixResults> for Matrix {
             on.progress.cell_finished(cell);
             on.saver.cell(cell);
         };
-        Ok(matrix::run_on_hosts(locked, on.hosts, &on.surroundings, &mut on_cell)?)
+        Ok(matrix::run(locked, on.hosts, &on.surroundings, &mut on_cell)?)
     }
 
     fn outcome(&self, report: &MatrixReport, saved: Option<&Path>) -> Result<(), Failure> {
