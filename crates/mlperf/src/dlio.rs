@@ -10,7 +10,9 @@ use stormlp_core::units::{ByteSize, GIB, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_training::plan::client::ClientCost;
 
-use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
+use stormlp_show::document::{
+    Cell, Col, Document, Facts, Quantity, Table, number as number_column, word,
+};
 use stormlp_show::records::Records;
 
 /// The files of a run.
@@ -227,35 +229,24 @@ fn epochs(run: &DlioRun) -> Vec<Value> {
 }
 
 fn table(epochs: &[Value]) -> Table {
-    let mut table = Table::new([
-        Column::words("epoch", 0),
-        Column::numbers("AU %", 0),
-        Column::numbers("lowest rank AU %", 2),
-        Column::numbers("samples/s", 0),
-        Column::numbers("mean fetch wait s", 1),
-        Column::numbers("longest wait s", 3),
-        Column::numbers("took s", 1),
-    ]);
-    for epoch in epochs {
-        let of = |key: &str, unit: &'static str| match epoch[key].as_f64() {
-            Some(value) => Cell::from(Quantity::neutral(value, unit)),
-            None => "-".into(),
-        };
-        let name = epoch["epoch"].to_string();
-        table.row(
-            name.clone(),
-            vec![
-                name.into(),
-                of("au_percent", "%"),
-                of("au_percent_lowest_rank", "%"),
-                of("samples_per_second", "samples/s"),
-                of("fetch_wait_seconds_mean", "s"),
-                of("fetch_wait_seconds_max", "s"),
-                of("duration_seconds", "s"),
-            ],
-        );
-    }
-    table
+    let columns = vec![
+        word("epoch", 0, |epoch: &&Value| epoch["epoch"].to_string()),
+        column("AU %", 0, "au_percent", "%"),
+        column("lowest rank AU %", 2, "au_percent_lowest_rank", "%"),
+        column("samples/s", 0, "samples_per_second", "samples/s"),
+        column("mean fetch wait s", 1, "fetch_wait_seconds_mean", "s"),
+        column("longest wait s", 3, "fetch_wait_seconds_max", "s"),
+        column("took s", 1, "duration_seconds", "s"),
+    ];
+    Table::of(epochs, |epoch| epoch["epoch"].to_string(), columns)
+}
+
+/// A column of the figures that rows have under `key`.
+fn column<'a>(name: &str, drop: u8, key: &'static str, unit: &'static str) -> Col<'a, &'a Value> {
+    number_column(name, drop, move |row: &&Value| match row[key].as_f64() {
+        Some(value) => Cell::from(Quantity::neutral(value, unit)),
+        None => "-".into(),
+    })
 }
 
 /// Each save and restore by rank 0, with the time of the slowest rank; without ranks' files the means
@@ -307,29 +298,14 @@ fn of_phase(run: &DlioRun, phase: &str) -> Vec<Value> {
 }
 
 fn table_of_checkpoints(rows: &[Value]) -> Table {
-    let mut table = Table::new([
-        Column::words("checkpoint", 0),
-        Column::numbers("GiB/s", 0),
-        Column::numbers("rank 0 took s", 0),
-        Column::numbers("slowest rank took s", 1),
-    ]);
-    for row in rows {
-        let of = |key: &str, unit: &'static str| match row[key].as_f64() {
-            Some(value) => Cell::from(Quantity::neutral(value, unit)),
-            None => "-".into(),
-        };
-        let name = row["checkpoint"].as_str().unwrap_or_default().to_string();
-        table.row(
-            name.clone(),
-            vec![
-                name.into(),
-                of("gib_per_second", "GiB/s"),
-                of("duration_seconds", "s"),
-                of("slowest_rank_seconds", "s"),
-            ],
-        );
-    }
-    table
+    let name = |row: &&Value| row["checkpoint"].as_str().unwrap_or_default().to_string();
+    let columns = vec![
+        word("checkpoint", 0, name),
+        column("GiB/s", 0, "gib_per_second", "GiB/s"),
+        column("rank 0 took s", 0, "duration_seconds", "s"),
+        column("slowest rank took s", 1, "slowest_rank_seconds", "s"),
+    ];
+    Table::of(rows, name, columns)
 }
 
 /// AU of one rank in an epoch: the mean of its blocks, by their steps.

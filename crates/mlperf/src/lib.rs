@@ -7,7 +7,6 @@ pub mod dlio;
 pub mod kvcache;
 pub mod official;
 pub mod python_json;
-mod sha256;
 pub mod show;
 pub mod submission;
 pub mod training;

@@ -22,7 +22,7 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
         document.mark = Some("REHEARSAL".to_string());
     }
     let facts = &mut document.brief;
-    facts.add("rules", format!("MLPerf Storage v{} ({})", report.edition, report.edition_from));
+    facts.add("edition", format!("{} ({})", report.edition, report.edition_from));
     let shape = match report.shape {
         TreeShape::Package => "a package: closed/ and open/",
         TreeShape::Results => "a results folder, not a package",
@@ -31,7 +31,7 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
     let results = report.results.join(", ");
     facts.add("results", if results.is_empty() { "none" } else { &results });
     if let Some(mark) = &report.rehearsal {
-        facts.add("rehearsal", format!("stormlp made it ({mark})"));
+        facts.add("rehearsal", format!("stormlp made {mark}"));
     }
     let of = |kinds: [FindingKind; 2]| -> Vec<&RuleFinding> {
         report.rules.iter().filter(|rule| kinds.contains(&rule.finding.kind)).collect()
@@ -57,13 +57,11 @@ fn headline(report: &CheckReport, tree: &str) -> String {
     ids.dedup();
     match report.verdict {
         TreeVerdict::Invalid => {
-            format!("{tree}: INVALID by the rules of v{}: {}", report.edition, ids.join(", "))
+            format!("{tree}: INVALID by the rules of v3.0: {}", ids.join(", "))
         }
-        TreeVerdict::Incomplete => format!(
-            "{tree}: INCOMPLETE: cannot check {} of v{}",
-            report.held_up_by.join(", "),
-            report.edition
-        ),
+        TreeVerdict::Incomplete => {
+            format!("{tree}: INCOMPLETE: cannot check {}", report.held_up_by.join(", "))
+        }
         TreeVerdict::Open => {
             format!("{tree}: every rule that can be checked is met; open division")
         }
@@ -71,10 +69,7 @@ fn headline(report: &CheckReport, tree: &str) -> String {
             format!("{tree}: every rule that can be checked is met; closed division")
         }
         TreeVerdict::Rehearsal => {
-            format!(
-                "{tree}: a rehearsal that breaks none of the rules it can meet; not a \
-                     submission"
-            )
+            format!("{tree}: runs of stormlp that break none of the rules; not a submission")
         }
     }
 }

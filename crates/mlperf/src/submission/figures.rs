@@ -78,12 +78,8 @@ fn step_sums(epoch: &Value) -> Option<Vec<(String, StepSums)>> {
 /// Times of an epoch of a rank, and of its checkpoints.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EpochTimes {
-    /// Start and end, in seconds of the same clock.
-    pub span: Option<(f64, f64)>,
-    /// Its duration.
+    /// Its duration: that of all its blocks of steps, where each has one.
     pub seconds: Option<f64>,
-    /// The duration of all its blocks of steps; `None` where one has none.
-    pub block_seconds: Option<f64>,
     /// The time of each block by name, from its start to its end.
     pub blocks: Vec<(String, f64)>,
     /// Checkpoints written.
@@ -95,8 +91,6 @@ pub struct EpochTimes {
 /// Times of one checkpoint of a rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CheckpointTime {
-    /// Start and end, in seconds of the same clock.
-    pub span: Option<(f64, f64)>,
     /// Its duration.
     pub seconds: f64,
     /// Its rate; v1.0 has none.
@@ -124,26 +118,22 @@ impl EpochTimes {
             let times = named(start).filter_map(|(name, entry)| {
                 let seconds = optional_number(entry, name, "duration").transpose()?;
                 Some(seconds.and_then(|seconds| {
-                    Ok(CheckpointTime {
-                        span: span_of(entry),
-                        seconds,
-                        gib_per_second: optional_number(entry, name, "throughput")?,
-                    })
+                    let gib_per_second = optional_number(entry, name, "throughput")?;
+                    Ok(CheckpointTime { seconds, gib_per_second })
                 }))
             });
             times.collect::<Result<Vec<CheckpointTime>, String>>()
         };
         let blocks: Option<Vec<f64>> =
             named("block").map(|(_, block)| number(&block["duration"])).collect();
+        let blocks = blocks.filter(|all| !all.is_empty()).map(|all| all.iter().sum());
         let spans = named("block").filter_map(|(name, block)| {
-            let (start, end) = span_of(block)?;
-            Some((name.clone(), end - start))
+            let at = |key: &str| timestamp::seconds(block[key].as_str()?);
+            Some((name.clone(), at("end")? - at("start")?))
         });
         Ok(Self {
             blocks: spans.collect(),
-            span: span_of(epoch),
-            seconds: number(&epoch["duration"]),
-            block_seconds: blocks.filter(|all| !all.is_empty()).map(|all| all.iter().sum()),
+            seconds: blocks.or_else(|| number(&epoch["duration"])),
             saves: checkpoints("save_ckpt")?,
             loads: checkpoints("load_ckpt")?,
         })
@@ -163,11 +153,6 @@ fn epochs_of(file: &Value) -> Result<Vec<&Value>, String> {
     } else {
         Err(format!("epoch {} is missing", epochs.len() + 1))
     }
-}
-
-fn span_of(entry: &Value) -> Option<(f64, f64)> {
-    let at = |key: &str| timestamp::seconds(entry[key].as_str()?);
-    at("start").zip(at("end"))
 }
 
 /// A number that may be missing.
@@ -233,16 +218,14 @@ mod tests {
             "load_ckpt1": {"duration": 3}, "load_ckpt2": {}}}"#;
         let stats = epoch_times(text).unwrap();
         let epoch = &stats[0];
-        let (start, end) = epoch.span.unwrap();
-        assert_eq!((end - start, epoch.seconds), (60.0, Some(60.0)));
-        assert_eq!((epoch.block_seconds, epoch.loads.len()), (None, 1));
+        assert_eq!((epoch.seconds, epoch.loads.len()), (Some(60.0), 1));
         assert_eq!(epoch.saves[0].gib_per_second, Some(4.5));
         let text =
             text.replace("4.5", "\"x\"").replace("\"block1\": {}", "\"block1\": {\"duration\": 9}");
         let why = epoch_times(&text).unwrap_err();
         assert_eq!(why, "throughput of save_ckpt1 is \"x\", not a number");
         let stats = epoch_times(&text.replace("\"x\"", "1")).unwrap();
-        assert_eq!(stats[0].block_seconds, Some(9.0));
+        assert_eq!(stats[0].seconds, Some(9.0));
         assert_eq!(shown(1e300), "1e300");
     }
 }

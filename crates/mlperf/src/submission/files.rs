@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::edition::Edition;
 use super::leaf::Leaf;
 use super::rule::{Finding, Official, advice, failed, or_passed, passed, unknown, wish};
 use super::survey::{Category, RunGroup, Submission, TreeShape};
@@ -86,9 +85,8 @@ fn files_of(
         }
         for name in needed.into_iter().filter(|name| !files.contains(name)) {
             faults.push(if leaf.is_of_stormlp() && name.ends_with(".log") {
-                let fact = "it is missing; a rehearsal has one without DLIO's output";
-                let remedy = "copy it from the tree that `stormlp submission rehearse` wrote";
-                advice(join(&leaf.path, name), fact, remedy)
+                let fact = "it is missing: stormlp writes no log of DLIO";
+                advice(join(&leaf.path, name), fact, "run it with mlpstorage")
             } else {
                 missing_file(&files, &leaf.path, name)
             });
@@ -315,7 +313,7 @@ pub(super) fn checkpoint_count(submission: &Submission, group: &RunGroup) -> Vec
         faults.extend(not_runs(submission, &group.path, &group.runs));
     }
     let found = group.runs.len();
-    if submission.edition == Edition::V3 && !(1..=2).contains(&found) {
+    if !(1..=2).contains(&found) {
         let fact = format!("{}: {}", counted(found as u64, "run"), names(group));
         let remedy =
             "keep the run that wrote and read, or the one that wrote and the one that read";

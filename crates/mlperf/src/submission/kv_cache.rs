@@ -8,10 +8,13 @@ use serde_json::Value;
 use super::figures::{number, rounded};
 use super::leaf::plain;
 use super::other_runs::OtherRun;
-use super::rule::{Finding, Official, advice, failed, holds, or_passed, passed_open, wish};
-use super::sums::same;
+use super::recomputed::same;
+use super::rule::{
+    COPY_FROM_RESULTS, COPY_METADATA, Finding, Official, advice, failed, or_passed, passed_open,
+    wish,
+};
 use super::survey::Submission;
-use super::tree::{Tree, join};
+use super::tree::{Tree, join, last};
 use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
 
@@ -72,6 +75,23 @@ fn only_open(run: &OtherRun, fact: String, remedy: &str) -> Finding {
     }
 }
 
+/// LEAF-01: a run has one metadata file, without which nothing shows what it is.
+pub(super) fn identified(submission: &Submission) -> Vec<Finding> {
+    of_runs(submission, "one metadata file", |run, faults| {
+        let names = &run.metadata_names;
+        let fact = match names.len() {
+            1 => return,
+            0 => "it has no metadata; the report drops the run".to_string(),
+            several => format!("{several} metadata files: {}", names.join(", ")),
+        };
+        let remedy = format!(
+            "keep kv_cache_{}_metadata.json alone, as mlpstorage wrote it",
+            last(&run.path)
+        );
+        faults.push(failed(run, fact, remedy));
+    })
+}
+
 /// The arguments of a command line, `--num-users 200`, and the option that it ran.
 fn command(line: &str) -> Option<(String, BTreeMap<&str, &str>)> {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -99,7 +119,7 @@ pub(super) fn options(submission: &Submission) -> Vec<Finding> {
             let mut ran = commands.iter().filter(|(ran, _)| ran == option).peekable();
             if ran.peek().is_none() {
                 let fact = format!("the metadata has no command of option {option}");
-                faults.push(advice(run, fact, "copy the metadata again as mlpstorage wrote it"));
+                faults.push(advice(run, fact, COPY_METADATA));
             }
             let differs = ran.find_map(|(_, arguments)| {
                 let other = wanted.iter().find(|(name, value)| {
@@ -138,12 +158,6 @@ pub(super) fn sequence(submission: &Submission) -> Vec<Finding> {
         if let Some(trials) = trials.filter(|trials| *trials != 3 && run.is_closed()) {
             let fact = format!("summary.json has {}, not 3", counted(trials, "trial"));
             faults.push(failed(run, fact, RUN_AGAIN));
-        }
-        let parameters = arguments["mpi_params"].as_array().into_iter().flatten().map(plain);
-        let preloads: Vec<String> = parameters.filter(|word| word.contains("LD_PRELOAD")).collect();
-        if !preloads.is_empty() {
-            let fact = format!("its processes preload libraries: {}", preloads.join(" "));
-            faults.push(wish(run, fact, "say so in the description of the system"));
         }
     })
 }
@@ -195,105 +209,70 @@ pub(super) fn ranks(submission: &Submission) -> Vec<Finding> {
     })
 }
 
-/// A figure of a summary, that of each rank, and how ranks and trials are put together.
-struct Aggregate {
-    key: &'static str,
-    of_rank: fn(&Value) -> &Value,
-    is_sum: bool,
-}
-
-const AGGREGATES: [Aggregate; 4] = [
-    Aggregate {
-        key: "aggregated_read_bandwidth_gbps",
-        of_rank: |summary| &summary["cache_stats"]["tier_storage_read_bandwidth_gbps"],
-        is_sum: true,
-    },
-    Aggregate {
-        key: "aggregated_write_bandwidth_gbps",
-        of_rank: |summary| &summary["cache_stats"]["tier_storage_write_bandwidth_gbps"],
-        is_sum: true,
-    },
-    Aggregate {
-        key: "aggregated_avg_throughput_tokens_per_sec",
-        of_rank: |summary| &summary["avg_throughput_tokens_per_sec"],
-        is_sum: true,
-    },
-    Aggregate {
-        key: "aggregated_p95_latency_ms",
-        of_rank: |summary| &summary["storage_io_latency_ms"]["p95"],
-        is_sum: false,
-    },
+/// Figures of an option in the summary, and where a rank has its own.
+const AGGREGATES: [(&str, &str); 4] = [
+    ("aggregated_read_bandwidth_gbps", "/cache_stats/tier_storage_read_bandwidth_gbps"),
+    ("aggregated_write_bandwidth_gbps", "/cache_stats/tier_storage_write_bandwidth_gbps"),
+    ("aggregated_avg_throughput_tokens_per_sec", "/avg_throughput_tokens_per_sec"),
+    ("aggregated_p95_latency_ms", "/storage_io_latency_ms/p95"),
 ];
 
 /// 6.3.4: the summary's figures are those of the ranks: sums over ranks, means over trials, and the
-/// largest of the P95. Ranks that read nothing from storage measure nothing.
+/// maximum P95. Ranks that read nothing from storage measure nothing.
 pub(super) fn aggregates(submission: &Submission) -> Vec<Finding> {
-    of_runs(
-        submission,
-        "its figures are those of the ranks' files that are there",
-        |run, faults| {
-            if !run.summary.is_found() {
-                let fact = "there is no summary.json; without it, the report has no row";
-                let fault =
-                    failed(run, fact, "copy it from the results folder that mlpstorage wrote");
-                faults.push(fault.officially(Official::Warns));
+    let fact = "its figures are those of the ranks' files that are there";
+    of_runs(submission, fact, |run, faults| {
+        if !run.summary.is_found() {
+            let fact = "there is no summary.json; without it, the report has no row";
+            let fault = failed(run, fact, COPY_FROM_RESULTS);
+            faults.push(fault.officially(Official::Warns));
+        }
+        for (option, summary) in run.summary.value()["options"].as_object().into_iter().flatten() {
+            let count = |key: &str| summary[key].as_u64().unwrap_or(0);
+            let cpu_ranks = summary["cpu_tier_ranks"].as_array().map_or(0, Vec::len) as u64;
+            if cpu_ranks > 0 && cpu_ranks >= count("rank_count") {
+                let fact = format!("option {option}: all ranks were served from memory");
+                let remedy = "use more users or less memory: nothing was read";
+                faults.push(only_open(run, fact, remedy));
             }
-            let summary = run.summary.value();
-            for (option, of_option) in summary["options"].as_object().into_iter().flatten() {
-                let count = |key: &str| of_option[key].as_u64().unwrap_or(0);
-                let cpu_ranks = of_option["cpu_tier_ranks"].as_array().map_or(0, Vec::len) as u64;
-                if cpu_ranks > 0 && cpu_ranks >= count("rank_count") {
-                    let fact = format!("option {option}: all ranks were served from memory");
-                    faults.push(only_open(
-                        run,
-                        fact,
-                        "use more users or less memory: nothing was read",
-                    ));
-                }
-                let mut trials: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-                for (trial, rank, name) in rank_files(&submission.tree, run, option) {
-                    let place = format!("{}/option_{option}/{trial}/{rank}/{name}", run.path);
-                    let file = submission.tree.json(&place);
-                    trials.entry(trial).or_default().push(file.value()["summary"].clone());
-                }
-                let found: usize = trials.values().map(Vec::len).sum();
-                let all = count("rank_count").saturating_mul(count("trial_count"));
-                if found as u64 != all || all == 0 {
-                    continue;
-                }
-                faults.extend(AGGREGATES.iter().filter_map(|aggregate| {
-                    let stands = number(&of_option[aggregate.key])?;
-                    let follows = aggregate.of(&trials)?;
+            let mut trials: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+            for (trial, rank, name) in rank_files(&submission.tree, run, option) {
+                let place = format!("{}/option_{option}/{trial}/{rank}/{name}", run.path);
+                let file = submission.tree.json(&place);
+                trials.entry(trial).or_default().push(file.value()["summary"].clone());
+            }
+            let found = trials.values().map(Vec::len).sum::<usize>() as u64;
+            if found != count("rank_count").saturating_mul(count("trial_count")) || found == 0 {
+                continue;
+            }
+            for (key, place) in AGGREGATES {
+                let follows = aggregate(&trials, place);
+                if let Some((stands, follows)) = number(&summary[key]).zip(follows)
+                    && !same(stands, follows)
+                {
+                    let (stands, follows) = (rounded(stands), rounded(follows));
                     let fact = format!(
-                        "{} of option {option} is {}; by the ranks' files it is {}",
-                        aggregate.key,
-                        rounded(stands),
-                        rounded(follows)
+                        "{key} of option {option} is {stands}; by the ranks' files it is {follows}"
                     );
                     let remedy = "copy summary.json and the ranks' files again, from one run";
-                    (!same(stands, follows)).then(|| failed(run, fact, remedy))
-                }));
+                    faults.push(failed(run, fact, remedy));
+                }
             }
-        },
-    )
+        }
+    })
 }
 
-impl Aggregate {
-    /// The figure by the summaries of the ranks of each trial.
-    fn of(&self, trials: &BTreeMap<String, Vec<Value>>) -> Option<f64> {
-        let of_trial = |ranks: &Vec<Value>| {
-            let figures: Option<Vec<f64>> =
-                ranks.iter().map(|rank| number((self.of_rank)(rank))).collect();
-            let figures = figures?;
-            Some(if self.is_sum {
-                figures.iter().sum::<f64>()
-            } else {
-                figures.into_iter().fold(0.0, f64::max)
-            })
-        };
-        let trials: Vec<f64> = trials.values().map(of_trial).collect::<Option<_>>()?;
-        Some(if self.is_sum { mean(&trials) } else { trials.into_iter().fold(0.0, f64::max) })
+/// The figure at `place` of the ranks' summaries, put together over the ranks of each trial.
+fn aggregate(trials: &BTreeMap<String, Vec<Value>>, place: &str) -> Option<f64> {
+    let figures = trials.values().map(|ranks| {
+        ranks.iter().map(|rank| number(rank.pointer(place)?)).collect::<Option<Vec<f64>>>()
+    });
+    let figures: Vec<Vec<f64>> = figures.collect::<Option<_>>()?;
+    if place.ends_with("/p95") {
+        return figures.into_iter().flatten().reduce(f64::max);
     }
+    let sums: Vec<f64> = figures.iter().map(|ranks| ranks.iter().sum()).collect();
+    Some(mean(&sums))
 }
 
 /// 6.4.1: cache and results have folders of their own.
@@ -303,17 +282,11 @@ pub(super) fn folders(submission: &Submission) -> Vec<Finding> {
         let named = ["cache_dir", "results_dir"].map(|key| arguments[key].as_str());
         let [Some(cache), Some(results)] = named else {
             let fact = "the metadata does not name cache_dir and results_dir";
-            return faults.push(advice(run, fact, "copy it again as mlpstorage wrote it"));
+            return faults.push(advice(run, fact, COPY_METADATA));
         };
-        let separate = cache.trim_end_matches('/') != results.trim_end_matches('/');
-        let fact = format!("cache_dir {cache}, results_dir {results}");
-        if !separate {
-            faults.push(holds(
-                false,
-                run,
-                fact,
-                "choose another folder for results, and run again",
-            ));
+        if cache.trim_end_matches('/') == results.trim_end_matches('/') {
+            let fact = format!("cache_dir {cache}, results_dir {results}");
+            faults.push(failed(run, fact, "choose another folder for results, and run again"));
         }
     })
 }

@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::edition::Edition;
 use super::figures::{EpochFigures, EpochTimes, number};
+use super::timestamp;
 use super::tree::{Content, Entry, Parsed, Tree, join, last, parent};
-use super::{marks, timestamp};
 use stormlp_core::profile::Profile;
 
 /// The folder of a run of the benchmark, of `datagen` or of `datasize`.
@@ -27,26 +26,22 @@ pub(super) struct Leaf {
     pub(super) provenance: Parsed,
     /// `fs_separation.json`.
     pub(super) separation: Parsed,
-    /// `datagen-manifest.json`: mlpstorage's manifest of the dataset, as the run found it.
-    pub(super) dataset: Parsed,
     /// The keys that were set, in order.
     pub(super) overrides: Vec<(String, String)>,
     /// `overrides.yaml`.
     pub(super) overrides_file: Parsed,
     /// `config.yaml`.
     pub(super) config: Parsed,
-    /// `hydra.yaml`.
-    pub(super) hydra: Parsed,
     /// `N_output.json` of each rank that has one, by path.
     pub(super) ranks: Vec<(String, Vec<EpochFigures>)>,
     /// `N_per_epoch_stats.json` of each rank that has one, by path.
     pub(super) stats: Vec<(String, Vec<EpochTimes>)>,
-    /// What shows that stormlp made it.
-    pub(super) mark: Option<String>,
     /// Files that cannot be used, and why.
     pub(super) unusable: Vec<(String, String)>,
 }
 
+/// The edition whose rules are checked.
+pub(super) const NEWEST: &str = "3.0";
 /// Figures of shorter epochs mean nothing.
 const SHORT_SECONDS: f64 = 1.0;
 
@@ -96,19 +91,16 @@ impl Leaf {
             metadata_names: metadata_names.iter().map(ToString::to_string).collect(),
             provenance: json("provenance.json"),
             separation: json("fs_separation.json"),
-            dataset: json("datagen-manifest.json"),
             overrides: Vec::new(),
             overrides_file,
             config: config("config"),
-            hydra: config("hydra"),
             ranks: Vec::new(),
             stats: Vec::new(),
-            mark: marks::in_folder(tree, path),
             unusable: Vec::new(),
         };
         leaf.overrides = leaf.keys_that_were_set();
         leaf.take_ranks(tree);
-        leaf.find_unusable();
+        leaf.find_unusable(&config("hydra"));
         leaf.kind = kind.unwrap_or_else(|| leaf.kind_by_content());
         leaf
     }
@@ -131,16 +123,15 @@ impl Leaf {
         }
     }
 
-    fn find_unusable(&mut self) {
+    fn find_unusable(&mut self, hydra: &Parsed) {
         let parts = [
             &self.summary,
             &self.metadata,
             &self.provenance,
             &self.separation,
-            &self.dataset,
             &self.overrides_file,
             &self.config,
-            &self.hydra,
+            hydra,
         ];
         for part in parts {
             let fault = match part {
@@ -276,51 +267,49 @@ impl Leaf {
         Some(verdict.to_ascii_lowercase())
     }
 
-    /// Whether stormlp made it; it does not write all files of the official tool.
+    /// Whether stormlp made it. It does not write all files of the official tool.
     pub(super) fn is_of_stormlp(&self) -> bool {
-        self.mark.is_some()
+        self.metadata.value()["generator"] == "stormlp"
+            || self.summary.value()["stormlp"].is_object()
     }
 
     /// Whether stormlp made it, and an epoch of it is so short that the editions' formulas give meaningless
     /// figures.
     pub(super) fn is_short_rehearsal(&self) -> bool {
         let mut epochs = self.stats.iter().flat_map(|(_, epochs)| epochs);
-        let is_short = |epoch: &EpochTimes| {
-            let seconds = epoch.block_seconds.or(epoch.seconds);
-            seconds.is_none_or(|seconds| seconds < SHORT_SECONDS)
-        };
+        let is_short =
+            |epoch: &EpochTimes| epoch.seconds.is_none_or(|seconds| seconds < SHORT_SECONDS);
         self.is_of_stormlp() && epochs.any(is_short)
     }
 
     /// The profile that stormlp's mark names.
     pub(super) fn profile(&self) -> Option<Profile> {
-        let files = [&self.summary, &self.metadata].into_iter().map(Parsed::value);
-        let mut marks = files.flat_map(|file| [&file["stormlp"], &file["metric"]["stormlp"]]);
+        let mut marks =
+            [&self.summary, &self.metadata].map(|file| &file.value()["stormlp"]).into_iter();
         marks.find_map(|mark| mark["profile"].as_str()?.parse().ok())
     }
 
     /// Its edition, and what shows it: its stamp, stormlp's profile, files that one edition alone has, or
     /// the accelerator.
-    pub(super) fn edition(&self) -> Option<(Edition, String)> {
+    pub(super) fn edition(&self) -> Option<(String, String)> {
         let stamp = self.provenance.value()["rules_edition"].as_str();
-        if let Some(edition) = stamp.and_then(|edition| edition.parse().ok()) {
-            return Some((edition, "provenance.json names it".to_string()));
+        if let Some(edition) = stamp.filter(|edition| *edition != "unknown") {
+            return Some((edition.to_string(), "provenance.json names it".to_string()));
         }
-        if let Some(profile) = self.profile()
-            && let Some(edition) = Edition::of_profile(profile)
-        {
-            return Some((edition, format!("stormlp's profile {profile}")));
+        if let Some(profile) = self.profile() {
+            return Some((edition_of(profile)?, format!("stormlp's profile {profile}")));
         }
-        if self.metadata.value()["override_parameters"].is_object() || self.separation.is_found() {
-            return Some((Edition::V3, "it has v3.0's files".to_string()));
+        let metadata = self.metadata.value();
+        if metadata["override_parameters"].is_object() || self.separation.is_found() {
+            return Some((NEWEST.to_string(), "it has v3.0's files".to_string()));
         }
         self.edition_of_accelerator()
     }
 
     /// The edition that has its accelerator.
-    pub(super) fn edition_of_accelerator(&self) -> Option<(Edition, String)> {
+    pub(super) fn edition_of_accelerator(&self) -> Option<(String, String)> {
         let accelerator = self.accelerator()?;
-        let edition = Profile::of_accelerator(&accelerator).and_then(Edition::of_profile)?;
+        let edition = Profile::of_accelerator(&accelerator).and_then(edition_of)?;
         Some((edition, format!("accelerator {accelerator}")))
     }
 
@@ -356,6 +345,17 @@ impl Leaf {
         let mut lines = self.overrides_file.value().as_array()?.iter();
         lines.find_map(|line| line.as_str()?.strip_prefix("workload="))
     }
+}
+
+/// The edition that a profile reproduces.
+fn edition_of(profile: Profile) -> Option<String> {
+    let edition = match profile {
+        Profile::V1 => "1.0",
+        Profile::V2 => "2.0",
+        Profile::V3 => NEWEST,
+        Profile::Native => return None,
+    };
+    Some(edition.to_string())
 }
 
 /// What is wrong with Hydra's overrides; each must be `KEY=VALUE`.

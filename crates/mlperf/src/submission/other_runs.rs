@@ -26,8 +26,6 @@ pub(super) struct OtherRun {
     pub(super) metadata: Parsed,
     /// `summary.json`.
     pub(super) summary: Parsed,
-    /// `provenance.json`.
-    pub(super) provenance: Parsed,
 }
 
 impl AsRef<str> for OtherRun {
@@ -41,6 +39,12 @@ impl OtherRun {
     /// Whether it is in the closed division.
     pub(super) fn is_closed(&self) -> bool {
         self.division == Some("closed")
+    }
+
+    /// Whether stormlp made it.
+    pub(super) fn is_of_stormlp(&self) -> bool {
+        self.metadata.value()["generator"] == "stormlp"
+            || self.summary.value()["stormlp"].is_object()
     }
 }
 
@@ -79,6 +83,5 @@ fn read(tree: &Tree, shape: TreeShape, path: &str) -> Option<OtherRun> {
         metadata: metadata_names.first().map_or(Parsed::Absent, |name| json(name)),
         metadata_names,
         summary: json("summary.json"),
-        provenance: json("provenance.json"),
     })
 }

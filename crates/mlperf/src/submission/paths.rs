@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::leaf::Leaf;
-use super::object::{self, Access};
-use super::rule::{COPY_FROM_RESULTS, Finding, Official, failed, holds, lacking, passed, unknown};
+use super::rule::{COPY_FROM_RESULTS, Finding, Official, advice, failed, holds, passed, unknown};
 use super::survey::{Category, RunGroup, Submission};
 use super::tree::{Content, Entry, Tree, join};
 
@@ -16,12 +15,28 @@ fn data_key(group: &RunGroup) -> &'static str {
     }
 }
 
-/// Objects are in no folder and on no file system: nothing to compare. The official checker goes by
-/// the description; the rule of agreement compares the two.
+/// Types of storage that are file systems.
+const FILE_SYSTEMS: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
+
+/// Objects are in no folder and on no file system: nothing to compare. Where the run does not show its
+/// storage, the system's description does.
 fn of_objects(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Option<Finding> {
-    let access = object::access(leaf).or_else(|| object::described(submission, group));
-    let (_, fact) = access.filter(|(access, _)| *access == Access::Object)?;
+    let kind = leaf.set("storage.storage_type");
+    let fact = match kind.or_else(|| leaf.parameter("storage", "storage_type").as_str()) {
+        Some(kind) if FILE_SYSTEMS.contains(&kind) => return None,
+        Some(kind) => format!("storage_type is {kind}"),
+        None => {
+            let system = submission.description(group);
+            let is_object = system["solution"]["architecture"]["benchmark_API"] == "object";
+            is_object.then(|| "benchmark_API of the system is object".to_string())?
+        }
+    };
     Some(passed(leaf, format!("{fact}, not a file system")))
+}
+
+/// A failure in the official tool's files; stormlp's runs need not have it.
+fn lacking(leaf: &Leaf, at: &str, fact: String, remedy: &str) -> Finding {
+    if leaf.is_of_stormlp() { advice(at, fact, remedy) } else { failed(at, fact, remedy) }
 }
 
 /// 3.4.1 and 4.4.1: data and results have separate folders.
@@ -47,7 +62,7 @@ pub(super) fn paths(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
                 let missing: Vec<&str> = missing.map(|(key, _)| *key).collect();
                 let place = leaf.metadata.path().unwrap_or(&leaf.path);
                 let fact = format!("args has no {}; both must be set", missing.join(" and no "));
-                lacking(leaf.is_of_stormlp(), place, fact, "set both, and run again")
+                lacking(leaf, place, fact, "set both, and run again")
             }
         }
     });
@@ -73,10 +88,10 @@ pub(super) fn file_systems(submission: &Submission, group: &RunGroup) -> Vec<Fin
         match by_df(&submission.tree, leaf, data_key(group)) {
             Some((same, fact)) => holds(!same, leaf, fact, remedy),
             None => {
-                let fact = "it is missing, and the log has no df table";
+                let fact = "it is missing, and the log has no df table".to_string();
                 let remedy = "copy it from the results folder; without it, run again";
                 // Tools before v3.0's last did not write it.
-                let fault = lacking(leaf.is_of_stormlp(), place, fact, remedy);
+                let fault = lacking(leaf, &place, fact, remedy);
                 fault.officially(Official::Warns)
             }
         }

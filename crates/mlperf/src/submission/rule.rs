@@ -1,15 +1,11 @@
 //! A rule, and what it finds.
 
-use std::fmt::Display;
-
 use serde::Serialize;
 
-use super::edition::Edition;
 use super::leaf::Leaf;
 use super::survey::{RunGroup, Submission};
 
 /// Remedies that many rules share.
-pub(super) const ONE_RUN: &str = "copy all files of the run again, from one run";
 pub(super) const COPY_FILES: &str =
     "copy summary.json, metadata and overrides.yaml again as the tool wrote them";
 pub(super) const COPY_METADATA: &str = "copy the metadata again as mlpstorage wrote it";
@@ -46,7 +42,7 @@ pub enum FindingKind {
     /// The tree does not show it, and there is no verdict without it.
     #[serde(rename = "not_checkable")]
     Unknown,
-    /// The tree does not show it, and the verdict does not depend on it.
+    /// The tree does not show it, or stormlp does not check it, and the verdict does not depend on it.
     #[serde(rename = "not_checkable")]
     Advice,
 }
@@ -64,7 +60,7 @@ pub struct Finding {
     pub fact: String,
     /// How to fix it; empty where there is nothing to fix.
     pub remedy: String,
-    /// What the official checker does here, where that differs from the rule's row.
+    /// What the official checker does here, where that differs from the rule's line in the table.
     #[serde(skip)]
     pub(super) official: Option<Official>,
 }
@@ -94,14 +90,14 @@ impl Finding {
         Self { kind, path, fact: fact.into(), remedy: remedy.into(), official: None }
     }
 
-    /// The same where the official checker differs from the rule's row.
+    /// The same where the official checker differs from the rule's line in the table.
     pub(super) fn officially(self, official: Official) -> Self {
         Self { official: Some(official), ..self }
     }
 
     /// The same by what MLCommons does about it: where it warns, nothing has failed.
-    pub(super) fn judged(self, row: Official) -> (Self, Official) {
-        let official = self.official.unwrap_or(row);
+    pub(super) fn judged(self, usual: Official) -> (Self, Official) {
+        let official = self.official.unwrap_or(usual);
         let only_warns = self.kind == FindingKind::Failed && official == Official::Warns;
         let kind = if only_warns { FindingKind::Warned } else { self.kind };
         (Self { kind, ..self }, official)
@@ -165,16 +161,6 @@ pub(super) fn holds(
     if ok { passed(at, fact) } else { failed(at, fact, remedy) }
 }
 
-/// A failure in the official tool's files; stormlp's need not have it.
-pub(super) fn lacking(
-    is_rehearsal: bool,
-    at: impl AsRef<str>,
-    fact: impl Into<String>,
-    remedy: impl Into<String>,
-) -> Finding {
-    if is_rehearsal { advice(at, fact, remedy) } else { failed(at, fact, remedy) }
-}
-
 /// The `faults`; without any, the rule holds.
 pub(super) fn or_passed(
     faults: impl IntoIterator<Item = Finding>,
@@ -195,76 +181,18 @@ pub(super) fn each_run(group: &RunGroup, check: impl Fn(&Leaf) -> Option<Finding
     findings
 }
 
-/// The leaves whose fact is unlike that of the first leaf that has one.
-pub(super) fn unlike_the_first<T: Display>(
-    leaves: &[&Leaf],
-    (what, remedy): (&str, &str),
-    fact: impl Fn(&Leaf) -> Option<T>,
-    alike: impl Fn(&T, &T) -> bool,
-) -> Vec<Finding> {
-    let mut facts = leaves.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?)));
-    let Some((first, usual)) = facts.next() else { return Vec::new() };
-    let others = facts.filter(|(_, fact)| !alike(fact, &usual));
-    let fault = |(leaf, fact): (&Leaf, T)| {
-        failed(leaf, format!("{what} is {fact}; in {} it is {usual}", first.path), remedy)
-    };
-    others.map(fault).collect()
-}
-
 /// What a rule looks at.
 #[derive(Clone, Copy)]
 pub(super) enum Check {
     Tree(fn(&Submission) -> Vec<Finding>),
     Training(fn(&Submission, &RunGroup) -> Vec<Finding>),
-    Checkpointing(fn(&Submission, &RunGroup) -> Vec<Finding>),
-    /// Every result, of either benchmark.
+    Checkpoints(fn(&Submission, &RunGroup) -> Vec<Finding>),
+    /// Every result of either benchmark.
     Any(fn(&Submission, &RunGroup) -> Vec<Finding>),
+    /// Nothing: rules of these subjects are left to the official checker.
+    Omitted(&'static str),
 }
 
-/// A rule's number in an edition that has it, and what the official checker does about it.
-type RuleNumber = Option<(&'static str, Official)>;
-
-/// A row of the table of rules.
-pub(super) struct RuleRow {
-    pub(super) name: &'static str,
-    v2: RuleNumber,
-    v3: RuleNumber,
-    pub(super) check: Check,
-}
-
-impl RuleRow {
-    pub(super) fn number(&self, edition: Edition) -> RuleNumber {
-        match edition {
-            Edition::V2 => self.v2,
-            Edition::V3 => self.v3,
-        }
-    }
-}
-
-pub(super) const NONE: RuleNumber = None;
-
-pub(super) const fn fails(number: &'static str) -> RuleNumber {
-    Some((number, Official::Fails))
-}
-
-pub(super) const fn warns(number: &'static str) -> RuleNumber {
-    Some((number, Official::Warns))
-}
-
-pub(super) const fn silent(number: &'static str) -> RuleNumber {
-    Some((number, Official::Silent))
-}
-
-pub(super) const fn rule(
-    name: &'static str,
-    v2: RuleNumber,
-    v3: RuleNumber,
-    check: Check,
-) -> RuleRow {
-    RuleRow { name, v2, v3, check }
-}
-
-/// A rule of stormlp's own; no edition has it.
-pub(super) const fn own(name: &'static str, id: &'static str, check: Check) -> RuleRow {
-    rule(name, silent(id), silent(id), check)
-}
+/// A rule: its number and name in the rules of v3.0, what the official checker does about a breach, and
+/// the check.
+pub(super) type Rule = (&'static str, &'static str, Official, Check);

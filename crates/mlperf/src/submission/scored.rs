@@ -5,58 +5,52 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-use super::checkpointing::counts;
+use super::checkpoints::counts;
 use super::figures::{number, shown};
 use super::leaf::Leaf;
-use super::rule::{COPY_FILES, Finding, failed, lacking, or_passed};
+use super::rule::{COPY_FILES, Finding, advice, failed, or_passed};
 use super::survey::{Category, RunGroup, Submission};
 use super::timestamp;
 use super::tree::join;
 use stormlp_core::units::counted;
 
-/// What a figure of a run can be.
-#[derive(Clone, Copy)]
-enum Bounds {
-    Count,
-    Percent,
-    /// A rate, a size or a duration.
-    Positive,
-}
+/// Possible figures: whether one is, and what it must be.
+type Bounds = (fn(f64) -> bool, &'static str);
 
-/// Counts in the summary of every run.
-const OF_A_RUN: [&str; 2] = ["num_accelerators", "num_hosts"];
-/// Metrics of a training run.
-const OF_TRAINING: [(&str, Bounds); 3] = [
-    ("train_au_mean_percentage", Bounds::Percent),
-    ("train_throughput_mean_samples_per_second", Bounds::Positive),
-    ("train_io_mean_MB_per_second", Bounds::Positive),
-];
-/// Lists of metrics, epoch by epoch.
-const OF_EPOCHS: [(&str, Bounds); 2] = [
-    ("train_au_percentage", Bounds::Percent),
-    ("train_throughput_samples_per_second", Bounds::Positive),
-];
 /// No run counts more of anything.
 const MOST: f64 = 1e12;
 /// With the rounding of floating point.
 pub(super) const PERCENT: RangeInclusive<f64> = 0.0..=100.01;
+const COUNT: Bounds =
+    (|figure| (1.0..=MOST).contains(&figure) && figure.fract() == 0.0, "a whole number from 1");
+const SHARE: Bounds = (|figure| PERCENT.contains(&figure), "from 0 to 100");
+/// A rate, a size or a duration.
+const POSITIVE: Bounds = (|figure| figure > 0.0, "above 0");
+
+/// Lists of metrics, epoch by epoch.
+const AU: &str = "train_au_percentage";
+const RATES: &str = "train_throughput_samples_per_second";
 
 /// Every figure that makes the result exists and is possible.
 pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let mut faults = Vec::new();
     for leaf in &group.runs {
-        let of_stormlp = leaf.is_of_stormlp();
         let summary = join(&leaf.path, "summary.json");
         if leaf.summary.is_found() {
             let remedy = "copy it again as the tool wrote it; if the run did not finish, run again";
-            let found = of_summary(group.category, leaf);
-            if !found.missing.is_empty() {
-                let fact = format!("it has no {}", found.missing.join(", no "));
+            let FigureFaults { missing, impossible } = faults_of_summary(group.category, leaf);
+            if !missing.is_empty() {
+                let fact = format!("it has no {}", missing.join(", no "));
                 faults.push(failed(&summary, fact, remedy));
             }
-            if !found.impossible.is_empty() {
-                let fact = found.impossible.join("; ");
-                faults.push(lacking(leaf.is_short_rehearsal(), &summary, fact, remedy));
+            if !impossible.is_empty() {
+                // The formulas of short epochs give meaningless figures.
+                let found = impossible.join("; ");
+                faults.push(if leaf.is_short_rehearsal() {
+                    advice(&summary, found, remedy)
+                } else {
+                    failed(&summary, found, remedy)
+                });
             }
         } else if leaf.summary.path().is_none() {
             // Another rule reports one that cannot be read.
@@ -65,32 +59,14 @@ pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
                 "copy it from the results folder that the tool wrote; without it, run again";
             faults.push(failed(summary, fact, remedy));
         }
-        let missing = of_metadata(group.category, leaf);
+        let missing = missing_in_metadata(group.category, leaf);
         if !missing.is_empty() {
             let place = leaf.metadata.path().unwrap_or(&leaf.path);
             let fact = format!("metadata and overrides do not name {}", missing.join(", "));
-            faults.push(lacking(of_stormlp, place, fact, COPY_FILES));
+            faults.push(failed(place, fact, COPY_FILES));
         }
     }
     or_passed(faults, group, "every figure of the result exists and is plausible")
-}
-
-impl Bounds {
-    fn hold(self, figure: f64) -> bool {
-        match self {
-            Self::Count => (1.0..=MOST).contains(&figure) && figure.fract() == 0.0,
-            Self::Percent => PERCENT.contains(&figure),
-            Self::Positive => figure > 0.0 && figure.is_finite(),
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Count => "a whole number from 1",
-            Self::Percent => "from 0 to 100",
-            Self::Positive => "above 0",
-        }
-    }
 }
 
 /// Figures of a summary that are missing, and those that no run can have.
@@ -101,47 +77,37 @@ struct FigureFaults {
 }
 
 impl FigureFaults {
-    fn need(&mut self, exists: bool, what: impl Into<String>) {
+    fn need(&mut self, exists: bool, what: &str) {
         if !exists {
-            self.missing.push(what.into());
+            self.missing.push(what.to_string());
         }
     }
 
-    fn figure(&mut self, what: &str, value: &Value, bounds: Bounds) {
+    fn figure(&mut self, what: &str, value: &Value, (is_possible, wanted): Bounds) {
         match number(value) {
             None => self.missing.push(what.to_string()),
-            Some(figure) if !bounds.hold(figure) => {
-                let (figure, words) = (shown(figure), bounds.words());
-                self.impossible.push(format!("{what} is {figure}, and must be {words}"));
+            Some(figure) if !is_possible(figure) => {
+                self.impossible.push(format!("{what} is {}, and must be {wanted}", shown(figure)));
             }
             Some(_) => {}
         }
     }
-
-    /// A figure of each epoch.
-    fn list(&mut self, what: &str, list: &Value, bounds: Bounds) {
-        let list = list.as_array().map_or(&[][..], Vec::as_slice);
-        self.need(!list.is_empty(), what);
-        for (number, value) in (1..).zip(list) {
-            self.figure(&format!("{what} of epoch {number}"), value, bounds);
-        }
-    }
 }
 
-fn of_summary(category: Category, leaf: &Leaf) -> FigureFaults {
+fn faults_of_summary(category: Category, leaf: &Leaf) -> FigureFaults {
     let summary = leaf.summary.value();
     let mut figures = FigureFaults::default();
     for key in ["start", "end"] {
         let time = summary[key].as_str().and_then(timestamp::seconds);
-        figures.need(time.is_some(), format!("time `{key}`"));
+        figures.need(time.is_some(), &format!("time `{key}`"));
     }
-    for key in OF_A_RUN {
-        figures.figure(key, &summary[key], Bounds::Count);
+    for key in ["num_accelerators", "num_hosts"] {
+        figures.figure(key, &summary[key], COUNT);
     }
     memory(leaf, &mut figures);
     match category {
-        Category::Training => of_training(summary, &mut figures),
-        Category::Checkpointing => of_checkpoints(leaf, &mut figures),
+        Category::Training => training(summary, &mut figures),
+        Category::Checkpointing => checkpoints(leaf, &mut figures),
     }
     figures
 }
@@ -151,9 +117,7 @@ fn memory(leaf: &Leaf, figures: &mut FigureFaults) {
     let key = "host_memory_GB";
     let list = leaf.summary.value()[key].as_array();
     figures.need(list.is_some(), key);
-    let (Some(list), Some(hosts)) = (list, leaf.figure("num_hosts")) else {
-        return;
-    };
+    let Some((list, hosts)) = list.zip(leaf.figure("num_hosts")) else { return };
     if list.len() as f64 != hosts {
         let (entries, hosts) = (counted(list.len() as u64, "number"), shown(hosts));
         figures.impossible.push(format!("{key} has {entries}, num_hosts is {hosts}"));
@@ -162,43 +126,50 @@ fn memory(leaf: &Leaf, figures: &mut FigureFaults) {
     }
 }
 
-fn of_training(summary: &Value, figures: &mut FigureFaults) {
-    figures.figure("num_files_train", &summary["num_files_train"], Bounds::Count);
+fn training(summary: &Value, figures: &mut FigureFaults) {
     let metric = &summary["metric"];
-    for (key, bounds) in OF_TRAINING {
+    figures.figure("num_files_train", &summary["num_files_train"], COUNT);
+    for (key, bounds) in [
+        ("train_au_mean_percentage", SHARE),
+        ("train_throughput_mean_samples_per_second", POSITIVE),
+        ("train_io_mean_MB_per_second", POSITIVE),
+    ] {
         figures.figure(&format!("metric.{key}"), &metric[key], bounds);
     }
-    for (key, bounds) in OF_EPOCHS {
-        figures.list(&format!("metric.{key}"), &metric[key], bounds);
+    let [au, rates] = [(AU, SHARE), (RATES, POSITIVE)].map(|(key, bounds)| {
+        let epochs = metric[key].as_array().map_or(&[][..], Vec::as_slice);
+        figures.need(!epochs.is_empty(), &format!("metric.{key}"));
+        for (number, value) in (1..).zip(epochs) {
+            figures.figure(&format!("metric.{key} of epoch {number}"), value, bounds);
+        }
+        epochs.len()
+    });
+    if au != rates && au > 0 && rates > 0 {
+        let epochs = counted(au as u64, "epoch");
+        figures.impossible.push(format!("metric.{AU} has {epochs}, metric.{RATES} {rates}"));
     }
-    let lengths = OF_EPOCHS.map(|(key, _)| metric[key].as_array().map_or(0, Vec::len));
-    if lengths[0] != lengths[1] && !lengths.contains(&0) {
-        let [au, rates] = OF_EPOCHS.map(|(key, _)| key);
-        let epochs = counted(lengths[0] as u64, "epoch");
-        figures.impossible.push(format!("metric.{au} has {epochs}, metric.{rates} {}", lengths[1]));
-    }
-    let flag = &metric["train_au_meet_expectation"];
-    figures.need(flag.is_string(), "metric.train_au_meet_expectation");
+    let flag = "train_au_meet_expectation";
+    figures.need(metric[flag].is_string(), &format!("metric.{flag}"));
 }
 
-fn of_checkpoints(leaf: &Leaf, figures: &mut FigureFaults) {
+fn checkpoints(leaf: &Leaf, figures: &mut FigureFaults) {
     let metric = &leaf.summary.value()["metric"];
     let size = "checkpoint_size_GB";
-    figures.figure(&format!("metric.{size}"), &metric[size], Bounds::Positive);
+    figures.figure(&format!("metric.{size}"), &metric[size], POSITIVE);
     // Only the counts show which phases must have figures.
     let (writes, reads) = counts(leaf).unwrap_or((0, 0));
     for (phase, count) in [("save", writes), ("load", reads)] {
         for what in ["io_mean_GB_per_second", "duration_mean_seconds"] {
             let key = format!("{phase}_checkpoint_{what}");
             if count > 0 || !metric[&key].is_null() {
-                figures.figure(&format!("metric.{key}"), &metric[&key], Bounds::Positive);
+                figures.figure(&format!("metric.{key}"), &metric[&key], POSITIVE);
             }
         }
     }
 }
 
-/// What metadata and overrides lack.
-fn of_metadata(category: Category, leaf: &Leaf) -> Vec<&'static str> {
+/// Facts that neither metadata nor overrides have.
+fn missing_in_metadata(category: Category, leaf: &Leaf) -> Vec<&'static str> {
     let needed = match category {
         Category::Training => {
             vec![(leaf.accelerator().is_some(), "the accelerator (args.accelerator_type)")]

@@ -1,17 +1,17 @@
-//! Rules of folders and names above the runs: 2.1.1 to 2.1.12.
+//! Rules of folders and names above the runs: 1.1 and 2.1.1 to 2.1.12.
 
-use super::edition::Edition;
+use std::fmt::Display;
+
 use super::leaf::{Leaf, plain};
-use super::pool;
-use super::provenance;
-use super::rule::{Finding, Official, or_passed, unlike_the_first};
-use super::rule::{advice, failed, passed};
-use super::survey::{Category, DIVISIONS, PHASES, RunGroup, Submission, TreeShape};
+use super::rule::{Finding, Official, advice, failed, or_passed, passed};
+use super::survey::{
+    Category, DIVISIONS, OTHER_BENCHMARKS, PHASES, RunGroup, Submission, TreeShape,
+};
 use super::systems;
-use super::tree::{CODE_HASH, Parsed, join, last, parent};
+use super::tree::{Tree, join, last};
 use stormlp_checkpoint::plan::builtin;
 use stormlp_core::names::nearest;
-use stormlp_core::units::counted;
+use stormlp_core::profile::Profile;
 use stormlp_training::plan::rules::closed_workloads;
 
 const PUT_TOGETHER: &str = "check the whole package once it is put together";
@@ -37,51 +37,38 @@ fn rename(name: &str) -> String {
 
 /// 1.1: only the official tool makes submissions.
 pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
-    let all = submission.leaves().count();
-    let marked: Vec<_> =
-        submission.leaves().filter_map(|leaf| Some((leaf, leaf.mark.as_deref()?))).collect();
-    let Some((first, mark)) = marked.first() else {
-        return unmarked(submission, all);
-    };
-    let claims = |leaf: &Leaf| leaf.verification().is_some_and(|verdict| verdict != "rehearsal");
-    let contradicting = marked.iter().filter(|(leaf, _)| claims(leaf));
-    let mut faults: Vec<Finding> = contradicting
-        .map(|(leaf, mark)| {
-            let verdict = plain(&leaf.metadata.value()["verification"]);
-            let fact = format!("stormlp made it ({mark}), but its verification is {verdict}");
-            failed(leaf, fact, "remove it: stormlp's runs are rehearsals, never submissions")
-        })
-        .collect();
-    if marked.len() < all {
-        let fact = format!("{} of {all} run folders are stormlp's ({mark})", marked.len());
-        let remedy = "remove rehearsed runs: only runs of mlpstorage may be submitted";
-        faults.push(failed(first, fact, remedy));
-    }
-    if faults.is_empty() {
-        let fact = "a rehearsal: stormlp made all of it, and only mlpstorage makes submissions";
-        let remedy = "run the campaign with mlpstorage";
-        faults.push(advice("", fact, remedy));
-    }
-    faults
-}
-
-/// The same where no run is stormlp's.
-fn unmarked(submission: &Submission, leaves: usize) -> Vec<Finding> {
-    if leaves == 0 && submission.other_runs.is_empty() {
-        let remedy = "name a folder that mlpstorage or DLIO wrote";
-        return vec![failed("", "there is no run folder", remedy)];
-    }
-    let marks = submission.marks_elsewhere();
-    if marks.is_empty() {
+    let others = submission.other_runs.iter().map(|run| (run.path.as_str(), run.is_of_stormlp()));
+    let leaves = submission.leaves().map(|leaf| (leaf.path.as_str(), leaf.is_of_stormlp()));
+    let runs: Vec<(&str, bool)> = leaves.chain(others).collect();
+    let of_stormlp: Vec<&str> = runs.iter().filter(|(_, is)| *is).map(|(path, _)| *path).collect();
+    let Some(first) = of_stormlp.first() else {
+        if runs.is_empty() {
+            let remedy = "name a folder that mlpstorage or DLIO wrote";
+            return vec![failed("", "there is no run folder", remedy)];
+        }
         let fact = "mlpstorage and DLIO do not sign their files: who wrote them cannot be proven";
         let remedy = "there is no fix; keep the results folders as mlpstorage wrote them";
         return vec![advice("", fact, remedy)];
-    }
-    let fault = |(path, mark): (String, &str)| {
-        let fact = format!("stormlp made it ({mark}), but the runs are not stormlp's");
-        failed(path, fact, "remove it: only mlpstorage's files of these runs may be submitted")
     };
-    marks.into_iter().map(fault).collect()
+    let claims = |leaf: &&Leaf| leaf.verification().is_some_and(|verdict| verdict != "rehearsal");
+    let claiming = submission.leaves().filter(|leaf| leaf.is_of_stormlp()).filter(claims);
+    let mut faults: Vec<Finding> = claiming
+        .map(|leaf| {
+            let verdict = plain(&leaf.metadata.value()["verification"]);
+            let fact = format!("stormlp made it, but its verification is {verdict}");
+            failed(leaf, fact, "remove it: stormlp's runs are never submissions")
+        })
+        .collect();
+    if of_stormlp.len() < runs.len() {
+        let fact = format!("stormlp made {} of {} runs", of_stormlp.len(), runs.len());
+        let remedy = "remove them: only runs of mlpstorage may be submitted";
+        faults.push(failed(first, fact, remedy));
+    }
+    if faults.is_empty() {
+        let fact = "stormlp made all runs, and only mlpstorage makes submissions";
+        faults.push(advice("", fact, "run the campaign with mlpstorage"));
+    }
+    faults
 }
 
 /// 2.1.1: organisations' names.
@@ -104,125 +91,50 @@ pub(super) fn submitter(submission: &Submission) -> Vec<Finding> {
 /// 2.1.2: the folders at the top of a package are closed/, open/ and pools of source images. The tools
 /// put files beside them: tables, and the mark of `mlpstorage init`.
 pub(super) fn top_level(submission: &Submission) -> Vec<Finding> {
-    let (tree, is_v3) = (&submission.tree, submission.edition == Edition::V3);
-    let pools = pool::pools(tree);
+    let tree = &submission.tree;
     of_package(submission, |faults| {
         let names = tree.folders("");
         for name in &names {
-            let lower = name.to_ascii_lowercase();
-            if DIVISIONS.contains(name) || is_v3 && pools.contains(name) {
+            if DIVISIONS.contains(name) || is_pool(tree, name) {
                 continue;
             }
-            if !DIVISIONS.contains(&lower.as_str()) {
+            let lower = name.to_ascii_lowercase();
+            faults.push(if DIVISIONS.contains(&lower.as_str()) {
+                failed(name, format!("`{name}`"), rename(&lower))
+            } else {
                 let fact = format!("`{name}` is neither closed nor open");
-                faults.push(failed(name, fact, "move it out of the package"));
-            } else if is_v3 {
-                // The guidelines of v2.0 spell them with capitals.
-                faults.push(failed(name, format!("`{name}`"), rename(&lower)));
-            }
+                failed(name, fact, "move it out of the package")
+            });
         }
         names.join(", ")
     })
 }
 
+/// Whether the folder `name` at the top of a package holds images of source code. In v3.0 as published,
+/// organisations have their own.
+fn is_pool(tree: &Tree, name: &str) -> bool {
+    let is_image = |folder: &&str| folder.starts_with("code-");
+    name == "code-images"
+        || tree.get(&join(name, ".mlps-image-pool")).is_some()
+        || tree.folders(name).iter().any(is_image)
+}
+
 /// 2.1.5: an organisation's folders.
 pub(super) fn subdirectories(submission: &Submission) -> Vec<Finding> {
-    // A rehearsal has no source code.
-    let needs_code = submission.edition == Edition::V2 && submission.rehearsal().is_none();
-    let wanted: &[&str] =
-        if needs_code { &["code", "results", "systems"] } else { &["results", "systems"] };
+    let wanted = ["results", "systems"];
     of_package(submission, |faults| {
         for organisation in submission.organisations() {
             let found = submission.tree.folders(&organisation);
-            for name in wanted.iter().filter(|name| !found.contains(name)) {
-                let alike = found.iter().find(|other| other.eq_ignore_ascii_case(name));
-                faults.push(match alike {
-                    Some(other) => {
-                        let fact = format!("`{other}` instead of `{name}`");
-                        failed(join(&organisation, other), fact, rename(name))
-                    }
-                    None => {
-                        let remedy = format!("add {organisation}/{name}");
-                        failed(&organisation, format!("there is no folder {name}"), remedy)
-                    }
-                });
-            }
-            let is_extra = |name: &&&str| {
-                let expected = wanted.iter().any(|other| other.eq_ignore_ascii_case(name));
-                // Folders of v2.0's packages; a rehearsal of one has no code.
-                let is_v2 = submission.edition == Edition::V2;
-                !(expected || is_v2 && ["code", "generation_logs"].contains(name))
-            };
-            for name in found.iter().filter(is_extra) {
-                let fact = format!("`{name}` is not one of {}", wanted.join(", "));
-                faults.push(failed(join(&organisation, name), fact, "move it out of the package"));
-            }
+            let missing = wanted.iter().filter(|name| !found.contains(name));
+            faults.extend(missing.map(|name| {
+                let remedy = format!("add {organisation}/{name}");
+                failed(&organisation, format!("there is no folder {name}"), remedy)
+            }));
+            let extra = found.iter().filter(|name| !wanted.contains(name));
+            faults.extend(extra.map(|name| unexpected(&join(&organisation, name), name, &wanted)));
         }
         wanted.join(" and ")
     })
-}
-
-/// 2.1.6: images of the source code match their records, and each run's image is there.
-pub(super) fn code(submission: &Submission) -> Vec<Finding> {
-    if submission.rehearsal().is_some() {
-        let fact = "a rehearsal has no image of mlpstorage's source; the official checker fails it";
-        return vec![advice("", fact, "mlpstorage captures one in every run")];
-    }
-    let tree = &submission.tree;
-    of_package(submission, |faults| {
-        let records: Vec<&str> =
-            tree.iter().map(|(path, _)| path).filter(|path| last(path) == CODE_HASH).collect();
-        let mut hashes = Vec::new();
-        for path in &records {
-            match tree.json(path) {
-                Parsed::Absent => {}
-                Parsed::Found { value, .. } => {
-                    let hash = value["hash"].as_str().unwrap_or_default();
-                    faults.extend(image_fault(path, hash));
-                    hashes.push(hash.to_string());
-                }
-                Parsed::Broken { why, .. } => {
-                    let remedy = "copy the image again as mlpstorage captured it";
-                    faults.push(failed(path, format!("it cannot be used: {why}"), remedy));
-                }
-            }
-        }
-        if hashes.is_empty() && submission.edition == Edition::V3 {
-            let fact = "there is no readable image of the source that ran (.code-hash.json)";
-            let remedy = "add code-images/ of the results folder that mlpstorage wrote";
-            faults.push(failed("", fact, remedy));
-            return String::new();
-        }
-        for leaf in submission.leaves() {
-            let Some(named) = provenance::image_of(submission, leaf) else {
-                continue;
-            };
-            let is_it =
-                |hash: &String| hash.starts_with(&named) || named.starts_with(hash.as_str());
-            if !hashes.iter().any(is_it) {
-                let fact = format!("it ran the source {named}, and its image is missing");
-                let remedy = "add its image from code-images/ of the results folder";
-                faults.push(failed(leaf, fact, remedy));
-            }
-        }
-        let images = counted(records.len() as u64, "image");
-        format!("{images}: names and records agree")
-    })
-}
-
-/// What is wrong with the image whose record at `path` has `hash`.
-fn image_fault(path: &str, hash: &str) -> Option<Finding> {
-    let image = parent(path);
-    let name = last(image);
-    if hash.len() != 32 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        let fact = format!("`hash` is `{hash}`, not an MD5 of 32 digits");
-        return Some(failed(path, fact, "capture the image of the run again with mlpstorage"));
-    }
-    if name.strip_prefix("code-").is_some_and(|short| !hash.starts_with(short)) {
-        let fact = format!("the folder is {name}, its hash {hash}");
-        return Some(failed(path, fact, "restore the name that mlpstorage gave the image"));
-    }
-    None
 }
 
 /// 2.1.8: results/ holds systems, whose descriptions name them.
@@ -245,22 +157,18 @@ pub(super) fn results(submission: &Submission) -> Vec<Finding> {
     })
 }
 
-/// 2.1.9: all runs of a system have the same hosts.
+/// 2.1.9: all runs of a system have the same hosts, as described.
 pub(super) fn identical(submission: &Submission) -> Vec<Finding> {
     let mut systems: Vec<&str> = Vec::new();
+    let system_of = |group: &RunGroup| group.system.clone().unwrap_or_default();
     for group in &submission.groups {
-        let system = group.system.as_deref().unwrap_or("");
-        if !systems.contains(&system) {
-            systems.push(system);
-        }
+        systems.push(group.system.as_deref().unwrap_or_default());
     }
+    systems.dedup();
     let findings = systems.into_iter().flat_map(|system| {
-        let groups = submission.groups.iter();
-        let mine = groups.filter(|group| group.system.as_deref().unwrap_or("") == system);
-        let runs: Vec<&Leaf> = mine.flat_map(|group| &group.runs).collect();
-        let mine = submission.groups.iter();
-        let mine = mine.filter(|group| group.system.as_deref().unwrap_or("") == system);
-        let undescribed = mine.flat_map(|group| systems::unlike_described(submission, group));
+        let groups = || submission.groups.iter().filter(|group| system_of(group) == system);
+        let runs: Vec<&Leaf> = groups().flat_map(|group| &group.runs).collect();
+        let undescribed = groups().flat_map(|group| systems::unlike_described(submission, group));
         let faults = differing(&runs).into_iter().chain(undescribed);
         or_passed(faults, system, "all runs have the same CPUs and memory per host")
     });
@@ -290,9 +198,25 @@ fn differing(runs: &[&Leaf]) -> Vec<Finding> {
     faults
 }
 
+/// The leaves whose fact is unlike that of the first leaf that has one.
+fn unlike_the_first<T: Display>(
+    leaves: &[&Leaf],
+    (what, remedy): (&str, &str),
+    fact: impl Fn(&Leaf) -> Option<T>,
+    alike: impl Fn(&T, &T) -> bool,
+) -> Vec<Finding> {
+    let mut facts = leaves.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?)));
+    let Some((first, usual)) = facts.next() else { return Vec::new() };
+    let others = facts.filter(|(_, fact)| !alike(fact, &usual));
+    let fault = |(leaf, fact): (&Leaf, T)| {
+        failed(leaf, format!("{what} is {fact}; in {} it is {usual}", first.path), remedy)
+    };
+    others.map(fault).collect()
+}
+
 /// 2.1.10: a system's folders are benchmarks.
 pub(super) fn categories(submission: &Submission) -> Vec<Finding> {
-    let known = ["training", "checkpointing", "vector_database", "kv_cache"];
+    let known = [["training", "checkpointing"], OTHER_BENCHMARKS].concat();
     of_package(submission, |faults| {
         for organisation in submission.organisations() {
             let results = join(&organisation, "results");
@@ -303,22 +227,18 @@ pub(super) fn categories(submission: &Submission) -> Vec<Finding> {
                 faults.extend(unknown.map(|name| unexpected(&join(&system, name), name, &known)));
             }
         }
-        "training, checkpointing and nothing unknown".to_string()
+        "no unknown benchmark".to_string()
     })
 }
 
 /// 2.1.11 and 2.1.21: the edition has the workload.
-pub(super) fn workloads(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let known: Vec<&str> = match group.category {
-        Category::Training => {
-            closed_workloads(submission.edition.profile()).map(|(model, _)| model).collect()
-        }
+pub(super) fn workloads(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    let mut known: Vec<&str> = match group.category {
+        Category::Training => closed_workloads(Profile::V3).map(|(model, _)| model).collect(),
         Category::Checkpointing => builtin::names().collect(),
     };
-    let spelt = group.model.replace('_', "-");
-    let fits = known.contains(&group.model.as_str())
-        || submission.edition == Edition::V2 && known.contains(&spelt.as_str());
-    vec![if fits {
+    known.dedup();
+    vec![if known.contains(&group.model.as_str()) {
         passed(group, &group.model)
     } else {
         unexpected(&group.path, &group.model, &known)
@@ -326,15 +246,9 @@ pub(super) fn workloads(submission: &Submission, group: &RunGroup) -> Vec<Findin
 }
 
 fn unexpected(path: &str, name: &str, known: &[&str]) -> Finding {
-    let mut choice: Vec<&str> = Vec::new();
-    for name in known {
-        if !choice.contains(name) {
-            choice.push(name);
-        }
-    }
-    let remedy = nearest(name, choice.iter().copied())
+    let remedy = nearest(name, known.iter().copied())
         .map_or_else(|| "move it out of the package".to_string(), rename);
-    failed(path, format!("`{name}` is not one of {}", choice.join(", ")), remedy)
+    failed(path, format!("`{name}` is not one of {}", known.join(", ")), remedy)
 }
 
 /// 2.1.12: the phases of a training workload.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::edition::Edition;
-use super::leaf::{Leaf, LeafKind, is_metadata};
+use super::leaf::{Leaf, LeafKind, NEWEST, is_metadata};
 use super::other_runs::{self, OtherRun};
+use super::timestamp;
 use super::tree::{Entry, Tree, is_in_image, join, last, parent};
-use super::{marks, timestamp};
 
 /// How a tree is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -66,9 +66,9 @@ pub(super) struct RunGroup {
 pub struct Submission {
     /// The tree.
     pub(super) tree: Tree,
-    /// The edition whose rules apply.
-    pub(super) edition: Edition,
-    /// How the edition was chosen.
+    /// The edition of its runs.
+    pub(super) edition: String,
+    /// What shows the edition.
     pub(super) edition_from: String,
     /// How the tree is laid out.
     pub(super) shape: TreeShape,
@@ -78,8 +78,6 @@ pub struct Submission {
     pub(super) others: Vec<Leaf>,
     /// Runs of vector databases and KV caches.
     pub(super) other_runs: Vec<OtherRun>,
-    /// What shows that the runs are of an edition without rules here.
-    pub(super) unsupported: Option<String>,
 }
 
 impl AsRef<str> for RunGroup {
@@ -92,31 +90,22 @@ impl AsRef<str> for RunGroup {
 pub(super) const PHASES: [&str; 3] = ["datasize", "datagen", "run"];
 /// Divisions as the rules spell them.
 pub(super) const DIVISIONS: [&str; 2] = ["closed", "open"];
+/// The edition of runs that no file shows.
+pub(super) const UNKNOWN_EDITION: &str = "unknown";
 
 impl Submission {
-    /// Surveys `tree`, for `edition` or the edition that its files show.
-    pub fn survey(tree: Tree, edition: Option<Edition>) -> Self {
-        let divisions = tree.names("").into_iter();
+    /// Surveys `tree`.
+    pub fn survey(tree: Tree) -> Self {
+        let mut divisions = tree.names("").into_iter();
         let is_package =
-            divisions.clone().any(|name| DIVISIONS.contains(&name.to_ascii_lowercase().as_str()));
+            divisions.any(|name| DIVISIONS.contains(&name.to_ascii_lowercase().as_str()));
         let shape = if is_package { TreeShape::Package } else { TreeShape::Results };
         let leaves = leaves(&tree, shape);
         let other_runs = other_runs::find(&tree, shape);
-        let unsupported = of_v1(&tree).filter(|_| edition.is_none());
-        let (edition, edition_from) = match edition {
-            Some(asked) => (asked, "--edition".to_string()),
-            None => edition_of(&leaves),
-        };
-        let mut submission = Self {
-            tree,
-            edition,
-            edition_from,
-            shape,
-            groups: Vec::new(),
-            others: Vec::new(),
-            other_runs,
-            unsupported,
-        };
+        let (edition, edition_from) = edition_of(&tree, &leaves);
+        let (groups, others) = (Vec::new(), Vec::new());
+        let mut submission =
+            Self { tree, edition, edition_from, shape, groups, others, other_runs };
         submission.group(leaves);
         submission
     }
@@ -124,7 +113,13 @@ impl Submission {
     /// Whether there is nothing to check: no run, and no package around where runs should be.
     pub fn is_foreign(&self) -> bool {
         let has_runs = self.leaves().next().is_some() || !self.other_runs.is_empty();
-        !has_runs && self.shape == TreeShape::Results && self.unsupported.is_none()
+        !has_runs && self.shape == TreeShape::Results && self.is_checked()
+    }
+
+    /// Whether the rules here are those of its edition. A tree that does not show its edition is checked,
+    /// and gets no verdict.
+    pub(super) fn is_checked(&self) -> bool {
+        [NEWEST, UNKNOWN_EDITION].contains(&self.edition.as_str())
     }
 
     fn group(&mut self, leaves: Vec<Leaf>) {
@@ -138,7 +133,7 @@ impl Submission {
                 let parts: Vec<&str> = path.split('/').collect();
                 let packaged = self.shape == TreeShape::Package && parts.len() > 3;
                 RunGroup {
-                    system: packaged.then(|| parts[..4.min(parts.len())].join("/")),
+                    system: packaged.then(|| parts[..4].join("/")),
                     division: packaged.then(|| parts[0].to_ascii_lowercase()),
                     path,
                     category,
@@ -161,27 +156,30 @@ impl Submission {
         }
     }
 
-    /// All run folders.
+    /// All run folders of training and checkpointing.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.groups.iter().flat_map(RunGroup::leaves).chain(&self.others)
     }
 
-    /// What shows that stormlp made one of the run folders.
+    /// A run that stormlp made.
     pub(super) fn rehearsal(&self) -> Option<String> {
-        let mut marks = self.leaves().filter_map(|leaf| {
-            let mark = leaf.mark.as_deref()?;
-            Some(format!("{}: {mark}", leaf.place()))
-        });
-        marks.next()
+        let leaf = self.leaves().find(|leaf| leaf.is_of_stormlp());
+        let other = || self.other_runs.iter().find(|run| run.is_of_stormlp());
+        leaf.map(|leaf| leaf.place().to_string()).or_else(|| Some(other()?.path.clone()))
     }
 
-    /// Marks of stormlp outside the run folders, with their paths.
-    pub(super) fn marks_elsewhere(&self) -> Vec<(String, &'static str)> {
-        let leaves: BTreeSet<&str> = self.leaves().map(|leaf| leaf.path.as_str()).collect();
-        marks::elsewhere(&self.tree, |path| leaves.contains(parent(path)))
+    /// The results, such as `training unet3d`.
+    pub(super) fn results(&self) -> Vec<String> {
+        let groups = self.groups.iter();
+        let mut results: Vec<String> =
+            groups.map(|group| format!("{} {}", group.category.name(), group.model)).collect();
+        let others = self.other_runs.iter().filter(|run| run.command == "run");
+        results.extend(others.map(|run| format!("{} {}", run.benchmark, run.model)));
+        results.dedup();
+        results
     }
 
-    /// The organisations' folders: `closed/acme`, or `Closed/acme` as v2.0's guidelines have it.
+    /// The organisations' folders: `closed/acme`.
     pub(super) fn organisations(&self) -> Vec<String> {
         let is_division = |name: &&str| DIVISIONS.contains(&name.to_ascii_lowercase().as_str());
         let divisions = self.tree.folders("").into_iter().filter(is_division);
@@ -191,12 +189,28 @@ impl Submission {
         };
         divisions.flat_map(below).collect()
     }
+
+    /// The description of a result's system.
+    pub(super) fn description(&self, group: &RunGroup) -> Value {
+        let parts = group.system.as_deref().map(|path| path.split('/').collect::<Vec<_>>());
+        let Some([division, organisation, _, system]) = parts.as_deref() else {
+            return Value::Null;
+        };
+        let path = format!("{division}/{organisation}/systems/{system}.yaml");
+        self.tree.yaml(&path).value()["system_under_test"].clone()
+    }
 }
 
 impl RunGroup {
     /// All its run folders.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.datasize.iter().chain(&self.datagen).chain(&self.runs)
+    }
+
+    /// The runs that count: all but the warm-up of a training result.
+    pub(super) fn scored(&self) -> impl Iterator<Item = &Leaf> {
+        let has_warm_up = self.category == Category::Training && self.runs.len() > 1;
+        self.runs.iter().skip(usize::from(has_warm_up))
     }
 
     /// The division of one of its runs: `closed` or `open` by the folder above, else by
@@ -220,8 +234,30 @@ fn began(leaf: &Leaf) -> f64 {
     timestamp::of_folder(leaf.name()).or_else(by_summary).unwrap_or(f64::MAX)
 }
 
+/// The edition of the runs, and what shows it. A tree with a run of the newest edition is one of its
+/// trees: a rule reports the other runs.
+fn edition_of(tree: &Tree, leaves: &[Leaf]) -> (String, String) {
+    if let Some(path) = file_of_v1(tree) {
+        return ("1.0".to_string(), path);
+    }
+    let known = leaves.iter().filter_map(|leaf| {
+        let (edition, from) = leaf.edition()?;
+        Some((edition, format!("{}: {from}", leaf.place())))
+    });
+    let known: Vec<(String, String)> = known.collect();
+    let newest = known.iter().find(|(edition, _)| edition == NEWEST);
+    if let Some(shown) = newest.or(known.first()) {
+        return shown.clone();
+    }
+    if leaves.is_empty() {
+        (NEWEST.to_string(), "the newest: no file shows one".to_string())
+    } else {
+        (UNKNOWN_EDITION.to_string(), "no file shows it".to_string())
+    }
+}
+
 /// A file that only trees of v1.0 have: the report of `benchmark.sh`, or Hydra's files in `configs/`.
-fn of_v1(tree: &Tree) -> Option<String> {
+fn file_of_v1(tree: &Tree) -> Option<String> {
     let files = tree.iter().filter(|(_, entry)| !matches!(entry, Entry::Folder));
     let mut paths = files.map(|(path, _)| path).filter(|path| !is_in_image(path));
     let is_its = |path: &&str| {
@@ -309,24 +345,4 @@ fn home(leaf: &Leaf, shape: TreeShape) -> Option<(String, Category, String)> {
     };
     let model = leaf.model().unwrap_or_else(|| "unknown".to_string());
     Some((leaf.parent().to_string(), category, model))
-}
-
-/// The edition of the runs, and what shows it.
-fn edition_of(leaves: &[Leaf]) -> (Edition, String) {
-    // The majority decides; a rule reports the others.
-    let known: Vec<(&Leaf, Edition, String)> = leaves
-        .iter()
-        .filter_map(|leaf| leaf.edition().map(|(edition, from)| (leaf, edition, from)))
-        .collect();
-    let of = |wanted: Edition| known.iter().filter(move |(_, edition, _)| *edition == wanted);
-    let most =
-        if of(Edition::V2).count() > of(Edition::V3).count() { Edition::V2 } else { Edition::V3 };
-    if let Some((leaf, edition, from)) = of(most).next() {
-        return (*edition, format!("{}: {from}", leaf.place()));
-    }
-    if leaves.is_empty() {
-        (Edition::V3, "the newest: no file shows one".to_string())
-    } else {
-        (Edition::V2, "it has none of v3.0's files".to_string())
-    }
 }

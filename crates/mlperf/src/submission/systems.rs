@@ -1,81 +1,57 @@
 //! Descriptions of systems: rules 2.1.7 to 2.1.9, 4.7.3 and 4.7.4.
 
-use super::edition::Edition;
 use super::figures::{number, rounded, shown};
 use super::leaf::plain;
-use super::object;
-use super::rule::{Finding, advice, failed};
+use super::rule::{Finding, failed};
 use super::structure::of_package;
 use super::survey::{RunGroup, Submission};
 use super::system_yaml::{self, YamlFault};
-use super::tree::{Content, Entry, Parsed, Tree, join};
-use stormlp_core::units::counted;
+use super::tree::{Content, Entry, Tree, join};
 
 /// 2.1.7: each system has a description and a PDF.
 pub(super) fn systems(submission: &Submission) -> Vec<Finding> {
-    let mut notes = Vec::new();
-    let mut findings = of_package(submission, |faults| {
+    let tree = &submission.tree;
+    of_package(submission, |faults| {
         for organisation in submission.organisations() {
-            let results = submission.tree.folders(&join(&organisation, "results"));
+            let results = tree.folders(&join(&organisation, "results"));
             let folder = join(&organisation, "systems");
             for system in &results {
-                let place = join(&folder, system);
-                description(submission, &place, faults, &mut notes);
-                pdf(submission, &place, faults, &mut notes);
+                let [yaml, pdf] =
+                    ["yaml", "pdf"].map(|end| join(&folder, &format!("{system}.{end}")));
+                let remedy = "start with `stormlp submission system-yaml`, or copy mlpstorage's";
+                faults.extend(unusable(tree, &yaml).map(|fact| failed(&yaml, fact, remedy)));
+                let remedy = "write it: cover page and power table";
+                faults.extend(pdf_fault(tree, &pdf).map(|fact| failed(&pdf, fact, remedy)));
             }
             let known = |name: &str| {
                 let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
                 name.ends_with(".md") || results.contains(&stem)
             };
-            let files = submission.tree.names(&folder).into_iter();
+            let files = tree.names(&folder).into_iter();
             faults.extend(files.filter(|name| !known(name)).map(|name| {
                 let fact = "no system of this name has results";
                 failed(join(&folder, name), fact, "name it as the folder in results/, or remove it")
             }));
         }
+        faults.extend(described(submission, DESCRIPTIONS));
         "each system has its description".to_string()
-    });
-    findings.extend(notes);
-    findings
+    })
 }
 
-/// The description at `place` with its extension; `notes` are what a rehearsal may lack.
-fn description(
-    submission: &Submission,
-    place: &str,
-    faults: &mut Vec<Finding>,
-    notes: &mut Vec<Finding>,
-) {
-    let (tree, is_v3) = (&submission.tree, submission.edition == Edition::V3);
-    let yaml = format!("{place}.yaml");
-    let described = match tree.yaml(&yaml) {
-        Parsed::Absent if !is_v3 => tree.json(&format!("{place}.json")),
-        found => found,
-    };
-    let remedy = "start with `stormlp submission system-yaml`, or copy mlpstorage's";
-    match described {
-        Parsed::Absent => faults.push(failed(&yaml, "it is missing", remedy)),
-        // Errors in the text itself are reported by field and line below.
-        Parsed::Broken { path, .. } if is_v3 && tree.fault(&path).is_none() => {}
-        Parsed::Broken { path, why } => {
-            faults.push(failed(path, format!("it cannot be used: {why}"), remedy));
-        }
-        Parsed::Found { path, value } if !is_v3 && !value.is_object() => {
-            faults.push(failed(path, "it describes nothing", remedy));
-        }
-        Parsed::Found { .. } => {}
+/// Why the file at `path` cannot be used.
+fn unusable(tree: &Tree, path: &str) -> Option<String> {
+    match tree.fault(path) {
+        Some(why) => Some(format!("it cannot be used: {why}")),
+        None => tree.get(path).is_none().then(|| "it is missing".to_string()),
     }
-    let remedy = "`stormlp submission system-yaml --check FILE` lists every field";
-    let is_rehearsal = submission.rehearsal().is_some();
-    let (blank, wrong): (Vec<_>, Vec<_>) =
-        faults_of(submission, &yaml).into_iter().partition(|fault| is_rehearsal && fault.is_blank);
-    if let Some(first) = blank.first() {
-        let count = counted(blank.len() as u64, "field");
-        let fact = format!("{count} not filled in yet, such as {first}");
-        notes.push(advice(&yaml, fact, remedy));
-    }
-    let wrong = wrong.iter().filter(|fault| rule_of(fault) == DESCRIPTIONS);
-    faults.extend(wrong.map(|fault| failed(&yaml, fault.to_string(), remedy)));
+}
+
+/// What is wrong with the PDF, as far as its start shows.
+fn pdf_fault(tree: &Tree, path: &str) -> Option<String> {
+    unusable(tree, path).or_else(|| match tree.get(path) {
+        Some(Entry::File { content: Content::Head(head), .. }) if head.contains("%PDF") => None,
+        _ => Some("it is not a PDF".to_string()),
+    })
 }
 
 const DESCRIPTIONS: &str = "2.1.7";
@@ -91,45 +67,39 @@ fn rule_of(fault: &YamlFault) -> &'static str {
     }
 }
 
-/// The faults of the description `yaml`; v2.0 has no schema.
-fn faults_of(submission: &Submission, yaml: &str) -> Vec<YamlFault> {
-    match submission.tree.get(yaml) {
-        Some(Entry::File { content: Content::Text(text), .. })
-            if submission.edition == Edition::V3 =>
-        {
-            system_yaml::faults(text)
+/// The faults of all descriptions that break `rule`.
+fn described(submission: &Submission, rule: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for organisation in submission.organisations() {
+        let folder = join(&organisation, "systems");
+        let names = submission.tree.files(&folder).into_iter();
+        for yaml in names.filter(|name| name.ends_with(".yaml")).map(|name| join(&folder, name)) {
+            let Some(Entry::File { content: Content::Text(text), .. }) = submission.tree.get(&yaml)
+            else {
+                continue;
+            };
+            let faults =
+                system_yaml::faults(text).into_iter().filter(|fault| rule_of(fault) == rule);
+            let remedy = "`stormlp submission system-yaml --check FILE` lists every field";
+            findings.extend(faults.map(|fault| failed(&yaml, fault.to_string(), remedy)));
         }
-        _ => Vec::new(),
     }
+    findings
 }
 
 /// 4.7.3: each description has the time that remapping takes, 0 exactly where none is needed.
 pub(super) fn remap_time(submission: &Submission) -> Vec<Finding> {
-    declared(submission, REMAP_TIME, "descriptions have the time that remapping takes")
+    of_package(submission, |faults| {
+        faults.extend(described(submission, REMAP_TIME));
+        "descriptions have the time that remapping takes".to_string()
+    })
 }
 
 /// 4.7.4: each description says whether hosts may read and write at the same time.
 pub(super) fn capabilities(submission: &Submission) -> Vec<Finding> {
-    declared(submission, CAPABILITIES, "descriptions say what hosts may do at the same time")
-}
-
-fn declared(submission: &Submission, rule: &str, fact: &str) -> Vec<Finding> {
-    let is_rehearsal = submission.rehearsal().is_some();
     of_package(submission, |faults| {
-        for organisation in submission.organisations() {
-            let folder = join(&organisation, "systems");
-            let names = submission.tree.files(&folder).into_iter();
-            for yaml in names.filter(|name| name.ends_with(".yaml")).map(|name| join(&folder, name))
-            {
-                let found = faults_of(submission, &yaml).into_iter();
-                // Another rule counts what a rehearsal has not filled in.
-                let found = found.filter(|fault| !(is_rehearsal && fault.is_blank));
-                let remedy = "`stormlp submission system-yaml --check FILE` lists every field";
-                let of_rule = found.filter(|fault| rule_of(fault) == rule);
-                faults.extend(of_rule.map(|fault| failed(&yaml, fault.to_string(), remedy)));
-            }
-        }
-        fact.to_string()
+        faults.extend(described(submission, CAPABILITIES));
+        "descriptions say what hosts may do at the same time".to_string()
     })
 }
 
@@ -143,7 +113,7 @@ pub(super) fn misnamed(
     let description = submission.tree.yaml(&yaml);
     let name = description.value()["system_under_test"]["solution"]["submission_name"].as_str()?;
     let fact = format!("its submission_name is {name}, the folder of its results {system}");
-    let is_wrong = name != system && submission.rehearsal().is_none();
+    let is_wrong = name != system;
     is_wrong.then(|| failed(yaml, fact, "give both the same name"))
 }
 
@@ -151,13 +121,9 @@ pub(super) fn misnamed(
 /// count all of it.
 const MEMORY_SHARE: f64 = 0.1;
 
-/// 2.1.9: runs on other hosts than the description of their system has. A rehearsal's is a draft.
+/// 2.1.9: runs on other hosts than the description of their system has.
 pub(super) fn unlike_described(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    if submission.rehearsal().is_some() {
-        return Vec::new();
-    }
-    let description = object::description(submission, group);
-    let system = &description["system_under_test"];
+    let system = submission.description(group);
     let clients = system["clients"].as_array().map_or(&[][..], Vec::as_slice);
     let count: Option<f64> = clients.iter().map(|client| number(&client["quantity"])).sum();
     let memory = match clients {
@@ -193,29 +159,4 @@ pub(super) fn unlike_described(submission: &Submission, group: &RunGroup) -> Vec
         }
     }
     faults
-}
-
-/// The PDF at `place` with its extension.
-fn pdf(submission: &Submission, place: &str, faults: &mut Vec<Finding>, notes: &mut Vec<Finding>) {
-    let (tree, path) = (&submission.tree, format!("{place}.pdf"));
-    let remedy = "write it: cover page and power table";
-    match pdf_fault(tree, &path) {
-        Some(_) if submission.rehearsal().is_some() && tree.get(&path).is_none() => {
-            notes.push(advice(&path, "a rehearsal has none", remedy));
-        }
-        Some(fact) => faults.push(failed(&path, fact, remedy)),
-        None => {}
-    }
-}
-
-/// What is wrong with the PDF, as far as its start shows.
-fn pdf_fault(tree: &Tree, path: &str) -> Option<String> {
-    if let Some(why) = tree.fault(path) {
-        return Some(format!("it cannot be used: {why}"));
-    }
-    match tree.get(path) {
-        None => Some("it is missing".to_string()),
-        Some(Entry::File { content: Content::Head(head), .. }) if head.contains("%PDF") => None,
-        Some(_) => Some("it is not a PDF".to_string()),
-    }
 }

@@ -1,9 +1,5 @@
-//! Rules of a training result: chapter 3 of v3.0, and 6 to 10 of v2.0.
+//! Rules of a training result: chapter 3.
 
-use serde_json::Value;
-
-use super::dataset_manifest;
-use super::edition::Edition;
 use super::effective::{self, Parameter};
 use super::figures::{number, shown};
 use super::files::whole_ranks;
@@ -51,38 +47,36 @@ pub(super) fn samples_per_file(group: &RunGroup, leaf: &Leaf) -> Option<f64> {
     own.or(leaf.figure(key)).or_else(usual)
 }
 
+/// Samples of a step, by the leaf's files, else by its workload.
+pub(super) fn batch_size(group: &RunGroup, leaf: &Leaf) -> Option<f64> {
+    let own = number(leaf.parameter("reader", "batch_size")).filter(|size| *size > 0.0);
+    own.or_else(|| Some(f64::from(workload_of(group, leaf)?.reader.batch_size)))
+}
+
 /// 3.1.1: `datasize` was used.
 pub(super) fn sized(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let files = |leaf: &Leaf| number(leaf.parameter("dataset", "num_files_train"));
-    if let Some(leaf) = group.datasize.first() {
-        return vec![match files(leaf) {
-            Some(files) => passed(leaf, format!("{files} files")),
-            None => unknown(leaf, "its metadata has no dataset.num_files_train", COPY_METADATA),
-        }];
-    }
-    let is_named = |leaf: &Leaf| !leaf.parameter("dataset", "num_files_train").is_null();
-    let fact = if !group.runs.is_empty() && group.runs.iter().all(is_named) {
-        "there is no datasize run; the runs name the size of their dataset"
-    } else {
-        "there is no datasize run"
+    let Some(leaf) = group.datasize.first() else {
+        // In a package another rule reports the missing folder.
+        let remedy = "add the folder that `mlpstorage … datasize` wrote";
+        return vec![advice(group, "there is no datasize run", remedy)];
     };
-    // In a package another rule reports the missing folder.
-    vec![advice(group, fact, "add the folder that `mlpstorage … datasize` wrote")]
+    vec![match number(leaf.parameter("dataset", "num_files_train")) {
+        Some(files) => passed(leaf, format!("{files} files")),
+        None => unknown(leaf, "its metadata has no dataset.num_files_train", COPY_METADATA),
+    }]
 }
 
 /// 3.1.2: at least 500 steps an epoch, and five times the memory of all hosts.
-pub(super) fn large_enough(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+pub(super) fn large_enough(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let findings = group.runs.iter().map(|leaf| {
-        let found = size_needed(submission, group, leaf);
+        let found = size_needed(group, leaf);
         found.unwrap_or_else(|fact| unknown(leaf, fact, COPY_FILES))
     });
     findings.collect()
 }
 
-fn size_needed(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Result<Finding, String> {
+fn size_needed(group: &RunGroup, leaf: &Leaf) -> Result<Finding, String> {
     let need = |value: Option<f64>, what: &str| value.ok_or_else(|| format!("{what} is missing"));
-    let batch = number(leaf.parameter("reader", "batch_size")).filter(|size| *size > 0.0);
-    let usual_batch = || Some(f64::from(workload_of(group, leaf)?.reader.batch_size));
     let memory = need(leaf.memory_gib(), "the hosts' memory")?;
     let accelerators = leaf.figure("num_accelerators").and_then(whole_ranks);
     let files = need(files_of(leaf), "the number of files")?;
@@ -91,11 +85,11 @@ fn size_needed(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Result
         hosts: 1,
         // Of all hosts together: hosts may differ.
         host_memory_bytes: (memory * GIB as f64).round() as u64,
-        batch_size: need(batch.or_else(usual_batch), "the batch size")? as u64,
+        batch_size: need(batch_size(group, leaf), "the batch size")? as u64,
         samples_per_file: need(samples_per_file(group, leaf), "the number of samples in a file")?
             as u64,
         sample_bytes: need(record_bytes(group, leaf), "the record length")?,
-        profile: submission.edition.profile(),
+        profile: Profile::V3,
     };
     let size = datasize(&request).map_err(|error| error.to_string())?;
     // The first releases for v3.0 rounded down as those for v2.0 do, and such results were published.
@@ -148,7 +142,6 @@ pub(super) fn used(_: &Submission, group: &RunGroup) -> Vec<Finding> {
             let remedy = "the datagen run belongs to another dataset: add the right one";
             faults.push(failed(leaf, fact, remedy));
         }
-        faults.extend(dataset_manifest::faults(group, leaf, files));
     }
     if sized.is_none() && made.is_none() {
         let fact = "datasize and datagen are missing, or do not have the number of files";
@@ -184,24 +177,6 @@ pub(super) fn utilisation(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     findings.collect()
 }
 
-/// 3.3.3: a single host runs as many accelerators as it can.
-pub(super) fn single_host_load(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let few = group.runs.iter().find_map(|leaf| {
-        let count = leaf.figure("num_accelerators").filter(|count| *count < 4.0)?;
-        (leaf.figure("num_hosts") == Some(1.0)).then_some((leaf, count))
-    });
-    vec![match few {
-        Some((leaf, count)) => {
-            let count = counted(count as u64, "accelerator");
-            let fact =
-                format!("{count} on one host; the files do not show whether more would pass");
-            let remedy = "submit the most accelerators that keep AU above its threshold";
-            advice(leaf, fact, remedy)
-        }
-        None => passed(group, "four accelerators or more, or several hosts"),
-    }]
-}
-
 /// 3.3.4: summary and command have the same number of hosts.
 pub(super) fn hosts(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     each_run(group, |leaf| {
@@ -224,27 +199,12 @@ pub(super) fn even(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     })
 }
 
-/// 3.3.7: hosts have about as many CPU cores each.
-pub(super) fn alike(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let spread = |leaf: &Leaf| {
-        let list = leaf.summary.value()["host_cpu_count"].as_array()?;
-        let cores = || list.iter().filter_map(Value::as_f64).filter(|cores| *cores > 0.0);
-        Some(cores().reduce(f64::max)? / cores().reduce(f64::min)?)
-    };
-    let several = |leaf: &&Leaf| leaf.figure("num_hosts").is_some_and(|hosts| hosts >= 2.0);
-    let uneven = group.runs.iter().filter(several);
-    let uneven = uneven.filter(|leaf| spread(leaf).is_some_and(|factor| factor > 1.1));
-    let fact = "CPU cores of the hosts differ by more than 10 %: the slowest host sets the pace";
-    let faults = uneven.map(|leaf| advice(leaf, fact, "this is a warning, not a failure"));
-    or_passed(faults, group, "the hosts are alike, or there is one")
-}
-
 /// 3.6.2 and 3.6.3: only allowed parameters are set.
-pub(super) fn parameters(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+pub(super) fn parameters(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let mut findings = Vec::new();
     for leaf in group.runs.iter().chain(&group.datagen) {
         let before = findings.len();
-        let of = |key: &str, value: &str| parameter(submission.edition, group, leaf, key, value);
+        let of = |key: &str, value: &str| parameter(group, leaf, key, value);
         findings.extend(leaf.overrides.iter().filter_map(|(key, value)| of(key, value)));
         if leaf.kind == LeafKind::Run {
             findings.extend(changed(group, leaf).into_iter().filter_map(|changed| {
@@ -279,13 +239,7 @@ fn changed(group: &RunGroup, leaf: &Leaf) -> Vec<Parameter> {
 }
 
 /// The finding on a key that was set.
-fn parameter(
-    edition: Edition,
-    group: &RunGroup,
-    leaf: &Leaf,
-    key: &str,
-    value: &str,
-) -> Option<Finding> {
+fn parameter(group: &RunGroup, leaf: &Leaf, key: &str, value: &str) -> Option<Finding> {
     if key == PREFETCH_WINDOW {
         let is_whole = value.trim().parse::<u64>().is_ok_and(|window| window > 0);
         let fact = format!("{key} is {value}, not a number of objects");
@@ -302,11 +256,6 @@ fn parameter(
             // Neither tool checks the value.
             let fault = failed(leaf, fact, "set 0, 1 or 2, and run again");
             Some(fault.officially(Official::Silent))
-        }
-        Freedom::Closed if key == "reader.odirect" && edition == Edition::V2 => {
-            let on = value.eq_ignore_ascii_case("true") && group.model != "unet3d";
-            let fact = format!("{shown}: allowed for unet3d only");
-            on.then(|| failed(leaf, fact, "leave it out, and run again"))
         }
         Freedom::Closed | Freedom::Tool => None,
         Freedom::Open if group.division_of(leaf) == Some("closed") => {
@@ -335,16 +284,4 @@ fn with(group: &RunGroup, leaf: &Leaf, key: &str, value: &str) -> Option<(Worklo
     let entry = catalog::find(&group.model, accelerator.as_deref()).ok()?;
     let set = entry.workload(&[format!("{key}={value}")]).ok()?;
     Some((set, entry.workload(&[]).ok()?))
-}
-
-/// v2.0: unet3d writes checkpoints during training.
-pub(super) fn checkpoint_in_run(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let is_off = |leaf: &&Leaf| match leaf.set("workflow.checkpoint") {
-        Some(value) => value.eq_ignore_ascii_case("false"),
-        None => *leaf.parameter("workflow", "checkpoint") == Value::Bool(false),
-    };
-    let off = group.runs.iter().filter(|_| group.model == "unet3d").filter(is_off);
-    let remedy = "leave it True, and run again";
-    let faults = off.map(|leaf| failed(leaf, "workflow.checkpoint is False", remedy));
-    or_passed(faults, group, "it is as the workload has it")
 }

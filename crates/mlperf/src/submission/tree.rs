@@ -15,9 +15,6 @@ pub struct Tree {
     entries: BTreeMap<String, Entry>,
 }
 
-/// The file in a code image's folder that records its hash.
-pub const CODE_HASH: &str = ".code-hash.json";
-
 /// An entry of a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
@@ -92,24 +89,23 @@ const PRUNED: &str = "PRUNED BY STAFF";
 /// Ends of the names of per-rank files.
 const OUTPUT: &str = "_output.json";
 const STATS: &str = "per_epoch_stats.json";
-/// Logs name their writer in the first line.
+/// A PDF names its format at its start, and logs must be readable.
 const HEAD_BYTES: u64 = 1 << 10;
-/// Logs may hold a `df` table near their start; a table of results names its writer in its rows,
-/// below a long header.
+/// Logs may hold a `df` table near their start.
 const LOG_BYTES: u64 = 1 << 20;
 
 /// How much of the file at `path` the rules need.
 pub fn wanted(path: &str) -> Wanted {
     let name = last(path);
-    if is_in_image(path) && name != CODE_HASH {
+    if is_in_image(path) {
         return Wanted::Nothing;
     }
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     if rank_of(name, OUTPUT).is_some() || name.ends_with(STATS) || is_cache_rank(name) {
         Wanted::Figures
-    } else if ends(&["_run.stdout.log", ".csv"]) {
+    } else if ends(&["_run.stdout.log"]) {
         Wanted::Head(LOG_BYTES)
-    } else if ends(&[".log", ".csv", ".pdf", ".mlps-code-image"]) {
+    } else if ends(&[".log", ".pdf"]) {
         Wanted::Head(HEAD_BYTES)
     } else if ends(&["timeseries.json"]) || !ends(&[".json", ".yaml", ".yml"]) {
         Wanted::Nothing

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::broken::{Case, remapping};
+use super::failed;
 use super::fixtures::{Builder, SYSTEM, checkpoint_leaf, checkpoints, package, run_name};
-use super::{failed, of_v2};
 use crate::submission::tree::join;
-use crate::submission::{CheckReport, Edition, FindingKind, Official, TreeShape, TreeVerdict};
+use crate::submission::{CheckReport, FindingKind, Official, TreeVerdict};
 
 fn warned(report: &CheckReport) -> Vec<(&str, Official)> {
     let warned = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Warned);
@@ -15,12 +15,6 @@ fn warned(report: &CheckReport) -> Vec<(&str, Official)> {
 
 /// Breaches that MLCommons warns of, or that only stormlp looks for.
 const OF_TRAINING: &[(Official, Case)] = &[
-    (
-        Official::Warns,
-        ("CHECK-04", |b| {
-            b.put("acme/.mlps-image-pool", "");
-        }),
-    ),
     (
         Official::Warns,
         ("2.1.12", |b| {
@@ -50,21 +44,6 @@ const OF_TRAINING: &[(Official, Case)] = &[
         Official::Warns,
         ("3.4.2", |b| {
             b.remove(&join(&run_name(1), "fs_separation.json"));
-        }),
-    ),
-    (
-        Official::Warns,
-        ("stormlp.agreement", |b| {
-            let metadata = b.files[&join(&run_name(1), "training_x_metadata.json")].clone();
-            b.put(&join(&run_name(1), "training_y_metadata.json"), metadata);
-        }),
-    ),
-    (
-        Official::Silent,
-        ("stormlp.agreement", |b| {
-            b.edit(&join(&run_name(2), "training_x_metadata.json"), |m| {
-                m["args"]["client_host_memory_in_gb"] = json!(512);
-            });
         }),
     ),
     (
@@ -226,20 +205,6 @@ fn tables_and_marks_of_the_tools_may_lie_at_the_top() {
         builder.put(&join("closed/acme/results", name), "[]");
     }
     let report = builder.check();
-    assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
-}
-
-#[test]
-fn v2_asks_for_no_report() {
-    let mut builder = of_v2("Closed/acme/results/fast");
-    for (name, text) in
-        [("code/x.py", ""), ("systems/fast.yaml", "system: {}\n"), ("systems/fast.pdf", "%PDF")]
-    {
-        builder.put(&format!("Closed/acme/{name}"), text);
-    }
-    builder.remove("Closed/acme/results/fast/training/unet3d/run/results.json");
-    let report = builder.check();
-    assert_eq!((report.edition, report.shape), (Edition::V2, TreeShape::Package));
     assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Closed, vec![]));
 }
 

@@ -2,18 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::fixtures::{Builder, SYSTEM, began, checkpoint_leaf, on_two_hosts, run_name};
+use super::fixtures::{Builder, SYSTEM, checkpoint_leaf, on_two_hosts, run_name};
 use crate::submission::tree::join;
 
 /// A rule, and a way to break it in a package.
 pub(super) type Case = (&'static str, fn(&mut Builder));
 
-fn results() -> String {
-    format!("{SYSTEM}/training/unet3d/run/results.json")
-}
-
-fn report(b: &mut Builder, text: &str) {
-    b.put(&results(), text);
+/// Changes the row of the report.
+fn table(b: &mut Builder, change: impl FnOnce(&mut Value)) {
+    let place = format!("{SYSTEM}/training/unet3d/run/results.json");
+    b.edit(&place, |rows| change(&mut rows[0]));
 }
 
 /// Removes a key from a summary.
@@ -33,19 +31,6 @@ fn verdict(b: &mut Builder, verification: &str) {
     b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
         m["verification"] = json!(verification);
     });
-}
-
-/// Adds a manifest that lists all runs but one, and `change`s its list.
-fn manifest(b: &mut Builder, change: impl Fn(&mut Vec<Value>)) {
-    let below = "results/fast/training/unet3d";
-    let mut leaves = vec![
-        json!({"leaf": format!("{below}/datasize/20260601_090000")}),
-        json!({"leaf": format!("{below}/datagen/20260601_090000")}),
-    ];
-    leaves.extend((0..5).map(|number| json!({"leaf": format!("{below}/run/{}", began(number).0)})));
-    change(&mut leaves);
-    let manifest = json!({"schema": "mlps-submission-manifest/1", "runs": leaves});
-    b.json("closed/acme/submission.yaml", &manifest);
 }
 
 pub(super) const TRAINING: &[Case] = &[
@@ -70,22 +55,6 @@ pub(super) const TRAINING: &[Case] = &[
     ("2.1.5", |b| {
         b.put("closed/acme/generation_logs/x", "");
     }),
-    ("CHECK-01", |b| {
-        b.remove(&join(&run_name(2), ".mlps-code-image"));
-    }),
-    ("CHECK-03", |b| {
-        let record = json!({"hash": "89abcdef".repeat(4), "algorithm": "md5-tree-v2"});
-        b.json("code-images/code-89abcdef/.code-hash.json", &record);
-    }),
-    ("CHECK-04", |b| {
-        b.put("closed/acme/code/mlpstorage.py", "");
-    }),
-    ("CHECK-04", |b| {
-        b.put(&format!("{SYSTEM}/training/unet3d/code/mlpstorage.py"), "");
-    }),
-    ("CHECK-04", |b| {
-        b.remove("code-images/.mlps-image-pool");
-    }),
     ("4.7.3", |b| {
         b.describe("remap_time_in_seconds: 0", "remap_time_in_seconds: 9");
     }),
@@ -107,18 +76,6 @@ pub(super) const TRAINING: &[Case] = &[
     ("2.1.9", |b| {
         on_two_hosts(b);
         b.describe("multi_host: true", "multi_host: false");
-    }),
-    ("2.1.6", |b| {
-        b.remove("code-images/code-01234567/.code-hash.json");
-    }),
-    ("2.1.6", |b| {
-        b.edit("code-images/code-01234567/.code-hash.json", |hash| hash["hash"] = json!("ff"));
-    }),
-    ("2.1.6", |b| {
-        b.put(
-            &join(&run_name(2), ".mlps-code-image"),
-            "md5-tree-v2:89abcdef89abcdef89abcdef89abcdef",
-        );
     }),
     ("2.1.7", |b| {
         b.remove("closed/acme/systems/fast.pdf");
@@ -211,22 +168,8 @@ pub(super) const TRAINING: &[Case] = &[
         let lines = "- workload=unet3d_b200\n- ++workload.framework=tensorflow\n";
         b.put(&join(&run_name(1), "dlio_config/overrides.yaml"), lines);
     }),
-    ("PROV-01", |b| {
-        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
-            m["provenance_file"] = json!("provenance.json");
-        });
-    }),
     ("stormlp.files", |b| {
         b.put(&join(&run_name(1), "summary.json"), "{\"start\": ");
-    }),
-    ("stormlp.agreement", |b| {
-        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
-            m["args"]["num_accelerators"] = json!(7)
-        });
-    }),
-    ("stormlp.agreement", |b| {
-        let first = b.files[&join(&run_name(1), "summary.json")].clone();
-        b.put(&join(&run_name(2), "summary.json"), first);
     }),
     ("stormlp.sums", |b| {
         b.edit(&join(&run_name(1), "summary.json"), |s| {
@@ -294,104 +237,24 @@ pub(super) const TRAINING: &[Case] = &[
             m["args"]["accelerator_type"] = json!("h100");
         });
     }),
-    ("stormlp.agreement", |b| {
-        b.edit(&join(&run_name(0), "training_x_metadata.json"), |m| {
-            m["args"]["accelerator_type"] = json!("mi355");
-        });
-    }),
-    ("stormlp.agreement", |b| {
-        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
-            m["args"]["data_dir"] = json!("/other");
-        });
-    }),
-    ("stormlp.agreement", |b| {
-        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
-            m["args"]["hosts"] = json!(["other"]);
-        });
-    }),
-    ("stormlp.agreement", |b| {
-        b.edit(&join(&run_name(1), "summary.json"), |s| s["hostname"] = json!("other"));
-    }),
-    ("stormlp.agreement", |b| {
-        let config = "workload: {dataset: {num_files_train: 29000}}\n";
-        b.put(&join(&run_name(1), "dlio_config/config.yaml"), config);
-    }),
-    ("stormlp.agreement", |b| {
-        let hydra = "hydra: {overrides: {task: [workload=unet3d_b200]}}\n";
-        b.put(&join(&run_name(1), "dlio_config/hydra.yaml"), hydra);
-    }),
     ("stormlp.files", |b| {
         b.put(&join(&run_name(1), "dlio_config/hydra.yaml"), "a: [");
     }),
     ("stormlp.files", |b| {
         b.put(&join(&run_name(1), "3_per_epoch_stats.json"), "{}");
     }),
-    ("stormlp.sums", |b| {
-        let stats = b.files[&join(&run_name(2), "0_per_epoch_stats.json")].clone();
-        b.put(&join(&run_name(1), "0_per_epoch_stats.json"), stats);
-    }),
-    ("stormlp.sums", |b| {
-        b.edit(&join(&run_name(1), "0_per_epoch_stats.json"), |s| {
-            s["1"]["duration"] = json!("320.00");
-        });
-    }),
-    ("stormlp.sums", |b| {
-        b.edit(&join(&run_name(1), "1_per_epoch_stats.json"), |s| {
-            s["2"] = json!(null);
-            s.as_object_mut().unwrap().remove("2");
-        });
+    ("3.3.8", |b| table(b, |row| row["Training - Read B/W (GiB/s)"] = json!(99.0))),
+    ("3.3.8", |b| table(b, |row| row["Training - Read B/W (GiB/s)"] = json!(null))),
+    ("3.3.8", |b| table(b, |row| row["train_mean_of_au_percentage"] = json!(96.5))),
+    ("3.3.8", |b| table(b, |row| row["Model"] = json!("RetinaNet"))),
+    ("3.3.8", |b| table(b, |row| row["Training - Accelerator Type"] = json!("mi355"))),
+    ("3.3.8", |b| {
+        b.put(&format!("{SYSTEM}/training/unet3d/run/results.json"), "{");
     }),
     ("1.1", |b| {
-        let place = format!("{SYSTEM}/training/unet3d/run/results.csv");
-        b.put(&place, "Public ID,Organization\nREHEARSAL,acme\n");
-    }),
-    ("1.1", |b| {
-        let log = "REHEARSAL by stormlp 1.0.0: no output of DLIO.\n";
-        b.put(&join(&run_name(3), "dlio.log"), log);
-    }),
-    ("PROV-01", |b| {
-        let stamp = json!({"schema": "mlps-run-provenance/1",
-            "tool": {"code_image": "md5-tree-v2:89abcdef89abcdef89abcdef89abcdef"}});
-        b.json(&join(&run_name(1), "provenance.json"), &stamp);
-        b.put(&join(&run_name(1), ".mlps-code-image"), "code-01234567\n");
-    }),
-    ("PROV-02", |b| manifest(b, |_| {})),
-    ("PROV-02", |b| {
-        manifest(b, |leaves| {
-            let other = "results/fast/training/unet3d/run/20260601_230000";
-            leaves.push(json!({ "leaf": other }));
+        b.edit(&join(&run_name(3), "training_x_metadata.json"), |m| {
+            m["generator"] = json!("stormlp");
         });
-    }),
-    ("stormlp.report", |b| report(b, "{")),
-    ("stormlp.report", |b| report(b, "{}")),
-    ("stormlp.report", |b| report(b, "[]")),
-    ("stormlp.report", |b| {
-        report(b, r#"[{"run_id": "run_20250101_000000", "metrics": {"a": 1}}]"#);
-    }),
-    ("stormlp.report", |b| {
-        b.edit(&results(), |list| {
-            list.as_array_mut().unwrap().pop();
-        });
-    }),
-    ("stormlp.report", |b| {
-        let row = r#"[{"Benchmark Type": "training", "Model": "RetinaNet"}]"#;
-        report(b, row);
-    }),
-    ("3.3.8", |b| {
-        let row = json!([{"Benchmark Type": "training", "Model": "Unet3D",
-            "Training - Read B/W (GiB/s)": 99.0}]);
-        report(b, &row.to_string());
-    }),
-    ("3.3.8", |b| {
-        let row = json!([{"Benchmark Type": "training", "Model": "Unet3D",
-            "Training - Read B/W (GiB/s)": super::fixtures::MIB_PER_SECOND / 1024.0,
-            "Training - # Simulated Accelerators": 8,
-            "train_mean_of_au_percentage": 96.5}]);
-        report(b, &row.to_string());
-    }),
-    ("stormlp.report", |b| {
-        let entry = json!([{"run_id": began(1).0, "metrics": {"train_au_mean_percentage": 99.0}}]);
-        b.json(&format!("{SYSTEM}/training/unet3d/run/results.json"), &entry);
     }),
 ];
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::broken::Case;
-use super::fixtures::{Builder, IMAGE, RATE, SYSTEM, checkpoint_leaf, run_name};
+use super::fixtures::{Builder, RATE, SYSTEM, checkpoint_leaf, run_name};
 use crate::submission::tree::{Content, Entry, join};
 
 const YAML: &str = "closed/acme/systems/fast.yaml";
@@ -19,27 +19,17 @@ fn link(b: &mut Builder, name: &str) {
     b.lay(&join(&run_name(2), name), Entry::Other);
 }
 
-/// Replaces the record of the image.
-fn record(b: &mut Builder, entry: Entry) {
-    b.lay(&join(IMAGE, ".code-hash.json"), entry);
-}
-
 /// Changes a rank's file of one run.
 fn output(b: &mut Builder, rank: u32, change: impl FnOnce(&mut Value)) {
     b.edit(&join(&run_name(2), &format!("{rank}_output.json")), change);
 }
 
-/// Changes the metrics of every summary, and the report with them.
+/// Changes the metrics of every summary.
 fn metrics(b: &mut Builder, change: impl Fn(&mut Value)) {
     for number in 0..6 {
         let place = join(&run_name(number), "summary.json");
         b.edit(&place, |summary| change(&mut summary["metric"]));
     }
-    let place = format!("{SYSTEM}/training/unet3d/run/results.json");
-    b.edit(&place, |list| {
-        let entries = list.as_array_mut().unwrap().iter_mut();
-        entries.for_each(|entry| change(&mut entry["metrics"]));
-    });
 }
 
 /// Changes a figure of both epochs of every rank.
@@ -106,8 +96,6 @@ pub(super) const TRAINING: &[Case] = &[
     ("stormlp.scored", |b| utilisation(b, [1e308, 1e308])),
     ("stormlp.scored", |b| utilisation(b, [12.0, 180.0])),
     ("stormlp.scored", |b| rates(b, -1.0)),
-    ("stormlp.sums", |b| rates(b, 100.0)),
-    ("stormlp.sums", |b| rates(b, 2.0)),
     ("stormlp.sums", |b| output(b, 3, |o| *o = json!({}))),
     ("stormlp.sums", |b| {
         for rank in 0..8 {
@@ -121,10 +109,6 @@ pub(super) const TRAINING: &[Case] = &[
     ("stormlp.sums", |b| {
         output(b, 3, |o| o["1"]["au"]["block1"] = json!(105.0));
         output(b, 4, |o| o["1"]["au"]["block1"] = json!(85.0));
-    }),
-    ("stormlp.sums", |b| {
-        let stats = join(&run_name(2), "0_per_epoch_stats.json");
-        b.put(&stats, r#"{"1": {}, "2": {}}"#);
     }),
     // Without the metadata, the workload has the record length.
     ("stormlp.sums", |b| {
@@ -161,13 +145,6 @@ pub(super) const TRAINING: &[Case] = &[
     ("2.1.7", |b| {
         b.put(PDF, "");
     }),
-    ("2.1.6", |b| {
-        b.put(&join(IMAGE, ".code-hash.json"), "");
-    }),
-    ("2.1.6", |b| record(b, unreadable())),
-    ("2.1.6", |b| record(b, Entry::Folder)),
-    ("2.1.6", |b| record(b, Entry::Other)),
-    ("stormlp.files", |b| record(b, Entry::Other)),
     ("stormlp.files", |b| overrides(b, "workload: x\n")),
     ("stormlp.files", |b| {
         overrides(b, "- workload=unet3d_b200\n- reader.read_threads: 500\n");
@@ -186,29 +163,6 @@ pub(super) const TRAINING: &[Case] = &[
     ("2.1.13", |b| {
         let folder = format!("{SYSTEM}/training/unet3d/datagen/foo");
         b.lay(&folder, Entry::Folder);
-    }),
-    ("stormlp.folders", |b| {
-        for (path, text) in b.files.clone() {
-            b.put(&path.replacen("closed/acme", "closed/other", 1), text);
-        }
-    }),
-    ("1.1", |b| {
-        let log = "\u{feff}\n Rehearsal by stormlp 1.0.0\n";
-        b.put(&join(&run_name(3), "dlio.log"), log);
-    }),
-    ("1.1", |b| {
-        let table = format!("{SYSTEM}/training/unet3d/run/results.csv");
-        b.put(&table, "Public ID,Organization\n\"Rehearsal\",acme\n");
-    }),
-    ("1.1", |b| {
-        b.edit(&join(&run_name(3), "training_x_metadata.json"), |m| {
-            m["generator"] = json!("StormLP ");
-        });
-    }),
-    ("1.1", |b| {
-        b.edit(&join(&run_name(3), "summary.json"), |s| {
-            s["metric"]["stormlp"] = json!({"version": "1.0.0"});
-        });
     }),
 ];
 
@@ -237,17 +191,6 @@ pub(super) const CHECKPOINTING: &[Case] = &[
         saves(b, |save| {
             save["duration"] = json!(0);
             save["throughput"] = json!(500);
-        });
-    }),
-    // Ten saves of 20.94 s in a minute.
-    ("stormlp.sums", |b| {
-        summary(b, |s| s["end"] = json!("2026-06-01T10:01:00"));
-        saves(b, |save| save["start"] = json!(null));
-    }),
-    ("stormlp.sums", |b| {
-        saves(b, |save| {
-            save["start"] = json!("2026-06-02T10:00:00");
-            save["end"] = json!("2026-06-01T10:00:00");
         });
     }),
     ("stormlp.files", |b| {

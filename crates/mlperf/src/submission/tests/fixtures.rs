@@ -1,6 +1,6 @@
 //! Valid packages, for tests that break them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -16,12 +16,6 @@ pub(super) struct Builder {
     /// Entries besides text files.
     pub(super) others: BTreeMap<String, Entry>,
 }
-
-/// The folder of the source that ran.
-pub(super) const IMAGE: &str = "code-images/code-01234567";
-
-/// Its hash.
-const HASH: &str = "0123456789abcdef0123456789abcdef";
 
 /// The folder of a system in a package of v3.0.
 pub(super) const SYSTEM: &str = "closed/acme/results/fast";
@@ -65,21 +59,6 @@ impl Builder {
         self.put(&path, text)
     }
 
-    /// Gives every run a file that names the image of its source.
-    pub(super) fn point(&mut self) -> &mut Self {
-        let above = |path: &String| {
-            let parts: Vec<&str> = path.split('/').collect();
-            let is_time = |part: &&str| part.len() == 15 && part.as_bytes()[8] == b'_';
-            let at = parts.iter().position(is_time)?;
-            Some(parts[..=at].join("/"))
-        };
-        let runs: BTreeSet<String> = self.files.keys().filter_map(above).collect();
-        for run in runs {
-            self.put(&join(&run, ".mlps-code-image"), format!("md5-tree-v2:{HASH}"));
-        }
-        self
-    }
-
     fn tree(&self) -> Tree {
         let mut tree = Tree::default();
         for (path, text) in &self.files {
@@ -98,7 +77,7 @@ impl Builder {
     }
 
     pub(super) fn check(&self) -> CheckReport {
-        check(&Submission::survey(self.tree(), None))
+        check(&Submission::survey(self.tree()))
     }
 }
 
@@ -164,9 +143,11 @@ pub(super) fn summary(number: usize) -> Value {
     })
 }
 
-/// A run in the report of v2.0's tool.
-fn entry(number: usize, metrics: &Value) -> Value {
-    json!({"run_id": format!("run_{}", began(number).0), "metrics": metrics})
+/// The row of the package in the report.
+pub(super) fn row() -> Value {
+    json!({"Benchmark Type": "training", "Model": "Unet3D", "Name": "fast",
+        "Training - Read B/W (GiB/s)": MIB_PER_SECOND / 1024.0,
+        "Training - # Simulated Accelerators": 8, "Training - Accelerator Type": "b200"})
 }
 
 /// Two epochs of five minutes.
@@ -200,10 +181,7 @@ pub(super) fn package() -> Builder {
         let separation = json!({"version": 1, "same_filesystem": false});
         builder.json(&join(&leaf, "fs_separation.json"), &separation);
     }
-    let listed: Vec<Value> =
-        (0..6).map(|number| entry(number, &summary(number)["metric"])).collect();
-    let place = format!("{SYSTEM}/training/unet3d/run/results.json");
-    builder.json(&place, &listed.into());
+    builder.json(&format!("{SYSTEM}/training/unet3d/run/results.json"), &json!([row()]));
     for phase in ["datasize", "datagen"] {
         let leaf = format!("{SYSTEM}/training/unet3d/{phase}/20260601_090000");
         if phase == "datagen" {
@@ -215,10 +193,7 @@ pub(super) fn package() -> Builder {
     builder.put("closed/acme/systems/fast.yaml", system_yaml::tests::VALID);
     builder.describe("memory_capacity: 256", "memory_capacity: 64");
     builder.put("closed/acme/systems/fast.pdf", "%PDF");
-    let record = json!({"hash": HASH, "algorithm": "md5-tree-v2"});
-    builder.json(&join(IMAGE, ".code-hash.json"), &record);
     builder.put("code-images/.mlps-image-pool", "");
-    builder.point();
     builder
 }
 
@@ -249,7 +224,6 @@ pub(super) fn checkpoints() -> Builder {
     let mut builder = package();
     builder.remove(&format!("{SYSTEM}/training"));
     builder.describe("memory_capacity: 64", "memory_capacity: 32");
-    let mut listed = Vec::new();
     for (number, writes) in [(0, 10), (1, 0)] {
         let leaf = format!("{SYSTEM}/checkpointing/llama3-8b/{}", began(number).0);
         leaf_files(&mut builder, &leaf, "checkpointing_run");
@@ -275,7 +249,6 @@ pub(super) fn checkpoints() -> Builder {
         for (what, value) in [("io_mean_GB_per_second", 5.0), ("duration_mean_seconds", 20.94)] {
             metric[format!("{phase}_checkpoint_{what}")] = json!(value);
         }
-        listed.push(entry(number, &metric));
         builder.json(
             &join(&leaf, "summary.json"),
             &json!({"start": start, "end": end, "num_accelerators": 8, "num_hosts": 1,
@@ -296,8 +269,12 @@ pub(super) fn checkpoints() -> Builder {
         builder.json(&join(&leaf, "fs_separation.json"), &json!({"same_filesystem": false}));
     }
     let place = format!("{SYSTEM}/checkpointing/llama3-8b/results.json");
-    builder.json(&place, &listed.into());
-    builder.point();
+    builder.json(
+        &place,
+        &json!([{"Benchmark Type": "checkpointing", "Model": "8B",
+            "Checkpointing - Write B/W (GiB/s)": 5.0, "Checkpointing - Write Duration (secs)": 20.94,
+            "Checkpointing - Read B/W (GiB/s)": 5.0, "Checkpointing - Read Duration (secs)": 20.94}]),
+    );
     builder
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stormlp_mlperf::show as submission;
-use stormlp_mlperf::submission::{Edition, Submission, TreeVerdict, check, read};
+use stormlp_mlperf::submission::{Submission, TreeVerdict, check, read};
 
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -14,7 +14,7 @@ use stormlp_core::failure::Failure;
 Examples:
   stormlp submission check mlperf/             a package with closed/ and open/
   stormlp submission check results/ --all      a results folder of mlpstorage or DLIO, with passed rules
-  stormlp submission check rehearsal/ --json   keys: verdict, rules[].id, result, path, evidence, …
+  stormlp submission check results/ --json     keys: verdict, rules[].id, result, path, evidence, …
 
 Exit code 0 if all rules relevant to the verdict are met, 6 if the verdict is invalid (a rule is
 broken) or incomplete (a rule cannot be checked), 4 if there is no run in TREE. What the official
@@ -24,10 +24,6 @@ pub(crate) struct Args {
     /// Folder that contains closed/ or open/, or a results folder
     #[arg(value_name = "TREE")]
     tree: PathBuf,
-
-    /// Rules: 2.0 or 3.0 [default: detected from the files]
-    #[arg(long, value_name = "EDITION")]
-    edition: Option<Edition>,
 
     /// Also show rules that passed
     #[arg(long)]
@@ -40,40 +36,32 @@ pub(crate) struct Args {
 
 /// What a tree to check contains.
 const EXPECTED: &str = "name a package (it has closed/ORGANISATION/results/SYSTEM/… or open/), a results \
-                        folder of mlpstorage (training/MODEL/run/TIME/, checkpointing/MODEL/TIME/), a run \
-                        of DLIO (summary.json), or a rehearsal";
+                        folder of mlpstorage (training/MODEL/run/TIME/, checkpointing/MODEL/TIME/), or a \
+                        run of DLIO (summary.json)";
 
 /// Checks the tree.
 ///
 /// # Errors
 /// With exit code 6 if a rule is broken, 4 if there is no run.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let inside = args.tree.join("rehearsal");
-    let has = |name: &str| args.tree.join(name).is_dir();
-    // A rehearsal is in a folder of that name; its parent may be given instead.
-    let root =
-        if has("rehearsal") && !has("closed") && !has("open") { inside } else { args.tree.clone() };
-    let submission = Submission::survey(read::tree(&root)?, args.edition);
+    let tree = args.tree.display();
+    let submission = Submission::survey(read::tree(&args.tree)?);
     if submission.is_foreign() {
-        let what = anyhow::anyhow!("no run found in {}", root.display());
+        let what = anyhow::anyhow!("no run found in {tree}");
         return Err(Failure::machine(what).with_help(EXPECTED));
     }
     let report = check(&submission);
     if args.json {
         output::print(&output::json(&report)?)?;
     } else {
-        output::show(&submission::check(&report, &root.display().to_string(), args.all))?;
+        output::show(&submission::check(&report, &tree.to_string(), args.all))?;
     }
     match report.verdict {
-        TreeVerdict::Invalid => Err(Failure::missed_target(format!(
-            "{} breaks rules of MLPerf Storage v{}",
-            root.display(),
-            report.edition
-        ))),
+        TreeVerdict::Invalid => {
+            Err(Failure::missed_target(format!("{tree} breaks rules of MLPerf Storage v3.0")))
+        }
         TreeVerdict::Incomplete => Err(Failure::missed_target(format!(
-            "cannot determine whether {} meets the rules of MLPerf Storage v{}: {}",
-            root.display(),
-            report.edition,
+            "cannot determine whether {tree} meets the rules of MLPerf Storage v3.0: {}",
             report.held_up_by.join(", ")
         ))),
         TreeVerdict::Open | TreeVerdict::Closed | TreeVerdict::Rehearsal => Ok(()),

@@ -1,13 +1,11 @@
-//! Rules of a checkpointing result: chapter 4 of v3.0, and 2.2 of v2.0.
+//! Rules of a checkpointing result: chapter 4.
 
 use serde_json::Value;
 
-use super::edition::Edition;
 use super::effective::{self, Parameter};
 use super::figures::{number, shown};
 use super::files::whole_ranks;
 use super::leaf::{Leaf, plain};
-use super::object;
 use super::rule::{COPY_FILES, Finding, Official, each_run, or_passed};
 use super::rule::{advice, failed, holds, passed, passed_open, unknown, wish};
 use super::survey::{RunGroup, Submission};
@@ -83,15 +81,8 @@ pub(super) fn synced(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     })
 }
 
-/// 4.3.3: the model is one of four.
-pub(super) fn known_model(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let known: Vec<&str> = builtin::names().collect();
-    let fact = format!("{}; the models are {}", group.model, known.join(", "));
-    vec![holds(model(group).is_some(), group, fact, "run one of the four models")]
-}
-
 /// 4.3.4: the accelerators' memory holds the checkpoint.
-pub(super) fn fits_accelerators(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+pub(super) fn fits(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     each_run(group, |leaf| {
         let (size, ranks) = (leaf.metric("checkpoint_size_GB")?, ranks(leaf)?);
         let accelerator = leaf.named_accelerator();
@@ -112,92 +103,68 @@ pub(super) fn fits_accelerators(_: &Submission, group: &RunGroup) -> Vec<Finding
     })
 }
 
-/// 4.3.5: a subset has eight ranks; since v3.0 only the smallest model has subsets.
-pub(super) fn subset(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let any_model = submission.edition == Edition::V2;
-    let fits = any_model || builtin::names().next() == Some(group.model.as_str());
-    let remedy = if any_model {
-        "run a subset on 8 ranks"
-    } else {
-        "subset mode is for the 8B model on 8 ranks"
-    };
+/// 4.3.5: a subset is of the smallest model, on eight ranks.
+pub(super) fn subset(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    let is_smallest = builtin::names().next() == Some(group.model.as_str());
     let subsets = group.runs.iter().filter(|leaf| is_subset(leaf));
     let faults = subsets.filter_map(|leaf| {
         let count = ranks(leaf).unwrap_or(0);
         let fact = format!("a subset of {count} ranks of {}", group.model);
-        (count != HOST_RANKS || !fits).then(|| failed(leaf, fact, remedy))
+        let remedy = "subset mode is for the 8B model on 8 ranks";
+        (count != HOST_RANKS || !is_smallest).then(|| failed(leaf, fact, remedy))
     });
     or_passed(faults, group, "no subset, or an allowed one")
 }
 
-/// 4.6.1: as many ranks as the model has.
-pub(super) fn rank_count(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    // Open results have a rule of their own.
-    let Some(model) = model(group).filter(|_| !all_open(group)) else {
-        return Vec::new();
-    };
+/// 4.6.1: as many ranks as the model has. Open results have a rule of their own.
+pub(super) fn rank_count(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    let Some(model) = model(group).filter(|_| !all_open(group)) else { return Vec::new() };
     let parallelism = model.parallelism_of_all_ranks();
     let (all, copy) = (parallelism.ranks(), parallelism.model_parallel());
     each_run(group, |leaf| {
         let count = ranks(leaf).filter(|_| !is_open(group, leaf))?;
-        let part = submission.edition == Edition::V2 && is_subset(leaf) && count == HOST_RANKS;
         let fact = format!("{}; {} has {all}", counted(count, "rank"), group.model);
-        Some(if count == all || part {
-            passed(leaf, fact)
-        } else if group.division_of(leaf).is_none() && count > 0 && count % copy == 0 {
+        Some(if count != all && group.division_of(leaf).is_none() && count % copy == 0 {
             passed_open(leaf, format!("{fact}: a multiple of {copy}, open"))
         } else {
-            failed(leaf, fact, format!("run {all} processes"))
+            holds(count == all, leaf, fact, format!("run {all} processes"))
         })
     })
 }
 
 /// 4.6.4: in the open division, a multiple of the ranks that hold one copy of the model.
-pub(super) fn open_rank_count(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let Some(model) = model(group) else {
-        return Vec::new();
-    };
+pub(super) fn open_ranks(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    let Some(model) = model(group) else { return Vec::new() };
     let copy = model.parallelism_of_all_ranks().model_parallel();
     let open = group.runs.iter().filter(|leaf| is_open(group, leaf));
-    let findings = open.map(|leaf| {
-        let Some(count) = ranks(leaf) else {
-            let fact = "summary.json and metadata do not have the number of ranks";
-            return unknown(leaf, fact, COPY_FILES);
-        };
-        let fact = format!("{}; one copy of the model has {copy}", counted(count, "rank"));
-        if count > 0 && count % copy == 0 {
-            passed_open(leaf, fact)
-        } else {
-            failed(leaf, fact, format!("run a multiple of {copy} processes"))
+    let findings = open.map(|leaf| match ranks(leaf) {
+        None => unknown(leaf, "summary.json and metadata have no number of ranks", COPY_FILES),
+        Some(count) => {
+            let fact = format!("{}; one copy of the model has {copy}", counted(count, "rank"));
+            let remedy = format!("run a multiple of {copy} processes");
+            if count % copy == 0 { passed_open(leaf, fact) } else { failed(leaf, fact, remedy) }
         }
     });
     findings.collect()
 }
 
-/// 4.6.2: the fewest ranks on each host: four by the table of v2.0, five by the text of v3.0.
-pub(super) fn least_ranks_of_host(edition: Edition) -> u64 {
-    match edition {
-        Edition::V2 => 4,
-        Edition::V3 => 5,
-    }
-}
+/// 4.6.2: the minimum number of ranks on each host by the rules' text; their table allows one less.
+const HOST_RANKS_OF_TEXT: f64 = 5.0;
 
-/// 4.6.2: enough ranks on each host; v3.0 does not ask this of open results.
-pub(super) fn ranks_of_host(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    if submission.edition == Edition::V3 && all_open(group) {
+/// 4.6.2: enough ranks on each host; the rules do not ask this of open results.
+pub(super) fn host_ranks(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    if all_open(group) {
         return Vec::new();
     }
-    let least = least_ranks_of_host(submission.edition);
     each_run(group, |leaf| {
         let hosts = leaf.figure("num_hosts").filter(|hosts| *hosts > 0.0)?;
         let each = ranks(leaf)? as f64 / hosts;
         let on = counted(hosts as u64, "host");
-        let fact = format!("{} on each of {on}; at least {least}", shown(each));
+        let fact = format!("{} on each of {on}; at least {HOST_RANKS_OF_TEXT}", shown(each));
         let remedy =
             if hosts > 1.0 { "run on fewer hosts" } else { "run the processes that the model has" };
-        // The table of v3.0 allows one rank less than its text.
-        let is_allowed = each >= least_ranks_of_host(Edition::V2) as f64;
-        Some(if is_allowed && each < least as f64 {
+        let is_allowed = each >= HOST_RANKS_OF_TEXT - 1.0;
+        Some(if is_allowed && each < HOST_RANKS_OF_TEXT {
             wish(leaf, fact, remedy)
         } else {
             holds(is_allowed, leaf, fact, remedy)
@@ -259,14 +226,13 @@ fn usual_parameters(group: &RunGroup) -> Vec<(String, String)> {
 }
 
 /// 4.7.1: ten writes, then ten reads, in one run or in two that follow each other.
-pub(super) fn order(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+pub(super) fn order(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let ten = i64::from(COUNT);
     let mut known: Vec<(&Leaf, (i64, i64))> = Vec::new();
     let mut faults = Vec::new();
     for leaf in &group.runs {
         match counts(leaf) {
-            // For none, v2.0's table has -1, its text 0.
-            Some((writes, reads)) => known.push((leaf, (writes.max(0), reads.max(0)))),
+            Some(counts) => known.push((leaf, counts)),
             None => {
                 let fact = "metadata and overrides do not have the number of writes and reads";
                 faults.push(unknown(leaf, fact, COPY_FILES));
@@ -281,9 +247,7 @@ pub(super) fn order(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
         _ if all_open(group) && known.len() <= 2 => {}
         [(_, both)] if *both == (ten, ten) => {}
         [(write, (w, 0)), (read, (0, r))] if *w == ten && *r == ten => {
-            if submission.edition == Edition::V3 {
-                faults.push(handoff(write, read));
-            }
+            faults.push(handoff(write, read));
         }
         _ => {
             let remedy = format!("write {ten} checkpoints, then read {ten}, in one run or in two");
@@ -374,8 +338,7 @@ pub(super) fn simultaneous(submission: &Submission, group: &RunGroup) -> Vec<Fin
 }
 
 fn capabilities(submission: &Submission, group: &RunGroup) -> Value {
-    let described = object::description(submission, group);
-    described["system_under_test"]["solution"]["capabilities"].clone()
+    submission.description(group)["solution"]["capabilities"].clone()
 }
 
 /// 2.1.24: less than the shorter run lies between the two. The official checker allows as long as
