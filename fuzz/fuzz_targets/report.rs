@@ -2,7 +2,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stormlp_checkpoint::report::CheckpointReport;
-use stormlp_core::report::{ReportKind, current_form};
+use stormlp_core::report::{ReportKind, parse};
 use stormlp_kvcache::report::KvcacheReport;
 use stormlp_matrix::report::MatrixReport;
 use stormlp_show::html::{self, Sheet};
@@ -12,7 +12,7 @@ use stormlp_training::report::TrainReport;
 // Whatever is read as a report can be shown, and no word in it is a tag of the page. Saved reports
 // are the seeds that get furthest.
 fuzz_target!(|text: &str| {
-    let Ok((kind, value)) = current_form(text) else {
+    let Ok((kind, value, _)) = parse(text) else {
         return;
     };
     let report: Option<Box<dyn Shown>> = match kind {

@@ -3,13 +3,23 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use serde::Serialize;
 use serde_json::Value;
-use stormlp_checkpoint::report::CheckpointReport;
-use stormlp_core::report::current_form;
+use stormlp_kvcache::report::KvcacheReport;
 use stormlp_matrix::report::MatrixReport;
 use stormlp_show::html::{self, Sheet};
 use stormlp_show::{Shown, openmetrics};
 use stormlp_training::report::TrainReport;
+
+#[allow(dead_code)]
+#[path = "../../crates/kvcache/tests/fixtures/mod.rs"]
+mod kvcache;
+#[allow(dead_code)]
+#[path = "../../crates/matrix/tests/fixtures/mod.rs"]
+mod matrix;
+#[allow(dead_code)]
+#[path = "../../crates/training/tests/fixtures/mod.rs"]
+mod training;
 
 // The section of a search, in the report of each lane that has one: whatever is read can be shown.
 fuzz_target!(|text: &str| {
@@ -17,21 +27,17 @@ fuzz_target!(|text: &str| {
         return;
     };
     show::<MatrixReport>(&MATRIX, "find_knee", &section);
-    show::<CheckpointReport>(&CHECKPOINT, "find_knee", &section);
     show::<TrainReport>(&TRAINING, "find_max", &section);
+    show::<KvcacheReport>(&KVCACHE, "find_max", &section);
 });
 
-static MATRIX: LazyLock<Value> =
-    LazyLock::new(|| saved(include_str!("../../tests/fixtures/reports/v2/gds-find-knee/report.json")));
-static CHECKPOINT: LazyLock<Value> = LazyLock::new(|| {
-    saved(include_str!("../../tests/fixtures/reports/v2/checkpoint-find-knee/report.json"))
-});
-static TRAINING: LazyLock<Value> =
-    LazyLock::new(|| saved(include_str!("../../tests/fixtures/reports/v2/train-find-max/report.json")));
+static MATRIX: LazyLock<Value> = LazyLock::new(|| saved(&matrix::run_of(20.0)));
+static TRAINING: LazyLock<Value> = LazyLock::new(|| saved(&training::report()));
+static KVCACHE: LazyLock<Value> = LazyLock::new(|| saved(&kvcache::report()));
 
-/// A saved report without what only makes it long.
-fn saved(text: &str) -> Value {
-    let (_, mut report) = current_form(text).expect("it was saved by this program");
+/// A report without what only makes it long.
+fn saved(report: &impl Serialize) -> Value {
+    let mut report = serde_json::to_value(report).expect("a report is plain data");
     for long in ["histograms", "series"] {
         report[long] = Value::Array(Vec::new());
     }

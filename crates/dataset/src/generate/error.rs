@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
-use stormlp_core::path::EngineKind;
 use stormlp_core::units::ByteSize;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;
@@ -38,20 +37,6 @@ pub enum GenerateError {
         /// The difference as requested.
         ours: String,
     },
-    /// The entry under a file's name is not what was made there.
-    #[error(
-        "{} is {what}, not the file that stormlp made{}; it was left alone, and nothing was \
-         removed",
-        path.display(), and_others(*more)
-    )]
-    Changed {
-        /// The first such file.
-        path: PathBuf,
-        /// What it is.
-        what: String,
-        /// How many more there are.
-        more: usize,
-    },
     /// Another run holds the folder.
     #[error(transparent)]
     Locked(#[from] LockError),
@@ -68,42 +53,6 @@ pub enum GenerateError {
         /// Additional space needed in bytes.
         needed_bytes: u64,
     },
-    /// The dataset is far too large, which is known before any size is drawn.
-    #[error(
-        "{} has {} free, but the dataset needs about {}",
-        folder.display(), ByteSize(*free_bytes), ByteSize(*about_bytes)
-    )]
-    TooLarge {
-        /// The dataset folder.
-        folder: PathBuf,
-        /// Free space in bytes.
-        free_bytes: u64,
-        /// Estimated total size in bytes, from the mean file size.
-        about_bytes: u64,
-    },
-    /// A file would exceed the file size limit of this process.
-    #[error(
-        "{} needs {}, but this process may only write files up to {}",
-        path.display(), ByteSize(*needed_bytes), ByteSize(*limit_bytes)
-    )]
-    FileLimit {
-        /// The first such file.
-        path: PathBuf,
-        /// Its size in bytes.
-        needed_bytes: u64,
-        /// The limit in bytes.
-        limit_bytes: u64,
-    },
-    /// The kernel refuses what the requested engine needs.
-    #[error("io_uring, which --engine {engine} needs, is not available: {reason}")]
-    Engine {
-        /// The engine.
-        engine: EngineKind,
-        /// What refuses it.
-        reason: String,
-        /// The remedy.
-        remedy: String,
-    },
     /// The threads' buffers do not fit in memory.
     #[error(
         "{threads} threads need about {}, but this process may use only {}",
@@ -117,10 +66,11 @@ pub enum GenerateError {
         /// Memory available on the machine or in the control group, in bytes.
         usable_bytes: u64,
     },
-    /// A prerequisite of the first file could not be set up: a folder, the buffers, the I/O engine.
+    /// A prerequisite of the first file is missing: a folder, the buffers, the I/O engine, a limit on
+    /// the size of files, or the old dataset was changed.
     #[error("{what}")]
     Setup {
-        /// What could not be set up, and why.
+        /// What is missing, and why.
         what: String,
         /// The remedy; empty if the reason is sufficient.
         remedy: String,
@@ -158,13 +108,6 @@ pub enum GenerateError {
         /// Files read that are bad.
         bad: u64,
     },
-}
-
-fn and_others(more: usize) -> String {
-    match more {
-        0 => String::new(),
-        more => format!(" (and {more} others like it)"),
-    }
 }
 
 impl GenerateError {
@@ -205,7 +148,7 @@ impl GenerateError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
-            Self::Space { .. } | Self::TooLarge { .. } => true,
+            Self::Space { .. } => true,
             _ => self.transfer().is_some_and(TransferError::is_full),
         }
     }
@@ -222,7 +165,7 @@ impl GenerateError {
 }
 
 /// Advice for a limit below the size of a dataset file.
-const LARGER_FILES: &str = "raise the limit on the size of files (ulimit -f)";
+pub(super) const LARGER_FILES: &str = "raise the limit on the size of files (ulimit -f)";
 
 impl GenerateError {
     /// The failure of a command. The same files are continued by the command `resume`, and made
@@ -236,16 +179,12 @@ impl GenerateError {
         match self {
             error if error.is_link() || error.is_too_large() => Cause::Machine,
             Self::Locked(LockError::File(error)) => error.cause(),
-            Self::FileLimit { .. }
-            | Self::Occupied { .. }
-            | Self::Changed { .. }
+            Self::Occupied { .. }
             | Self::Locked(_)
             | Self::Setup { .. }
-            | Self::Engine { .. }
             | Self::Memory { .. }
             | Self::Crew(CrewError::Start(_))
-            | Self::Space { .. }
-            | Self::TooLarge { .. } => Cause::Machine,
+            | Self::Space { .. } => Cause::Machine,
             Self::Another { .. } | Self::Format(_) => Cause::Plan,
             Self::Stopped { .. } | Self::CheckStopped { .. } => Cause::Stopped,
             Self::File(error) if error.missing().is_some() => Cause::Machine,
@@ -264,7 +203,6 @@ impl GenerateError {
             error if error.is_too_large() => {
                 format!("{LARGER_FILES}, then continue with `{resume}`")
             }
-            Self::FileLimit { .. } => LARGER_FILES.to_string(),
             Self::Occupied { resumable: true, .. } => format!(
                 "`{resume}` continues or repairs it, `--verify` checks it, `--overwrite` recreates \
                  it"
@@ -272,13 +210,9 @@ impl GenerateError {
             Self::Occupied { .. } => {
                 format!("choose another --data-dir, or remove it with `{overwrite}`")
             }
-            Self::Changed { .. } => {
-                "move it away if it is yours, or remove it; then run the command again".to_string()
-            }
             Self::Another { .. } => {
                 "give the options it was made with, or --overwrite to recreate it".to_string()
             }
-            Self::Engine { remedy, .. } => remedy.clone(),
             Self::Memory { .. } => {
                 "use fewer --threads, or raise the memory limit (cgroup, ulimit -v)".to_string()
             }
@@ -286,7 +220,7 @@ impl GenerateError {
                 "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
                     .to_string()
             }
-            Self::Space { .. } | Self::TooLarge { .. } => {
+            Self::Space { .. } => {
                 "free some space, choose another --data-dir, or use fewer --files".to_string()
             }
             Self::Stopped { .. } => format!("continue with `{resume}`"),

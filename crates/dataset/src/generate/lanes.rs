@@ -6,6 +6,7 @@ use std::sync::Arc;
 use stormlp_core::facts::Availability;
 use stormlp_core::location::names_object;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_core::units::ByteSize;
 use stormlp_transfer::engine::uring;
 use stormlp_transfer::object::PART_BYTES;
 use stormlp_transfer::storage::{Access, Storage, is_direct_refused, temporary_name};
@@ -13,7 +14,7 @@ use stormlp_transfer::{
     Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath, probe,
 };
 
-use super::error::GenerateError;
+use super::error::{GenerateError, LARGER_FILES};
 use super::plan::GeneratePlan;
 
 /// Buffer size: a request size that every device handles well.
@@ -59,10 +60,14 @@ pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<
         (0..plan.dataset.files()).map(|index| (index, plan.dataset.expected_bytes(index)));
     match sizes.find(|(_, bytes)| *bytes > limit_bytes) {
         None => Ok(()),
-        Some((index, needed_bytes)) => Err(GenerateError::FileLimit {
-            path: plan.folder.join(plan.dataset.path(index)),
-            needed_bytes,
-            limit_bytes,
+        Some((index, needed_bytes)) => Err(GenerateError::Setup {
+            what: format!(
+                "{} needs {}, but this process may only write files up to {}",
+                plan.folder.join(plan.dataset.path(index)).display(),
+                ByteSize(needed_bytes),
+                ByteSize(limit_bytes)
+            ),
+            remedy: LARGER_FILES.to_string(),
         }),
     }
 }
@@ -72,9 +77,12 @@ pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateErr
     match engine {
         Some(engine @ (EngineKind::Uring | EngineKind::TokioUring)) => match probe::io_uring() {
             Availability::Available => Ok(()),
-            Availability::Unavailable { fact: reason, remedy } => {
-                Err(GenerateError::Engine { engine, reason, remedy })
-            }
+            Availability::Unavailable { fact, remedy } => Err(GenerateError::Setup {
+                what: format!(
+                    "io_uring, which --engine {engine} needs, is not available: {fact}"
+                ),
+                remedy,
+            }),
         },
         Some(EngineKind::Psync | EngineKind::ObjectStore) | None => Ok(()),
     }

@@ -140,7 +140,7 @@ const MANY_FILES: u64 = 100_000;
 /// time. [`run`] checks the exact sizes.
 ///
 /// # Errors
-/// [`GenerateError::TooLarge`], or if the folder's file system cannot be queried.
+/// [`GenerateError::Space`], or if the folder's file system cannot be queried.
 pub fn check_room(
     storage: &dyn Storage,
     recipe: &Recipe,
@@ -161,10 +161,10 @@ pub fn check_room(
     if about * ESTIMATE_SLACK <= room as f64 {
         return Ok(());
     }
-    Err(GenerateError::TooLarge {
+    Err(GenerateError::Space {
         folder: folder.to_path_buf(),
         free_bytes: space.free_bytes,
-        about_bytes: about as u64,
+        needed_bytes: about as u64,
     })
 }
 

@@ -214,8 +214,19 @@ fn refuse_changed(
     let more = others.len().saturating_sub(1);
     match others.into_iter().next() {
         None => Ok(()),
-        Some((name, what)) => {
-            Err(GenerateError::Changed { path: plan.folder.join(name), what, more })
+        Some((name, found)) => {
+            let path = plan.folder.join(name);
+            let others = match more {
+                0 => String::new(),
+                more => format!(" (and {more} others like it)"),
+            };
+            let what = format!(
+                "{} is {found}, not the file that stormlp made{others}; it was left alone, and \
+                 nothing was removed",
+                path.display()
+            );
+            let help = "move it away if it is yours, or remove it; then run the command again";
+            Err(GenerateError::Setup { what, remedy: help.to_string() })
         }
     }
 }
