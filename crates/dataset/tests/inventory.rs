@@ -7,11 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use stormlp_core::event::Silent;
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::stop::StopToken;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
 use stormlp_dataset::generate::{self, GeneratePlan};
-use stormlp_dataset::inventory::{Finding, FindingKind, check, scan};
+use stormlp_dataset::inventory::{Finding, check, scan};
 use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_transfer::storage::{Disk, Storage as _};
@@ -48,11 +49,14 @@ fn findings(folder: &Path, recipe: Recipe) -> Vec<Finding> {
     )
 }
 
-/// The one finding there is.
-fn finding(folder: &Path, recipe: Recipe) -> Finding {
+/// The one finding there is; its kind is the cause of a refusal.
+fn finding(folder: &Path, recipe: Recipe) -> Note<Option<Cause>> {
     let mut all = findings(folder, recipe);
     assert_eq!(all.len(), 1, "{all:?}");
-    all.remove(0)
+    match all.remove(0) {
+        Ok(warning) => Note::new(None, warning.fact, warning.remedy),
+        Err(note) => Note::new(Some(note.kind), note.fact, note.remedy),
+    }
 }
 
 #[test]
@@ -103,20 +107,19 @@ fn checking_cold_files_leaves_them_cold() {
 fn too_few_too_many_and_foreign_files() {
     let folder = tempfile::tempdir().unwrap();
     let empty = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!((empty.kind, empty.kind.refused().is_some()), (FindingKind::Empty, true));
+    assert_eq!(empty.kind, Some(Cause::Machine));
     make(folder.path(), recipe(FormatKind::Npz));
     let mut fewer = recipe(FormatKind::Npz);
     fewer.train_files = 3;
     let extra = finding(folder.path(), fewer);
-    assert_eq!((extra.kind, extra.kind.refused().is_some()), (FindingKind::Extra, false));
+    assert_eq!(extra.kind, None);
     assert_eq!(extra.remedy, "the first 3 are used; use all with --files=4");
     fs::write(folder.path().join("train/readme.md"), b"x").unwrap();
-    let foreign = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!((foreign.kind, foreign.kind.refused().is_some()), (FindingKind::Foreign, false));
+    assert_eq!(findings(folder.path(), recipe(FormatKind::Npz)), []);
     fs::remove_file(folder.path().join("train/readme.md")).unwrap();
     fs::remove_file(folder.path().join("train/img_2_of_4.npz")).unwrap();
     let missing = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!(missing.kind, FindingKind::Gone);
+    assert_eq!(missing.kind, Some(Cause::Machine));
     assert_eq!(
         missing.fact,
         "train/ contains 3 files, but the workload has 4: missing train/img_2_of_4.npz"
@@ -150,7 +153,7 @@ fn files_in_one_subfolder_are_to_be_moved_up() {
     make(folder.path(), two.clone());
     fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
     let found = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!(found.kind, FindingKind::Subfolders);
+    assert_eq!(found.kind, None);
     assert_eq!(found.remedy, "set --params dataset.num_subfolders_train=2");
 
     let file = |name: &str| folder.path().join("train").join(name);
@@ -192,12 +195,12 @@ fn other_counts_and_sizes_of_samples() {
     let mut other = recipe(FormatKind::Tfrecord);
     other.samples_per_file = 1;
     let samples = finding(folder.path(), other);
-    assert_eq!(samples.kind, FindingKind::SamplesPerFile);
+    assert_eq!(samples.kind, Some(Cause::Plan));
     assert_eq!(samples.remedy, "run with --samples-per-file=2");
     let mut larger = recipe(FormatKind::Tfrecord);
     larger.size = SizeRule::Length { mean_bytes: 15_000.0, stdev_bytes: 0.0 };
     let size = finding(folder.path(), larger);
-    assert_eq!((size.kind, size.kind.refused().is_some()), (FindingKind::SampleSize, false));
+    assert_eq!(size.kind, None);
     assert!(size.fact.contains("the workload's have 15000 (-33 %)"), "{}", size.fact);
 }
 
@@ -209,20 +212,21 @@ fn damaged_and_unfinished_datasets_are_fatal() {
     let file = File::options().write(true).open(&first).unwrap();
     file.write_all_at(b"zip?", 0).unwrap();
     let corrupt = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!(corrupt.kind, FindingKind::Corrupt);
+    assert_eq!(corrupt.kind, Some(Cause::Storage));
     assert_eq!(
         corrupt.fact,
         "train/img_0_of_4.npz: at byte 0: expected a zip member (50 4b 03 04), found 7a 69 70 3f"
     );
     file.set_len(77).unwrap();
     let short = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!(short.kind, FindingKind::WrongSize);
+    assert_eq!(short.kind, Some(Cause::Storage));
     assert_eq!(short.fact, "train/img_0_of_4.npz has 77 bytes, but was made with 20506");
     let manifest = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
     let mut head: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     head.as_object_mut().unwrap().remove("files");
     fs::write(folder.path().join(JOURNAL_NAME), format!("{head}\n")).unwrap();
     let unfinished = findings(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!(unfinished[0].kind, FindingKind::Unfinished);
-    assert_eq!(unfinished[0].fact, "the dataset is unfinished: 0 of 5 files were made");
+    let unfinished = unfinished[0].clone().unwrap_err();
+    assert_eq!(unfinished.kind, Cause::Machine);
+    assert_eq!(unfinished.fact, "the dataset is unfinished: 0 of 5 files were made");
 }

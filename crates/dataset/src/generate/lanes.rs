@@ -78,9 +78,7 @@ pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateErr
         Some(engine @ (EngineKind::Uring | EngineKind::TokioUring)) => match probe::io_uring() {
             Availability::Available => Ok(()),
             Availability::Unavailable { fact, remedy } => Err(GenerateError::Setup {
-                what: format!(
-                    "io_uring, which --engine {engine} needs, is not available: {fact}"
-                ),
+                what: format!("io_uring, which --engine {engine} needs, is not available: {fact}"),
                 remedy,
             }),
         },

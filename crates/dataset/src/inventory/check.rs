@@ -4,8 +4,6 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::path::Path;
 
-use derive_more::Deref;
-use serde::{Deserialize, Serialize};
 use stormlp_core::facts::FoundFile;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::units::counted;
@@ -24,86 +22,15 @@ const MAX_NAMES: u64 = 3;
 /// A larger relative deviation of the mean sample size from the workload's causes a warning.
 const MAX_MEAN_STRAY: f64 = 0.25;
 
-/// The subject of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingKind {
-    /// There are no files.
-    Empty,
-    /// The run that made the dataset did not finish.
-    Unfinished,
-    /// Fewer files than the workload specifies.
-    Missing,
-    /// Files that were made and are no longer there.
-    Gone,
-    /// More files than the workload specifies; the first are used.
-    Extra,
-    /// Files are in a different number of subfolders than the workload specifies.
-    Subfolders,
-    /// Files of other types, which are ignored.
-    Foreign,
-    /// Folders or files that are links.
-    Links,
-    /// Files with holes, for which no device is read.
-    Holes,
-    /// A file whose size has changed since it was made.
-    WrongSize,
-    /// A file with invalid framing for its format.
-    Corrupt,
-    /// The storage failed when a file was to be read.
-    Unread,
-    /// The kernel or the object store refused to have a file read.
-    NotPermitted,
-    /// A different number of samples per file than the workload specifies.
-    SamplesPerFile,
-    /// Samples whose mean size deviates from the workload's.
-    SampleSize,
+/// What a dataset has unlike its workload: a warning, or why it cannot be used.
+pub type Finding = Result<Warning, Note<Cause>>;
+
+fn refuse(cause: Cause, fact: String, remedy: impl Into<String>) -> Finding {
+    Err(Note::new(cause, fact, remedy))
 }
 
-impl FindingKind {
-    /// Why a run on this dataset is refused; `None` if it can run, with a warning.
-    pub fn refused(self) -> Option<Cause> {
-        match self {
-            Self::Empty | Self::Unfinished | Self::Gone | Self::NotPermitted => {
-                Some(Cause::Machine)
-            }
-            Self::WrongSize | Self::Corrupt | Self::Unread => Some(Cause::Storage),
-            Self::SamplesPerFile => Some(Cause::Plan),
-            Self::Missing
-            | Self::Extra
-            | Self::Subfolders
-            | Self::Foreign
-            | Self::Links
-            | Self::Holes
-            | Self::SampleSize => None,
-        }
-    }
-}
-
-/// A deviation from what the workload requires.
-#[derive(Debug, Clone, PartialEq, Eq, Deref)]
-pub struct Finding(pub Note<FindingKind>);
-
-impl Finding {
-    fn new(kind: FindingKind, fact: String, remedy: impl Into<String>) -> Self {
-        Self(Note::new(kind, fact, remedy))
-    }
-
-    /// The warning of a run on this dataset.
-    ///
-    /// # Errors
-    /// Why the run is refused, if it is.
-    pub fn into_warning(self) -> Result<Warning, Note<Cause>> {
-        let Note { kind, fact, remedy } = self.0;
-        let of = match kind {
-            FindingKind::Holes => WarningKind::Holes,
-            _ => WarningKind::Dataset,
-        };
-        match kind.refused() {
-            Some(cause) => Err(Note::new(cause, fact, remedy)),
-            None => Ok(Warning::new(of, fact, remedy)),
-        }
-    }
+fn warn(fact: String, remedy: impl Into<String>) -> Finding {
+    Ok(Warning::new(WarningKind::Dataset, fact, remedy))
 }
 
 /// All problems of the folder for a run of `dataset`; an empty list means a good dataset. Opens the
@@ -119,8 +46,8 @@ pub fn check(
     let remedy = &recovery(inventory, datagen);
     let mut findings = Vec::new();
     if inventory.train.files.is_empty() && dataset.recipe().train_files > 0 {
-        findings.push(Finding::new(
-            FindingKind::Empty,
+        findings.push(refuse(
+            Cause::Machine,
             format!(
                 "{} contains no {} files in train/",
                 inventory.folder.display(),
@@ -135,12 +62,11 @@ pub fn check(
         findings.extend(count(inventory, dataset, split, remedy));
         findings.extend(gone(inventory, dataset, split, remedy));
         findings.extend(subfolders(inventory, dataset, split));
-        findings.extend(foreign(inventory.split(split)));
         findings.extend(links(inventory.split(split)));
         findings.extend(holes(inventory.split(split), split, datagen));
     }
     findings.extend(wrong_sizes(inventory, remedy));
-    if findings.iter().all(|finding| finding.kind.refused().is_none()) {
+    if findings.iter().all(Result::is_ok) {
         findings.extend(framing(storage, inventory, dataset, remedy));
     }
     findings
@@ -148,8 +74,8 @@ pub fn check(
 
 fn unfinished(inventory: &FoundDataset, datagen: &str) -> Option<Finding> {
     let record = inventory.record.as_ref().filter(|record| !record.finished)?;
-    Some(Finding::new(
-        FindingKind::Unfinished,
+    Some(refuse(
+        Cause::Machine,
         format!(
             "the dataset is unfinished: {} of {} files were made",
             record.files.len(),
@@ -190,8 +116,7 @@ fn gone(
     made.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
     made.retain(|name| !names.contains(name.as_str()));
     (!made.is_empty()).then(|| {
-        Finding::new(
-            FindingKind::Missing,
+        warn(
             format!(
                 "files of this dataset are missing, and others are read in their place: {}",
                 list(made.iter(), made.len() as u64)
@@ -220,8 +145,8 @@ fn count(
         let missing = (0..wanted)
             .map(|index| naming.path(index))
             .filter(|name| !names.contains(name.as_str()));
-        return Some(Finding::new(
-            FindingKind::Gone,
+        return Some(refuse(
+            Cause::Machine,
             format!(
                 "{folder}/ contains {there} files, but the workload has {wanted}: missing {}",
                 list(missing, wanted - there)
@@ -230,8 +155,7 @@ fn count(
         ));
     }
     (there > wanted && wanted > 0).then(|| {
-        Finding::new(
-            FindingKind::Extra,
+        warn(
             format!("{folder}/ contains {there} files, but the workload has {wanted}"),
             format!("the first {wanted} are used; use all with {option}={there}"),
         )
@@ -257,8 +181,7 @@ fn subfolders(inventory: &FoundDataset, dataset: &Dataset, split: Split) -> Opti
         (there, _) => format!("set --params dataset.{key}={there}"),
     };
     (!found.files.is_empty() && found.subfolders != of_workload).then(|| {
-        Finding::new(
-            FindingKind::Subfolders,
+        warn(
             format!(
                 "{folder}/ has {}, but the workload says {of_workload}: the files are read where \
                  they are, but DLIO would not find them",
@@ -269,24 +192,10 @@ fn subfolders(inventory: &FoundDataset, dataset: &Dataset, split: Split) -> Opti
     })
 }
 
-fn foreign(found: &FoundSplit) -> Option<Finding> {
-    (!found.foreign.is_empty()).then(|| {
-        Finding::new(
-            FindingKind::Foreign,
-            format!(
-                "files that do not belong to this dataset: {}",
-                list(found.foreign.iter(), found.foreign.len() as u64)
-            ),
-            "they are left alone",
-        )
-    })
-}
-
 /// Links to other locations.
 fn links(found: &FoundSplit) -> Option<Finding> {
     let name = found.a_link.as_ref()?;
-    Some(Finding::new(
-        FindingKind::Links,
+    Some(warn(
         match found.links {
             1 => format!("{name} is a link and is followed"),
             count => {
@@ -301,15 +210,15 @@ fn links(found: &FoundSplit) -> Option<Finding> {
 fn holes(found: &FoundSplit, split: Split, datagen: &str) -> Option<Finding> {
     let share = 100.0 * found.hole_bytes as f64 / found.bytes().max(1) as f64;
     (share >= 1.0).then(|| {
-        Finding::new(
-            FindingKind::Holes,
+        Ok(Warning::new(
+            WarningKind::Holes,
             format!(
                 "{share:.0} % of the data in {}/ is sparse: holes are not read from any device, \
                  so reads look faster than the storage is",
                 split.folder()
             ),
             format!("regenerate the dataset: `{datagen} --overwrite`"),
-        )
+        ))
     })
 }
 
@@ -336,9 +245,8 @@ fn wrong_sizes(inventory: &FoundDataset, remedy: &str) -> Option<Finding> {
     let told = wrong.iter().map(|(file, made)| {
         format!("{} has {} bytes, but was made with {}", file.name, file.bytes, made.bytes)
     });
-    (!wrong.is_empty()).then(|| {
-        Finding::new(FindingKind::WrongSize, list(told, wrong.len() as u64), remedy.to_string())
-    })
+    (!wrong.is_empty())
+        .then(|| refuse(Cause::Storage, list(told, wrong.len() as u64), remedy.to_string()))
 }
 
 /// Checks the framing of some files and the mean sample size of all.
@@ -365,8 +273,8 @@ fn framing(
         };
         let wanted = dataset.recipe().samples_per_file;
         if layout.samples != wanted {
-            return vec![Finding::new(
-                FindingKind::SamplesPerFile,
+            return vec![refuse(
+                Cause::Plan,
                 format!(
                     "{} contains {}, but the workload has {wanted} per file",
                     file.name,
@@ -383,13 +291,7 @@ fn framing(
 
 /// A file whose framing is wrong, or could not be read.
 fn unusable(error: &FormatError, remedy: &str) -> Finding {
-    match error.unread() {
-        None => Finding::new(FindingKind::Corrupt, error.to_string(), remedy),
-        Some(Note { kind: Cause::Storage, fact, remedy }) => {
-            Finding::new(FindingKind::Unread, fact, remedy)
-        }
-        Some(Note { fact, remedy, .. }) => Finding::new(FindingKind::NotPermitted, fact, remedy),
-    }
+    error.unread().map_or_else(|| refuse(Cause::Storage, error.to_string(), remedy), Err)
 }
 
 /// Compares the mean sample size with the workload's: all bytes, minus the share of framing found.
@@ -402,8 +304,7 @@ fn mean_size(inventory: &FoundDataset, dataset: &Dataset, share: f64) -> Option<
     // The text of a table is several times as large as the samples.
     let is_text = dataset.recipe().format == FormatKind::Csv;
     (!is_text && stray.abs() > MAX_MEAN_STRAY).then(|| {
-        Finding::new(
-            FindingKind::SampleSize,
+        warn(
             format!(
                 "samples have {found:.0} bytes on average, but the workload's have {wanted:.0} \
                  ({:+.0} %)",

@@ -8,6 +8,6 @@ mod check;
 pub mod facts;
 mod scan;
 
-pub use check::{Finding, FindingKind, check, inspect};
+pub use check::{Finding, check, inspect};
 pub use facts::planned;
 pub use scan::{FoundDataset, FoundSplit, ScanError, scan};

@@ -163,7 +163,7 @@ pub fn find(
     for finding in
         inventory::check(&*session.storage, &found, &dataset, &format!("{datagen}{options}"))
     {
-        let warning = finding.into_warning().map_err(|problem| {
+        let warning = finding.map_err(|problem| {
             let fact = format!("the dataset in {}: {}", place.folder.display(), problem.fact);
             Failure::saying(problem.kind, fact).with_help(problem.remedy)
         })?;
