@@ -385,20 +385,11 @@ fn omitted_files_are_reported_once() {
     let mut make = stormlp();
     make.current_dir(folder.path()).arg("datagen");
     make.args(datagen.split_whitespace()).assert().success();
-    for number in 0..15 {
-        fs::write(folder.path().join(format!("data/train/{number:02}.txt")), "x").unwrap();
-    }
+    fs::write(folder.path().join("data/train/notes.txt"), "x").unwrap();
     let words = format!("unet3d --data-dir data --files 21 --epochs 1 --compute-time 1ms {SMALL}");
     let mut facts = warnings(&report(folder.path(), &words));
     facts.retain(|fact| fact.contains("files"));
-    assert_eq!(
-        facts,
-        [
-            "train/ contains 28 files, but the workload has 21",
-            "files that do not belong to this dataset: train/00.txt, train/01.txt, train/02.txt and 12 \
-             more",
-        ]
-    );
+    assert_eq!(facts, ["train/ contains 28 files, but the workload has 21"]);
 
     // What stormlp made is the dataset, all of it: nothing is left out.
     let words = words.replace("--files 21", "") + " dataset.num_files_train=21";

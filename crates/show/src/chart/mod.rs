@@ -1,7 +1,7 @@
 //! Charts before they are drawn: their data, and the same numbers as a table.
 //!
 //! A lane defines the charts of its report; [`svg`] draws them independently of the lane. Three forms
-//! are enough: lines over an axis or from setting to setting, bars that may be stacked, and heat maps.
+//! are enough: lines over an axis, lines from setting to setting, and bars that may be stacked.
 
 mod draw;
 mod palette;
@@ -13,6 +13,6 @@ pub use draw::{Form, svg};
 pub(crate) use palette::dark_rules;
 pub(crate) use plot::align;
 pub use plot::{
-    Axis, AxisValues, Bar, Bars, Chart, Group, Heat, Line, Lines, MOST_LINES, Place, Plot, Scale,
+    Axis, AxisValues, Bar, Bars, Chart, Group, Line, Lines, MOST_LINES, Place, Plot, Scale,
     Setting, percentiles,
 };

@@ -1,4 +1,4 @@
-//! What a chart shows: axes, lines, bars and heat maps, cut down to what is readable.
+//! What a chart shows: axes, lines and bars, cut down to what is readable.
 
 use std::collections::BTreeMap;
 
@@ -67,8 +67,6 @@ pub enum Plot {
     Lines(Lines),
     /// Horizontal bars.
     Bars(Bars),
-    /// A grid of values, coloured by size.
-    Heat(Heat),
 }
 
 /// An axis.
@@ -113,23 +111,6 @@ pub struct Setting {
     pub name: String,
     /// Its position; both values are above 0.
     pub at: (f64, f64),
-}
-
-/// A grid of values over two settings.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Heat {
-    /// The name of the setting that differs between columns.
-    pub across: String,
-    /// The name of the setting that differs between rows.
-    pub down: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// The columns.
-    pub columns: Vec<String>,
-    /// The rows with a value for each column; `None` if it was not measured.
-    pub rows: Vec<(String, Vec<Option<f64>>)>,
-    /// Marks beside values, by row and column; a note of the chart says what they mean.
-    pub marks: Vec<((usize, usize), String)>,
 }
 
 /// Horizontal bars, each with one segment per entry of `parts`.
@@ -293,13 +274,6 @@ impl Chart {
         if rows.len() < 2 { None } else { Self::stacked(title, unit, &[""], rows) }
     }
 
-    /// A heat map; `None` unless both settings vary and a value is known.
-    pub fn heat(title: impl Into<String>, heat: Heat) -> Option<Self> {
-        let is_known = heat.rows.iter().flat_map(|(_, row)| row).flatten().next().is_some();
-        let varies = heat.rows.len() > 1 && heat.columns.len() > 1;
-        (is_known && varies).then(|| Self::of(title, Plot::Heat(heat)))
-    }
-
     /// A chart of stacked bars; `None` without bars.
     pub fn stacked(
         title: impl Into<String>,
@@ -382,9 +356,6 @@ impl Chart {
                 across: Vec::new(),
                 values: ends(bars.rows.iter().map(Bar::total).collect()),
             },
-            Plot::Heat(heat) => {
-                AxisValues { across: Vec::new(), values: ends(heat.values().collect()) }
-            }
         }
     }
 
@@ -393,25 +364,7 @@ impl Chart {
         match &self.plot {
             Plot::Lines(lines) => (&lines.x.name, &lines.y.name),
             Plot::Bars(bars) => ("", &bars.unit),
-            Plot::Heat(heat) => (&heat.across, &heat.unit),
         }
-    }
-}
-
-impl Heat {
-    /// The text of a cell: its value with its mark, or `-`.
-    pub(super) fn text(&self, row: usize, column: usize) -> String {
-        let value = self.rows.get(row).and_then(|(_, values)| *values.get(column)?);
-        let text = value.map_or("-".to_string(), short);
-        match self.marks.iter().find(|(place, _)| *place == (row, column)) {
-            Some((_, mark)) => format!("{text} {mark}"),
-            None => text,
-        }
-    }
-
-    /// The known values.
-    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
-        self.rows.iter().flat_map(|(_, row)| row).flatten().copied().filter(|one| is_amount(*one))
     }
 }
 

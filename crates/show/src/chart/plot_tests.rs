@@ -126,29 +126,6 @@ fn bars_have_one_unit_below_and_beside_them() {
 }
 
 #[test]
-fn a_heat_map_has_every_value_and_says_what_was_not_measured() {
-    let heat = Heat {
-        across: "queue depth".to_string(),
-        down: "I/O size".to_string(),
-        unit: "GiB/s".to_string(),
-        columns: vec!["1".to_string(), "8".to_string()],
-        rows: vec![
-            ("4K".to_string(), vec![Some(0.1), Some(0.4)]),
-            ("1M".to_string(), vec![Some(3.0), None]),
-        ],
-        marks: vec![((0, 1), "*".to_string())],
-    };
-    let one_column = Heat { columns: vec!["1".to_string()], ..heat.clone() };
-    assert_eq!(Chart::heat("", one_column), None);
-    let chart = Chart::heat("", heat).unwrap();
-    assert_eq!(rows(&chart), [["4K", "0.100", "0.400 *"], ["1M", "3.00", "-"]]);
-    let svg = svg(&chart, Form::Third).unwrap();
-    assert!(svg.contains("<title>I/O size 1M, queue depth 1\n3.00 GiB/s</title>"), "{svg}");
-    let colour = |nth: usize| svg.split("fill=\"#").filter(|part| part.contains("width=")).nth(nth);
-    assert_ne!(colour(0).map(|part| &part[..6]), colour(2).map(|part| &part[..6]));
-}
-
-#[test]
 fn charts_of_one_quantity_in_a_group_get_one_scale() {
     let mut group = Group::of_multiples("g", Place::Answer);
     for most in [1.0, 100.0] {
@@ -260,19 +237,6 @@ proptest! {
         let (x, y) = (Axis::new("x", scale), Axis::new("µs", scale));
         if let Some(chart) = Chart::lines("", x, y, line) {
             prop_assert!(svg(&chart, Form::Whole).is_ok());
-            chart.table();
-        }
-        let row = |(nth, value): (usize, &f64)| (nth.to_string(), vec![Some(*value), None]);
-        let heat = Heat {
-            across: String::new(),
-            down: String::new(),
-            unit: "s".to_string(),
-            columns: vec![String::new(); 2],
-            rows: values.iter().enumerate().map(row).collect(),
-            marks: Vec::new(),
-        };
-        if let Some(chart) = Chart::heat("", heat) {
-            prop_assert!(svg(&chart, Form::Half).is_ok());
             chart.table();
         }
         let bars = values.iter().map(|value| Bar { name: String::new(), values: vec![*value; 2] });

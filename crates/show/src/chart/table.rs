@@ -1,6 +1,6 @@
 //! The numbers of a chart as a table.
 
-use super::plot::{Bars, Chart, Heat, Lines, Plot};
+use super::plot::{Bars, Chart, Lines, Plot};
 use super::ruler::words;
 use crate::document::{Cell, Column, Table};
 use crate::numbers::short;
@@ -12,7 +12,6 @@ impl Chart {
             Plot::Lines(lines) if lines.has_settings() => of_settings(lines),
             Plot::Lines(lines) => of_lines(lines),
             Plot::Bars(bars) => of_bars(bars),
-            Plot::Heat(heat) => of_heat(heat),
         }
     }
 }
@@ -61,20 +60,6 @@ fn of_settings(lines: &Lines) -> Table {
             let cells = [line.name.clone(), format!("{setting}{knee}"), short(x), short(y)];
             table.row(format!("{} {setting}", line.name), cells.map(Cell::from).to_vec());
         }
-    }
-    table
-}
-
-/// The grid.
-fn of_heat(heat: &Heat) -> Table {
-    let names = heat.columns.iter().map(|name| format!("{} {name}, {}", heat.across, heat.unit));
-    let columns = [Column::words(heat.down.as_str(), 0)];
-    let mut table =
-        Table::new(columns.into_iter().chain(names.map(|name| Column::numbers(name, 0))));
-    for (row, (name, values)) in heat.rows.iter().enumerate() {
-        let values = (0..values.len()).map(|column| Cell::from(heat.text(row, column)));
-        let cells = [Cell::from(name.as_str())].into_iter().chain(values);
-        table.row(name.clone(), cells.collect());
     }
     table
 }

@@ -1,7 +1,6 @@
 //! Draws charts as SVG, at twice their display size, since the library only supports whole pixels.
 
 mod bars;
-mod heat;
 mod lines;
 mod settings;
 
@@ -80,7 +79,6 @@ pub fn svg(chart: &Chart, form: Form) -> Result<String, String> {
     let plot = match &chart.plot {
         Plot::Lines(_) => form.lines_height(),
         Plot::Bars(bars) => bars::height(bars),
-        Plot::Heat(heat) => heat::height(heat),
     };
     let size = (form.width() as u32, (top + plot + rows * LEGEND_ROW_HEIGHT + 8) as u32);
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -95,7 +93,6 @@ pub fn svg(chart: &Chart, form: Form) -> Result<String, String> {
         match &chart.plot {
             Plot::Lines(lines) => lines::draw(&area, &place, lines, stretch)?,
             Plot::Bars(bars) => bars::draw(&area, &place, bars, &stretch.values)?,
-            Plot::Heat(heat) => heat::draw(&area, &place, heat, &stretch.values)?,
         }
         draw_legend(&area, top + plot, &legend)?;
         area.present()
@@ -181,7 +178,6 @@ fn legend_of(chart: &Chart) -> Vec<(bool, String)> {
     let (names, letters): (Vec<&String>, bool) = match &chart.plot {
         Plot::Lines(lines) => (lines.lines.iter().map(|line| &line.name).collect(), false),
         Plot::Bars(bars) => (bars.parts.iter().collect(), true),
-        Plot::Heat(_) => (Vec::new(), false),
     };
     match names.as_slice() {
         [only] if only.is_empty() => Vec::new(),
