@@ -115,7 +115,7 @@ pub struct Search {
 
 /// The answer so far.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct KneeAnswer {
     /// The least costly setting that is not significantly more than [`WITHIN`] below the best.
     pub knee: Place,
     /// The best setting.
@@ -219,7 +219,7 @@ impl Search {
     }
 
     /// The answer so far; `None` before the first measurement.
-    pub fn found(&self) -> Option<Found> {
+    pub fn found(&self) -> Option<KneeAnswer> {
         let (knee, best) = self.knee_and_best()?;
         let noise = self.noise();
         let cost = |place: &Place| self.at(*place).cost;
@@ -232,7 +232,7 @@ impl Search {
         let mut alike: Vec<Place> = self.cheaper(knee, best);
         alike.extend(self.measured().filter(alike_above));
         alike.sort_by_key(cost);
-        Some(Found {
+        Some(KneeAnswer {
             knee,
             best,
             noise_percent: noise.map(|noise| noise.deviation * 100.0),

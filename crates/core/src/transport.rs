@@ -162,7 +162,7 @@ impl Transport {
 
 /// The request of a lane whose transfers all use one path.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct TransportRequest<'a> {
     /// The path.
     pub path: PathKind,
     /// The engine.
@@ -179,7 +179,7 @@ pub struct Asked<'a> {
 
 /// Decides path, engine and device for one transfer at a time; the lane decides threads and
 /// buffers. Reports what this host cannot do.
-pub fn decide(asked: Asked<'_>, host: &HostFacts, problems: &mut Problems) -> Transport {
+pub fn decide(asked: TransportRequest<'_>, host: &HostFacts, problems: &mut Problems) -> Transport {
     let path = asked.path;
     check_path(path, host, problems);
     let engine = engine(asked.engine, host, problems);

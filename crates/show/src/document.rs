@@ -329,15 +329,6 @@ impl Table {
         self.rows.push(Row { key, cells });
     }
 
-    /// Removes the column of this name.
-    pub fn remove(&mut self, name: &str) {
-        if let Some(place) = self.columns.iter().position(|column| column.name == name) {
-            self.columns.remove(place);
-            let holding = self.rows.iter_mut().filter(|row| row.cells.len() > place);
-            holding.for_each(|row| drop(row.cells.remove(place)));
-        }
-    }
-
     /// Returns the mark of a footnote; equal texts share a mark.
     pub fn footnote(&mut self, text: String) -> String {
         let known = self.footnotes.iter().position(|note| *note == text);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use stormlp_core::knee::{Found, KneeLimit, Search, Setting, WITHIN};
+use stormlp_core::knee::{KneeAnswer, KneeLimit, Search, Setting, WITHIN};
 
 /// Stream counts that a search tries.
 pub const STREAMS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
@@ -130,7 +130,7 @@ impl FindStreams {
 
     fn knee(&self, phase: SaveOrRestore) -> Option<StreamKnee> {
         let search = self.search(phase);
-        let Found { knee, best, noise_percent, alike, is_lower_bound } = search.found()?;
+        let KneeAnswer { knee, best, noise_percent, alike, is_lower_bound } = search.found()?;
         // An unfinished search gives a lower bound only.
         let is_lower_bound = is_lower_bound || search.next().is_some();
         let streams = |place: (usize, usize)| self.streams.get(place.1).copied().unwrap_or(1);

@@ -9,7 +9,7 @@ use stormlp_core::failure::Problems;
 use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::transport;
-use stormlp_core::transport::{Asked, EngineChoice, Transport};
+use stormlp_core::transport::{EngineChoice, Transport, TransportRequest};
 use stormlp_core::units::MIB;
 use stormlp_core::warning::Warning;
 
@@ -62,7 +62,7 @@ pub(super) fn decide(
     problems: &mut Problems,
 ) -> ((Transport, Transport), Option<Warning>) {
     let path = request.path;
-    let asked = Asked {
+    let asked = TransportRequest {
         path,
         engine: request.engine,
         devices: request.device.as_ref(),

@@ -5,7 +5,7 @@ use stormlp_core::report::NamedSeries;
 use stormlp_core::units::GIB;
 
 use stormlp_show::around;
-use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Place, Scale};
+use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Prominence, Scale};
 use stormlp_show::series::over_time;
 
 /// Telemetry of more saves or restores than this would make the page too long.
@@ -92,7 +92,7 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
 /// The bandwidth of each process of a multi-host run over time.
 fn processes(report: &CheckpointReport, name: &str) -> Group {
     let mut drawn =
-        Group::of_multiples(format!("Bandwidth of each process: {name}s"), Place::Detail);
+        Group::of_multiples(format!("Bandwidth of each process: {name}s"), Prominence::Detail);
     for one in report.series.iter().filter(|one| one.name.starts_with(name)) {
         let chart = around::charts::ranks(&one.series, ("GiB/s", GIB));
         drawn.charts.extend(chart.map(|chart| Chart { title: one.name.clone(), ..chart }));
@@ -102,7 +102,7 @@ fn processes(report: &CheckpointReport, name: &str) -> Group {
 
 /// Each rank of each save or restore, from start to end.
 fn ranks(parts: &[&str], name: &str, results: &[CheckpointResult]) -> Group {
-    let mut drawn = Group::of_multiples(format!("Ranks of each {name}"), Place::Detail);
+    let mut drawn = Group::of_multiples(format!("Ranks of each {name}"), Prominence::Detail);
     for result in results {
         let rows = result.ranks.iter().map(bar).collect();
         let what = format!("{name} {}", result.step);
@@ -153,7 +153,7 @@ fn around(one: &NamedSeries) -> Group {
     drawn
         .charts
         .extend(queues.into_iter().map(|(_, chart)| chart.note(around::charts::QUEUES_NOTE)));
-    drawn.place = Place::Folded;
+    drawn.place = Prominence::Folded;
     drawn
 }
 

@@ -4,7 +4,7 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::path::PathKind;
-use stormlp_core::transport::{self, Asked, EngineChoice, Threading, Transport};
+use stormlp_core::transport::{self, EngineChoice, Threading, Transport, TransportRequest};
 use stormlp_core::warning::Warning;
 
 use super::options::CHUNK_BYTES;
@@ -47,7 +47,7 @@ pub(super) fn decide(
         );
     }
     let threads = load.loaders + load.writers;
-    let asked = Asked {
+    let asked = TransportRequest {
         path,
         engine: asked,
         devices: request.device.as_ref(),

@@ -2,7 +2,7 @@
 
 use stormlp_core::units::GIB;
 use stormlp_show::around;
-use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Place, Scale};
+use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Prominence, Scale};
 use stormlp_show::series::over_time;
 
 use super::find_max;
@@ -57,7 +57,7 @@ fn trials(report: &KvcacheReport) -> Group {
 
 /// The share of the requests of each class that was served.
 fn classes(report: &KvcacheReport) -> Group {
-    let mut drawn = Group::of_multiples("Requests served of those sent", Place::Detail);
+    let mut drawn = Group::of_multiples("Requests served of those sent", Prominence::Detail);
     // Prompts and traces have no classes.
     for trial in report.results.trials.iter().filter(|trial| !trial.classes.is_empty()) {
         let what = key_of(report, trial);
@@ -76,7 +76,7 @@ fn around_each(report: &KvcacheReport) -> Vec<Group> {
         let title = format!("Telemetry of {}", one.name);
         let mut drawn = around::charts::over_time(title, &one.series, &[]);
         drawn.charts.extend(around::charts::in_flight(&one.series));
-        drawn.place = Place::Folded;
+        drawn.place = Prominence::Folded;
         drawn
     });
     groups.collect()

@@ -8,7 +8,7 @@ use crate::report::{
     CellReport, CellStatus, FindKnee, Knee, KneePoint, MatrixReport, MatrixResults, Measurement,
 };
 use stormlp_core::group::GroupFacts;
-use stormlp_core::knee::{Found, KneeLimit, Place, Search, Setting, WITHIN};
+use stormlp_core::knee::{KneeAnswer, KneeLimit, Place, Search, Setting, WITHIN};
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::mean;
@@ -211,7 +211,7 @@ pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
     Some(FindKnee { within_percent: WITHIN * 100.0, knees: knees.collect() })
 }
 
-fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: Found) -> Knee {
+fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: KneeAnswer) -> Knee {
     let results = &report.results;
     let point = |place: Place| KneePoint {
         threads: group.point(place).threads as u32,

@@ -13,6 +13,6 @@ pub use draw::{Form, svg};
 pub(crate) use palette::dark_rules;
 pub(crate) use plot::align;
 pub use plot::{
-    Axis, AxisValues, Bar, Bars, Chart, Group, Line, Lines, MOST_LINES, Place, Plot, Scale,
+    Axis, AxisValues, Bar, Bars, Chart, Group, Line, Lines, MOST_LINES, Plot, Prominence, Scale,
     Setting, percentiles,
 };

@@ -21,14 +21,14 @@ pub struct Group {
     /// Charts that could not be drawn, with the reason.
     pub absent: Vec<String>,
     /// Its place on a page.
-    pub place: Place,
+    pub place: Prominence,
     /// Whether its charts show one quantity each for another setting, so that they share a scale.
     pub multiples: bool,
 }
 
 /// How prominently a page shows a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Place {
+pub enum Prominence {
     /// It answers the question of the run: large, and never collapsed.
     Answer,
     /// It explains the answer; the first charts are shown.
@@ -151,7 +151,7 @@ impl Group {
     }
 
     /// A group of charts that show one quantity, each for another setting.
-    pub fn of_multiples(title: impl Into<String>, place: Place) -> Self {
+    pub fn of_multiples(title: impl Into<String>, place: Prominence) -> Self {
         Self { place, multiples: true, ..Self::new(title) }
     }
 

@@ -127,7 +127,7 @@ fn bars_have_one_unit_below_and_beside_them() {
 
 #[test]
 fn charts_of_one_quantity_in_a_group_get_one_scale() {
-    let mut group = Group::of_multiples("g", Place::Answer);
+    let mut group = Group::of_multiples("g", Prominence::Answer);
     for most in [1.0, 100.0] {
         group.charts.extend(lines(vec![(0.0, 0.0), (most / 10.0, most)]));
     }

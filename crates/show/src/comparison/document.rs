@@ -7,7 +7,7 @@ use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::{Compared, Comparison, Source};
-use crate::document::{Cell, Column, Document, Facts, Place, Quantity, Section, Table};
+use crate::document::{Col, Document, Facts, Place, Quantity, Section, Table, number, word};
 use crate::records::Records;
 
 /// Maximum number of files listed by name.
@@ -269,20 +269,11 @@ impl Comparison {
             false => ("what differs", different),
         };
         shown.sort_by(|a, b| b.change().total_cmp(&a.change()));
-        let mut table = Table::new([
-            Column::words("of", 0),
-            Column::setting("figure"),
-            Column::numbers("baseline", 0),
-            Column::numbers("now", 0),
-            Column::numbers("change", 0).leading(),
-            Column::words("verdict", 0).leading(),
-        ]);
-        for figure in shown.iter().take(MOST_DIFFERENT) {
-            let mut row = vec![figure.subject.as_str().into()];
-            row.extend(figure.cells());
-            row.push(figure.verdict.words().into());
-            table.row(figure.name.clone(), row);
-        }
+        let mut columns = vec![word("of", 0, |one: &&Compared| one.subject.clone())];
+        columns.extend(Compared::columns());
+        columns.push(Compared::verdict_column());
+        let rows = shown.iter().copied().take(MOST_DIFFERENT);
+        let table = Table::of(rows, |one| one.name.clone(), columns);
         let left = shown.len().saturating_sub(MOST_DIFFERENT);
         Some(Section {
             title: title_of([title, name]),
@@ -295,14 +286,19 @@ impl Comparison {
 
 impl Compared {
     /// Its name with the unit, both values, and the change.
-    fn cells(&self) -> [Cell; 4] {
-        let number = |value| Cell::from(Quantity::neutral(value, self.unit));
-        [
-            format!("{}, {}", self.figure, self.unit).into(),
-            number(self.baseline),
-            number(self.value),
-            self.change_percent.map_or("-".to_string(), signed).into(),
+    fn columns<'a>() -> Vec<Col<'a, &'a Self>> {
+        let value = |one: &&Self, value| Quantity::neutral(value, one.unit);
+        vec![
+            word("figure", 0, |one: &&Self| format!("{}, {}", one.figure, one.unit)).setting(),
+            number("baseline", 0, move |one: &&Self| value(one, one.baseline)),
+            number("now", 0, move |one: &&Self| value(one, one.value)),
+            number("change", 0, |one: &&Self| one.change_percent.map_or("-".to_string(), signed))
+                .leading(),
         ]
+    }
+
+    fn verdict_column<'a>() -> Col<'a, &'a Self> {
+        word("verdict", 0, |one: &&Self| one.verdict.words()).leading()
     }
 }
 
@@ -313,25 +309,17 @@ fn title_of(parts: [&str; 2]) -> String {
 }
 
 fn table(figures: &[Compared]) -> Table {
-    let mut table = Table::new([
-        Column::words("figure", 0),
-        Column::numbers("baseline", 0),
-        Column::numbers("now", 0),
-        Column::numbers("change", 0).leading(),
-        Column::words("interval, %", 0),
-        Column::words("runs", 2),
-        Column::words("verdict", 0).leading(),
+    let mut columns = Compared::columns();
+    columns.extend([
+        word("interval, %", 0, |one: &&Compared| {
+            one.interval.map_or("-".to_string(), |ends| ends_of(ends, "to", ""))
+        }),
+        word("runs", 2, |one: &&Compared| {
+            format!("{}, {}", one.baseline_samples, one.value_samples)
+        }),
+        Compared::verdict_column(),
     ]);
-    for figure in figures {
-        let mut row = figure.cells().to_vec();
-        row.extend([
-            figure.interval.map_or("-".to_string(), |ends| ends_of(ends, "to", "")).into(),
-            format!("{}, {}", figure.baseline_samples, figure.value_samples).into(),
-            figure.verdict.words().into(),
-        ]);
-        table.row(figure.name.clone(), row);
-    }
-    table
+    Table::of(figures, |one| one.name.clone(), columns)
 }
 
 pub(super) fn signed(percent: f64) -> String {

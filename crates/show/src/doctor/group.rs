@@ -1,32 +1,20 @@
 //! The processes started together by a launcher, and how to start them.
 
-use stormlp_core::group::{GroupView, SharedFolder, clocks_apart};
+use stormlp_core::group::{GroupView, Member, SharedFolder, clocks_apart};
 use stormlp_core::units::ByteSize;
 
-use crate::document::{Cell, Column, Document, Table};
+use crate::document::{Document, Table, number, word};
 
 /// The processes, how they found each other, and the cost of a barrier.
 pub fn section(group: &GroupView, document: &mut Document) {
-    let mut table = Table::new([
-        Column::numbers("rank", 0),
-        Column::words("host", 0),
-        Column::numbers("CPUs", 1),
-        Column::numbers("memory", 1),
-        Column::words("boot", 2),
-    ]);
-    for member in &group.members {
-        let boot: String = member.boot_id.chars().take(8).collect();
-        table.row(
-            member.rank.to_string(),
-            vec![
-                Cell::Text(member.rank.to_string()),
-                Cell::Text(member.hostname.clone()),
-                Cell::Text(member.cpus.to_string()),
-                Cell::Text(ByteSize(member.memory_bytes).to_string()),
-                Cell::Text(boot),
-            ],
-        );
-    }
+    let columns = vec![
+        number("rank", 0, |one: &&Member| one.rank),
+        word("host", 0, |one: &&Member| one.hostname.clone()),
+        number("CPUs", 1, |one: &&Member| one.cpus),
+        number("memory", 1, |one: &&Member| ByteSize(one.memory_bytes).to_string()),
+        word("boot", 2, |one: &&Member| one.boot_id.chars().take(8).collect::<String>()),
+    ];
+    let table = Table::of(&group.members, |one| one.rank.to_string(), columns);
     let title = format!("Group of {}", group.facts.size);
     let section = document.section(&title, Some(table));
     let facts = &group.facts;

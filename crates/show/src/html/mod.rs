@@ -11,7 +11,7 @@ use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::Warning;
 
 use self::write::Text;
-use crate::chart::{self, Chart, Form, Group, Place, dark_rules};
+use crate::chart::{self, Chart, Form, Group, Prominence, dark_rules};
 use crate::document::{Document, Facts, Table};
 use crate::shown::Shown;
 use crate::storage;
@@ -264,9 +264,9 @@ impl HtmlPage<'_> {
         }
         self.begin(&group.title);
         let shown = match group.place {
-            Place::Answer => group.charts.len(),
-            Place::Detail => SHOWN_AT_ONCE,
-            Place::Folded => 0,
+            Prominence::Answer => group.charts.len(),
+            Prominence::Detail => SHOWN_AT_ONCE,
+            Prominence::Folded => 0,
         };
         let (shown, folded) = group.charts.split_at(shown.min(group.charts.len()));
         self.charts(group, shown, 1);
@@ -287,9 +287,9 @@ impl HtmlPage<'_> {
     fn charts(&mut self, group: &Group, charts: &[Chart], from: usize) {
         let wide = match (group.place, charts.len()) {
             (_, 0) => return,
-            (Place::Answer | Place::Detail, 1) => Some(Form::Whole),
-            (Place::Answer, _) => Some(Form::Half),
-            (Place::Detail | Place::Folded, _) => None,
+            (Prominence::Answer | Prominence::Detail, 1) => Some(Form::Whole),
+            (Prominence::Answer, _) => Some(Form::Half),
+            (Prominence::Detail | Prominence::Folded, _) => None,
         };
         let class = match wide {
             Some(Form::Whole) => " whole",

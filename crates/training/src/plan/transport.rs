@@ -7,7 +7,7 @@ use stormlp_core::failure::Problems;
 use stormlp_core::gpu_limits::{self, FlightOptions};
 use stormlp_core::path::{EngineKind, PathKind, buffers_needed};
 use stormlp_core::transport;
-use stormlp_core::transport::{Asked, EngineChoice, Transport};
+use stormlp_core::transport::{EngineChoice, Transport, TransportRequest};
 use stormlp_core::warning::Warning;
 
 /// A buffer that stays in a core's cache makes page cache reads a third cheaper. This is also the
@@ -126,7 +126,7 @@ pub(super) fn decide(
     host: &HostFacts,
     problems: &mut Problems,
 ) -> (Transport, Option<Warning>) {
-    let asked = Asked {
+    let asked = TransportRequest {
         path,
         engine: request.engine,
         devices: request.device.as_ref(),

@@ -4,13 +4,13 @@ use stormlp_core::knee;
 
 use super::sizes::{latency, without_p99};
 use super::{CellGroup, Operation, in_flight};
-use stormlp_show::chart::{Axis, Chart, Group, Line, Place, Scale, Setting};
+use stormlp_show::chart::{Axis, Chart, Group, Line, Prominence, Scale, Setting};
 
 /// A chart for each size: a line for each path from setting to setting, with its knee. Cells that
 /// memory served have a line of their own.
 pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     let title = format!("{}: latency against throughput", operation.name);
-    let mut drawn = Group::of_multiples(title, Place::Answer);
+    let mut drawn = Group::of_multiples(title, Prominence::Answer);
     let latency = latency(&operation.groups);
     let settings = operation.settings();
     for size in operation.sizes() {

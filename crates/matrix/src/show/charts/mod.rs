@@ -16,7 +16,7 @@ use super::group::{CellGroup, groups};
 use super::objects;
 use stormlp_show::around;
 use stormlp_show::chart;
-use stormlp_show::chart::{Axis, Chart, Group, Line, Place, Scale};
+use stormlp_show::chart::{Axis, Chart, Group, Line, Prominence, Scale};
 use stormlp_show::series::over_time;
 
 /// Maximum number of cells with system charts, so that the page can still be mailed.
@@ -158,7 +158,7 @@ fn of_each_size(
 
 /// Latency distribution of each size, with the paths side by side.
 fn distributions(operations: &[Operation<'_>]) -> Group {
-    let mut drawn = Group::of_multiples("Latency distributions", Place::Detail);
+    let mut drawn = Group::of_multiples("Latency distributions", Prominence::Detail);
     let chart = |operation: &Operation<'_>, title: &str, groups: &[&CellGroup<'_>]| {
         let repeated = groups.iter().any(|group| group.results().len() > 1);
         let measured = groups.iter().flat_map(|group| {
@@ -190,7 +190,7 @@ fn distributions(operations: &[Operation<'_>]) -> Group {
 
 /// Throughput of each size over time.
 fn courses(operations: &[Operation<'_>]) -> Group {
-    let mut drawn = Group::of_multiples("Throughput over time", Place::Detail);
+    let mut drawn = Group::of_multiples("Throughput over time", Prominence::Detail);
     let chart = |operation: &Operation<'_>, title: &str, groups: &[&CellGroup<'_>]| {
         let lines = groups.iter().filter_map(|group| {
             let series = &group.results().first()?.series;
@@ -238,7 +238,7 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
         drawn.charts.extend(around::charts::ranks(series, ("GiB/s", GIB)));
         let queues = around::charts::device_queues([series].into_iter());
         drawn.charts.extend(queues.into_iter().map(|(_, chart)| chart));
-        drawn.place = Place::Folded;
+        drawn.place = Prominence::Folded;
         (!drawn.charts.is_empty()).then_some(drawn)
     };
     let room = around::charts::room_for(fastest.iter().filter_map(series), MOST_SURROUNDINGS);

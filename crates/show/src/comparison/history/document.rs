@@ -8,7 +8,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 use super::super::document::{between, ends, signed};
 use super::{Change, History, Tracked};
 use crate::chart::{Axis, Chart, Group, Line, Scale};
-use crate::document::{Cell, Column, Document, Quantity, Section, Table};
+use crate::document::{Document, Quantity, Section, Table, number, word};
 use crate::numbers::short;
 use crate::records::Records;
 
@@ -133,33 +133,23 @@ impl History {
 }
 
 fn changes(rows: &[(&Tracked, &Change)]) -> Section {
-    let mut table = Table::new([
-        Column::words("since", 0),
-        Column::words("figure", 0),
-        Column::words("unit", 1),
-        Column::numbers("before", 1),
-        Column::numbers("after", 1),
-        Column::numbers("change", 0).leading(),
-        Column::words("between", 0),
-        Column::words("verdict", 0).leading(),
-    ]);
     // Of one subject, its name says nothing.
     let is_one = rows.iter().all(|(figure, _)| figure.subject == rows[0].0.subject);
-    for (figure, change) in rows.iter().take(MOST_CHANGES) {
-        let name = if is_one { figure.figure } else { &*figure.name };
-        let number = |value| Cell::from(Quantity::neutral(value, figure.unit));
-        let row = vec![
-            day(&change.started_at).into(),
-            name.into(),
-            figure.unit.into(),
-            number(change.before),
-            number(change.after),
-            signed(change.change_percent).into(),
-            ends(change.interval).into(),
-            change.verdict.words().into(),
-        ];
-        table.row(format!("{} {}", change.report, figure.name), row);
-    }
+    type Row<'a> = (&'a Tracked, &'a Change);
+    let name = |row: &Row<'_>| if is_one { row.0.figure.to_string() } else { row.0.name.clone() };
+    let value = |row: &Row<'_>, value| Quantity::neutral(value, row.0.unit);
+    let columns = vec![
+        word("since", 0, |row: &Row<'_>| day(&row.1.started_at).to_string()),
+        word("figure", 0, name),
+        word("unit", 1, |row: &Row<'_>| row.0.unit),
+        number("before", 1, |row: &Row<'_>| value(row, row.1.before)),
+        number("after", 1, |row: &Row<'_>| value(row, row.1.after)),
+        number("change", 0, |row: &Row<'_>| signed(row.1.change_percent)).leading(),
+        word("between", 0, |row: &Row<'_>| ends(row.1.interval)),
+        word("verdict", 0, |row: &Row<'_>| row.1.verdict.words()).leading(),
+    ];
+    let key = |row: &Row<'_>| format!("{} {}", row.1.report, row.0.name);
+    let table = Table::of(rows.iter().copied().take(MOST_CHANGES), key, columns);
     let left = rows.len().saturating_sub(MOST_CHANGES);
     Section {
         title: "Changes of level, the latest first".to_string(),
