@@ -85,8 +85,9 @@ pub struct Warning {
     pub fact: String,
     /// What to do now; empty if the fact is sufficient, or no remedy is known.
     pub remedy: String,
-    /// The parts of a run that it is about, in order; empty for all of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The parts of a run that it is about, in order; empty for all of it, and in a report, where it
+    /// is saved with its part.
+    #[serde(skip)]
     pub subjects: Vec<String>,
 }
 
