@@ -45,13 +45,11 @@ pub struct TrainResults {
     pub checkpoints: Vec<WrittenCheckpoint>,
     /// Block devices that hold the dataset; empty if there are none.
     pub devices: Vec<String>,
-    /// Thread placement on the host, in words.
-    pub layout: String,
     /// Why AU is what it is.
     pub verdict: Verdict,
     /// The same workload on infinitely fast storage, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub calibration: Option<Calibration>,
+    pub calibration: Option<Measures>,
     /// The search for the maximum number of accelerators (`--find-max`); all other fields describe
     /// its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -509,16 +507,6 @@ pub struct Verdict {
     pub bound: Bound,
     /// One sentence with the supporting figures.
     pub sentence: String,
-}
-
-/// The same workload on infinitely fast storage: this host's ceiling.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Calibration {
-    /// AU at the ceiling.
-    pub au_percent: AuPercent,
-    /// Samples per second at the ceiling.
-    pub samples_per_second: f64,
 }
 
 /// Times of every step of one epoch, for the files of other tools; not part of the report.

@@ -6,24 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
-
 use stormlp_core::profile::Profile;
 use stormlp_dataset::section::DataFormat;
-
-/// How the edition of a workload was determined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EditionFrom {
-    /// The file names it (`stormlp.profile`).
-    Name,
-    /// Its keys exist in only one edition.
-    Keys,
-    /// Its accelerator belongs to only one edition.
-    Accelerator,
-    /// Unknown; stormlp's own definitions are used.
-    Nothing,
-}
 
 /// Keys that exist only in v3.0's DLIO.
 const ONLY_V3: [&str; 10] = [
@@ -44,24 +28,23 @@ const OLD_SIZES: [&str; 3] =
     ["dataset.record_length", "dataset.record_length_stdev", "dataset.record_length_resize"];
 
 /// The edition of a file with the keys `written` (`model` for a model given as a plain name),
-/// `accelerator`, and files of `format`.
+/// `accelerator`, and files of `format`; `None` if nothing tells.
 pub(super) fn of_file(
     accelerator: &str,
     written: &BTreeSet<&str>,
     format: DataFormat,
-) -> (Profile, EditionFrom) {
+) -> Option<Profile> {
     let has_any = |keys: &[&str]| keys.iter().any(|key| written.contains(key));
     if has_any(&ONLY_V3) || format == DataFormat::Parquet {
-        return (Profile::V3, EditionFrom::Keys);
+        return Some(Profile::V3);
     }
     let of_accelerator = Profile::of_accelerator(accelerator);
     // v3.0's own drafts still use `record_length` in places, but have a section for the model.
     let is_old = written.contains("model") || has_any(&OLD_SIZES) && !has_any(&["model.name"]);
     match of_accelerator {
-        Some(Profile::V3) => (Profile::V3, EditionFrom::Accelerator),
-        _ if is_old => (Profile::V1, EditionFrom::Keys),
-        Some(profile) => (profile, EditionFrom::Accelerator),
-        None => (Profile::Native, EditionFrom::Nothing),
+        Some(Profile::V3) => Some(Profile::V3),
+        _ if is_old => Some(Profile::V1),
+        known => known,
     }
 }
 
@@ -77,20 +60,17 @@ mod tests {
         let old = ["model", "dataset.record_length"];
         let new = ["model.name", "dataset.record_length_bytes"];
         // v1.0 also had A100 and H100.
-        assert_eq!(edition("h100", &old), (Profile::V1, EditionFrom::Keys));
-        assert_eq!(edition("custom", &old), (Profile::V1, EditionFrom::Keys));
-        assert_eq!(edition("h100", &new), (Profile::V2, EditionFrom::Accelerator));
-        assert_eq!(edition("v100", &new), (Profile::V1, EditionFrom::Accelerator));
-        assert_eq!(edition("custom", &new), (Profile::Native, EditionFrom::Nothing));
+        assert_eq!(edition("h100", &old), Some(Profile::V1));
+        assert_eq!(edition("custom", &old), Some(Profile::V1));
+        assert_eq!(edition("h100", &new), Some(Profile::V2));
+        assert_eq!(edition("v100", &new), Some(Profile::V1));
+        assert_eq!(edition("custom", &new), None);
         // A draft of v3.0's flux: parquet under the old name of the size key.
         let flux = BTreeSet::from(["model.name", "dataset.record_length"]);
         let of_flux = of_file("custom", &flux, DataFormat::Parquet);
-        assert_eq!(of_flux, (Profile::V3, EditionFrom::Keys));
-        assert_eq!(
-            edition("b200", &["model.name", "dataset.record_length"]),
-            (Profile::V3, EditionFrom::Accelerator)
-        );
+        assert_eq!(of_flux, Some(Profile::V3));
+        assert_eq!(edition("b200", &["model.name", "dataset.record_length"]), Some(Profile::V3));
         let library = ["model", "dataset.record_length", "reader.storage_library"];
-        assert_eq!(edition("custom", &library), (Profile::V3, EditionFrom::Keys));
+        assert_eq!(edition("custom", &library), Some(Profile::V3));
     }
 }

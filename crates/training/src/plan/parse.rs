@@ -1,7 +1,7 @@
 //! Parses a file into a [`Workload`], including values derived from several keys or from the file
 //! name.
 
-use super::edition::{self, EditionFrom};
+use super::edition;
 use super::keys::KEYS;
 use super::workload::Workload;
 use stormlp_core::profile::Profile;
@@ -32,11 +32,11 @@ impl Workload {
 
     /// Fills in values that depend on several keys.
     fn complete(&mut self, contents: &Contents) {
-        if contents.has("stormlp.profile") {
-            self.edition_from = EditionFrom::Name;
-        } else {
-            (self.edition, self.edition_from) =
-                edition::of_file(&self.accelerator, &contents.written, self.dataset.format);
+        self.edition_is_known = contents.has("stormlp.profile");
+        if !self.edition_is_known {
+            let found = edition::of_file(&self.accelerator, &contents.written, self.dataset.format);
+            self.edition_is_known = found.is_some();
+            self.edition = found.unwrap_or(Profile::Native);
         }
         self.describes_dataset = contents.has_section("dataset");
         self.without_effect = KEYS.without_effect(contents);

@@ -1,7 +1,6 @@
 //! Warnings that affect the trust in a plan's result.
 
 use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
-use super::edition::EditionFrom;
 use super::request::TrainRequest;
 use super::resolve::steps_needed;
 use super::transport::BLOCKING_THREADS;
@@ -104,7 +103,7 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
 
 /// Warns when the edition cannot be determined from the file or `--profile` (`asked`).
 pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
-    let is_chosen = asked.is_some() || workload.edition_from != EditionFrom::Nothing;
+    let is_chosen = asked.is_some() || workload.edition_is_known;
     (!is_chosen).then(|| {
         Warning::new(
             WarningKind::NotComparable,

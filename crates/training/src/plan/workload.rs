@@ -8,7 +8,6 @@ use stormlp_dataset::section::DatasetSpec;
 use strum::IntoStaticStr;
 
 use super::distribution::Distribution;
-use super::edition::EditionFrom;
 use stormlp_core::profile::Profile;
 use stormlp_core::workload_file::KeyNote;
 
@@ -24,8 +23,8 @@ pub struct Workload {
     pub accelerator: String,
     /// The edition the file belongs to.
     pub edition: Profile,
-    /// How the edition was determined.
-    pub edition_from: EditionFrom,
+    /// Whether the file names or shows its edition; otherwise stormlp's own definitions apply.
+    pub edition_is_known: bool,
     /// `workflow`: the phases to run.
     pub workflow: Workflow,
     /// Whether the file has dataset settings; otherwise all are DLIO's defaults.
@@ -191,7 +190,7 @@ impl Default for Workload {
             name: String::new(),
             accelerator: "custom".to_string(),
             edition: Profile::Native,
-            edition_from: EditionFrom::Nothing,
+            edition_is_known: false,
             workflow: Workflow { train: true, evaluation: false, checkpoint: false },
             describes_dataset: false,
             dataset: DatasetSpec::default(),

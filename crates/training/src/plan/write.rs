@@ -5,7 +5,6 @@
 
 use serde_yaml::{Mapping, Value};
 
-use super::edition::EditionFrom;
 use super::keys::KEYS;
 use super::resolve::default_transfer_bytes;
 use super::steps::{StepInputs, steps};
@@ -23,7 +22,7 @@ impl Workload {
         let mut planned = self.clone();
         planned.accelerator.clone_from(&plan.accelerator);
         planned.edition = plan.profile;
-        planned.edition_from = EditionFrom::Name;
+        planned.edition_is_known = true;
         let dataset = &mut planned.dataset;
         dataset.num_files_train = plan.data.files;
         dataset.num_samples_per_file = plan.data.samples_per_file;

@@ -26,7 +26,7 @@ fn again(workload: &Workload) -> Workload {
 /// Drops what a file cannot keep: how its edition was determined, and keys without effect.
 fn essence(workload: &Workload) -> Workload {
     Workload {
-        edition_from: EditionFrom::Name,
+        edition_is_known: true,
         describes_dataset: true,
         without_effect: Vec::new(),
         ..workload.clone()

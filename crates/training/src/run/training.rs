@@ -5,9 +5,7 @@ use std::sync::Arc;
 use crate::plan::metrics;
 use crate::plan::probe::Judge;
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{
-    Calibration, Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored,
-};
+use crate::report::{Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored};
 use stormlp_core::group::{BarrierUs, GroupFacts};
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::note::Note;
@@ -220,7 +218,6 @@ fn report(
             ..measure::step_latency(steps)
         },
         devices: last.map_or_else(Vec::new, |run| run.devices.clone()),
-        layout: plan.transport.layout_in_words(),
         group: hosts.map(|hosts| group(hosts, &steps.between_hosts)),
         ..TrainResults::default()
     };
@@ -339,10 +336,7 @@ fn find_ceiling(
     surroundings.note("AU missed its target: measuring the ceiling of this host, about 3 s");
     match calibrate::ceiling(course, accelerators, surroundings) {
         Ok(Some(mean)) => {
-            report.results.calibration = Some(Calibration {
-                au_percent: mean.au_percent,
-                samples_per_second: mean.samples_per_second,
-            });
+            report.results.calibration = Some(mean);
             let epochs = report.results.scored_epochs();
             let ceiling = Some(&mean.au_percent);
             report.results.verdict = verdict::verdict(plan, &epochs, &report.results.mean, ceiling);

@@ -41,28 +41,40 @@ pub fn plan(plan: &TrainPlan) -> Document {
     if !plan.preprocess.is_zero() {
         facts.add("preprocess", format!("{} a sample", plan.preprocess));
     }
-    if let Some(cost) = &plan.client {
-        brief.add("client", measured_where(plan.request.calibration.as_ref()));
-        facts.add("its work", cost.to_string());
-    }
+    client(plan, brief, facts);
     facts.add("loader", loader(plan));
     facts.add("reads", reads(plan));
     brief.add("path", path(plan));
-    if let Some(remark) = plan.transport.pages.remark() {
-        facts.add("buffers", remark);
-    }
-    if let Some(words) = plan.transport.devices_in_words() {
-        facts.add("devices", words);
-    }
-    if let Some(words) = plan.transport.threads_in_words() {
-        facts.add("threads", words);
-    }
+    transport(plan, facts);
     facts.add("order", order(plan));
     brief.add("AU", metric(plan));
     between_epochs(plan, facts);
     brief.add("demand", demand(plan));
     brief.add("memory", format!("about {}", ByteSize(plan.memory_bytes)));
     document
+}
+
+/// The official client's own work, if it is added.
+pub(super) fn client(plan: &TrainPlan, brief: &mut Facts, facts: &mut Facts) {
+    if let Some(cost) = &plan.client {
+        brief.add("client", measured_where(plan.request.calibration.as_ref()));
+        facts.add("its work", cost.to_string());
+    }
+}
+
+/// Buffers, devices and threads, where they are not the usual ones.
+pub(super) fn transport(plan: &TrainPlan, facts: &mut Facts) {
+    let transport = &plan.transport;
+    let known = [
+        ("buffers", transport.pages.remark().map(str::to_string)),
+        ("devices", transport.devices_in_words()),
+        ("threads", transport.threads_in_words()),
+    ];
+    for (name, words) in known {
+        if let Some(words) = words {
+            facts.add(name, words);
+        }
+    }
 }
 
 fn between_epochs(plan: &TrainPlan, facts: &mut Facts) {

@@ -1,6 +1,5 @@
 //! Renders a training run: its result and the reason, then each epoch.
 
-use crate::plan::client::measured_where;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{Bound, EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
@@ -293,10 +292,7 @@ fn setup(report: &TrainReport, document: &mut Document) {
             plan.compute
         ),
     );
-    if let Some(cost) = &plan.client {
-        brief.add("client", measured_where(plan.request.calibration.as_ref()));
-        facts.add("its work", cost.to_string());
-    }
+    super::plan::client(plan, brief, facts);
     let path = report
         .evidence_of("reads")
         .map(|evidence| format!("{}{}", evidence.summary, scope(report, "last run")));
@@ -308,15 +304,7 @@ fn setup(report: &TrainReport, document: &mut Document) {
     if let Some(words) = objects::verified(store) {
         brief.add("verified", words);
     }
-    if let Some(remark) = plan.transport.pages.remark() {
-        facts.add("buffers", remark);
-    }
-    if let Some(words) = plan.transport.devices_in_words() {
-        facts.add("devices", words);
-    }
-    if let Some(words) = plan.transport.threads_in_words() {
-        facts.add("threads", words);
-    }
+    super::plan::transport(plan, facts);
 }
 
 /// What is emulated, and by which edition.
@@ -515,7 +503,7 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
             cost.cpu_system_seconds,
             scope(report, A_SCORED_RUN),
             ByteSize(report.results.peak_rss_bytes),
-            report.results.layout
+            report.plan.transport.layout_in_words()
         ),
     );
     let device = match cost.device_bytes_read {
