@@ -65,7 +65,8 @@ impl Peers {
                 return Err(Failure::usage("--local-data has no effect on one host: leave it out"));
             }
         } else {
-            peers.agree_on_local_data()?;
+            let given = if local_data { "it" } else { "none" };
+            peers.same_option("--local-data", given.to_string())?;
         }
         Ok(peers)
     }
@@ -194,33 +195,12 @@ impl Peers {
         })
     }
 
-    /// Checks that all processes were given the same `option`; `has` holds their values, by rank.
+    /// Checks that all processes have the same `value` of an `option`.
     ///
     /// # Errors
     /// With exit code 3; all processes fail alike.
-    pub fn same_option<T: AsRef<str> + PartialEq>(
-        &self,
-        option: &str,
-        has: &[T],
-        help: &str,
-    ) -> Result<(), Failure> {
-        let Some(other) = has.iter().position(|one| *one != has[0]) else {
-            return Ok(());
-        };
-        let line = differ(
-            &format!("option {option}"),
-            (&self.members[0], has[0].as_ref()),
-            (&self.members[other], has[other].as_ref()),
-            &self.members,
-        );
-        Err(Failure::saying(Cause::Plan, line).with_help(help).of_all())
-    }
-
-    /// Checks that all hosts agree on where their data is.
-    fn agree_on_local_data(&self) -> Result<(), Failure> {
-        let all = self.exchange(&self.local_data)?;
-        let given: Vec<&str> = all.iter().map(|local| if *local { "it" } else { "none" }).collect();
-        self.same_option("--local-data", &given, "give it to every host, or to none")
+    pub fn same_option(&self, option: &str, value: String) -> Result<(), Failure> {
+        self.agree_on(Ok(()), |()| vec![(format!("option {option}"), value)])
     }
 
     /// Tests whether all processes see a file that the first of them writes to `folder`, or an object

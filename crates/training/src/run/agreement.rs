@@ -23,7 +23,6 @@ use stormlp_hosts::session::Session;
 #[derive(Serialize, Deserialize)]
 struct Asks {
     accelerators: u32,
-    total: Option<u32>,
     drawn_seed: u64,
 }
 
@@ -39,16 +38,11 @@ pub fn ask(peers: &Peers, request: &mut TrainRequest, session: &Session) -> Resu
     if peers.is_alone() {
         return Ok(());
     }
-    let asks = Asks {
-        accelerators: request.accelerators.unwrap_or(1),
-        total: request.accelerators_total,
-        drawn_seed: request.drawn_seed,
-    };
+    let total = request.accelerators_total.map_or("none".to_string(), |total| total.to_string());
+    peers.same_option("--accelerators-total", total)?;
+    let asks =
+        Asks { accelerators: request.accelerators.unwrap_or(1), drawn_seed: request.drawn_seed };
     let asks = peers.exchange(&asks)?;
-    let total = |one: &Asks| one.total.map_or("none".to_string(), |total| total.to_string());
-    let totals: Vec<String> = asks.iter().map(total).collect();
-    let help = "give every host the same options";
-    peers.same_option("--accelerators-total", &totals, help)?;
     let accelerators: Vec<u32> = asks.iter().map(|one| one.accelerators).collect();
     request.drawn_seed = asks.first().map_or(0, |one| one.drawn_seed);
     request.accelerators = Some(accelerators.iter().sum());
