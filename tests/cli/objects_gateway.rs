@@ -218,17 +218,3 @@ fn rclone_serves_transfers_over_several_connections() {
         "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 1 --reads 1 --pause 0 --verify",
     );
 }
-
-/// What our own client and the usual one do is the same.
-#[cfg(feature = "object-store")]
-#[test]
-fn another_client_works_with_versitygw() {
-    let Some(gateway) = Gateway::start(&VERSITYGW) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let gds = "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --queue-depth 2 --passes 1 --op read,write --verify --engine object_store";
-    let out = gateway.run(folder.path(), gds);
-    assert!(out.contains("s3"), "{out}");
-    gateway.run(folder.path(), &gds.replace(" --engine object_store", " --op read"));
-    gateway.run(folder.path(), "clean s3://bucket/p");
-    assert!(gateway.objects().is_empty());
-}

@@ -1,4 +1,4 @@
-//! Object stores: how what is moved is verified, over how many connections, and by which client.
+//! Object stores: how what is moved is verified, over how many connections.
 
 use stormlp_transfer::testing::{Fault, ObjectServer};
 
@@ -194,24 +194,13 @@ fn what_only_objects_have_is_refused_for_files() {
             "use none, size or crc",
         ),
         ("datagen unet3d --data-dir here --files 1 --verify --resume", "--verify only reads"),
-        ("kvcache --profile serving --dir here --engine object_store", "no path for chunks"),
+        ("kvcache --profile serving --dir here --engine tokio-uring", "no path for chunks"),
         ("gds --dir s3://bucket/p --verify md5", "--verify takes no method such as md5"),
         ("gds --dir s3://bucket/p --verify sha", "is not a way to verify"),
     ] {
         let (code, out, error) = run(&server, arguments);
         assert!(code == 2 || code == 3, "{arguments}: {code} {out}{error}");
         assert!(error.contains(expected), "{arguments}: {error}");
-    }
-    // A build without the other client says that first.
-    for arguments in
-        ["gds --dir here --path cpu", "datagen unet3d --data-dir here --files 1 --threads 1"]
-    {
-        let (code, out, error) = run(&server, &format!("{arguments} {BY_OTHER}"));
-        let expected = match cfg!(feature = "object-store") {
-            true => "object_store is for objects",
-            false => "--features object-store",
-        };
-        assert!(code != 0 && error.contains(expected), "{arguments}: {out}{error}");
     }
 }
 
@@ -269,51 +258,4 @@ fn a_checkpoint_has_sixteen_connections_or_those_that_are_asked_for() {
     assert_eq!(planned(" --streams 4"), [[8, 4, 4], [8, 4, 4]]);
     let (code, out, error) = run(&server, &format!("{CHECKPOINT} --streams 3"));
     assert_eq!(code, 0, "{out}{error}");
-}
-
-const BY_OTHER: &str = "--engine object_store";
-
-#[cfg(not(feature = "object-store"))]
-#[test]
-fn a_build_without_object_store_says_how_to_get_it() {
-    let server = ObjectServer::default();
-    for command in [GDS, DATASET.split(" --params").next().unwrap(), CHECKPOINT] {
-        let (code, out, error) = run(&server, &format!("{command} {BY_OTHER}"));
-        assert_eq!(code, 4, "{out}{error}");
-        assert!(error.contains("cargo build --release --features object-store"), "{error}");
-    }
-    assert!(server.lines().is_empty(), "{:?}", server.lines());
-}
-
-#[cfg(feature = "object-store")]
-#[test]
-fn object_store_does_all_that_our_own_client_does() {
-    let server = ObjectServer::default();
-    let (code, out, error) =
-        run(&server, &format!("{GDS} {BY_OTHER} --op read,write --verify --format json"));
-    assert_eq!(code, 0, "{out}{error}");
-    let found = store(&out, "");
-    assert_eq!(found["client"], "object_store 0.14");
-    assert_eq!(found["requests"], 8, "{found}");
-    assert!(out.contains("by object_store 0.14 with"), "{out}");
-    let parts = DATASET.replace("--files 12", "--files 1").replace("=40000", "=40000000");
-    let by_other = parts.replace(" --params", &format!(" {BY_OTHER} --params"));
-    let (code, out, error) = run(&server, &by_other);
-    assert_eq!(code, 0, "{out}{error}");
-    assert!(out.contains("by object_store 0.14") && !out.contains("0 connections"), "{out}");
-    let verify = parts.replace(" --params", " --verify --params");
-    assert_eq!(run(&server, &verify).0, 0);
-    let (code, out, error) = run(&server, &format!("{CHECKPOINT} {BY_OTHER} --verify"));
-    assert_eq!(code, 0, "{out}{error}");
-    server.trap("GET /bucket/p/stormlp.0", 2, Fault::Refuse(503, "SlowDown"));
-    let (code, out, error) = run(&server, &format!("{GDS} {BY_OTHER} --format json"));
-    assert_eq!(code, 0, "{out}{error}");
-    assert!(out.contains("were retries"), "{out}");
-    let (code, _, error) = run(&server, &format!("{GDS} {BY_OTHER} --verify crc"));
-    assert_eq!(code, 4, "{error}");
-    assert!(error.contains("stormlp's own client alone"), "{error}");
-    for prefix in ["p", "d", "c"] {
-        assert_eq!(run(&server, &format!("clean s3://bucket/{prefix}")).0, 0);
-    }
-    assert!(server.keys().is_empty(), "{:?}", server.keys());
 }

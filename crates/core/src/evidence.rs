@@ -173,10 +173,6 @@ pub struct ObjectStore {
     /// they leave out the wait for the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<NamedHistogram>,
-    /// The client and its version, `object_store 0.14`, if it is not the one of this program. Then
-    /// connections are not counted, and bytes are those of bodies alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<String>,
     /// What checksums showed, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksums: Option<ObjectChecksums>,
@@ -307,7 +303,6 @@ impl ObjectStore {
             (Some(one), Some(other)) => Some(one.plus(other)),
             (one, other) => one.or(other),
         };
-        self.client = self.client.or_else(|| other.client.clone());
         self.server = self.server.or_else(|| server.clone());
         self.http = self.http.or_else(|| http.clone());
         self.tls = self.tls.or_else(|| tls.clone());
@@ -324,9 +319,8 @@ impl ObjectStore {
     pub fn in_words(&self) -> String {
         let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
         let tls = self.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
-        let by = self.client.as_ref().map_or_else(String::new, |client| format!(" by {client}"));
         format!(
-            "{}{tls}{by} with {} (Server: {}); what the endpoint caches is unknown",
+            "{}{tls} with {} (Server: {}); what the endpoint caches is unknown",
             of(&self.http),
             self.endpoint,
             of(&self.server)

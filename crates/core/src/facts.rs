@@ -372,7 +372,7 @@ impl HostFacts {
     pub fn engine(&self, engine: EngineKind) -> &Availability {
         match engine {
             // Sockets are everywhere; whether this build has the client is said when it is opened.
-            EngineKind::Psync | EngineKind::ObjectStore => &Availability::Available,
+            EngineKind::Psync => &Availability::Available,
             EngineKind::TokioUring if !self.tokio_uring.is_available() => &self.tokio_uring,
             EngineKind::Uring | EngineKind::TokioUring => &self.io_uring,
         }

@@ -192,7 +192,7 @@ pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
     }
 }
 
-/// The I/O engine of CPU-driven paths, or another client of objects.
+/// The I/O engine of CPU-driven paths.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Display, IntoStaticStr,
 )]
@@ -206,10 +206,6 @@ pub enum EngineKind {
     TokioUring,
     /// `pread` and `pwrite`, one at a time per thread.
     Psync,
-    /// Objects alone: the crate object_store, a client that many programs use.
-    #[serde(rename = "object_store")]
-    #[strum(serialize = "object_store")]
-    ObjectStore,
 }
 
 impl EngineKind {

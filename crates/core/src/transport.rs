@@ -209,7 +209,7 @@ impl Transport {
     /// Whether its engine moves the bytes. The fast way to objects has none to choose: there the field
     /// says nothing of the run.
     pub fn has_engine(&self) -> bool {
-        self.path.has_engine() || self.engine == EngineKind::ObjectStore
+        self.path.has_engine()
     }
 }
 
@@ -235,24 +235,11 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
     named
 }
 
-/// Reports options of objects where `path` moves files.
-pub fn check_objects_only(
-    path: PathKind,
-    engine: EngineChoice,
-    verify: Verify,
-    problems: &mut Problems,
-) {
-    if path == PathKind::S3 {
-        return;
-    }
-    let remedy = "leave it out, or name objects: s3://bucket/prefix";
-    if engine == EngineChoice::ObjectStore {
-        let what = format!("engine {} is for objects, not for path {path}", engine.name());
-        problems.plan(what, remedy);
-    }
-    if verify.is_for_objects() {
+/// Reports a way to verify that is for objects where `path` moves files.
+pub fn check_objects_only(path: PathKind, verify: Verify, problems: &mut Problems) {
+    if path != PathKind::S3 && verify.is_for_objects() {
         let what = format!("--verify={} is for objects, not for path {path}", verify.name());
-        problems.plan(what, remedy);
+        problems.plan(what, "leave it out, or name objects: s3://bucket/prefix");
     }
 }
 
@@ -459,10 +446,6 @@ pub enum EngineChoice {
     TokioUring,
     /// `pread` and `pwrite`.
     Psync,
-    /// The crate object_store, for objects.
-    #[serde(rename = "object_store")]
-    #[strum(serialize = "object_store")]
-    ObjectStore,
 }
 
 impl Named for EngineChoice {
@@ -483,7 +466,6 @@ impl EngineChoice {
             Self::Uring => Some(EngineKind::Uring),
             Self::TokioUring => Some(EngineKind::TokioUring),
             Self::Psync => Some(EngineKind::Psync),
-            Self::ObjectStore => Some(EngineKind::ObjectStore),
         }
     }
 }

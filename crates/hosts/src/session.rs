@@ -13,8 +13,8 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::impairment::{Fault, Throttle};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::stop::StopToken;
+use stormlp_core::verify::Verify;
 use stormlp_transfer::cufile::probe::TIME_LIMIT;
-use stormlp_transfer::object::ObjectRules;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{self, Storage};
 use stormlp_transfer::surroundings;
@@ -54,13 +54,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// The context of a program that starts now and runs a command with `group`, which moves objects
-    /// as `objects` says.
+    /// The context of a program that starts now and runs a command with `group`, which verifies
+    /// objects as `verify_objects` says.
     pub fn new(
         stop: StopToken,
         quiet: bool,
         (throttle, faults): (Option<Throttle>, &[Fault]),
-        objects: ObjectRules,
+        verify_objects: Verify,
         (command, group): (&'static str, Arc<Group>),
         screen: Screen,
     ) -> Self {
@@ -68,8 +68,8 @@ impl Session {
             stop,
             // Only one process prints progress.
             quiet: quiet || !group.leads(),
-            storage: storage::of_run(throttle, faults, objects),
-            trial_storage: storage::of_run(throttle, &[], objects),
+            storage: storage::of_run(throttle, faults, verify_objects),
+            trial_storage: storage::of_run(throttle, &[], verify_objects),
             command,
             group,
             screen,

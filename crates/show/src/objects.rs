@@ -11,11 +11,6 @@ pub fn verified<'s>(stores: impl IntoIterator<Item = &'s ObjectStore>) -> Option
 
 /// What was asked of a store, and what passed over the wire.
 pub fn requests(store: &ObjectStore) -> String {
-    let over = match &store.client {
-        // It does not tell how many connections it has.
-        Some(client) => format!("by {client}"),
-        None => format!("over {}", counted(store.connections, "connection")),
-    };
     let retries = match (store.retries, store.retries_after_loss) {
         (0, _) => "0 retries".to_string(),
         (1, 0) => "1 retry after a refusal".to_string(),
@@ -25,8 +20,9 @@ pub fn requests(store: &ObjectStore) -> String {
         (all, lost) => format!("{all} retries, {lost} of them after lost connections"),
     };
     format!(
-        "{} {over}, {retries}; {} sent, {} received",
+        "{} over {}, {retries}; {} sent, {} received",
         counted(store.requests, "request"),
+        counted(store.connections, "connection"),
         ByteSize(store.sent_bytes),
         ByteSize(store.received_bytes)
     )

@@ -17,27 +17,15 @@ use crate::commands::{
 use crate::hosts::{GroupArgs, Needs};
 use crate::options;
 use stormlp_core::failure::Failure;
-use stormlp_transfer::object::ObjectRules;
+use stormlp_core::verify::Verify;
 
-#[cfg(all(feature = "tokio-uring", feature = "object-store"))]
-macro_rules! features {
-    () => {
-        "features: tokio-uring, object-store"
-    };
-}
-#[cfg(all(feature = "tokio-uring", not(feature = "object-store")))]
+#[cfg(feature = "tokio-uring")]
 macro_rules! features {
     () => {
         "features: tokio-uring"
     };
 }
-#[cfg(all(not(feature = "tokio-uring"), feature = "object-store"))]
-macro_rules! features {
-    () => {
-        "features: object-store"
-    };
-}
-#[cfg(not(any(feature = "tokio-uring", feature = "object-store")))]
+#[cfg(not(feature = "tokio-uring"))]
 macro_rules! features {
     () => {
         "no optional features"
@@ -193,13 +181,13 @@ impl Command {
     }
 
     /// How the command moves objects.
-    pub(crate) fn object_rules(&self) -> ObjectRules {
+    pub(crate) fn verify_objects(&self) -> Verify {
         match self {
-            Self::Gds(args) => args.object_rules(),
-            Self::Train(args) => args.object_rules(),
-            Self::Checkpoint(args) => args.object_rules(),
-            Self::Datagen(args) => args.object_rules(),
-            _ => ObjectRules::default(),
+            Self::Gds(args) => args.verify_objects(),
+            Self::Train(args) => args.verify_objects(),
+            Self::Checkpoint(args) => args.verify_objects(),
+            Self::Datagen(args) => args.verify_objects(),
+            _ => Verify::default(),
         }
     }
 

@@ -89,7 +89,6 @@ fn main() -> ExitCode {
     let needs = cli.command.needs();
     let armed = cli
         .check()
-        .and_then(|()| Ok(cli.command.object_rules().check()?))
         .and_then(|()| hosts::allow(&cli.group, needs))
         .and_then(|()| signals::arm(cli.command.keeps_what_it_has()));
     let stop = match armed {
@@ -106,7 +105,7 @@ fn main() -> ExitCode {
         stop,
         cli.quiet,
         (cli.throttle, &cli.inject_fault),
-        cli.command.object_rules(),
+        cli.command.verify_objects(),
         (cli.command.in_words(), Arc::new(group)),
         Screen { say: |line| output::say(line), progress: |quiet| Box::new(Progress::new(quiet)) },
     );

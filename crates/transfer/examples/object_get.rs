@@ -7,7 +7,8 @@
 use std::error::Error;
 use std::time::Instant;
 
-use stormlp_transfer::object::{Client, Get, ObjectRules, Settings};
+use stormlp_core::verify::Verify;
+use stormlp_transfer::object::{Client, Get, Settings};
 use stormlp_transfer::telemetry::CpuTimes;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: object_get BUCKET KEY BYTES COUNT".into());
     };
     let (bytes, count): (usize, u32) = (bytes.parse()?, count.parse()?);
-    let mut session = Client::new(Settings::of_user()?, ObjectRules::default())?.session(bucket)?;
+    let mut session = Client::new(Settings::of_user()?, Verify::default())?.session(bucket)?;
     let mut buffer = vec![0; bytes];
     let get = Get { key, offset: 0, of: None };
     session.get(get, &mut buffer)?;

@@ -145,7 +145,7 @@ pub struct CheckpointRequest {
         default_value = "buffered", value_parser = path)]
     pub path: PathKind,
 
-    /// I/O engine: auto, uring, tokio-uring, psync; for objects auto or object_store
+    /// I/O engine: auto, uring, tokio-uring, psync
     #[arg(long, value_name = "ENGINE", help_heading = "Transfers", default_value = "auto")]
     pub engine: EngineChoice,
 

@@ -159,7 +159,7 @@ fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
 
 /// Numbers of the request that are invalidly zero, or absurd.
 fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
-    check_objects_only(request.path, request.engine, request.verify, problems);
+    check_objects_only(request.path, request.verify, problems);
     if request.path == PathKind::S3 && request.chunk_bytes.is_some() {
         problems.plan(
             "--chunk-size is for files: an object moves in parts of 16 MiB",

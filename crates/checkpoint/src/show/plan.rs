@@ -3,7 +3,7 @@
 use crate::plan::{CheckpointPlan, RankPlan, gib};
 use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
-use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::{Document, Facts};
@@ -149,10 +149,9 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     document.warn(&plan.warnings);
     document.brief.add("path", plan.path());
     for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
-        let by = match (phase.path, phase.engine) {
-            (PathKind::S3, EngineKind::ObjectStore) => EngineKind::ObjectStore.name(),
-            (path, engine) if path.has_engine() => engine.name(),
-            (path, _) => path.name(),
+        let by = match phase.path.has_engine() {
+            true => phase.engine.name(),
+            false => phase.path.name(),
         };
         document.facts.add(
             name,

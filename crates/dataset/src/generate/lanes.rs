@@ -82,7 +82,7 @@ pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateErr
                 remedy,
             }),
         },
-        Some(EngineKind::Psync | EngineKind::ObjectStore) | None => Ok(()),
+        Some(EngineKind::Psync) | None => Ok(()),
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn decide(
         problems.plan(what, "use --path gds, or leave --require-gds out");
     }
     let asked = request.engine.unwrap_or_default();
-    if matches!(asked, EngineChoice::TokioUring | EngineChoice::ObjectStore) {
+    if asked == EngineChoice::TokioUring {
         problems.plan(
             format!("engine {} has no path for chunks", asked.name()),
             "use --engine auto, uring or psync",

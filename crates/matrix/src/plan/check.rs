@@ -59,7 +59,7 @@ fn objects(request: &MatrixRequest, problems: &mut Problems) {
     }
     if !request.uses_objects() {
         let path = paths.first().copied().unwrap_or_default();
-        transport::check_objects_only(path, request.engine, request.verify, problems);
+        transport::check_objects_only(path, request.verify, problems);
         return;
     }
     let files_only = [

@@ -350,7 +350,7 @@ pub struct MatrixRequest {
     #[arg(skip = true)]
     pub open_direct: bool,
 
-    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync; for objects auto or object_store
+    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync
     #[arg(
         long,
         value_name = "NAME",

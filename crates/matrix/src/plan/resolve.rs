@@ -316,7 +316,7 @@ fn files_of_thread(cell: &CellPlan) -> u64 {
     let engine = match cell.transport.engine {
         _ if cell.transport.path == PathKind::S3 => cell.transport.queue_depth as u64,
         _ if !cell.transport.path.has_engine() => 0,
-        EngineKind::Psync | EngineKind::ObjectStore => 0,
+        EngineKind::Psync => 0,
         EngineKind::Uring => 1,
         // The ring, and the descriptors its runtime waits with.
         EngineKind::TokioUring => 4,

@@ -19,10 +19,10 @@ use crate::commands::workloads;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
+use stormlp_core::verify::Verify;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::object::ObjectRules;
 
 /// Arguments of `stormlp datagen`.
 #[derive(Debug, clap::Args)]
@@ -86,9 +86,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// How objects are moved.
-    pub(crate) fn object_rules(&self) -> ObjectRules {
-        ObjectRules::of(self.request.verify_objects, self.request.engine)
+    /// How objects are verified.
+    pub(crate) fn verify_objects(&self) -> Verify {
+        self.request.verify_objects
     }
 
     /// Verifying and planning take one process; files are written by all.
@@ -181,19 +181,15 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
 
 /// Rejects options of files for objects, and the other way round.
 fn check_options(request: &GenerateRequest, of_objects: bool) -> Result<(), Failure> {
-    if of_objects && !matches!(request.engine, EngineChoice::Auto | EngineChoice::ObjectStore) {
+    if of_objects && request.engine != EngineChoice::Auto {
         return Err(Failure::usage("--engine is for files: objects are put over HTTP"));
     }
-    let of_client = [
-        ("--verify-objects", request.verify_objects.is_for_objects()),
-        ("--engine object_store", request.engine == EngineChoice::ObjectStore),
-    ];
-    match of_client.iter().find(|(_, asked)| *asked && !of_objects) {
-        Some((option, _)) => Err(Failure::usage(format!(
-            "{option} is for objects: leave it out, or use --data-dir s3://bucket/prefix"
-        ))),
-        None => Ok(()),
+    if request.verify_objects.is_for_objects() && !of_objects {
+        return Err(Failure::usage(
+            "--verify-objects is for objects: leave it out, or use --data-dir s3://bucket/prefix",
+        ));
     }
+    Ok(())
 }
 
 /// Computes the size of every file, which takes a while for many files.

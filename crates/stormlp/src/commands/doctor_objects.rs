@@ -10,9 +10,10 @@ use stormlp_core::facts::Availability;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::ObjectName;
 use stormlp_core::shell::shell_word;
+use stormlp_core::verify::Verify;
 use stormlp_show::document::Document;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::object::{Client, ObjectError, ObjectRules, Session, Settings};
+use stormlp_transfer::object::{Client, ObjectError, Session, Settings};
 
 use crate::output::Format;
 
@@ -49,7 +50,7 @@ pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
     };
     let (mut all, mut failed) = (Vec::new(), None);
     for settings in Settings::of_user()?.of_each_endpoint() {
-        let mut session = Client::new(settings, ObjectRules::default())?.session(bucket)?;
+        let mut session = Client::new(settings, Verify::default())?.session(bucket)?;
         let (found, error) = examined(location, &mut session, &prefix);
         all.push(found);
         failed = failed.or(error);

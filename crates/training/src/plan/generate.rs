@@ -55,7 +55,7 @@ pub struct GenerateRequest {
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=512))]
     pub threads: Option<u16>,
 
-    /// I/O engine for writes; for objects auto or object_store.
+    /// I/O engine for writes.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: EngineChoice,
 

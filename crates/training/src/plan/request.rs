@@ -239,7 +239,7 @@ pub struct TrainRequest {
             value_parser = verify)]
     pub verify: Verify,
 
-    /// I/O engine: auto, uring, tokio-uring, psync; for objects auto or object_store
+    /// I/O engine: auto, uring, tokio-uring, psync
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")]
     pub engine: EngineChoice,
 

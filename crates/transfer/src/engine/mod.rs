@@ -100,13 +100,6 @@ pub(crate) fn build(
             return Err(TransferError::Unavailable { what, reason, remedy });
         }
         EngineKind::Psync => Box::new(psync::PsyncEngine::new(slots, max_files)),
-        EngineKind::ObjectStore => {
-            return Err(TransferError::Unavailable {
-                what: format!("engine {kind}"),
-                reason: "it moves objects, not files".to_string(),
-                remedy: "leave --engine out, or name objects: s3://bucket/prefix".to_string(),
-            });
-        }
     })
 }
 

@@ -1,4 +1,4 @@
-//! What a session checks of what it has moved, as the rules of its client say.
+//! What a session checks of what it has moved, as its client verifies.
 
 use stormlp_core::verify::Verify;
 
@@ -10,13 +10,13 @@ use super::session::Session;
 impl Session {
     /// Whether checksums are sent and asked for.
     pub(super) fn checks(&self) -> bool {
-        self.client.rules.verify == Verify::Crc
+        self.client.verify == Verify::Crc
     }
 
     /// Whether all ranges have to be of one object, and an object to have its size once it is
     /// uploaded.
     pub(crate) fn verifies(&self) -> bool {
-        self.client.rules.verify != Verify::None
+        self.client.verify != Verify::None
     }
 
     /// The header that asks for the checksum of an object.
@@ -38,7 +38,7 @@ impl Session {
     ) -> Result<(), ObjectFault> {
         let Some(sent) = sent else { return Ok(()) };
         let checked = reply.checksum.and_then(|told| sent.check_sent(told));
-        self.tally.sent_without_checksum += u64::from(checked.is_none());
+        self.checksums.sent_without += u64::from(checked.is_none());
         self.count_checked(checked, bytes)
     }
 
@@ -49,12 +49,12 @@ impl Session {
         bytes: u64,
     ) -> Result<(), ObjectFault> {
         match checked {
-            Some(Ok(())) => self.tally.checked_bytes += bytes,
+            Some(Ok(())) => self.checksums.checked_bytes += bytes,
             Some(Err(what)) => {
-                self.tally.differed_checksums += 1;
+                self.checksums.differed += 1;
                 return Err(ObjectFault::Data(what));
             }
-            None => self.tally.replies_without_checksum += 1,
+            None => self.checksums.replies_without += 1,
         }
         Ok(())
     }

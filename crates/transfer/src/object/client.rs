@@ -6,39 +6,22 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustls::ClientConfig;
 use rusty_s3::Bucket;
 use stormlp_core::evidence::ObjectStore;
-use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
 use url::Url;
 
 use super::error::{ObjectError, ObjectFault};
-use super::other;
 use super::session::Session;
 use super::settings::{Settings, host};
 use super::tls;
 use super::wire::WireError;
 use crate::error::TransferError;
 
-/// How objects are moved, beside the settings of the store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ObjectRules {
-    /// How they are verified.
-    pub verify: Verify,
-    /// Whether the crate object_store moves them, and not the client of this program.
-    pub by_object_store: bool,
-}
-
-impl ObjectRules {
-    /// The rules of a run with these options.
-    pub fn of(verify: Verify, engine: EngineChoice) -> Self {
-        Self { verify, by_object_store: engine == EngineChoice::ObjectStore }
-    }
-}
-
 /// An object store as one user sees it.
 #[derive(Debug)]
 pub struct Client {
     pub(super) settings: Settings,
-    pub(super) rules: ObjectRules,
+    /// How objects are verified.
+    pub(super) verify: Verify,
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// The endpoints of the settings, with what is known of each.
     pub(super) endpoints: Vec<Endpoint>,
@@ -70,13 +53,12 @@ pub(super) struct Seen {
 }
 
 impl Client {
-    /// A client of the endpoint in `settings` that works as `rules` say; connects to nothing yet.
+    /// A client of the endpoint in `settings` that verifies objects as `verify` says; connects to
+    /// nothing yet.
     ///
     /// # Errors
-    /// When the endpoint needs TLS and there are no certificates to trust, or this build does not have
-    /// what the rules ask for.
-    pub fn new(settings: Settings, rules: ObjectRules) -> Result<Arc<Self>, TransferError> {
-        rules.check_endpoints(&settings.endpoints)?;
+    /// When the endpoint needs TLS and there are no certificates to trust.
+    pub fn new(settings: Settings, verify: Verify) -> Result<Arc<Self>, TransferError> {
         let secure = settings.endpoints.iter().any(|url| url.scheme() == "https");
         let endpoint = |url: &Url| Endpoint {
             url: url.clone(),
@@ -87,7 +69,7 @@ impl Client {
         Ok(Arc::new(Self {
             endpoints: settings.endpoints.iter().map(endpoint).collect(),
             settings,
-            rules,
+            verify,
             tls,
             seen: OnceLock::new(),
             server: OnceLock::new(),
@@ -118,13 +100,12 @@ impl Client {
             remedy: "use AWS_S3_ADDRESSING_STYLE=path".to_string(),
         })?;
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let other = other::open(self, bucket, at, number)?;
         sessions.fetch_add(1, Ordering::Relaxed);
-        Ok(Session::new(Arc::clone(self), address, at, (number, other)))
+        Ok(Session::new(Arc::clone(self), address, at, number))
     }
 
-    /// The evidence of a session with endpoint `at`, with nothing counted yet.
-    pub(super) fn evidence(&self, at: usize) -> ObjectStore {
+    /// The evidence of a session with endpoint `at` that counted this much.
+    pub(super) fn evidence(&self, at: usize, counts: ObjectStore) -> ObjectStore {
         let seen = self.seen.get();
         ObjectStore {
             endpoint: host(&self.endpoints[at].url),
@@ -132,7 +113,7 @@ impl Client {
             server: self.server.get().cloned(),
             http: seen.map(|seen| format!("HTTP/1.{}", seen.http_minor)),
             tls: seen.and_then(|seen| seen.tls).map(str::to_string),
-            ..ObjectStore::default()
+            ..counts
         }
     }
 

@@ -62,19 +62,25 @@ impl Session {
     /// When the object has another size, is another one, or the request fails.
     pub fn get(&mut self, get: Get<'_>, target: &mut [u8]) -> Result<Option<String>, ObjectError> {
         let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
-        let mut answered = || first_byte = began.elapsed();
-        let fetched = match &mut self.other {
-            None => self.fetch(get, target, &mut answered),
-            Some(other) => {
-                let fetched = other.get(get, target, &mut answered);
-                fetched.map_err(|fault| self.get_error(get, fault))
-            }
-        };
-        let head = fetched?;
+        let Get { key, offset, .. } = get;
+        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
+        let mut action = bucket.get_object(Some(&credentials), key);
+        let mut request = Request::with_headers(&mut action, "GET", key, self.asks());
+        request.offset = Some(offset);
+        if !get.is_whole(target.len()) {
+            request.headers += &format!("Range: bytes={offset}-{last}\r\n");
+        }
+        let (head, ()) = self.perform(&request, |connection, head| {
+            first_byte = began.elapsed();
+            check_range(head, offset, wanted)?;
+            Ok(connection.fill(target)?)
+        })?;
         if self.measured_from.is_none_or(|start| Instant::now() >= start) {
             self.first_byte.record_ns(u64::try_from(first_byte.as_nanos()).unwrap_or(u64::MAX));
         }
-        self.compare(get, &head, target).map_err(|fault| self.get_error(get, fault))?;
+        let same = self.compare(get, &head, target);
+        same.map_err(|fault| request.error(&bucket, fault))?;
         Ok(head.etag)
     }
 
@@ -99,35 +105,6 @@ impl Session {
         let bytes = body.len() as u64;
         let told = head.checksum.filter(|_| head.whole_bytes() == Some(bytes));
         self.count_checked(told.map(|told| told.check(body)), bytes)
-    }
-
-    fn get_error(&self, get: Get<'_>, fault: ObjectFault) -> ObjectError {
-        self.error("GET", get.key, Some(get.offset), fault)
-    }
-
-    /// Sends the GET, and receives its body into `target`. `answered` is called when the head of the
-    /// reply is there.
-    fn fetch(
-        &mut self,
-        get: Get<'_>,
-        target: &mut [u8],
-        answered: &mut dyn FnMut(),
-    ) -> Result<Head, ObjectError> {
-        let Get { key, offset, .. } = get;
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
-        let mut action = bucket.get_object(Some(&credentials), key);
-        let mut request = Request::with_headers(&mut action, "GET", key, self.asks());
-        request.offset = Some(offset);
-        if !get.is_whole(target.len()) {
-            request.headers += &format!("Range: bytes={offset}-{last}\r\n");
-        }
-        let (head, ()) = self.perform(&request, |connection, head| {
-            answered();
-            check_range(head, offset, wanted)?;
-            Ok(connection.fill(target)?)
-        })?;
-        Ok(head)
     }
 }
 

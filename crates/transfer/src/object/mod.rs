@@ -1,12 +1,10 @@
 //! Object stores: a client of S3 over HTTP/1.1 on blocking sockets.
 //!
 //! [`Settings`] come from the environment and `~/.aws`, as the AWS tools take them. A [`Client`] is
-//! shared; each thread speaks through a [`Session`] with a connection of its own, whose [`Tally`]
+//! shared; each thread speaks through a [`Session`] with a connection of its own, and
 //! counts requests, retries, connections and bytes. Bodies are received straight into the
 //! caller's memory. Signatures and XML are those of `rusty-s3`, which does no I/O.
 
-#[cfg(feature = "object-store")]
-mod by_object_store;
 mod checks;
 mod checksum;
 mod client;
@@ -14,7 +12,6 @@ mod document;
 mod error;
 mod get;
 mod ini;
-mod other;
 mod pool;
 mod reply;
 mod request;
@@ -32,7 +29,7 @@ mod uploads;
 mod wire;
 
 pub(crate) use checksum::Checksum;
-pub use client::{Client, ObjectRules};
+pub use client::Client;
 pub use error::{ObjectError, ObjectFault};
 pub use get::{Expected, Get};
 pub(crate) use pool::SessionPool;

@@ -10,9 +10,10 @@ use std::time::Duration;
 use url::Url;
 
 use super::checksum::Checksum;
-use super::client::{Client, ObjectRules};
+use super::client::Client;
 use super::reply::MARK;
 use super::settings::{Settings, Sources};
+use stormlp_core::verify::Verify;
 
 /// The bucket that exists.
 const BUCKET: &str = "bucket";
@@ -128,15 +129,15 @@ impl ObjectServer {
         ]
     }
 
-    /// A client of it that works as `rules` say.
-    pub(crate) fn client(&self, rules: ObjectRules) -> Arc<Client> {
+    /// A client of it that verifies objects as `verify` says.
+    pub(crate) fn client(&self, verify: Verify) -> Arc<Client> {
         let variables = self.variables();
         let variable = |name: &str| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| value.clone())
         };
         let sources = Sources { variable: &variable, file: &|_| None };
-        Client::new(Settings::from(&sources).unwrap(), rules).unwrap()
+        Client::new(Settings::from(&sources).unwrap(), verify).unwrap()
     }
 
     /// What the next `times` requests meet whose first line contains `wanted`.

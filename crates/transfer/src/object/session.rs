@@ -16,11 +16,10 @@ use super::checksum::Checksum;
 use super::client::{Client, Endpoint, Seen};
 use super::document::{is_error, parsed};
 use super::error::{ObjectError, ObjectFault};
-use super::other::Other;
 use super::reply::{Head, Refusal};
 use super::request::{Request, mark};
 use super::retry::{MOST_RETRIES, Pauses};
-use super::wire::{Connection, Patience, Tally, WireError};
+use super::wire::{Connection, Patience, WireError};
 
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
@@ -67,10 +66,10 @@ pub struct Session {
     /// The number of its endpoint.
     endpoint: usize,
     pub(super) connection: Option<Connection>,
-    /// Another client, which does in place of the connection what it can do.
-    pub(super) other: Option<Box<dyn Other>>,
     pauses: Pauses,
-    pub(super) tally: Tally,
+    /// What passed over its connections.
+    counts: ObjectStore,
+    pub(super) checksums: ObjectChecksums,
     /// Times from a GET to the head of its reply, retries included.
     pub(super) first_byte: LatencyHistogram,
     /// GETs that end before are not among them.
@@ -97,20 +96,15 @@ impl From<WireError> for Attempt {
 }
 
 impl Session {
-    pub(super) fn new(
-        client: Arc<Client>,
-        bucket: Bucket,
-        endpoint: usize,
-        (number, other): (u64, Option<Box<dyn Other>>),
-    ) -> Self {
+    pub(super) fn new(client: Arc<Client>, bucket: Bucket, endpoint: usize, number: u64) -> Self {
         Self {
             client,
             bucket,
             endpoint,
             connection: None,
-            other,
             pauses: Pauses::new(number),
-            tally: Tally::default(),
+            counts: ObjectStore::default(),
+            checksums: ObjectChecksums::default(),
             first_byte: LatencyHistogram::new(),
             measured_from: None,
             head: Vec::new(),
@@ -124,27 +118,12 @@ impl Session {
 
     /// What passed since the session began, and what is known of the endpoint.
     pub fn evidence(&self) -> ObjectStore {
-        let of_other = self.other.as_ref().map(|other| other.tally());
-        let tally = of_other.map_or(self.tally, |other| self.tally.plus(other));
-        let Tally { requests, retries, retries_after_loss, connections, .. } = tally;
-        ObjectStore {
-            checksums: self.checks().then_some(ObjectChecksums {
-                checked_bytes: tally.checked_bytes,
-                replies_without: tally.replies_without_checksum,
-                sent_without: tally.sent_without_checksum,
-                differed: tally.differed_checksums,
-                ..ObjectChecksums::default()
-            }),
-            requests,
-            retries,
-            retries_after_loss,
-            connections,
-            sent_bytes: tally.sent_bytes,
-            received_bytes: tally.received_bytes,
+        let counts = ObjectStore {
+            checksums: self.checks().then_some(self.checksums),
             first_byte: self.first_byte.named("first_byte"),
-            client: self.other.as_ref().map(|other| other.name()),
-            ..self.client.evidence(self.endpoint)
-        }
+            ..self.counts.clone()
+        };
+        self.client.evidence(self.endpoint, counts)
     }
 
     /// An error of a request for the object of this `key`.
@@ -158,24 +137,11 @@ impl Session {
         ObjectError::new(request, (self.bucket.name(), key), offset, fault)
     }
 
-    /// Has the other client do something, if there is one.
-    pub(super) fn by_other<T>(
-        &mut self,
-        (request, key): (&str, &str),
-        act: impl FnOnce(&mut dyn Other) -> Result<T, ObjectFault>,
-    ) -> Option<Result<T, ObjectError>> {
-        let done = act(&mut **self.other.as_mut()?);
-        Some(done.map_err(|fault| self.error(request, key, None, fault)))
-    }
-
     /// Writes an object of these bytes, in one request; its ETag.
     ///
     /// # Errors
     /// When the request fails.
     pub fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectError> {
-        if let Some(put) = self.by_other(("PUT", key), |other| other.put(key, body)) {
-            return put;
-        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let mut action = bucket.put_object(Some(&credentials), key);
         let sent = self.checksum_of(body);
@@ -211,9 +177,6 @@ impl Session {
 
     /// The size of an object and all that HEAD tells.
     fn head_of(&mut self, key: &str) -> Result<Option<(u64, Head)>, ObjectError> {
-        if let Some(found) = self.by_other(("HEAD", key), |other| other.head(key)) {
-            return found;
-        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let mut action = bucket.head_object(Some(&credentials), key);
         let request = Request::with_headers(&mut action, "HEAD", key, self.asks());
@@ -259,11 +222,6 @@ impl Session {
         delimiter: Option<&str>,
         most: usize,
     ) -> Result<(Vec<Listed>, Vec<String>), ObjectError> {
-        let folders = delimiter.is_some();
-        let act = |other: &mut dyn Other| other.list(prefix, folders, most);
-        if let Some(listed) = self.by_other(("list", prefix), act) {
-            return listed;
-        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let (mut all, mut folders) = (Vec::new(), Vec::new());
         let mut token: Option<String> = None;
@@ -324,10 +282,6 @@ impl Session {
     /// # Errors
     /// When a request fails, or the endpoint kept one of the objects.
     pub fn delete(&mut self, keys: &[String]) -> Result<(), ObjectError> {
-        let first = keys.first().map_or("", String::as_str);
-        if let Some(deleted) = self.by_other(("delete", first), |other| other.delete(keys)) {
-            return deleted;
-        }
         let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         for some in keys.chunks(DELETED_AT_ONCE) {
             let named: Vec<_> = some.iter().cloned().map(ObjectIdentifier::new).collect();
@@ -385,8 +339,8 @@ impl Session {
             if !passing || retries == MOST_RETRIES {
                 return Err(request.error(&self.bucket, fault));
             }
-            self.tally.retries += 1;
-            self.tally.retries_after_loss += u64::from(lost);
+            self.counts.retries += 1;
+            self.counts.retries_after_loss += u64::from(lost);
             thread::sleep(self.pauses.next(retries));
         }
         unreachable!("the last retry returns")
@@ -399,7 +353,7 @@ impl Session {
         take: &mut impl FnMut(&mut Connection, &Head) -> Result<T, Attempt>,
     ) -> Result<(Head, T), Attempt> {
         // One that finds no endpoint counts, too: what is made again is a share of these.
-        self.tally.requests += 1;
+        self.counts.requests += 1;
         // One that the endpoint closed meanwhile is not a loss: it had nothing to do.
         let kept = self.connection.take().and_then(Connection::still_open);
         let mut connection = kept.map_or_else(|| self.connect(&request.url), Ok)?;
@@ -419,8 +373,8 @@ impl Session {
             Err(Attempt::Refused(Refusal::of(&head, told.as_bytes())))
         });
         let (sent, received) = connection.passed();
-        self.tally.sent_bytes += sent;
-        self.tally.received_bytes += received;
+        self.counts.sent_bytes += sent;
+        self.counts.received_bytes += received;
         let usable = match &reply {
             Ok((head, _)) => !head.closes,
             Err(Attempt::Refused(refusal)) => refusal.keeps_connection(),
@@ -450,7 +404,7 @@ impl Session {
         let patience =
             if self.has_answered() { Patience::Usual } else { Patience::UntilFirstAnswer };
         let connection = Connection::open(&addresses, tls.zip(url.host_str()), patience)?;
-        self.tally.connections += 1;
+        self.counts.connections += 1;
         Ok(connection)
     }
 

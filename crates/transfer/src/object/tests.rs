@@ -7,22 +7,21 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
 
 use super::request::Request;
 use super::settings::Sources;
 use super::wire::{Connection, Patience};
-use super::{Client, Get, ObjectFacts, ObjectRules, SessionPool, Settings, Upload};
+use super::{Client, Get, ObjectFacts, SessionPool, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
 /// receiver as they came.
 fn server(replies: Vec<Vec<u8>>) -> (Arc<Client>, Receiver<String>) {
-    server_of(replies, ObjectRules::default())
+    server_of(replies, Verify::default())
 }
 
 /// The same for a client that works as `rules` say.
-fn server_of(replies: Vec<Vec<u8>>, rules: ObjectRules) -> (Arc<Client>, Receiver<String>) {
+fn server_of(replies: Vec<Vec<u8>>, verify: Verify) -> (Arc<Client>, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, requests) = channel();
@@ -42,7 +41,7 @@ fn server_of(replies: Vec<Vec<u8>>, rules: ObjectRules) -> (Arc<Client>, Receive
             }
         }
     });
-    (client_of(&format!("http://{address}"), rules), requests)
+    (client_of(&format!("http://{address}"), verify), requests)
 }
 
 /// A request with its body; `None` at the end of the connection.
@@ -64,20 +63,16 @@ fn receive(socket: &mut std::net::TcpStream) -> Option<String> {
 }
 
 fn client(endpoint: &str) -> Arc<Client> {
-    client_of(endpoint, ObjectRules::default())
+    client_of(endpoint, Verify::default())
 }
 
-fn client_of(endpoint: &str, rules: ObjectRules) -> Arc<Client> {
+fn client_of(endpoint: &str, verify: Verify) -> Arc<Client> {
     let settings = settings(&[
         ("AWS_ENDPOINT_URL", endpoint),
         ("AWS_ACCESS_KEY_ID", "the-key"),
         ("AWS_SECRET_ACCESS_KEY", "the-secret"),
     ]);
-    Client::new(settings, rules).unwrap()
-}
-
-fn rules(verify: Verify) -> ObjectRules {
-    ObjectRules::of(verify, EngineChoice::Auto)
+    Client::new(settings, verify).unwrap()
 }
 
 fn settings(variables: &[(&str, &str)]) -> Settings {
@@ -237,8 +232,7 @@ fn a_whole_object_is_asked_for_without_a_range() {
 #[test]
 fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
     let told = |headers: &str, body: &[u8]| {
-        let (client, requests) =
-            server_of(vec![reply("200 OK", headers, body)], rules(Verify::Crc));
+        let (client, requests) = server_of(vec![reply("200 OK", headers, body)], Verify::Crc);
         let mut session = client.session("bucket").unwrap();
         let whole = ObjectFacts::of_size(9);
         let got = session.get(Get::from_start("k", &whole), &mut [0; 9]);
@@ -263,7 +257,7 @@ fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
     // Whether that of a range is of the range is not known.
     let range = format!("{RANGE}x-amz-checksum-crc32c: AAAAAA==\r\n");
     let replies = vec![reply("206 P", &range, b"data")];
-    let (client, _requests) = server_of(replies, rules(Verify::Crc));
+    let (client, _requests) = server_of(replies, Verify::Crc);
     let mut session = client.session("bucket").unwrap();
     session.get(from_four("k", &one()), &mut [0; 4]).unwrap();
     assert_eq!(session.evidence().checksums.unwrap().replies_without, 1);
@@ -277,7 +271,7 @@ fn what_is_put_has_a_checksum_that_the_endpoint_may_repeat() {
         ("x-amz-checksum-crc64nvme: AAAAAAAAAAA=\r\n", Err("not the same bytes")),
     ] {
         let replies = vec![reply("200 OK", headers, b"")];
-        let (client, requests) = server_of(replies, rules(Verify::Crc));
+        let (client, requests) = server_of(replies, Verify::Crc);
         let mut session = client.session("bucket").unwrap();
         let put = session.put("k", b"123456789");
         let request = requests.recv().unwrap();
@@ -293,7 +287,7 @@ fn what_is_put_has_a_checksum_that_the_endpoint_may_repeat() {
 #[test]
 fn with_verify_none_another_etag_is_let_pass() {
     let replies = vec![reply("206 P", "Content-Range: bytes 4-7/8\r\nETag: \"two\"\r\n", b"data")];
-    let (client, _requests) = server_of(replies, rules(Verify::None));
+    let (client, _requests) = server_of(replies, Verify::None);
     let mut session = client.session("bucket").unwrap();
     session.get(from_four("k", &one()), &mut [0; 4]).unwrap();
     assert_eq!(session.evidence().checksums, None);
@@ -444,7 +438,7 @@ fn an_error_that_comes_after_the_status_is_a_refusal() {
 #[test]
 fn an_endpoint_that_finds_no_uploads_has_none() {
     let server = super::server::ObjectServer::default();
-    let mut session = server.client(ObjectRules::default()).session("bucket").unwrap();
+    let mut session = server.client(Verify::default()).session("bucket").unwrap();
     let refuse = |code| server.trap("uploads=", 1, super::server::Fault::Refuse(404, code));
     refuse("NoSuchUpload");
     assert_eq!(session.uploads("p/").unwrap(), []);

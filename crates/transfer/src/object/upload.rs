@@ -11,7 +11,6 @@ use rusty_s3::actions::{
 use super::checksum::{self, Checksum};
 use super::document::parsed;
 use super::error::{ObjectError, ObjectFault};
-use super::other::Other;
 use super::pool::SessionPool;
 use super::request::{Request, mark};
 use super::session::Session;
@@ -101,12 +100,6 @@ impl Upload {
         if let Stage::Parts(id) = &state.stage {
             return Ok(id.clone());
         }
-        let begun = ("begin upload of", &*self.key);
-        if let Some(begun) = session.by_other(begun, |other| other.begin(&self.key)) {
-            let id = begun?;
-            state.stage = Stage::Parts(id.clone());
-            return Ok(id);
-        }
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let mut action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
         let of_checksum = session.checks().then_some(checksum::OF_UPLOAD);
@@ -146,14 +139,7 @@ impl Upload {
         let number = Self::part_at(offset).ok_or_else(misplaced)?;
         let id = self.id(session)?;
         let name = format!("upload part {number} of");
-        let act = |other: &mut dyn Other| other.part(&self.key, &id, number, body);
         let bytes = body.len() as u64;
-        if let Some(put) = session.by_other((&name, &self.key), act) {
-            let etag = put.map_err(|error| ObjectError { offset: Some(offset), ..error })?;
-            let part = Part { etag, bytes, checksum: None };
-            self.state().parts.insert(number, part);
-            return Ok(());
-        }
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let mut action = UploadPart::new(&address, Some(&credentials), &self.key, number, &id);
         let sent = session.checksum_of(body);
@@ -211,10 +197,6 @@ impl Upload {
         let (credentials, address) = (session.credentials(), session.bucket.clone());
         let etags: Vec<String> = state.parts.values().map(|part| part.etag.clone()).collect();
         let name = "complete upload of";
-        let act = |other: &mut dyn Other| other.complete(&self.key, id, &etags);
-        if let Some(joined) = session.by_other((name, &self.key), act) {
-            return joined;
-        }
         let (credentials, key) = (Some(&credentials), &self.key);
         let action = || {
             let etags = etags.iter().map(String::as_str);

@@ -24,44 +24,6 @@ const HEAD_BYTES: usize = 16 << 10;
 /// The most lines after a chunked body.
 const MOST_TRAILERS: usize = 64;
 
-/// What passed through the connections of a session.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) requests: u64,
-    pub(crate) retries: u64,
-    /// Those of the retries because a connection broke or stood still.
-    pub(crate) retries_after_loss: u64,
-    pub(crate) connections: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) received_bytes: u64,
-    /// Bytes of bodies whose checksum is the same here and there.
-    pub(crate) checked_bytes: u64,
-    pub(crate) replies_without_checksum: u64,
-    /// Those of them to what was sent with a checksum.
-    pub(crate) sent_without_checksum: u64,
-    /// Bodies whose checksum was another one.
-    pub(crate) differed_checksums: u64,
-}
-
-impl Tally {
-    /// Both together.
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            requests: self.requests + other.requests,
-            retries: self.retries + other.retries,
-            retries_after_loss: self.retries_after_loss + other.retries_after_loss,
-            connections: self.connections + other.connections,
-            sent_bytes: self.sent_bytes + other.sent_bytes,
-            received_bytes: self.received_bytes + other.received_bytes,
-            checked_bytes: self.checked_bytes + other.checked_bytes,
-            replies_without_checksum: self.replies_without_checksum
-                + other.replies_without_checksum,
-            sent_without_checksum: self.sent_without_checksum + other.sent_without_checksum,
-            differed_checksums: self.differed_checksums + other.differed_checksums,
-        }
-    }
-}
-
 /// A socket that counts.
 struct Counted {
     socket: TcpStream,

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use stormlp_core::location::names_object;
 use stormlp_core::path::PathKind;
+use stormlp_core::verify::Verify;
 use stormlp_core::warning::Warning;
 
 use super::bucket::Buckets;
@@ -16,7 +17,6 @@ use super::handle::Handle;
 use super::interface::{Access, Durability, Storage};
 use super::lock::{FolderLock, LockError};
 use crate::error::TransferError;
-use crate::object::ObjectRules;
 use crate::page_cache::Residency;
 use crate::paths::{PathSpec, build_path};
 use crate::telemetry::BlockDevices;
@@ -28,32 +28,32 @@ pub struct Anywhere {
     files: Arc<dyn Storage>,
     /// Whether operations on files are delayed or made to fail.
     impaired: bool,
-    rules: ObjectRules,
+    verify: Verify,
     buckets: OnceLock<Buckets>,
 }
 
 impl Default for Anywhere {
     fn default() -> Self {
-        Self::moving(ObjectRules::default())
+        Self::verifying(Verify::default())
     }
 }
 
 impl Anywhere {
-    /// Files, and objects that are moved as `rules` say.
-    pub fn moving(rules: ObjectRules) -> Self {
-        Self { files: Arc::new(Disk), impaired: false, rules, buckets: OnceLock::new() }
+    /// Files, and objects that are verified as `verify` says.
+    pub fn verifying(verify: Verify) -> Self {
+        Self { files: Arc::new(Disk), impaired: false, verify, buckets: OnceLock::new() }
     }
 
     /// Files, and the objects of a test's server.
     #[cfg(any(test, feature = "testing"))]
     pub fn over(server: &crate::testing::ObjectServer) -> Self {
-        Self::over_by(server, ObjectRules::default())
+        Self::over_by(server, Verify::default())
     }
 
-    /// The same, moved as `rules` say.
+    /// The same, verified as `verify` says.
     #[cfg(any(test, feature = "testing"))]
-    pub fn over_by(server: &crate::testing::ObjectServer, rules: ObjectRules) -> Self {
-        Self { buckets: Buckets::of(server.client(rules)).into(), ..Self::moving(rules) }
+    pub fn over_by(server: &crate::testing::ObjectServer, verify: Verify) -> Self {
+        Self { buckets: Buckets::of(server.client(verify)).into(), ..Self::verifying(verify) }
     }
 
     /// The same with files behind gates.
@@ -72,7 +72,7 @@ impl Anywhere {
         if let Some(buckets) = self.buckets.get() {
             return Ok(buckets);
         }
-        let buckets = Buckets::of_user(self.rules)?;
+        let buckets = Buckets::of_user(self.verify)?;
         Ok(self.buckets.get_or_init(|| buckets))
     }
 }

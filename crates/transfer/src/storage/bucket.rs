@@ -8,15 +8,14 @@ use std::sync::Arc;
 use stormlp_core::evidence::ObjectStore;
 use stormlp_core::facts::Identity;
 use stormlp_core::location::ObjectName;
+use stormlp_core::verify::Verify;
 use stormlp_core::warning::Warning;
 
 use super::found::{Entry, Facts, Kind, Left};
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
 use super::interface::Access;
 use crate::error::TransferError;
-use crate::object::{
-    Client, Get, ObjectFacts, ObjectRules, Pending, Session, SessionPool, Settings, Upload,
-};
+use crate::object::{Client, Get, ObjectFacts, Pending, Session, SessionPool, Settings, Upload};
 
 /// The largest object that is read as text.
 const TEXT_BYTES: u64 = 1 << 30;
@@ -29,9 +28,9 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// The object store that the environment names, used as `rules` say.
-    pub(super) fn of_user(rules: ObjectRules) -> Result<Self, TransferError> {
-        Ok(Self::of(Client::new(Settings::of_user()?, rules)?))
+    /// The object store that the environment names, whose objects are verified as `verify` says.
+    pub(super) fn of_user(verify: Verify) -> Result<Self, TransferError> {
+        Ok(Self::of(Client::new(Settings::of_user()?, verify)?))
     }
 
     pub(super) fn of(client: Arc<Client>) -> Self {

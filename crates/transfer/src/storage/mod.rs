@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stormlp_core::impairment::{Fault, Throttle};
+use stormlp_core::verify::Verify;
 
 use crate::error::TransferError;
-use crate::object::ObjectRules;
 
 pub use stormlp_core::facts::Identity;
 
@@ -93,15 +93,15 @@ fn cannot_exchange(error: &TransferError) -> bool {
 }
 
 /// Real storage, throttled and with those of the injected faults that are a run's own; objects are
-/// moved as `objects` says.
+/// verified as `verify_objects` says.
 pub fn of_run(
     throttle: Option<Throttle>,
     faults: &[Fault],
-    objects: ObjectRules,
+    verify_objects: Verify,
 ) -> Arc<dyn Storage> {
     let of_run: Vec<Fault> = faults.iter().filter(|one| !one.everywhere).copied().collect();
     if throttle.is_none() && of_run.is_empty() {
-        return Arc::new(Anywhere::moving(objects));
+        return Arc::new(Anywhere::verifying(verify_objects));
     }
     let mut storage: Arc<dyn Storage> = Arc::new(Disk);
     if let Some(throttle) = throttle {

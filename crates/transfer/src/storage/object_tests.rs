@@ -7,14 +7,13 @@ use std::time::Duration;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
-use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
 
 use super::{Access, Anywhere, Durability, Handle, Kind, Left, Storage};
 use crate::accelerator::HostStandIn;
 use crate::drive::{Driver, DriverSet};
 use crate::error::TransferError;
-use crate::object::{ObjectRules, PART_BYTES};
+use crate::object::PART_BYTES;
 use crate::paths::PathSpec;
 use crate::region::Region;
 use crate::testing::{Fault, ObjectServer};
@@ -268,7 +267,7 @@ fn a_connection_that_panics_is_an_error_and_no_wait_without_end() {
 #[test]
 fn checksums_of_parts_make_up_that_of_the_object() {
     let server = ObjectServer::default();
-    let storage = Anywhere::over_by(&server, ObjectRules::of(Verify::Crc, EngineChoice::Auto));
+    let storage = Anywhere::over_by(&server, Verify::Crc);
     let part = PART_BYTES as usize;
     let handle = storage.handle(&at("large"), Access::Create, false).unwrap();
     let Handle::Object(object) = &handle else { panic!("it names an object") };
@@ -306,58 +305,6 @@ fn checksums_of_parts_make_up_that_of_the_object() {
     server.trap("GET", 1, Fault::Corrupt);
     let error = read().unwrap_err().to_string();
     assert!(error.contains("GET s3://bucket/small at byte 0: its CRC64NVME is"), "{error}");
-}
-
-#[cfg(feature = "object-store")]
-#[test]
-fn another_client_does_the_same() {
-    let server = ObjectServer::default();
-    let rules = ObjectRules::of(Verify::Size, EngineChoice::ObjectStore);
-    let storage = Anywhere::over_by(&server, rules);
-    let part = PART_BYTES as usize;
-    let handle = storage.handle(&at("p/large"), Access::Create, false).unwrap();
-    let Handle::Object(object) = &handle else { panic!("it names an object") };
-    let upload = object.upload().unwrap();
-    let parts = [(2 * PART_BYTES, 9), (0, part), (PART_BYTES, part)];
-    let evidence = at_once(&storage, handle, Direction::Write, &parts).unwrap();
-    let found = evidence.object_store.unwrap();
-    assert_eq!(found.client.as_deref(), Some("object_store 0.14"));
-    assert_eq!((found.requests, found.retries, found.sent_bytes), (4, 0, 2 * PART_BYTES + 9));
-    assert_eq!(found.server.as_deref(), Some("test"));
-    upload.complete().unwrap();
-    assert_eq!(server.object("p/large").unwrap().len(), 2 * part + 9);
-
-    let path = at("p/small");
-    storage.write(&path, b"12345678", Durability::Certain).unwrap();
-    assert!(storage.is_marked(&path).unwrap());
-    server.put("p/hers", b"x");
-    assert!(!storage.is_marked(&at("p/hers")).unwrap());
-    assert!(storage.look(&at("p/none")).unwrap().is_none());
-    assert_eq!(storage.read_text(&path).unwrap().as_deref(), Some("12345678"));
-    assert_eq!(storage.look(&path).unwrap(), Some(storage.list(&at("p")).unwrap()[2].facts));
-    assert_eq!(names(&storage, ""), [("p".to_string(), Kind::Folder)]);
-    assert!(storage.is_folder(&at("p")).unwrap() && !storage.is_folder(&at("q")).unwrap());
-
-    let read = |transfers: &[(u64, usize)]| {
-        let handle = storage.handle(&path, Access::Read, false).unwrap();
-        at_once(&storage, handle, Direction::Read, transfers)
-    };
-    let found = read(&[(0, 4), (4, 4)]).unwrap().object_store.unwrap();
-    assert_eq!((found.requests, found.received_bytes), (2, 8));
-    assert_eq!(found.first_byte.unwrap().count, 2);
-    server.trap("GET", 1, Fault::Refuse(503, "SlowDown"));
-    assert_eq!(read(&[(0, 8)]).unwrap().object_store.unwrap().retries, 1);
-    // The rest of a body is asked for again, too.
-    server.trap("GET", 1, Fault::Cut(3));
-    let found = read(&[(0, 8)]).unwrap().object_store.unwrap();
-    assert_eq!((found.retries, found.retries_after_loss), (1, 1));
-    server.trap("GET", 1, Fault::Refuse(403, "AccessDenied"));
-    let error = read(&[(0, 8)]).unwrap_err().to_string();
-    assert!(error.contains("GET s3://bucket/p/small at byte 0"), "{error}");
-    assert!(error.contains("403 AccessDenied") && !error.contains("the-secret"), "{error}");
-
-    assert_eq!(storage.remove_all(&[path, at("p/large")]).unwrap(), 2);
-    assert_eq!(server.keys(), ["p/hers"]);
 }
 
 #[test]

@@ -18,8 +18,8 @@ use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::{of_training, read_text};
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
+use stormlp_core::verify::Verify;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::object::ObjectRules;
 
 /// Arguments of `stormlp checkpoint`.
 #[derive(Debug, clap::Args)]
@@ -57,9 +57,9 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// How objects are moved.
-    pub(crate) fn object_rules(&self) -> ObjectRules {
-        ObjectRules::of(self.request.verify, self.request.engine)
+    /// How objects are verified.
+    pub(crate) fn verify_objects(&self) -> Verify {
+        self.request.verify
     }
 
     /// Whether this is a dry run.

@@ -16,8 +16,8 @@ use super::deliver::{ColumnsArg, OutputArgs};
 use super::saved;
 use crate::commands::threads::check_wait;
 use stormlp_core::failure::Failure;
+use stormlp_core::verify::Verify;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::object::ObjectRules;
 
 pub(crate) use lane::{measure, report};
 
@@ -63,9 +63,9 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// How objects are moved.
-    pub(crate) fn object_rules(&self) -> ObjectRules {
-        ObjectRules::of(self.matrix.verify, self.matrix.engine)
+    /// How objects are verified.
+    pub(crate) fn verify_objects(&self) -> Verify {
+        self.matrix.verify
     }
 }
 
@@ -130,7 +130,7 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
             }
         }
     }
-    if !matches!(request.engine, EngineChoice::Auto | EngineChoice::ObjectStore)
+    if request.engine != EngineChoice::Auto
         && let Some(path) = paths.first()
         && paths.iter().all(|path| matches!(path, PathKind::S3 | PathKind::Null))
     {

@@ -24,7 +24,7 @@ use stormlp_training::run as training;
 use stormlp_training::run::agreement;
 use stormlp_training::run::start::{Asked, Prepared, lock};
 use stormlp_training::run::{Course, SavedEpoch, SoFar};
-use stormlp_transfer::object::ObjectRules;
+use stormlp_core::verify::Verify;
 use stormlp_transfer::probe;
 
 use super::deliver::{Delivery, OutputArgs};
@@ -185,9 +185,9 @@ fn course<'a>(prepared: &Prepared, head: Head, inventory: &'a Inventory) -> Cour
 }
 
 impl Args {
-    /// How objects are moved.
-    pub(crate) fn object_rules(&self) -> ObjectRules {
-        ObjectRules::of(self.request.verify, self.request.engine)
+    /// How objects are verified.
+    pub(crate) fn verify_objects(&self) -> Verify {
+        self.request.verify
     }
 
     /// A search runs on one host, one count after the other; everything else runs with the others.
