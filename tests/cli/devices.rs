@@ -16,7 +16,7 @@ use crate::stderr;
 const WRITE: &str = "--path cpu --op write --io-size 64K --threads 1 --passes 1";
 /// What tests with devices take.
 const ROOT: &str = "run as root, with loop devices";
-const DESTROY: &str = "--destroy-data-on-block-devices";
+const DESTROY: &str = "--destroy-data";
 
 /// A loop device over a file of 32 MiB, taken down again at the end.
 struct Loop {
@@ -39,11 +39,6 @@ impl Loop {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
-        Self::over(image, folder)
-    }
-
-    /// One more over a file or device, with a folder of its own.
-    fn over(image: PathBuf, folder: TempDir) -> Option<Self> {
         let device = ran("losetup", &["--find", "--show", image.to_str().unwrap()]);
         let Some(device) = device else {
             stormlp_fixtures::skipped("losetup failed", ROOT);
@@ -109,44 +104,9 @@ fn a_mounted_file_system_is_never_written_over() {
         return;
     }
     fs::write(device.place().join("precious"), "data").unwrap();
-    let message = stderr(device.write(&format!("{DESTROY} --overwrite-signature ext4")).code(4));
-    assert!(message.contains("is in use"), "{message}");
-    assert!(message.contains("is mounted at") && message.contains("(ext4)"), "{message}");
+    let message = stderr(device.write("--destroy-data=ext4").code(4));
+    assert!(message.contains("is in use by the kernel: mounted, or part of"), "{message}");
     assert!(message.contains("no option overrides this"), "{message}");
-    assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
-}
-
-#[test]
-fn a_loop_device_is_in_use_with_its_backing_file() {
-    let Some(mut device) = Loop::new() else {
-        return;
-    };
-    let another = |image: &str| Loop::over(PathBuf::from(image), tempfile::tempdir().unwrap());
-    // Over the same file, and over the first device.
-    let Some(beside) = another(device.image.to_str().unwrap()) else {
-        return;
-    };
-    let all = format!("{DESTROY} --overwrite-signature ext4");
-    let message = stderr(beside.write(DESTROY).code(4));
-    let named = device.device.trim_start_matches("/dev/");
-    let shows = format!("{named} uses the same file, ");
-    assert!(message.contains(&shows), "{message}");
-    assert!(message.contains("no option overrides this"), "{message}");
-    if !device.format() || !device.mount() {
-        return;
-    }
-    fs::write(device.place().join("precious"), "data").unwrap();
-    stderr(beside.write(&all).code(4));
-    let line = format!("gdsio -x 1 -I 1 -i 64K -s 1M -f {} {all}", beside.device);
-    let mut gdsio = crate::stormlp();
-    gdsio.args(line.split_whitespace());
-    stderr(gdsio.current_dir(beside.folder.path()).assert().code(4));
-    drop(beside);
-    let Some(above) = another(&device.device) else {
-        return;
-    };
-    let message = stderr(above.write(&all).code(4));
-    assert!(message.contains("is mounted at"), "{message}");
     assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
 }
 
@@ -187,16 +147,15 @@ fn an_unused_file_system_yields_to_its_name() {
         return;
     }
     let before = device.content();
-    for flags in ["", DESTROY, &format!("{DESTROY} --overwrite-signature xfs")] {
+    for flags in ["", DESTROY, "--destroy-data=xfs"] {
         let message = stderr(device.write(flags).code(3));
-        assert!(message.contains("carries ext4 on loop"), "{message}");
+        assert!(message.contains("carries ext4; writing would destroy it"), "{message}");
+        assert!(message.contains("add --destroy-data=ext4"), "{message}");
         assert!(device.content() == before, "{flags}");
     }
-    let alone = stderr(device.write("--overwrite-signature ext4").code(2));
-    assert!(alone.contains(DESTROY), "{alone}");
-    device.write(&format!("{DESTROY} --overwrite-signature ext4")).success();
+    device.write("--destroy-data=ext4").success();
     assert!(device.content() != before);
-    // What stormlp wrote carries no mark, so the first flag is enough from now on.
+    // What stormlp wrote carries no mark, so nothing needs a name from now on.
     device.write(DESTROY).success();
 }
 
@@ -210,31 +169,9 @@ fn a_device_in_use_is_never_overwritten() {
     let holder =
         (fs::File::options().read(true).custom_flags(O_EXCL)).open(&device.device).unwrap();
     let message = stderr(device.write(DESTROY).code(4));
-    assert!(message.contains("an exclusive open fails"), "{message}");
+    assert!(message.contains("another program has opened it exclusively"), "{message}");
     drop(holder);
     device.write(DESTROY).success();
-}
-
-#[test]
-fn a_file_of_a_loop_device_is_never_overwritten_nor_is_its_disk_by_gdsio() {
-    let Some(mut device) = Loop::new() else {
-        return;
-    };
-    if !device.format() || !device.mount() {
-        return;
-    }
-    fs::write(device.place().join("precious"), "data").unwrap();
-    let image = device.image.to_str().unwrap();
-    let flags = format!("{WRITE} --file {image} {DESTROY}");
-    let message = stderr(gds(device.folder.path(), &flags).assert().code(4));
-    assert!(message.contains("it is behind loop"), "{message}");
-    assert!(message.contains("is mounted at"), "{message}");
-    let line = format!("gdsio -x 1 -I 1 -i 64K -s 1M -f {image}");
-    let mut gdsio = crate::stormlp();
-    gdsio.args(line.split_whitespace());
-    let message = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
-    assert!(message.contains("it is behind loop"), "{message}");
-    assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
 }
 
 #[test]
@@ -252,8 +189,8 @@ fn gdsio_writes_to_a_device_with_the_same_flags() {
         gdsio.current_dir(device.folder.path()).assert()
     };
     let message = stderr(write("").code(3));
-    assert!(message.contains(&format!("add {DESTROY} --overwrite-signature ext4")), "{message}");
-    write(&format!("{DESTROY} --overwrite-signature ext4")).success();
+    assert!(message.contains("add --destroy-data=ext4"), "{message}");
+    write("--destroy-data=ext4").success();
 }
 
 #[test]
@@ -283,13 +220,13 @@ fn a_disk_and_its_partitions_are_in_use_together() {
     ran("partx", &["--add", &device.device]);
     let part = |number: u32| format!("{}p{number}", device.device);
     let message = stderr(device.write(DESTROY).code(3));
-    assert!(message.contains("carries gpt on loop"), "{message}");
+    assert!(message.contains("carries PMBR and gpt"), "{message}");
     if ran("mkfs.ext4", &["-q", "-F", &part(1)]).is_none() {
         stormlp_fixtures::skipped("the kernel shows no partitions", ROOT);
         return;
     }
     let message = stderr(device.write(DESTROY).code(3));
-    assert!(message.contains("ext4 on loop"), "{message}");
+    assert!(message.contains("carries PMBR and ext4 and gpt"), "{message}");
     let place = device.place();
     fs::create_dir(&place).unwrap();
     device.mounted = ran("mount", &[&part(1), place.to_str().unwrap()]).is_some();
@@ -298,11 +235,32 @@ fn a_disk_and_its_partitions_are_in_use_together() {
         gds(device.folder.path(), &words).assert()
     };
     if device.mounted {
-        let message =
-            stderr(device.write(&format!("{DESTROY} --overwrite-signature ext4,gpt")).code(4));
-        assert!(message.contains("is mounted at"), "{message}");
+        let message = stderr(device.write("--destroy-data=ext4,gpt,PMBR").code(4));
+        assert!(message.contains("in use by the kernel"), "{message}");
         stderr(write_to(&part(1)).code(4));
     }
     // Its neighbour is free.
     write_to(&part(2)).success();
+}
+
+#[test]
+fn without_programs_that_tell_only_zeros_need_no_name() {
+    let Some(device) = Loop::new() else {
+        return;
+    };
+    let programs = device.folder.path().join("programs");
+    fs::create_dir(&programs).unwrap();
+    for name in ["wipefs", "blkid"] {
+        let path = programs.join(name);
+        fs::write(&path, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let write = |flags: &str| {
+        let words = format!("{WRITE} --file {} {flags}", device.device);
+        gds(device.folder.path(), &words).env("PATH", &programs).assert()
+    };
+    write(DESTROY).success();
+    let message = stderr(write(DESTROY).code(3));
+    assert!(message.contains("neither `wipefs` nor `blkid` names it"), "{message}");
+    write("--destroy-data=unknown").success();
 }

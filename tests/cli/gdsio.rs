@@ -131,13 +131,6 @@ fn advice_names_gdsios_own_options() {
     let text = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
     assert!(text.contains("leave -T out"), "{text}");
     assert!(!text.contains("--passes") && !text.contains("--file-size"), "{text}");
-    for (words, said) in [
-        ("-f f --overwrite-signature ext4 -x 1", "requires"),
-        ("-f f -x 1 --overwrite-signature", "needs the names"),
-    ] {
-        let text = stderr(gdsio(folder.path(), words).assert().code(2));
-        assert!(text.contains(said), "{text}");
-    }
 }
 
 #[test]

@@ -59,8 +59,6 @@ pub enum StorageOperation {
     Allocate,
     /// Locking a folder.
     Lock,
-    /// Claiming a block device.
-    Claim,
     /// Finding the holes of a file.
     Holes,
     /// Querying how much of a file is in the page cache.

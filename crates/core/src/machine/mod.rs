@@ -14,8 +14,8 @@ use crate::warning::Warning;
 
 pub use fact::Fact;
 pub use storage::{
-    BlockDevice, BlockKind, DeviceClaims, DirectSupport, Filesystem, PcieLink, QueueFacts,
-    Signature, StorageFacts, TargetFacts,
+    BlockDevice, BlockKind, DeviceContent, DirectSupport, Filesystem, PcieLink, QueueFacts,
+    StorageFacts, TargetFacts, UNKNOWN_CONTENT,
 };
 
 /// Version of `doctor`'s JSON format.

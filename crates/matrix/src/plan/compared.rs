@@ -17,8 +17,7 @@ use stormlp_core::units::{ByteSize, counted};
 /// the cells, and estimates.
 const NOWHERE: [&str; 14] = [
     "request.remove",
-    "request.overwrite_block_devices",
-    "request.overwrite_signatures",
+    "request.destroy_data",
     "request.overwrite_files",
     "folders",
     "files.action",
@@ -233,7 +232,7 @@ mod tests {
     fn each_host_may_have_places_and_permissions_of_its_own() {
         let mut other = request();
         other.jobs[0].target = JobTarget::Folder(PathBuf::from("/other"));
-        other.overwrite_block_devices = true;
+        other.destroy_data = Some(Vec::new());
         assert_eq!(asked(&request(), false), asked(&other, false));
     }
 }

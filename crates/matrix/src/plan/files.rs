@@ -73,7 +73,7 @@ impl FileNeeds {
                 || mixed
                 || (!request.uses_objects() && request.ops.iter().any(|op| op.is_random())),
             pattern: (request.verify.is_of_content() && reads).then_some(request.seed),
-            writes: mixed || request.ops.iter().any(|op| op.direction() == Direction::Write),
+            writes: request.writes(),
         }
     }
 

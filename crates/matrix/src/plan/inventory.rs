@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{DataManifest, ListedFile};
 use super::matrix_plan::FilePlan;
 use stormlp_core::facts::{Availability, FoundFile};
-use stormlp_core::machine::DeviceClaims;
+use stormlp_core::machine::DeviceContent;
 
 /// The type of a path on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,9 +123,8 @@ pub struct FileFacts {
     /// Whether at least half of the sampled places hold the pattern to compare with; `None` if no
     /// comparison was requested.
     pub holds_pattern: Option<bool>,
-    /// Who uses it as a block device and which signatures it carries; `None` if it is neither a
-    /// file nor a device.
-    pub claims: Option<DeviceClaims>,
+    /// The content of a block device that is to be overwritten.
+    pub device: Option<DeviceContent>,
 }
 
 /// Results of scanning the folders and files of a request.

@@ -92,8 +92,7 @@ fn check_access(
 ) -> Decided<()> {
     let path = facts.path.display();
     let refused = |fact: String, remedy: &str| Err(Note::new(Cause::Plan, fact, remedy));
-    let is_regular = facts.kind == FileKind::Regular;
-    let holds_data = is_regular && facts.hole_bytes < facts.bytes;
+    let holds_data = facts.kind == FileKind::Regular && facts.hole_bytes < facts.bytes;
     let ours = facts.marked || facts.holds_pattern == Some(true);
     if facts.kind == FileKind::Other {
         return refused(format!("{path} is not a file or block device"), "use --dir for a folder");
@@ -101,8 +100,7 @@ fn check_access(
     if needs.writes && facts.kind == FileKind::BlockDevice {
         devices::check(request, facts, problems);
     }
-    let in_use = needs.writes && is_regular && devices::in_use(facts, problems);
-    if needs.writes && !in_use && holds_data && !ours && !request.overwrite_files {
+    if needs.writes && holds_data && !ours && !request.overwrite_files {
         return refused(
             format!(
                 "{path} holds data and is not known to be created by stormlp; writing would \

@@ -293,20 +293,18 @@ pub struct MatrixRequest {
     #[arg(long = "clean", help_heading = "Files")]
     pub remove: bool,
 
-    /// Allow writing to block devices, which destroys their data; devices in use are still refused
-    #[arg(long = "destroy-data-on-block-devices", help_heading = "Files")]
-    pub overwrite_block_devices: bool,
-
-    /// In addition, allow overwriting a file system, partition table or array or volume member,
-    /// named as by `blkid`, such as ext4 or gpt
+    /// Allow writing to block devices, which destroys their data; --destroy-data=ext4,gpt where one
+    /// carries what `wipefs` names so. Devices in use are refused
+    #[serde(default)]
     #[arg(
-        long = "overwrite-signature",
-        value_name = "LIST",
+        long,
+        value_name = "NAME",
         help_heading = "Files",
-        value_delimiter = ',',
-        requires = "overwrite_block_devices"
+        num_args = 0..,
+        require_equals = true,
+        value_delimiter = ','
     )]
-    pub overwrite_signatures: Vec<String>,
+    pub destroy_data: Option<Vec<String>>,
 
     /// Allow writing to files named with --file that stormlp did not create, which destroys their
     /// data
@@ -417,6 +415,12 @@ impl MatrixRequest {
             PathChoice::One(path) => vec![*path],
         };
         self.paths.iter().flat_map(of_choice).collect()
+    }
+
+    /// Whether anything is written.
+    pub fn writes(&self) -> bool {
+        let mut ops = self.ops.iter();
+        self.read_percent.is_some() || ops.any(|op| op.direction() == Direction::Write)
     }
 
     /// Whether some of its data is objects.

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::*;
 use stormlp_core::facts::{AcceleratorFacts, Availability, FoundFile, HostFacts, PathSupport};
 use stormlp_core::failure::Problems;
-use stormlp_core::machine::DeviceClaims;
+use stormlp_core::machine::DeviceContent;
 use stormlp_core::note::Cause;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
@@ -92,7 +92,7 @@ fn given(kind: FileKind, bytes: u64) -> TargetInventory {
             readable: Availability::Available,
             place: place(100 * GIB),
             holds_pattern: None,
-            claims: (kind == FileKind::BlockDevice).then(DeviceClaims::default),
+            device: (kind == FileKind::BlockDevice).then(|| DeviceContent::Carries(Vec::new())),
         }],
     }
 }
@@ -233,8 +233,8 @@ fn block_devices_are_written_only_with_the_flag_that_names_the_danger() {
     request.ops = vec![Operation::Write];
     let inventory = given(FileKind::BlockDevice, 100 * GIB);
     let found = problems(&request, &inventory);
-    assert!(found[0].remedy.contains("--destroy-data-on-block-devices"), "{found}");
-    request.overwrite_block_devices = true;
+    assert!(found[0].remedy.contains("--destroy-data"), "{found}");
+    request.destroy_data = Some(Vec::new());
     assert!(solve(&request, &inventory).files[0].block_device);
 }
 

@@ -1,7 +1,6 @@
 //! Preparations before the first cell and before each cell: folders, files, page cache.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,15 +30,12 @@ pub(crate) struct Folders {
     storage: Arc<dyn Storage>,
     locks: Vec<FolderLock>,
     manifests: Vec<DataManifest>,
-    /// Open block devices to be written: nobody can mount them meanwhile.
-    claims: Vec<File>,
 }
 
 impl Folders {
     /// Creates and locks the folders of a plan and reads their manifests.
     pub(crate) fn enter(storage: Arc<dyn Storage>, plan: &MatrixPlan) -> Result<Self, MatrixError> {
-        let mut folders =
-            Self { storage, locks: Vec::new(), manifests: Vec::new(), claims: Vec::new() };
+        let mut folders = Self { storage, locks: Vec::new(), manifests: Vec::new() };
         for (index, folder) in plan.folders.iter().enumerate() {
             let folder = folder.path.folder();
             folders.storage.hold(folder);
@@ -56,12 +52,6 @@ impl Folders {
             }
             let manifest = read_manifest(&*folders.storage, folder)?;
             folders.manifests.push(manifest);
-        }
-        // Much may have changed since the plan was made, especially before a resume.
-        let devices = plan.files.iter().filter(|file| file.block_device);
-        for device in devices.filter(|_| plan.writes()) {
-            let claim = folders.storage.claim_device(&device.path)?;
-            folders.claims.push(claim);
         }
         for file in plan.files.iter().filter(|_| plan.writes()) {
             folders.check_puts(file)?;

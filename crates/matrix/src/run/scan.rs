@@ -42,7 +42,7 @@ pub(super) fn inventory(
             // The plan refuses it.
             JobTarget::File(path) if names_object(path) => {}
             JobTarget::File(path) if inventory.file(path).is_none() => {
-                let mut facts = file(storage, path)?;
+                let mut facts = file(storage, path, request.writes())?;
                 if request.compares_what_was_there() && facts.readable.is_available() {
                     facts.holds_pattern = holds_pattern(storage, request, path, facts.bytes)?;
                 }
@@ -194,7 +194,7 @@ fn list(storage: &dyn Storage, folder: &mut TargetFolder) -> Result<(), Transfer
     Ok(())
 }
 
-fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> {
+fn file(storage: &dyn Storage, path: &Path, writes: bool) -> Result<FileFacts, TransferError> {
     let found = storage.look(path)?;
     let kind = found.map_or(FileKind::Missing, |found| kind(found.kind));
     let parent = storage.nearest(path.parent().unwrap_or(Path::new(".")))?;
@@ -229,11 +229,7 @@ fn file(storage: &dyn Storage, path: &Path) -> Result<FileFacts, TransferError> 
         readable,
         place,
         holds_pattern: None,
-        claims: match kind {
-            FileKind::BlockDevice => Some(probe::device_claims(path)),
-            FileKind::Regular => Some(probe::file_claims(path)),
-            FileKind::Missing | FileKind::Other => None,
-        },
+        device: (writes && kind == FileKind::BlockDevice).then(|| probe::device_content(path)),
     })
 }
 

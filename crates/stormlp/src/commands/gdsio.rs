@@ -67,10 +67,8 @@ stormlp's own:
   --emulate  host memory stands in for the GPUs, so that a line runs without any, and is
              labelled emulated; STORMLP_EMULATE=1 does the same
   --overwrite-files  write to a file named with -f that stormlp did not create
-  --destroy-data-on-block-devices  write to a block device named with -f, which destroys what is
-             on it; never to one that is in use
-  --overwrite-signature LIST       with it: write over what the device carries, named as `blkid`
-             names it, such as ext4 or gpt
+  --destroy-data[=NAME,…]  write to a block device named with -f, which destroys what is on it,
+             named as `wipefs` names it, such as ext4 or gpt; never to one that is in use
 
 Not supported: -P (RDMA sockets), -p (peer access between GPUs).
 
@@ -82,7 +80,7 @@ Examples:
 
 /// Runs gdsio's arguments and prints gdsio's result line.
 pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
-    let own = OwnOptions::taken_from(&mut args)?;
+    let own = OwnOptions::taken_from(&mut args);
     let is_help = |word: &String| word == "--help";
     if args.words.is_empty() || args.words.iter().any(is_help) {
         return output::print(HELP);
@@ -99,8 +97,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         let usage = Failure::usage(format!("gdsio has files, and {place} names objects"));
         return Err(usage.with_help(format!("stormlp gds --dir {place}")));
     }
-    request.overwrite_block_devices = own.destroy;
-    request.overwrite_signatures = own.signatures;
+    request.destroy_data = own.destroy_data;
     request.overwrite_files = own.overwrite_files;
     measure(request, own.emulate, run.per_job, session)
         .map_err(|failure| failure.reworded(in_gdsios_words))
@@ -132,45 +129,28 @@ fn measure(
 #[derive(Default)]
 struct OwnOptions {
     emulate: bool,
-    destroy: bool,
-    signatures: Vec<String>,
+    destroy_data: Option<Vec<String>>,
     overwrite_files: bool,
 }
 
 impl OwnOptions {
     /// Removes them from the arguments.
-    fn taken_from(args: &mut Args) -> Result<Self, Failure> {
-        const SIGNATURE: &str = "--overwrite-signature";
+    fn taken_from(args: &mut Args) -> Self {
         let mut own = Self { emulate: args.emulate, ..Self::default() };
         let mut others = Vec::new();
-        let mut words = std::mem::take(&mut args.words).into_iter();
-        while let Some(word) = words.next() {
-            let names = match word.strip_prefix(SIGNATURE) {
-                Some("") => words.next(),
-                Some(rest) => rest.strip_prefix('=').map(str::to_string),
-                None => None,
-            };
-            match word.as_str() {
-                "--emulate" => own.emulate = true,
-                "--destroy-data-on-block-devices" => own.destroy = true,
-                "--overwrite-files" => own.overwrite_files = true,
-                _ if word.starts_with(SIGNATURE) => {
-                    let names = names.ok_or_else(|| {
-                        Failure::usage(format!("{SIGNATURE} needs the names of signatures"))
-                            .with_help("as `blkid` names them: --overwrite-signature ext4,gpt")
-                    })?;
-                    own.signatures.extend(names.split(',').map(str::to_string));
+        for word in std::mem::take(&mut args.words) {
+            match word.split_once('=').unwrap_or((&word, "")) {
+                ("--emulate", "") => own.emulate = true,
+                ("--overwrite-files", "") => own.overwrite_files = true,
+                ("--destroy-data", names) => {
+                    let names = names.split(',').filter(|name| !name.is_empty());
+                    own.destroy_data.get_or_insert_default().extend(names.map(str::to_string));
                 }
                 _ => others.push(word),
             }
         }
         args.words = others;
-        if !own.destroy && !own.signatures.is_empty() {
-            return Err(Failure::usage(format!(
-                "{SIGNATURE} requires --destroy-data-on-block-devices"
-            )));
-        }
-        Ok(own)
+        own
     }
 }
 

@@ -4,8 +4,8 @@
 
 mod block;
 mod cgroup;
-mod claims;
 mod cpu;
+mod device;
 mod direct;
 pub(crate) mod gpu;
 mod libraries;
@@ -13,7 +13,6 @@ mod memory;
 mod mounts;
 pub(crate) mod platform;
 pub(crate) mod root;
-mod signature;
 mod storage;
 mod system;
 #[cfg(test)]
@@ -27,7 +26,7 @@ use stormlp_core::facts::{Availability, HostFacts, StorageOfRun};
 use stormlp_core::location::names_object;
 use stormlp_core::machine::FORMAT_VERSION;
 use stormlp_core::machine::{
-    BlockDevice, BuildFacts, DeviceClaims, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
+    BlockDevice, BuildFacts, DeviceContent, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
 };
 
 use self::libraries::Libraries;
@@ -172,21 +171,16 @@ pub fn block_devices(directory: &Path) -> Fact<Vec<BlockDevice>> {
     storage::devices(&Root::system(), directory)
 }
 
-/// The users of the regular file at `path` as a block device: a loop device, or swap.
-pub fn file_claims(path: &Path) -> DeviceClaims {
-    claims::of_file(&Root::system(), path)
-}
-
 /// Whether the block device at `path` is read-only in the kernel, although it may be opened for
 /// writing.
 pub fn device_is_read_only(path: &Path) -> bool {
-    let number = claims::number(path);
-    number.is_ok_and(|number| claims::is_read_only(&Root::system(), &number))
+    device::is_read_only(&Root::system(), path)
 }
 
-/// The users and contents of the block device at `path`: what speaks against overwriting it.
-pub fn device_claims(path: &Path) -> DeviceClaims {
-    storage::claims(&Root::system(), path)
+/// Opens the block device at `path` exclusively until this process ends, and finds what is on it:
+/// before it is overwritten.
+pub fn device_content(path: &Path) -> DeviceContent {
+    storage::device_content(&Root::system(), path)
 }
 
 /// The storage behind the folders, files and devices of a run, without duplicates. What is behind

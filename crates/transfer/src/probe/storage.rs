@@ -11,12 +11,12 @@ use std::time::Duration;
 use rustix::fs::{FileType, Stat, major, minor};
 use stormlp_core::facts::{DeviceOfStorage, QueueOfStorage, StorageOfRun};
 use stormlp_core::machine::{
-    BlockDevice, BlockKind, DeviceClaims, Fact, Filesystem, PcieLink, QueueFacts, StorageFacts,
+    BlockDevice, BlockKind, DeviceContent, Fact, Filesystem, PcieLink, QueueFacts, StorageFacts,
     TargetFacts,
 };
 
 use super::root::{Root, plain};
-use super::{block, claims, direct, mounts};
+use super::{block, device, direct, mounts};
 
 /// How long a file system may take to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,13 +56,11 @@ pub(crate) fn devices(root: &Root, directory: &Path) -> Fact<Vec<BlockDevice>> {
         .unwrap_or_else(Fact::unknown)
 }
 
-/// The users and contents of the block device at `path`.
-pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
+/// The content of the block device at `path`, which is held from now on.
+pub(crate) fn device_content(root: &Root, path: &Path) -> DeviceContent {
     let (root, path) = (root.clone(), path.to_path_buf());
-    within(PATIENCE, move || claims::claims(&root, &path)).unwrap_or_else(|reason| DeviceClaims {
-        unexamined: Some(reason),
-        ..DeviceClaims::default()
-    })
+    within(PATIENCE, move || device::examine(&root, &path))
+        .unwrap_or_else(DeviceContent::Unexamined)
 }
 
 /// The storage behind `path` as in reports: known facts, without reasons for the unknown ones.

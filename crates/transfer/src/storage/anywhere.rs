@@ -280,10 +280,6 @@ impl Storage for Anywhere {
         }
     }
 
-    fn claim_device(&self, path: &Path) -> Result<File, TransferError> {
-        self.files.claim_device(path)
-    }
-
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
         if spec.kind == PathKind::S3 { build_path(spec) } else { self.files.path(spec) }
     }

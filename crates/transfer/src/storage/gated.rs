@@ -175,7 +175,6 @@ pub(super) fn verb(operation: StorageOperation) -> &'static str {
         StorageOperation::Mkdir => "make the folder",
         StorageOperation::Allocate => "preallocate",
         StorageOperation::Lock => "lock",
-        StorageOperation::Claim => "claim",
         StorageOperation::Holes => "find holes in",
         StorageOperation::Residency => "query the page cache of",
         StorageOperation::Evict => "drop from the page cache",
@@ -307,11 +306,6 @@ impl<G: Gate + 'static> Storage for Gated<G> {
     fn lock(&self, folder: &Path) -> Result<FolderLock, LockError> {
         self.pass(StorageOperation::Lock, folder, 0)?;
         self.inner.lock(folder)
-    }
-
-    fn claim_device(&self, path: &Path) -> Result<File, TransferError> {
-        self.pass(StorageOperation::Claim, path, 0)?;
-        self.inner.claim_device(path)
     }
 
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use stormlp_core::facts::Identity;
@@ -273,26 +272,6 @@ pub trait Storage: Send + Sync {
     /// As [`FolderLock::take`].
     fn lock(&self, folder: &Path) -> Result<FolderLock, LockError> {
         FolderLock::take(folder)
-    }
-
-    /// Claims a block device that is about to be written, for as long as the handle lives:
-    /// meanwhile it cannot be mounted or become part of another device.
-    ///
-    /// # Errors
-    /// When it is already claimed or cannot be opened.
-    fn claim_device(&self, path: &Path) -> Result<File, TransferError> {
-        failing::pass(StorageOperation::Claim, path, 0)?;
-        // Exclusive with respect to everyone who opens it so: file systems, arrays, volumes, swap.
-        let mut options = File::options();
-        options.read(true).write(true).custom_flags(libc::O_EXCL);
-        options.open(path).map_err(|source| match source.raw_os_error() {
-            Some(libc::EBUSY) => TransferError::Unavailable {
-                what: format!("{} for writing", path.display()),
-                reason: "another program or the kernel has claimed it".to_string(),
-                remedy: "stop what uses it first, or name another device".to_string(),
-            },
-            _ => TransferError::file("claim", path, source),
-        })
     }
 
     /// Builds a transfer path on the calling thread, which must be the one to use it.

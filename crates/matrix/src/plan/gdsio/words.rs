@@ -41,8 +41,7 @@ const LETTERS: [(&str, &str); 16] = [
 ];
 
 /// Options that `stormlp gdsio` accepts under the same name.
-const SHARED: [&str; 4] =
-    ["--emulate", "--destroy-data-on-block-devices", "--overwrite-signature", "--overwrite-files"];
+const SHARED: [&str; 3] = ["--emulate", "--destroy-data", "--overwrite-files"];
 
 /// A message or advice reworded for a gdsio user. Complete commands stay unchanged, and an option
 /// without a gdsio letter is attributed to `stormlp gds`.
@@ -100,10 +99,7 @@ mod tests {
                 "use a smaller --file-size or --offset, or a larger file",
                 "use a smaller -s or -o, or a larger file",
             ),
-            (
-                "add --destroy-data-on-block-devices --overwrite-signature ext4 if",
-                "add --destroy-data-on-block-devices --overwrite-signature ext4 if",
-            ),
+            ("add --destroy-data=ext4 if", "add --destroy-data=ext4 if"),
             (
                 "`stormlp gds --fsync end` includes the time of storage",
                 "`stormlp gds --fsync end` includes the time of storage",
