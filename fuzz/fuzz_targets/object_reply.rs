@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_transfer::testing::read_reply;
+use stormlp_transfer::object::read_reply;
 
 // What an endpoint answers: the head, and each document that may follow it.
 fuzz_target!(|bytes: &[u8]| read_reply(bytes));

@@ -1,7 +1,7 @@
 //! `stormlp kvcache --profile serving` over a bucket: chunks are objects.
 
 use serde_json::Value;
-use stormlp_transfer::testing::{Fault, ObjectServer};
+use stormlp_test_support::{Fault, ObjectServer};
 
 use crate::objects::run;
 

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use assert_cmd::Command;
-use stormlp_transfer::testing::{Fault, ObjectServer};
+use stormlp_test_support::{Fault, ObjectServer};
 
 /// The executable in `folder`, with the server's address and nothing of this user's settings.
 fn stormlp(server: &ObjectServer, folder: &Path, arguments: &str) -> Command {

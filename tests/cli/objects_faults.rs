@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::TcpListener;
 
-use stormlp_transfer::testing::{Fault, ObjectServer};
+use stormlp_test_support::{Fault, ObjectServer};
 
 use super::objects::{CHECKPOINT, DATASET, GDS, TRAIN, failed_at, run, run_in};
 

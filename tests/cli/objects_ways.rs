@@ -1,6 +1,6 @@
 //! Object stores: how what is moved is verified, over how many connections.
 
-use stormlp_transfer::testing::{Fault, ObjectServer};
+use stormlp_test_support::{Fault, ObjectServer};
 
 use super::objects::{CHECKPOINT, DATASET, GDS, TRAIN, run};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stormlp_transfer::testing::ObjectServer;
+use stormlp_test_support::ObjectServer;
 
 use crate::checkpoint::folder;
 use crate::launcher::{Launcher, said};

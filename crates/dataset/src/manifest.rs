@@ -409,8 +409,8 @@ fn line<T: Serialize>(value: &T) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use stormlp_transfer::storage::{Anywhere, Disk};
-    use stormlp_transfer::testing::ObjectServer;
+    use stormlp_test_support::ObjectServer;
+    use stormlp_transfer::storage::Disk;
 
     use super::*;
 
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn a_journal_in_a_bucket_has_segments_that_are_read_with_it() {
         let server = ObjectServer::default();
-        let (storage, folder) = (Anywhere::over(&server), Path::new("s3://bucket/d"));
+        let (storage, folder) = (server.storage(), Path::new("s3://bucket/d"));
         let journal = Journal::begin(&storage, folder, &head(), &[file("train/a")]).unwrap();
         let listed = || {
             let record = Record::load(&storage, folder).unwrap().unwrap();

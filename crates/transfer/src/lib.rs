@@ -30,9 +30,6 @@ pub mod stamp;
 pub mod storage;
 pub mod surroundings;
 pub mod telemetry;
-#[cfg(any(test, feature = "testing"))]
-#[allow(clippy::unwrap_used)]
-pub mod testing;
 pub mod thread;
 pub mod timer;
 mod transfer;

@@ -28,8 +28,8 @@ use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, Transf
 
 use super::*;
 use crate::run::checkpoint::run_over;
+use stormlp_test_support::{BuildPath, SEAMS};
 use stormlp_transfer::surroundings::Surroundings;
-use stormlp_transfer::testing::{BuildPath, SEAMS};
 
 #[path = "device_tests.rs"]
 mod device;

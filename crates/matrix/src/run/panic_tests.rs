@@ -20,8 +20,8 @@ use stormlp_transfer::storage::{Disk, Gated, Storage};
 
 use super::error::MatrixError;
 use crate::run::matrix::{lock, run as run_matrix};
+use stormlp_test_support::{BuildPath, Builder, SEAMS};
 use stormlp_transfer::surroundings::Surroundings;
-use stormlp_transfer::testing::{BuildPath, Builder, SEAMS};
 
 /// A matrix of three reads; the first uses a working path.
 fn matrix(folder: &std::path::Path) -> MatrixReport {

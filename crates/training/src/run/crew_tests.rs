@@ -19,7 +19,7 @@ use super::machine::{
     PhaseSpec, ReadRequest, Share, Unit, Workers, WorkersConfig,
 };
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
-use stormlp_transfer::testing::{Builder, SEAMS};
+use stormlp_test_support::{Builder, SEAMS};
 
 const FILES: u64 = 12;
 const FILE_BYTES: u64 = 700_001;

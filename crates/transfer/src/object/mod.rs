@@ -16,9 +16,6 @@ mod pool;
 mod reply;
 mod request;
 mod retry;
-#[cfg(any(test, feature = "testing"))]
-#[allow(clippy::unwrap_used)]
-pub(crate) mod server;
 mod session;
 mod settings;
 #[cfg(test)]
@@ -33,9 +30,7 @@ pub use client::Client;
 pub use error::{ObjectError, ObjectFault};
 pub use get::{Expected, Get};
 pub(crate) use pool::SessionPool;
-#[cfg(any(test, feature = "testing"))]
-pub use session::read_reply;
-pub use session::{Listed, ObjectFacts, Session};
+pub use session::{Listed, ObjectFacts, Session, read_reply};
 pub use settings::{Addressing, Settings};
 pub use upload::{PART_BYTES, Upload};
 pub use uploads::Pending;

@@ -428,8 +428,8 @@ impl Drop for Session {
 }
 
 /// Reads `bytes` as the reply to each request that has one: whatever an endpoint sends is read or
-/// refused, in bounded memory.
-#[cfg(any(test, feature = "testing"))]
+/// refused, in bounded memory. Fuzzing has it.
+#[doc(hidden)]
 pub fn read_reply(bytes: &[u8]) {
     use rusty_s3::actions::{CompleteMultipartUploadResponse, DeleteObjectsResponse};
     let Ok(Some((head, used))) = Head::parse(bytes) else { return };

@@ -61,10 +61,15 @@ impl Settings {
     /// # Errors
     /// When the endpoint or the credentials are missing or cannot be used: there is no default.
     pub fn of_user() -> Result<Self, TransferError> {
-        Self::from(&Sources {
-            variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
-            file: &|path| std::fs::read_to_string(path).ok(),
-        })
+        Self::of(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    /// The settings of an environment with these variables.
+    ///
+    /// # Errors
+    /// As [`Self::of_user`].
+    pub fn of(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, TransferError> {
+        Self::from(&Sources { variable, file: &|path| std::fs::read_to_string(path).ok() })
     }
 
     /// The settings in `sources`: a variable wins over a file.

@@ -20,7 +20,7 @@ fn server(replies: Vec<Vec<u8>>) -> (Arc<Client>, Receiver<String>) {
     server_of(replies, Verify::default())
 }
 
-/// The same for a client that works as `rules` say.
+/// The same for a client that works as `verify` says.
 fn server_of(replies: Vec<Vec<u8>>, verify: Verify) -> (Arc<Client>, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -437,9 +437,9 @@ fn an_error_that_comes_after_the_status_is_a_refusal() {
 
 #[test]
 fn an_endpoint_that_finds_no_uploads_has_none() {
-    let server = super::server::ObjectServer::default();
-    let mut session = server.client(Verify::default()).session("bucket").unwrap();
-    let refuse = |code| server.trap("uploads=", 1, super::server::Fault::Refuse(404, code));
+    let server = stormlp_test_support::ObjectServer::default();
+    let mut session = client_of(&server.endpoint(), Verify::default()).session("bucket").unwrap();
+    let refuse = |code| server.trap("uploads=", 1, stormlp_test_support::Fault::Refuse(404, code));
     refuse("NoSuchUpload");
     assert_eq!(session.uploads("p/").unwrap(), []);
     refuse("NoSuchBucket");

@@ -12,8 +12,8 @@ use stormlp_core::verify::Verify;
 use stormlp_core::warning::Warning;
 
 use super::found::{Entry, Facts, Kind, Left};
+use super::handle::Access;
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
-use super::interface::Access;
 use crate::error::TransferError;
 use crate::object::{Client, Get, ObjectFacts, Pending, Session, SessionPool, Settings, Upload};
 
@@ -23,7 +23,7 @@ const TEXT_BYTES: u64 = 1 << 30;
 const ASKING_THREADS: usize = 8;
 
 /// The user's object store.
-pub(super) struct Buckets {
+pub struct Buckets {
     sessions: Arc<SessionPool>,
 }
 

@@ -1,4 +1,4 @@
-//! Storage backed by the kernel: files in folders.
+//! Files in folders, as the kernel has them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -7,8 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Instant;
 
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Statx, StatxFlags,
@@ -17,279 +15,209 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::cannot_exchange;
-use super::failing;
 use super::found::{Entry, Facts, Kind, Space};
-use super::gated::{Gate, GatedPath, Monotonic};
-use super::interface::{Access, Storage};
+use super::handle::Access;
 use super::reach::{self, Spot};
 use crate::error::TransferError;
-use crate::page_cache::{self, Residency};
-use crate::paths::{PathSpec, build_path};
-use crate::transfer::TransferPath;
 use stormlp_core::facts::Identity;
-use stormlp_core::impairment::StorageOperation as Call;
-use stormlp_core::warning::Warning;
 
-/// The real storage. Before each operation it asks for a fault of the whole process
-/// ([`inject`](super::inject)).
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Disk;
+/// What the kernel tells of a name.
+pub(super) fn look(path: &Path) -> Result<Option<Facts>, TransferError> {
+    let look = || {
+        let spot = Spot::of(path)?;
+        facts(spot.folder(), &spot.name, !spot.is_held())
+    };
+    match look() {
+        Ok(facts) => Ok(Some(facts).filter(|facts| facts.kind != Kind::Nothing)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(TransferError::file("inspect", path, reach::told(errno))),
+    }
+}
 
-impl Storage for Disk {
-    fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
-        failing::pass(Call::Stat, path, 0)?;
-        let look = || {
-            let spot = Spot::of(path)?;
-            facts(spot.folder(), &spot.name, !spot.is_held())
-        };
-        match look() {
-            Ok(facts) => Ok(Some(facts).filter(|facts| facts.kind != Kind::Nothing)),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(errno) => Err(TransferError::file("inspect", path, reach::told(errno))),
+/// The entries of a folder.
+pub(super) fn list(folder: &Path) -> Result<Vec<Entry>, TransferError> {
+    let read = || {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let itself = |errno| (errno, None);
+        let (opened, held) = reach::open(folder, flags).map_err(itself)?;
+        // The held folder itself is not beneath one, but its contents are.
+        let follow = !held && !reach::is_held(folder);
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&opened).map_err(itself)? {
+            let name = entry.map_err(itself)?.file_name().to_owned();
+            let name = OsString::from_vec(name.into_bytes());
+            if name == "." || name == ".." || is_removed_while_open(&name) {
+                continue;
+            }
+            match facts(opened.as_fd(), Path::new(&name), follow) {
+                Ok(facts) => entries.push(Entry { name, facts }),
+                // Removed meanwhile.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err((errno, Some(name))),
+            }
+        }
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    };
+    read().map_err(|(errno, entry): (Errno, Option<OsString>)| match entry {
+        None => TransferError::file("read the folder", folder, reach::told(errno)),
+        Some(name) => TransferError::file("inspect", folder.join(name), reach::told(errno)),
+    })
+}
+
+/// Opens a file that can hold data.
+pub(super) fn open(path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
+    let mode = match access {
+        Access::Read => OFlags::RDONLY,
+        Access::ReadWrite | Access::Create => OFlags::RDWR,
+    };
+    let kept = if direct { OFlags::DIRECT } else { OFlags::empty() };
+    // Opening a pipe would block until the other end is opened.
+    let flags = mode | kept | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = match access {
+        Access::Read | Access::ReadWrite => reach::open(path, flags),
+        Access::Create => create(path, flags),
+    };
+    let usable = opened.map_err(|errno| match errno {
+        // A pipe without a reader, a socket, or a device node without a device.
+        Errno::NXIO => irregular(type_of(path)),
+        errno => reach::told(errno),
+    });
+    usable
+        .and_then(|(file, held)| regular(file, held, kept))
+        .map_err(|source| TransferError::file("open", path, source))
+}
+
+/// Allocates the blocks of a file.
+pub(super) fn preallocate(file: &File, path: &Path, bytes: u64) -> Result<(), TransferError> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => file
+            .set_len(bytes)
+            .map_err(|source| TransferError::file("set the size of", path, source)),
+        Err(errno) => Err(TransferError::file("preallocate", path, errno.into())),
+    }
+}
+
+/// Reads at an offset.
+pub(super) fn read_at(
+    file: &File,
+    path: &Path,
+    offset: u64,
+    buffer: &mut [u8],
+) -> Result<usize, TransferError> {
+    loop {
+        match file.read_at(buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => {
+                return read.map_err(|source| TransferError::file("read", path, source).at(offset));
+            }
         }
     }
+}
 
-    fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
-        failing::pass(Call::List, folder, 0)?;
-        let read = || {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let itself = |errno| (errno, None);
-            let (opened, held) = reach::open(folder, flags).map_err(itself)?;
-            // The held folder itself is not beneath one, but its contents are.
-            let follow = !held && !reach::is_held(folder);
-            let mut entries = Vec::new();
-            for entry in Dir::read_from(&opened).map_err(itself)? {
-                let name = entry.map_err(itself)?.file_name().to_owned();
-                let name = OsString::from_vec(name.into_bytes());
-                if name == "." || name == ".." || is_removed_while_open(&name) {
-                    continue;
-                }
-                match facts(opened.as_fd(), Path::new(&name), follow) {
-                    Ok(facts) => entries.push(Entry { name, facts }),
-                    // Removed meanwhile.
-                    Err(Errno::NOENT) => {}
-                    Err(errno) => return Err((errno, Some(name))),
-                }
+/// Writes all of `bytes` at an offset.
+pub(super) fn write_at(
+    file: &File,
+    path: &Path,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), TransferError> {
+    let mut written = 0;
+    while written < bytes.len() {
+        let at = offset + written as u64;
+        match file.write_at(&bytes[written..], at) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) => {
+                let nothing = io::ErrorKind::WriteZero.into();
+                return Err(TransferError::file("write", path, nothing).at(at));
             }
-            entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-            Ok(entries)
-        };
-        read().map_err(|(errno, entry): (Errno, Option<OsString>)| match entry {
-            None => TransferError::file("read the folder", folder, reach::told(errno)),
-            Some(name) => TransferError::file("inspect", folder.join(name), reach::told(errno)),
-        })
+            more => {
+                written +=
+                    more.map_err(|source| TransferError::file("write", path, source).at(at))?;
+            }
+        }
     }
+    Ok(())
+}
 
-    fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
-        failing::pass(if access == Access::Create { Call::Create } else { Call::Open }, path, 0)?;
-        let mode = match access {
-            Access::Read => OFlags::RDONLY,
-            Access::ReadWrite | Access::Create => OFlags::RDWR,
-        };
-        let kept = if direct { OFlags::DIRECT } else { OFlags::empty() };
-        // Opening a pipe would block until the other end is opened.
-        let flags = mode | kept | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let opened = match access {
-            Access::Read | Access::ReadWrite => reach::open(path, flags),
-            Access::Create => create(path, flags),
-        };
-        let usable = opened.map_err(|errno| match errno {
-            // A pipe without a reader, a socket, or a device node without a device.
-            Errno::NXIO => irregular(type_of(path)),
-            errno => reach::told(errno),
+/// Creates a folder in an existing one.
+pub(super) fn make_new_folder(folder: &Path) -> Result<bool, TransferError> {
+    let make = || {
+        let spot = Spot::of(folder)?;
+        rustix::fs::mkdirat(spot.folder(), &spot.name, Mode::from_raw_mode(0o777))
+    };
+    match make() {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(errno) => Err(TransferError::file("make the folder", folder, reach::told(errno))),
+    }
+}
+
+/// Renames a file or folder.
+pub(super) fn rename(from: &Path, to: &Path) -> Result<(), TransferError> {
+    let rename = || {
+        let (from, to) = (Spot::of(from)?, Spot::of(to)?);
+        rustix::fs::renameat(from.folder(), &from.name, to.folder(), &to.name)
+    };
+    rename().map_err(|errno| TransferError::file("rename", from, reach::told(errno)))?;
+    reach::forget(from);
+    reach::forget(to);
+    Ok(())
+}
+
+/// Lets two names change places.
+pub(super) fn exchange(one: &Path, other: &Path) -> Result<bool, TransferError> {
+    let exchange = || {
+        let spots = Spot::of(one).and_then(|first| Ok((first, Spot::of(other)?)));
+        let exchanged = spots.and_then(|(first, second)| {
+            let (from, to) = (first.folder(), second.folder());
+            let flags = RenameFlags::EXCHANGE;
+            rustix::fs::renameat_with(from, &first.name, to, &second.name, flags)
         });
-        usable
-            .and_then(|(file, held)| regular(file, held, kept))
-            .map_err(|source| TransferError::file("open", path, source))
+        exchanged.map_err(|errno| TransferError::file("exchange", one, reach::told(errno)))
+    };
+    match exchange() {
+        Err(error) if cannot_exchange(&error) => return Ok(false),
+        exchanged => exchanged?,
     }
+    reach::forget(one);
+    reach::forget(other);
+    Ok(true)
+}
 
-    fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError> {
-        failing::pass(Call::Allocate, path, 0)?;
-        if bytes == 0 {
-            return Ok(());
+/// Removes a file or link.
+pub(super) fn remove(path: &Path) -> Result<bool, TransferError> {
+    match unlink(path, AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(errno) => Err(TransferError::file("remove", path, reach::told(errno))),
+    }
+}
+
+/// Removes an empty folder.
+pub(super) fn remove_folder(folder: &Path) -> Result<bool, TransferError> {
+    match unlink(folder, AtFlags::REMOVEDIR) {
+        Ok(()) => {
+            reach::forget(folder);
+            Ok(true)
         }
-        match fallocate(file, FallocateFlags::empty(), 0, bytes) {
-            Ok(()) => Ok(()),
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => file
-                .set_len(bytes)
-                .map_err(|source| TransferError::file("set the size of", path, source)),
-            Err(errno) => Err(TransferError::file("preallocate", path, errno.into())),
-        }
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+        Err(errno) => Err(TransferError::file("remove", folder, reach::told(errno))),
     }
+}
 
-    fn read_at(
-        &self,
-        file: &File,
-        path: &Path,
-        offset: u64,
-        buffer: &mut [u8],
-    ) -> Result<usize, TransferError> {
-        let bytes = failing::pass(Call::Read, path, buffer.len());
-        let buffer = &mut buffer[..bytes.map_err(|error| error.at(offset))?];
-        loop {
-            match file.read_at(buffer, offset) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => {
-                    return read
-                        .map_err(|source| TransferError::file("read", path, source).at(offset));
-                }
-            }
-        }
-    }
-
-    fn write_at(
-        &self,
-        file: &File,
-        path: &Path,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), TransferError> {
-        // The rest of a short write is written at once, as usual.
-        failing::pass(Call::Write, path, bytes.len()).map_err(|error| error.at(offset))?;
-        let mut written = 0;
-        while written < bytes.len() {
-            let at = offset + written as u64;
-            match file.write_at(&bytes[written..], at) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(0) => {
-                    let nothing = io::ErrorKind::WriteZero.into();
-                    return Err(TransferError::file("write", path, nothing).at(at));
-                }
-                more => {
-                    written +=
-                        more.map_err(|source| TransferError::file("write", path, source).at(at))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
-        failing::pass(Call::Sync, path, 0)?;
-        file.sync_all().map_err(|source| TransferError::file("sync", path, source))
-    }
-
-    fn make_folder(&self, folder: &Path) -> Result<(), TransferError> {
-        failing::pass(Call::Mkdir, folder, 0)?;
-        reach::make_folder(folder)
-            .map_err(|source| TransferError::file("make the folder", folder, source))
-    }
-
-    fn make_new_folder(&self, folder: &Path) -> Result<bool, TransferError> {
-        failing::pass(Call::Mkdir, folder, 0)?;
-        let make = || {
-            let spot = Spot::of(folder)?;
-            rustix::fs::mkdirat(spot.folder(), &spot.name, Mode::from_raw_mode(0o777))
-        };
-        match make() {
-            Ok(()) => Ok(true),
-            Err(Errno::EXIST) => Ok(false),
-            Err(errno) => Err(TransferError::file("make the folder", folder, reach::told(errno))),
-        }
-    }
-
-    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
-        self.sync(&open_folder(folder)?.into(), folder)
-    }
-
-    fn sync_all(&self, folder: &Path) -> Result<(), TransferError> {
-        failing::pass(Call::Sync, folder, 0)?;
-        rustix::fs::syncfs(open_folder(folder)?)
-            .map_err(|errno| TransferError::file("sync the file system of", folder, errno.into()))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
-        failing::pass(Call::Rename, from, 0)?;
-        let rename = || {
-            let (from, to) = (Spot::of(from)?, Spot::of(to)?);
-            rustix::fs::renameat(from.folder(), &from.name, to.folder(), &to.name)
-        };
-        rename().map_err(|errno| TransferError::file("rename", from, reach::told(errno)))?;
-        reach::forget(from);
-        reach::forget(to);
-        Ok(())
-    }
-
-    fn exchange(&self, one: &Path, other: &Path) -> Result<bool, TransferError> {
-        let exchange = || {
-            failing::pass(Call::Rename, one, 0)?;
-            let spots = Spot::of(one).and_then(|first| Ok((first, Spot::of(other)?)));
-            let exchanged = spots.and_then(|(first, second)| {
-                let (from, to) = (first.folder(), second.folder());
-                let flags = RenameFlags::EXCHANGE;
-                rustix::fs::renameat_with(from, &first.name, to, &second.name, flags)
-            });
-            exchanged.map_err(|errno| TransferError::file("exchange", one, reach::told(errno)))
-        };
-        match exchange() {
-            Err(error) if cannot_exchange(&error) => return Ok(false),
-            exchanged => exchanged?,
-        }
-        reach::forget(one);
-        reach::forget(other);
-        Ok(true)
-    }
-
-    fn remove(&self, path: &Path) -> Result<bool, TransferError> {
-        failing::pass(Call::Remove, path, 0)?;
-        match unlink(path, AtFlags::empty()) {
-            Ok(()) => Ok(true),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
-            Err(errno) => Err(TransferError::file("remove", path, reach::told(errno))),
-        }
-    }
-
-    fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError> {
-        failing::pass(Call::Remove, folder, 0)?;
-        match unlink(folder, AtFlags::REMOVEDIR) {
-            Ok(()) => {
-                reach::forget(folder);
-                Ok(true)
-            }
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
-            Err(errno) => Err(TransferError::file("remove", folder, reach::told(errno))),
-        }
-    }
-
-    fn space(&self, path: &Path) -> Result<Option<Space>, TransferError> {
-        failing::pass(Call::Statfs, path, 0)?;
-        let stat = statvfs(path)
-            .map_err(|errno| TransferError::file("query the free space of", path, errno.into()))?;
-        Ok(Some(Space {
-            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
-            total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
-        }))
-    }
-
-    fn residency(&self, path: &Path) -> Result<Residency, TransferError> {
-        failing::pass(Call::Residency, path, 0)?;
-        page_cache::residency(&self.open(path, Access::Read, false)?, path)
-    }
-
-    fn drop_cached(&self, path: &Path) -> Result<(), TransferError> {
-        failing::pass(Call::Evict, path, 0)?;
-        page_cache::drop_file(&self.open(path, Access::Read, false)?, path)
-    }
-
-    fn forget(&self, file: &File, path: &Path) -> Result<(), TransferError> {
-        failing::pass(Call::Evict, path, 0)?;
-        page_cache::forget(file, path)
-    }
-
-    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
-        let Some(failing) = failing::of_process() else {
-            return build_path(spec);
-        };
-        failing::pass(Call::Build, Path::new("storage"), 0)?;
-        // A transfer may be cut short at any offset.
-        let path = build_path(PathSpec { page_aligned: false, ..spec })?;
-        let clock = Arc::new(Monotonic(Instant::now()));
-        Ok(Box::new(GatedPath::new(path, Arc::clone(failing) as Arc<dyn Gate>, clock)))
-    }
-
-    fn warnings(&self) -> Vec<Warning> {
-        failing::of_process().map_or_else(Vec::new, |failing| failing.warnings())
-    }
+/// The space of a file system.
+pub(super) fn space(path: &Path) -> Result<Option<Space>, TransferError> {
+    let stat = statvfs(path)
+        .map_err(|errno| TransferError::file("query the free space of", path, errno.into()))?;
+    Ok(Some(Space {
+        free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+        total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+    }))
 }
 
 /// A dangling link.
@@ -366,7 +294,7 @@ fn capacity(folder: BorrowedFd<'_>, name: &Path) -> u64 {
 }
 
 /// Opens a folder to sync it or its file system.
-fn open_folder(folder: &Path) -> Result<OwnedFd, TransferError> {
+pub(super) fn open_folder(folder: &Path) -> Result<OwnedFd, TransferError> {
     reach::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)
         .map(|(opened, _)| opened)
         .map_err(|errno| TransferError::file("open", folder, reach::told(errno)))

@@ -129,9 +129,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::storage::disk::Disk;
     use crate::storage::gated::Gated;
-    use crate::storage::interface::{Access, Durability, Storage as _};
+    use crate::storage::{Access, Disk, Durability, Storage as _};
 
     #[test]
     fn the_nth_operation_fails_and_the_others_do_not() {

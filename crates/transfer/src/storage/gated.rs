@@ -15,13 +15,11 @@ use stormlp_core::impairment::StorageOperation;
 use stormlp_core::operation::Direction;
 use stormlp_core::warning::Warning;
 
-use super::cannot_exchange;
-use super::found::{Entry, Facts, Space};
-use super::interface::{Access, Storage};
-use super::lock::{FolderLock, LockError};
+use super::bucket::Buckets;
+use super::failing;
+use super::interface::Storage;
 use crate::error::TransferError;
-use crate::page_cache::Residency;
-use crate::paths::PathSpec;
+use crate::paths::{PathSpec, build_path};
 use crate::transfer::TransferPath;
 use crate::transfer::{Completion, FileId, Place, Rejected, Slot, Transfer};
 
@@ -138,25 +136,6 @@ impl<G: Gate> Gated<G> {
     pub fn gate(&self) -> &G {
         &self.gate
     }
-
-    /// Passes the gate; returns how many of the bytes may be transferred.
-    fn pass(
-        &self,
-        operation: StorageOperation,
-        path: &Path,
-        bytes: usize,
-    ) -> Result<usize, TransferError> {
-        let request = Request { operation, path: Some(path), bytes: bytes as u64 };
-        let pass = || {
-            let now = self.clock.now();
-            let grant = self.gate.admit(&request, now)?;
-            if grant.not_before > now {
-                self.clock.sleep(grant.not_before, None)?;
-            }
-            Ok(usize::try_from(grant.bytes).unwrap_or(bytes))
-        };
-        pass().map_err(|source| TransferError::file(verb(operation), path, source))
-    }
 }
 
 /// The action for error messages.
@@ -182,130 +161,27 @@ pub(super) fn verb(operation: StorageOperation) -> &'static str {
 }
 
 impl<G: Gate + 'static> Storage for Gated<G> {
-    fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
-        self.pass(StorageOperation::Stat, path, 0)?;
-        self.inner.look(path)
-    }
-
-    fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
-        self.pass(StorageOperation::List, folder, 0)?;
-        self.inner.list(folder)
-    }
-
-    fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
-        let operation = match access {
-            Access::Create => StorageOperation::Create,
-            Access::Read | Access::ReadWrite => StorageOperation::Open,
-        };
-        self.pass(operation, path, 0)?;
-        self.inner.open(path, access, direct)
-    }
-
-    fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError> {
-        self.pass(StorageOperation::Allocate, path, 0)?;
-        self.inner.preallocate(file, path, bytes)
-    }
-
-    fn read_at(
+    fn pass(
         &self,
-        file: &File,
+        operation: StorageOperation,
         path: &Path,
-        offset: u64,
-        buffer: &mut [u8],
+        bytes: usize,
     ) -> Result<usize, TransferError> {
-        let bytes = self
-            .pass(StorageOperation::Read, path, buffer.len())
-            .map_err(|error| error.at(offset))?;
-        self.inner.read_at(file, path, offset, &mut buffer[..bytes])
+        let request = Request { operation, path: Some(path), bytes: bytes as u64 };
+        let pass = || {
+            let now = self.clock.now();
+            let grant = self.gate.admit(&request, now)?;
+            if grant.not_before > now {
+                self.clock.sleep(grant.not_before, None)?;
+            }
+            Ok(usize::try_from(grant.bytes).unwrap_or(bytes))
+        };
+        let granted = pass().map_err(|error| TransferError::file(verb(operation), path, error))?;
+        self.inner.pass(operation, path, granted)
     }
 
-    fn write_at(
-        &self,
-        file: &File,
-        path: &Path,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), TransferError> {
-        // The rest of a short write is written at once, as usual.
-        self.pass(StorageOperation::Write, path, bytes.len()).map_err(|error| error.at(offset))?;
-        self.inner.write_at(file, path, offset, bytes)
-    }
-
-    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
-        self.pass(StorageOperation::Sync, path, 0)?;
-        self.inner.sync(file, path)
-    }
-
-    fn make_folder(&self, folder: &Path) -> Result<(), TransferError> {
-        self.pass(StorageOperation::Mkdir, folder, 0)?;
-        self.inner.make_folder(folder)
-    }
-
-    fn make_new_folder(&self, folder: &Path) -> Result<bool, TransferError> {
-        self.pass(StorageOperation::Mkdir, folder, 0)?;
-        self.inner.make_new_folder(folder)
-    }
-
-    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
-        self.pass(StorageOperation::Sync, folder, 0)?;
-        self.inner.sync_folder(folder)
-    }
-
-    fn sync_all(&self, folder: &Path) -> Result<(), TransferError> {
-        self.pass(StorageOperation::Sync, folder, 0)?;
-        self.inner.sync_all(folder)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
-        self.pass(StorageOperation::Rename, from, 0)?;
-        self.inner.rename(from, to)
-    }
-
-    fn exchange(&self, one: &Path, other: &Path) -> Result<bool, TransferError> {
-        match self.pass(StorageOperation::Rename, one, 0) {
-            Err(error) if cannot_exchange(&error) => Ok(false),
-            passed => passed.and_then(|_| self.inner.exchange(one, other)),
-        }
-    }
-
-    fn remove(&self, path: &Path) -> Result<bool, TransferError> {
-        self.pass(StorageOperation::Remove, path, 0)?;
-        self.inner.remove(path)
-    }
-
-    fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError> {
-        self.pass(StorageOperation::Remove, folder, 0)?;
-        self.inner.remove_folder(folder)
-    }
-
-    fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
-        self.pass(StorageOperation::Holes, path, 0)?;
-        self.inner.hole_bytes(path, bytes)
-    }
-
-    fn space(&self, path: &Path) -> Result<Option<Space>, TransferError> {
-        self.pass(StorageOperation::Statfs, path, 0)?;
-        self.inner.space(path)
-    }
-
-    fn residency(&self, path: &Path) -> Result<Residency, TransferError> {
-        self.pass(StorageOperation::Residency, path, 0)?;
-        self.inner.residency(path)
-    }
-
-    fn drop_cached(&self, path: &Path) -> Result<(), TransferError> {
-        self.pass(StorageOperation::Evict, path, 0)?;
-        self.inner.drop_cached(path)
-    }
-
-    fn forget(&self, file: &File, path: &Path) -> Result<(), TransferError> {
-        self.pass(StorageOperation::Evict, path, 0)?;
-        self.inner.forget(file, path)
-    }
-
-    fn lock(&self, folder: &Path) -> Result<FolderLock, LockError> {
-        self.pass(StorageOperation::Lock, folder, 0)?;
-        self.inner.lock(folder)
+    fn objects(&self, path: &Path) -> Result<Option<&Buckets>, TransferError> {
+        self.inner.objects(path)
     }
 
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
@@ -322,6 +198,18 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         warnings.extend(self.gate.warnings());
         warnings
     }
+}
+
+/// A path that fails where [`inject`](super::inject) was asked.
+pub(super) fn path_of_process(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
+    let Some(failing) = failing::of_process() else {
+        return build_path(spec);
+    };
+    failing::pass(StorageOperation::Build, Path::new("storage"), 0)?;
+    // A transfer may be cut short at any offset.
+    let path = build_path(PathSpec { page_aligned: false, ..spec })?;
+    let clock = Arc::new(Monotonic(Instant::now()));
+    Ok(Box::new(GatedPath::new(path, Arc::clone(failing) as Arc<dyn Gate>, clock)))
 }
 
 /// A path behind a gate: a transfer that completes earlier than the gate allows is held back.

@@ -6,6 +6,29 @@ use std::sync::Arc;
 
 use crate::object::{Client, ObjectFacts, Upload};
 
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read an existing file.
+    Read,
+    /// Read and write an existing file.
+    ReadWrite,
+    /// Read and write a new file; an older file of that name is removed, and anything but a
+    /// regular file is an error.
+    Create,
+}
+
+/// The guarantee that a replaced small file survives a crash in its new form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Guaranteed: its folder is synced too.
+    Certain,
+    /// It is complete, though possibly the old version.
+    Whole,
+    /// It may be lost or truncated, like a file that is cheap to recreate.
+    Unsynced,
+}
+
 /// An open file or object.
 #[derive(Debug)]
 pub enum Handle {

@@ -5,16 +5,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use stormlp_core::facts::Identity;
-use stormlp_core::impairment::StorageOperation;
+use stormlp_core::impairment::StorageOperation as Call;
+use stormlp_core::location::names_object;
 use stormlp_core::warning::{Warning, WarningKind};
 
+use super::bucket::Buckets;
 use super::found::{Entry, Facts, Kind, Left, Space};
-use super::handle::Handle;
-use super::lock::{FolderLock, LockError};
-use super::reach::parent;
-use super::{failing, holes, reach, temporary_name};
+use super::gated::Gate as _;
+use super::handle::{Access, Durability, Handle};
+use super::lock::{FolderLock, LOCK_NAME, LockError};
+use super::{cannot_exchange, composed, disk, failing, gated, reach, temporary_name};
 use crate::error::TransferError;
-use crate::page_cache::Residency;
+use crate::page_cache::{self, Residency};
 use crate::paths::PathSpec;
 use crate::telemetry::BlockDevices;
 use crate::transfer::TransferPath;
@@ -22,38 +24,36 @@ use crate::transfer::TransferPath;
 /// The extended attribute of files that stormlp created.
 const MARK: &str = "user.stormlp";
 
-/// How a file is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Read an existing file.
-    Read,
-    /// Read and write an existing file.
-    ReadWrite,
-    /// Read and write a new file; an older file of that name is removed, and anything but a
-    /// regular file is an error.
-    Create,
-}
-
-/// The guarantee that a replaced small file survives a crash in its new form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// Guaranteed: its folder is synced too.
-    Certain,
-    /// It is complete, though possibly the old version.
-    Whole,
-    /// It may be lost or truncated, like a file that is cheap to recreate.
-    Unsynced,
-}
-
 /// Access to files. Every error names the file and the action. A file or folder is absent only if
 /// the kernel says so (`ENOENT`, `ENOTDIR`); one that cannot be looked at is an error.
+///
+/// All of it goes by way of [`Self::pass`]; what a path names as `s3://` goes to [`Self::objects`].
 pub trait Storage: Send + Sync {
+    /// Asks before an operation on `bytes` of a file; returns how many of them may be transferred.
+    ///
+    /// # Errors
+    /// When it is to fail, as [`inject`](super::inject) was asked.
+    fn pass(&self, operation: Call, path: &Path, bytes: usize) -> Result<usize, TransferError> {
+        failing::pass(operation, path, bytes)
+    }
+
+    /// The store of the object that `path` names; `None` if it names a file.
+    ///
+    /// # Errors
+    /// When there is no such store.
+    fn objects(&self, path: &Path) -> Result<Option<&Buckets>, TransferError> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// From now on, in the whole process, everything beneath `folder` is opened relative to the
     /// folder itself and without following links; call this before writing to a folder. The folder
     /// may be a link and need not exist yet. Call it again when another host may have replaced
     /// folders in it.
     fn hold(&self, folder: &Path) {
-        reach::hold(folder);
+        if !names_object(folder) {
+            reach::hold(folder);
+        }
     }
 
     /// Metadata of a name, following links unless it is in a held folder; `None` if it does not
@@ -61,28 +61,54 @@ pub trait Storage: Send + Sync {
     ///
     /// # Errors
     /// When the metadata cannot be read.
-    fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError>;
+    fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
+        match self.objects(path)? {
+            Some(buckets) => buckets.look(path),
+            None => {
+                self.pass(Call::Stat, path, 0)?;
+                disk::look(path)
+            }
+        }
+    }
 
     /// The entries of a folder, sorted by name. Files that NFS or FUSE keep under another name,
     /// because they were removed while open, are left out: they vanish once they are closed.
     ///
     /// # Errors
     /// When it cannot be read or does not exist.
-    fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError>;
+    fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
+        match self.objects(folder)? {
+            Some(buckets) => buckets.list(folder),
+            None => {
+                self.pass(Call::List, folder, 0)?;
+                disk::list(folder)
+            }
+        }
+    }
 
     /// Opens a file, with `O_DIRECT` if `direct`.
     ///
     /// # Errors
     /// The kernel's error. [`is_direct_refused`] recognises a file system without `O_DIRECT`;
     /// whether to use the page cache instead is up to the caller, which must report it.
-    fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError>;
+    fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
+        if self.objects(path)?.is_some() {
+            let source = io::Error::other("it is an object, not a file");
+            return Err(TransferError::file("open", path, source));
+        }
+        self.pass(if access == Access::Create { Call::Create } else { Call::Open }, path, 0)?;
+        disk::open(path, access, direct)
+    }
 
     /// Opens what a path is to move: a file as [`Storage::open`] does, or an object.
     ///
     /// # Errors
     /// As [`Storage::open`].
     fn handle(&self, path: &Path, access: Access, direct: bool) -> Result<Handle, TransferError> {
-        self.open(path, access, direct).map(Handle::File)
+        match self.objects(path)? {
+            Some(buckets) => buckets.handle(path, access),
+            None => self.open(path, access, direct).map(Handle::File),
+        }
     }
 
     /// The object at `path`, known to have `bytes`, without asking the endpoint: the first read of it
@@ -91,8 +117,14 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When it is a file.
     fn known_object(&self, path: &Path, bytes: u64) -> Result<Handle, TransferError> {
-        let source = io::Error::other(format!("it is a file, not an object of {bytes} bytes"));
-        Err(TransferError::file("open", path, source))
+        match self.objects(path)? {
+            Some(buckets) => buckets.known(path, bytes),
+            None => {
+                let source =
+                    io::Error::other(format!("it is a file, not an object of {bytes} bytes"));
+                Err(TransferError::file("open", path, source))
+            }
+        }
     }
 
     /// Reads at `offset` of what [`Self::handle`] opened; 0 bytes at its end.
@@ -106,9 +138,12 @@ pub trait Storage: Send + Sync {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize, TransferError> {
-        match handle {
-            Handle::File(file) => self.read_at(file, path, offset, buffer),
-            Handle::Object(_) => {
+        match (handle, self.objects(path)?) {
+            (Handle::File(file), _) => self.read_at(file, path, offset, buffer),
+            (Handle::Object(object), Some(buckets)) => {
+                buckets.read_at(object, path, offset, buffer)
+            }
+            (Handle::Object(_), None) => {
                 let source = io::Error::other("it is an object, not a file");
                 Err(TransferError::file("read", path, source))
             }
@@ -126,8 +161,8 @@ pub trait Storage: Send + Sync {
         ours: &dyn Fn(&Path) -> bool,
         dry_run: bool,
     ) -> Result<u64, TransferError> {
-        let _ = (folder, ours, dry_run);
-        Ok(0)
+        let buckets = self.objects(folder)?;
+        buckets.map_or(Ok(0), |buckets| buckets.abort_uploads(folder, ours, dry_run))
     }
 
     /// Sets a file's final size before it is written: allocates blocks if the file system can, so
@@ -135,7 +170,10 @@ pub trait Storage: Send + Sync {
     ///
     /// # Errors
     /// `ENOSPC` when there is not enough space, and any other error of the kernel.
-    fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError>;
+    fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError> {
+        self.pass(Call::Allocate, path, 0)?;
+        disk::preallocate(file, path, bytes)
+    }
 
     /// Reads at `offset`; 0 bytes at the end of the file.
     ///
@@ -147,7 +185,10 @@ pub trait Storage: Send + Sync {
         path: &Path,
         offset: u64,
         buffer: &mut [u8],
-    ) -> Result<usize, TransferError>;
+    ) -> Result<usize, TransferError> {
+        let bytes = self.pass(Call::Read, path, buffer.len()).map_err(|error| error.at(offset))?;
+        disk::read_at(file, path, offset, &mut buffer[..bytes])
+    }
 
     /// Writes all of `bytes` at `offset`.
     ///
@@ -159,63 +200,109 @@ pub trait Storage: Send + Sync {
         path: &Path,
         offset: u64,
         bytes: &[u8],
-    ) -> Result<(), TransferError>;
+    ) -> Result<(), TransferError> {
+        // The rest of a short write is written at once, as usual.
+        self.pass(Call::Write, path, bytes.len()).map_err(|error| error.at(offset))?;
+        disk::write_at(file, path, offset, bytes)
+    }
 
     /// Makes data written to a file survive a crash.
     ///
     /// # Errors
     /// The kernel's error; written data may then be lost.
-    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError>;
+    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
+        self.pass(Call::Sync, path, 0)?;
+        file.sync_all().map_err(|source| TransferError::file("sync", path, source))
+    }
 
     /// Creates a folder and its missing parents.
     ///
     /// # Errors
     /// When one of them cannot be created.
-    fn make_folder(&self, folder: &Path) -> Result<(), TransferError>;
+    fn make_folder(&self, folder: &Path) -> Result<(), TransferError> {
+        // Prefixes exist as soon as an object begins with them.
+        if names_object(folder) {
+            return Ok(());
+        }
+        self.pass(Call::Mkdir, folder, 0)?;
+        reach::make_folder(folder)
+            .map_err(|source| TransferError::file("make the folder", folder, source))
+    }
 
     /// Creates a folder in an existing one; `false` if there is already something of that name.
     ///
     /// # Errors
     /// The kernel's error.
-    fn make_new_folder(&self, folder: &Path) -> Result<bool, TransferError>;
+    fn make_new_folder(&self, folder: &Path) -> Result<bool, TransferError> {
+        self.pass(Call::Mkdir, folder, 0)?;
+        disk::make_new_folder(folder)
+    }
 
     /// Makes creations and renames in `folder` survive a crash.
     ///
     /// # Errors
     /// When the folder cannot be opened or synced.
-    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError>;
+    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
+        if names_object(folder) {
+            return Ok(());
+        }
+        self.sync(&disk::open_folder(folder)?.into(), folder)
+    }
 
     /// Makes all data written to the file system of `folder` survive a crash.
     ///
     /// # Errors
     /// When the folder cannot be opened, or the kernel could not write all of it.
-    fn sync_all(&self, folder: &Path) -> Result<(), TransferError>;
+    fn sync_all(&self, folder: &Path) -> Result<(), TransferError> {
+        if names_object(folder) {
+            return Ok(());
+        }
+        self.pass(Call::Sync, folder, 0)?;
+        rustix::fs::syncfs(disk::open_folder(folder)?)
+            .map_err(|errno| TransferError::file("sync the file system of", folder, errno.into()))
+    }
 
     /// Renames a file or folder.
     ///
     /// # Errors
     /// The kernel's error.
-    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError>;
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
+        self.pass(Call::Rename, from, 0)?;
+        disk::rename(from, to)
+    }
 
     /// Lets two names of one file system change places, in one step; `false` if the file system
     /// cannot do that.
     ///
     /// # Errors
     /// The kernel's error; then both are where they were.
-    fn exchange(&self, one: &Path, other: &Path) -> Result<bool, TransferError>;
+    fn exchange(&self, one: &Path, other: &Path) -> Result<bool, TransferError> {
+        match self.pass(Call::Rename, one, 0) {
+            Err(error) if cannot_exchange(&error) => Ok(false),
+            passed => passed.and_then(|_| disk::exchange(one, other)),
+        }
+    }
 
     /// Removes a file or link; `false` if it does not exist.
     ///
     /// # Errors
     /// The kernel's error.
-    fn remove(&self, path: &Path) -> Result<bool, TransferError>;
+    fn remove(&self, path: &Path) -> Result<bool, TransferError> {
+        match self.objects(path)? {
+            Some(buckets) => buckets.remove(path),
+            None => {
+                self.pass(Call::Remove, path, 0)?;
+                disk::remove(path)
+            }
+        }
+    }
 
     /// Removes files or objects, and returns how many there were.
     ///
     /// # Errors
     /// As [`Self::remove`]; some of them may be gone by then.
     fn remove_all(&self, paths: &[PathBuf]) -> Result<u64, TransferError> {
-        paths.iter().try_fold(0, |removed, path| Ok(removed + u64::from(self.remove(path)?)))
+        composed::remove_all(self, paths)
     }
 
     /// The objects that writes put for the one at `path`, which has a name of its own but no bytes
@@ -224,8 +311,8 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When they cannot be listed.
     fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, Left)>, TransferError> {
-        let _ = path;
-        Ok(Vec::new())
+        let buckets = self.objects(path)?;
+        buckets.map_or(Ok(Vec::new()), |buckets| buckets.puts(path))
     }
 
     /// Removes a folder; `false` if it does not exist or is not empty, be it of a file that was
@@ -233,37 +320,61 @@ pub trait Storage: Send + Sync {
     ///
     /// # Errors
     /// The kernel's error.
-    fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError>;
+    fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError> {
+        if names_object(folder) {
+            return Ok(false);
+        }
+        self.pass(Call::Remove, folder, 0)?;
+        disk::remove_folder(folder)
+    }
 
     /// Free and total bytes of the file system that holds `path`, as available to unprivileged
     /// users; `None` if it does not tell, as object stores do not.
     ///
     /// # Errors
     /// When the kernel does not report it.
-    fn space(&self, path: &Path) -> Result<Option<Space>, TransferError>;
+    fn space(&self, path: &Path) -> Result<Option<Space>, TransferError> {
+        if names_object(path) {
+            return Ok(None);
+        }
+        self.pass(Call::Statfs, path, 0)?;
+        disk::space(path)
+    }
 
     /// The page cache residency of a file.
     ///
     /// # Errors
     /// When it cannot be determined; [`TransferError::is_permission_denied`] if the kernel does
     /// not report it to this user.
-    fn residency(&self, path: &Path) -> Result<Residency, TransferError>;
+    fn residency(&self, path: &Path) -> Result<Residency, TransferError> {
+        self.pass(Call::Residency, path, 0)?;
+        page_cache::residency(&disk::open(path, Access::Read, false)?, path)
+    }
 
     /// Drops a file from the page cache. [`Storage::residency`] shows whether it worked.
     ///
     /// # Errors
     /// When the file cannot be synced or the advice is rejected.
-    fn drop_cached(&self, path: &Path) -> Result<(), TransferError>;
+    fn drop_cached(&self, path: &Path) -> Result<(), TransferError> {
+        if names_object(path) {
+            return Ok(());
+        }
+        self.pass(Call::Evict, path, 0)?;
+        page_cache::drop_file(&disk::open(path, Access::Read, false)?, path)
+    }
 
     /// The same for the clean pages of an open file: others are not written back, and stay.
     ///
     /// # Errors
     /// When the advice is rejected.
-    fn forget(&self, file: &File, path: &Path) -> Result<(), TransferError>;
+    fn forget(&self, file: &File, path: &Path) -> Result<(), TransferError> {
+        self.pass(Call::Evict, path, 0)?;
+        page_cache::forget(file, path)
+    }
 
     /// The block devices under files and folders, if any.
     fn devices(&self, paths: &[&Path]) -> BlockDevices {
-        BlockDevices::behind(paths.iter().copied())
+        BlockDevices::behind(paths.iter().copied().filter(|path| !names_object(path)))
     }
 
     /// Locks a folder against other runs.
@@ -271,6 +382,10 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// As [`FolderLock::take`].
     fn lock(&self, folder: &Path) -> Result<FolderLock, LockError> {
+        if names_object(folder) {
+            return Ok(FolderLock::of_bucket());
+        }
+        self.pass(Call::Lock, &folder.join(LOCK_NAME), 0)?;
         FolderLock::take(folder)
     }
 
@@ -278,12 +393,14 @@ pub trait Storage: Send + Sync {
     ///
     /// # Errors
     /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
-    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
+    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
+        gated::path_of_process(spec)
+    }
 
     /// What distorts results: properties of this storage, and requests beside transfers that were made
     /// again so far.
     fn warnings(&self) -> Vec<Warning> {
-        Vec::new()
+        failing::of_process().map_or_else(Vec::new, |failing| failing.warnings())
     }
 
     /// Those of them that are properties of this storage, known before anything is measured.
@@ -307,6 +424,10 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When the metadata cannot be read.
     fn is_folder(&self, path: &Path) -> Result<bool, TransferError> {
+        // A prefix is a folder as soon as an object is beneath it.
+        if let Some(buckets) = self.objects(path)? {
+            return buckets.has_any(path);
+        }
         match self.look(path) {
             // Whoever goes on names the link.
             Err(error) if error.is_link() => Ok(false),
@@ -349,27 +470,7 @@ pub trait Storage: Send + Sync {
         bytes: Option<u64>,
         made: Option<Identity>,
     ) -> Result<Left, TransferError> {
-        let found = match self.look(path) {
-            // The kernel was never asked, since there is a link on the way.
-            Err(error) if error.was_not_asked() => {
-                return Ok(Left::Other("behind a link".to_string()));
-            }
-            found => found?,
-        };
-        let Some(found) = found else {
-            return Ok(Left::Nothing);
-        };
-        let other_size = bytes.filter(|bytes| *bytes != found.bytes);
-        Ok(match other_size {
-            _ if found.kind != Kind::File || found.link => Left::Other(found.what().to_string()),
-            _ if found.bytes == 0 => Left::Same(found),
-            Some(bytes) => Left::Other(format!("a file of {} bytes, not of {bytes}", found.bytes)),
-            None if found.is_another(made) => Left::Other(match bytes {
-                Some(_) => "another file of the same size".to_string(),
-                None => "another file".to_string(),
-            }),
-            None => Left::Same(found),
-        })
+        composed::left(self, path, bytes, made)
     }
 
     /// Removes the remains of a failed attempt to write a file. Whatever was in its way stays, and
@@ -387,15 +488,7 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When the device fails.
     fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
-        failing::pass(StorageOperation::Holes, path, 0)?;
-        let holes = self.open(path, Access::Read, false).and_then(|file| {
-            holes::hole_bytes(&file, bytes)
-                .map_err(|source| TransferError::file("find holes in", path, source))
-        });
-        match holes {
-            Err(error) if !error.is_device_failure() => Ok(0),
-            holes => holes,
-        }
+        composed::hole_bytes(self, path, bytes)
     }
 
     /// Marks an open file as created by stormlp. Not every file system can keep the mark; without
@@ -409,6 +502,10 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When a device failed; a file that cannot be opened is not marked.
     fn is_marked(&self, path: &Path) -> Result<bool, TransferError> {
+        // Objects have their mark from the request that put them.
+        if let Some(buckets) = self.objects(path)? {
+            return buckets.is_marked(path);
+        }
         match self.open(path, Access::Read, false) {
             Ok(file) => Ok(rustix::fs::fgetxattr(&file, MARK, &mut [0_u8; 8][..]).is_ok()),
             Err(error) if error.is_device_failure() => Err(error),
@@ -421,23 +518,7 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When it cannot be read, or is not valid UTF-8.
     fn read_text(&self, path: &Path) -> Result<Option<String>, TransferError> {
-        let file = match self.open(path, Access::Read, false) {
-            Err(error) if error.is_not_found() => return Ok(None),
-            opened => opened?,
-        };
-        let (mut content, mut filled) = (Vec::new(), 0);
-        loop {
-            content.resize(filled + (64 << 10), 0);
-            match self.read_at(&file, path, filled as u64, &mut content[filled..])? {
-                0 => break,
-                read => filled += read,
-            }
-        }
-        content.truncate(filled);
-        let text = String::from_utf8(content).map_err(|error| {
-            TransferError::file("read", path, io::Error::new(io::ErrorKind::InvalidData, error))
-        });
-        text.map(Some)
+        composed::read_text(self, path)
     }
 
     /// Writes a small file atomically: it exists completely or not at all, even after a crash.
@@ -464,22 +545,7 @@ pub trait Storage: Send + Sync {
         content: &[u8],
         durability: Durability,
     ) -> Result<(), TransferError> {
-        let write = || {
-            let file = self.open(temporary, Access::Create, false)?;
-            self.write_at(&file, temporary, 0, content)?;
-            if durability != Durability::Unsynced {
-                self.sync(&file, temporary)?;
-            }
-            self.rename(temporary, path)
-        };
-        write().map_err(|error| {
-            self.discard(temporary);
-            error.on(path)
-        })?;
-        match durability {
-            Durability::Certain => self.sync_folder(parent(path)),
-            Durability::Whole | Durability::Unsynced => Ok(()),
-        }
+        composed::write_by(self, temporary, path, content, durability)
     }
 
     /// The path itself, or its nearest existing parent.
@@ -487,19 +553,7 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When the metadata of one of them cannot be read.
     fn nearest(&self, path: &Path) -> Result<PathBuf, TransferError> {
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-        for path in absolute.ancestors() {
-            match self.look(path) {
-                // Whoever goes on names the link.
-                Err(error) if error.is_link() => {}
-                found => {
-                    if found?.is_some() {
-                        return Ok(path.to_path_buf());
-                    }
-                }
-            }
-        }
-        Ok(PathBuf::from("/"))
+        composed::nearest(self, path)
     }
 
     /// The total page cache residency of several files; `None` if the kernel does not report it to
@@ -511,16 +565,12 @@ pub trait Storage: Send + Sync {
         &self,
         paths: &mut dyn Iterator<Item = &Path>,
     ) -> Result<Option<Residency>, TransferError> {
-        let mut sum: Option<Residency> = None;
-        for path in paths {
-            match self.residency(path) {
-                Err(error) if error.is_permission_denied() => return Ok(None),
-                told => {
-                    let told = told?;
-                    sum = Some(sum.map_or(told, |sum| sum.plus(told)));
-                }
-            }
-        }
-        Ok(sum)
+        composed::cached(self, paths)
     }
 }
+
+/// The files of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+impl Storage for Disk {}

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::io::Errno;
-use stormlp_core::impairment::StorageOperation;
 
-use super::{failing, reach};
+use super::reach;
 use crate::error::TransferError;
 
 /// The name of the lock in a data folder.
@@ -48,7 +47,6 @@ impl FolderLock {
     /// created.
     pub fn take(folder: &Path) -> Result<Self, LockError> {
         let path = folder.join(LOCK_NAME);
-        failing::pass(StorageOperation::Lock, &path, 0)?;
         let file = lock_file(folder)
             .map_err(|source| TransferError::file("make the lock", &path, source))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -1,12 +1,13 @@
 //! The single interface to files: look up, open, complete, remove. A transfer path only moves
 //! bytes, and is built here too, so that storage as a whole can be throttled or made to fail.
 //!
-//! [`Disk`] is the kernel's storage; [`Anywhere`] adds the objects that paths name as `s3://`. [`Gated`] asks a [`Gate`] before each operation:
-//! [`Throttled`] delays it, [`Failing`] fails it. What [`inject`] is given fails in `Disk` itself,
-//! for the whole process.
+//! [`Disk`] has files; [`Anywhere`] adds the objects that paths name as `s3://`. [`Gated`] asks a
+//! [`Gate`] before each operation on a file: [`Throttled`] delays it, [`Failing`] fails it. What
+//! [`inject`] is given fails in all of them, for the whole process.
 
 mod anywhere;
 mod bucket;
+mod composed;
 mod disk;
 mod failing;
 mod found;
@@ -33,13 +34,12 @@ use crate::error::TransferError;
 pub use stormlp_core::facts::Identity;
 
 pub use anywhere::Anywhere;
-pub use disk::Disk;
 pub use failing::{Failing, inject, injected};
 pub use found::{Entry, Facts, Kind, Left, Space};
 pub use gated::{Clock, Gate, Gated, Grant, Request};
-pub use handle::{Handle, OpenObject, PUTS};
+pub use handle::{Access, Durability, Handle, OpenObject, PUTS};
 pub(crate) use handle::{ObjectMode, put_key};
-pub use interface::{Access, Durability, Storage};
+pub use interface::{Disk, Storage};
 pub use lock::{FolderLock, LOCK_NAME, LockError};
 pub use reach::dead_link;
 pub use reader::Reader;

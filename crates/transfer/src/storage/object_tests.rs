@@ -13,15 +13,21 @@ use super::{Access, Anywhere, Durability, Handle, Kind, Left, Storage};
 use crate::accelerator::HostStandIn;
 use crate::drive::{Driver, DriverSet};
 use crate::error::TransferError;
-use crate::object::PART_BYTES;
+use crate::object::{Client, PART_BYTES, Settings};
 use crate::paths::PathSpec;
 use crate::region::Region;
-use crate::testing::{Fault, ObjectServer};
 use crate::transfer::{Place, TransferPath};
+use stormlp_test_support::{Fault, ObjectServer};
+
+/// Files, and the objects of a server.
+fn over(server: &ObjectServer, verify: Verify) -> Anywhere {
+    let settings = Settings::of(&|name| server.variable(name)).unwrap();
+    Anywhere::with(Client::new(settings, verify).unwrap())
+}
 
 fn store() -> (ObjectServer, Anywhere) {
     let server = ObjectServer::default();
-    let storage = Anywhere::over(&server);
+    let storage = over(&server, Verify::default());
     (server, storage)
 }
 
@@ -267,7 +273,7 @@ fn a_connection_that_panics_is_an_error_and_no_wait_without_end() {
 #[test]
 fn checksums_of_parts_make_up_that_of_the_object() {
     let server = ObjectServer::default();
-    let storage = Anywhere::over_by(&server, Verify::Crc);
+    let storage = over(&server, Verify::Crc);
     let part = PART_BYTES as usize;
     let handle = storage.handle(&at("large"), Access::Create, false).unwrap();
     let Handle::Object(object) = &handle else { panic!("it names an object") };

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use super::interface::{Access, Storage};
+use super::handle::Access;
+use super::interface::Storage;
 use crate::error::TransferError;
 
 /// Reads a file from its beginning to its end.

@@ -76,9 +76,8 @@ mod tests {
     use crate::accelerator::stand_in::HostStandIn;
     use crate::paths::PathSpec;
     use crate::region::Region;
-    use crate::storage::disk::Disk;
     use crate::storage::gated::{Clock, Gated};
-    use crate::storage::interface::{Access, Storage};
+    use crate::storage::{Access, Disk, Storage};
     use crate::transfer::{Place, Transfer};
 
     /// A clock that only advances when someone sleeps.
@@ -171,7 +170,7 @@ mod tests {
         let (storage, clock) = throttled("write=1000B");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
-        let certain = crate::storage::interface::Durability::Certain;
+        let certain = crate::storage::Durability::Certain;
         storage.write(&file, &[1; 500], certain).unwrap();
         assert_eq!(clock.now().as_millis(), 500);
         let told = &storage.warnings()[0].fact;

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::storage::interface::Durability;
 use crate::storage::temporary_name;
+use crate::storage::{Disk, Durability, Storage as _};
 
 #[test]
 fn an_atomic_write_leaves_no_temporary_file() {

@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use url::Url;
-
-use super::checksum::Checksum;
-use super::client::Client;
-use super::reply::MARK;
-use super::settings::{Settings, Sources};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use stormlp_core::verify::Verify;
+use stormlp_transfer::object::{Client, Settings};
+use stormlp_transfer::storage::Anywhere;
+use url::Url;
 
 /// The bucket that exists.
 const BUCKET: &str = "bucket";
+/// The header of objects that stormlp put.
+const MARK: &str = "x-amz-meta-stormlp";
 /// The header of checksums.
 const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
 /// Keys of a page of a list, as S3 has it.
@@ -129,15 +130,16 @@ impl ObjectServer {
         ]
     }
 
-    /// A client of it that verifies objects as `verify` says.
-    pub(crate) fn client(&self, verify: Verify) -> Arc<Client> {
-        let variables = self.variables();
-        let variable = |name: &str| {
-            let found = variables.iter().find(|(variable, _)| *variable == name);
-            found.map(|(_, value)| value.clone())
-        };
-        let sources = Sources { variable: &variable, file: &|_| None };
-        Client::new(Settings::from(&sources).unwrap(), verify).unwrap()
+    /// The variable of this name with which a program finds it.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let mut variables = self.variables().into_iter();
+        variables.find(|(variable, _)| *variable == name).map(|(_, value)| value)
+    }
+
+    /// Files, and the objects of this server.
+    pub fn storage(&self) -> Anywhere {
+        let settings = Settings::of(&|name| self.variable(name)).unwrap();
+        Anywhere::with(Client::new(settings, Verify::default()).unwrap())
     }
 
     /// What the next `times` requests meet whose first line contains `wanted`.
@@ -398,7 +400,7 @@ fn with_checksum(mut reply: Reply, known: Option<&String>) -> Reply {
 
 /// The checksum of a body, as its header has it.
 fn checksum(body: &[u8]) -> String {
-    Checksum::of(body).header().1
+    STANDARD.encode(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, body).to_be_bytes())
 }
 
 fn begin(state: &mut State, key: &str) -> String {

@@ -1,20 +1,15 @@
-//! A path that panics where a test wants it to, and an object store that fails where one wants it
-//! to.
+//! A path that panics where a test wants it to.
 
 use std::fs::File;
 use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::error::TransferError;
-pub use crate::object::read_reply;
-pub use crate::object::server::{Fault, ObjectServer};
-use crate::paths::{PathSpec, build_path};
-use crate::storage::{Gate, Grant, Request, Storage};
-use crate::transfer::FileId;
-use crate::transfer::Slot;
-use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 use stormlp_core::evidence::Evidence;
+use stormlp_transfer::storage::{Gate, Grant, Request, Storage};
+use stormlp_transfer::{
+    Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
+};
 
 /// A function that builds a path.
 pub type BuildPath = fn(PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;

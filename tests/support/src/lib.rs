@@ -1,0 +1,10 @@
+//! What the tests of several crates share: an object store that fails where a test wants it to, and
+//! paths that panic there.
+
+#![allow(clippy::unwrap_used)]
+
+mod objects;
+mod panics;
+
+pub use objects::{Fault, ObjectServer};
+pub use panics::{BuildPath, Builder, SEAMS};
