@@ -235,7 +235,7 @@ pub struct PathSupport {
 pub struct DeviceOfStorage {
     /// The kernel's name: `nvme0n1`.
     pub name: String,
-    /// Device type: `disk`, `md`, `dm`, `loop`.
+    /// Device type: `disk`, `partition`, `md`, `dm`, `loop`.
     pub kind: String,
     /// How md or device mapper combines the devices listed after it: `raid0`, `LVM`.
     pub layout: Option<String>,

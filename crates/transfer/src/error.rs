@@ -125,14 +125,12 @@ pub fn unread(error: &io::Error) -> Option<(Cause, &'static str)> {
 /// A failure while files are looked at, before anything runs.
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
-        let remedy = match &error {
-            TransferError::Unavailable { remedy, .. } => remedy.clone(),
-            TransferError::Object(error) => error.remedy().to_string(),
-            error if error.is_device_failure() => DEVICE_HELP.to_string(),
-            error if error.is_permission_denied() => PERMISSION_HELP.to_string(),
-            _ => String::new(),
+        let (cause, text) = (error.cause(), error.to_string());
+        let remedy = match error.missing() {
+            Some(remedy) => remedy.to_string(),
+            None => unread(&error.into_io()).map_or_else(String::new, |(_, help)| help.to_string()),
         };
-        Self::new(error.cause(), error).with_help(remedy)
+        Self::new(cause, text).with_help(remedy)
     }
 }
 

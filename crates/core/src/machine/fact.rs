@@ -29,6 +29,14 @@ impl<T> Fact<T> {
         }
     }
 
+    /// The value, without the reason why it is unknown.
+    pub fn ok(self) -> Option<T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
     /// Applies `convert` to a known value.
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Fact<U> {
         match self {

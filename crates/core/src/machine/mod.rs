@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{Availability, HostFacts};
+use crate::facts::HostFacts;
 use crate::warning::Warning;
 
 pub use fact::Fact;
 pub use storage::{
-    BlockDevice, BlockKind, DeviceContent, DirectSupport, Filesystem, PcieLink, QueueFacts,
-    StorageFacts, TargetFacts, UNKNOWN_CONTENT,
+    BlockDevice, DeviceContent, DirectSupport, Filesystem, PcieLink, StorageFacts, TargetFacts,
+    UNKNOWN_CONTENT,
 };
 
 /// Version of `doctor`'s JSON format.
@@ -34,8 +34,6 @@ pub struct Machine {
     pub processors: ProcessorFacts,
     /// Huge pages and available memory.
     pub memory: MemoryFacts,
-    /// io_uring in detail.
-    pub io_uring: IoUringFacts,
     /// GPUs, their drivers and libraries.
     pub gpu: GpuFacts,
     /// The storage behind the requested directory.
@@ -90,24 +88,6 @@ pub struct MemoryFacts {
     pub huge_pages_free: Fact<u64>,
 }
 
-/// io_uring in detail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IoUringFacts {
-    /// The sysctl `kernel.io_uring_disabled`: 0 allows everybody, 1 a group, 2 nobody.
-    pub disabled_setting: Fact<u8>,
-    /// Set-up flags that the hot loop prefers, and whether this kernel supports them.
-    pub flags: Vec<RingFlag>,
-}
-
-/// One flag of `io_uring_setup`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RingFlag {
-    /// The kernel's name: `DEFER_TASKRUN`.
-    pub name: String,
-    /// Whether a ring can be set up with it.
-    pub availability: Availability,
-}
-
 /// GPUs, drivers, libraries and the platform between GPU and storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuFacts {
@@ -133,8 +113,6 @@ pub struct GpuFacts {
     pub kernel_p2pdma: Fact<bool>,
     /// Number of IOMMU groups; 0 means no IOMMU is active.
     pub iommu_groups: Fact<u32>,
-    /// IOMMU arguments on the kernel command line.
-    pub iommu_arguments: Fact<String>,
     /// PCI bridges that send peer-to-peer traffic through the root complex.
     pub acs_redirecting: Fact<Vec<AcsBridge>>,
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
 
 use super::fact::Fact;
+use crate::facts::DeviceOfStorage;
 
 /// The storage behind a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,8 +50,6 @@ pub enum TargetFacts {
 pub struct Filesystem {
     /// Its type by the kernel's name: `ext4`, `xfs`, `nfs4`.
     pub kind: String,
-    /// Its magic number from `statfs(2)`; file systems that share a name can differ here.
-    pub magic: u64,
     /// Where it is mounted.
     pub mount_point: PathBuf,
     /// Source device or server.
@@ -79,60 +77,16 @@ pub struct DirectSupport {
     pub offset_align_bytes: Fact<u32>,
 }
 
-/// The kind of a block device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "lowercase")]
-pub enum BlockKind {
-    /// A disk, or a device presented as one.
-    Disk,
-    /// A partition.
-    Partition,
-    /// Linux software RAID.
-    Md,
-    /// Device mapper: LVM, dm-crypt, multipath.
-    #[strum(serialize = "dm")]
-    DeviceMapper,
-    /// A loop device backed by a file.
-    Loop,
-}
-
-impl BlockKind {
-    /// The display name.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// One block device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockDevice {
-    /// The kernel's name: `nvme0n1`.
-    pub name: String,
-    /// Device number, `259:0`.
-    pub number: String,
-    /// Its kind.
-    pub kind: BlockKind,
     /// Depth below the file system's own device, which is 0.
     pub depth: u32,
     /// Names of its member devices.
     pub members: Vec<String>,
-    /// How md or device mapper combines them: `raid0`, `LVM-…`.
-    pub layout: Option<String>,
-    /// Model, as reported by the device.
-    pub model: Fact<String>,
-    /// Firmware version, as reported by the device.
-    pub firmware: Fact<String>,
-    /// Size in bytes.
-    pub size_bytes: Fact<u64>,
-    /// Queue settings; a partition has none of its own.
-    pub queue: Option<QueueFacts>,
-    /// NUMA node of the device.
-    pub numa_node: Option<u32>,
-    /// PCI address of the controller.
-    pub pci_address: Option<String>,
-    /// The device's own link; absent for devices that share a controller.
-    pub pcie_link: Fact<PcieLink>,
+    /// Its facts, as reports have them.
+    #[serde(flatten)]
+    pub facts: DeviceOfStorage,
 }
 
 /// The PCI Express link of a device, as currently trained.
@@ -167,37 +121,6 @@ impl std::fmt::Display for PcieLink {
         let speed = self.speed.strip_suffix(" PCIe").unwrap_or(&self.speed);
         write!(f, "PCIe {speed} x{}", self.lanes)
     }
-}
-
-/// Settings of a block device's queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueFacts {
-    /// Whether it is a spinning disk.
-    pub rotational: Fact<bool>,
-    /// Smallest unit the device addresses, in bytes.
-    pub logical_block_bytes: Fact<u32>,
-    /// Smallest unit it writes without read-modify-write, in bytes.
-    pub physical_block_bytes: Fact<u32>,
-    /// I/O scheduler.
-    pub scheduler: Fact<String>,
-    /// Read-ahead of buffered reads, in KiB.
-    pub read_ahead_kib: Fact<u32>,
-    /// Merging of requests: 0 on, 1 simple merges only, 2 off.
-    pub nomerges: Fact<u8>,
-    /// Largest request the kernel issues, in KiB.
-    pub max_sectors_kib: Fact<u32>,
-    /// Largest request the device accepts, in KiB.
-    pub max_hw_sectors_kib: Fact<u32>,
-    /// Maximum memory segments per request.
-    pub max_segments: Fact<u32>,
-    /// Queue size in requests.
-    pub nr_requests: Fact<u32>,
-    /// Write cache: `write back` or `write through`.
-    pub write_cache: Fact<String>,
-    /// Target latency of write-back throttling in microseconds; 0 is off.
-    pub wbt_latency_us: Fact<u64>,
-    /// Whether the queue can be polled (`RWF_HIPRI`, IOPOLL).
-    pub io_poll: Fact<bool>,
 }
 
 /// The name of data that no program can name.

@@ -119,16 +119,12 @@ fn candidate(candidate: &LibraryCandidate) -> String {
 
 fn platform(gpu: &GpuFacts, facts: &mut Facts) {
     facts.add("kernel P2PDMA for cuFile", yes_no(&gpu.kernel_p2pdma));
-    let arguments = match gpu.iommu_arguments.known() {
-        Some(words) if !words.is_empty() => format!("; kernel arguments: {words}"),
-        _ => String::new(),
-    };
     let iommu = match &gpu.iommu_groups {
         Fact::Known(0) => "does not translate (no groups)".to_string(),
         Fact::Known(groups) => format!("{groups} groups"),
         Fact::Unknown(reason) => format!("unknown ({reason})"),
     };
-    facts.add("IOMMU", format!("{iommu}{arguments}"));
+    facts.add("IOMMU", iommu);
     facts.add(
         "ACS",
         match &gpu.acs_redirecting {

@@ -158,12 +158,6 @@ fn io_uring(machine: &Machine, facts: &mut Facts) {
     if !machine.host.tokio_uring.is_available() {
         availability("tokio-uring", &machine.host.tokio_uring, facts);
     }
-    facts.add("kernel.io_uring_disabled", shown(&machine.io_uring.disabled_setting));
-    // Without rings the flags would only repeat the reason.
-    let rings = machine.host.io_uring.is_available();
-    for flag in machine.io_uring.flags.iter().filter(|_| rings) {
-        availability(&flag.name, &flag.availability, facts);
-    }
 }
 
 /// A known value, or `unknown` with its reason.

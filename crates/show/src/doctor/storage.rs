@@ -1,11 +1,12 @@
 //! The storage behind the folder: file system, `O_DIRECT`, block devices.
 
+use stormlp_core::facts::QueueOfStorage;
 use stormlp_core::machine::{
-    BlockDevice, DirectSupport, Fact, Filesystem, Machine, QueueFacts, StorageFacts, TargetFacts,
+    BlockDevice, DirectSupport, Fact, Filesystem, Machine, StorageFacts, TargetFacts,
 };
 use stormlp_core::units::ByteSize;
 
-use super::{shown, size, yes_no};
+use super::shown;
 use crate::document::{Document, Facts};
 
 pub(super) fn section(machine: &Machine, document: &mut Document) {
@@ -76,9 +77,8 @@ fn describe(filesystem: &Filesystem, facts: &mut Facts, details: &mut Facts) {
     facts.add(
         "file system",
         format!(
-            "{} (magic {:#x}) on {} from {}",
+            "{} on {} from {}",
             filesystem.kind,
-            filesystem.magic,
             filesystem.mount_point.display(),
             filesystem.source
         ),
@@ -109,29 +109,24 @@ fn direct(support: &DirectSupport, facts: &mut Facts, details: &mut Facts) {
 
 fn block(device: &BlockDevice, facts: &mut Facts) {
     let indent = "  ".repeat(device.depth as usize);
-    let mut words = vec![device.kind.name().to_string(), size(&device.size_bytes)];
-    words.extend(device.layout.clone());
-    if let Fact::Known(model) = &device.model {
-        words.push(model.clone());
-    }
-    if let Fact::Known(firmware) = &device.firmware {
-        words.push(format!("firmware {firmware}"));
-    }
-    if let Some(address) = &device.pci_address {
-        words.push(format!("PCI {address}"));
-    }
-    if let Fact::Known(link) = &device.pcie_link {
-        words.push(link.to_string());
-    }
-    words.push(match device.numa_node {
+    let of_device = &device.facts;
+    let size = of_device.size_bytes.map(|bytes| ByteSize(bytes).to_string());
+    let mut words =
+        vec![of_device.kind.clone(), size.unwrap_or_else(|| "size unknown".to_string())];
+    words.extend(of_device.layout.clone());
+    words.extend(of_device.model.clone());
+    words.extend(of_device.firmware.iter().map(|firmware| format!("firmware {firmware}")));
+    words.extend(of_device.pci_address.iter().map(|address| format!("PCI {address}")));
+    words.extend(of_device.pcie_link.clone());
+    words.push(match of_device.numa_node {
         Some(node) => format!("NUMA node {node}"),
         None => "NUMA node unknown".to_string(),
     });
     if !device.members.is_empty() {
         words.push(format!("on {}", device.members.join(" ")));
     }
-    facts.add(format!("{indent}{}", device.name), words.join(", "));
-    if let Some(queue) = &device.queue {
+    facts.add(format!("{indent}{}", of_device.name), words.join(", "));
+    if let Some(queue) = &of_device.queue {
         for line in settings(queue) {
             facts.add("", line);
         }
@@ -139,34 +134,28 @@ fn block(device: &BlockDevice, facts: &mut Facts) {
 }
 
 /// The queue settings under their `/sys` names, so that they can be looked up.
-fn settings(queue: &QueueFacts) -> [String; 3] {
+fn settings(queue: &QueueOfStorage) -> [String; 2] {
+    let rotational = queue.rotational.map(u8::from);
     [
         format!(
-            "logical_block_size {} B, physical_block_size {} B, rotational {}, write_cache {}",
-            brief(&queue.logical_block_bytes),
-            brief(&queue.physical_block_bytes),
-            brief(&Fact::Known(yes_no(&queue.rotational))),
-            brief(&queue.write_cache)
-        ),
-        format!(
-            "scheduler {}, nr_requests {}, nomerges {}, io_poll {}, wbt_lat_usec {}",
+            "rotational {}, write_cache {}, scheduler {}, nr_requests {}, nomerges {}",
+            brief(&rotational),
+            brief(&queue.write_cache),
             brief(&queue.scheduler),
             brief(&queue.nr_requests),
-            brief(&queue.nomerges),
-            brief(&Fact::Known(yes_no(&queue.io_poll))),
-            brief(&queue.wbt_latency_us)
+            brief(&queue.nomerges)
         ),
         format!(
-            "read_ahead_kb {}, max_sectors_kb {} (hardware {}), max_segments {}",
-            brief(&queue.read_ahead_kib),
-            brief(&queue.max_sectors_kib),
-            brief(&queue.max_hw_sectors_kib),
-            brief(&queue.max_segments)
+            "wbt_lat_usec {}, read_ahead_kb {}, max_sectors_kb {} (hardware {})",
+            brief(&queue.wbt_lat_usec),
+            brief(&queue.read_ahead_kb),
+            brief(&queue.max_sectors_kb),
+            brief(&queue.max_hw_sectors_kb)
         ),
     ]
 }
 
-/// A setting within a row of several; the JSON has the reason if it is unknown.
-fn brief<T: std::fmt::Display>(fact: &Fact<T>) -> String {
-    fact.known().map_or_else(|| "unknown".to_string(), T::to_string)
+/// A setting within a row of several.
+fn brief<T: ToString>(setting: &Option<T>) -> String {
+    setting.as_ref().map_or_else(|| "unknown".to_string(), T::to_string)
 }

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use stormlp_core::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
+use stormlp_core::facts::{
+    AcceleratorFacts, Availability, DeviceOfStorage, HostFacts, PathSupport, QueueOfStorage,
+};
 use stormlp_core::machine::{
-    AcsBridge, BlockDevice, BlockKind, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts,
-    IoUringFacts, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, PcieLink,
-    ProcessorFacts, QueueFacts, RingFlag, StorageFacts, TargetFacts,
+    AcsBridge, BlockDevice, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts, LibraryFacts,
+    Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, ProcessorFacts, StorageFacts, TargetFacts,
 };
 use stormlp_core::path::PathKind;
 use stormlp_core::units::{GIB, TIB};
@@ -81,7 +82,6 @@ fn gpu() -> GpuFacts {
         nvidia_fs: Fact::<NvidiaFs>::unknown("/proc/driver/nvidia-fs/version: no such file"),
         kernel_p2pdma: Fact::Known(true),
         iommu_groups: Fact::Known(0),
-        iommu_arguments: known("iommu=off"),
         acs_redirecting: Fact::Known(vec![AcsBridge {
             pci_address: "0000:3a:00.0".into(),
             bits: "ReqRedir+ CmpltRedir+".into(),
@@ -89,52 +89,46 @@ fn gpu() -> GpuFacts {
     }
 }
 
-fn disk(name: &str, depth: u32, kind: BlockKind) -> BlockDevice {
-    let queue = QueueFacts {
-        rotational: Fact::Known(false),
-        logical_block_bytes: Fact::Known(512),
-        physical_block_bytes: Fact::Known(4096),
-        scheduler: known("none"),
-        read_ahead_kib: Fact::Known(128),
-        nomerges: Fact::Known(0),
-        max_sectors_kib: Fact::Known(1280),
-        max_hw_sectors_kib: Fact::Known(2048),
-        max_segments: Fact::Known(128),
-        nr_requests: Fact::Known(1023),
-        write_cache: known("write through"),
-        wbt_latency_us: Fact::unknown("-1 is not a number"),
-        io_poll: Fact::Known(false),
+fn disk(name: &str, depth: u32, kind: &str) -> BlockDevice {
+    let queue = QueueOfStorage {
+        scheduler: Some("none".into()),
+        nr_requests: Some(1023),
+        read_ahead_kb: Some(128),
+        max_sectors_kb: Some(1280),
+        max_hw_sectors_kb: Some(2048),
+        nomerges: Some(0),
+        rotational: Some(false),
+        write_cache: Some("write through".into()),
+        wbt_lat_usec: None,
     };
-    BlockDevice {
+    let facts = DeviceOfStorage {
         name: name.into(),
-        number: "259:0".into(),
-        kind,
-        depth,
-        members: Vec::new(),
+        kind: kind.into(),
         layout: None,
-        model: known("Fast SSD"),
-        firmware: known("1.0.2"),
-        size_bytes: Fact::Known(4 * TIB),
-        queue: (kind != BlockKind::Partition).then_some(queue),
+        model: Some("Fast SSD".into()),
+        firmware: Some("1.0.2".into()),
+        size_bytes: Some(4 * TIB),
+        queue: (kind != "partition").then_some(queue),
         numa_node: Some(1),
         pci_address: Some("0000:5e:00.0".into()),
-        pcie_link: Fact::Known(PcieLink { speed: "16.0 GT/s PCIe".into(), lanes: 4 }),
-    }
+        pcie_link: Some("PCIe 16.0 GT/s x4".into()),
+        pcie_bytes_per_second: Some(7_876_923_076),
+    };
+    BlockDevice { depth, members: Vec::new(), facts }
 }
 
 fn storage() -> StorageFacts {
-    let mut part = disk("nvme0n1p1", 0, BlockKind::Partition);
+    let mut part = disk("nvme0n1p1", 0, "partition");
     part.members = vec!["nvme0n1".into()];
-    part.model = Fact::unknown("no model");
-    part.firmware = Fact::unknown("no firmware");
-    part.pcie_link = Fact::unknown("no link");
+    part.facts.model = None;
+    part.facts.firmware = None;
+    part.facts.pcie_link = None;
     StorageFacts {
         directory: "data".into(),
         examined: Fact::Known("/mnt/data".into()),
         target: None,
         filesystem: Fact::Known(Filesystem {
             kind: "ext4".into(),
-            magic: 0xef53,
             mount_point: "/mnt".into(),
             source: "/dev/nvme0n1p1".into(),
             mount_options: "rw,noatime".into(),
@@ -148,7 +142,7 @@ fn storage() -> StorageFacts {
             memory_align_bytes: Fact::Known(4),
             offset_align_bytes: Fact::Known(512),
         }),
-        devices: Fact::Known(vec![part, disk("nvme0n1", 1, BlockKind::Disk)]),
+        devices: Fact::Known(vec![part, disk("nvme0n1", 1, "disk")]),
     }
 }
 
@@ -172,13 +166,6 @@ fn server() -> Machine {
             huge_page_bytes: Fact::Known(2 << 20),
             huge_pages_total: Fact::Known(0),
             huge_pages_free: Fact::Known(0),
-        },
-        io_uring: IoUringFacts {
-            disabled_setting: Fact::Known(0),
-            flags: vec![RingFlag {
-                name: "DEFER_TASKRUN".into(),
-                availability: Availability::unavailable("EINVAL", "Linux 6.1 or later"),
-            }],
         },
         gpu: gpu(),
         storage: storage(),

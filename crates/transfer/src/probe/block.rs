@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_core::machine::{BlockDevice, BlockKind, Fact, PcieLink, QueueFacts};
+use stormlp_core::facts::{DeviceOfStorage, QueueOfStorage};
+use stormlp_core::machine::{BlockDevice, Fact, PcieLink};
 
 use super::memory::chosen;
 use super::mounts::Mount;
@@ -79,18 +80,19 @@ fn btrfs_members(root: &Root, name: &str) -> Vec<String> {
 /// Adds the device in `folder` and its members; a device reached twice is listed once.
 fn collect(root: &Root, folder: &Path, depth: u32, found: &mut Vec<BlockDevice>) {
     let name = name_of(folder);
-    if depth > DEEPEST || found.iter().any(|device| device.name == name) {
+    if depth > DEEPEST || found.iter().any(|device| device.facts.name == name) {
         return;
     }
     let members = members(root, folder);
-    found.push(device(root, folder, depth, &members));
+    let names = members.iter().map(|member| name_of(member)).collect();
+    found.push(BlockDevice { depth, members: names, facts: device(root, folder) });
     for member in members {
         collect(root, &member, depth + 1, found);
     }
 }
 
 /// Folders of the devices that make up this one.
-pub(crate) fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
+fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
     if root.exists(folder.join("partition")) {
         return folder.parent().map(Path::to_path_buf).into_iter().collect();
     }
@@ -103,80 +105,68 @@ pub(crate) fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The kernel's name of the device in a folder, with slashes as in `/dev`.
-pub(crate) fn name_of(folder: &Path) -> String {
+fn name_of(folder: &Path) -> String {
     folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().replace('!', "/"))
 }
 
-fn kind(root: &Root, folder: &Path) -> BlockKind {
-    if root.exists(folder.join("partition")) {
-        BlockKind::Partition
-    } else if root.exists(folder.join("md")) {
-        BlockKind::Md
-    } else if root.exists(folder.join("dm")) {
-        BlockKind::DeviceMapper
-    } else if name_of(folder).starts_with("loop") {
-        BlockKind::Loop
-    } else {
-        BlockKind::Disk
+/// The type of a device that is part of a disk.
+pub(crate) const PARTITION: &str = "partition";
+
+fn kind(root: &Root, folder: &Path) -> &'static str {
+    match () {
+        () if root.exists(folder.join("partition")) => PARTITION,
+        () if root.exists(folder.join("md")) => "md",
+        () if root.exists(folder.join("dm")) => "dm",
+        () if name_of(folder).starts_with("loop") => "loop",
+        () => "disk",
     }
 }
 
-pub(crate) fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]) -> BlockDevice {
+fn device(root: &Root, folder: &Path) -> DeviceOfStorage {
     let kind = kind(root, folder);
-    let text = |name: &str| root.text(folder.join(name));
-    let layout = match kind {
-        BlockKind::Md => text("md/level"),
-        BlockKind::DeviceMapper => text("dm/uuid").map(|uuid| {
-            // `LVM-…`, `CRYPT-LUKS2-…`, `mpath-…`: what follows is an identifier.
-            uuid.split('-').next().unwrap_or_default().to_string()
-        }),
-        BlockKind::Loop => text("loop/backing_file"),
-        BlockKind::Disk | BlockKind::Partition => Fact::unknown("nothing to lay out"),
-    };
+    let text = |name: &str| root.text(folder.join(name)).ok().filter(|text| !text.is_empty());
     let pci_address = pci_address(folder);
-    BlockDevice {
+    let link = pcie_link(root, folder, kind, pci_address.as_deref());
+    DeviceOfStorage {
         name: name_of(folder),
-        number: text("dev").unwrap_or(String::new()),
-        kind,
-        depth,
-        members: members.iter().map(|member| name_of(member)).collect(),
-        layout: layout.known().filter(|text| !text.is_empty()).cloned(),
+        kind: kind.to_string(),
+        layout: match kind {
+            "md" => text("md/level"),
+            // `LVM-…`, `CRYPT-LUKS2-…`, `mpath-…`: what follows is an identifier.
+            "dm" => {
+                text("dm/uuid").map(|uuid| uuid.split('-').next().unwrap_or_default().to_string())
+            }
+            "loop" => text("loop/backing_file"),
+            _ => None,
+        },
         model: text("device/model"),
         // NVMe uses one name, SCSI and SATA the other.
-        firmware: match text("device/firmware_rev") {
-            Fact::Known(firmware) => Fact::Known(firmware),
-            Fact::Unknown(reason) => match text("device/rev") {
-                Fact::Known(firmware) => Fact::Known(firmware),
-                Fact::Unknown(_) => Fact::Unknown(reason),
-            },
-        },
+        firmware: text("device/firmware_rev").or_else(|| text("device/rev")),
         // The kernel counts in sectors of 512 bytes, regardless of the device's block size.
-        size_bytes: root.number::<u64>(folder.join("size")).map(|sectors| sectors * 512),
-        queue: (kind != BlockKind::Partition).then(|| queue(root, &folder.join("queue"))),
+        size_bytes: root.number::<u64>(folder.join("size")).map(|sectors| sectors * 512).ok(),
+        queue: (kind != PARTITION).then(|| queue(root, &folder.join("queue"))),
         numa_node: numa_node(root, folder, pci_address.as_deref()),
-        pcie_link: pcie_link(root, folder, kind, pci_address.as_deref()),
+        pcie_bytes_per_second: link.as_ref().and_then(PcieLink::bytes_per_second),
+        pcie_link: link.map(|link| link.to_string()),
         pci_address,
     }
 }
 
-fn queue(root: &Root, folder: &Path) -> QueueFacts {
-    let flag = |name: &str| root.number::<u8>(folder.join(name)).map(|value| value != 0);
-    QueueFacts {
-        rotational: flag("rotational"),
-        logical_block_bytes: root.number(folder.join("logical_block_size")),
-        physical_block_bytes: root.number(folder.join("physical_block_size")),
+fn queue(root: &Root, folder: &Path) -> QueueOfStorage {
+    let number = |name: &str| root.number(folder.join(name)).ok();
+    QueueOfStorage {
         scheduler: root
             .text(folder.join("scheduler"))
-            .map(|text| chosen(&text).unwrap_or(&text).to_string()),
-        read_ahead_kib: root.number(folder.join("read_ahead_kb")),
-        nomerges: root.number(folder.join("nomerges")),
-        max_sectors_kib: root.number(folder.join("max_sectors_kb")),
-        max_hw_sectors_kib: root.number(folder.join("max_hw_sectors_kb")),
-        max_segments: root.number(folder.join("max_segments")),
-        nr_requests: root.number(folder.join("nr_requests")),
-        write_cache: root.text(folder.join("write_cache")),
-        wbt_latency_us: root.number(folder.join("wbt_lat_usec")),
-        io_poll: flag("io_poll"),
+            .map(|text| chosen(&text).unwrap_or(&text).to_string())
+            .ok(),
+        nr_requests: number("nr_requests"),
+        read_ahead_kb: number("read_ahead_kb"),
+        max_sectors_kb: number("max_sectors_kb"),
+        max_hw_sectors_kb: number("max_hw_sectors_kb"),
+        nomerges: root.number(folder.join("nomerges")).ok(),
+        rotational: root.number::<u8>(folder.join("rotational")).map(|value| value != 0).ok(),
+        write_cache: root.text(folder.join("write_cache")).ok(),
+        wbt_lat_usec: root.number(folder.join("wbt_lat_usec")).ok(),
     }
 }
 
@@ -217,17 +207,13 @@ fn numa_node(root: &Root, folder: &Path, pci_address: Option<&str>) -> Option<u3
 fn pcie_link(
     root: &Root,
     folder: &Path,
-    kind: BlockKind,
+    kind: &str,
     pci_address: Option<&str>,
-) -> Fact<PcieLink> {
-    let is_nvme = kind == BlockKind::Disk && name_of(folder).starts_with("nvme");
-    let Some(address) = pci_address.filter(|_| is_nvme) else {
-        return Fact::unknown("it is not a PCI function of its own");
-    };
-    let pci = pci_folder(address);
-    let speed = root.text(pci.join("current_link_speed"));
-    let lanes = root.number(pci.join("current_link_width"));
-    speed.and_then(|speed| lanes.map(|lanes| PcieLink { speed, lanes }))
+) -> Option<PcieLink> {
+    let is_nvme = kind == "disk" && name_of(folder).starts_with("nvme");
+    let pci = pci_folder(pci_address.filter(|_| is_nvme)?);
+    let speed = root.text(pci.join("current_link_speed")).ok()?;
+    Some(PcieLink { speed, lanes: root.number(pci.join("current_link_width")).ok()? })
 }
 
 pub(crate) fn pci_folder(address: &str) -> PathBuf {
@@ -277,7 +263,7 @@ mod tests {
             .known()
             .unwrap()
             .iter()
-            .map(|d| format!("{} {} {} {:?}", d.depth, d.name, d.kind.name(), d.layout))
+            .map(|d| format!("{} {} {} {:?}", d.depth, d.facts.name, d.facts.kind, d.facts.layout))
             .collect();
         assert_eq!(
             lines,
@@ -296,25 +282,23 @@ mod tests {
         let tree = machine();
         let devices = below(&tree.root(), "253:0");
         let devices = devices.known().unwrap();
-        let disk = devices.iter().find(|d| d.name == "nvme0n1").unwrap();
+        let named = |name: &str| devices.iter().map(|d| &d.facts).find(|d| d.name == name).unwrap();
+        let disk = named("nvme0n1");
         let queue = disk.queue.as_ref().unwrap();
-        assert_eq!(queue.scheduler, Fact::Known("none".to_string()));
-        assert_eq!(queue.nomerges, Fact::Known(0));
-        assert!(matches!(&queue.wbt_latency_us, Fact::Unknown(why) if why.contains("-1")));
-        assert!(
-            matches!(&queue.read_ahead_kib, Fact::Unknown(why) if why.contains("read_ahead_kb"))
-        );
-        assert_eq!(disk.size_bytes, Fact::Known(1_024_000));
+        assert_eq!(queue.scheduler.as_deref(), Some("none"));
+        assert_eq!(queue.nomerges, Some(0));
+        assert_eq!((queue.wbt_lat_usec, queue.read_ahead_kb), (None, None));
+        assert_eq!(disk.size_bytes, Some(1_024_000));
         assert_eq!(disk.pci_address.as_deref(), Some("0000:3b:00.0"));
         assert_eq!(disk.numa_node, Some(1));
         assert_eq!(carried(&tree.root(), "259:0"), ["nvme0n1p1"]);
-        assert_eq!(disk.firmware, Fact::Known("GDC5602Q".to_string()));
-        let link = disk.pcie_link.known().unwrap();
-        assert_eq!(link.to_string(), "PCIe 16.0 GT/s x4");
-        let other = devices.iter().find(|d| d.name == "nvme1n1").unwrap();
-        assert!(other.pcie_link.known().is_none() && other.firmware.known().is_none());
+        assert_eq!(disk.firmware.as_deref(), Some("GDC5602Q"));
+        assert_eq!(disk.pcie_link.as_deref(), Some("PCIe 16.0 GT/s x4"));
+        assert_eq!(disk.pcie_bytes_per_second, Some(7_876_923_076));
+        let other = named("nvme1n1");
+        assert!(other.pcie_link.is_none() && other.firmware.is_none());
         assert_eq!(other.numa_node, None);
-        assert!(devices.iter().any(|d| d.kind == BlockKind::Partition && d.queue.is_none()));
+        assert!(named("nvme0n1p1").queue.is_none());
     }
 
     #[test]
@@ -332,7 +316,7 @@ mod tests {
         let nfs = below_mount(&tree.root(), &mount("nfs4", "filer:/vol"));
         assert!(matches!(nfs, Fact::Unknown(why) if why.contains("filer:/vol")));
         let btrfs = below_mount(&tree.root(), &mount("btrfs", "/dev/nvme1n1"));
-        assert_eq!(btrfs.known().unwrap()[0].name, "nvme1n1");
+        assert_eq!(btrfs.known().unwrap()[0].facts.name, "nvme1n1");
         assert!(below(&tree.root(), "9:9").known().is_none());
     }
 

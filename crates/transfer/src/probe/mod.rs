@@ -26,7 +26,7 @@ use stormlp_core::facts::{Availability, HostFacts, StorageOfRun};
 use stormlp_core::location::names_object;
 use stormlp_core::machine::FORMAT_VERSION;
 use stormlp_core::machine::{
-    BlockDevice, BuildFacts, DeviceContent, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
+    BuildFacts, DeviceContent, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
 };
 
 use self::libraries::Libraries;
@@ -110,7 +110,6 @@ pub fn machine(executable: &Path, directory: &Path, goes_on: &dyn Fn(Duration) -
         build: build(),
         processors: cpu::facts(&root),
         memory: memory::facts(&root),
-        io_uring: uring::facts(&root),
         gpu: gpu_facts(&root, &libraries),
         storage: storage::facts(&root, directory),
         warnings: Vec::new(),
@@ -141,7 +140,6 @@ fn gpu_facts(root: &Root, libraries: &Libraries) -> GpuFacts {
         nvidia_fs: gpu::nvidia_fs(root),
         kernel_p2pdma: platform::kernel_p2pdma(root),
         iommu_groups: platform::iommu_groups(root),
-        iommu_arguments: platform::iommu_arguments(root),
         acs_redirecting: platform::acs_redirecting(root),
     }
 }
@@ -163,12 +161,6 @@ pub fn metadata(path: &Path) -> std::io::Result<std::fs::Metadata> {
 /// The file system behind `directory`, or behind its nearest existing parent.
 pub fn filesystem(directory: &Path) -> Fact<Filesystem> {
     storage::filesystem(&Root::system(), directory)
-}
-
-/// The block devices behind `directory` down to the members, the file system's own first; below
-/// `directory` itself if it is a block device.
-pub fn block_devices(directory: &Path) -> Fact<Vec<BlockDevice>> {
-    storage::devices(&Root::system(), directory)
 }
 
 /// Whether the block device at `path` is read-only in the kernel, although it may be opened for

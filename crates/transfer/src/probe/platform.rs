@@ -37,17 +37,6 @@ pub(crate) fn iommu_groups(root: &Root) -> Fact<u32> {
         .map(|names| u32::try_from(names.len()).unwrap_or(u32::MAX))
 }
 
-/// The kernel command line arguments concerning the IOMMU; empty if there are none.
-pub(crate) fn iommu_arguments(root: &Root) -> Fact<String> {
-    root.text("/proc/cmdline").map(|text| {
-        let words: Vec<&str> = text
-            .split_whitespace()
-            .filter(|word| word.split_once('=').is_some_and(|(key, _)| key.contains("iommu")))
-            .collect();
-        words.join(" ")
-    })
-}
-
 /// The bridges whose access control redirects peer-to-peer requests to the root complex.
 pub(crate) fn acs_redirecting(root: &Root) -> Fact<Vec<AcsBridge>> {
     root.names("/sys/bus/pci/devices").and_then(|addresses| {
@@ -144,15 +133,6 @@ mod tests {
         let without = Tree::new().file("proc/kallsyms", "0000 d my_p2pdma_pgmap_ops_2\n");
         assert_eq!(kernel_p2pdma(&without.root()), Fact::Known(false));
         assert!(kernel_p2pdma(&Tree::new().root()).known().is_none());
-    }
-
-    #[test]
-    fn only_words_about_the_iommu_are_kept() {
-        let tree = Tree::new().file("proc/cmdline", "quiet intel_iommu=on iommu=pt root=/dev/vda");
-        assert_eq!(
-            iommu_arguments(&tree.root()),
-            Fact::Known("intel_iommu=on iommu=pt".to_string())
-        );
     }
 
     proptest! {

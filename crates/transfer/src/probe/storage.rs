@@ -9,10 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FileType, Stat, major, minor};
-use stormlp_core::facts::{DeviceOfStorage, QueueOfStorage, StorageOfRun};
+use stormlp_core::facts::StorageOfRun;
 use stormlp_core::machine::{
-    BlockDevice, BlockKind, DeviceContent, Fact, Filesystem, PcieLink, QueueFacts, StorageFacts,
-    TargetFacts,
+    BlockDevice, DeviceContent, Fact, Filesystem, StorageFacts, TargetFacts,
 };
 
 use super::root::{Root, plain};
@@ -74,41 +73,9 @@ pub(crate) fn of_run(root: &Root, path: &Path) -> StorageOfRun {
         mount_options: filesystem
             .map(|system| format!("{}; {}", system.mount_options, system.super_options)),
         devices: (devices.into_iter())
-            .filter(|device| device.kind != BlockKind::Partition)
-            .map(device_of_storage)
+            .map(|device| device.facts)
+            .filter(|device| device.kind != block::PARTITION)
             .collect(),
-    }
-}
-
-fn device_of_storage(device: BlockDevice) -> DeviceOfStorage {
-    let said = |fact: Fact<String>| fact.known().filter(|text| !text.is_empty()).cloned();
-    let link = device.pcie_link.known();
-    DeviceOfStorage {
-        name: device.name,
-        kind: device.kind.name().to_string(),
-        layout: device.layout,
-        pcie_link: link.map(ToString::to_string),
-        pcie_bytes_per_second: link.and_then(PcieLink::bytes_per_second),
-        model: said(device.model),
-        firmware: said(device.firmware),
-        size_bytes: device.size_bytes.known().copied(),
-        pci_address: device.pci_address,
-        numa_node: device.numa_node,
-        queue: device.queue.map(queue_of_storage),
-    }
-}
-
-fn queue_of_storage(queue: QueueFacts) -> QueueOfStorage {
-    QueueOfStorage {
-        scheduler: queue.scheduler.known().cloned(),
-        nr_requests: queue.nr_requests.known().copied(),
-        read_ahead_kb: queue.read_ahead_kib.known().copied(),
-        max_sectors_kb: queue.max_sectors_kib.known().copied(),
-        max_hw_sectors_kb: queue.max_hw_sectors_kib.known().copied(),
-        nomerges: queue.nomerges.known().copied(),
-        rotational: queue.rotational.known().copied(),
-        write_cache: queue.write_cache.known().cloned(),
-        wbt_lat_usec: queue.wbt_latency_us.known().copied(),
     }
 }
 
@@ -210,7 +177,6 @@ fn filesystem_of(root: &Root, path: &Path) -> Fact<Filesystem> {
             let block_bytes = u64::try_from(stat.f_frsize).unwrap_or(0);
             Fact::Known(Filesystem {
                 kind: mount.kind.clone(),
-                magic: stat.f_type as u64 & 0xffff_ffff,
                 mount_point: mount.point.clone(),
                 source: mount.source.clone(),
                 mount_options: mount.options.clone(),

@@ -5,9 +5,8 @@
 
 use std::io;
 
-use io_uring::{Builder, IoUring};
+use io_uring::IoUring;
 use stormlp_core::facts::Availability;
-use stormlp_core::machine::{IoUringFacts, RingFlag};
 
 use super::root::Root;
 
@@ -19,36 +18,6 @@ pub(crate) fn availability(root: &Root) -> Availability {
     match IoUring::new(ENTRIES) {
         Ok(_) => Availability::Available,
         Err(error) => refusal(root, &error),
-    }
-}
-
-/// A change to a ring's set-up.
-type SetUp = fn(&mut Builder) -> &mut Builder;
-
-/// The flags that the hot loop benefits from, each with its prerequisite and the kernel version
-/// that introduced it.
-const FLAGS: [(&str, &str, SetUp); 3] = [
-    ("COOP_TASKRUN", "Linux 5.19", |b| b.setup_coop_taskrun()),
-    ("SINGLE_ISSUER", "Linux 6.0", |b| b.setup_single_issuer()),
-    ("DEFER_TASKRUN", "Linux 6.1", |b| b.setup_single_issuer().setup_defer_taskrun()),
-];
-
-/// io_uring in detail: each flag is tested on a separate ring.
-pub(crate) fn facts(root: &Root) -> IoUringFacts {
-    let flags = FLAGS.iter().map(|&(name, since, set_up)| RingFlag {
-        name: name.to_string(),
-        availability: match set_up(&mut IoUring::builder()).build(ENTRIES) {
-            Ok(_) => Availability::Available,
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Availability::unavailable(
-                "the kernel does not support it (EINVAL)",
-                format!("{since} or later; runs work without it"),
-            ),
-            Err(error) => refusal(root, &error),
-        },
-    });
-    IoUringFacts {
-        disabled_setting: root.number("/proc/sys/kernel/io_uring_disabled"),
-        flags: flags.collect(),
     }
 }
 
@@ -89,15 +58,6 @@ mod tests {
             Availability::Unavailable { fact, .. } => fact,
             Availability::Available => panic!("a refusal is not a permission"),
         }
-    }
-
-    #[test]
-    fn flags_are_only_accepted_with_rings() {
-        let root = Root::system();
-        let allowed = availability(&root).is_available();
-        let flags = facts(&root).flags;
-        assert_eq!(flags.len(), FLAGS.len());
-        assert!(allowed || flags.iter().all(|flag| !flag.availability.is_available()));
     }
 
     #[test]

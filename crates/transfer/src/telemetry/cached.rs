@@ -2,20 +2,18 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
+use super::Pace;
 use crate::page_cache::{self, Residency};
 
 /// More files would take longer without improving the estimate.
 const MOST_FILES: usize = 64;
-/// A file's pages are counted one by one.
-const SELDOM: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct CachedData {
     files: Vec<(File, PathBuf)>,
-    read_at: Mutex<Option<Instant>>,
+    /// A file's pages are counted one by one.
+    pace: Pace,
 }
 
 impl CachedData {
@@ -26,18 +24,13 @@ impl CachedData {
         let open = |path: &&Path| Some((File::open(path).ok()?, path.to_path_buf()));
         let files: Vec<(File, PathBuf)> =
             paths.iter().step_by(step).map(open).collect::<Option<_>>()?;
-        let data = Self { files, read_at: Mutex::new(None) };
+        let data = Self { files, pace: Pace::default() };
         data.share().map(|_| data)
     }
 
     /// The cached share, at most once a second unless requested `now`; otherwise NaN.
     pub(super) fn read(&self, now: bool) -> f64 {
-        let is_due = self.read_at.lock().is_ok_and(|mut last| {
-            let due = now || last.is_none_or(|last| last.elapsed() >= SELDOM);
-            *last = if due { Some(Instant::now()) } else { *last };
-            due
-        });
-        let share = is_due.then(|| self.share()).flatten();
+        let share = self.pace.is_due(now).then(|| self.share()).flatten();
         share.unwrap_or(f64::NAN)
     }
 

@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 use nvml_wrapper_sys::bindings as nvml;
 use nvml_wrapper_sys::bindings::field_id;
 
+use super::Pace;
 use crate::cuda;
 
 /// The library as the driver installs it.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// NVML averages utilisation over up to a second, and each query goes to the driver.
-const SELDOM: Duration = Duration::from_secs(1);
 /// Byte counters in NVML. Received and sent are from the GPU's point of view.
 const COUNTS: [NvmlCounter; 4] = [
     NvmlCounter::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES),
@@ -46,7 +45,8 @@ pub(crate) fn gpu_state(address: &str) -> Option<GpuState> {
 pub(super) struct Gpus {
     library: nvml::NvmlLib,
     devices: Vec<Gpu>,
-    read_at: Mutex<Option<Instant>>,
+    /// NVML averages utilisation over up to a second, and each query goes to the driver.
+    pace: Pace,
 }
 
 struct Gpu {
@@ -94,7 +94,7 @@ impl Gpus {
             return None;
         }
         // From here on it is shut down on drop.
-        let mut opened = Self { library, devices: Vec::new(), read_at: Mutex::new(None) };
+        let mut opened = Self { library, devices: Vec::new(), pace: Pace::default() };
         for (name, address) in gpus {
             let handle = opened.handle(address)?;
             let name = name.clone();
@@ -141,11 +141,7 @@ impl Gpus {
     /// not available are NaN.
     pub(super) fn read(&self, now: bool) -> Vec<[f64; VALUES]> {
         let unread = [f64::NAN; VALUES];
-        let is_due = self.read_at.lock().is_ok_and(|mut last| {
-            let due = now || last.is_none_or(|last| last.elapsed() >= SELDOM);
-            *last = if due { Some(Instant::now()) } else { *last };
-            due
-        });
+        let is_due = self.pace.is_due(now);
         let gpus = self.devices.iter();
         gpus.map(|gpu| if is_due { self.numbers(gpu) } else { unread }).collect()
     }
