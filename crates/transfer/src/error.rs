@@ -112,25 +112,25 @@ pub fn unread(error: &io::Error) -> Option<(Cause, &'static str)> {
         let cause = if fault.is_failure() { Cause::Storage } else { Cause::Machine };
         return Some((cause, fault.remedy()));
     }
-    let errno = error.raw_os_error()?;
-    Some(if DEVICE_FAILURES.contains(&errno) {
-        (Cause::Storage, DEVICE_HELP)
-    } else if error.kind() == io::ErrorKind::PermissionDenied {
-        (Cause::Machine, PERMISSION_HELP)
-    } else {
-        (Cause::Machine, "")
-    })
+    error.raw_os_error().map(judged)
+}
+
+/// Whose fault the kernel's error `errno` is, and what to do about it.
+fn judged(errno: i32) -> (Cause, &'static str) {
+    match errno {
+        errno if DEVICE_FAILURES.contains(&errno) => (Cause::Storage, DEVICE_HELP),
+        libc::EACCES | libc::EPERM => (Cause::Machine, PERMISSION_HELP),
+        _ => (Cause::Machine, ""),
+    }
 }
 
 /// A failure while files are looked at, before anything runs.
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
-        let (cause, text) = (error.cause(), error.to_string());
-        let remedy = match error.missing() {
-            Some(remedy) => remedy.to_string(),
-            None => unread(&error.into_io()).map_or_else(String::new, |(_, help)| help.to_string()),
-        };
-        Self::new(cause, text).with_help(remedy)
+        let known = error.missing().or(error.object_remedy());
+        let by_errno = || error.errno().map_or("", |errno| judged(errno).1);
+        let remedy = known.unwrap_or_else(by_errno).to_string();
+        Self::new(error.cause(), error).with_help(remedy)
     }
 }
 

@@ -15,7 +15,7 @@ use stormlp_core::units::{ByteSize, counted};
 
 /// Fields that never count: what may be overwritten, what is done with the files before and after
 /// the cells, and estimates.
-const NOWHERE: [&str; 14] = [
+const NOWHERE: [&str; 13] = [
     "request.remove",
     "request.destroy_data",
     "request.overwrite_files",

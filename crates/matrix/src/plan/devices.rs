@@ -1,40 +1,40 @@
 //! Checks of block devices to be written: never one in use, and never valuable data by mistake.
 
+use super::files::{Decided, lacking};
 use super::inventory::{FileFacts, TargetInventory};
 use super::request::MatrixRequest;
 use stormlp_core::failure::Problems;
 use stormlp_core::machine::{DeviceContent, UNKNOWN_CONTENT};
+use stormlp_core::note::{Cause, Note};
 
 /// Checks that a block device may be overwritten.
 ///
 /// No option overrides a device in use. What it carries must be named, so that nobody who means
 /// another device loses it.
-pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut Problems) {
+pub(super) fn check(request: &MatrixRequest, facts: &FileFacts) -> Decided<()> {
     let path = facts.path.display();
     let found = match &facts.device {
         Some(DeviceContent::Carries(found)) => found,
         Some(DeviceContent::InUse) => {
-            problems.machine(
+            return Err(lacking(
                 format!(
                     "{path} is in use by the kernel: mounted, or part of a RAID or LVM; or another \
                      program has opened it exclusively"
                 ),
                 "no option overrides this: stop what uses it first, or name another device",
-            );
-            return;
+            ));
         }
         Some(DeviceContent::Unexamined(reason)) => {
-            problems.machine(
+            return Err(lacking(
                 format!("cannot examine {path}, so it is not overwritten: {reason}"),
                 "name another device, or run as a user who may read it",
-            );
-            return;
+            ));
         }
-        None => return,
+        None => return Ok(()),
     };
     let named = request.destroy_data.as_deref();
     if named.is_some_and(|named| found.iter().all(|name| named.contains(name))) {
-        return;
+        return Ok(());
     }
     let (fact, option) = match &found[..] {
         [] => ("is a block device; writing would destroy its data".to_string(), String::new()),
@@ -49,7 +49,7 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
         ),
     };
     let remedy = format!("add --destroy-data{option} if that is what you want");
-    problems.plan(format!("{path} {fact}"), remedy);
+    Err(Note::new(Cause::Plan, format!("{path} {fact}"), remedy))
 }
 
 /// Rejects names of contents that no device carries: the user means another device.

@@ -130,7 +130,7 @@ pub(super) fn decide(
                 })
             }
             JobTarget::File(path) => (inventory.file(path).ok_or_else(unknown))
-                .and_then(|facts| named_file(request, job, facts, *threads, &mut table, problems)),
+                .and_then(|facts| named_file(request, job, facts, *threads, &mut table)),
         };
         let (files, used_bytes) = decided.unwrap_or_else(|problem| {
             problems.push(problem);

@@ -10,7 +10,6 @@ use super::manifest::ContentState;
 use super::request::{JobRequest, MatrixRequest};
 use crate::plan::matrix_plan::{FileAction, FilePlan};
 use stormlp_core::facts::Availability;
-use stormlp_core::failure::Problems;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::units::ByteSize;
 
@@ -21,12 +20,11 @@ pub(super) fn named_file(
     facts: &FileFacts,
     threads: u32,
     table: &mut PlannedFiles,
-    problems: &mut Problems,
 ) -> Decided<FilesOfJob> {
     let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
     let path = facts.path.display();
     let needs = FileNeeds::of(request);
-    check_access(request, facts, needs, problems)?;
+    check_access(request, facts, needs)?;
     let wanted = request.file_size_bytes;
     let (action, bytes, used) = match facts.kind {
         // gdsio reads what is there.
@@ -84,12 +82,7 @@ pub(super) fn named_file(
 }
 
 /// Checks that a named file permits the access that the request needs.
-fn check_access(
-    request: &MatrixRequest,
-    facts: &FileFacts,
-    needs: FileNeeds,
-    problems: &mut Problems,
-) -> Decided<()> {
+fn check_access(request: &MatrixRequest, facts: &FileFacts, needs: FileNeeds) -> Decided<()> {
     let path = facts.path.display();
     let refused = |fact: String, remedy: &str| Err(Note::new(Cause::Plan, fact, remedy));
     let holds_data = facts.kind == FileKind::Regular && facts.hole_bytes < facts.bytes;
@@ -98,7 +91,7 @@ fn check_access(
         return refused(format!("{path} is not a file or block device"), "use --dir for a folder");
     }
     if needs.writes && facts.kind == FileKind::BlockDevice {
-        devices::check(request, facts, problems);
+        devices::check(request, facts)?;
     }
     if needs.writes && holds_data && !ours && !request.overwrite_files {
         return refused(

@@ -39,10 +39,7 @@ pub(super) fn table<'a>(groups: &'a [CellGroup<'a>]) -> Option<Table> {
             word("I/O", 0, |(group, _): &OfStore<'_>| group.key.io_size.words()),
             number("threads", 0, |(group, _): &OfStore<'_>| group.key.threads),
             number("depth", 0, |(group, _): &OfStore<'_>| group.key.queue_depth),
-            number("connections", 0, |(_, store): &OfStore<'_>| match &store.client {
-                Some(_) => "-".to_string(),
-                None => store.connections.to_string(),
-            }),
+            number("connections", 0, |(_, store): &OfStore<'_>| store.connections.to_string()),
             number("requests", 0, |(_, store): &OfStore<'_>| store.requests),
             number("retries", 0, |(_, store): &OfStore<'_>| store.retries),
             number("of them after losses", 0, |(_, store): &OfStore<'_>| store.retries_after_loss),

@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nvml_wrapper_sys::bindings as nvml;
 use nvml_wrapper_sys::bindings::field_id;
@@ -286,6 +286,7 @@ fn value(field: &nvml::nvmlFieldValue_t) -> Option<NvmlReading> {
 mod tests {
     use super::*;
     use std::process::Command;
+    use std::time::Duration;
 
     /// A C library with increasing counters, whose GPU does not support NVLink.
     const DOUBLE: &str = r#"

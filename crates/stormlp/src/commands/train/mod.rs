@@ -10,6 +10,7 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::report::{Head, ReportKind};
+use stormlp_core::verify::Verify;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
@@ -24,7 +25,6 @@ use stormlp_training::run as training;
 use stormlp_training::run::agreement;
 use stormlp_training::run::start::{Asked, Prepared, lock};
 use stormlp_training::run::{Course, SavedEpoch, SoFar};
-use stormlp_core::verify::Verify;
 use stormlp_transfer::probe;
 
 use super::deliver::{Delivery, OutputArgs};
