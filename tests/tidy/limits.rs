@@ -14,7 +14,7 @@ const CRATES: &[(&str, usize)] = &[
     ("dataset", 6417),
     ("hosts", 3141),
     ("kvcache", 8186),
-    ("matrix", 10930),
+    ("matrix", 9420),
     ("mlperf", 5750),
     ("planner", 4343),
     ("show", 5899),
