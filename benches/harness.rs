@@ -15,10 +15,10 @@ use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
 use stormlp_dataset::format::{ChunkSink, SinkError};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_training::run::machine::drive;
-use stormlp_training::run::machine::drive::{DeviceModel, ModelledDevice, VirtualClock};
+use stormlp_training::run::machine::drive::{Device, VirtualClock};
 use stormlp_training::run::machine::{
-    ClientWork, Landed, Leftover, Loader, Machine, Pace, PhaseSpec, ReadRequest, Share, Workers,
-    WorkersConfig,
+    ClientWork, Landed, Leftover, Loader, Machine, Nanos, Pace, PhaseSpec, ReadRequest, Share,
+    Workers, WorkersConfig,
 };
 use stormlp_transfer::{
     Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError, build_path,
@@ -163,6 +163,30 @@ const STEPS: u64 = 200;
 /// Accelerators of that machine.
 const ACCELERATORS: usize = 8;
 
+/// A drive that reads 140 MiB at 20 GB/s, one after the other.
+struct Drive {
+    free_at: Nanos,
+}
+
+impl Device for Drive {
+    fn queue_depth(&self) -> usize {
+        32
+    }
+
+    fn start(&mut self, _: &ReadRequest, now: Nanos) -> Nanos {
+        self.free_at = self.free_at.max(now) + 7_340_032;
+        self.free_at + 100_000
+    }
+
+    fn finish(&mut self, _: &ReadRequest) -> Landed {
+        Landed { samples: 1, ..Landed::default() }
+    }
+
+    fn checkpoint(&mut self) -> Nanos {
+        0
+    }
+}
+
 /// The training machine over a device that is a little too slow, through one phase.
 fn drive_machine() -> u64 {
     let loader = Loader::Workers(Workers::new(WorkersConfig {
@@ -173,14 +197,7 @@ fn drive_machine() -> u64 {
         group_window: 1,
     }));
     let mut machine = Machine::new(vec![loader; ACCELERATORS], false);
-    let model = DeviceModel {
-        bytes_per_second: 20e9,
-        latency: Pace::Constant(100_000),
-        queue_depth: 32,
-        checkpoint: 0,
-    };
-    let landed = Landed { samples: 1, ..Landed::default() };
-    let mut device = ModelledDevice::new(model, move |_: &ReadRequest| (140 << 20, landed));
+    let mut device = Drive { free_at: 0 };
     let share = Share { batches: STEPS, ..Share::default() };
     let phase = PhaseSpec {
         steps: STEPS,

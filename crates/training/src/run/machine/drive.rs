@@ -5,7 +5,7 @@
 //! result.
 
 use super::loader::Landed;
-use super::phase::{Pace, PhaseSpec};
+use super::phase::PhaseSpec;
 use super::queue::Nanos;
 use super::queue::Queue;
 use super::{Halt, Machine, ReadRequest};
@@ -29,56 +29,6 @@ pub trait Device {
 
     /// Duration of a checkpoint.
     fn checkpoint(&mut self) -> Nanos;
-}
-
-/// Parameters of a simulated device.
-#[derive(Debug)]
-pub struct DeviceModel {
-    /// Total read bandwidth in bytes per second.
-    pub bytes_per_second: f64,
-    /// Latency per read in addition to its transfer; draws are reproducible by seed.
-    pub latency: Pace,
-    /// Maximum reads in flight.
-    pub queue_depth: usize,
-    /// Duration of a checkpoint.
-    pub checkpoint: Nanos,
-}
-
-/// A device of fixed bandwidth. Reads share it one after another, and each has its own latency.
-#[derive(Debug)]
-pub struct ModelledDevice<R> {
-    model: DeviceModel,
-    reads: R,
-    /// When the transfers of all reads so far complete.
-    free_at: Nanos,
-}
-
-impl<R: FnMut(&ReadRequest) -> (u64, Landed)> ModelledDevice<R> {
-    /// An idle device; `reads` gives the size and result of a read.
-    pub fn new(model: DeviceModel, reads: R) -> Self {
-        Self { model, reads, free_at: 0 }
-    }
-}
-
-impl<R: FnMut(&ReadRequest) -> (u64, Landed)> Device for ModelledDevice<R> {
-    fn queue_depth(&self) -> usize {
-        self.model.queue_depth
-    }
-
-    fn start(&mut self, request: &ReadRequest, now: Nanos) -> Nanos {
-        let (bytes, _) = (self.reads)(request);
-        let transfer = (bytes as f64 / self.model.bytes_per_second * 1e9).round() as Nanos;
-        self.free_at = self.free_at.max(now) + transfer;
-        self.free_at + self.model.latency.draw()
-    }
-
-    fn finish(&mut self, request: &ReadRequest) -> Landed {
-        (self.reads)(request).1
-    }
-
-    fn checkpoint(&mut self) -> Nanos {
-        self.model.checkpoint
-    }
 }
 
 /// Number of events between checks for a stop request.

@@ -6,7 +6,7 @@ use crate::plan::distribution::Distribution;
 use crate::plan::train_plan::LoaderPlan;
 use proptest::prelude::*;
 
-use super::drive::{self, Device, DeviceModel, DriveError, ModelledDevice, VirtualClock};
+use super::drive::{self, Device, DriveError, VirtualClock};
 use super::scripted::Scripted;
 use super::*;
 use crate::run::prepare::drawn;
@@ -15,6 +15,56 @@ pub(super) const MS: Nanos = 1_000_000;
 
 pub(super) fn one_sample(_: &ReadRequest) -> Landed {
     Landed { samples: 1, ..Landed::default() }
+}
+
+/// Parameters of a simulated device.
+#[derive(Debug)]
+struct DeviceModel {
+    /// Total read bandwidth in bytes per second.
+    bytes_per_second: f64,
+    /// Latency per read in addition to its transfer; draws are reproducible by seed.
+    latency: Pace,
+    /// Maximum reads in flight.
+    queue_depth: usize,
+    /// Duration of a checkpoint.
+    checkpoint: Nanos,
+}
+
+/// A device of fixed bandwidth. Reads share it one after another, and each has its own latency.
+#[derive(Debug)]
+struct ModelledDevice<R> {
+    model: DeviceModel,
+    reads: R,
+    /// When the transfers of all reads so far complete.
+    free_at: Nanos,
+}
+
+impl<R: FnMut(&ReadRequest) -> (u64, Landed)> ModelledDevice<R> {
+    /// An idle device; `reads` gives the size and result of a read.
+    fn new(model: DeviceModel, reads: R) -> Self {
+        Self { model, reads, free_at: 0 }
+    }
+}
+
+impl<R: FnMut(&ReadRequest) -> (u64, Landed)> Device for ModelledDevice<R> {
+    fn queue_depth(&self) -> usize {
+        self.model.queue_depth
+    }
+
+    fn start(&mut self, request: &ReadRequest, now: Nanos) -> Nanos {
+        let (bytes, _) = (self.reads)(request);
+        let transfer = (bytes as f64 / self.model.bytes_per_second * 1e9).round() as Nanos;
+        self.free_at = self.free_at.max(now) + transfer;
+        self.free_at + self.model.latency.draw()
+    }
+
+    fn finish(&mut self, request: &ReadRequest) -> Landed {
+        (self.reads)(request).1
+    }
+
+    fn checkpoint(&mut self) -> Nanos {
+        self.model.checkpoint
+    }
 }
 
 /// Drives the machine through one phase from the current time.
