@@ -15,6 +15,7 @@ Nothing is asserted: the figures are for people to read.
 """
 
 import argparse
+import glob
 import json
 import os
 import shutil
@@ -105,7 +106,7 @@ def fio_save(arguments, plan, path, pages):
 
 def fio_restore(arguments, plan, pages):
     """GiB/s of fio reading the saved files, 1 MiB at depth 8."""
-    folder = os.path.join(arguments.folder, "global_epoch1_step1")
+    folder = max(glob.glob(os.path.join(arguments.folder, "run*", "global_epoch1_step1")))
     names = ":".join(os.path.join(folder, file["name"])
                      for rank in plan["ranks"] for file in rank["files"])
     jobs = fio(f"[read]\nrw=read\nbs=1M\ndirect=1\nioengine=io_uring\niodepth=8\n"

@@ -26,6 +26,13 @@ pub(crate) fn tiny(folder: &Path, arguments: &[&str]) -> assert_cmd::Command {
     command
 }
 
+/// `stormlp clean` of a folder in `folder`.
+pub(crate) fn clean(folder: &Path, name: &str) -> assert_cmd::Command {
+    let mut command = stormlp();
+    command.current_dir(folder).args(["clean", name]);
+    command
+}
+
 fn json(command: &mut assert_cmd::Command) -> Value {
     let text = stdout(command.args(["--format", "json"]).assert().success());
     serde_json::from_str(&text).unwrap()
@@ -238,14 +245,15 @@ fn ranks_are_spread_over_directories_and_cleaned_from_all_of_them() {
     let run = [&folders[..], &["--writes", "1", "--reads", "1", "--verify"]].concat();
     tiny(folder.path(), &run).assert().success();
     let files = |name: &str| {
-        let step = folder.path().join(name).join("global_epoch1_step1");
+        let step = folder.path().join(name).join("run1/global_epoch1_step1");
         fs::read_dir(step).unwrap().count()
     };
     assert!(files("a") > 1 && files("b") > 1);
-    let clean = [&folders[..], &["--clean"]].concat();
-    let text = stdout(tiny(folder.path(), &clean).assert().success());
-    assert!(text.contains("removed 1 checkpoints"), "{text}");
-    assert!(!folder.path().join("a").exists() && !folder.path().join("b").exists());
+    for name in ["a", "b"] {
+        let text = stdout(clean(folder.path(), name).assert().success());
+        assert!(text.contains(&format!("from {name}/run1/global_epoch1_step1")), "{text}");
+        assert!(!folder.path().join(name).exists());
+    }
 }
 
 #[test]
@@ -274,18 +282,40 @@ fn accelerator_memory_without_a_gpu_is_called_emulated() {
 }
 
 #[test]
-fn a_second_run_replaces_the_first_at_any_scale_with_a_note() {
+fn a_second_run_removes_the_first_at_any_scale_with_a_note() {
     let folder = folder();
     let counts = ["--writes", "1", "--reads", "1", "--verify"];
     tiny(folder.path(), &counts).assert().success();
     let smaller = [&counts[..], &["--scale", "0.3"]].concat();
     let assert = tiny(folder.path(), &smaller).assert().success();
-    let said = "checkpoint 1 of an earlier run in stormlp-data/checkpoint/tiny is replaced";
+    let said = "once this run has a whole checkpoint, those of run1 in stormlp-data/checkpoint/tiny are removed";
     let output = assert.get_output();
     for stream in [&output.stderr, &output.stdout] {
         let text = String::from_utf8_lossy(stream);
-        assert!(text.contains(said), "{text}");
+        let text: Vec<&str> =
+            text.split_whitespace().filter(|word| !["SCALED", "0.2653"].contains(word)).collect();
+        assert!(text.join(" ").contains(said), "{text:?}");
     }
+    let runs = fs::read_dir(folder.path().join("stormlp-data/checkpoint/tiny")).unwrap();
+    let runs: Vec<_> = runs.map(|run| run.unwrap().file_name()).collect();
+    assert!(runs.contains(&"run2".into()) && !runs.contains(&"run1".into()), "{runs:?}");
+}
+
+#[test]
+fn the_newest_run_is_restored_or_the_one_that_is_named() {
+    let folder = folder();
+    let save = ["--writes", "1", "--reads", "0", "--keep-last", "2"];
+    for _ in 0..3 {
+        tiny(folder.path(), &save).assert().success();
+    }
+    let restored = |more: &[&str]| {
+        let restore = [&["--writes", "0", "--verify"][..], more].concat();
+        json(&mut tiny(folder.path(), &restore))["plan"]["run"].clone()
+    };
+    assert_eq!(restored(&[]), "run3");
+    assert_eq!(restored(&["--run", "run2"]), "run2");
+    let unknown = tiny(folder.path(), &["--writes", "0", "--run", "run1"]).assert().code(4);
+    assert!(stderr(unknown).contains("no such run; there are run2, run3"));
 }
 
 #[test]
@@ -293,17 +323,15 @@ fn a_save_leaves_checkpoints_of_another_model_alone() {
     let folder = folder();
     let counts = ["--writes", "1", "--reads", "0", "--dir", "d"];
     tiny(folder.path(), &counts).assert().success();
-    let marker = folder.path().join("d/global_epoch1_step1/.stormlp-checkpoint.json");
+    let marker = folder.path().join("d/run1/global_epoch1_step1/.stormlp-checkpoint.json");
     let before = fs::read(&marker).unwrap();
     let other = TINY.replace("name: tiny", "name: other");
     fs::write(folder.path().join("tiny.yaml"), other).unwrap();
-    let message = stderr(tiny(folder.path(), &counts).assert().code(4));
-    assert!(
-        message.contains("is of another model: tiny, not other")
-            && message.contains("stormlp clean d"),
-        "{message}"
-    );
+    tiny(folder.path(), &counts).assert().success();
     assert_eq!(fs::read(&marker).unwrap(), before);
+    let restore = ["--writes", "0", "--dir", "d", "--run", "run1"];
+    let message = stderr(tiny(folder.path(), &restore).assert().code(3));
+    assert!(message.contains("is of another model: tiny, not other"), "{message}");
 }
 
 #[test]
@@ -363,7 +391,7 @@ assert sum(t.numel() for t in optimizer.values()) * 4 == 6685056
 ";
         // Starting Python with it takes seconds.
         if path == "buffered" {
-            torch(script, &[&dir.join("global_epoch1_step1")]);
+            torch(script, &[&dir.join("run1/global_epoch1_step1")]);
         }
     }
 }
@@ -375,6 +403,8 @@ fn checkpoints_of_others_are_restored_by_names_and_sizes() {
     tiny(folder.path(), &save).assert().success();
     let step = |step: u32| folder.path().join(format!("theirs/global_epoch1_step{step}"));
     for number in [1, 2] {
+        let saved = folder.path().join(format!("theirs/run1/global_epoch1_step{number}"));
+        fs::rename(saved, step(number)).unwrap();
         fs::remove_file(step(number).join(".stormlp-checkpoint.json")).unwrap();
     }
     let restore = ["--writes", "0", "--dir", "theirs"];
@@ -388,8 +418,8 @@ fn checkpoints_of_others_are_restored_by_names_and_sizes() {
     let text = stderr(verify.arg("--verify").assert().code(3));
     assert!(text.contains("their expected content is unknown"), "{text}");
     // Nothing of others is removed, and nothing written over.
-    tiny(folder.path(), &["--writes", "1", "--dir", "theirs"]).assert().code(4);
-    tiny(folder.path(), &["--clean", "--dir", "theirs"]).assert().success();
+    tiny(folder.path(), &["--writes", "1", "--dir", "theirs"]).assert().success();
+    clean(folder.path(), "theirs").assert().success();
 
     let file = "layer_1-model_0_model_states.pt";
     for number in [1, 2] {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::checkpoint::{TINY, folder, tiny};
+use crate::checkpoint::{TINY, clean, folder, tiny};
 use crate::{stderr, stdout, stormlp};
 
 /// Runs the small model and expects an exit code and a part of the error.
@@ -21,7 +21,6 @@ fn invalid_numbers_are_refused() {
     let no_plan = [
         (&["--streams", "0"][..], "0 streams"),
         (&["--chunk-size", "1000"], "a chunk of 1000 B"),
-        (&["--keep", "0"], "keeping 0"),
         (&["--writes", "0", "--reads", "0"], "nothing to do"),
         (&["--writes", "2", "--reads", "3"], "3 restores requested; 2 checkpoints are available"),
         (&["--closed"], "rule 2.2.1 of v2.0: "),
@@ -40,6 +39,8 @@ fn invalid_numbers_are_refused() {
         &["--scale", "0"][..],
         &["--scale", "2"],
         &["--writes", "-1"],
+        &["--keep", "0"],
+        &["--keep-last", "0"],
         &["--pause", "soon"],
         &["--fsync", "perhaps"],
         &["--path", "gds-batch-stream"],
@@ -200,7 +201,7 @@ fn missing_files_and_wrong_sizes_are_reported() {
     refuses(folder.path(), &["--writes", "0"], 4, "0 checkpoints are available");
     tiny(folder.path(), &["--writes", "2", "--reads", "0"]).assert().success();
     refuses(folder.path(), &["--writes", "0", "--reads", "3"], 4, "2 checkpoints are available");
-    let step = folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    let step = folder.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1");
     let name = "layer_2-model_1_model_states.pt";
     let file = fs::File::options().write(true).open(step.join(name)).unwrap();
     file.set_len(100).unwrap();
@@ -220,7 +221,7 @@ fn a_single_incomplete_checkpoint_is_reported_with_the_command_that_saves_it() {
     let folder = folder();
     let scaled = ["--scale", "0.3", "--writes", "1", "--reads", "0"];
     tiny(folder.path(), &scaled).assert().success();
-    let step = folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    let step = folder.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1");
     let name = "zero_pp_rank_0_mp_rank_0_optim_states.pt";
     fs::remove_file(step.join(name)).unwrap();
     let message = stderr(tiny(folder.path(), &["--writes", "0"]).assert().code(4));
@@ -262,10 +263,12 @@ fn all_faults_of_a_workload_file_are_listed() {
 fn an_impossible_directory_is_refused() {
     let folder = folder();
     refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is not a folder");
-    fs::create_dir_all(folder.path().join("d/global_epoch1_step1")).unwrap();
-    fs::write(folder.path().join("d/global_epoch1_step1/mine"), "x").unwrap();
-    refuses(folder.path(), &["--dir", "d", "--writes", "1"], 4, "was not made by stormlp");
-    assert!(folder.path().join("d/global_epoch1_step1/mine").exists());
+    fs::create_dir_all(folder.path().join("d/run1")).unwrap();
+    fs::write(folder.path().join("d/run1/mine"), "x").unwrap();
+    // Whatever has the name of a run stays.
+    tiny(folder.path(), &["--dir", "d", "--writes", "1"]).assert().success();
+    assert!(folder.path().join("d/run1/mine").exists());
+    assert!(folder.path().join("d/run2/global_epoch1_step1").exists());
 }
 
 /// Starts a run in the background.
@@ -304,7 +307,7 @@ fn a_stopped_run_saves_its_measurements() {
     let folder = folder();
     // Long enough before the second checkpoint to be stopped in.
     let mut child = start(folder.path(), &["--writes", "2", "--pause", "3s"]);
-    wait_for(&folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1"));
+    wait_for(&folder.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1"));
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let saved = fs::read_dir(folder.path().join("stormlp-results")).unwrap().next();
@@ -323,7 +326,7 @@ fn every_line_of_a_stopped_scaled_run_is_marked() {
         &["--scale", "0.3", "--writes", "2", "--pause", "3s"],
         fs::File::create(&errors).unwrap().into(),
     );
-    wait_for(&folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1"));
+    wait_for(&folder.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1"));
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let text = fs::read_to_string(errors).unwrap();
@@ -336,13 +339,13 @@ fn a_killed_run_leaves_nothing_that_looks_complete() {
     let folder = folder();
     let mut child = start(folder.path(), &["--writes", "30", "--reads", "0", "--pause", "0"]);
     let directory = folder.path().join("stormlp-data/checkpoint/tiny");
-    wait_for(&directory.join("global_epoch1_step3"));
+    wait_for(&directory.join("run1/global_epoch1_step4"));
     signal(&child, "-KILL");
     child.wait().unwrap();
     let list = stormlp().current_dir(folder.path()).arg("report").assert();
     let list = stdout(list.success());
     assert!(list.contains(" unfinished ") && list.contains("checkpoint tiny: saved at"), "{list}");
-    let steps = fs::read_dir(&directory)
+    let steps = fs::read_dir(directory.join("run1"))
         .unwrap()
         .filter(|entry| {
             let name = entry.as_ref().unwrap().file_name();
@@ -357,7 +360,7 @@ fn a_killed_run_leaves_nothing_that_looks_complete() {
     let message = String::from_utf8(last.stderr).unwrap();
     let whole = last.status.code() == Some(0);
     assert!(whole || message.contains(&format!("global_epoch1_step{steps}")), "{message}");
-    tiny(folder.path(), &["--clean"]).assert().success();
+    clean(folder.path(), "stormlp-data").assert().success();
     assert!(!directory.exists());
 }
 
@@ -366,7 +369,9 @@ fn a_stop_does_not_wait_for_training_during_a_save() {
     let folder = folder();
     // A day of training: whoever waits for it does not end.
     let mut child = start(folder.path(), &["--writes", "2", "--overlap", "24h"]);
-    let step = folder.path().join("stormlp-data/checkpoint/tiny/.global_epoch1_step1.partial");
+    let step = folder
+        .path()
+        .join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1/.stormlp-checkpoint.json");
     wait_for(&step);
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -378,7 +383,7 @@ fn a_damaged_marker_is_refused_with_the_reason() {
     tiny(folder.path(), &["--writes", "1", "--reads", "0"]).assert().success();
     let marker = folder
         .path()
-        .join("stormlp-data/checkpoint/tiny/global_epoch1_step1/.stormlp-checkpoint.json");
+        .join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1/.stormlp-checkpoint.json");
     let text = fs::read_to_string(&marker).unwrap();
     let numbers = [
         ("source_bytes", "9000000000000000000"),
@@ -408,33 +413,23 @@ fn parts_of_two_saves_are_not_restored_as_one() {
         tiny(folder.path(), &run).assert().success();
     }
     let restore = |other| ["--dir", "a", "--dir", other, "--writes", "0", "--verify"];
-    refuses(
-        folder.path(),
-        &restore("b"),
-        4,
-        "a/global_epoch1_step1 and b/global_epoch1_step1 were saved by different runs",
-    );
+    refuses(folder.path(), &restore("b"), 4, "checkpoint b/run2/global_epoch1_step1 is missing");
     tiny(folder.path(), &restore("c")).assert().success();
 }
 
 #[test]
-fn clean_reports_what_it_removed_and_what_it_left() {
+fn clean_removes_only_what_the_marker_lists() {
     let folder = folder();
     let text = stdout(
         tiny(folder.path(), &["--dir", "d", "--writes", "1", "--reads", "0"]).assert().success(),
     );
     assert!(text.contains("Saves"), "{text}");
-    let step = folder.path().join("d/global_epoch1_step1");
+    let step = folder.path().join("d/run1/global_epoch1_step1");
     // All but the marker.
     let files = fs::read_dir(&step).unwrap().count() - 1;
     fs::write(step.join("notes.txt"), "mine").unwrap();
-    let clean = ["--dir", "d", "--clean"];
-    let text = stdout(tiny(folder.path(), &clean).assert().success());
-    assert!(
-        text.starts_with(&format!("removed 0 checkpoints, {files} files of 59.49 MiB")),
-        "{text}"
-    );
-    assert!(text.contains("left d/global_epoch1_step1/notes.txt, not made by stormlp"), "{text}");
+    let text = stdout(clean(folder.path(), "d").assert().success());
+    assert!(text.starts_with(&format!("removed {files} files, 59.49 MiB, from d/run1")), "{text}");
     assert!(step.join("notes.txt").exists());
 }
 

@@ -183,9 +183,10 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
         ("train unet3d", "--transfer-size 1M", "npz"),
         ("train unet3d", "--device cuda:0", "--device"),
         (CHECKPOINT, "--device host", "--device"),
-        (CHECKPOINT, "--clean --format json", "--format"),
         ("checkpoint tiny.yaml", "--reads 0 --verify", "--verify"),
         ("checkpoint tiny.yaml", "--writes 0 --keep 1", "--keep"),
+        ("checkpoint tiny.yaml", "--writes 0 --keep-last 2", "--keep-last"),
+        ("checkpoint tiny.yaml", "--writes 1 --run run1", "--run"),
     ];
     for (command, words, said) in beside {
         refused(&format!("{command} {words}"), 2, said);

@@ -1,13 +1,12 @@
-//! `--find-knee` of `stormlp gds` and `stormlp checkpoint` on small files: answers, output and reports. No timing is asserted: on an
+//! `--find-knee` of `stormlp gds` on small files: answers, output and reports. No timing is asserted: on an
 //! overloaded machine any setting may be the best.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 
 use crate::gds::{folder, gds, read_json, saved};
-use crate::{checkpoint, stderr, stdout};
+use crate::{stderr, stdout};
 
 /// A grid of four threads and four depths, cells of a moment.
 const SMALL: &str = "--find-knee --path cpu --io-size 64K --file-size 4M --duration 30ms \
@@ -135,94 +134,4 @@ fn a_dry_run_prints_the_grid_and_notes_that_a_search_runs_part_of_it() {
     let page = stdout(gds(folder.path(), &words).assert().success());
     assert!(page.contains("plan of a search for knees"), "{page}");
     assert!(!folder.path().join("stormlp-data").exists());
-}
-
-#[test]
-fn a_checkpoint_has_knees_of_saves_and_of_restores() {
-    let folder = checkpoint::folder();
-    let words = ["--find-knee", "--telemetry", "off", "--format", "json"];
-    let run = checkpoint::tiny(folder.path(), &words).assert().success();
-    let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("1 stream per rank: saved at ") && said.contains(" left"), "{said}");
-    let report: Value = serde_json::from_str(&stdout(run)).unwrap();
-    let find = &report["find_knee"];
-    let tried = find["tried"].as_array().unwrap();
-    for phase in ["save", "restore"] {
-        let knee = &find[phase];
-        let share = knee["share_of_best_percent"].as_f64().unwrap();
-        let is_tie = !knee["alike"].as_array().unwrap().is_empty();
-        assert!(share >= if is_tie { 95.0 } else { 98.0 }, "{knee}");
-        assert!(knee["streams"].as_u64() <= knee["best_streams"].as_u64(), "{knee}");
-        let at_knee = tried.iter().filter(|run| run["streams"] == knee["streams"]);
-        let rates = format!("{phase}_gib_per_second");
-        let runs = at_knee.map(|run| run[rates.as_str()].as_array().unwrap().len());
-        assert!(runs.sum::<usize>() >= 3, "{find}");
-    }
-    assert_eq!(report["plan"]["save"]["window"], find["save"]["streams"]);
-    let path = saved(folder.path());
-    let page = stdout(crate::stormlp().arg("report").arg(path).assert().success());
-    assert!(
-        page.contains(": saves peak ") && page.contains("All numbers of streams tried"),
-        "{page}"
-    );
-    let warned = report["warnings"].to_string();
-    assert!(!warned.contains("earlier run"), "{warned}");
-    one_rate_and_no_other(folder.path(), find["save"]["gib_per_second"].as_f64().unwrap());
-}
-
-/// A list shows the rate that a search found, and a knee that contradicts its runs is reported.
-fn one_rate_and_no_other(folder: &Path, rate: f64) {
-    let listed = || {
-        let folder = folder.join("stormlp-results");
-        let words = ["report".into(), folder.into_os_string()];
-        let mut command = crate::stormlp();
-        command.args(words).args(["--format", "json"]);
-        let rows: Value = serde_json::from_str(&stdout(command.assert().success())).unwrap();
-        rows[0].clone()
-    };
-    let row = listed();
-    let figure = row["figure"].as_f64().unwrap();
-    assert!((figure / rate - 1.0).abs() < 1e-9, "{row}");
-    assert_eq!(row["verdict"], "complete");
-    let path = saved(folder);
-    let mut damaged = read_json(&path);
-    damaged["find_knee"]["save"]["gib_per_second"] = 99.into();
-    damaged["find_knee"]["save"]["streams"] = 7.into();
-    std::fs::write(&path, damaged.to_string()).unwrap();
-    let page = stdout(crate::stormlp().arg("report").arg(&path).assert().success());
-    for place in ["find_knee.save.streams is 7", "find_knee.save.gib_per_second is 99"] {
-        assert!(page.replace("\n  ", " ").contains(place), "{page}");
-    }
-    assert_eq!(listed()["verdict"], "complete, contradicts itself");
-}
-
-#[test]
-fn a_dry_run_of_a_search_for_streams_plans_its_first_run() {
-    let folder = checkpoint::folder();
-    let run = checkpoint::tiny(folder.path(), &["--find-knee", "--dry-run", "--format", "json"]);
-    let run = run_of(run);
-    let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("this is its first run, with 1 stream per rank"), "{said}");
-    let plan: Value = serde_json::from_str(&stdout(run)).unwrap();
-    let plan = plan.get("plan").unwrap_or(&plan);
-    assert_eq!(plan["writes"], 2, "{plan}");
-    assert_eq!(plan["restore_steps"].as_array().unwrap().len(), 2, "{plan}");
-    assert_eq!(plan["save"]["window"], 1);
-}
-
-fn run_of(mut command: assert_cmd::Command) -> assert_cmd::assert::Assert {
-    command.assert().success()
-}
-
-#[test]
-fn a_search_over_saves_reports_nothing_about_restores() {
-    let folder = checkpoint::folder();
-    let words = ["--find-knee", "--reads", "0", "--format", "json"];
-    let run = checkpoint::tiny(folder.path(), &words).assert().success();
-    let report: Value = serde_json::from_str(&stdout(run)).unwrap();
-    assert!(report["find_knee"]["save"].is_object());
-    assert!(report["find_knee"]["restore"].is_null());
-    let both = checkpoint::tiny(folder.path(), &["--find-knee", "--streams", "4"]);
-    let said = stderr({ both }.assert().code(2));
-    assert!(said.contains("cannot be used with"), "{said}");
 }

@@ -77,7 +77,7 @@ fn a_run_killed_before_measuring_leaves_its_report() {
         (format!("train unet3d --files 28 {SMALL} {slow}"), "stormlp-data/unet3d/train"),
         (
             format!("checkpoint tiny.yaml --scale 1 --ranks 8 {slow}"),
-            "stormlp-data/checkpoint/tiny/.global_epoch1_step1.partial",
+            "stormlp-data/checkpoint/tiny/run1/global_epoch1_step1/.stormlp-checkpoint.json",
         ),
     ];
     for (words, appears) in runs {
@@ -183,7 +183,7 @@ fn what_is_left_of_an_open_file_is_in_nobodys_way() {
     fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
     let once = ["--writes", "1", "--reads", "0"];
     tiny(place.path(), &once).assert().success();
-    let step = place.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    let step = place.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1");
     fs::write(step.join(".nfs0000000000a1b2c300000001"), "x").unwrap();
     fs::write(step.join(".fuse_hidden0000000300000001"), "x").unwrap();
     tiny(place.path(), &once).assert().success();

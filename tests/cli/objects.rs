@@ -516,19 +516,22 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
         let named = evidence.clone().find(|one| one["name"] == name).unwrap();
         assert_eq!(named["object_store"]["endpoint"], server.endpoint(), "{named}");
     }
-    assert!(server.keys().contains(&"c/global_epoch1_step1/.stormlp-checkpoint.json".to_string()));
+    assert!(
+        server.keys().contains(&"c/run1/global_epoch1_step1/.stormlp-checkpoint.json".to_string())
+    );
     assert!(server.pending().is_empty());
-    // Saved again in the same place, and removed.
+    // Saved again, which removes the first run, and then removed.
     let again = CHECKPOINT.replace("--format json", "--profile v2 --details");
     let (code, out, error) = run(&server, &again);
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("first byte") && out.contains("complete s"), "{out}");
     assert!(!out.contains("sync"), "{out}");
-    server.leave_upload("c/global_epoch1_step1/hers");
+    assert!(server.keys().iter().all(|key| key == "c/hers" || key.starts_with("c/run2/")));
+    server.leave_upload("c/run2/global_epoch1_step1/hers");
     let (code, out, error) = run(&server, "clean s3://bucket/c");
     assert_eq!(code, 0, "{out}{error}");
     assert_eq!(server.keys(), ["c/hers"]);
-    assert_eq!(server.pending(), ["c/global_epoch1_step1/hers"]);
+    assert_eq!(server.pending(), ["c/run2/global_epoch1_step1/hers"]);
 }
 
 #[test]
@@ -548,13 +551,13 @@ fn a_checkpoint_is_scaled_without_a_trial_on_objects() {
 fn a_checkpoint_that_cannot_be_completed_leaves_nothing_that_looks_whole() {
     let server = ObjectServer::default();
     server.trap(
-        "PUT /bucket/c/global_epoch1_step1/zero_pp",
+        "PUT /bucket/c/run1/global_epoch1_step1/zero_pp",
         usize::MAX,
         Fault::Refuse(403, "AccessDenied"),
     );
     let (code, out, error) = run(&server, CHECKPOINT);
     assert_ne!(code, 0, "{out}{error}");
-    assert!(format!("{out}{error}").contains("s3://bucket/c/global_epoch1_step1/"));
+    assert!(format!("{out}{error}").contains("s3://bucket/c/run1/global_epoch1_step1/"));
     assert!(server.pending().is_empty() && server.keys().is_empty(), "{:?}", server.keys());
     for (more, expected) in [
         ("--dir here", "--dir here does not"),

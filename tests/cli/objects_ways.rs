@@ -159,9 +159,9 @@ fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
 
     let (code, out, error) = run(&server, &format!("{CHECKPOINT} --verify=crc"));
     assert_eq!(code, 0, "{out}{error}");
-    let (_, shown, _) =
+    let (_, shown, error) =
         run(&server, &format!("{} --verify=crc", CHECKPOINT.replace(" --format json", "")));
-    assert!(shown.contains("restores verified"), "{shown}");
+    assert!(shown.contains("restores verified"), "{shown}{error}");
     for part in ["saves", "restores"] {
         let checksums = &store(&out, part)["checksums"];
         assert!(checksums["checked_bytes"].as_u64().unwrap() > 0, "{part}: {checksums}");

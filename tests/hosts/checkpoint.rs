@@ -157,30 +157,15 @@ fn requests_for_files_of_other_hosts_are_refused() {
 }
 
 #[test]
-fn two_hosts_find_the_fewest_streams_together() {
-    Launcher::under_each(|launcher| {
-        let folder = folder();
-        let mut asked = SMALL.to_vec();
-        asked.extend(["--find-knee", "--fsync", "none", "--telemetry", "off"]);
-        let output = launcher.two(folder.path(), &asked).output().unwrap();
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        let whole = json(&runs(folder.path())[0].join("report.json"));
-        let find = &whole["find_knee"];
-        assert!(find["save"]["streams"].as_u64().unwrap() >= 1, "{said}");
-        assert_eq!(whole["group"]["size"], 2);
-        assert_eq!(whole["hosts"].as_array().unwrap().len(), 2);
-    });
-}
-
-#[test]
-fn an_earlier_checkpoint_is_removed_before_any_host_writes() {
+fn an_earlier_run_is_removed_once_the_hosts_have_saved() {
     Launcher::under_each(|launcher| {
         let folder = folder();
         for _ in 0..2 {
             let output = launcher.two(folder.path(), &SMALL).output().unwrap();
             assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         }
+        let directory = folder.path().join("ckpt");
+        assert!(directory.join("run2").exists() && !directory.join("run1").exists());
     });
 }
 

@@ -1,4 +1,4 @@
-//! Checkpoints: `checkpoint`, `--find-knee`.
+//! Checkpoints: `checkpoint`.
 //!
 //! Ranks write and read the files of a model whose layout follows from its architecture and
 //! parallelism.

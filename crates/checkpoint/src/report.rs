@@ -9,17 +9,10 @@ use derive_more::{Add, AddAssign, Div};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_plan::CheckpointPlan;
-use crate::plan::choice::FsyncPolicy;
-use crate::plan::knee::{FindStreams, TriedStreams};
 use stormlp_core::group::GroupFacts;
-use stormlp_core::knee::KneeLimit;
 use stormlp_core::report::{HostShare, Report};
 use stormlp_core::stats::{mean, population_deviation};
-use stormlp_core::transport::Transport;
 use stormlp_core::units::GIB;
-
-/// If a larger share of a checkpoint is in the page cache before its restore, memory is the source.
-const CACHED: f64 = 0.5;
 
 /// Minimum, mean and maximum over ranks, and rank 0's value; durations in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -190,59 +183,12 @@ pub struct CheckpointResults {
     pub cpu_system_seconds: f64,
     /// Peak resident set size of the process in bytes.
     pub peak_rss_bytes: u64,
-    /// The search for the fewest streams, with `--find-knee`; the other results are of one of its
-    /// runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub find_knee: Option<FindStreams>,
     /// Each host's share, by rank, if several hosts ran together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostShare>,
     /// How the hosts discovered each other; `None` with a single host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupFacts>,
-}
-
-/// A run of a search for the fewest streams: its rates, and what limited them.
-pub fn tried_streams(report: &CheckpointReport, streams: u32, seconds: f64) -> TriedStreams {
-    let (plan, results) = (&report.plan, &report.results);
-    let rates = |results: &[CheckpointResult]| -> Vec<f64> {
-        results.iter().map(|result| result.gib_per_second.total).collect()
-    };
-    let is_cached = |result: &CheckpointResult| {
-        result.page_cache_before.is_some_and(|before| before.share > CACHED)
-    };
-    let unsynced = plan.fsync == FsyncPolicy::None;
-    let cached = results.restores.iter().any(is_cached);
-    TriedStreams {
-        streams,
-        save_gib_per_second: rates(&results.saves),
-        restore_gib_per_second: rates(&results.restores),
-        save_limited_by: limit(report, &results.saves, &plan.save, unsynced),
-        restore_limited_by: limit(report, &results.restores, &plan.restore, cached),
-        seconds,
-    }
-}
-
-/// What limited the saves or restores of a run; `in_memory` if their bytes may only have been in
-/// the page cache.
-fn limit(
-    report: &CheckpointReport,
-    results: &[CheckpointResult],
-    transport: &Transport,
-    in_memory: bool,
-) -> Option<KneeLimit> {
-    let sum = |of: fn(&CheckpointResult) -> f64| results.iter().map(of).sum::<f64>();
-    let seconds = sum(|result| result.duration_seconds.max);
-    if seconds <= 0.0 {
-        return None;
-    }
-    let at_work = sum(|result| result.cpu_user_seconds + result.cpu_system_seconds) / seconds;
-    // CPU time is summed over all hosts, and so are threads and CPUs.
-    let group = report.results.group.as_ref();
-    let processes = group.map_or(1, |group| group.size.max(1) as usize);
-    let cpus = group.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
-    let most = (transport.threads * processes).clamp(1, cpus) as f64;
-    KneeLimit::of(at_work, most, in_memory && transport.path.uses_page_cache())
 }
 
 /// Mean and spread of a quantity over checkpoints.

@@ -172,8 +172,7 @@ impl Command {
         match self {
             Self::Doctor(args) => args.needs(),
             Self::Train(args) => args.needs(),
-            Self::Gds(_) => Needs::Group,
-            Self::Checkpoint(args) => args.needs(),
+            Self::Gds(_) | Self::Checkpoint(_) => Needs::Group,
             Self::Datagen(args) => args.needs(),
             Self::Kvcache(args) => args.needs(),
             _ => Needs::OneProcess(self.name()),
@@ -210,8 +209,7 @@ impl Command {
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         match self {
             Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
-            Self::Calibrate(_) => true,
-            Self::Checkpoint(args) => !args.clean,
+            Self::Calibrate(_) | Self::Checkpoint(_) => true,
             Self::Compare(args) => args.keeps_what_it_has(),
             Self::Kvcache(args) => args.keeps_what_it_has(),
             _ => false,

@@ -15,10 +15,7 @@ const USUAL: [(&str, &str); 6] = [
         "workload accelerator accelerators epochs closed data-dir generate path storage find-max \
          dry-run export",
     ),
-    (
-        "checkpoint",
-        "model scale closed writes reads verify dir path fsync find-knee dry-run export",
-    ),
+    ("checkpoint", "model scale closed writes reads verify dir path fsync cold dry-run export"),
     (
         "kvcache",
         "model option profile closed users duration trials trace speed threads prefix-tokens \
@@ -158,13 +155,12 @@ mod tests {
 
     #[test]
     fn old_spellings_work_and_are_not_listed() {
-        for line in ["gds --clean", "checkpoint llama3-8b --clean"] {
+        for line in ["gds --clean"] {
             let words = ["stormlp"].into_iter().chain(line.split(' '));
             assert!(cli::command().try_get_matches_from(words).is_ok(), "{line}");
         }
         let gds = help("gds", "--help");
         assert!(!gds.contains("--remove") && !gds.contains("--keep") && gds.contains("--clean"));
-        assert!(!help("checkpoint", "--help").contains("--clean"));
     }
 
     #[test]

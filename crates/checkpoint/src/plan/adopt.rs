@@ -4,9 +4,9 @@
 //! tensors' bytes, plus at most the overhead of a container.
 
 use super::choice::Container;
-use super::facts::{CheckpointFacts, SavedPart, Unmarked, named};
+use super::facts::{CheckpointFacts, SavedPart, named};
 use super::layout::{CheckpointFile, Layout};
-use super::marker::{ContentFacts, MarkedFile, Marker};
+use super::marker::{ContentFacts, FORMAT_VERSION, MarkedFile, Marker, MarkerError};
 use super::request::CheckpointRequest;
 use super::torch::most_overhead;
 use crate::plan::checkpoint_plan::CheckpointPlan;
@@ -15,6 +15,8 @@ use stormlp_core::warning::{Warning, WarningKind};
 
 /// Smallest valid content source; nothing is written from it or compared with it.
 const NO_SOURCE_BYTES: u64 = 4096;
+/// The maker of an adopted checkpoint, in the marker that is derived from its files.
+const OTHERS: &str = "others";
 
 /// Facts in which existing checkpoints made by other software count as checkpoints of `layout` on
 /// `ranks` ranks, if their files match. `None` if the run saves, or if stormlp made any of them.
@@ -24,28 +26,24 @@ pub(super) fn unmarked(
     layout: &Layout,
     ranks: u64,
 ) -> Option<CheckpointFacts> {
-    let marked = facts.saved.iter().any(|part| part.marker.is_some());
-    if request.writes != Some(0) || marked || facts.saved.is_empty() {
+    let marked = facts.saved.iter().any(|part| part.marker != Err(MarkerError::Absent));
+    if request.saves() || marked || facts.saved.is_empty() {
         return None;
     }
     let mut adopted = facts.clone();
     let folders = facts.folders.len().max(1) as u64;
-    let mut of_folder: Vec<Option<Marker>> = vec![None; folders as usize];
+    let mut first_of_folder: Vec<Option<Vec<MarkedFile>>> = vec![None; folders as usize];
     for part in &mut adopted.saved {
-        let first = &mut of_folder[part.folder];
-        match adopt(request, part, layout, ranks, folders) {
-            // All checkpoints must have the sizes of the first.
-            Ok(marker) if first.as_ref().is_some_and(|first| first.files != marker.files) => {
-                let why = "its files differ in size from those of the first".to_string();
-                part.unmarked = Some(Unmarked::Unlike(why));
+        let first = &mut first_of_folder[part.folder];
+        // All checkpoints must have the sizes of the first.
+        part.marker = adopt(request, part, layout, ranks, folders).and_then(|marker| {
+            if first.get_or_insert_with(|| marker.files.clone()) == &marker.files {
+                Ok(marker)
+            } else {
+                let why = "its files differ in size from those of the first";
+                Err(MarkerError::Unlike(why.to_string()))
             }
-            Ok(marker) => {
-                *first = Some(marker.clone());
-                part.marker = Some(Ok(marker));
-                part.unmarked = Some(Unmarked::Taken);
-            }
-            Err(why) => part.unmarked = Some(Unmarked::Unlike(why)),
-        }
+        });
     }
     Some(adopted)
 }
@@ -57,7 +55,7 @@ fn adopt(
     layout: &Layout,
     ranks: u64,
     folders: u64,
-) -> Result<Marker, String> {
+) -> Result<Marker, MarkerError> {
     let mut files = Vec::new();
     let mut container = Container::Raw;
     for rank in (0..ranks).filter(|rank| rank % folders == part.folder as u64) {
@@ -66,13 +64,13 @@ fn adopt(
                 .files
                 .iter()
                 .find(|found| found.name == name)
-                .ok_or_else(|| format!("{name} is missing"))?
+                .ok_or_else(|| MarkerError::Unlike(format!("{name} is missing")))?
                 .bytes;
             let most = bytes.saturating_add(most_overhead(tensors));
             if !(bytes..=most).contains(&found) {
-                return Err(format!(
+                return Err(MarkerError::Unlike(format!(
                     "{name} has {found} bytes, its tensors take {bytes}, {most} at most in a container"
-                ));
+                )));
             }
             if found > bytes {
                 container = Container::Torch;
@@ -80,10 +78,9 @@ fn adopt(
             files.push(MarkedFile { rank, name, bytes: found, identity: None });
         }
     }
-    let (format_version, _) = Marker::version();
     Ok(Marker {
-        format_version,
-        made_by: "others".to_string(),
+        format_version: FORMAT_VERSION,
+        made_by: OTHERS.to_string(),
         complete: true,
         // Whether it was synced is unknown; assume it was.
         crash_safe: true,
@@ -97,18 +94,18 @@ fn adopt(
     })
 }
 
-fn taken(facts: &CheckpointFacts) -> impl Iterator<Item = &SavedPart> {
-    let parts = facts.saved.iter();
-    parts.filter(|part| part.unmarked == Some(Unmarked::Taken))
+fn adopted(facts: &CheckpointFacts) -> impl Iterator<Item = &SavedPart> {
+    let is_adopted = |marker: &Marker| marker.made_by == OTHERS;
+    facts.saved.iter().filter(move |part| part.marker.as_ref().is_ok_and(is_adopted))
 }
 
 /// Sets the plan's file sizes to those found: containers differ between versions of torch.
 pub(super) fn take_sizes(plan: &mut CheckpointPlan, facts: &CheckpointFacts) {
-    if taken(facts).next().is_none() {
+    if adopted(facts).next().is_none() {
         return;
     }
     for rank in &mut plan.ranks {
-        let part = taken(facts).find(|part| part.folder == rank.folder);
+        let part = adopted(facts).find(|part| part.folder == rank.folder);
         for file in &mut rank.files {
             let found = part.and_then(|part| part.files.iter().find(|f| f.name == file.name));
             file.bytes = found.map_or(file.bytes, |found| found.bytes);
@@ -124,7 +121,7 @@ pub(super) fn problems(
     facts: &CheckpointFacts,
     problems: &mut Problems,
 ) {
-    if request.verify.is_of_content() && taken(facts).next().is_some() {
+    if request.verify.is_of_content() && adopted(facts).next().is_some() {
         problems.plan(
             "--verify: these checkpoints were made by others, so their expected content is unknown",
             "leave --verify out: file sizes are checked anyway",
@@ -134,8 +131,8 @@ pub(super) fn problems(
 
 /// Warns that content is not checked.
 pub(super) fn warning(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
-    let mut steps: Vec<u32> = taken(facts).map(|part| part.step).collect();
-    steps.retain(|step| plan.restores.iter().any(|restore| restore.step == *step));
+    let mut steps: Vec<u32> = adopted(facts).map(|part| part.step).collect();
+    steps.retain(|step| plan.restores.contains(step));
     steps.sort_unstable();
     steps.dedup();
     (!steps.is_empty()).then(|| {
@@ -145,7 +142,7 @@ pub(super) fn warning(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<
                 "{} in {} {} made by others: file names and sizes match {}, content is not \
                  checked",
                 named(&steps),
-                plan.folder_names(|_| true),
+                plan.folder_names(),
                 if steps.len() == 1 { "was" } else { "were" },
                 plan.model
             ),

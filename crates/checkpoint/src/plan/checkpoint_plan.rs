@@ -1,13 +1,14 @@
 //! The plan of a checkpoint run: every number is decided before the first byte moves.
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, FsyncPolicy};
 use super::client::CheckpointClient;
 use super::layout::{CheckpointFile, Layout};
-use super::marker::ContentFacts;
+use super::marker::{ContentFacts, step_folder};
 use super::request::CheckpointRequest;
 use super::scale::Scaling;
 use super::workload::Mode;
@@ -27,16 +28,6 @@ pub struct RankPlan {
     pub folder: usize,
     /// Its files, in the order in which it writes and reads them.
     pub files: Vec<CheckpointFile>,
-}
-
-/// One checkpoint to restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RestorePlan {
-    /// The checkpoint's step.
-    pub step: u32,
-    /// How its content was generated.
-    pub content: ContentFacts,
 }
 
 /// A checkpoint run with every number decided.
@@ -65,11 +56,16 @@ pub struct CheckpointPlan {
     pub dlio_counted_bytes: u64,
     /// The participating ranks.
     pub ranks: Vec<RankPlan>,
+    /// The run's folder in each directory: a new one if it saves, otherwise that of the run whose
+    /// checkpoints it restores. Empty if they lie in the directories themselves.
+    pub run: String,
+    /// Earlier runs whose checkpoints are removed once this run has a whole one.
+    pub removed_runs: Vec<String>,
     /// Checkpoints to save, as steps 1, 2, ….
     pub writes: u32,
-    /// Checkpoints to restore.
+    /// Steps of the checkpoints to restore.
     #[serde(rename = "restore_steps")]
-    pub restores: Vec<RestorePlan>,
+    pub restores: Vec<u32>,
     /// Seconds between checkpoints.
     pub pause_seconds: f64,
     /// When files are synced.
@@ -81,7 +77,7 @@ pub struct CheckpointPlan {
     pub save: Transport,
     /// How restores move bytes, over the same path and to the same device.
     pub restore: Transport,
-    /// How the content of new checkpoints is generated.
+    /// How the content of its checkpoints is, or was, generated.
     pub content: ContentFacts,
     /// Offset of the rank whose files each rank restores: as asked, or the ranks of a host.
     pub rank_shift: u64,
@@ -101,10 +97,10 @@ pub struct CheckpointPlan {
 pub const DECIDED_FURTHER_ON: [&str; 23] = [
     "request.model",
     "request.dry_run",
-    "request.find_knee",
     "request.scale",
     "request.mode",
     "request.ranks",
+    "request.run",
     "request.writes",
     "request.reads",
     "request.pause_seconds",
@@ -156,11 +152,21 @@ impl CheckpointPlan {
         self.profile == CheckpointProfile::V3
     }
 
-    /// The directories, or those whose index is `wanted`.
-    pub(super) fn folder_names(&self, wanted: impl Fn(usize) -> bool) -> String {
-        let folders = self.request.folders.iter().enumerate();
-        let wanted = folders.filter(|(index, _)| wanted(*index));
-        wanted.map(|(_, folder)| folder.to_string()).collect::<Vec<_>>().join(", ")
+    /// The directories, in words.
+    pub(super) fn folder_names(&self) -> String {
+        let folders = self.request.folders.iter();
+        folders.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The folders of checkpoint `step`, one in each directory.
+    pub fn step_folders(&self, step: u32) -> impl Iterator<Item = PathBuf> {
+        let folders = self.request.folders.iter();
+        folders.map(move |folder| folder.join(&self.run).join(step_folder(step)))
+    }
+
+    /// The most of its checkpoints that are on storage at the same time.
+    pub(super) fn copies(&self) -> u64 {
+        self.peak_bytes.checked_div(self.total_bytes).unwrap_or(0)
     }
 
     /// Whether the run is scaled down.

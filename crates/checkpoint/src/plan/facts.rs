@@ -1,10 +1,12 @@
 //! The state before a checkpoint run: the directories and the checkpoints in them, as found by a
 //! scan.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
-use super::choice::Container;
-use super::marker::{Marker, MarkerError, step_folder};
+use super::marker::{Marker, MarkerError, run_number, step_folder};
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::location::Location;
 
@@ -28,84 +30,42 @@ pub struct FolderFacts {
 /// The contents of one directory of one checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SavedPart {
+    /// The folder of its run; empty for a checkpoint that lies in the directory itself.
+    pub run: String,
     /// The checkpoint's step.
     pub step: u32,
     /// Index of the directory in [`CheckpointFacts::folders`].
     pub folder: usize,
-    /// Its marker; `None` for a folder without one, which stormlp did not make.
-    pub marker: Option<Result<Marker, MarkerError>>,
+    /// Its marker.
+    pub marker: Result<Marker, MarkerError>,
     /// The files in it.
     pub files: Vec<FoundFile>,
     /// Bytes of the files that are in holes, which no device stores.
     pub hole_bytes: u64,
-    /// An entry that stormlp did not make.
-    pub foreign: Option<OtherFile>,
-    /// How its files are treated if stormlp wrote no marker; `None` if it did, or if nothing is
-    /// restored.
-    pub unmarked: Option<Unmarked>,
-}
-
-/// An entry of a checkpoint's folder that stormlp did not make.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OtherFile {
-    /// Its name in the folder.
-    pub name: String,
-    /// What it is, if the marker lists its name.
-    pub what: Option<String>,
-}
-
-/// A folder that a killed run left beside the checkpoints: a save that did not finish, or what one
-/// replaced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leftover {
-    /// Index of the directory in [`CheckpointFacts::folders`].
-    pub folder: usize,
-    /// The checkpoint's step.
-    pub step: u32,
-    /// Its name in the directory.
-    pub name: String,
-    /// Total bytes of its files.
-    pub bytes: u64,
-    /// What stormlp did not make: itself, or an entry of it, by its place in the directory.
-    pub foreign: Option<String>,
-}
-
-/// How a run that restores treats a folder without a marker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unmarked {
-    /// A checkpoint of this model made by other software, recognised by the names and sizes of its
-    /// files. Its marker was derived from them.
-    Taken,
-    /// Not a checkpoint of this model, for this reason.
-    Unlike(String),
 }
 
 impl SavedPart {
-    /// The marker, if there is a readable one.
-    pub fn readable_marker(&self) -> Option<&Marker> {
-        self.marker.as_ref()?.as_ref().ok()
-    }
-
     /// Total bytes of its files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
+    /// Its folder inside the directory.
+    pub fn name(&self) -> String {
+        Path::new(&self.run).join(step_folder(self.step)).display().to_string()
+    }
+
+    /// Whether its save did not finish.
+    pub fn is_unfinished(&self) -> bool {
+        self.marker.as_ref().is_ok_and(|marker| !marker.complete)
+    }
+
     /// The reasons, in words, why it cannot be restored.
     pub fn defects(&self) -> Vec<String> {
-        let name = step_folder(self.step);
+        let name = self.name();
         let marker = match &self.marker {
-            None => {
-                let why = match &self.unmarked {
-                    Some(Unmarked::Unlike(why)) => {
-                        format!(", and is not a checkpoint of this model by DLIO: {why}")
-                    }
-                    _ => String::new(),
-                };
-                return vec![format!("{name} was not made by stormlp (it has no marker){why}")];
-            }
-            Some(Err(error)) => return vec![format!("{name}: {error}")],
-            Some(Ok(marker)) => marker,
+            Err(error) => return vec![format!("{name}: {error}")],
+            Ok(marker) => marker,
         };
         let mut defects = Vec::new();
         if !marker.complete {
@@ -132,32 +92,47 @@ pub struct CheckpointFacts {
     pub folders: Vec<FolderFacts>,
     /// The checkpoints in them.
     pub saved: Vec<SavedPart>,
-    /// What killed runs left beside them.
-    pub leftovers: Vec<Leftover>,
+    /// The highest number in the name of a run's folder; 0 if there is none.
+    pub last_run: u32,
     /// Write rate of a short trial in bytes per second, including the sync; `None` without a trial.
     pub trial_bytes_per_second: Option<f64>,
 }
 
 impl CheckpointFacts {
-    /// The parts of checkpoint `step`.
-    pub fn parts(&self, step: u32) -> impl Iterator<Item = &SavedPart> {
-        self.saved.iter().filter(move |part| part.step == step)
+    /// The runs with checkpoints, the oldest first.
+    pub fn runs(&self) -> Vec<&str> {
+        let mut runs: Vec<&str> = self.saved.iter().map(|part| part.run.as_str()).collect();
+        runs.sort_unstable_by_key(|run| run_number(run));
+        runs.dedup();
+        runs
     }
 
-    /// The existing checkpoints, complete or not, in ascending order.
-    pub fn steps(&self) -> Vec<u32> {
-        let mut steps: Vec<u32> =
-            self.saved.iter().filter(|part| part.marker.is_some()).map(|part| part.step).collect();
-        steps.sort_unstable();
-        steps.dedup();
+    /// The parts of checkpoint `step` of a run.
+    pub fn parts<'a>(&'a self, run: &'a str, step: u32) -> impl Iterator<Item = &'a SavedPart> {
+        self.saved.iter().filter(move |part| part.run == run && part.step == step)
+    }
+
+    /// The checkpoints of a run, complete or not, in ascending order.
+    pub fn steps(&self, run: &str) -> Vec<u32> {
+        let parts = self.saved.iter().filter(|part| part.run == run);
+        let marked = parts.filter(|part| part.marker != Err(MarkerError::Absent));
+        let steps: BTreeSet<u32> = marked.map(|part| part.step).collect();
+        steps.into_iter().collect()
+    }
+
+    /// Those of them that are whole in all directories.
+    pub fn whole_steps(&self, run: &str) -> Vec<u32> {
+        let mut steps = self.steps(run);
+        steps.retain(|step| {
+            self.parts(run, *step).count() >= self.folders.len()
+                && self.parts(run, *step).all(|part| part.defects().is_empty())
+        });
         steps
     }
 
-    /// How the tensors of `model` are packed in existing checkpoints; `None` if unknown.
-    pub fn container_of(&self, model: &str) -> Option<Container> {
-        let mut markers = self.saved.iter().filter_map(SavedPart::readable_marker);
-        let of_model = markers.find(|marker| marker.model == model)?;
-        Some(of_model.content.container)
+    /// What a run saved, by the first of its markers that can be read.
+    pub fn marker(&self, run: &str) -> Option<&Marker> {
+        self.saved.iter().filter(|part| part.run == run).find_map(|part| part.marker.as_ref().ok())
     }
 
     /// Directories grouped by file system: free bytes and indices of each group.

@@ -6,7 +6,6 @@
 //! parallelism (norms are not) and, under ZeRO 3, by the replicas. Every division truncates, and
 //! tensors without elements are left out.
 
-use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use super::architecture::{Architecture, DataType};
@@ -40,92 +39,67 @@ pub struct Layout {
     pub optimizer_datatype: DataType,
 }
 
-/// Number of elements and tensors.
-#[derive(Debug, Clone, Copy, Default, AddAssign)]
-struct TensorCount {
-    elements: u64,
-    tensors: u64,
-}
-
-impl TensorCount {
-    /// Counts tensors with the given elements; empty ones are not counted.
-    fn of(tensors: &[u64]) -> Self {
-        Self {
-            elements: tensors.iter().sum(),
-            tensors: tensors.iter().filter(|elements| **elements > 0).count() as u64,
-        }
-    }
-
-    fn file(self, name: String, element_bytes: u64) -> CheckpointFile {
-        CheckpointFile { name, bytes: self.elements * element_bytes, tensors: self.tensors }
-    }
-}
-
 impl Layout {
-    /// The files of `rank` in the order in which it writes and reads them: the model's by layer,
-    /// then the optimizer's. A rank that owns nothing has none.
+    /// The files of `rank` in the order in which it writes and reads them. A rank that owns nothing has
+    /// none.
     pub fn rank_files(&self, rank: u64) -> Vec<CheckpointFile> {
-        let at = self.parallelism.position(rank);
-        let mut files = if self.owns_model(at) { self.model_files(at) } else { Vec::new() };
-        if self.owns_optimizer(at) {
-            let name = format!("zero_pp_rank_{}_mp_rank_{}_optim_states.pt", at.data, at.model);
-            files.push(self.optimizer().file(name, self.optimizer_datatype.bytes()));
-        }
-        files.retain(|file| file.bytes > 0);
-        files
+        self.packed_files(rank, Container::Raw)
     }
 
     /// The files of `rank`, with the size of their container.
     pub fn packed_files(&self, rank: u64, container: Container) -> Vec<CheckpointFile> {
-        let mut files = self.rank_files(rank);
-        if container == Container::Torch {
-            for (file, tensors) in files.iter_mut().zip(self.rank_tensors(rank)) {
-                file.bytes = FileFraming::of(&tensors).file_bytes;
-            }
-        }
-        files
+        let file = |file: FileTensors| CheckpointFile {
+            bytes: match container {
+                Container::Raw => file.bytes(),
+                Container::Torch => FileFraming::of(&file).file_bytes,
+            },
+            tensors: file.elements().filter(|elements| *elements > 0).count() as u64,
+            name: file.name,
+        };
+        self.rank_tensors(rank).into_iter().map(file).collect()
     }
 
-    /// The contents of the files of `rank`, in the same order.
+    /// The contents of the files of `rank`: the model's by layer, then the optimizer's.
     pub fn rank_tensors(&self, rank: u64) -> Vec<FileTensors> {
         let at = self.parallelism.position(rank);
+        let zero = format!("zero_pp_rank_{}_mp_rank_{}", at.data, at.model);
         let mut files = Vec::new();
         if self.owns_model(at) {
-            let layers = self.stage_layers(at.pipeline).collect::<Vec<u64>>();
-            let group = |layer: u64, named: bool| TensorGroup {
-                layer: named.then_some(layer),
-                elements: self.layer_tensors(layer),
+            let layers = self.stage_layers(at.pipeline);
+            let is_by_model =
+                matches!(self.parallelism.zero_stage, ZeroStage::One | ZeroStage::Two);
+            let datatype = self.model_datatype;
+            let group = |layer: Option<u64>, number: u64| TensorGroup {
+                layer,
+                elements: self.layer_tensors(number),
             };
-            let of_model = |groups| FileTensors { datatype: self.model_datatype, groups };
-            if self.has_file_per_layer() {
-                let each = layers.iter().map(|layer| of_model(vec![group(*layer, false)]));
-                files.extend(each);
+            if is_by_model && self.parallelism.pipeline > 1 {
+                files.extend(layers.map(|layer| FileTensors {
+                    name: format!("layer_{layer}-model_{}_model_states.pt", at.model),
+                    datatype,
+                    groups: vec![group(None, layer)],
+                }));
             } else {
-                let all = layers.iter().map(|layer| group(*layer, true));
-                files.push(of_model(all.collect()));
+                files.push(FileTensors {
+                    name: match is_by_model {
+                        true => format!("model_{}_model_states.pt", at.model),
+                        false => format!("{zero}_model_states.pt"),
+                    },
+                    datatype,
+                    groups: layers.map(|layer| group(Some(layer), layer)).collect(),
+                });
             }
         }
         if self.owns_optimizer(at) {
+            let elements = self.optimizer_tensors().to_vec();
             files.push(FileTensors {
+                name: format!("{zero}_optim_states.pt"),
                 datatype: self.optimizer_datatype,
-                groups: vec![TensorGroup {
-                    layer: None,
-                    elements: self.optimizer_tensors().to_vec(),
-                }],
+                groups: vec![TensorGroup { layer: None, elements }],
             });
         }
-        // Files without bytes are left out there too.
-        files.retain(|file| {
-            let mut elements = file.groups.iter().flat_map(|group| &group.elements);
-            elements.any(|elements| *elements > 0)
-        });
+        files.retain(|file| file.bytes() > 0);
         files
-    }
-
-    /// Whether each layer has its own file.
-    fn has_file_per_layer(&self) -> bool {
-        let split = matches!(self.parallelism.zero_stage, ZeroStage::One | ZeroStage::Two);
-        split && self.parallelism.pipeline > 1
     }
 
     /// Total bytes of the files of `rank`.
@@ -133,10 +107,11 @@ impl Layout {
         let at = self.parallelism.position(rank);
         let mut bytes = 0;
         if self.owns_model(at) {
-            bytes += self.stage(at.pipeline).elements * self.model_datatype.bytes();
+            bytes += self.stage_elements(at.pipeline) * self.model_datatype.bytes();
         }
         if self.owns_optimizer(at) {
-            bytes += self.optimizer().elements * self.optimizer_datatype.bytes();
+            let elements: u64 = self.optimizer_tensors().iter().sum();
+            bytes += elements * self.optimizer_datatype.bytes();
         }
         bytes
     }
@@ -176,7 +151,7 @@ impl Layout {
     pub fn rank_bytes_as_dlio_counts(&self, rank: u64) -> u64 {
         let at = self.parallelism.position(rank);
         let unwritten = self.parallelism.zero_stage == ZeroStage::Two && !self.owns_model(at);
-        let model = self.stage(at.pipeline).elements * self.model_datatype.bytes();
+        let model = self.stage_elements(at.pipeline) * self.model_datatype.bytes();
         self.rank_bytes(rank) + if unwritten { model } else { 0 }
     }
 
@@ -208,32 +183,6 @@ impl Layout {
         [share, small, share, small, share, small]
     }
 
-    fn optimizer(&self) -> TensorCount {
-        TensorCount::of(&self.optimizer_tensors())
-    }
-
-    /// The model files of a rank.
-    fn model_files(&self, at: Position) -> Vec<CheckpointFile> {
-        let bytes = self.model_datatype.bytes();
-        match self.parallelism.zero_stage {
-            ZeroStage::Zero | ZeroStage::Three => {
-                let name = format!("zero_pp_rank_{}_mp_rank_{}_model_states.pt", at.data, at.model);
-                vec![self.stage(at.pipeline).file(name, bytes)]
-            }
-            ZeroStage::One | ZeroStage::Two if self.parallelism.pipeline == 1 => {
-                let name = format!("model_{}_model_states.pt", at.model);
-                vec![self.stage(at.pipeline).file(name, bytes)]
-            }
-            ZeroStage::One | ZeroStage::Two => self
-                .stage_layers(at.pipeline)
-                .map(|layer| {
-                    let name = format!("layer_{layer}-model_{}_model_states.pt", at.model);
-                    self.layer(layer).file(name, bytes)
-                })
-                .collect(),
-        }
-    }
-
     /// The numbered layers of a stage. The first stage also has the embedding; the last also has
     /// the output head and the final norm.
     fn stage_layers(&self, stage: u64) -> impl Iterator<Item = u64> + use<> {
@@ -246,26 +195,19 @@ impl Layout {
             .chain(last.into_iter().flatten())
     }
 
-    /// All tensors of a stage. Its transformer layers are alike, so one is counted.
-    fn stage(&self, stage: u64) -> TensorCount {
+    /// Elements of all tensors of a stage. Its transformer layers are alike, so one is counted.
+    fn stage_elements(&self, stage: u64) -> u64 {
         let layers = self.architecture.num_layers;
+        let elements = |layer: u64| self.layer_tensors(layer).iter().sum::<u64>();
         let own = self.parallelism.stage_layers(stage, layers);
-        let one = self.layer(1);
-        let many = own.end - own.start;
-        let mut all = TensorCount { elements: one.elements * many, tensors: one.tensors * many };
+        let mut all = elements(1) * (own.end - own.start);
         if stage == 0 {
-            all += self.layer(0);
+            all += elements(0);
         }
         if stage + 1 == self.parallelism.pipeline {
-            all += self.layer(layers + 1);
-            all += self.layer(layers + 2);
+            all += elements(layers + 1) + elements(layers + 2);
         }
         all
-    }
-
-    /// The tensors of one numbered layer on one rank, counted.
-    fn layer(&self, layer: u64) -> TensorCount {
-        TensorCount::of(&self.layer_tensors(layer))
     }
 
     /// Elements of the tensors of one numbered layer on one rank.

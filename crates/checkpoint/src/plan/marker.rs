@@ -2,27 +2,22 @@
 //! complete, which files it must hold and that stormlp made it.
 //!
 //! It says "incomplete" before the first byte of the checkpoint is written, and "complete" only
-//! after the last file is durable; only then does the folder get a checkpoint's name. Folders without a marker are not stormlp's:
-//! they are neither overwritten nor removed.
+//! after the last file is durable. Folders without a marker are not stormlp's: they are not removed.
 
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint_plan::CheckpointPlan;
-use super::choice::{Container, is_chunk};
+use super::choice::{Container, FsyncPolicy, is_chunk};
 use super::layout::Layout;
 use super::torch::most_overhead;
 use stormlp_core::facts::Identity;
-use stormlp_core::path::PathKind;
 
 /// File name of the marker in a checkpoint's folder.
 pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
 
-const FORMAT_VERSION: u32 = 1;
-/// How the name of a folder ends that is beside a checkpoint's.
-const UNFINISHED: &str = ".partial";
-const REPLACED: &str = ".replaced";
+pub(super) const FORMAT_VERSION: u32 = 1;
 
 /// How the content of a checkpoint follows from its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +80,12 @@ pub struct Marker {
 /// A marker that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MarkerError {
+    /// There is none.
+    #[error("it has no marker, so stormlp did not make it")]
+    Absent,
+    /// There is none, and the files are not DLIO's of this model either.
+    #[error("it has no marker, and is not a checkpoint of this model by DLIO: {0}")]
+    Unlike(String),
     /// It is not JSON, or not of this shape.
     #[error("its marker cannot be read: {0}")]
     Malformed(String),
@@ -100,9 +101,31 @@ pub enum MarkerError {
 }
 
 impl Marker {
-    /// The current version and maker, for a new marker.
-    pub fn version() -> (u32, String) {
-        (FORMAT_VERSION, "checkpoint".to_string())
+    /// The marker of a plan's checkpoint in the directory with this index.
+    pub fn of_plan(plan: &CheckpointPlan, folder: usize, complete: bool) -> Self {
+        let ranks = plan.ranks.iter().filter(|rank| rank.folder == folder);
+        Self {
+            format_version: FORMAT_VERSION,
+            made_by: "checkpoint".to_string(),
+            complete,
+            crash_safe: plan.fsync != FsyncPolicy::None,
+            model: plan.model.clone(),
+            layout: plan.layout,
+            full_layers: plan.scaling.full_layers,
+            ranks: plan.scaling.ranks,
+            full_ranks: plan.scaling.full_ranks,
+            content: plan.content,
+            files: ranks
+                .flat_map(|rank| {
+                    rank.files.iter().map(|file| MarkedFile {
+                        rank: rank.rank,
+                        name: file.name.clone(),
+                        bytes: file.bytes,
+                        identity: None,
+                    })
+                })
+                .collect(),
+        }
     }
 
     /// Parses a marker. Rejects one with file names outside its folder or with values that no save
@@ -196,37 +219,26 @@ impl Marker {
     }
 }
 
-/// The folder name of checkpoint `step` inside a checkpoint directory, as DLIO names it.
+/// The folder name of checkpoint `step` inside its run's folder, as DLIO names it.
 pub fn step_folder(step: u32) -> String {
     format!("global_epoch1_step{step}")
-}
-
-/// The folder name under which checkpoint `step` is saved until all of its ranks are whole.
-pub fn unfinished_folder(step: u32) -> String {
-    format!(".{}{UNFINISHED}", step_folder(step))
-}
-
-/// The folder name under which `plan` saves checkpoint `step`: objects have their final names, since they
-/// cannot be renamed.
-pub fn saved_folder(plan: &CheckpointPlan, step: u32) -> String {
-    if plan.path() == PathKind::S3 { step_folder(step) } else { unfinished_folder(step) }
-}
-
-/// The folder name of an earlier checkpoint `step` that was replaced and is about to be removed.
-pub fn replaced_folder(step: u32) -> String {
-    format!(".{}{REPLACED}", step_folder(step))
-}
-
-/// The step in the name of a folder beside a checkpoint's: an unfinished save or a replaced one.
-pub fn beside_of(folder: &str) -> Option<u32> {
-    let name = folder.strip_prefix('.')?;
-    step_of(name.strip_suffix(UNFINISHED).or_else(|| name.strip_suffix(REPLACED))?)
 }
 
 /// The step in a folder name, if it is a checkpoint's.
 pub fn step_of(folder: &str) -> Option<u32> {
     let step: u32 = folder.strip_prefix("global_epoch1_step")?.parse().ok()?;
     (step_folder(step) == folder).then_some(step)
+}
+
+/// The folder name of a run inside a checkpoint directory.
+pub(super) fn run_folder(number: u32) -> String {
+    format!("run{number}")
+}
+
+/// The number in a folder name, if it is a run's.
+pub fn run_number(folder: &str) -> Option<u32> {
+    let number: u32 = folder.strip_prefix("run")?.parse().ok()?;
+    (run_folder(number) == folder).then_some(number)
 }
 
 #[cfg(test)]
@@ -237,10 +249,9 @@ mod tests {
 
     fn marker(name: &str) -> Marker {
         let workload = builtin::load("llama3-8b").unwrap();
-        let (format_version, made_by) = Marker::version();
         Marker {
-            format_version,
-            made_by,
+            format_version: FORMAT_VERSION,
+            made_by: "checkpoint".to_string(),
             complete: false,
             crash_safe: true,
             model: workload.name.clone(),
@@ -331,15 +342,15 @@ mod tests {
     }
 
     #[test]
-    fn folders_bear_their_step() {
+    fn folders_bear_their_number() {
         assert_eq!(step_of(&step_folder(17)), Some(17));
         for other in ["global_epoch1_step", "global_epoch1_step01", "global_epoch2_step1", "x"] {
             assert_eq!(step_of(other), None);
         }
-        for name in [unfinished_folder(17), replaced_folder(17)] {
-            assert_eq!((step_of(&name), beside_of(&name)), (None, Some(17)));
+        assert_eq!(run_number(&run_folder(17)), Some(17));
+        for other in ["run", "run01", "run-1", "x"] {
+            assert_eq!(run_number(other), None);
         }
-        assert_eq!(beside_of(&step_folder(17)), None);
     }
 
     proptest! {

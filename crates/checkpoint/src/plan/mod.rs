@@ -18,7 +18,6 @@ pub mod checkpoint_plan;
 pub mod choice;
 mod client;
 mod facts;
-pub mod knee;
 mod layout;
 mod marker;
 mod parallelism;
@@ -34,16 +33,14 @@ mod transport;
 mod warnings;
 mod workload;
 
-pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, RestorePlan, dealt_to, host_of};
+pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, dealt_to, host_of};
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 pub use client::CheckpointClient;
-pub use facts::{CheckpointFacts, FolderFacts, Leftover, OtherFile, SavedPart, Unmarked};
-pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
+pub use facts::{CheckpointFacts, FolderFacts, SavedPart};
 pub use layout::{CheckpointFile, Layout};
 pub use marker::{
-    ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, beside_of, replaced_folder,
-    saved_folder, step_folder, step_of, unfinished_folder,
+    ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, run_number, step_folder, step_of,
 };
 pub use parallelism::{Parallelism, Position, ZeroStage};
 pub use parse::parse;

@@ -41,14 +41,6 @@ pub struct CheckpointRequest {
     #[arg(long, conflicts_with = "mlperf_output")]
     pub dry_run: bool,
 
-    /// Find the fewest streams per rank within 2 % (or noise) of the best save and restore;
-    /// each run does 2 saves and 2 restores unless set by --writes and --reads, and drops files from
-    /// the page cache before restores
-    #[arg(long,
-        conflicts_with_all = ["streams", "closed", "clean", "mlperf_output",
-            "overlap_step_seconds", "client"])]
-    pub find_knee: bool,
-
     /// Fraction of a checkpoint to write: auto, or above 0 up to 1; layers are reduced first, then
     /// ranks [default: auto]
     #[arg(long, value_name = "auto|FACTOR", help_heading = "Size")]
@@ -81,22 +73,28 @@ pub struct CheckpointRequest {
 
     /// Time between checkpoints [default: 5s; none when scaled]
     #[arg(long = "pause", value_name = "TIME", help_heading = "Order",
-        value_parser = parse_seconds)]
+        value_parser = at_most_a_day)]
     pub pause_seconds: Option<f64>,
 
-    /// Keep the newest N checkpoints [default: all]
+    /// Keep the newest N checkpoints of the run [default: all]
     #[arg(long, value_name = "N", help_heading = "Order",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..))]
     pub keep: Option<u32>,
 
-    /// Remove each earlier checkpoint before its replacement is saved, instead of keeping it until
-    /// that is whole: needs less space, and a failure leaves neither
-    #[arg(long, help_heading = "Order")]
-    pub overwrite: bool,
+    /// Keep the checkpoints of the newest N runs in the directory, this one included; older ones are
+    /// removed once this run has a whole checkpoint [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u32>(1..))]
+    pub keep_last: Option<u32>,
+
+    /// Restore the checkpoints of this run in the directory, with --writes 0 [default: the newest with
+    /// a whole one]
+    #[arg(long, value_name = "NAME", help_heading = "Order")]
+    pub run: Option<String>,
 
     /// Save during emulated training steps of this length, and report how long training waits
     #[arg(long = "overlap", value_name = "STEP", help_heading = "Order",
-        value_parser = parse_seconds, num_args = 0..=1, default_missing_value = "1")]
+        value_parser = step, num_args = 0..=1, default_missing_value = "1")]
     pub overlap_step_seconds: Option<f64>,
 
     /// Each rank restores the files of the rank N positions later
@@ -171,7 +169,7 @@ pub struct CheckpointRequest {
     /// Transfers in flight per rank, for objects each with a connection of its own [default: 1; 4 for
     /// reads with --profile v3; for objects as many as make 16 over all ranks]
     #[arg(long, value_name = "N", help_heading = "Transfers",
-        value_parser = whole::<u32>(..))]
+        value_parser = whole::<u32>(1..=256))]
     pub streams: Option<u32>,
 
     /// Transfer size [default: 1M through the page cache, else 4M]
@@ -194,8 +192,7 @@ pub struct CheckpointRequest {
     pub threading: Threading,
 
     /// Directories are local to each host, such as local drives: each host restores what it saved
-    #[arg(long, help_heading = "Several hosts", display_order = LAST,
-        conflicts_with = "clean")]
+    #[arg(long, help_heading = "Several hosts", display_order = LAST)]
     pub local_data: bool,
 
     /// Telemetry interval: an option common to all runs.
@@ -213,6 +210,18 @@ pub struct CheckpointRequest {
 
 /// Listed after the options of the same heading that all commands have.
 const LAST: usize = 99;
+
+/// Parses a time of up to a day.
+fn at_most_a_day(text: &str) -> Result<f64, String> {
+    let seconds = parse_seconds(text).map_err(|error| error.to_string())?;
+    if seconds > 86_400.0 { Err("use at most 24h".to_string()) } else { Ok(seconds) }
+}
+
+/// Parses the length of an emulated training step.
+fn step(text: &str) -> Result<f64, String> {
+    let seconds = at_most_a_day(text)?;
+    if seconds < 0.001 { Err("use at least 1ms".to_string()) } else { Ok(seconds) }
+}
 
 /// Parses one of the paths that checkpoints support.
 fn path(text: &str) -> Result<PathKind, String> {
@@ -236,6 +245,11 @@ fn path(text: &str) -> Result<PathKind, String> {
 }
 
 impl CheckpointRequest {
+    /// Whether the run saves; otherwise it restores existing checkpoints.
+    pub fn saves(&self) -> bool {
+        self.writes.or(self.workload.writes) != Some(0)
+    }
+
     /// Whether the scale follows from free space and speed.
     pub fn has_open_scale(&self) -> bool {
         self.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
@@ -262,7 +276,8 @@ impl CheckpointRequest {
     pub fn command_of_saves(&self, scale: &str, writes: u32) -> CommandLine {
         // These have no effect without restores.
         let restoring = ["--cold", "--verify"];
-        let command = self.command_of_size(scale).without_option("--rank-shift");
+        let command =
+            self.command_of_size(scale).without_option("--rank-shift").without_option("--run");
         let command = restoring.into_iter().fold(command, CommandLine::without_flag);
         command.with("--writes", writes).with("--reads", 0)
     }

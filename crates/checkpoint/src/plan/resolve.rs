@@ -64,8 +64,9 @@ pub fn resolve(
     };
     let adopted = adopt::unmarked(request, facts, &layout, ranks);
     let facts = adopted.as_ref().unwrap_or(facts);
-    let counts = saved::counts(request, facts);
-    let scaling = scale(request, host, facts, &layout, ranks, &counts);
+    let run = saved::run_name(request, facts);
+    let removed_runs = saved::removed_runs(request, facts);
+    let scaling = scale(request, host, facts, &layout, ranks, (&run, &removed_runs));
     let scaled = cut(&layout, scaling.layers);
     let (transports, limited) = transport::decide(request, host, scaling.ranks, &mut problems);
     if request.dry_run && !problems.is_empty() {
@@ -73,7 +74,7 @@ pub fn resolve(
         // one.
         return Resolution { plan: None, problems };
     }
-    let mut plan = assemble(request, transports, facts, &scaled, scaling, &counts);
+    let mut plan = assemble(request, transports, facts, &scaled, scaling, (run, removed_runs));
     if let Some(client) = &mut plan.client {
         client.cpus = host.cpus;
     }
@@ -108,48 +109,28 @@ pub fn resolve(
     Resolution { plan: Some(plan), problems }
 }
 
-/// What hosts with local folders do not support.
-fn local_problems(request: &CheckpointRequest, problems: &mut Problems) {
-    if request.rank_shift.is_some_and(|ranks| ranks > 0) {
-        problems.plan(
-            "--local-data: files written by another host are not available here, so no rank can \
-             restore the files of another one",
-            "leave out --rank-shift; --cold or --path cpu keep the page cache out",
-        );
-    }
-    if request.writes == Some(0) {
-        problems.plan(
-            "--local-data: each host has only its own ranks' files, which only the run that wrote \
-             them can restore",
-            "leave out --writes 0; --cold drops them from the page cache before they are restored",
-        );
-    }
-}
-
 /// What is wrong with the request itself.
 fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
-    if request.local_data {
-        local_problems(request, problems);
-    }
     let workload = &request.workload;
-    let of_model = workload.architecture.problems();
-    for what in (of_model.into_iter()).chain(workload.parallelism_of_all_ranks().problems()) {
+    let model = &workload.architecture;
+    let shape = model.problems().into_iter().chain(workload.parallelism_of_all_ranks().problems());
+    for what in shape {
         problems.plan(what, "correct the workload file");
     }
-    if workload.pipeline > workload.architecture.num_layers {
+    if workload.pipeline > model.num_layers {
         problems.plan(
             format!(
                 "{} pipeline stages for {} layers: some stages would be empty",
-                workload.pipeline, workload.architecture.num_layers
+                workload.pipeline, model.num_layers
             ),
             "lower model.parallelism.pipeline, or raise model.num_layers",
         );
     }
-    if workload.tensor > workload.architecture.num_attention_heads {
+    if workload.tensor > model.num_attention_heads {
         problems.plan(
             format!(
                 "{} tensor-parallel ranks for {} attention heads: some ranks would have none",
-                workload.tensor, workload.architecture.num_attention_heads
+                workload.tensor, model.num_attention_heads
             ),
             "lower model.parallelism.tensor, or raise model.transformer.num_attention_heads",
         );
@@ -157,84 +138,68 @@ fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
     number_problems(request, problems);
 }
 
-/// Numbers of the request that are invalidly zero, or absurd.
+/// Numbers that are beyond what a run can have, and options that do not go together. A closed run has its
+/// numbers from the rules.
 fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     check_objects_only(request.path, request.verify, problems);
-    if request.path == PathKind::S3 && request.chunk_bytes.is_some() {
-        problems.plan(
-            "--chunk-size is for files: an object moves in parts of 16 MiB",
-            "leave it out; use --streams for more connections",
-        );
-    }
-    check_client(request, problems);
-    let mut must = |holds: bool, what: String, remedy: &str| {
-        if !holds {
-            let fixed = "leave it out: the closed rules fix it";
-            problems.plan(what, if request.closed { fixed } else { remedy });
-        }
-    };
-    let (streams, chunk) = (request.streams, request.chunk_bytes);
-    must(
-        streams.is_none_or(|n| (1..=256).contains(&n)),
-        format!("{} streams for each rank", streams.unwrap_or(0)),
-        "use --streams 1 to 256",
-    );
-    must(
-        chunk.is_none_or(is_chunk),
-        format!("a chunk of {}", ByteSize(chunk.unwrap_or(0))),
-        "use --chunk-size with a multiple of 4K, from 4K to 1G",
-    );
-    let pause = request.pause_seconds.unwrap_or(0.0);
-    must(
-        (0.0..=86_400.0).contains(&pause),
-        format!("a pause of {pause} s"),
-        "use --pause with 0 to 24h",
-    );
-    let step = request.overlap_step_seconds.unwrap_or(1.0);
-    must(
-        (0.001..=86_400.0).contains(&step),
-        format!("training steps of {step} s"),
-        "use --overlap with 1ms to 24h",
-    );
-    must(
-        request.keep != Some(0),
-        "keeping 0 checkpoints leaves nothing to restore".to_string(),
-        "use --keep 1 or more, or --reads 0, and `stormlp clean DIR` afterwards",
-    );
     let workload = &request.workload;
-    for (name, asked) in [
-        ("writes", request.writes.or(workload.writes)),
-        ("reads", request.reads.or(workload.reads)),
-    ] {
-        let count = asked.unwrap_or(0);
-        let remedy = format!("use --{name} with {MOST_CHECKPOINTS} at most");
-        must(count <= MOST_CHECKPOINTS, format!("{count} {name}"), &remedy);
-    }
-    must(
-        (request.writes, request.reads) != (Some(0), Some(0)),
-        "0 writes and 0 reads: there is nothing to do".to_string(),
-        "use --writes or --reads with at least 1, or --dry-run",
-    );
-    must(
-        !request.folders.is_empty() || request.dry_run,
-        "no directory for the checkpoints".to_string(),
-        "use --dir",
-    );
-}
-
-/// DLIO's own time is known for files, and in the profiles that are DLIO's.
-fn check_client(request: &CheckpointRequest, problems: &mut Problems) {
-    if request.path == PathKind::S3 && request.client.is_some() {
-        problems.plan(
-            "--client is DLIO's own time for files: what it takes for objects is not measured",
+    let [writes, reads] = [request.writes.or(workload.writes), request.reads.or(workload.reads)]
+        .map(Option::unwrap_or_default);
+    let is_of_objects = request.path == PathKind::S3;
+    let is_native = request.profile == Some(CheckpointProfile::Native);
+    let refused: [(bool, String, &str); 10] = [
+        (
+            request.local_data && request.rank_shift.is_some_and(|ranks| ranks > 0),
+            "--local-data: files written by another host are not available here, so no rank can \
+             restore the files of another one"
+                .to_string(),
+            "leave out --rank-shift; --cold or --path cpu keep the page cache out",
+        ),
+        (
+            request.local_data && !request.saves(),
+            "--local-data: each host has only its own ranks' files, which only the run that wrote \
+             them can restore"
+                .to_string(),
+            "leave out --writes 0; --cold drops them from the page cache before they are restored",
+        ),
+        (
+            is_of_objects && request.chunk_bytes.is_some(),
+            "--chunk-size is for files: an object moves in parts of 16 MiB".to_string(),
+            "leave it out; use --streams for more connections",
+        ),
+        (
+            is_of_objects && request.client.is_some(),
+            "--client is DLIO's own time for files: what it takes for objects is not measured"
+                .to_string(),
             "leave it out",
-        );
-    }
-    if request.profile == Some(CheckpointProfile::Native) && request.client.is_some() {
-        problems.plan(
-            "--client is v2.0's DLIO's own time, and profile native has no client's in its figures",
+        ),
+        (
+            is_native && request.client.is_some(),
+            "--client is v2.0's DLIO's own time, and profile native has no client's in its figures"
+                .to_string(),
             "leave it out, or use --profile v2",
-        );
+        ),
+        (
+            request.chunk_bytes.is_some_and(|bytes| !is_chunk(bytes)),
+            format!("a chunk of {}", ByteSize(request.chunk_bytes.unwrap_or(0))),
+            "use --chunk-size with a multiple of 4K, from 4K to 1G",
+        ),
+        (writes > MOST_CHECKPOINTS, format!("{writes} writes"), "use --writes with 100000 at most"),
+        (reads > MOST_CHECKPOINTS, format!("{reads} reads"), "use --reads with 100000 at most"),
+        (
+            (request.writes, request.reads) == (Some(0), Some(0)),
+            "0 writes and 0 reads: there is nothing to do".to_string(),
+            "use --writes or --reads with at least 1, or --dry-run",
+        ),
+        (
+            request.folders.is_empty() && !request.dry_run,
+            "no directory for the checkpoints".to_string(),
+            "use --dir",
+        ),
+    ];
+    for (_, what, remedy) in refused.into_iter().filter(|(applies, ..)| *applies) {
+        let fixed = "leave it out: the closed rules fix it";
+        problems.plan(what, if request.closed { fixed } else { remedy });
     }
 }
 
@@ -293,7 +258,7 @@ fn scale(
     facts: &CheckpointFacts,
     layout: &Layout,
     ranks: u64,
-    counts: &saved::Counts,
+    (run, removed_runs): (&str, &[String]),
 ) -> Scaling {
     let full = Scaling::none(layout, ranks);
     if request.closed {
@@ -301,9 +266,10 @@ fn scale(
     }
     // Restoring existing checkpoints: at the scale they were saved with, unless the user overrides
     // it.
-    if request.writes == Some(0)
-        && request.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
-        && let Some(found) = saved::scaling_of(request, facts, layout, ranks)
+    if !request.saves()
+        && request.has_open_scale()
+        && let Some(marker) = facts.marker(run)
+        && let Some(found) = saved::scaling_of(request, marker, layout, ranks)
     {
         return found;
     }
@@ -311,11 +277,11 @@ fn scale(
         Some(ScaleChoice::Factor(factor)) => Scaling::by_factor(layout, ranks, factor),
         None | Some(ScaleChoice::Auto) => {
             let open = transport::most_ranks(host);
-            let room = space::Room::of(facts);
-            if ranks <= open && room.fits(layout, ranks, counts.saves()) {
+            let room = space::Room::of(facts, removed_runs);
+            let copies = |scaled| saved::counts(request, facts, run, scaled).peak();
+            if ranks <= open && room.fits(layout, ranks, copies(false)) {
                 return full;
             }
-            let counts = counts.for_scaled(true);
             let rate = facts.trial_bytes_per_second.unwrap_or(ASSUMED_BYTES_PER_SECOND);
             // Two saves and two restores within the time, assuming that reads are as slow as
             // writes.
@@ -325,7 +291,7 @@ fn scale(
                 // have.
                 let all = part == layout && there == ranks;
                 !all && part.first_ranks_bytes(there) <= in_time
-                    && room.fits_in_half(part, there, counts.saves())
+                    && room.fits_in_half(part, there, copies(true))
             };
             match (request.scale, request.ranks) {
                 // Ranks that were asked for are kept, or the run is refused with the numbers.
@@ -386,16 +352,22 @@ fn assemble(
     facts: &CheckpointFacts,
     layout: &Layout,
     scaling: Scaling,
-    counts: &saved::Counts,
+    (run, removed_runs): (String, Vec<String>),
 ) -> CheckpointPlan {
-    let counts = counts.for_scaled(scaling.is_scaled() && !request.closed);
-    let content = ContentFacts {
-        seed: request.seed.unwrap_or(0),
-        source_bytes: save.chunk_bytes,
-        stamped: !matches!(save.device, Some(DeviceId::Gpu { .. }))
-            || request.verify.is_of_content(),
-        container: container(request, facts),
-    };
+    let is_scaled = scaling.is_scaled() && !request.closed;
+    let counts = saved::counts(request, facts, &run, is_scaled);
+    let existing = facts.marker(&run).filter(|_| !request.saves());
+    let mut content = existing.map_or_else(
+        || ContentFacts {
+            seed: request.seed.unwrap_or(0),
+            source_bytes: save.chunk_bytes,
+            stamped: !matches!(save.device, Some(DeviceId::Gpu { .. }))
+                || request.verify.is_of_content(),
+            container: Container::default(),
+        },
+        |marker| marker.content,
+    );
+    content.container = request.container.unwrap_or(content.container);
     let folders = request.folders.len().max(1);
     let ranks = rank_plans(layout, scaling.ranks, folders, content.container);
     let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
@@ -404,7 +376,7 @@ fn assemble(
     } else {
         request.workload.pause_seconds.unwrap_or(5.0)
     });
-    let restores = saved::restores(request, facts, &counts, content, layout, &scaling);
+    let restores = saved::restores(facts, &run, &counts, request.reads.is_some());
     CheckpointPlan {
         request: request.clone(),
         model: request.workload.name.clone(),
@@ -419,6 +391,8 @@ fn assemble(
             .map(|rank| layout.rank_bytes_as_dlio_counts(rank))
             .sum(),
         ranks,
+        run,
+        removed_runs,
         writes: counts.writes,
         restores,
         pause_seconds,
@@ -431,19 +405,12 @@ fn assemble(
         content,
         rank_shift: request.rank_shift.unwrap_or(0),
         free_bytes: space::free(facts),
-        peak_bytes: total_bytes.saturating_mul(counts.saves().peak()),
+        peak_bytes: total_bytes.saturating_mul(counts.peak()),
         buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,
         save,
         restore,
         warnings: Vec::new(),
     }
-}
-
-/// How tensors are packed: as asked, else as in the checkpoints to be restored.
-fn container(request: &CheckpointRequest, facts: &CheckpointFacts) -> Container {
-    let restored = || facts.container_of(&request.workload.name);
-    let asked = request.container;
-    asked.or_else(|| (request.writes == Some(0)).then(restored).flatten()).unwrap_or_default()
 }
 
 /// The participating ranks with their files; directories are assigned round-robin.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::plan::choice::{CheckpointProfile, FsyncPolicy};
 use crate::plan::facts::{FolderFacts, SavedPart};
-use crate::plan::marker::{MarkedFile, Marker};
+use crate::plan::marker::{MarkedFile, Marker, MarkerError};
 use crate::plan::workload::Mode;
 use crate::plan::{builtin, parse};
 use stormlp_core::facts::{Availability, FoundFile};
@@ -36,7 +36,7 @@ fn facts(free_bytes: u64) -> CheckpointFacts {
     CheckpointFacts {
         folders: vec![folder("ckpt", free_bytes)],
         saved: Vec::new(),
-        leftovers: Vec::new(),
+        last_run: 0,
         trial_bytes_per_second: Some(1e9),
     }
 }
@@ -119,9 +119,8 @@ fn all_problems_of_a_model_are_named_at_once() {
     bad.workload.pipeline = 33;
     bad.streams = Some(0);
     bad.chunk_bytes = Some(1000);
-    bad.keep = Some(0);
     let problems = whats(&bad, &facts(GIB));
-    for part in ["33 pipeline stages", "64 tensor-parallel", "0 streams", "1000 B", "keeping 0"] {
+    for part in ["33 pipeline stages", "64 tensor-parallel", "0 streams", "1000 B"] {
         assert!(problems.iter().any(|what| what.contains(part)), "{part}: {problems:#?}");
     }
 }
@@ -253,42 +252,27 @@ fn a_shift_past_the_last_rank_is_refused() {
 
 /// A checkpoint on storage as the plan would have saved it.
 fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
-    let (format_version, made_by) = Marker::version();
-    let files: Vec<MarkedFile> = plan
-        .ranks
-        .iter()
-        .flat_map(|rank| {
-            rank.files.iter().map(|file| MarkedFile {
-                rank: rank.rank,
-                name: file.name.clone(),
-                bytes: file.bytes,
-                identity: None,
-            })
-        })
-        .collect();
+    let marker = Marker::of_plan(plan, 0, true);
+    let found = |file: &MarkedFile| FoundFile { name: file.name.clone(), bytes: file.bytes };
     SavedPart {
+        run: plan.run.clone(),
         step,
         folder: 0,
-        files: files
-            .iter()
-            .map(|file| FoundFile { name: file.name.clone(), bytes: file.bytes })
-            .collect(),
-        foreign: None,
+        files: marker.files.iter().map(found).collect(),
         hole_bytes: 0,
-        unmarked: None,
-        marker: Some(Ok(Marker {
-            format_version,
-            made_by,
-            complete: true,
-            crash_safe: true,
-            model: plan.model.clone(),
-            layout: plan.layout,
-            full_layers: plan.scaling.full_layers,
-            ranks: plan.scaling.ranks,
-            full_ranks: plan.scaling.full_ranks,
-            content: plan.content,
-            files,
-        })),
+        marker: Ok(marker),
+    }
+}
+
+/// A folder that looks like a checkpoint's, without a marker.
+fn unmarked(run: &str, step: u32) -> SavedPart {
+    SavedPart {
+        run: run.to_string(),
+        step,
+        folder: 0,
+        marker: Err(MarkerError::Absent),
+        files: Vec::new(),
+        hole_bytes: 0,
     }
 }
 
@@ -306,8 +290,7 @@ fn restoring_takes_the_scale_of_what_is_there() {
     let (request, facts) = after_a_scaled_save();
     let plan = plan(&request, &facts);
     assert!(plan.is_scaled());
-    let steps: Vec<u32> = plan.restores.iter().map(|restore| restore.step).collect();
-    assert_eq!(steps, [1, 2]);
+    assert_eq!((&*plan.run, &plan.restores[..]), ("run1", &[1, 2][..]));
 }
 
 #[test]
@@ -317,18 +300,11 @@ fn more_restores_than_checkpoints_is_an_error() {
     let problems = whats(&request, &facts);
     assert!(problems[0].contains("3 restores requested; 2 checkpoints are available"));
     let mut facts = facts;
-    facts.saved.push(SavedPart {
-        step: 3,
-        folder: 0,
-        marker: None,
-        files: Vec::new(),
-        foreign: None,
-        hole_bytes: 0,
-        unmarked: None,
-    });
+    facts.saved.push(unmarked("run1", 3));
     let problems = whats(&request, &facts);
     assert!(
-        problems[0].ends_with("; global_epoch1_step3 was not made by stormlp (it has no marker)"),
+        problems[0]
+            .ends_with("; run1/global_epoch1_step3: it has no marker, so stormlp did not make it"),
         "{problems:?}"
     );
 }
@@ -342,8 +318,7 @@ fn incomplete_checkpoints_are_not_restored() {
         (|part| drop(part.files.remove(0)), "is missing"),
         (
             |part| {
-                let marker = part.marker.as_mut().and_then(|m| m.as_mut().ok());
-                marker.expect("a marker").complete = false;
+                part.marker.as_mut().expect("a marker").complete = false;
             },
             "is incomplete",
         ),
@@ -353,7 +328,7 @@ fn incomplete_checkpoints_are_not_restored() {
         damage(&mut facts.saved[0]);
         let problems = whats(&request, &facts);
         assert!(problems[0].contains(expected), "{expected}: {problems:?}");
-        assert!(problems[0].contains("global_epoch1_step1"), "{problems:?}");
+        assert!(problems[0].contains("run1/global_epoch1_step1"), "{problems:?}");
     }
 }
 
@@ -366,21 +341,6 @@ fn checkpoints_of_another_model_or_number_of_ranks_are_refused() {
     other.ranks = Some(16);
     other.scale = Some(ScaleChoice::Factor(0.02));
     assert!(whats(&other, &facts)[0].contains("another number of ranks"));
-}
-
-#[test]
-fn what_stormlp_did_not_make_is_in_the_way() {
-    let mut facts = facts(2_000 * GIB);
-    facts.saved.push(SavedPart {
-        step: 1,
-        folder: 0,
-        marker: None,
-        files: Vec::new(),
-        foreign: None,
-        hole_bytes: 0,
-        unmarked: None,
-    });
-    assert!(whats(&request("llama3-8b"), &facts)[0].contains("was not made by stormlp"));
 }
 
 #[test]
@@ -423,8 +383,7 @@ fn keeping_few_checkpoints_needs_less_space_and_restores_the_newest() {
     let plan = plan(&few, &facts(250 * GIB));
     assert!(!plan.is_scaled());
     assert_eq!(plan.peak_bytes, 2 * plan.total_bytes);
-    let steps: Vec<u32> = plan.restores.iter().map(|restore| restore.step).collect();
-    assert_eq!(steps, [10]);
+    assert_eq!(plan.restores, [10]);
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Scaling {
     }
 
     /// `layers` layers on the first `left` of `ranks` ranks of `layout`.
-    fn part(layout: &Layout, ranks: u64, layers: u64, left: u64) -> Self {
+    pub(super) fn part(layout: &Layout, ranks: u64, layers: u64, left: u64) -> Self {
         let full = Self::none(layout, ranks);
         let bytes = cut(layout, layers).first_ranks_bytes(left);
         Self { factor: bytes as f64 / full.full_bytes.max(1) as f64, layers, ranks: left, ..full }

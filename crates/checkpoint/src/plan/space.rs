@@ -1,7 +1,9 @@
 //! Whether checkpoints fit on the file systems of their directories.
 
-use super::facts::CheckpointFacts;
+use super::facts::{CheckpointFacts, SavedPart};
 use super::layout::Layout;
+use super::request::CheckpointRequest;
+use super::saved::removed_runs;
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::failure::Problems;
 use stormlp_core::units::{ByteSize, GIB};
@@ -16,85 +18,49 @@ pub(super) fn free(facts: &CheckpointFacts) -> Option<u64> {
     known.filter(|_| !facts.folders.is_empty())
 }
 
-/// The saves of a run, as far as they determine the space that it needs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Saves {
-    /// Number of saves.
-    pub(super) writes: u32,
-    /// How many of its checkpoints are kept; all if not given.
-    pub(super) keep: Option<u32>,
-    /// Whether earlier checkpoints are removed before their replacement is saved, not afterwards.
-    pub(super) overwrite: bool,
-}
-
-impl Saves {
-    fn of(plan: &CheckpointPlan) -> Self {
-        let request = &plan.request;
-        Self { writes: plan.writes, keep: request.keep, overwrite: request.overwrite }
-    }
-
-    /// How many of the run's checkpoints are on storage while it saves checkpoint `step`, that one
-    /// included.
-    fn copies_at(self, step: u32) -> u64 {
-        let kept = self.keep.map_or(u32::MAX, |keep| keep.saturating_add(1));
-        u64::from(step.min(kept))
-    }
-
-    /// The most of its checkpoints that are on storage at the same time.
-    pub(super) fn peak(self) -> u64 {
-        self.copies_at(self.writes)
-    }
-}
-
 /// Room for checkpoints on one file system.
 struct FileSystemRoom {
     free_bytes: u64,
     /// The directories on it.
     folders: Vec<usize>,
-    /// stormlp's own checkpoints on it, with their bytes.
-    earlier: Vec<(u32, u64)>,
     /// Bytes that killed runs left, which are removed before the first save.
-    left_bytes: u64,
+    unfinished_bytes: u64,
+    /// Bytes of the runs that are removed after the first save.
+    removed_bytes: u64,
+    /// Bytes of all checkpoints that stormlp saved on it.
+    saved_bytes: u64,
 }
 
 impl FileSystemRoom {
-    /// Bytes that must be free before a run whose checkpoints have `share` bytes each here.
-    fn needed(&self, share: u64, saves: Saves) -> u64 {
-        let need = |step: u32| {
-            let is_gone = |earlier: u32| earlier < step || (saves.overwrite && earlier == step);
-            let gone = self.earlier.iter().filter(|(step, _)| is_gone(*step));
-            let gone = gone.fold(self.left_bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
-            let written = share.saturating_mul(saves.copies_at(step));
-            written.saturating_add(RESERVE_BYTES).saturating_sub(gone)
-        };
-        // It grows up to the save before which the next earlier checkpoint is gone.
-        let last = |earlier: u32| if saves.overwrite { earlier.saturating_sub(1) } else { earlier };
-        let steps = self.earlier.iter().map(|(earlier, _)| last(*earlier));
-        let steps = steps.filter(|step| (1..saves.writes).contains(step));
-        steps.chain([saves.writes]).map(need).max().unwrap_or(0)
+    /// Bytes that must be free before a run with checkpoints of `share` bytes each here, of which it has
+    /// at most `copies` at the same time.
+    fn needed(&self, share: u64, copies: u64) -> u64 {
+        let later = share.saturating_mul(copies).saturating_sub(self.removed_bytes);
+        later.max(share).saturating_add(RESERVE_BYTES).saturating_sub(self.unfinished_bytes)
     }
 }
 
-/// Room on the file systems of the directories: free space and what saves replace. Later checkpoints
-/// of an earlier run are kept.
+/// Room on the file systems of the directories.
 pub(super) struct Room {
     file_systems: Vec<FileSystemRoom>,
     folders: u64,
 }
 
 impl Room {
-    /// The room in the directories; unlimited if storage was not scanned.
-    pub(super) fn of(facts: &CheckpointFacts) -> Self {
+    /// The room in the directories for a run that removes `removed` runs; unlimited if storage was not
+    /// scanned.
+    pub(super) fn of(facts: &CheckpointFacts, removed: &[String]) -> Self {
         let room = |(free_bytes, folders): (Option<u64>, Vec<usize>)| {
-            let own = facts.saved.iter().filter(|part| folders.contains(&part.folder));
-            let own = own.filter(|part| part.readable_marker().is_some());
-            let left = facts.leftovers.iter().filter(|left| folders.contains(&left.folder));
-            let left = left.filter(|left| left.foreign.is_none());
+            let bytes = |counts: &dyn Fn(&SavedPart) -> bool| {
+                let saved = facts.saved.iter().filter(|part| folders.contains(&part.folder));
+                saved.filter(|part| counts(part)).map(SavedPart::bytes).sum()
+            };
             FileSystemRoom {
                 // What does not tell its space has none to run out of.
                 free_bytes: free_bytes.unwrap_or(u64::MAX),
-                earlier: own.map(|part| (part.step, part.bytes())).collect(),
-                left_bytes: left.fold(0, |sum, left| sum.saturating_add(left.bytes)),
+                unfinished_bytes: bytes(&SavedPart::is_unfinished),
+                removed_bytes: bytes(&|p| removed.contains(&p.run) && !p.is_unfinished()),
+                saved_bytes: bytes(&|part| part.marker.is_ok()),
                 folders,
             }
         };
@@ -104,18 +70,18 @@ impl Room {
         }
     }
 
-    /// Whether every file system has room for `saves` of what the first `ranks` ranks of `layout`
+    /// Whether every file system has room for `copies` of what the first `ranks` ranks of `layout`
     /// write to it. Directories are assigned round-robin.
-    pub(super) fn fits(&self, layout: &Layout, ranks: u64, saves: Saves) -> bool {
-        self.fits_times(1, layout, ranks, saves)
+    pub(super) fn fits(&self, layout: &Layout, ranks: u64, copies: u64) -> bool {
+        self.fits_times(1, layout, ranks, copies)
     }
 
     /// Whether half of the room is enough.
-    pub(super) fn fits_in_half(&self, layout: &Layout, ranks: u64, saves: Saves) -> bool {
-        self.fits_times(2, layout, ranks, saves)
+    pub(super) fn fits_in_half(&self, layout: &Layout, ranks: u64, copies: u64) -> bool {
+        self.fits_times(2, layout, ranks, copies)
     }
 
-    fn fits_times(&self, times: u64, layout: &Layout, ranks: u64, saves: Saves) -> bool {
+    fn fits_times(&self, times: u64, layout: &Layout, ranks: u64, copies: u64) -> bool {
         let shares = match self.file_systems.len() {
             0 => return true,
             1 => vec![layout.first_ranks_bytes(ranks)],
@@ -126,7 +92,7 @@ impl Room {
             }
         };
         let holds = |(file_system, share): (&FileSystemRoom, u64)| {
-            file_system.needed(share.saturating_mul(times), saves) <= file_system.free_bytes
+            file_system.needed(share.saturating_mul(times), copies) <= file_system.free_bytes
         };
         self.file_systems.iter().zip(shares).all(holds)
     }
@@ -145,26 +111,21 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
     if plan.writes == 0 || plan.total_bytes == 0 {
         return;
     }
-    let saves = Saves::of(plan);
-    for room in Room::of(facts).file_systems {
+    for room in Room::of(facts, &plan.removed_runs).file_systems {
         let ranks = plan.ranks.iter().filter(|rank| room.folders.contains(&rank.folder));
         let share: u64 = ranks.map(|rank| rank.bytes).sum();
-        let (needed, free) = (room.needed(share, saves), room.free_bytes);
+        let (needed, free) = (room.needed(share, plan.copies()), room.free_bytes);
         if needed <= free {
             continue;
         }
         let first = &facts.folders[room.folders[0]].path;
-        let what = match saves.peak() {
+        let what = match plan.copies() {
             1 => format!("1 checkpoint of {} needs", gib(share)),
             copies => format!("{copies} checkpoints of {} need", gib(share)),
         };
-        let replaced = room.earlier.iter().any(|(step, _)| *step <= plan.writes);
-        let beside = match (replaced, saves.overwrite) {
-            (false, _) => "",
-            (true, true) => " on top of what they overwrite",
-            (true, false) => {
-                " on top of the earlier ones, each of which stays until its replacement is whole"
-            }
+        let beside = match room.saved_bytes {
+            0 => String::new(),
+            bytes => format!(" beside the {} of earlier runs", gib(bytes)),
         };
         // Where the texts would be the same, the bytes show what is missing.
         let [needed, free] = match [gib(needed), gib(free)] {
@@ -177,34 +138,38 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
                  system itself; it has {free} free",
                 ByteSize(RESERVE_BYTES)
             ),
-            remedy(plan, facts),
+            remedy(plan, facts, &room),
         );
     }
 }
 
-/// How to make the checkpoints fit: only measures that help and are not taken yet, and under closed
-/// rules only permitted ones.
-fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
-    let (scaling, saves, room) = (&plan.scaling, Saves::of(plan), Room::of(facts));
-    let fit = |saves: Saves| room.fits(&plan.layout, scaling.ranks, saves);
-    let overwrites = !saves.overwrite && fit(Saves { overwrite: true, ..saves });
-    if plan.request.closed {
-        let overwrite = "use --overwrite, which removes each earlier checkpoint before it is saved \
-                         again, or another --dir";
-        let other = "use another --dir, or free some space: --closed writes all of it";
-        return if overwrites { overwrite } else { other }.to_string();
-    }
+/// How to make the checkpoints fit on `tight`: only measures that help and are not taken yet, and under
+/// closed rules only permitted ones.
+fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts, tight: &FileSystemRoom) -> String {
+    let scaling = &plan.scaling;
+    let fit = |removed: &[String], copies: u64| {
+        Room::of(facts, removed).fits(&plan.layout, scaling.ranks, copies)
+    };
     let mut ways = vec!["another --dir".to_string()];
-    if overwrites {
-        ways.insert(
-            0,
-            "--overwrite to remove each earlier one before it is saved again".to_string(),
-        );
+    let fewest = CheckpointRequest { keep_last: Some(1), ..plan.request.clone() };
+    let oldest = removed_runs(&fewest, facts);
+    if plan.request.keep_last > Some(1) && fit(&oldest, plan.copies()) {
+        let freed = Room::of(facts, &oldest).file_systems;
+        let freed = freed.iter().map(|room| room.removed_bytes).sum::<u64>();
+        ways.push(format!("--keep-last 1, which removes {} of earlier runs", gib(freed)));
     }
-    if plan.writes > 1 && fit(Saves { writes: 1, ..saves }) {
+    if tight.saved_bytes > 0 {
+        let dir = &facts.folders[tight.folders[0]].path;
+        let freed = gib(tight.saved_bytes);
+        ways.push(format!("`stormlp clean {dir}`, which frees {freed}"));
+    }
+    if plan.request.closed {
+        return format!("use {}; --closed writes all of it", ways.join(", or "));
+    }
+    if plan.writes > 1 && fit(&plan.removed_runs, 1) {
         ways.push("fewer --writes".to_string());
     }
-    if plan.writes > 2 && plan.request.keep != Some(1) && fit(Saves { keep: Some(1), ..saves }) {
+    if plan.writes > 2 && plan.request.keep != Some(1) && fit(&plan.removed_runs, 2) {
         ways.push("--keep 1".to_string());
     }
     let smallest = (scaling.layers, scaling.ranks) == (1, 1);

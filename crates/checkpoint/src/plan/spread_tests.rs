@@ -30,7 +30,7 @@ fn spread(
     let facts = CheckpointFacts {
         folders: folders.collect(),
         saved: Vec::new(),
-        leftovers: Vec::new(),
+        last_run: 0,
         trial_bytes_per_second: Some(1e9),
     };
     (request, facts)

@@ -37,10 +37,24 @@ pub struct TensorGroup {
 /// The contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileTensors {
+    /// Its name in the folder of the checkpoint.
+    pub name: String,
     /// Element type of all tensors.
     pub datatype: DataType,
     /// The tensors.
     pub groups: Vec<TensorGroup>,
+}
+
+impl FileTensors {
+    /// Elements of each tensor.
+    pub fn elements(&self) -> impl Iterator<Item = u64> {
+        self.groups.iter().flat_map(|group| &group.elements).copied()
+    }
+
+    /// Bytes of all tensors.
+    pub fn bytes(&self) -> u64 {
+        self.elements().sum::<u64>() * self.datatype.bytes()
+    }
 }
 
 /// Everything in a file except its tensors' bytes.
@@ -65,8 +79,7 @@ impl FileFraming {
         zip.add("data.pkl", ZipData::Known(pickle(tensors)));
         zip.add("byteorder", ZipData::Known(b"little".to_vec()));
         let element_bytes = tensors.datatype.bytes();
-        let present = tensors.groups.iter().flat_map(|group| &group.elements);
-        for (index, elements) in present.filter(|elements| **elements > 0).enumerate() {
+        for (index, elements) in tensors.elements().filter(|elements| *elements > 0).enumerate() {
             zip.add(&format!("data/{index}"), ZipData::Tensor(elements * element_bytes));
         }
         zip.add("version", ZipData::Known(CONTAINER_VERSION.to_vec()));
@@ -313,6 +326,7 @@ mod tests {
 
     fn tensors(elements: &[u64]) -> FileTensors {
         FileTensors {
+            name: String::new(),
             datatype: DataType::Fp32,
             groups: vec![TensorGroup { layer: None, elements: elements.to_vec() }],
         }

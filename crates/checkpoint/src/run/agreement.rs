@@ -13,7 +13,7 @@ use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
 use super::trial::write_rate;
-use super::{CheckpointError, Look, scan, settle};
+use super::{Look, scan};
 use crate::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, FolderFacts, Resolution, resolve,
 };
@@ -58,19 +58,13 @@ pub fn look(
     peers: &Peers,
     session: &Session,
 ) -> Result<CheckpointPlan, Failure> {
-    let settled = if peers.is_alone() || peers.owns_folder() {
-        settle(&*session.storage, &request.folders).map_err(CheckpointError::not_started)
-    } else {
-        Ok(())
+    let looked = || {
+        let facts = scan(&*session.storage, &request.folders, Look::Only)?;
+        // What is too large then is too large.
+        let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
+        planned(request, host, &of_all(facts, peers))
     };
-    let looked = settled
-        .and_then(|()| Ok(scan(&*session.storage, &request.folders, Look::Only)?))
-        .and_then(|facts| {
-            // What is too large then is too large.
-            let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
-            planned(request, host, &of_all(facts, peers))
-        });
-    let looked = peers.agree(looked)?;
+    let looked = peers.agree(looked())?;
     for folder in &looked.request.folders {
         peers.check_shared(&session.storage.nearest(folder.folder())?)?;
     }
@@ -100,7 +94,7 @@ fn trial(
     facts: &CheckpointFacts,
     session: &Session,
 ) -> Result<Option<f64>, Failure> {
-    if !request.has_open_scale() || request.closed || request.writes == Some(0) {
+    if !request.has_open_scale() || request.closed || !request.saves() {
         return Ok(None);
     }
     // An unwritable folder is rejected with the reason.
@@ -149,6 +143,8 @@ pub fn seen_by_all(
 struct StorageSeen {
     /// Free space of each folder, if known.
     free_bytes: Vec<Option<u64>>,
+    /// The highest number of a run.
+    last_run: u32,
     /// Measured write rate of the first folder.
     trial_bytes_per_second: Option<f64>,
 }
@@ -158,15 +154,17 @@ impl StorageSeen {
         let folders = facts.folders.iter();
         Self {
             free_bytes: folders.map(|folder| folder.free_bytes).collect(),
+            last_run: facts.last_run,
             trial_bytes_per_second: facts.trial_bytes_per_second,
         }
     }
 
-    /// Reduces `facts` to the worse of both.
+    /// Reduces `facts` to the worse of both. A new run's number is new on all hosts.
     fn limit(self, facts: &mut CheckpointFacts) {
         for (folder, free) in facts.folders.iter_mut().zip(self.free_bytes) {
             folder.free_bytes = folder.free_bytes.zip(free).map(|(one, other)| one.min(other));
         }
+        facts.last_run = facts.last_run.max(self.last_run);
         let known = facts.trial_bytes_per_second.zip(self.trial_bytes_per_second);
         facts.trial_bytes_per_second = known.map(|(one, other)| one.min(other));
     }

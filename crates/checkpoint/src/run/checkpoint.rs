@@ -6,9 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::plan::{
-    CheckpointPlan, Container, FileFraming, RankPlan, RestorePlan, saved_folder, step_folder,
-};
+use crate::plan::{CheckpointPlan, Container, FileFraming, RankPlan, step_folder};
 use crate::report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, Summary,
     summarise,
@@ -54,26 +52,13 @@ fn cpu_seconds<'r>(
     results.map(pick).fold(0.0, |sum, seconds| sum + seconds)
 }
 
-/// Runs the plan and passes the results so far to `on_unit` after each save and restore. Results
-/// from before a failure or a stop are in the report; its `ending` says which it was.
+/// Runs the plan, on several `hosts` if there are any, and passes the results so far to `on_unit` after
+/// each save and restore. Results from before a failure or a stop are in the report; its `ending` says
+/// which it was.
 ///
 /// # Errors
 /// If the run cannot start: no such device, a directory in use, no memory for the buffers.
 pub fn run(
-    head: Head,
-    plan: &CheckpointPlan,
-    surroundings: &Surroundings<'_>,
-    on_unit: &mut dyn FnMut(&CheckpointReport),
-) -> Result<CheckpointReport, CheckpointError> {
-    run_on_hosts(head, plan, None, surroundings, on_unit)
-}
-
-/// Like [`run`], on several `hosts`, if any. Hosts that wait for each other each end with a report of all hosts.
-/// A host that only starts at the same time as others has its own checkpoints and report.
-///
-/// # Errors
-/// As for [`run`], and if the start time passes before this host is ready.
-pub fn run_on_hosts(
     head: Head,
     plan: &CheckpointPlan,
     hosts: Option<&Hosts>,
@@ -84,7 +69,7 @@ pub fn run_on_hosts(
     run_over((head, plan, hosts), surroundings, on_unit, accelerators)
 }
 
-/// [`run_on_hosts`] with transfers that end in `accelerators`.
+/// [`run`] with transfers that end in `accelerators`.
 pub(super) fn run_over(
     (head, plan, hosts): (Head, &CheckpointPlan, Option<&Hosts>),
     surroundings: &Surroundings<'_>,
@@ -125,6 +110,7 @@ pub(super) fn run_over(
         here: together::plan_here(plan, hosts),
         started: Instant::now(),
         report,
+        content: CheckpointContent::new(plan.content),
         latencies: [LatencyHistogram::new(), LatencyHistogram::new()],
         on_unit,
     };
@@ -178,7 +164,7 @@ fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
         }
         _ => None,
     };
-    let remedy = fell_back.unwrap_or(error.remedy(plan.request.closed));
+    let remedy = fell_back.unwrap_or(error.remedy());
     Ending::failed(error.cause(), error.to_string(), remedy)
 }
 
@@ -233,6 +219,7 @@ struct Run<'a> {
     here: CheckpointPlan,
     started: Instant,
     report: CheckpointReport,
+    content: CheckpointContent,
     /// All transfers of the saves and of the restores.
     latencies: [LatencyHistogram; 2],
     on_unit: &'a mut dyn FnMut(&CheckpointReport),
@@ -292,7 +279,6 @@ impl Run<'_> {
 
     fn save_all(&mut self, regions: &mut Regions) -> Result<(), CheckpointError> {
         let plan = self.stage.plan;
-        let content = CheckpointContent::new(plan.content);
         for step in 1..=plan.writes {
             // With overlapped training, the training itself is the time between saves.
             if plan.request.overlap_step_seconds.is_none() && !self.pause()? {
@@ -312,7 +298,7 @@ impl Run<'_> {
                 }
                 folders::hold(self.stage.storage, &plan.request.folders);
             }
-            let outcome = self.save(step, &content, regions);
+            let outcome = self.save(step, regions);
             if self.leads && !matches!(outcome, Ok(true)) {
                 folders::abandon(self.stage.storage, &self.here, step);
             }
@@ -320,34 +306,37 @@ impl Run<'_> {
                 return Ok(());
             }
             if self.leads {
-                folders::drop_replaced(self.stage.storage, &self.here, step)?;
-            }
-            if let Some(old) = plan.request.keep.and_then(|keep| step.checked_sub(keep))
-                && old >= 1
-                && self.leads
-            {
-                folders::remove(self.stage.storage, &self.here, old)?;
+                self.remove_old(step)?;
             }
         }
         Ok(())
     }
 
+    /// Removes what checkpoint `step`, which is whole, makes dispensable.
+    fn remove_old(&self, step: u32) -> Result<(), CheckpointError> {
+        let (plan, storage) = (&self.here, self.stage.storage);
+        if step == 1 {
+            folders::remove_earlier(storage, plan)?;
+        }
+        let old = plan.request.keep.and_then(|keep| step.checked_sub(keep));
+        for folder in old.filter(|old| *old > 0).into_iter().flat_map(|old| plan.step_folders(old))
+        {
+            folders::remove(storage, &folder)?;
+        }
+        Ok(())
+    }
+
     /// Saves one checkpoint; returns whether it is complete.
-    fn save(
-        &mut self,
-        step: u32,
-        content: &CheckpointContent,
-        regions: &mut Regions,
-    ) -> Result<bool, CheckpointError> {
+    fn save(&mut self, step: u32, regions: &mut Regions) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
         self.works()?;
         self.announce("saving", step, plan.writes);
         self.free(regions)?;
-        let tasks = self.tasks(step, &saved_folder(plan, step), 0);
+        let tasks = self.tasks(step, 0);
         let (phase, trained) = overlap::beside(
             overlap::EmulatedSteps::of(plan),
             self.stage.stop,
-            || self.stage.run(Purpose::Save, content, tasks, regions),
+            || self.stage.run(Purpose::Save, &self.content, tasks, regions),
             |saved| saved.as_ref().is_ok_and(|phase| phase.measured.complete),
         )?;
         let mut phase = phase?;
@@ -374,14 +363,14 @@ impl Run<'_> {
 
     fn restore_all(&mut self, regions: &mut Regions) -> Result<(), CheckpointError> {
         let plan = self.stage.plan;
-        for (index, restore) in plan.restores.iter().enumerate() {
+        for (index, step) in plan.restores.iter().enumerate() {
             if self.is_stopped() {
                 return Ok(());
             }
             if (index > 0 || plan.writes > 0) && !self.pause()? {
                 return Ok(());
             }
-            if self.is_stopped() || !self.restore(restore, regions)? {
+            if self.is_stopped() || !self.restore(*step, regions)? {
                 return Ok(());
             }
         }
@@ -389,21 +378,16 @@ impl Run<'_> {
     }
 
     /// Restores one checkpoint; returns whether all of it was read.
-    fn restore(
-        &mut self,
-        restore: &RestorePlan,
-        regions: &mut Regions,
-    ) -> Result<bool, CheckpointError> {
+    fn restore(&mut self, step: u32, regions: &mut Regions) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
         self.works()?;
-        let cache = self.prepare_cache(restore.step)?;
-        let content = CheckpointContent::new(restore.content);
-        self.announce("restoring", restore.step, plan.restores.len() as u32);
+        let cache = self.prepare_cache(step)?;
+        self.announce("restoring", step, plan.restores.len() as u32);
         self.free(regions)?;
-        let tasks = self.tasks(restore.step, &step_folder(restore.step), plan.rank_shift);
-        let mut phase = (self.stage).run(Purpose::Restore, &content, tasks, regions)?;
+        let tasks = self.tasks(step, plan.rank_shift);
+        let mut phase = (self.stage).run(Purpose::Restore, &self.content, tasks, regions)?;
         self.stage.observer.event(&Event::PhaseFinished);
-        self.take(Direction::Read, restore.step, &mut phase);
+        self.take(Direction::Read, step, &mut phase);
         if let Some(failure) = phase.failure.take() {
             return Err(failure);
         }
@@ -412,10 +396,9 @@ impl Run<'_> {
         }
         self.works()?;
         let shares = std::mem::take(&mut phase.shares);
-        let result = self.result(restore.step, phase, cache);
+        let result = self.result(step, phase, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
-        let checked =
-            !plan.request.verify.is_of_content() || self.check(restore, &content, regions)?;
+        let checked = !plan.request.verify.is_of_content() || self.check(step, regions)?;
         self.report.results.restores.push(result);
         self.tell();
         Ok(checked)
@@ -423,17 +406,12 @@ impl Run<'_> {
 
     /// Reads a checkpoint again and compares every byte. This follows the measured restore, so that
     /// comparing is not part of any measured time. Returns whether all of it was compared.
-    fn check(
-        &mut self,
-        restore: &RestorePlan,
-        content: &CheckpointContent,
-        regions: &mut Regions,
-    ) -> Result<bool, CheckpointError> {
+    fn check(&mut self, step: u32, regions: &mut Regions) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
-        self.announce("checking", restore.step, plan.restores.len() as u32);
+        self.announce("checking", step, plan.restores.len() as u32);
         self.free(regions)?;
-        let tasks = self.tasks(restore.step, &step_folder(restore.step), plan.rank_shift);
-        let checked = (self.stage).run(Purpose::Check, content, tasks, regions)?;
+        let tasks = self.tasks(step, plan.rank_shift);
+        let checked = (self.stage).run(Purpose::Check, &self.content, tasks, regions)?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.works()?;
         self.report.results.verified_bytes += checked.measured.verified_bytes;
@@ -466,14 +444,13 @@ impl Run<'_> {
         });
     }
 
-    /// Each rank with its files below `folder` of its directory, or with those of the rank `shift`
-    /// positions later.
-    fn tasks(&self, step: u32, folder: &str, shift: u64) -> Vec<RankTask> {
+    /// Each rank with its files of checkpoint `step`, or with those of the rank `shift` positions later.
+    fn tasks(&self, step: u32, shift: u64) -> Vec<RankTask> {
         let plan = self.stage.plan;
         let count = plan.ranks.len();
         let task = |index: usize| {
             let owner = &plan.ranks[(index + shift as usize) % count];
-            let folder = plan.request.folders[owner.folder].join(folder);
+            let folder = plan.request.folders[owner.folder].join(&plan.run).join(step_folder(step));
             let mut framings = self.framings(owner).into_iter();
             let files = owner.files.iter().enumerate().map(|(number, file)| FileTask {
                 path: folder.join(&file.name),

@@ -38,22 +38,6 @@ pub enum CheckpointError {
         /// The actual byte.
         found: u8,
     },
-    /// A file of an earlier checkpoint no longer matches its marker.
-    #[error("{path} is {found}, which stormlp did not create; it was left unchanged")]
-    Changed {
-        /// The file.
-        path: PathBuf,
-        /// What it is now.
-        found: String,
-    },
-    /// A checkpoint of a different job is where one is to be saved.
-    #[error("{path} is of {other}; a save would replace it")]
-    Another {
-        /// The checkpoint.
-        path: PathBuf,
-        /// How it differs.
-        other: String,
-    },
     /// Files that the run was asked to drop from the page cache are still there.
     #[error(
         "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
@@ -70,11 +54,6 @@ pub enum CheckpointError {
 from_faults!(CheckpointError: LockError, TransferError, GroupError, CrewError, Panicked);
 
 impl CheckpointError {
-    /// Something that stormlp did not make is in the way.
-    pub(super) fn in_the_way(path: impl Into<PathBuf>) -> Self {
-        Fault::InTheWay { path: path.into() }.into()
-    }
-
     /// Classifies the cause of the failure.
     pub(super) fn cause(&self) -> Cause {
         match self {
@@ -85,12 +64,7 @@ impl CheckpointError {
 
     /// The failure of a run that could not start.
     pub fn not_started(self) -> Failure {
-        self.not_started_in(false)
-    }
-
-    /// The same of a `closed` run.
-    pub fn not_started_in(self, closed: bool) -> Failure {
-        let remedy = self.remedy(closed).to_string();
+        let remedy = self.remedy().to_string();
         Failure::new(self.cause_before(), self).with_help(remedy)
     }
 
@@ -102,16 +76,12 @@ impl CheckpointError {
         }
     }
 
-    /// What the user can do now; in a closed run only what the rules permit.
-    pub(super) fn remedy(&self, closed: bool) -> &str {
+    /// What the user can do now.
+    pub(super) fn remedy(&self) -> &str {
         match self {
-            Self::Fault(Fault::NoSpace { .. }) if closed => {
+            Self::Fault(Fault::NoSpace { .. }) => {
                 "free some space or use another --dir; the checkpoint is not saved, others are \
                  untouched"
-            }
-            Self::Fault(Fault::NoSpace { .. }) => {
-                "free some space or use --scale, --keep or another --dir; the checkpoint is not \
-                 saved, others are untouched"
             }
             Self::Fault(Fault::DataLoss { .. }) => {
                 "check the kernel log: the device or its connection lost writes; the checkpoint \
@@ -130,15 +100,8 @@ impl CheckpointError {
                 "do not trust this storage; check the kernel log, or save again if something \
                  else wrote to the file"
             }
-            Self::Changed { .. } => "use another --dir, or move it away",
-            Self::Another { .. } => {
-                "use another --dir, or remove it first with `stormlp clean DIR`"
-            }
-            Self::StillCached { .. } if closed => {
-                "use a directory on a file system that can drop its cached pages"
-            }
             Self::StillCached { .. } => {
-                "use --path cpu to read around the page cache, or leave --cold out"
+                "use a --dir on a file system that can drop its cached pages, or --path cpu"
             }
         }
     }

@@ -1,29 +1,24 @@
-//! The directories of a run: scanned beforehand, locked during the run, with markers written around
-//! every save. They are removed only if a marker says that stormlp made the contents.
+//! The directories of a run: scanned beforehand, locked during the run. Every run saves into a folder of
+//! its own in them, and each checkpoint's marker says whether it is complete. Checkpoints are removed only
+//! if a marker says that stormlp made them.
 
-mod made;
-mod replace;
-
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use crate::plan::{
-    CheckpointFacts, FolderFacts, Leftover, MARKER_NAME, Marker, MarkerError, SavedPart, beside_of,
-    step_of,
+    CheckpointFacts, CheckpointPlan, FolderFacts, MARKER_NAME, Marker, MarkerError, SavedPart,
+    run_number, step_folder, step_of,
 };
-use stormlp_core::facts::{Availability, FoundFile};
+use stormlp_core::facts::{Availability, FoundFile, keeps_inode_numbers};
 use stormlp_core::location::Location;
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
-    Access, Entry, FolderLock, Kind, Storage, dead_link, is_direct_refused, temporary_name,
+    Access, Durability, Entry, FolderLock, Kind, Left, Storage, dead_link, is_direct_refused,
+    temporary_name,
 };
 use stormlp_transfer::{TransferError, probe};
 
 use super::error::CheckpointError;
-use made::{not_made, remove_leftovers};
-
-pub(super) use made::remove;
-pub use made::{CleanedFolder, clean};
-pub use replace::settle;
-pub(super) use replace::{abandon, begin, complete, drop_replaced};
 
 /// How the names of files begin that only test a directory. A kill may leave one.
 pub(super) const TRIAL_PREFIX: &str = ".stormlp-trial-";
@@ -51,8 +46,12 @@ pub fn scan(
         storage.hold(location.folder());
         facts.folders.push(folder_facts(storage, location, look)?);
         if storage.is_folder(location.folder())? {
-            facts.saved.extend(saved_parts(storage, index, location.folder())?);
-            facts.leftovers.extend(leftovers(storage, index, location.folder())?);
+            saved_parts(storage, index, location.folder(), "", &mut facts.saved)?;
+            for run in run_folders(storage, location.folder())? {
+                let folder = location.join(&run);
+                saved_parts(storage, index, &folder, &run, &mut facts.saved)?;
+                facts.last_run = facts.last_run.max(run_number(&run).unwrap_or(0));
+            }
         }
     }
     Ok(facts)
@@ -64,7 +63,16 @@ fn folder_facts(
     look: Look,
 ) -> Result<FolderFacts, TransferError> {
     if location.names_objects() {
-        return bucket_facts(storage, location);
+        // Whether objects may be put there shows when the first one is: nothing is put before a plan is
+        // complete.
+        return Ok(FolderFacts {
+            path: location.clone(),
+            direct: Availability::Available,
+            writable: Availability::Available,
+            free_bytes: storage.space(location.folder())?.map(|space| space.free_bytes),
+            file_system_id: 0,
+            file_system: None,
+        });
     }
     let nearest = storage.nearest(location.folder())?;
     let found = storage.found(&nearest)?;
@@ -108,19 +116,6 @@ fn folder_facts(
     })
 }
 
-/// The facts of a prefix. Whether objects may be put there shows when the first one is: nothing is put
-/// before a plan is complete.
-fn bucket_facts(storage: &dyn Storage, location: &Location) -> Result<FolderFacts, TransferError> {
-    Ok(FolderFacts {
-        path: location.clone(),
-        direct: Availability::Available,
-        writable: Availability::Available,
-        free_bytes: storage.space(location.folder())?.map(|space| space.free_bytes),
-        file_system_id: 0,
-        file_system: None,
-    })
-}
-
 /// Whether a file can be created in a folder, with `O_DIRECT` if requested. Tested with a temporary
 /// file under a name that no other run uses.
 fn try_file(storage: &dyn Storage, folder: &Path, direct: bool) -> Result<(), TransferError> {
@@ -131,19 +126,27 @@ fn try_file(storage: &dyn Storage, folder: &Path, direct: bool) -> Result<(), Tr
     opened.map(drop)
 }
 
-/// Every checkpoint folder in a directory.
+/// The names of the runs' folders in a directory. Links are not followed.
+fn run_folders(storage: &dyn Storage, directory: &Path) -> Result<Vec<String>, TransferError> {
+    let entries = storage.list(directory)?;
+    let folders = entries.iter().filter(|entry| entry.is_folder() && !entry.facts.link);
+    let names = folders.filter_map(Entry::text).filter(|name| run_number(name).is_some());
+    Ok(names.map(String::from).collect())
+}
+
+/// Adds every checkpoint in the folder of a run, or in the directory itself.
 fn saved_parts(
     storage: &dyn Storage,
     index: usize,
-    directory: &Path,
-) -> Result<Vec<SavedPart>, TransferError> {
-    let mut parts = Vec::new();
-    for entry in storage.list(directory)? {
+    run_folder: &Path,
+    run: &str,
+    parts: &mut Vec<SavedPart>,
+) -> Result<(), TransferError> {
+    for entry in storage.list(run_folder)? {
         let Some(step) = entry.text().and_then(step_of) else {
             continue;
         };
-        let folder = directory.join(&entry.name);
-        let marker = marker_in(storage, &folder)?;
+        let folder = run_folder.join(&entry.name);
         let (mut files, mut hole_bytes) = (Vec::new(), 0);
         if entry.is_folder() {
             for file in storage.list(&folder)?.into_iter().filter(Entry::is_file) {
@@ -158,80 +161,34 @@ fn saved_parts(
                 }
             }
         }
+        let marker = marker_in(storage, &folder)?;
         parts.push(SavedPart {
+            run: run.to_string(),
             step,
             folder: index,
-            foreign: match &marker {
-                Some(Ok(marker)) => not_made(storage, &folder, marker)?,
-                _ => None,
-            },
-            unmarked: None,
             marker,
             files,
             hole_bytes,
         });
     }
-    parts.sort_by_key(|part| part.step);
-    Ok(parts)
+    Ok(())
 }
 
-/// What killed runs left beside the checkpoints in a directory.
-fn leftovers(
-    storage: &dyn Storage,
-    index: usize,
-    directory: &Path,
-) -> Result<Vec<Leftover>, TransferError> {
-    let mut found = Vec::new();
-    for entry in storage.list(directory)? {
-        let Some((name, step)) = entry.text().and_then(|name| Some((name, beside_of(name)?)))
-        else {
-            continue;
-        };
-        let folder = directory.join(name);
-        let mut left = Leftover {
-            folder: index,
-            step,
-            name: name.to_string(),
-            bytes: 0,
-            foreign: (!entry.is_folder()).then(|| name.to_string()),
-        };
-        if entry.is_folder() {
-            let files = storage.list(&folder)?;
-            left.bytes = files.iter().map(|file| file.facts.bytes).sum();
-            left.foreign = match marker_in(storage, &folder)? {
-                Some(Ok(marker)) => not_made(storage, &folder, &marker)?.map(|other| other.name),
-                // It may hold a marker at most.
-                _ => {
-                    let own =
-                        [Path::new(MARKER_NAME).into(), temporary_name(Path::new(MARKER_NAME))];
-                    let other = files.iter().find(|file| !own.iter().any(|own| file.name == **own));
-                    other.map(|file| file.name.to_string_lossy().into_owned())
-                }
-            }
-            .map(|other| format!("{name}/{other}"));
-        }
-        found.push(left);
-    }
-    Ok(found)
-}
-
-/// The marker of a checkpoint's folder; `None` if there is none or the entry is not a folder.
+/// The marker of a checkpoint's folder.
 ///
 /// # Errors
 /// If storage fails to return it: then the folder's owner is unknown.
 fn marker_in(
     storage: &dyn Storage,
     folder: &Path,
-) -> Result<Option<Result<Marker, MarkerError>>, TransferError> {
+) -> Result<Result<Marker, MarkerError>, TransferError> {
     if !storage.is_folder(folder)? {
-        return Ok(None);
+        return Ok(Err(MarkerError::Absent));
     }
     match storage.read_text(&folder.join(MARKER_NAME)) {
-        Ok(text) => Ok(text.map(|text| Marker::parse(&text))),
+        Ok(text) => Ok(text.map_or(Err(MarkerError::Absent), |text| Marker::parse(&text))),
         // It could be read but is not text.
-        Err(error) if error.was_not_asked() => {
-            Ok(Some(Err(MarkerError::Malformed(error.reason()))))
-        }
+        Err(error) if error.was_not_asked() => Ok(Err(MarkerError::Malformed(error.reason()))),
         Err(error) => Err(error),
     }
 }
@@ -248,7 +205,7 @@ pub(super) fn enter(
         storage.make_folder(folder)?;
         let lock = storage.lock(folder)?;
         if saves {
-            remove_leftovers(storage, folder)?;
+            remove_unfinished(storage, folder)?;
         }
         Ok(lock)
     };
@@ -261,4 +218,158 @@ pub(super) fn hold(storage: &dyn Storage, folders: &[Location]) -> Vec<FolderLoc
         storage.hold(folder.folder());
     }
     Vec::new()
+}
+
+/// Creates the folders of checkpoint `step`, empty except for an "incomplete" marker.
+///
+/// # Errors
+/// If there is one already: the plan is older than what another run has saved since.
+pub(super) fn begin(
+    storage: &dyn Storage,
+    plan: &CheckpointPlan,
+    step: u32,
+) -> Result<(), CheckpointError> {
+    for (index, directory) in plan.request.folders.iter().enumerate() {
+        let run = directory.join(&plan.run);
+        let folder = run.join(step_folder(step));
+        storage.make_folder(&run)?;
+        let is_new = match directory.names_objects() {
+            true => !storage.is_folder(&folder)?,
+            false => storage.make_new_folder(&folder)?,
+        };
+        if !is_new {
+            return Err(Fault::InTheWay { path: folder }.into());
+        }
+        write_marker(storage, &folder, &Marker::of_plan(plan, index, false))?;
+        storage.sync_folder(&run)?;
+        storage.sync_folder(directory.folder())?;
+    }
+    Ok(())
+}
+
+/// Marks checkpoint `step` complete, and records the identity of each file.
+pub(super) fn complete(
+    storage: &dyn Storage,
+    plan: &CheckpointPlan,
+    step: u32,
+) -> Result<(), CheckpointError> {
+    for (index, folder) in plan.step_folders(step).enumerate() {
+        let mut marker = Marker::of_plan(plan, index, true);
+        let kind = probe::filesystem(&folder);
+        if kind.known().is_none_or(|fs| keeps_inode_numbers(&fs.kind)) {
+            for file in &mut marker.files {
+                file.identity = Some(storage.found(&folder.join(&file.name))?.identity);
+            }
+        }
+        write_marker(storage, &folder, &marker)?;
+    }
+    Ok(())
+}
+
+/// Removes what a save that did not finish has written. What cannot be removed now, the next save
+/// removes.
+pub(super) fn abandon(storage: &dyn Storage, plan: &CheckpointPlan, step: u32) {
+    for folder in plan.step_folders(step) {
+        let _ = remove(storage, &folder);
+        let _ = folder.parent().map(|run| storage.remove_folder(run));
+    }
+}
+
+/// Removes the checkpoints of the earlier runs that the plan names.
+pub(super) fn remove_earlier(
+    storage: &dyn Storage,
+    plan: &CheckpointPlan,
+) -> Result<(), CheckpointError> {
+    let directories = plan.request.folders.iter();
+    for run in directories.flat_map(|folder| plan.removed_runs.iter().map(|run| folder.join(run))) {
+        if storage.is_folder(&run)? {
+            remove_from_run(storage, &run, |_| true)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what killed runs left in a directory: checkpoints that are not complete, and empty folders.
+fn remove_unfinished(storage: &dyn Storage, directory: &Path) -> Result<(), CheckpointError> {
+    for entry in storage.list(directory)? {
+        // A file that only tested the directory.
+        if entry.text().is_some_and(|name| name.starts_with(TRIAL_PREFIX)) {
+            storage.discard(&directory.join(&entry.name));
+        }
+    }
+    for run in run_folders(storage, directory)? {
+        remove_from_run(storage, &directory.join(run), |marker| !marker.complete)?;
+    }
+    Ok(())
+}
+
+/// Removes the checkpoints of a run whose markers are `wanted`, and then its folder if it is empty.
+fn remove_from_run(
+    storage: &dyn Storage,
+    run: &Path,
+    wanted: impl Fn(&Marker) -> bool,
+) -> Result<(), CheckpointError> {
+    for entry in storage.list(run)? {
+        let folder = run.join(&entry.name);
+        if entry.text().and_then(step_of).is_some()
+            && marker_in(storage, &folder)?.as_ref().map_or(true, &wanted)
+        {
+            remove(storage, &folder)?;
+        }
+    }
+    storage.remove_folder(run)?;
+    Ok(())
+}
+
+/// Removes a checkpoint by its marker, which first says that it is not complete. What the marker does
+/// not list, or what is not as it was saved, stays, and so do the folder and its marker.
+///
+/// # Errors
+/// If something cannot be removed.
+pub(super) fn remove(storage: &dyn Storage, folder: &Path) -> Result<(), CheckpointError> {
+    if let Ok(mut marker) = marker_in(storage, folder)? {
+        if marker.complete {
+            marker.complete = false;
+            write_marker(storage, folder, &marker)?;
+        }
+        let listed: HashSet<PathBuf> =
+            marker.files.iter().map(|file| folder.join(&file.name)).collect();
+        storage.abort_uploads(folder, &|path| listed.contains(path), false)?;
+        for file in &marker.files {
+            let path = folder.join(&file.name);
+            let temporary = temporary_name(&path);
+            if let Left::Same(_) = storage.left(&temporary, None, None)? {
+                storage.remove(&temporary)?;
+            }
+            if let Left::Same(_) = storage.left(&path, Some(file.bytes), file.identity)? {
+                storage.remove(&path)?;
+            }
+        }
+    }
+    let marker = Path::new(MARKER_NAME);
+    let own = [marker.to_path_buf(), temporary_name(marker)];
+    if storage.is_folder(folder)?
+        && storage.list(folder)?.iter().all(|entry| own.iter().any(|own| entry.name == **own))
+    {
+        for name in own.iter().rev() {
+            storage.remove(&folder.join(name))?;
+        }
+        storage.remove_folder(folder)?;
+    }
+    Ok(())
+}
+
+/// Writes a marker crash-safely, unless it says that the files themselves are not crash-safe: then
+/// "complete" must not outlive them.
+fn write_marker(
+    storage: &dyn Storage,
+    folder: &Path,
+    marker: &Marker,
+) -> Result<(), CheckpointError> {
+    let path = folder.join(MARKER_NAME);
+    let durability =
+        if marker.complete && !marker.crash_safe { Durability::Whole } else { Durability::Certain };
+    storage
+        .write(&path, marker.to_json().as_bytes(), durability)
+        .map_err(|error| CheckpointError::on(&path, error))
 }

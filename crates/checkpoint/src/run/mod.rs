@@ -10,7 +10,6 @@ pub mod checkpoint;
 mod clerk;
 mod content;
 mod error;
-pub mod find_knee;
 mod folders;
 mod mover;
 mod overlap;
@@ -19,10 +18,10 @@ mod pieces;
 mod together;
 mod trial;
 
-pub use crate::run::checkpoint::{run, run_on_hosts};
+pub use crate::run::checkpoint::run;
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
-pub use folders::{CleanedFolder, Look, clean, scan, settle};
+pub use folders::{Look, scan};
 
 #[cfg(test)]
 mod tests;

@@ -126,14 +126,21 @@ fn the_clients_own_time_counts_for_every_rank() {
     assert!(least(&results.restores) >= 0.1, "{:?}", results.restores);
 }
 
+/// The folder of checkpoint `step` of the newest run.
+fn step_path(folder: &Path, step: u32) -> PathBuf {
+    let facts = scan(&Disk, &[folder.join("ckpt").into()], Look::Only).unwrap();
+    let run = facts.runs().last().map_or("run1", |run| run).to_string();
+    folder.join("ckpt").join(run).join(step_folder(step))
+}
+
 fn marker(folder: &Path, step: u32) -> Marker {
-    let path = folder.join("ckpt").join(step_folder(step)).join(MARKER_NAME);
+    let path = step_path(folder, step).join(MARKER_NAME);
     Marker::parse(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// Names of everything in a checkpoint's folder except the marker.
 fn files(folder: &Path, step: u32) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.join("ckpt").join(step_folder(step)))
+    let mut names: Vec<String> = fs::read_dir(step_path(folder, step))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name != MARKER_NAME)
@@ -216,7 +223,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         let marker = marker(folder.path(), 2);
         assert!(marker.complete && marker.crash_safe);
         for file in &marker.files {
-            let path = folder.path().join("ckpt").join(step_folder(2)).join(&file.name);
+            let path = step_path(folder.path(), 2).join(&file.name);
             assert_eq!(fs::metadata(path).unwrap().len(), file.bytes);
         }
         assert_eq!(files(folder.path(), 2).len(), marker.files.len());
@@ -251,7 +258,7 @@ fn a_changed_byte_is_found_on_restore() {
     request.reads = Some(0);
     run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let name = "zero_pp_rank_1_mp_rank_2_optim_states.pt";
-    let path = folder.path().join("ckpt").join(step_folder(1)).join(name);
+    let path = step_path(folder.path(), 1).join(name);
     let mut bytes = fs::read(&path).unwrap();
     bytes[4321] ^= 1;
     fs::write(&path, bytes).unwrap();
@@ -277,7 +284,7 @@ fn only_the_newest_checkpoints_are_kept() {
     assert_eq!(report.ending, Ending::Complete);
     assert_eq!((report.results.saves.len(), report.results.restores.len()), (3, 1));
     let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
-    assert_eq!(facts.steps(), [3]);
+    assert_eq!(facts.steps("run1"), [3]);
 }
 
 #[test]
@@ -378,13 +385,21 @@ fn a_failed_fsync_is_data_loss_and_is_not_tried_again() {
     assert_steps(folder.path(), 0);
 }
 
-/// Checks that a directory holds checkpoints 1 to `whole`, and nothing beside them.
+/// Checks that a directory holds checkpoints 1 to `whole` of one run, and nothing beside them.
 fn assert_steps(folder: &Path, whole: u32) {
-    let names = fs::read_dir(folder.join("ckpt")).unwrap().map(|entry| entry.unwrap().file_name());
-    let mut left: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
-    left.retain(|name| name != LOCK_NAME);
-    left.sort();
-    assert_eq!(left, (1..=whole).map(step_folder).collect::<Vec<_>>());
+    let names = |folder: &Path| {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        left.retain(|name| name != LOCK_NAME);
+        left.sort();
+        left
+    };
+    let runs = names(&folder.join("ckpt"));
+    assert_eq!(runs.len(), usize::from(whole > 0), "{runs:?}");
+    for run in runs {
+        let expected: Vec<String> = (1..=whole).map(step_folder).collect();
+        assert_eq!(names(&folder.join("ckpt").join(run)), expected);
+    }
     assert!((1..=whole).all(|step| marker(folder, step).complete));
 }
 
@@ -490,6 +505,6 @@ fn a_directory_in_use_is_left_alone() {
         observer: &Silent,
         stop: &StopToken::new(),
     };
-    let error = run(head, &plan, &surroundings, &mut |_| {}).unwrap_err();
+    let error = run(head, &plan, None, &surroundings, &mut |_| {}).unwrap_err();
     assert!(matches!(error, CheckpointError::Fault(Fault::Lock(_))), "{error}");
 }

@@ -8,9 +8,6 @@ use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Prominence, Scale};
 use stormlp_show::series::over_time;
 
-/// Telemetry of more saves or restores than this would make the page too long.
-const MOST_AROUND: usize = 8;
-
 /// The parts of a rank's time.
 fn parts(report: &CheckpointReport) -> [&'static str; 6] {
     let durable = report.plan.made_durable_by();
@@ -33,9 +30,8 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
         }
         drawn.push(group);
         if !results.is_empty() {
-            drawn.push(processes(report, name));
             drawn.push(ranks(&parts(report), name, results));
-            drawn.extend(around_each(report, name));
+            drawn.extend(slowest(report, name, results).map(around));
         }
     }
     drawn.push(Group::of_histograms(
@@ -57,15 +53,6 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
     let rates = Chart::bars(what.clone(), "GiB/s", bar(|one| one.gib_per_second.total))
         .map(|chart| chart.note("All bytes over the slowest rank's time."));
     drawn.add(&what, rates, why);
-    if name == "save" {
-        let what = format!("{}, share of the time of a rank", report.plan.made_durable_by());
-        let share = |one: &CheckpointResult| {
-            one.mean_parts.fsync_seconds / one.duration_seconds.mean.max(f64::MIN_POSITIVE) * 100.0
-        };
-        let chart = Chart::bars(what.clone(), "%", bar(share));
-        let note = "Means over the ranks.";
-        drawn.add(&what, chart.map(|chart| chart.note(note)), why);
-    }
     let series: Vec<Line> = report
         .series
         .iter()
@@ -89,17 +76,6 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
     }
 }
 
-/// The bandwidth of each process of a multi-host run over time.
-fn processes(report: &CheckpointReport, name: &str) -> Group {
-    let mut drawn =
-        Group::of_multiples(format!("Bandwidth of each process: {name}s"), Prominence::Detail);
-    for one in report.series.iter().filter(|one| one.name.starts_with(name)) {
-        let chart = around::charts::ranks(&one.series, ("GiB/s", GIB));
-        drawn.charts.extend(chart.map(|chart| Chart { title: one.name.clone(), ..chart }));
-    }
-    drawn
-}
-
 /// Each rank of each save or restore, from start to end.
 fn ranks(parts: &[&str], name: &str, results: &[CheckpointResult]) -> Group {
     let mut drawn = Group::of_multiples(format!("Ranks of each {name}"), Prominence::Detail);
@@ -115,34 +91,21 @@ fn ranks(parts: &[&str], name: &str, results: &[CheckpointResult]) -> Group {
     drawn
 }
 
-/// Telemetry of the saves or restores; of the longest ones if there are many.
-fn around_each(report: &CheckpointReport, name: &str) -> Vec<Group> {
-    let seconds = |one: &NamedSeries| {
-        let intervals = one.series.timed(&one.series.interval_bytes);
-        intervals.last().map_or(0.0, |(interval, _)| interval.end())
-    };
-    let all = report.series.iter().filter(|one| one.name.starts_with(name)).enumerate();
-    let mut longest: Vec<(usize, &NamedSeries)> = all.collect();
-    let count = longest.len();
-    longest.sort_by(|(_, a), (_, b)| seconds(b).total_cmp(&seconds(a)));
-    let room = around::charts::room_for(longest.iter().map(|(_, one)| &one.series), MOST_AROUND);
-    longest.truncate(room);
-    longest.sort_by_key(|(nth, _)| *nth);
-    let mut drawn: Vec<Group> = longest.into_iter().map(|(_, one)| around(one)).collect();
-    if let Some(last) = drawn.last_mut().filter(|_| count > room) {
-        let longest = match room {
-            1 => format!("the longest of {count} {name}s"),
-            several => format!("the {several} longest of {count} {name}s"),
-        };
-        let note = format!("Shown for {longest}; the report (JSON) has all.");
-        last.absent.push(note);
-    }
-    drawn
+/// The series of the slowest save or restore.
+fn slowest<'r>(
+    report: &'r CheckpointReport,
+    name: &str,
+    results: &[CheckpointResult],
+) -> Option<&'r NamedSeries> {
+    let seconds = |one: &CheckpointResult| one.duration_seconds.max;
+    let slowest = results.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)))?;
+    let name = format!("{name} {}", slowest.step);
+    report.series.iter().find(|one| one.name == name)
 }
 
 /// Telemetry of one save or restore.
 fn around(one: &NamedSeries) -> Group {
-    let title = format!("Telemetry of {}", one.name);
+    let title = format!("Telemetry of the slowest: {}", one.name);
     let mut drawn = around::charts::over_time(title, &one.series, &[]);
     drawn.charts.extend(around::charts::in_flight(&one.series));
     if let Some(load) = &one.series.load {

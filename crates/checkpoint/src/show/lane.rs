@@ -2,8 +2,6 @@
 
 use crate::plan::CheckpointPlan;
 use crate::plan::checkpoint_plan::DECIDED_FURTHER_ON;
-use crate::plan::choice::Arithmetic;
-use crate::plan::knee::StreamKnee;
 use crate::report::{CheckpointReport, CheckpointResult, CheckpointResults, PhaseSummary};
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
@@ -54,22 +52,10 @@ impl Lane for CheckpointResults {
 fn outcome(report: &CheckpointReport, status: String) -> Outcome {
     let summary = &report.results.summary;
     let rate = |summary: &PhaseSummary| {
-        let pair = match report.plan.profile.headline() {
-            Arithmetic::MlperfRules => summary.mlperf_rules,
-            Arithmetic::Dlio => summary.dlio,
-            Arithmetic::AllRanks => summary.all_ranks,
-        };
+        let pair = figure(summary, report.plan.profile.headline());
         Quantity::higher(pair.gib_per_second.mean, "GiB/s")
     };
-    // A search result stands for all of its runs; the summary covers only the last run with that
-    // many streams.
-    let find = report.results.find_knee.as_ref();
-    let knee = |knee: &StreamKnee| Quantity::higher(knee.gib_per_second, "GiB/s");
-    let save_knee = find.and_then(|find| find.save.as_ref());
-    let restore_knee = find.and_then(|find| find.restore.as_ref());
     let (what, figure) = match (&summary.save, &summary.restore) {
-        _ if save_knee.is_some() => ("saved at", save_knee.map(knee)),
-        _ if restore_knee.is_some() => ("restored at", restore_knee.map(knee)),
         (Some(save), _) => ("saved at", Some(rate(save))),
         (None, Some(restore)) => ("restored at", Some(rate(restore))),
         (None, None) => ("", None),
@@ -119,7 +105,9 @@ fn of_phase(
 /// follows from the model and its layout; more saves or restores only add samples.
 const APART: &[&str] = &[
     "request.closed",
-    "request.overwrite",
+    "request.keep_last",
+    "run",
+    "removed_runs",
     "full_run",
     "ranks",
     "writes",
@@ -207,7 +195,7 @@ mod tests {
     #[test]
     fn every_field_that_is_left_out_is_one_of_the_plan() {
         let plan = fixtures::report(1.0).plan;
-        let may_be_absent = ["restore_steps", "warnings"];
+        let may_be_absent = ["restore_steps", "removed_runs", "warnings"];
         let options: Vec<&str> = OPTIONS.iter().map(|(place, _)| *place).collect();
         let left_out = [APART, &DECIDED_FURTHER_ON, &options].concat();
         let absent = stormlp_show::settings::absent_fields(&plan, &left_out);

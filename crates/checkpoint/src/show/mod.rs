@@ -7,7 +7,6 @@ mod charts;
 #[cfg(test)]
 #[path = "../../tests/fixtures/mod.rs"]
 pub mod fixtures;
-mod knee;
 mod lane;
 mod plan;
 mod run;

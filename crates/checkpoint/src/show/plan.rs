@@ -116,20 +116,8 @@ pub(super) fn setup(plan: &CheckpointPlan, document: &mut Document) {
         ),
     );
     buffers_and_threads(plan, facts);
+    facts.add("run", format!("{} in each --dir", plan.run));
     facts.add("space", space(plan));
-    if plan.is_scaled() {
-        let full = &plan.scaling;
-        facts.add(
-            "full run",
-            format!(
-                "{} layers and {} ranks, {} a checkpoint: {}",
-                full.full_layers,
-                full.full_ranks,
-                gib(full.full_bytes),
-                plan.full_run
-            ),
-        );
-    }
 }
 
 /// Space required by the checkpoints that are kept at the same time, compared to free space.

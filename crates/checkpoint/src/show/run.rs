@@ -10,11 +10,10 @@ use stormlp_core::path::PathKind;
 use stormlp_core::report::MODELLED;
 use stormlp_core::units::ByteSize;
 
-use super::knee;
 use super::plan::mark;
 use super::plan::setup;
 use stormlp_show::document::{
-    Cell, Column, Document, Facts, Place, Quantity, Section, Table, ended, mismatch,
+    Cell, Document, Facts, Place, Quantity, Section, Table, ended, mismatch, number, word,
 };
 use stormlp_show::hosts::processes;
 use stormlp_show::records::Records;
@@ -75,17 +74,10 @@ const AT_A_GLANCE: usize = 8;
 
 /// The document of a run.
 pub fn document(report: &CheckpointReport) -> Document {
-    let find_knee = report.results.find_knee.as_ref();
-    let mut document = Document::new(match find_knee {
-        Some(find) => knee::headline(report, find),
-        None => headline(report),
-    });
+    let mut document = Document::new(headline(report));
     document.mark = mark(&report.plan);
     setup(&report.plan, &mut document);
     document.facts.add("figure", MODELLED);
-    if let Some(find) = find_knee {
-        knee::sections(find, &mut document);
-    }
     storage::describe(&report.head.host, &mut document.facts);
     ran("saves ran", report.evidence_of("saves"), &mut document.facts);
     ran("restores ran", report.evidence_of("restores"), &mut document.facts);
@@ -99,25 +91,22 @@ pub fn document(report: &CheckpointReport) -> Document {
         }
     }
     let rows = report.results.saves.len() + report.results.restores.len();
-    // Of many, a screen shows the means; of a search, its runs.
-    let (place, of_means) = match (find_knee, rows) {
-        (Some(_), _) => (Place::Details, Place::Details),
-        (None, ..=AT_A_GLANCE) => (Place::Screen, Place::Details),
-        (None, _) => (Place::Details, Place::Screen),
+    // Of many, a screen shows the means.
+    let (place, of_means) = match rows {
+        ..=AT_A_GLANCE => (Place::Screen, Place::Details),
+        _ => (Place::Details, Place::Screen),
     };
-    let of_run = find_knee.map_or(String::new(), |_| knee::which_run(report));
     for (title, results, part) in [
         ("Saves", &report.results.saves, "save"),
         ("Restores", &report.results.restores, "restore"),
     ] {
         if !results.is_empty() {
-            let section =
-                phase(&mut document, (title, &of_run), report.plan.made_durable_by(), results);
+            let section = phase(&mut document, title, report.plan.made_durable_by(), results);
             section.place = place;
             over_time(section, report, part);
         }
     }
-    averages(&mut document, report, &of_run, of_means);
+    averages(&mut document, report, of_means);
     let group = report.results.group.as_ref();
     let shares = &report.results.hosts;
     hosts::section(shares, group, "checkpoints", &mut document);
@@ -251,34 +240,51 @@ fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
 /// The table of saves or restores.
 fn phase<'d>(
     document: &'d mut Document,
-    (title, of_run): (&str, &str),
+    title: &str,
     durable_by: &str,
     results: &[CheckpointResult],
 ) -> &'d mut Section {
     let saving = title == "Saves";
-    let columns = [
-        ("step", 0),
-        ("GiB", 2),
-        ("max s", 0),
-        ("mean s", 3),
-        ("min s", 5),
-        ("rank 0 s", 0),
-        ("GiB/s", 0),
-        ("rank 0 GiB/s", 0),
-        ("lowest rank GiB/s", 1),
-        (if saving { "write s" } else { "read s" }, 4),
-    ];
-    let durable = format!("{durable_by} s");
-    let parts = if saving {
-        &[(&*durable, 4), ("rename s", 7), ("close s", 8), ("device GiB", 6)][..]
-    } else {
-        &[("close s", 8), ("cached %", 2), ("device GiB", 6)][..]
-    };
-    let columns = columns.iter().chain(parts);
-    let mut table = Table::new(columns.map(|(name, drop)| Column::numbers(*name, *drop)));
-    for result in results {
-        table.row(result.step.to_string(), row(result, saving));
-    }
+    let seconds = |value: f64| Quantity::lower(value, "s");
+    let speed = |value: f64| Quantity::higher(value, "GiB/s");
+    let in_gib = |bytes: u64| Quantity::neutral(bytes as f64 / GIB_S.1 as f64, "GiB");
+    let table = Table::of(
+        results,
+        |one| one.step.to_string(),
+        vec![
+            number("step", 0, |one: &&CheckpointResult| one.step),
+            number("GiB", 2, |one: &&CheckpointResult| in_gib(one.bytes)),
+            number("max s", 0, |one: &&CheckpointResult| seconds(one.duration_seconds.max)),
+            number("mean s", 3, |one: &&CheckpointResult| seconds(one.duration_seconds.mean)),
+            number("min s", 5, |one: &&CheckpointResult| seconds(one.duration_seconds.min)),
+            number("rank 0 s", 0, |one: &&CheckpointResult| seconds(one.duration_seconds.rank0)),
+            number("GiB/s", 0, |one: &&CheckpointResult| speed(one.gib_per_second.total)),
+            number("rank 0 GiB/s", 0, |one: &&CheckpointResult| speed(one.gib_per_second.rank0)),
+            number("lowest rank GiB/s", 1, |one: &&CheckpointResult| {
+                speed(one.gib_per_second.min_rank)
+            }),
+            number(if saving { "write s" } else { "read s" }, 4, |one: &&CheckpointResult| {
+                seconds(one.mean_parts.transfer_seconds)
+            }),
+            number(&format!("{durable_by} s"), 4, |one: &&CheckpointResult| {
+                seconds(one.mean_parts.fsync_seconds)
+            })
+            .when(saving),
+            number("rename s", 7, |one: &&CheckpointResult| seconds(one.mean_parts.rename_seconds))
+                .when(saving),
+            number("close s", 8, |one: &&CheckpointResult| seconds(one.mean_parts.close_seconds)),
+            number("cached %", 2, |one: &&CheckpointResult| match one.page_cache_before {
+                Some(cache) => format!("{:.1}", cache.share * 100.0),
+                None => "?".to_string(),
+            })
+            .when(!saving),
+            number("device GiB", 6, |one: &&CheckpointResult| match one.device {
+                Some(device) if saving => Cell::from(in_gib(device.written_bytes)),
+                Some(device) => in_gib(device.read_bytes).into(),
+                None => "?".into(),
+            }),
+        ],
+    );
     let overlaps = results.iter().filter_map(|result| {
         let overlap = result.overlap?;
         Some(format!(
@@ -292,7 +298,7 @@ fn phase<'d>(
             overlap.blocking_seconds
         ))
     });
-    let title = format!("{title}{of_run} (seconds over the ranks; parts are means over the ranks)");
+    let title = format!("{title} (seconds over the ranks; parts are means over the ranks)");
     let section = document.section(&title, Some(table));
     section.lines = overlaps.collect();
     section
@@ -315,44 +321,6 @@ fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
     section.distributions = timed.chain(first_byte).collect();
 }
 
-fn row(result: &CheckpointResult, saving: bool) -> Vec<Cell> {
-    let seconds = |value: f64| Cell::from(Quantity::lower(value, "s"));
-    let speed = |value: f64| Cell::from(Quantity::higher(value, "GiB/s"));
-    let in_gib =
-        |bytes: u64| Cell::from(Quantity::neutral(bytes as f64 / (1u64 << 30) as f64, "GiB"));
-    let (duration, rate) = (&result.duration_seconds, &result.gib_per_second);
-    let parts = &result.mean_parts;
-    let mut row = vec![
-        result.step.to_string().into(),
-        in_gib(result.bytes),
-        seconds(duration.max),
-        seconds(duration.mean),
-        seconds(duration.min),
-        seconds(duration.rank0),
-        speed(rate.total),
-        speed(rate.rank0),
-        speed(rate.min_rank),
-        seconds(parts.transfer_seconds),
-    ];
-    if saving {
-        row.push(seconds(parts.fsync_seconds));
-        row.push(seconds(parts.rename_seconds));
-        row.push(seconds(parts.close_seconds));
-    } else {
-        row.push(seconds(parts.close_seconds));
-        row.push(match result.page_cache_before {
-            Some(cache) => format!("{:.1}", cache.share * 100.0).into(),
-            None => "?".into(),
-        });
-    }
-    row.push(match (result.device, saving) {
-        (Some(device), true) => in_gib(device.written_bytes),
-        (Some(device), false) => in_gib(device.read_bytes),
-        (None, _) => "?".into(),
-    });
-    row
-}
-
 const ARITHMETICS: [(Arithmetic, &str, &str); 3] = [
     (Arithmetic::MlperfRules, "MLPerf's rules", "the slowest rank's time, the lowest rank's rate"),
     (Arithmetic::Dlio, "DLIO", "rank 0's time, all bytes over it"),
@@ -369,38 +337,35 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
 
 /// The arithmetics side by side, with the profile's own marked, followed by what they take and the
 /// cost on the host.
-fn averages(document: &mut Document, report: &CheckpointReport, of_run: &str, place: Place) {
+fn averages(document: &mut Document, report: &CheckpointReport, place: Place) {
     let own = report.plan.profile.headline();
-    let mut table = Table::new([
-        Column::words("", 0),
-        Column::words("arithmetic", 0),
-        Column::numbers("seconds", 0),
-        Column::numbers("GiB/s", 0),
-        Column::words("profile", 1),
-    ]);
-    let phases =
-        [("save", &report.results.summary.save), ("restore", &report.results.summary.restore)];
-    for (name, summary) in phases {
-        let Some(summary) = summary else { continue };
-        for &(arithmetic, label, _) in &ARITHMETICS {
-            let pair = figure(summary, arithmetic);
-            let (seconds, rate) = (pair.duration_seconds, pair.gib_per_second);
-            let mark =
-                if arithmetic == own { report.plan.profile.to_string() } else { String::new() };
-            table.row(
-                format!("{name} {label}"),
-                vec![
-                    name.into(),
-                    label.into(),
-                    Quantity::lower(seconds.mean, "s").spread(Some(seconds.deviation)).into(),
-                    Quantity::higher(rate.mean, "GiB/s").spread(Some(rate.deviation)).into(),
-                    mark.into(),
-                ],
-            );
-        }
-    }
-    let title = format!("Means over the checkpoints{of_run} (± spread)");
-    document.section(&title, (!table.rows.is_empty()).then_some(table)).place = place;
+    let summary = &report.results.summary;
+    let phases = [("save", summary.save), ("restore", summary.restore)].into_iter();
+    let phases = phases.filter_map(|(name, summary)| Some((name, summary?)));
+    let rows = phases.flat_map(|(name, summary)| ARITHMETICS.map(|one| (name, one, summary)));
+    type Mean = (&'static str, (Arithmetic, &'static str, &'static str), PhaseSummary);
+    let table = Table::of(
+        rows,
+        |(name, (_, label, _), _)| format!("{name} {label}"),
+        vec![
+            word("", 0, |(name, ..): &Mean| *name),
+            word("arithmetic", 0, |(_, (_, label, _), _): &Mean| *label),
+            number("seconds", 0, |(_, (arithmetic, ..), summary): &Mean| {
+                let seconds = figure(summary, *arithmetic).duration_seconds;
+                Quantity::lower(seconds.mean, "s").spread(Some(seconds.deviation))
+            }),
+            number("GiB/s", 0, |(_, (arithmetic, ..), summary): &Mean| {
+                let rate = figure(summary, *arithmetic).gib_per_second;
+                Quantity::higher(rate.mean, "GiB/s").spread(Some(rate.deviation))
+            }),
+            word("profile", 1, |(_, (arithmetic, ..), _): &Mean| match *arithmetic == own {
+                true => report.plan.profile.name(),
+                false => "",
+            }),
+        ],
+    );
+    let title = "Means over the checkpoints (± spread)";
+    document.section(title, (!table.rows.is_empty()).then_some(table)).place = place;
     let section = document.details("Arithmetic and cost", None);
     for &(_, label, takes) in &ARITHMETICS {
         section.facts.add(label, takes);

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
+use stormlp_checkpoint::plan::{MARKER_NAME as CHECKPOINT_NAME, run_number, step_of};
 use stormlp_core::facts::Identity;
 use stormlp_core::location::{folder_or_prefix, names_object};
 use stormlp_core::printable::printable;
@@ -18,7 +19,7 @@ use stormlp_kvcache::run::{CleanedFolder, KvcacheError, clean as clean_objects};
 use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
-    Anywhere, Facts, FolderLock, Kind, LOCK_NAME, Left, PUTS, Storage, temporary_name,
+    Anywhere, Entry, Facts, FolderLock, Kind, LOCK_NAME, Left, PUTS, Storage, temporary_name,
 };
 
 use crate::output;
@@ -27,7 +28,7 @@ use stormlp_hosts::session::Session;
 
 /// The lists in a folder filled by stormlp: the manifest of test files or of a dataset, and the
 /// marker of a checkpoint. Both list their files under `files`, with a `name`.
-const LISTS: [&str; 2] = [MANIFEST_NAME, ".stormlp-checkpoint.json"];
+const LISTS: [&str; 2] = [MANIFEST_NAME, CHECKPOINT_NAME];
 
 /// Arguments of `stormlp clean`.
 #[derive(Debug, clap::Args)]
@@ -92,7 +93,8 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Folders with a manifest or a journal, a few levels deep; links are not followed.
+/// Folders with a manifest or a journal, a few levels deep (checkpoints are four levels below the default
+/// folder); links are not followed.
 fn data_folders(
     storage: &dyn Storage,
     folder: &Path,
@@ -105,7 +107,7 @@ fn data_folders(
             return Ok(());
         }
     }
-    if depth == 3 {
+    if depth == 4 {
         return Ok(());
     }
     let below = match storage.list(folder) {
@@ -203,7 +205,34 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned,
         }
     }
     drop(locks);
+    if !dry_run {
+        remove_run_folder(storage, folder)?;
+    }
     Ok(cleaned)
+}
+
+/// Removes the folder of the run that saved the checkpoint in `folder`, if that was its last, and the
+/// directory of checkpoints if only its lock is left.
+fn remove_run_folder(storage: &dyn Storage, folder: &Path) -> Result<(), Failure> {
+    let Some(run) = folder.parent().filter(|_| !names_object(folder)) else { return Ok(()) };
+    if run.file_name().and_then(|name| run_number(name.to_str()?)).is_none() {
+        return Ok(());
+    }
+    // A kill came before the marker had its name.
+    let entries = if storage.is_folder(run)? { storage.list(run)? } else { Vec::new() };
+    for step in entries.iter().filter(|entry| entry.text().and_then(step_of).is_some()) {
+        let step = run.join(&step.name);
+        storage.discard(&temporary_name(&step.join(CHECKPOINT_NAME)));
+        remove_if_empty(storage, &step)?;
+    }
+    remove_if_empty(storage, run)?;
+    let directory = run.parent().unwrap_or(run);
+    let is_lock = |entry: &Entry| entry.name == LOCK_NAME;
+    if storage.is_folder(directory)? && storage.list(directory)?.iter().all(is_lock) {
+        storage.remove(&directory.join(LOCK_NAME))?;
+        remove_if_empty(storage, directory)?;
+    }
+    Ok(())
 }
 
 /// Removes the objects of KV caches, which no list names: they are known by their content.
@@ -213,15 +242,16 @@ fn clean_kvcache(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<
     Ok(Cleaned { files, bytes, left, uploads })
 }
 
-/// Locks a folder while it is cleaned, and its parent, where a run over several checkpoints has its
-/// lock.
+/// Locks a folder while it is cleaned, and the directory above the run's folder, where a run over several
+/// checkpoints has its lock.
 fn locks(storage: &dyn Storage, folder: &Path) -> Result<Vec<FolderLock>, Failure> {
-    let above = match folder.parent() {
-        Some(above) if is_file(storage, &above.join(LOCK_NAME))? => Some(above),
-        _ => None,
-    };
-    (std::iter::once(folder).chain(above))
-        .map(|folder| storage.lock(folder))
+    let mut locked = vec![folder];
+    for above in folder.ancestors().skip(1).take(2) {
+        if is_file(storage, &above.join(LOCK_NAME))? {
+            locked.push(above);
+        }
+    }
+    (locked.into_iter().map(|folder| storage.lock(folder)))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::machine(anyhow::Error::new(error)))
 }

@@ -1,6 +1,5 @@
 //! Page cache state of a checkpoint before its restore.
 
-use crate::plan::step_folder;
 use crate::report::CacheBefore;
 use stormlp_transfer::page_cache::Method;
 
@@ -12,11 +11,11 @@ impl Run<'_> {
     /// the kernel hides residency from this user and nothing depends on it.
     pub(super) fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
         let (plan, storage) = (self.stage.plan, self.stage.storage);
-        let written = self.tasks(step, &step_folder(step), 0);
+        let written = self.tasks(step, 0);
         // With several hosts, each has in its cache what it wrote, but reads what another host
         // wrote.
         let tasks = match self.stage.hosts {
-            Some(_) => self.tasks(step, &step_folder(step), plan.rank_shift),
+            Some(_) => self.tasks(step, plan.rank_shift),
             None => Vec::new(),
         };
         let tasks = if tasks.is_empty() { &written } else { &tasks };

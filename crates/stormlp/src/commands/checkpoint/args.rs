@@ -16,7 +16,6 @@ use crate::commands::calibrate::calibrated_checkpoints;
 use crate::commands::deliver::OutputArgs;
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::{of_training, read_text};
-use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
 use stormlp_core::verify::Verify;
 use stormlp_hosts::session::Session;
@@ -29,8 +28,6 @@ Examples:
   stormlp checkpoint llama3-405b --scale 1 --dry-run     files and bytes of all 512 ranks
   stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --cold --path cpu
                                                          the full run, restored from storage
-  stormlp checkpoint llama3-8b --find-knee --path cpu --dir /mnt/ckpt
-                                                         the fewest streams that reach full bandwidth
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp checkpoint llama3-70b --dir /shared/ckpt
                                                          its ranks spread over four hosts
 
@@ -39,13 +36,6 @@ Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is save
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) request: CheckpointRequest,
-
-    /// Remove checkpoints written by stormlp from the directories, and exit: what `stormlp clean`
-    /// does, by its old name.
-    #[arg(long, hide = true, conflicts_with_all = [
-        "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output",
-    ])]
-    pub(crate) clean: bool,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -66,31 +56,28 @@ impl Args {
     pub(crate) fn is_dry(&self) -> bool {
         self.request.dry_run
     }
-
-    /// Removing files takes one process.
-    pub(crate) fn needs(&self) -> Needs {
-        if self.clean { Needs::OneProcess("checkpoint --clean") } else { Needs::Group }
-    }
 }
 
 /// Rejects options that have no effect together with others.
 fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
-    let (saves, restores) = (asked.writes != Some(0), asked.reads != Some(0));
+    let saves = asked.saves();
+    let restores = asked.reads.or(asked.workload.reads) != Some(0);
     let to_host = !asked.path.ends_in_accelerator();
     let idle = [
-        ("--cold", asked.cold && !restores, "--reads 0"),
-        ("--verify", asked.verify.is_of_content() && !restores, "--reads 0"),
-        ("--rank-shift", asked.rank_shift.is_some() && !restores, "--reads 0"),
-        ("--fsync", asked.fsync.is_some() && !saves, "--writes 0"),
-        ("--overlap", asked.overlap_step_seconds.is_some() && !saves, "--writes 0"),
-        ("--keep", asked.keep.is_some() && !saves, "--writes 0"),
-        ("--overwrite", asked.overwrite && !saves, "--writes 0"),
-        ("--device", asked.device.is_some() && to_host, "a --path that ends in host memory"),
+        ("--cold", asked.cold && !restores, "a run without restores"),
+        ("--verify", asked.verify.is_of_content() && !restores, "a run without restores"),
+        ("--rank-shift", asked.rank_shift.is_some() && !restores, "a run without restores"),
+        ("--fsync", asked.fsync.is_some() && !saves, "a run without saves"),
+        ("--overlap", asked.overlap_step_seconds.is_some() && !saves, "a run without saves"),
+        ("--keep", asked.keep.is_some() && !saves, "a run without saves"),
+        ("--keep-last", asked.keep_last.is_some() && !saves, "a run without saves"),
+        ("--run", asked.run.is_some() && saves, "a run that saves"),
+        ("--device", asked.device.is_some() && to_host, "a run whose --path ends in host memory"),
     ];
     match idle.into_iter().find(|(_, idle, _)| *idle) {
         None => Ok(()),
         Some((option, _, beside)) => {
-            Err(Failure::usage(format!("{option} has no effect with {beside}: remove one of them")))
+            Err(Failure::usage(format!("{option} has no effect in {beside}: leave it out")))
         }
     }
 }
@@ -107,11 +94,11 @@ pub(super) fn fresh_seed() -> u64 {
 /// If the model is neither built in nor a readable workload file, or an option has no effect.
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     let mut request = args.request.clone();
+    request.workload = workload(&request.model)?;
     refuse_idle(&request)?;
     take_objects(&mut request)?;
     check_cufile(request.path, request.require_gds, request.cufile_stats)?;
     check_wait(&request.threading, request.path.ends_in_accelerator())?;
-    request.workload = workload(&request.model)?;
     request.command = Session::command_line();
     if request.folders.is_empty() {
         request.folders.push(default_folder(&request.workload));

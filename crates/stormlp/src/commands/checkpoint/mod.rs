@@ -1,28 +1,22 @@
 //! `stormlp checkpoint`: makes a plan from a model and its parallelism, and prints or runs it.
 
 mod args;
-mod find_knee;
 
 use std::path::Path;
 
 use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, resolve};
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
-use stormlp_checkpoint::run::CheckpointError;
-use stormlp_checkpoint::run::find_knee::first_run;
-use stormlp_checkpoint::run::{CleanedFolder, agreement, clean, run_on_hosts};
+use stormlp_checkpoint::run::{CheckpointError, agreement, run as run_plan};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::note::Cause;
-use stormlp_core::printable::printable;
 use stormlp_core::report::ReportKind;
-use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::{Columns, Document};
-use stormlp_transfer::storage::Anywhere;
 
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Running, Start, drive};
@@ -34,12 +28,9 @@ use stormlp_hosts::session::Session;
 
 pub(crate) use args::Args;
 
-/// Prints the plan, runs it, or removes the data of earlier runs.
+/// Prints the plan or runs it.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = args::request(&args)?;
-    if args.clean {
-        return clean_folders(&request);
-    }
     if request.closed {
         let folders = request.folders.iter().map(Location::folder);
         let other = args.mlperf_output.as_deref();
@@ -50,15 +41,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let host = agreement::host_facts(&request, session);
     let host = peers.agree_on(host, asked)?;
     if request.dry_run {
-        if request.find_knee {
-            show_first_run(&mut request);
-        }
         return dry_run(&request, &host, &args.output, (&peers, session));
     }
     request.seed.get_or_insert_with(args::fresh_seed);
-    if request.find_knee {
-        return find_knee::run(args, request, host, &peers, session);
-    }
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = peers.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
@@ -94,8 +79,8 @@ impl Lane<CheckpointPlan, CheckpointResults> for Checkpoint {
         on: Running<'_>,
     ) -> Result<CheckpointReport, Failure> {
         let mut on_unit = |report: &CheckpointReport| on.saver.unit(|| report.clone());
-        run_on_hosts(begun.head, &begun.plan, on.hosts, &on.surroundings, &mut on_unit)
-            .map_err(|error| error.not_started_in(begun.plan.request.closed))
+        run_plan(begun.head, &begun.plan, on.hosts, &on.surroundings, &mut on_unit)
+            .map_err(CheckpointError::not_started)
     }
 
     fn mlperf_files(
@@ -114,15 +99,6 @@ impl Lane<CheckpointPlan, CheckpointResults> for Checkpoint {
             None => failure,
         })
     }
-}
-
-/// Only the first run of a search can be shown.
-fn show_first_run(request: &mut CheckpointRequest) {
-    first_run(request);
-    output::say(
-        "--find-knee: this is its first run, with 1 stream per rank; its result decides which \
-         numbers of streams are tried next",
-    );
 }
 
 /// Prints the plan of the run, whose scale depends on a trial of the storage, with its problems, and
@@ -154,25 +130,4 @@ fn dry_run(
     let dry_run = DryRun { plan, problems: &resolution.problems };
     output.print_plan(&dry_run, plan.request.closed, checkpoint::dry_run)?;
     if resolution.problems.is_empty() { Ok(()) } else { Err(resolution.problems.into()) }
-}
-
-/// Removes what stormlp created in the directories.
-fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
-    let mut lines = Vec::new();
-    for folder in &request.folders {
-        let CleanedFolder { checkpoints, files, bytes, left } =
-            clean(&Anywhere::default(), folder.folder()).map_err(CheckpointError::not_started)?;
-        let mut line = format!(
-            "removed {checkpoints} checkpoints, {files} files of {}, from {}",
-            ByteSize(bytes),
-            folder
-        );
-        for path in left {
-            line.push_str(&format!("; left {}, not made by stormlp", path.display()));
-        }
-        lines.push(printable(&line).into_owned());
-    }
-    let printed = output::print(&lines.join("\n"));
-    output::or_warn(printed, "the files are removed");
-    Ok(())
 }
