@@ -56,13 +56,6 @@ enum Ended {
     NothingFailed(u64),
 }
 
-/// The report of an earlier run.
-static EARLIER: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let place = tempfile::tempdir().unwrap();
-    succeed(place.path(), "gds --path null --duration 10ms --telemetry off");
-    fs::read(report(place.path()).unwrap()).unwrap()
-});
-
 fn run(place: &Path, words: &str) -> Output {
     let mut command = stormlp();
     command.current_dir(place).env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0");
