@@ -64,6 +64,6 @@ fn main() {
         peak_rss_bytes() >> 20,
         prediction.au_percent,
         prediction.run_seconds,
-        prediction.limited_by,
+        prediction.limited_by.name(),
     );
 }

@@ -47,15 +47,6 @@ pub enum SizingError {
     Simulation(#[from] SimulateError),
 }
 
-/// How much to simulate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// The requested number and the largest number.
-    Brief,
-    /// In addition the hosts and drives needed, and tables over accelerators and drives.
-    Tables,
-}
-
 /// The simulation in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Simulating {
@@ -65,36 +56,19 @@ pub struct Simulating {
     pub devices: u32,
     /// Number of completed simulations.
     pub done: u64,
-    /// Purpose of the simulation.
-    pub stage: Stage,
-}
-
-/// Purpose of a simulation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stage {
-    /// To find the largest number of accelerators.
-    #[default]
-    Largest,
-    /// To find the hosts and devices that a number of accelerators needs.
-    Needs,
-    /// To find how far the answer may be off.
-    Range,
-    /// A row of the table over accelerators: its number from 1, and the number of rows.
-    Accelerators(usize, usize),
-    /// A row of the table over devices: its number from 1, and the number of rows.
-    Devices(usize, usize),
 }
 
 /// Callback before each simulation.
 pub type Look<'a> = &'a dyn Fn(Simulating);
 
-/// Answers `request` and reports progress to `look`. The same request gives exactly the same answer.
+/// Answers `sizing`, with the hosts and drives needed and tables over both if asked, and reports
+/// progress to `look`. The same request gives exactly the same answer.
 ///
 /// # Errors
 /// If workload and options do not result in a valid plan, or `stop` was triggered.
 pub fn answer(
     sizing: &Sizing,
-    depth: Depth,
+    with_tables: bool,
     stop: &StopToken,
     look: Look<'_>,
 ) -> Result<SizingAnswer, SizingError> {
@@ -104,7 +78,6 @@ pub fn answer(
         look,
         trial: Extent::Rough,
         done: Cell::new(0),
-        stage: Cell::default(),
         known: BTreeMap::new(),
     };
     let devices = sizing.storage.model.devices;
@@ -118,14 +91,14 @@ pub fn answer(
     let official = study.with_known_client(&whole)?;
     let au_percent = whole.prediction.au_percent;
     let warnings = sizing.client_warnings(&whole.case.whole, au_percent, official);
-    let need = match (depth, sizing.asked.accelerators) {
-        (Depth::Tables, Some(asked)) => study.needed(asked)?,
-        _ => Need::default(),
+    let need = match sizing.asked.accelerators.filter(|_| with_tables) {
+        Some(asked) => study.needed(asked)?,
+        None => Need::default(),
     };
     study.trial = Extent::Rough;
-    let (over_accelerators, over_devices) = match depth {
-        Depth::Brief => (Vec::new(), Vec::new()),
-        Depth::Tables => (study.over_accelerators(largest, accelerators)?, study.over_devices()?),
+    let (over_accelerators, over_devices) = match with_tables {
+        true => (study.over_accelerators(largest, accelerators)?, study.over_devices()?),
+        false => (Vec::new(), Vec::new()),
     };
     Ok(SizingAnswer {
         largest_accelerators: largest,
@@ -184,7 +157,6 @@ struct Study<'a> {
     trial: Extent,
     /// Number of completed simulations.
     done: Cell<u64>,
-    stage: Cell<Stage>,
     /// Predictions by accelerators, hosts and devices.
     known: BTreeMap<(u32, u32, u32), Known>,
 }
@@ -217,7 +189,6 @@ impl Study<'_> {
             accelerators: case.whole.accelerators,
             devices: case.scenario.storage.devices,
             done: self.done.get(),
-            stage: self.stage.get(),
         });
         let prediction = simulate(&case.plan, &case.scenario, self.stop)?;
         self.done.set(self.done.get() + 1);
@@ -350,28 +321,23 @@ impl Study<'_> {
     /// Fewest hosts and devices for this many accelerators: first the hosts, with ample devices, then
     /// the devices for those.
     fn needed(&mut self, accelerators: u32) -> Result<Need, SizingError> {
-        self.stage.set(Stage::Needs);
         let sizing = self.sizing;
         if sizing.storage.model.surface.is_some() {
             // The measurement covers the whole storage; more of it cannot be predicted.
             return Ok(Need::default());
         }
         let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
-        let fixed = sizing.hosts_of(accelerators);
-        let hosts = match (sizing.hosts(), sizing.asked.accelerators_per_host) {
-            (_, Some(_)) => fixed,
-            (Some(_), None) => fixed,
-            (None, None)
-                if sizing.storage.model.link.is_some()
-                    || sizing.client().is_some()
-                    || sizing.host_rate().is_some() =>
-            {
-                match self.fewest_hosts(accelerators, enough)? {
-                    Some(hosts) => hosts,
-                    None => return Ok(Need::more_than(enough)),
-                }
+        let is_open = sizing.hosts().is_none() && sizing.asked.accelerators_per_host.is_none();
+        let is_limited = sizing.storage.model.link.is_some()
+            || sizing.client().is_some()
+            || sizing.host_rate().is_some();
+        let hosts = if is_open && is_limited {
+            match self.fewest_hosts(accelerators, enough)? {
+                Some(hosts) => hosts,
+                None => return Ok(Need::more_than(enough)),
             }
-            (None, None) => fixed,
+        } else {
+            sizing.hosts_of(accelerators)
         };
         if !self.meets(accelerators, hosts, enough)? {
             return Ok(Need::more_than(enough));
@@ -462,9 +428,7 @@ impl Study<'_> {
         counts.sort_unstable();
         counts.dedup();
         let devices = self.sizing.storage.model.devices;
-        let rows = counts.len();
-        let row = |(nth, count): (usize, u32)| {
-            self.stage.set(Stage::Accelerators(nth + 1, rows));
+        let row = |count: u32| {
             let hosts = self.sizing.hosts_of(count);
             let prediction = self.at(count, hosts, devices)?;
             Ok(AtCount {
@@ -472,7 +436,7 @@ impl Study<'_> {
                 ..AtCount::of(count, &prediction, threshold_percent)
             })
         };
-        counts.into_iter().enumerate().map(row).collect()
+        counts.into_iter().map(row).collect()
     }
 
     /// Rows with the most accelerators for several numbers of devices.
@@ -487,12 +451,7 @@ impl Study<'_> {
         while devices.len() > 1 && !self.is_worth_a_row(devices[devices.len() - 1])? {
             devices.pop();
         }
-        let rows = devices.len();
-        let row = |(nth, count)| {
-            self.stage.set(Stage::Devices(nth + 1, rows));
-            self.row_of_devices(count)
-        };
-        devices.into_iter().enumerate().map(row).collect()
+        devices.into_iter().map(|count| self.row_of_devices(count)).collect()
     }
 
     fn is_worth_a_row(&self, devices: u32) -> Result<bool, SizingError> {

@@ -32,15 +32,7 @@ fn sizing(workload: &str, storage: StorageModel) -> Sizing {
 }
 
 fn study<'a>(sizing: &'a Sizing, stop: &'a StopToken) -> Study<'a> {
-    Study {
-        sizing,
-        stop,
-        look: &|_| {},
-        trial: TRIAL,
-        done: Cell::new(0),
-        stage: Cell::default(),
-        known: BTreeMap::new(),
-    }
+    Study { sizing, stop, look: &|_| {}, trial: TRIAL, done: Cell::new(0), known: BTreeMap::new() }
 }
 
 #[test]
@@ -75,7 +67,7 @@ fn the_range_holds_published_results() {
     for (workload, drive, devices, published, limit) in rows {
         let storage = StorageModel { devices, ..presets::find(drive).unwrap().storage };
         let sizing = sizing(workload, storage);
-        let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
         let [low, high] = found.largest_accelerators_range;
         let likely = found.largest_accelerators;
         assert!(low <= published && published <= high, "{drive} × {devices}: {low} {high}");
@@ -99,7 +91,7 @@ fn what_the_validation_did_not_vary_is_named() {
         sizing.asked.host_cpus = None;
         sizing.asked.length.steps = Some(20);
         change(&mut sizing);
-        answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap().model_error
+        answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap().model_error
     };
     assert!(error(|_| ()).contains("this plan is comparable"));
     type Change = fn(&mut Sizing);
@@ -123,7 +115,7 @@ fn what_a_request_states_is_not_a_cause_of_its_range() {
         let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
         sizing.asked.length.steps = Some(100);
         change(&mut sizing);
-        let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
         found.range_causes.iter().map(|other| other.cause).collect::<Vec<_>>()
     };
     use crate::plan::variants::RangeCause::{Client, Drives, Latency, PageCache, ReadAhead};
@@ -153,7 +145,7 @@ fn without_a_client_au_near_the_threshold_is_an_upper_bound() {
         let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(14.5e9));
         sizing.asked.length.steps = Some(100);
         (sizing.asked.accelerators, sizing.asked.client) = (Some(5), client);
-        answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap()
+        answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap()
     };
     let silent = found(None);
     assert!(silent.meets_threshold && silent.is_upper_bound(), "{:?}", silent.warnings);
@@ -175,7 +167,7 @@ fn drives_in_each_host_add_up() {
     let mut sizing = sizing("unet3d", storage);
     sizing.asked.hosts = Some(3);
     sizing.asked.length.steps = Some(100);
-    let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+    let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
     // 21 GB/s are 90 % of the demand of 7.3.
     assert_eq!(found.largest_accelerators, 7);
     assert_eq!(found.storage, "1x/host:read=7GB/s");
@@ -216,7 +208,7 @@ fn a_sleep_that_takes_too_long_is_said_where_au_counts_it() {
     sizing.host_cost = Some(ClientCost { oversleep_seconds: Some(115e-6), ..ClientCost::NONE });
     for (profile, said) in [(Profile::V1, false), (Profile::V2, true)] {
         sizing.asked.profile = Some(profile);
-        let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
         let notes = found.assumptions.join("; ");
         assert_eq!(notes.contains("each compute takes 115 us too long"), said, "{notes}");
     }
@@ -337,7 +329,7 @@ fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
     let storage = StorageModel::of_bandwidth(3e8);
     let mut sizing = of_catalog("flux", "b200", storage.clone());
     sizing.asked.host_memory_bytes = Some(GIB);
-    let found = answer(&sizing, Depth::Tables, &StopToken::new(), &|_| {}).unwrap();
+    let found = answer(&sizing, true, &StopToken::new(), &|_| {}).unwrap();
     let one = sizing.case(1, 1, &storage, TRIAL).unwrap().whole;
     let takes = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
     assert_eq!(found.largest_accelerators, (3e8 / takes) as u32);
@@ -353,7 +345,7 @@ fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
 fn with_fewer_files_than_accelerators_each_reads_all_files() {
     let mut sizing = of_catalog("bert", "v100", StorageModel::of_bandwidth(14.5e7));
     sizing.asked.host_memory_bytes = Some(16 * GIB);
-    let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+    let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
     let files = u32::try_from(found.dataset.files).unwrap();
     // With more accelerators than files, each reads the whole dataset.
     assert_eq!(found.largest_accelerators, files);
@@ -382,7 +374,7 @@ fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
 }
 
 #[test]
-fn the_callback_receives_the_purpose_of_each_simulation() {
+fn the_callback_receives_each_simulation() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
     sizing.asked.host_memory_bytes = Some(GIB);
     sizing.asked.length.epochs = Some(1);
@@ -390,12 +382,10 @@ fn the_callback_receives_the_purpose_of_each_simulation() {
     sizing.asked.accelerators = Some(3);
     let seen = std::cell::RefCell::new(Vec::new());
     let look = |at| seen.borrow_mut().push(at);
-    answer(&sizing, Depth::Tables, &StopToken::new(), &look).unwrap();
+    answer(&sizing, true, &StopToken::new(), &look).unwrap();
     let seen: Vec<Simulating> = seen.into_inner();
-    assert_eq!(seen[0].stage, Stage::Largest);
-    assert!(seen.iter().any(|at| at.stage == Stage::Needs && at.accelerators == 3));
+    assert!(seen.iter().any(|at| at.accelerators == 3));
     let last = seen.last().unwrap();
-    assert_eq!(last.stage, Stage::Devices(4, 4), "{last:?}");
     assert_eq!(last.devices, 8);
     assert!(seen.iter().enumerate().all(|(nth, at)| at.done == nth as u64));
 }
@@ -408,7 +398,7 @@ fn throughput_above_storage_bandwidth_is_explained() {
         sizing.asked.length.epochs = Some(1);
         sizing.asked.profile = Some(Profile::V2);
         sizing.asked.accelerators = Some(accelerators);
-        let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
         found.assumptions.join("; ")
     };
     let (limited, fed) = (notes(8), notes(1));

@@ -159,8 +159,6 @@ impl Sizing {
             "--params dataset.num_files_train has no effect: MLPerf's rules determine the dataset \
              size; remove it, and set --host-memory or --steps"
                 .to_string()
-        } else if asked.mtbf_seconds == Some(0.0) {
-            "--mtbf must be above 0".to_string()
         } else if asked.mtbf_seconds.is_some() && self.checkpoint().is_none() {
             "--mtbf has no effect: the workload does not write checkpoints; add one with \
              --checkpoint"

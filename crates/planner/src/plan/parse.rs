@@ -24,23 +24,97 @@ use super::storage::{Connections, Link, MAX_DEVICES, StorageModel};
 use stormlp_core::failure::Problems;
 use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
-use stormlp_core::units::{ByteSize, parse_duration};
+use stormlp_core::units::{ByteSize, parse_duration, short_size};
 
-const KEYS: [&str; 13] = [
-    "read",
-    "write",
-    "iops",
-    "write-iops",
-    "latency",
-    "queue",
-    "stripe",
-    "link",
-    "round-trip",
-    "connection",
-    "connections",
-    "cache",
-    "readahead",
+/// How a key is read, and how its value is shown, if it has one.
+type Key = (
+    &'static str,
+    fn(&mut StorageModel, &str) -> Result<(), String>,
+    fn(&StorageModel) -> Option<String>,
+);
+
+const KEYS: [Key; 13] = [
+    (
+        "read",
+        |all, value| rate(value).map(|rate| all.device.read_bytes_per_second = rate),
+        |all| Some(typed_rate(all.device.read_bytes_per_second)),
+    ),
+    (
+        "write",
+        |all, value| rate(value).map(|rate| all.device.write_bytes_per_second = Some(rate)),
+        |all| all.device.write_bytes_per_second.map(typed_rate),
+    ),
+    (
+        "iops",
+        |all, value| operations(value).map(|rate| all.device.reads_per_second = Some(rate)),
+        |all| all.device.reads_per_second.map(typed_count),
+    ),
+    (
+        "write-iops",
+        |all, value| operations(value).map(|rate| all.device.writes_per_second = Some(rate)),
+        |all| all.device.writes_per_second.map(typed_count),
+    ),
+    (
+        "latency",
+        |all, value| seconds(value).map(|seconds| all.device.latency_seconds = seconds),
+        |all| typed_time(all.device.latency_seconds),
+    ),
+    (
+        "queue",
+        |all, value| whole(value).map(|depth| all.device.queue_depth = Some(depth)),
+        |all| all.device.queue_depth.map(|depth| depth.to_string()),
+    ),
+    (
+        "stripe",
+        |all, value| match size(value)? {
+            bytes if bytes < LEAST_STRIPE_BYTES => Err("must be at least 4K".to_string()),
+            bytes => {
+                all.stripe_bytes = Some(bytes);
+                Ok(())
+            }
+        },
+        |all| all.stripe_bytes.map(short_size),
+    ),
+    (
+        "readahead",
+        |all, value| size_or_none(value).map(|bytes| all.read_ahead_bytes = Some(bytes)),
+        |all| all.read_ahead_bytes.map(short_size),
+    ),
+    (
+        "link",
+        |all, value| rate(value).map(|rate| link(all).bytes_per_second = rate),
+        |all| all.link.map(|link| typed_rate(link.bytes_per_second)),
+    ),
+    (
+        "round-trip",
+        |all, value| seconds(value).map(|seconds| link(all).round_trip_seconds = seconds),
+        |all| all.link.and_then(|link| typed_time(link.round_trip_seconds)),
+    ),
+    (
+        "connection",
+        |all, value| rate(value).map(|rate| connections(all).bytes_per_second = rate),
+        |all| all.connections.map(|one| typed_rate(one.bytes_per_second)),
+    ),
+    (
+        "connections",
+        |all, value| whole(value).map(|number| connections(all).number = Some(number)),
+        |all| all.connections.and_then(|all| all.number).map(|number| number.to_string()),
+    ),
+    (
+        "cache",
+        |all, value| size(value).map(|bytes| all.cache_bytes = Some(bytes)),
+        |all| all.cache_bytes.map(short_size),
+    ),
 ];
+
+fn link(storage: &mut StorageModel) -> &mut Link {
+    storage.link.get_or_insert(Link { bytes_per_second: 0.0, round_trip_seconds: 0.0 })
+}
+
+fn connections(storage: &mut StorageModel) -> &mut Connections {
+    storage.connections.get_or_insert(Connections { bytes_per_second: 0.0, number: None })
+}
+
 /// Largest value of any key: 1 PB or 1 PB/s.
 const MOST: f64 = 1e15;
 /// Smallest stripe of any file system.
@@ -123,8 +197,8 @@ impl<'a> Reader<'a> {
             return self.problems.plan(message, USAGE);
         };
         let (key, value) = (key.trim(), value.trim());
-        let Some(known) = KEYS.iter().find(|known| **known == key) else {
-            let meant = nearest(key, KEYS.into_iter())
+        let Some((known, set, _)) = KEYS.iter().find(|(known, ..)| *known == key) else {
+            let meant = nearest(key, KEYS.iter().map(|(known, ..)| *known))
                 .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
             let message = format!("{at}: `{}` is not a storage key{meant}", printable(key));
             return self.problems.plan(message, USAGE);
@@ -134,7 +208,7 @@ impl<'a> Reader<'a> {
             return self.problems.plan(message, "remove one of them");
         }
         self.seen.push(known);
-        if let Err(why) = set(storage, known, value) {
+        if let Err(why) = set(storage, value) {
             let message = format!("{at}: {known}={}: {why}", printable(value));
             self.problems.plan(message, USAGE);
         }
@@ -142,36 +216,38 @@ impl<'a> Reader<'a> {
 
     /// Checks for required keys, and keys that need others.
     fn check(&mut self, of_preset: bool, storage: &StorageModel) {
-        if !of_preset && !self.seen.contains(&"read") {
-            self.problems.plan(
-                "--storage: read bandwidth is missing",
+        let has = |key: &str| self.seen.contains(&key);
+        let has_link = storage.link.is_none_or(|link| link.bytes_per_second > 0.0);
+        for (is_wrong, fact, remedy) in [
+            (
+                !of_preset && !has("read"),
+                "read bandwidth is missing",
                 "set e.g. read=14.5GB/s, or use a preset (`stormlp plan --list-storage`)",
-            );
-        }
-        if self.seen.contains(&"stripe") && storage.devices == 1 {
-            self.problems.plan(
-                "--storage: stripe has no effect with one device",
+            ),
+            (
+                has("stripe") && storage.devices == 1,
+                "stripe has no effect with one device",
                 "put the number of devices first, as in 4x:read=550MB/s,stripe=128K, or remove stripe",
-            );
-        }
-        if storage.connections.is_some() && !self.seen.contains(&"latency") {
-            self.problems.plan(
-                "--storage: the latency of the object store is missing",
+            ),
+            (
+                storage.connections.is_some() && !has("latency"),
+                "the latency of the object store is missing",
                 "set its time to first byte, e.g. latency=20ms (`stormlp gds --dir s3://…` measures it)",
-            );
-        }
-        if self.seen.contains(&"connections") && !self.seen.contains(&"connection") {
-            self.problems.plan(
-                "--storage: connections needs connection",
+            ),
+            (
+                has("connections") && !has("connection"),
+                "connections needs connection",
                 "set the bandwidth of one connection, too, e.g. connection=90MB/s",
-            );
-        }
-        let link = storage.link.filter(|link| link.bytes_per_second == 0.0);
-        if link.is_some() && self.seen.contains(&"round-trip") && !self.seen.contains(&"link") {
-            self.problems.plan(
-                "--storage: round-trip needs link",
+            ),
+            (
+                has("round-trip") && !has_link,
+                "round-trip needs link",
                 "set the network bandwidth, too, e.g. link=25GB/s, or add the time to latency",
-            );
+            ),
+        ] {
+            if is_wrong {
+                self.problems.plan(format!("--storage: {fact}"), remedy);
+            }
         }
     }
 }
@@ -181,46 +257,6 @@ const USAGE: &str = "examples: read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us
                      4x:read=550MB/s,stripe=128K for four devices, link=25GB/s,round-trip=50us for \
                      a network, cache=200GiB for a page cache, \
                      read=40GB/s,latency=20ms,connection=90MB/s,connections=64 for an object store";
-
-fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String> {
-    let device = &mut storage.device;
-    let link = |link: &mut Option<Link>| {
-        link.unwrap_or(Link { bytes_per_second: 0.0, round_trip_seconds: 0.0 })
-    };
-    let connections = |connections: &Option<Connections>| {
-        connections.unwrap_or(Connections { bytes_per_second: 0.0, number: None })
-    };
-    match key {
-        "read" => device.read_bytes_per_second = rate(value)?,
-        "write" => device.write_bytes_per_second = Some(rate(value)?),
-        "iops" => device.reads_per_second = Some(operations(value)?),
-        "write-iops" => device.writes_per_second = Some(operations(value)?),
-        "latency" => device.latency_seconds = seconds(value)?,
-        "queue" => device.queue_depth = Some(whole(value)?),
-        "stripe" => match size(value)? {
-            bytes if bytes < LEAST_STRIPE_BYTES => return Err("must be at least 4K".to_string()),
-            bytes => storage.stripe_bytes = Some(bytes),
-        },
-        "readahead" => storage.read_ahead_bytes = Some(size_or_none(value)?),
-        "link" => {
-            storage.link = Some(Link { bytes_per_second: rate(value)?, ..link(&mut storage.link) });
-        }
-        "round-trip" => {
-            storage.link =
-                Some(Link { round_trip_seconds: seconds(value)?, ..link(&mut storage.link) });
-        }
-        "connection" => {
-            let all = connections(&storage.connections);
-            storage.connections = Some(Connections { bytes_per_second: rate(value)?, ..all });
-        }
-        "connections" => {
-            let all = connections(&storage.connections);
-            storage.connections = Some(Connections { number: Some(whole(value)?), ..all });
-        }
-        _ => storage.cache_bytes = Some(size(value)?),
-    }
-    Ok(())
-}
 
 fn whole(value: &str) -> Result<u32, String> {
     let number = value.parse().ok().filter(|number| *number > 0);
@@ -297,32 +333,12 @@ impl fmt::Display for StorageModel {
             let rate = typed_rate((device.read_bytes_per_second / 1e6).round() * 1e6);
             return write!(f, "measured, reads up to {rate}");
         }
-        let latency = Some(device.latency_seconds).filter(|seconds| *seconds > 0.0);
-        let round_trip = self.link.map(|link| link.round_trip_seconds);
-        let parts = [
-            ("read", Some(typed_rate(device.read_bytes_per_second))),
-            ("write", device.write_bytes_per_second.map(typed_rate)),
-            ("iops", device.reads_per_second.map(typed_count)),
-            ("write-iops", device.writes_per_second.map(typed_count)),
-            ("latency", latency.map(typed_time)),
-            ("queue", device.queue_depth.map(|depth| depth.to_string())),
-            ("stripe", self.stripe_bytes.map(typed_size)),
-            ("readahead", self.read_ahead_bytes.map(typed_size)),
-            ("link", self.link.map(|link| typed_rate(link.bytes_per_second))),
-            ("round-trip", round_trip.filter(|seconds| *seconds > 0.0).map(typed_time)),
-            ("connection", self.connections.map(|one| typed_rate(one.bytes_per_second))),
-            (
-                "connections",
-                self.connections.and_then(|all| all.number).map(|number| number.to_string()),
-            ),
-            ("cache", self.cache_bytes.map(typed_size)),
-        ];
         if self.is_per_host {
             write!(f, "{}x/host:", self.devices)?;
         } else if self.devices != 1 {
             write!(f, "{}x:", self.devices)?;
         }
-        let parts = parts.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+        let parts = KEYS.iter().filter_map(|(key, _, of)| Some(format!("{key}={}", of(self)?)));
         f.write_str(&parts.collect::<Vec<String>>().join(","))
     }
 }
@@ -351,17 +367,13 @@ pub(super) fn typed_count(count: f64) -> String {
     typed(count as u64, &[(1_000_000, "M"), (1_000, "K")], "")
 }
 
-fn typed_time(seconds: f64) -> String {
-    let nanoseconds = (seconds * 1e9).round() as u64;
-    if nanoseconds < 1000 {
-        format!("0.{nanoseconds:03}us")
-    } else {
-        typed(nanoseconds, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")], "")
+/// A time, unless it is none.
+fn typed_time(seconds: f64) -> Option<String> {
+    match (seconds * 1e9).round() as u64 {
+        _ if seconds <= 0.0 => None,
+        short if short < 1000 => Some(format!("0.{short:03}us")),
+        time => Some(typed(time, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")], "")),
     }
-}
-
-fn typed_size(bytes: u64) -> String {
-    stormlp_core::units::short_size(bytes)
 }
 
 #[cfg(test)]

@@ -1,28 +1,8 @@
 //! The outcome of a simulated run. Nothing here was measured.
 
 use serde::{Deserialize, Serialize};
-use strum::Display;
-
+pub use stormlp_training::plan::find_max::Limit as LimitedBy;
 use stormlp_training::report::WaitingSeconds;
-
-/// What limits accelerators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum LimitedBy {
-    /// Storage, or the network to it.
-    Storage,
-    /// The host: its work per step and byte, or too few workers.
-    Client,
-    /// Host memory: most data comes from the page cache, not from storage.
-    Memory,
-    /// The dataset: more accelerators than it has files each read all of them.
-    Dataset,
-    /// Waiting for other accelerators.
-    Barrier,
-    /// Nothing: they are always computing.
-    Nothing,
-}
 
 /// The limiting part of storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stormlp_core::numbers::whole;
+use stormlp_core::numbers::{whole, within};
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
@@ -128,7 +128,7 @@ pub struct SizingRequest {
 
     /// Mean time between failures of the whole job, such as 12h
     #[arg(long = "mtbf", value_name = "TIME",
-        value_parser = parse_seconds, help_heading = "Checkpoints")]
+        value_parser = within(parse_seconds, 1e-3..=1e9, "1ms or more"), help_heading = "Checkpoints")]
     pub mtbf_seconds: Option<f64>,
 }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use super::{SizingError, Stage, Study, Whole};
+use super::{SizingError, Study, Whole};
 use crate::plan::variants::{Variant, variants};
 use crate::plan::{Extent, LimitedBy, OtherAnswer, Sizing, StoragePart, search};
 
@@ -29,7 +29,6 @@ impl Study<'_> {
         whole: &Whole,
         limit: (LimitedBy, Option<StoragePart>),
     ) -> Result<Range, SizingError> {
-        self.stage.set(Stage::Range);
         let asked = whole.case.whole.accelerators;
         let other = |variant: Variant| {
             let mut study = self.on(&variant.sizing);
@@ -63,7 +62,6 @@ impl Study<'_> {
         if !has_client && limit != LimitedBy::Client {
             return Ok(None);
         }
-        self.stage.set(Stage::Range);
         let sizing = self.sizing.without_client();
         let devices = sizing.storage.model.devices;
         let mut study = self.on(&sizing);
@@ -103,7 +101,6 @@ impl Study<'_> {
             look: self.look,
             trial: Extent::Rough,
             done: Cell::new(self.done.get()),
-            stage: self.stage.clone(),
             known: BTreeMap::new(),
         }
     }

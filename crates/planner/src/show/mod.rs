@@ -10,7 +10,7 @@ use serde_json::Value;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_training::plan::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
 
-use stormlp_show::document::{Cell, Column, Document, Facts, Place, Quantity, Table};
+use stormlp_show::document::{Document, Facts, Place, Quantity, Table, number, word};
 use stormlp_show::html::Sheet;
 use stormlp_show::records::Records;
 
@@ -231,21 +231,22 @@ fn facts(answer: &SizingAnswer) -> Facts {
 
 /// How many accelerators reach the threshold, and their AU, with one assumption changed at a time.
 fn range(answer: &SizingAnswer) -> Table {
-    let au = format!("AU % of {}", answer.accelerators);
-    let mut table = Table::new([
-        Column::numbers("most accelerators", 0),
-        Column::numbers(&au, 0),
-        Column::words("assumption", 0),
-    ]);
-    let mut add = |most: u32, au: f64, what: &str| {
-        let cells = [most.to_string().into(), Quantity::higher(au, "%").into(), what.into()];
-        table.row(what, cells.into());
-    };
-    add(answer.largest_accelerators, answer.au_percent, "likely: all assumptions listed below");
-    for other in &answer.range_causes {
-        add(other.largest_accelerators, other.au_percent, &other.assumption);
-    }
-    table
+    let likely = "likely: all assumptions listed below";
+    let others = answer.range_causes.iter();
+    let others = others.map(|one| (one.largest_accelerators, one.au_percent, &*one.assumption));
+    let rows = [(answer.largest_accelerators, answer.au_percent, likely)].into_iter().chain(others);
+    type Assumed<'a> = (u32, f64, &'a str);
+    Table::of(
+        rows,
+        |(.., what)| what.to_string(),
+        vec![
+            number("most accelerators", 0, |(most, ..): &Assumed<'_>| *most),
+            number(&format!("AU % of {}", answer.accelerators), 0, |(_, au, _): &Assumed<'_>| {
+                Quantity::higher(*au, "%")
+            }),
+            word("assumption", 0, |(.., what): &Assumed<'_>| *what),
+        ],
+    )
 }
 
 /// The limit, and whether storage could feed more.
@@ -259,18 +260,17 @@ fn limits(answer: &SizingAnswer) -> String {
         Some(StoragePart::Connections) => format!(
             ": the connections of each host; more {unit}s do not help, more connections= do"
         ),
-        Some(StoragePart::Latency) if answer.storage_model.connections.is_some() => format!(
-            ": latency and bandwidth of a connection, at this number of reads in flight; more \
-             {unit}s do not help, more --read-threads may"
-        ),
-        Some(StoragePart::Latency) if answer.storage_model.has_objects() => format!(
-            ": latency, at this number of reads in flight; more {unit}s do not help, more \
-             --read-threads may"
-        ),
-        Some(StoragePart::Latency) => format!(
-            ": latency, at this number of reads in flight; more {unit}s do not help, more \
-             --read-threads or readahead= may"
-        ),
+        Some(StoragePart::Latency) => {
+            let storage = &answer.storage_model;
+            let (of, more) = match (storage.connections.is_some(), storage.has_objects()) {
+                (true, _) => ("latency and bandwidth of a connection", "--read-threads"),
+                (false, true) => ("latency", "--read-threads"),
+                (false, false) => ("latency", "--read-threads or readahead="),
+            };
+            format!(
+                ": {of}, at this number of reads in flight; more {unit}s do not help, more {more} may"
+            )
+        }
         Some(StoragePart::Devices) | None => String::new(),
     };
     let now = if answer.asked || answer.largest_accelerators == 0 {
@@ -286,15 +286,10 @@ fn limits(answer: &SizingAnswer) -> String {
             alone if alone > answer.largest_accelerators => format!(" ({alone} alone)"),
             _ => String::new(),
         };
-        let what = match answer.search_limited_by {
-            LimitedBy::Client => "the hosts'",
-            LimitedBy::Dataset => "the dataset's",
-            LimitedBy::Barrier => "the barrier's",
-            LimitedBy::Memory => "memory's",
-            LimitedBy::Storage | LimitedBy::Nothing => "the search's",
-        };
         return format!(
-            "{now}; storage could feed more{alone}: {what} limit comes first, so {} is a lower bound for what storage feeds",
+            "{now}; storage could feed more{alone}: {} ended the search, so {} is a lower bound for what \
+             storage feeds",
+            answer.search_limited_by.name(),
             answer.largest_accelerators
         );
     }
@@ -303,12 +298,13 @@ fn limits(answer: &SizingAnswer) -> String {
 
 /// The limit, with the limiting part of storage unless that is the drives.
 fn limit(limit: LimitedBy, part: Option<StoragePart>) -> String {
-    match part {
-        Some(StoragePart::Link) => format!("{limit} (link)"),
-        Some(StoragePart::Connections) => format!("{limit} (connections)"),
-        Some(StoragePart::Latency) => format!("{limit} (latency)"),
-        Some(StoragePart::Devices) | None => limit.to_string(),
-    }
+    let part = match part {
+        Some(StoragePart::Link) => " (link)",
+        Some(StoragePart::Connections) => " (connections)",
+        Some(StoragePart::Latency) => " (latency)",
+        Some(StoragePart::Devices) | None => "",
+    };
+    format!("{}{part}", limit.name())
 }
 
 /// Whether clearly fewer bytes are read than the record length implies; start-up causes small differences.
@@ -362,75 +358,49 @@ fn dataset(answer: &SizingAnswer) -> String {
 }
 
 fn over_accelerators(answer: &SizingAnswer) -> Table {
-    let mut table = Table::new([
-        Column::numbers("accelerators", 0),
-        Column::numbers("AU %", 0),
-        Column::words("reached", 0),
-        Column::numbers("samples/s", 1),
-        Column::numbers("MiB/s", 0),
-        Column::words("limited by", 0),
-    ]);
-    let rows = &answer.over_accelerators;
-    let less = |at: &AtCount| reads_less(at.mib_per_second, at.read_mib_per_second);
-    if rows.iter().any(less) {
+    let mut table = Table::of(
+        &answer.over_accelerators,
+        |at| at.accelerators.to_string(),
+        vec![
+            number("accelerators", 0, |at: &&AtCount| at.accelerators),
+            number("AU %", 0, |at: &&AtCount| Quantity::higher(at.au_percent, "%")),
+            word("reached", 0, |at: &&AtCount| match (at.meets, at.rests_on_read_ahead) {
+                (true, true) => "prefetched",
+                (true, false) => "yes",
+                (false, _) => "no",
+            }),
+            number("samples/s", 1, |at: &&AtCount| {
+                Quantity::higher(at.samples_per_second, "samples/s")
+            }),
+            number("MiB/s", 0, |at: &&AtCount| Quantity::higher(at.mib_per_second, "MiB/s")),
+            word("limited by", 0, |at: &&AtCount| limit(at.limited_by, at.storage_part)),
+        ],
+    );
+    let mut rows = answer.over_accelerators.iter();
+    if rows.any(|at| reads_less(at.mib_per_second, at.read_mib_per_second)) {
         table
             .footnote("MiB/s are based on the record length; actual reads are smaller".to_string());
     }
-    for at in rows {
-        table.row(at.accelerators.to_string(), row(at));
-    }
     table
-}
-
-fn row(at: &AtCount) -> Vec<Cell> {
-    vec![
-        at.accelerators.to_string().into(),
-        Quantity::higher(at.au_percent, "%").into(),
-        match (at.meets, at.rests_on_read_ahead) {
-            (true, true) => "prefetched",
-            (true, false) => "yes",
-            (false, _) => "no",
-        }
-        .into(),
-        Quantity::higher(at.samples_per_second, "samples/s").into(),
-        Quantity::higher(at.mib_per_second, "MiB/s").into(),
-        limit(at.limited_by, at.storage_part).into(),
-    ]
 }
 
 fn over_devices(answer: &SizingAnswer) -> Table {
-    let mut table = Table::new([
-        Column::numbers(format!("{}s", unit(answer)), 0),
-        Column::numbers("most accelerators", 0),
-        Column::numbers("MiB/s", 0),
-        Column::words("limit of one more", 0),
-    ]);
-    for at in &answer.over_devices {
-        table.row(at.devices.to_string(), of_devices(at));
-    }
-    table
-}
-
-fn of_devices(at: &AtDevices) -> Vec<Cell> {
-    vec![
-        at.devices.to_string().into(),
-        at.largest_accelerators.to_string().into(),
-        Quantity::higher(at.mib_per_second, "MiB/s").into(),
-        limit(at.limited_by, at.storage_part).into(),
-    ]
+    Table::of(
+        &answer.over_devices,
+        |at| at.devices.to_string(),
+        vec![
+            number(&format!("{}s", unit(answer)), 0, |at: &&AtDevices| at.devices),
+            number("most accelerators", 0, |at: &&AtDevices| at.largest_accelerators),
+            number("MiB/s", 0, |at: &&AtDevices| Quantity::higher(at.mib_per_second, "MiB/s")),
+            word("limit of one more", 0, |at: &&AtDevices| limit(at.limited_by, at.storage_part)),
+        ],
+    )
 }
 
 fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
     let mut facts = Facts::default();
-    let size = ByteSize(checkpoint.bytes);
-    facts.add("checkpoint", format!("{}, {size}", checkpoint.what));
-    let Some(save) = checkpoint.save_seconds else {
-        facts.add("save", "unknown: set the write bandwidth with write=");
-        facts.add("restore", format_duration(checkpoint.restore_seconds));
-        return facts;
-    };
-    facts.add("save", format_duration(save));
-    facts.add("restore", format_duration(checkpoint.restore_seconds));
+    facts.add("checkpoint", times(checkpoint));
+    let Some(save) = checkpoint.save_seconds else { return facts };
     if let Some(interval) = checkpoint.affordable_interval_seconds {
         facts.add(
             "affordable",

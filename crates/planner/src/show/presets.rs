@@ -2,28 +2,20 @@
 
 use crate::plan::presets::Preset;
 
-use stormlp_show::document::{Column, Document, Table};
+use stormlp_show::document::{Document, Table, word};
 
 /// The presets as a document.
 pub fn presets(presets: &[Preset]) -> Document {
     let mut document = Document::new("Presets for --storage, with the figures of one drive");
-    let mut table = Table::new([
-        Column::words("name", 0),
-        Column::words("drive", 1),
-        Column::words("figures", 0),
-        Column::words("source", 2),
-    ]);
-    for preset in presets {
-        table.row(
-            preset.name,
-            vec![
-                preset.name.into(),
-                preset.description.as_str().into(),
-                preset.storage.to_string().into(),
-                preset.source.as_str().into(),
-            ],
-        );
-    }
-    document.table(table);
+    document.table(Table::of(
+        presets,
+        |preset| preset.name.to_string(),
+        vec![
+            word("name", 0, |preset: &&Preset| preset.name),
+            word("drive", 1, |preset: &&Preset| preset.description.as_str()),
+            word("figures", 0, |preset: &&Preset| preset.storage.to_string()),
+            word("source", 2, |preset: &&Preset| preset.source.as_str()),
+        ],
+    ));
     document
 }

@@ -12,11 +12,11 @@ use stormlp_planner::plan::presets;
 use stormlp_planner::plan::presets::Preset;
 use stormlp_planner::plan::{Sizing, SizingAnswer, SizingRequest};
 use stormlp_planner::run as predict;
-use stormlp_planner::run::{Depth, Look, Simulating, SizingError, Stage};
+use stormlp_planner::run::{Look, Simulating, SizingError};
 use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
 
-use super::deliver::{AnswerArgs, Targets};
+use super::deliver::AnswerArgs;
 use super::workloads;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -78,17 +78,17 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let answer = answer.open(&record_columns())?;
     let sizing = named::sizing(request)?;
     workloads::tell_edition(&sizing.workload, sizing.asked.profile, session);
-    let depth = if brief { Depth::Brief } else { Depth::Tables };
-    show(&answer, &predicted(&sizing, depth, session)?)
+    let found = predicted(&sizing, !brief, session)?;
+    answer.answer(&found, document(&found), |_| sheet(&found))
 }
 
-fn show(answer: &Targets, found: &SizingAnswer) -> Result<(), Failure> {
-    answer.answer(found, document(found), |_| sheet(found))
-}
-
-fn predicted(sizing: &Sizing, depth: Depth, session: &Session) -> Result<SizingAnswer, Failure> {
-    with_progress(session, |look| predict::answer(sizing, depth, &session.stop, look)).map_err(
-        |error| match error {
+fn predicted(
+    sizing: &Sizing,
+    with_tables: bool,
+    session: &Session,
+) -> Result<SizingAnswer, Failure> {
+    with_progress(session, |look| predict::answer(sizing, with_tables, &session.stop, look))
+        .map_err(|error| match error {
             SizingError::Problems(problems) => problems.into(),
             SizingError::Simulation(SimulateError::Stopped) => {
                 Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
@@ -99,8 +99,7 @@ fn predicted(sizing: &Sizing, depth: Depth, session: &Session) -> Result<SizingA
                     _ => "change --steps, or remove options that shorten the run",
                 })
             }
-        },
-    )
+        })
 }
 
 /// Does `work`, and prints progress lines once it takes longer than [`QUIET_FOR`].
@@ -131,15 +130,8 @@ fn with_progress<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
 
 /// A progress line.
 fn line(at: Simulating, elapsed: Duration) -> String {
-    let stage = match at.stage {
-        Stage::Largest => "searching for the most accelerators".to_string(),
-        Stage::Range => "searching for the range of the answer".to_string(),
-        Stage::Needs => "searching for the required drives and hosts".to_string(),
-        Stage::Accelerators(nth, of) => format!("row {nth} of {of} by accelerators"),
-        Stage::Devices(nth, of) => format!("row {nth} of {of} by drives"),
-    };
     format!(
-        "{stage}: simulating {} on {}; {} done after {}",
+        "simulating {} on {}; {} done after {}",
         counted(u64::from(at.accelerators), "accelerator"),
         counted(u64::from(at.devices), "drive"),
         counted(at.done, "simulation"),
