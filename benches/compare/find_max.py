@@ -117,11 +117,11 @@ def judged(options, place, true, each):
     allowed = math.ceil(math.log2(true)) + 4
     spent = sum(run["seconds"] for run in probes)
     stepping = stepping_seconds(find, true)
-    right = find["largest_accelerators"] == true and not find["is_lower_bound"]
+    right = find["largest"] == true and not find["is_lower_bound"]
     sound = right and len(probes) <= allowed
     cheap = spent <= stepping / 4
     print(
-        f"{true:5} {find['largest_accelerators']:7} {'yes' if right else 'NO':>6} "
+        f"{true:5} {find['largest']:7} {'yes' if right else 'NO':>6} "
         f"{len(probes):4} of {allowed:2} {spent:9.1f} {stepping:10.1f} "
         f"{spent / stepping:6.2f} {seconds:8.1f}  {find['limited_by']}",
         flush=True,

@@ -311,9 +311,7 @@ fn find_max(engine: &str) -> Swept {
         // A report is saved by renaming it.
         call: Some("rename"),
         kept: None,
-        result: |place, _| {
-            of_report(place, |report| report["find_max"]["largest_accelerators"].clone())
-        },
+        result: |place, _| of_report(place, |report| report["find_max"]["largest"].clone()),
         resume: |report| format!("--resume {}", report.display()),
     }
 }

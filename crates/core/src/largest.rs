@@ -10,6 +10,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::{counted, format_duration};
+
+/// Full runs at each end of the answer by default.
+pub const CONFIRM_RUNS: u32 = 1;
+/// Most searches take no more probes.
+const USUAL_PROBES: u32 = 5;
+
 /// The kind of trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -19,6 +26,16 @@ pub enum RunKind {
     Probe,
     /// A whole run.
     Full,
+}
+
+impl RunKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Probe => "probe",
+            Self::Full => "full run",
+        }
+    }
 }
 
 /// The result of trying a count.
@@ -60,6 +77,143 @@ impl Bracket {
             (passing, Some(missing)) => format!("between {passing} and {}", missing - 1),
         }
     }
+}
+
+/// A run at one count, as a lane reports it.
+pub trait Tried {
+    /// What may limit a search.
+    type Limit: Copy;
+    /// The noun that is counted: `accelerator`.
+    const WHAT: &'static str;
+
+    /// The count.
+    fn count(&self) -> u32;
+
+    /// Whether it was a probe or a full run.
+    fn kind(&self) -> RunKind;
+
+    /// Whether it reached the target.
+    fn meets(&self) -> bool;
+
+    /// Duration in seconds.
+    fn seconds(&self) -> f64;
+
+    /// What held it back; `None` if unknown.
+    fn limited_by(&self) -> Option<Self::Limit>;
+
+    /// Whether something other than storage is the limit, so that storage may do more.
+    fn spares_storage(limit: Self::Limit) -> bool;
+
+    /// Its figures and verdict in words.
+    fn in_words(&self) -> String;
+}
+
+/// The largest count that reaches the target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Largest<T, L> {
+    /// The largest count that always passed, below all that missed; 0 if none did.
+    pub largest: u32,
+    /// The smallest count that missed; `None` if none did.
+    pub least_missing: Option<u32>,
+    /// Whether something other than storage ended the search, or it did not finish: storage may do
+    /// more.
+    pub is_lower_bound: bool,
+    /// What limits a larger count; `None` while unknown.
+    pub limited_by: Option<L>,
+    /// Why no more can be tried, with what would help if known.
+    pub limit: Option<String>,
+    /// Counts that both passed and missed.
+    pub inconsistent: Vec<u32>,
+    /// Full runs made at the answer and at the count above it.
+    pub confirm_runs: u32,
+    /// Duration of the search in seconds.
+    pub search_seconds: f64,
+    /// Every run, in order.
+    pub tried: Vec<T>,
+}
+
+impl<T: Tried<Limit = L>, L: Copy> Largest<T, L> {
+    /// A search without any runs yet.
+    pub fn begun(confirm_runs: u32) -> Self {
+        Self {
+            largest: 0,
+            least_missing: None,
+            is_lower_bound: false,
+            limited_by: None,
+            limit: None,
+            inconsistent: Vec::new(),
+            confirm_runs,
+            search_seconds: 0.0,
+            tried: Vec::new(),
+        }
+    }
+
+    /// Updates the answer from the state of `search`.
+    pub fn conclude(&mut self, search: &Search) {
+        let Bracket { passing, missing } = search.bracket();
+        self.largest = passing;
+        // A count may miss for the search although it reached the target.
+        let missed = self.tried.iter().filter(|tried| !tried.meets()).map(T::count);
+        self.least_missing = missed.filter(|count| *count > passing).min();
+        self.inconsistent = search.inconsistent();
+        let mut at_missing = self.tried.iter().rev().filter(|tried| Some(tried.count()) == missing);
+        // A full run is more reliable than a probe, and comes later.
+        let last = at_missing.clone().find(|tried| !tried.meets()).or_else(|| at_missing.next());
+        if last.is_some() || self.limit.is_none() {
+            self.limited_by = last.and_then(T::limited_by);
+        }
+        let is_open = missing.is_none() && passing > 0;
+        self.is_lower_bound = is_open || self.limited_by.is_some_and(T::spares_storage);
+    }
+
+    /// The last run at the answer, or at 1 if not even that passed.
+    pub fn answer(&self) -> Option<&T> {
+        self.tried.iter().rfind(|tried| tried.count() == self.largest.max(1))
+    }
+
+    /// The last run that missed with the smallest count that did.
+    pub fn missed(&self) -> Option<&T> {
+        let is_least = |tried: &&T| Some(tried.count()) == self.least_missing;
+        self.tried.iter().filter(is_least).rfind(|tried| !tried.meets())
+    }
+
+    /// The runs of a kind.
+    pub fn of_kind(&self, kind: RunKind) -> impl Iterator<Item = &T> {
+        self.tried.iter().filter(move |tried| tried.kind() == kind)
+    }
+
+    /// The known range in words: `between 19 and 24`.
+    pub fn known(&self) -> String {
+        Bracket { passing: self.largest, missing: self.least_missing }.in_words()
+    }
+
+    /// Estimated time left in seconds: runs take as long as earlier ones of their kind, the first as
+    /// long as `expected`.
+    pub fn seconds_left(&self, search: &Search, expected: impl Fn(RunKind) -> f64) -> f64 {
+        let left = search.left();
+        let of_kind = |kind: RunKind| match self.of_kind(kind).count() {
+            0 => expected(kind),
+            count => self.of_kind(kind).map(T::seconds).sum::<f64>() / count as f64,
+        };
+        [(RunKind::Probe, left.probes), (RunKind::Full, left.full)]
+            .map(|(kind, runs)| if runs == 0 { 0.0 } else { f64::from(runs) * of_kind(kind) })
+            .iter()
+            .sum()
+    }
+}
+
+/// How long a search takes, before anything is measured.
+pub fn outlook(confirm_runs: u32, expected: impl Fn(RunKind) -> f64) -> String {
+    let (probe, full) = (expected(RunKind::Probe), expected(RunKind::Full));
+    let runs = 2 * confirm_runs;
+    format!(
+        "about {}: {USUAL_PROBES} probes of {} or more, and {} of {} each (--confirm)",
+        format_duration(f64::from(USUAL_PROBES) * probe + f64::from(runs) * full),
+        format_duration(probe),
+        counted(runs.into(), "full run"),
+        format_duration(full)
+    )
 }
 
 /// Estimated remaining work.

@@ -2,19 +2,55 @@
 //!
 //! [`Search`] decides what is tried next and a lane runs it; here is what both have in common.
 
+use std::time::Instant;
+
 use serde::Serialize;
 use stormlp_core::failure::Failure;
-use stormlp_core::largest::{RunKind, Search, Trial};
+use stormlp_core::largest::{Largest, RunKind, Search, Trial, Tried};
 use stormlp_core::report::{Ending, Report};
+use stormlp_core::units::{counted, format_duration};
+use stormlp_transfer::surroundings::now;
 
 use crate::saver::Saver;
 use crate::session::Session;
 
+/// A search: what is known so far.
+pub struct Trials<T: Tried, R> {
+    /// Decides what is tried next.
+    pub search: Search,
+    /// What was found.
+    pub find: Largest<T, T::Limit>,
+    /// The reports of full runs, each with its count.
+    pub full: Vec<(u32, R)>,
+    /// When the search began.
+    pub begun: Instant,
+    /// Seconds spent on it before it was resumed.
+    pub before_seconds: f64,
+}
+
+impl<T: Tried, R> Trials<T, R> {
+    /// A search from 1 to `most` that starts at `first`.
+    pub fn new(first: u32, most: u32, confirm_runs: u32) -> Self {
+        Self {
+            search: Search::new(first, most, confirm_runs),
+            find: Largest::begun(confirm_runs),
+            full: Vec::new(),
+            begun: Instant::now(),
+            before_seconds: 0.0,
+        }
+    }
+
+    fn conclude(&mut self) {
+        self.find.conclude(&self.search);
+        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
+    }
+}
+
 /// What came of trying a count.
 #[derive(Debug)]
-pub enum Attempt {
+pub enum Attempt<T> {
     /// It ran.
-    Ran(Trial),
+    Ran(T, Trial),
     /// There is no plan for so many, which has limited the search.
     Impossible,
     /// The run did not complete, which ends the search.
@@ -27,59 +63,103 @@ pub trait CountTrials {
     type Plan: Serialize + Clone;
     /// Its results, with the search.
     type Results: Serialize + Clone;
+    /// A run in the results.
+    type Tried: Tried;
 
-    /// The context of the command.
-    fn session(&self) -> &Session;
-
-    /// What decides what is tried next.
-    fn algorithm(&mut self) -> &mut Search;
+    /// The search.
+    fn trials(&mut self) -> &mut Trials<Self::Tried, Report<Self::Plan, Self::Results>>;
 
     /// Runs so many, and keeps what was measured.
     ///
     /// # Errors
     /// If nothing at all can be run, or storage failed.
-    fn attempt(&mut self, count: u32, kind: RunKind) -> Result<Attempt, Failure>;
+    fn attempt(&mut self, count: u32, kind: RunKind) -> Result<Attempt<Self::Tried>, Failure>;
 
-    /// Whether any count was tried.
-    fn has_tried(&self) -> bool;
+    /// The time that a run takes, before one has run.
+    fn expected_seconds(&self, kind: RunKind) -> f64;
 
-    /// Updates the answer from the trials so far.
-    fn conclude(&mut self);
+    /// Ends the search, and whether it does so otherwise than it `ended`.
+    fn close(&mut self, ended: Ending) -> Ending;
 
-    /// The result of the last trial, what is known so far and the estimated time left.
-    fn line(&self) -> String;
-
-    /// The report so far.
-    fn report(&self, ending: Ending) -> Report<Self::Plan, Self::Results>;
+    /// The report with the search and its ending: of a `full` run, or of no run of so many.
+    fn report(
+        &self,
+        count: u32,
+        full: Option<Report<Self::Plan, Self::Results>>,
+        ending: Ending,
+    ) -> Report<Self::Plan, Self::Results>;
 }
 
-/// Tries counts until the answer is known or the user stops it, and saves the report after each.
-/// What was measured before a failure is kept: then that is how the search ended.
+/// Tries counts until the answer is known or the user stops it, and saves the report after each: that
+/// of the full run at the answer, or of no run. What was measured before a failure is kept: then that
+/// is how the search ended.
 ///
 /// # Errors
 /// If it fails before any count was tried.
-pub fn try_counts<T: CountTrials>(lane: &mut T, saver: &mut Saver) -> Result<Ending, Failure> {
-    match go_on(lane, saver) {
-        Err(failure) if lane.has_tried() => Ok(Ending::Failed(failure.note)),
+pub fn find_largest<F: CountTrials>(
+    lane: &mut F,
+    session: &Session,
+    saver: &mut Saver,
+) -> Result<Report<F::Plan, F::Results>, Failure> {
+    let ended = match go_on(lane, session, saver) {
+        Err(failure) if !lane.trials().find.tried.is_empty() => Ok(Ending::Failed(failure.note)),
         ended => ended,
+    };
+    lane.trials().conclude();
+    let ending = lane.close(ended.as_ref().map_or(Ending::Stopped, Ending::clone));
+    ended?;
+    let mut report = report(lane, ending);
+    report.head.ended_at = Some(now());
+    Ok(report)
+}
+
+fn go_on<F: CountTrials>(
+    lane: &mut F,
+    session: &Session,
+    saver: &mut Saver,
+) -> Result<Ending, Failure> {
+    while !session.stop.is_stopped() {
+        let Some((count, kind)) = lane.trials().search.next() else {
+            return Ok(Ending::Complete);
+        };
+        let (tried, trial) = match lane.attempt(count, kind)? {
+            Attempt::Ran(tried, trial) => (tried, trial),
+            Attempt::Impossible => continue,
+            Attempt::Ended(ending) => return Ok(ending),
+        };
+        let line = format!("{}: {}", kind.name(), in_words(&tried));
+        let trials = lane.trials();
+        trials.find.tried.push(tried);
+        trials.search.tell(trial);
+        trials.conclude();
+        say(session, format_args!("{line}; {}", known(lane)));
+        saver.unit(|| report(lane, Ending::Unfinished));
+    }
+    Ok(Ending::Stopped)
+}
+
+fn in_words<T: Tried>(tried: &T) -> String {
+    let count = counted(tried.count().into(), T::WHAT);
+    format!("{count}: {} ({})", tried.in_words(), format_duration(tried.seconds()))
+}
+
+/// What is known so far, and how long the rest takes.
+fn known<F: CountTrials>(lane: &mut F) -> String {
+    let expected = [RunKind::Probe, RunKind::Full].map(|kind| lane.expected_seconds(kind));
+    let Trials { search, find, .. } = lane.trials();
+    let left = find.seconds_left(search, |kind| expected[kind as usize]);
+    match search.next() {
+        None => find.known(),
+        Some(_) => format!("{}; about {} left", find.known(), format_duration(left)),
     }
 }
 
-fn go_on<T: CountTrials>(lane: &mut T, saver: &mut Saver) -> Result<Ending, Failure> {
-    while !lane.session().stop.is_stopped() {
-        let Some((count, kind)) = lane.algorithm().next() else {
-            return Ok(Ending::Complete);
-        };
-        match lane.attempt(count, kind)? {
-            Attempt::Ran(trial) => lane.algorithm().tell(trial),
-            Attempt::Impossible => continue,
-            Attempt::Ended(ending) => return Ok(ending),
-        }
-        lane.conclude();
-        say(lane.session(), lane.line());
-        saver.unit(|| lane.report(Ending::Unfinished));
-    }
-    Ok(Ending::Stopped)
+/// The report of the search so far.
+pub fn report<F: CountTrials>(lane: &mut F, ending: Ending) -> Report<F::Plan, F::Results> {
+    let trials = lane.trials();
+    let count = trials.find.largest.max(1);
+    let full = trials.full.iter().rfind(|(tried, _)| *tried == count).map(|(_, full)| full.clone());
+    lane.report(count, full, ending)
 }
 
 /// Shows a line of a search, unless progress is off.

@@ -17,6 +17,7 @@ pub mod objects;
 pub mod openmetrics;
 pub mod outcome;
 pub mod records;
+pub mod search;
 pub mod series;
 pub mod series_csv;
 pub mod settings;

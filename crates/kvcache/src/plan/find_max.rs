@@ -8,10 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::knee::KneeLimit;
-use stormlp_core::largest::{Bracket, RunKind, Search, Trial};
+use stormlp_core::largest::{Largest, RunKind, Trial, Tried};
 
-/// Full runs at each end of the answer by default.
-pub const CONFIRM_RUNS: u32 = 1;
 /// The number of servers that is tried first.
 pub const FIRST_SERVERS: u32 = 8;
 /// A probe is this share of a full run, but not so short that servers still begin together.
@@ -20,34 +18,8 @@ const LEAST_PROBE_SECONDS: f64 = 5.0;
 /// The most chunks, in percent of those that prompts bring, that may be dropped or left waiting.
 pub const MOST_DROPPED_PERCENT: f64 = 5.0;
 
-/// Duration of a probe where a full run takes `full_seconds`.
-pub fn probe_seconds(full_seconds: f64) -> f64 {
-    (full_seconds * PROBE_SHARE).max(LEAST_PROBE_SECONDS).min(full_seconds)
-}
-
 /// The largest number of servers that storage feeds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FindServers {
-    /// The largest number that always passed, below all that missed; 0 if none did.
-    pub largest_servers: u32,
-    /// The smallest number that missed; `None` if none did.
-    pub least_missing: Option<u32>,
-    /// Whether something other than storage ended the search, or it did not finish.
-    pub is_lower_bound: bool,
-    /// What limits a larger number; `None` while unknown.
-    pub limited_by: Option<KneeLimit>,
-    /// Why no more can be tried, if that ended the search.
-    pub limit: Option<String>,
-    /// Numbers that both passed and missed in full runs.
-    pub inconsistent: Vec<u32>,
-    /// Full runs made at the answer and at the number above it.
-    pub confirm_runs: u32,
-    /// Duration of the search in seconds.
-    pub search_seconds: f64,
-    /// Every run, in order.
-    pub tried: Vec<TriedServers>,
-}
+pub type FindServers = Largest<TriedServers, KneeLimit>;
 
 /// A run of so many servers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,83 +88,80 @@ impl TriedServers {
     }
 
     /// The same trial for the search.
-    fn trial(&self) -> Trial {
+    pub fn trial(&self) -> Trial {
         // Of all servers so many load at a time, and loads may take so much longer.
         let slower = 100.0 / self.load_percent() - 1.0;
         let by_loads = f64::from(self.servers) + self.loading * slower;
         // So many would bring what is written now.
         let written = (100.0 - self.dropped_percent) / (100.0 - MOST_DROPPED_PERCENT);
         let by_writes = if written < 1.0 { f64::from(self.servers) * written } else { f64::MAX };
-        let suggested = by_loads.min(by_writes);
         Trial {
             count: self.servers,
             kind: self.run,
             passed: self.meets,
             certain: self.run == RunKind::Full,
-            suggests: Some(suggested as u32),
+            suggests: Some(by_loads.min(by_writes) as u32),
         }
     }
 }
 
-impl FindServers {
-    /// A search without any trials yet.
-    pub fn begun(confirm_runs: u32) -> Self {
-        Self {
-            largest_servers: 0,
-            least_missing: None,
-            is_lower_bound: false,
-            limited_by: None,
-            limit: None,
-            inconsistent: Vec::new(),
-            confirm_runs,
-            search_seconds: 0.0,
-            tried: Vec::new(),
-        }
+impl Tried for TriedServers {
+    type Limit = KneeLimit;
+    const WHAT: &'static str = "server";
+
+    fn count(&self) -> u32 {
+        self.servers
     }
 
-    /// Adds a run, and returns what the search learns of it.
-    pub fn take(&mut self, tried: TriedServers) -> Trial {
-        let trial = tried.trial();
-        self.tried.push(tried);
-        trial
+    fn kind(&self) -> RunKind {
+        self.run
     }
 
-    /// Updates the answer from the state of `search`.
-    pub fn conclude(&mut self, search: &Search) {
-        let Bracket { passing, missing } = search.bracket();
-        (self.largest_servers, self.least_missing) = (passing, missing);
-        self.inconsistent = search.inconsistent();
-        self.limited_by = self.missed().and_then(|missed| missed.limited_by);
-        let is_open = missing.is_none() && passing > 0;
-        let is_by_host = matches!(self.limited_by, Some(KneeLimit::Client | KneeLimit::Others));
-        self.is_lower_bound = is_open || is_by_host;
+    fn meets(&self) -> bool {
+        self.meets
     }
 
-    /// The run that missed with the fewest servers. A full run is more reliable than a probe, and comes
-    /// later.
-    pub fn missed(&self) -> Option<&TriedServers> {
-        let is_least = |tried: &&TriedServers| Some(tried.servers) == self.least_missing;
-        self.tried.iter().filter(is_least).rfind(|tried| !tried.meets)
+    fn seconds(&self) -> f64 {
+        self.seconds
     }
 
-    /// Whether memory is part of the answer: it is not that of storage alone.
-    pub fn is_of_memory(&self) -> bool {
-        self.answer().is_some_and(|one| one.limited_by == Some(KneeLimit::Memory))
+    fn limited_by(&self) -> Option<KneeLimit> {
+        self.limited_by
     }
 
-    /// The known range in words: `between 19 and 24`.
-    pub fn known(&self) -> String {
-        Bracket { passing: self.largest_servers, missing: self.least_missing }.in_words()
+    fn spares_storage(limit: KneeLimit) -> bool {
+        matches!(limit, KneeLimit::Client | KneeLimit::Others)
     }
 
-    /// The last run of the answer, or of one server if not even one is fed.
-    pub fn answer(&self) -> Option<&TriedServers> {
-        self.tried.iter().rfind(|tried| tried.servers == self.largest_servers.max(1))
+    fn in_words(&self) -> String {
+        format!(
+            "{} tokens loaded in {} {:.1} ms, {:.0} % of the time to compute them, {}",
+            self.prefix_tokens,
+            self.which(),
+            self.load_ms,
+            self.load_percent(),
+            self.verdict()
+        )
     }
+}
+
+/// The time that a run takes where a full one takes `full_seconds`.
+pub fn expected_seconds(full_seconds: f64, kind: RunKind) -> f64 {
+    match kind {
+        RunKind::Probe => (full_seconds * PROBE_SHARE).max(LEAST_PROBE_SECONDS).min(full_seconds),
+        RunKind::Full => full_seconds,
+    }
+}
+
+/// Whether memory is part of the answer: it is not that of storage alone.
+pub fn is_of_memory(find: &FindServers) -> bool {
+    find.answer().is_some_and(|one| one.limited_by == Some(KneeLimit::Memory))
 }
 
 #[cfg(test)]
 mod tests {
+    use stormlp_core::largest::Search;
+
     use super::*;
 
     fn tried(servers: u32, run: RunKind, load_ms: f64, by: KneeLimit) -> TriedServers {
@@ -219,7 +188,9 @@ mod tests {
         let mut search = Search::new(FIRST_SERVERS, most, 1);
         let mut find = FindServers::begun(1);
         while let Some((count, kind)) = search.next() {
-            search.tell(find.take(tried(count, kind, 10.0 * f64::from(count), by)));
+            let tried = tried(count, kind, 10.0 * f64::from(count), by);
+            search.tell(tried.trial());
+            find.tried.push(tried);
             find.conclude(&search);
             assert!(find.tried.len() < 30, "{find:?}");
         }
@@ -229,17 +200,14 @@ mod tests {
     #[test]
     fn so_many_are_fed_as_load_no_slower_than_they_compute() {
         let find = searched(KneeLimit::Storage, 500);
-        assert_eq!((find.largest_servers, find.least_missing), (10, Some(11)));
+        assert_eq!((find.largest, find.least_missing), (10, Some(11)));
         assert_eq!((find.known().as_str(), find.is_lower_bound), ("10", false));
         let answer = find.answer().unwrap();
         assert_eq!((answer.run, answer.load_percent()), (RunKind::Full, 100.0));
         assert!(searched(KneeLimit::Client, 500).is_lower_bound);
         // More cannot be tried.
         let find = searched(KneeLimit::Storage, 9);
-        assert_eq!(
-            (find.largest_servers, find.least_missing, find.is_lower_bound),
-            (9, None, true)
-        );
+        assert_eq!((find.largest, find.least_missing, find.is_lower_bound), (9, None, true));
     }
 
     #[test]
@@ -257,6 +225,9 @@ mod tests {
 
     #[test]
     fn a_probe_is_short_but_no_longer_than_a_run() {
-        assert_eq!([300.0, 20.0, 1.0].map(probe_seconds), [30.0, 5.0, 1.0]);
+        assert_eq!(
+            [300.0, 20.0, 1.0].map(|full| expected_seconds(full, RunKind::Probe)),
+            [30.0, 5.0, 1.0]
+        );
     }
 }

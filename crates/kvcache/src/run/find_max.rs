@@ -5,22 +5,22 @@ use std::time::Instant;
 
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::{Failure, Problems};
-use stormlp_core::largest::{RunKind, Search};
+use stormlp_core::largest::{CONFIRM_RUNS, RunKind, outlook};
 use stormlp_core::note::Cause;
 use stormlp_core::report::{Ending, Head};
 use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::Warning;
-use stormlp_hosts::largest::{Attempt, CountTrials, say, try_counts};
+use stormlp_hosts::largest::{Attempt, CountTrials, Trials, find_largest, say};
 use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::surroundings::{Surroundings, now};
+use stormlp_transfer::surroundings::Surroundings;
 
+use super::chunk_files::ServingState;
 use super::error::KvcacheError;
-use super::grounds::Grounds;
-use super::kept::Kept;
+use super::trials::RunFolder;
 use crate::plan::{
-    CONFIRM_RUNS, FIRST_SERVERS, FindServers, KvcacheFacts, KvcachePlan, KvcacheRequest,
-    MOST_WORKERS, probe_seconds, resolve,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, MOST_WORKERS, TriedServers,
+    expected_seconds, resolve,
 };
 use crate::report::{KvcacheReport, KvcacheResults, ended as ended_early, tried_servers};
 
@@ -71,18 +71,6 @@ impl Asked<'_> {
     }
 }
 
-/// How long a search takes, before anything is measured.
-pub fn outlook(plan: &KvcachePlan) -> String {
-    let full = plan.duration_seconds;
-    let confirm = plan.request.confirm.unwrap_or(CONFIRM_RUNS);
-    format!(
-        "probes of {} each and {} of {}; before each, missing chunks are written",
-        format_duration(probe_seconds(full)),
-        counted(u64::from(2 * confirm), "full run"),
-        format_duration(full)
-    )
-}
-
 /// Searches until the answer is known or the user stops it: the report of the full run at the answer,
 /// with the search; without such a run what the last probe there warns of.
 ///
@@ -95,45 +83,30 @@ pub fn find_max(
 ) -> Result<KvcacheReport, Failure> {
     let first = asked.first()?;
     let storage = &*session.storage;
-    let confirm = first.request.confirm.unwrap_or(CONFIRM_RUNS);
     let begun = KvcacheReport::new(head.clone(), first.clone(), KvcacheResults::default());
     saver.begin(&begun)?;
-    let grounds = Grounds::enter(&first, storage).map_err(KvcacheError::not_started)?;
+    let run_folder = RunFolder::enter(&first, storage).map_err(KvcacheError::not_started)?;
     let Some((pass, serving)) = first.passes.first().zip(first.serving.as_ref()) else {
         return Err(Failure::usage("--find-max counts servers: use --profile serving"));
     };
-    let place = (storage, grounds.folder.folder(), &grounds.noise);
-    let kept = Kept::new(place, (&first, pass, serving));
+    let place = (storage, run_folder.folder.folder(), &run_folder.noise);
+    let state = ServingState::new(place, (&first, pass, serving));
     let (most, limit) = asked.most();
+    let confirm = first.request.confirm.unwrap_or(CONFIRM_RUNS);
     let mut finder = ServerFinder {
         asked,
         head,
         session,
-        grounds: &grounds,
-        kept: &kept,
+        run_folder: &run_folder,
+        serving: &state,
         first: &first,
-        search: Search::new(serving.loaders, most, confirm),
-        find: FindServers::begun(confirm),
-        full: Vec::new(),
+        limit,
+        trials: Trials::new(serving.loaders, most, confirm),
         said: Vec::new(),
-        begun: Instant::now(),
     };
-    say(session, format_args!("the search takes {}", outlook(&first)));
-    let ended = try_counts(&mut finder, saver);
-    let cleared = kept.shelf.clear().map_err(KvcacheError::from);
-    let ending = match (ended?, cleared) {
-        (Ending::Complete | Ending::Stopped, Err(error)) => {
-            Ending::failed(error.cause(), error.to_string(), error.remedy())
-        }
-        (ending, _) => ending,
-    };
-    finder.conclude();
-    if finder.search.is_lower_bound() {
-        finder.find.limit = Some(limit);
-    }
-    let mut report = finder.report(ending);
-    report.head.ended_at = Some(now());
-    Ok(report)
+    let takes = outlook(confirm, |kind| finder.expected_seconds(kind));
+    say(session, format_args!("the search takes {takes}"));
+    find_largest(&mut finder, session, saver)
 }
 
 /// How a search ended that has this `report`.
@@ -145,8 +118,7 @@ pub fn ended(report: &KvcacheReport, saved: Option<&std::path::Path>) -> Result<
         Some(find) if !find.tried.is_empty() => report.ending.outcome(saved)?,
         _ => ended_early(report, saved)?,
     }
-    let Some(find) = report.results.find_max.as_ref().filter(|find| find.largest_servers == 0)
-    else {
+    let Some(find) = report.results.find_max.as_ref().filter(|find| find.largest == 0) else {
         return Ok(());
     };
     let of_one = find.answer().map_or(String::new(), |one| {
@@ -169,17 +141,15 @@ struct ServerFinder<'a> {
     asked: &'a Asked<'a>,
     head: Head,
     session: &'a Session,
-    grounds: &'a Grounds,
-    kept: &'a Kept<'a>,
+    run_folder: &'a RunFolder,
+    serving: &'a ServingState<'a>,
     /// The plan of the number that is tried first.
     first: &'a KvcachePlan,
-    search: Search,
-    find: FindServers,
-    /// The reports of full runs.
-    full: Vec<KvcacheReport>,
+    /// Why no more servers can be tried than the search does.
+    limit: String,
+    trials: Trials<TriedServers, KvcacheReport>,
     /// What each run warns of, with its number of servers.
     said: Vec<(u32, Vec<Warning>)>,
-    begun: Instant,
 }
 
 impl ServerFinder<'_> {
@@ -191,35 +161,24 @@ impl ServerFinder<'_> {
             observer: &progress,
             stop: &self.session.stop,
         };
-        let kept = Some(self.kept);
+        let state = Some(self.serving);
         let head = self.head.clone();
-        self.grounds.carry_out(None, (head, plan), kept, &surroundings, &mut |_| {})
-    }
-
-    /// Estimated time left in seconds.
-    fn seconds_left(&self) -> f64 {
-        let (left, full) = (self.search.left(), self.first.duration_seconds);
-        probe_seconds(full) * f64::from(left.probes) + full * f64::from(left.full)
+        self.run_folder.carry_out(None, (head, plan), state, &surroundings, &mut |_| {})
     }
 }
 
 impl CountTrials for ServerFinder<'_> {
     type Plan = KvcachePlan;
     type Results = KvcacheResults;
+    type Tried = TriedServers;
 
-    fn session(&self) -> &Session {
-        self.session
+    fn trials(&mut self) -> &mut Trials<TriedServers, KvcacheReport> {
+        &mut self.trials
     }
 
-    fn algorithm(&mut self) -> &mut Search {
-        &mut self.search
-    }
-
-    fn attempt(&mut self, count: u32, kind: RunKind) -> Result<Attempt, Failure> {
+    fn attempt(&mut self, count: u32, kind: RunKind) -> Result<Attempt<TriedServers>, Failure> {
         let mut plan = self.asked.plan(count)?;
-        if kind == RunKind::Probe {
-            plan.duration_seconds = probe_seconds(plan.duration_seconds);
-        }
+        plan.duration_seconds = expected_seconds(plan.duration_seconds, kind);
         let begun = Instant::now();
         let report = self.run(&plan);
         if report.ending != Ending::Complete {
@@ -233,60 +192,38 @@ impl CountTrials for ServerFinder<'_> {
         };
         self.said.push((count, report.warnings.clone()));
         if kind == RunKind::Full {
-            self.full.push(report);
+            self.trials.full.push((count, report));
         }
-        Ok(Attempt::Ran(self.find.take(tried)))
+        let trial = tried.trial();
+        Ok(Attempt::Ran(tried, trial))
     }
 
-    fn has_tried(&self) -> bool {
-        !self.find.tried.is_empty()
+    fn expected_seconds(&self, kind: RunKind) -> f64 {
+        expected_seconds(self.first.duration_seconds, kind)
     }
 
-    fn conclude(&mut self) {
-        self.find.conclude(&self.search);
-        self.find.search_seconds = self.begun.elapsed().as_secs_f64();
+    fn close(&mut self, ended: Ending) -> Ending {
+        if self.trials.search.is_lower_bound() {
+            self.trials.find.limit = Some(self.limit.clone());
+        }
+        match self.serving.files.clear().map_err(KvcacheError::from) {
+            Err(error) if matches!(ended, Ending::Complete | Ending::Stopped) => {
+                Ending::failed(error.cause(), error.to_string(), error.remedy())
+            }
+            _ => ended,
+        }
     }
 
-    fn line(&self) -> String {
-        let Some(tried) = self.find.tried.last() else {
-            return String::new();
-        };
-        let kind = match tried.run {
-            RunKind::Probe => "probe",
-            RunKind::Full => "full run",
-        };
-        let left = match self.search.next() {
-            None => String::new(),
-            Some(_) => format!("; about {} left", format_duration(self.seconds_left())),
-        };
-        format!(
-            "{kind}: {}: {} tokens loaded in {} {:.1} ms, {:.0} % of the time to compute them, {} \
-             ({}); {}{left}",
-            counted(u64::from(tried.servers), "server"),
-            tried.prefix_tokens,
-            tried.which(),
-            tried.load_ms,
-            tried.load_percent(),
-            tried.verdict(),
-            format_duration(tried.seconds),
-            self.find.known()
-        )
-    }
-
-    /// That of the full run at the answer, or of no run yet, including the search.
-    fn report(&self, ending: Ending) -> KvcacheReport {
-        let servers = self.find.largest_servers.max(1);
-        let loaders = |report: &KvcacheReport| report.plan.serving.as_ref().map(|one| one.loaders);
-        let answer = self.full.iter().rfind(|report| loaders(report) == Some(servers)).cloned();
-        let mut report = answer.unwrap_or_else(|| {
-            let plan = self.asked.plan(servers).unwrap_or_else(|_| self.first.clone());
+    fn report(&self, count: u32, full: Option<KvcacheReport>, ending: Ending) -> KvcacheReport {
+        let mut report = full.unwrap_or_else(|| {
+            let plan = self.asked.plan(count).unwrap_or_else(|_| self.first.clone());
             let mut none = KvcacheReport::new(self.head.clone(), plan, KvcacheResults::default());
-            let said = self.said.iter().rfind(|(tried, _)| *tried == servers);
-            none.warnings = said.or(self.said.last()).map_or_else(Vec::new, |(_, all)| all.clone());
+            let said = self.said.iter().rfind(|(tried, _)| *tried == count).or(self.said.last());
+            none.warnings = said.map_or_else(Vec::new, |(_, all)| all.clone());
             none
         });
         report.ending = ending;
-        report.results.find_max = Some(self.find.clone());
+        report.results.find_max = Some(self.trials.find.clone());
         report
     }
 }

@@ -1,64 +1,58 @@
 //! A search for the most servers: the answer, what limits it, every number tried, and below that the
 //! full run at the answer, if there was one.
 
-use stormlp_core::largest::RunKind;
-use stormlp_core::report::Ending;
-use stormlp_core::stats::mean;
-use stormlp_core::units::{counted, format_duration};
-use stormlp_show::chart::{Axis, Chart, Group, Line, Scale};
-use stormlp_show::document::{Cell, Column, Document, Facts, Place, Quantity, Section, Table};
+use stormlp_core::units::counted;
+use stormlp_show::chart::Group;
+use stormlp_show::document::{Cell, Document, Quantity, number, word};
+use stormlp_show::search::{Answer, add_run, describe, draw, headline};
 
 use super::run::seconds_of;
-use crate::plan::{FindServers, MOST_DROPPED_PERCENT, TriedServers};
+use crate::plan::{FindServers, MOST_DROPPED_PERCENT, TriedServers, is_of_memory};
 use crate::report::KvcacheReport;
 
 /// The document of a search; `run` is the document of the full run at its answer.
-pub(super) fn document(report: &KvcacheReport, find: &FindServers, run: Document) -> Document {
-    let mut document = Document::new(headline(report, find));
-    facts(report, find, &mut document);
+pub(super) fn document(report: &KvcacheReport, find: &FindServers, mut run: Document) -> Document {
+    let mut document = Document::new(format!(
+        "kvcache {}: {}",
+        report.plan.name(),
+        headline(find, &report.ending, answer(report, find))
+    ));
+    if let Some(missed) = find.missed().filter(|missed| missed.limited_by.is_some()) {
+        document.brief.add("limited by", missed.limit());
+    }
+    if is_of_memory(find) {
+        document.brief.add("answer of", of_memory(report));
+    }
+    document.facts.add(
+        "rule",
+        format!(
+            "at each length, the P95 of loading a prefix is at most the time to compute as many tokens; \
+             of fewer than 20 loads the slowest counts; at most {MOST_DROPPED_PERCENT} % of new chunks are \
+             dropped or left waiting"
+        ),
+    );
+    describe(find, &mut document, columns());
     // A screen has room for the numbers that were tried.
-    let (load, rest) = run.brief.0.split_at(run.brief.0.len().min(1));
-    document.brief.0.extend(load.iter().cloned());
-    document.facts.0.extend(rest.iter().cloned());
-    if !find.tried.is_empty() {
-        document.section("Every number of servers tried", Some(table(find)));
-    }
-    if !report.results.trials.is_empty() {
-        let mut own = Facts::default();
-        own.add("result", &run.headline);
-        own.0.extend(run.facts.0);
-        document.sections.push(Section {
-            title: "The full run at the answer".to_string(),
-            facts: own,
-            place: Place::Details,
-            ..Section::default()
-        });
-        let sections = run.sections.into_iter();
-        let below = sections.map(|section| Section { place: Place::Details, ..section });
-        document.sections.extend(below);
-    } else {
+    let rest = run.brief.0.split_off(run.brief.0.len().min(1));
+    document.brief.0.append(&mut run.brief.0);
+    document.facts.0.extend(rest);
+    document.warnings.append(&mut run.warnings);
+    document.records = run.records.clone();
+    let mut facts = std::mem::take(&mut run.facts);
+    if report.results.trials.is_empty() {
         // No such run: how its trials would be is not what was done.
-        document.facts.0.extend(run.facts.0.into_iter().filter(|(name, _)| name != "trials"));
+        facts.0.retain(|(name, _)| name != "trials");
+        document.facts.0.extend(facts.0);
+    } else {
+        add_run(&mut document, facts, run);
     }
-    (document.warnings, document.records) = (run.warnings, run.records);
     document
 }
 
-fn headline(report: &KvcacheReport, find: &FindServers) -> String {
+fn answer(report: &KvcacheReport, find: &FindServers) -> Answer {
     let rate = report.plan.serving.as_ref().and_then(|load| load.prefill_tokens_per_second);
     let rate = rate.map_or(String::new(), |rate| format!(" of {rate} tokens/s"));
-    let name = format!("kvcache {}", report.plan.name());
-    let largest = u64::from(find.largest_servers);
-    let servers = format!("{}{rate}", counted(largest, "server"));
-    let feeds = match find.is_of_memory() {
-        true => "storage and memory feed",
-        false => "storage feeds",
-    };
-    let so_far = match (find.tried.is_empty(), find.least_missing) {
-        (true, _) => "no number of servers was tried yet".to_string(),
-        (false, Some(1)) => format!("storage does not feed even one server{rate}"),
-        (false, _) => format!("{feeds} {} servers{rate}", find.known()),
-    };
+    let feeds = if is_of_memory(find) { "storage and memory feed" } else { "storage feeds" };
     let slowest = find.answer().map_or(String::new(), |one| {
         format!(
             "; {} tokens load in {} {}, {:.0} % of the time to compute them",
@@ -68,17 +62,18 @@ fn headline(report: &KvcacheReport, find: &FindServers) -> String {
             one.load_percent()
         )
     });
-    let answer = match &report.ending {
-        Ending::Stopped => format!("stopped: {so_far}"),
-        Ending::Unfinished => format!("unfinished: {so_far}"),
-        Ending::Failed(note) => format!("{so_far}; FAILED: {}", note.fact),
-        Ending::Complete if largest == 0 => format!("{so_far}{slowest}"),
-        Ending::Complete if find.is_lower_bound => {
-            format!("{feeds} at least {servers}{slowest}")
-        }
-        Ending::Complete => format!("{feeds} {servers}{slowest}"),
-    };
-    format!("{name}: {answer}")
+    let not_one = format!("storage does not feed even one server{rate}");
+    let least = if find.is_lower_bound { "at least " } else { "" };
+    let servers = counted(find.largest.into(), "server");
+    Answer {
+        none_tried: "no number of servers was tried yet".to_string(),
+        so_far: format!("{feeds} {} servers{rate}", find.known()),
+        complete: match find.largest {
+            0 => format!("{not_one}{slowest}"),
+            _ => format!("{feeds} {least}{servers}{rate}{slowest}"),
+        },
+        not_one,
+    }
 }
 
 /// What shows that memory is part of the answer, and what would leave it out.
@@ -105,112 +100,32 @@ fn of_memory(report: &KvcacheReport) -> String {
     format!("storage and memory: {seen}; use {remedy} for the answer of storage")
 }
 
-fn facts(report: &KvcacheReport, find: &FindServers, document: &mut Document) {
-    let (brief, facts) = (&mut document.brief, &mut document.facts);
-    if let Some(missed) = find.missed().filter(|missed| missed.limited_by.is_some()) {
-        brief.add("limited by", missed.limit());
-    }
-    if find.is_of_memory() {
-        brief.add("answer of", of_memory(report));
-    }
-    if let Some(limit) = &find.limit {
-        brief.add("limit", limit);
-    }
-    facts.add(
-        "rule",
-        format!(
-            "at each length, the P95 of loading a prefix is at most the time to compute as many tokens; \
-             of fewer than 20 loads the slowest counts; at most {MOST_DROPPED_PERCENT} % of new chunks are \
-             dropped or left waiting"
-        ),
-    );
-    if !find.inconsistent.is_empty() {
-        let counts: Vec<String> = find.inconsistent.iter().map(u32::to_string).collect();
-        facts.add("both ways", format!("{} passed and missed", counts.join(", ")));
-    }
-    let of_kind = |run: RunKind| find.tried.iter().filter(|tried| tried.run == run).count() as u64;
-    facts.add(
-        "search",
-        format!(
-            "{} and {} in {}; full runs confirm or overrule probes",
-            counted(of_kind(RunKind::Probe), "probe"),
-            counted(of_kind(RunKind::Full), "full run"),
-            format_duration(find.search_seconds)
-        ),
-    );
-}
-
-fn table(find: &FindServers) -> Table {
-    let mut table = Table::new([
-        Column::numbers("servers", 0),
-        Column::words("run", 0),
-        Column::numbers("tokens", 1),
-        Column::numbers("load P95 ms", 0),
-        Column::numbers("% of computing", 0).leading(),
-        Column::numbers("unsaved %", 0),
-        Column::words("verdict", 0),
-        Column::numbers("prompts/s", 2),
-        Column::numbers("read GiB/s", 1),
-        Column::words("limited by", 2),
-        Column::numbers("took", 3),
-    ]);
-    let mut tried: Vec<&TriedServers> = find.tried.iter().collect();
-    tried.sort_by_key(|tried| tried.servers);
-    for tried in tried {
-        let run = match tried.run {
-            RunKind::Probe => {
-                let what = "a probe, a short run, whose verdict is a guess";
-                format!("probe {}", table.footnote(what.to_string()))
-            }
-            RunKind::Full => "full".to_string(),
-        };
-        let slowest = match tried.is_slowest {
-            true => table.footnote("the slowest of fewer than 20 loads".to_string()),
-            false => String::new(),
-        };
-        let cells: Vec<Cell> = vec![
-            tried.servers.to_string().into(),
-            run.into(),
-            tried.prefix_tokens.to_string().into(),
-            Cell::Number(Quantity::lower(tried.load_ms, "ms"), slowest),
-            Quantity::lower(tried.load_percent(), "%").into(),
-            Quantity::lower(tried.dropped_percent, "%").into(),
-            tried.verdict().into(),
-            Quantity::higher(tried.prompts_per_second, "prompts/s").into(),
-            Quantity::higher(tried.read_gib_per_second, "GiB/s").into(),
-            tried.limit().into(),
-            format_duration(tried.seconds).into(),
-        ];
-        table.row(format!("{} {:?}", tried.servers, tried.run), cells);
-    }
-    table
+fn columns<'a>() -> Vec<stormlp_show::document::Col<'a, &'a TriedServers>> {
+    vec![
+        number("tokens", 1, |one: &&TriedServers| one.prefix_tokens),
+        number("load P95 ms", 0, |one: &&TriedServers| {
+            let slowest = if one.is_slowest { "max" } else { "" };
+            Cell::Number(Quantity::lower(one.load_ms, "ms"), slowest.to_string())
+        }),
+        number("% of computing", 0, |one: &&TriedServers| Quantity::lower(one.load_percent(), "%"))
+            .leading(),
+        number("unsaved %", 0, |one: &&TriedServers| Quantity::lower(one.dropped_percent, "%")),
+        word("verdict", 0, |one: &&TriedServers| one.verdict()),
+        number("prompts/s", 2, |one: &&TriedServers| {
+            Quantity::higher(one.prompts_per_second, "prompts/s")
+        }),
+        number("read GiB/s", 1, |one: &&TriedServers| {
+            Quantity::higher(one.read_gib_per_second, "GiB/s")
+        }),
+        word("limited by", 2, |one: &&TriedServers| one.limit()),
+    ]
 }
 
 /// How long loads take over the number of servers.
 pub(super) fn chart(find: &FindServers) -> Group {
     let mut drawn = Group::new("Numbers of servers tried");
-    let mut counts: Vec<u32> = find.tried.iter().map(|tried| tried.servers).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    let of_count = |count: u32, run: RunKind| {
-        let tried = find.tried.iter().filter(|one| one.servers == count && one.run == run);
-        let shares: Vec<f64> = tried.map(TriedServers::load_percent).collect();
-        (!shares.is_empty()).then(|| (f64::from(count), mean(&shares)))
-    };
-    let over = |run: RunKind| counts.iter().filter_map(move |count| of_count(*count, run));
-    let lines = vec![
-        Line::new("probes", over(RunKind::Probe)),
-        Line::new("full runs", over(RunKind::Full)),
-        Line::new("at most", counts.iter().map(|count| (f64::from(*count), 100.0))),
-    ];
-    let mark = match find.largest_servers {
-        0 => Vec::new(),
-        largest => vec![(f64::from(largest), format!("{largest}, the most"))],
-    };
     let what = "Time of loading (P95), of the time to compute as many tokens";
-    let (x, y) = (Axis::new("servers", Scale::Counts), Axis::new("%", Scale::Linear));
-    let chart = Chart::lines(what, x, y, lines).map(|chart| chart.marks(mark));
-    drawn.add(what, chart, "fewer than two numbers were tried");
+    draw(find, &mut drawn, (what, "%", Some(100.0)), TriedServers::load_percent);
     drawn
 }
 
@@ -244,6 +159,6 @@ mod tests {
         report.results.trials.clear();
         assert!(told(&report).1.contains("more than 10 %"));
         let known = fixtures::find_max().results.find_max.unwrap();
-        assert!(!known.is_of_memory());
+        assert!(!is_of_memory(&known));
     }
 }

@@ -10,26 +10,23 @@ use std::time::Instant;
 use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::{Failure, Problems};
-use stormlp_core::largest::{RunKind, Search};
+use stormlp_core::largest::{CONFIRM_RUNS, RunKind, Search, outlook};
 use stormlp_core::report::{Ending, Head};
 use stormlp_core::shell::shell_word;
-use stormlp_core::stats::mean as mean_of;
-use stormlp_core::units::{counted, format_duration};
+use stormlp_core::units::counted;
 use stormlp_core::warning::Warning;
 use stormlp_dataset::inventory::facts::Inventory;
-use stormlp_hosts::largest::{Attempt, CountTrials, say, try_counts};
+use stormlp_hosts::largest::{Attempt, CountTrials, Trials, find_largest, report, say};
 use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::FolderLock;
-use stormlp_transfer::surroundings::{Surroundings, now};
+use stormlp_transfer::surroundings::Surroundings;
 
 use super::data::ToMake;
 use super::start::{Prepared, lock};
 use super::training::{self, Course};
 use crate::plan::distribution::Distribution;
-use crate::plan::find_max::{
-    DEFAULT_CONFIRM_RUNS, FindMax, Limit, READ_SECONDS, StorageEstimate, Tried,
-};
+use crate::plan::find_max::{FindMax, Limit, READ_SECONDS, Tried, expected_seconds};
 use crate::plan::metrics;
 use crate::plan::probe::{Enough, Judge};
 use crate::plan::request::TrainRequest;
@@ -60,16 +57,10 @@ pub struct AcceleratorFinder<'a> {
     warnings: Vec<Warning>,
     head: Head,
     threshold_percent: f64,
-    search: Search,
-    find: FindMax,
-    /// The reports of full runs.
-    full: Vec<TrainReport>,
+    trials: Trials<Tried, TrainReport>,
     /// The plan for one accelerator on the dataset that was there.
     first: TrainPlan,
     lock: Option<FolderLock>,
-    begun: Instant,
-    /// Seconds spent on the search before it was resumed.
-    before_seconds: f64,
 }
 
 impl<'a> AcceleratorFinder<'a> {
@@ -77,7 +68,7 @@ impl<'a> AcceleratorFinder<'a> {
     /// there is.
     pub fn new(as_asked: Workload, one: Prepared, head: Head, session: &'a Session) -> Self {
         let Prepared { workload, facts, data, plan, .. } = one;
-        let confirm = plan.request.confirm.unwrap_or(DEFAULT_CONFIRM_RUNS);
+        let confirm = plan.request.confirm.unwrap_or(CONFIRM_RUNS);
         let mut warnings = data.warnings;
         warnings.extend(session.storage.impairments());
         Self {
@@ -91,13 +82,9 @@ impl<'a> AcceleratorFinder<'a> {
             warnings,
             head,
             threshold_percent: plan.metric.threshold_percent,
-            search: Search::new(1, MOST_ACCELERATORS, confirm),
-            find: FindMax::begun(confirm),
-            full: Vec::new(),
+            trials: Trials::new(1, MOST_ACCELERATORS, confirm),
             first: plan,
             lock: None,
-            begun: Instant::now(),
-            before_seconds: 0.0,
         }
     }
 }
@@ -116,7 +103,7 @@ impl AcceleratorFinder<'_> {
         if let Some(saved) = saved {
             self.take(saved)?;
         } else {
-            let begun = self.report(Ending::Unfinished);
+            let begun = report(self, Ending::Unfinished);
             saver.begin(&begun)?;
         }
         if self.first.transport.path.needs_cufile() {
@@ -127,27 +114,22 @@ impl AcceleratorFinder<'_> {
             );
             saver.prepare_cufile(self.request.require_gds, devices, &self.facts);
         }
-        if self.find.tried.is_empty() {
-            let outlook = FindMax::outlook(&self.first, self.find.confirm_runs);
-            self.say(format_args!("the search takes about {outlook}"));
+        let is_new = self.trials.find.tried.is_empty();
+        if is_new {
+            let time = |kind| expected_seconds(&self.first, kind);
+            let takes = outlook(self.trials.find.confirm_runs, time);
+            self.say(format_args!("the search takes {takes}"));
         }
         if let Some(dataset) = &self.to_make {
             self.inventory = dataset.make(&self.inventory, self.session)?;
-            self.begun = Instant::now();
+            self.trials.begun = Instant::now();
         }
         self.lock = lock(&*self.session.storage, &self.first)?;
-        if self.find.estimate.is_none() && self.search.trials().is_empty() {
+        if is_new {
             self.read_first()?;
         }
-        let ending = try_counts(self, saver)?;
-        self.conclude();
-        if self.find.limited_by.is_none() && ending == Ending::Complete {
-            self.find.limited_by = Some(Limit::Nothing);
-        }
-        self.tell_of_read_ahead();
-        let mut report = self.report(ending);
-        report.head.ended_at = Some(now());
-        Ok(report)
+        let session = self.session;
+        find_largest(self, session, saver)
     }
 
     /// The exit code of a search that ended with `report`, which is at `saved`.
@@ -156,7 +138,7 @@ impl AcceleratorFinder<'_> {
     /// With exit code 6 if not even one accelerator meets the threshold, 5 if storage failed, 130
     /// if the user stopped it.
     pub fn ended(&self, report: &TrainReport, saved: Option<&Path>) -> Result<(), Failure> {
-        let find = &self.find;
+        let find = &self.trials.find;
         match &report.ending {
             Ending::Stopped | Ending::Unfinished => {
                 let known = find.known();
@@ -172,9 +154,11 @@ impl AcceleratorFinder<'_> {
                 Err(failure.with_help(format!("`{command} --resume {path}` continues")))
             }
             Ending::Failed(note) => Err(Failure::of_run(note, &kept(saved))),
-            Ending::Complete if find.largest_accelerators > 0 => Ok(()),
+            Ending::Complete if find.largest > 0 => Ok(()),
             Ending::Complete => {
-                let au = find.au_of_one();
+                let au = find
+                    .answer()
+                    .map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent));
                 Err(Failure::missed_target(format!(
                     "not even one accelerator reaches the {:.1} % that {} requires{au}",
                     report.plan.metric.threshold_percent, report.plan.workload
@@ -189,23 +173,20 @@ impl AcceleratorFinder<'_> {
         saved.check(&self.facts, now.as_ref().unwrap_or(&self.first), &self.warnings)?;
         let SavedSearch { report, find, .. } = saved;
         self.head.started_at.clone_from(&report.head.started_at);
-        self.before_seconds = find.search_seconds;
-        self.find = FindMax {
-            confirm_runs: self.find.confirm_runs,
+        self.trials.before_seconds = find.search_seconds;
+        self.trials.find = FindMax {
+            confirm_runs: self.trials.find.confirm_runs,
             // The limit of the search will be found again.
             limited_by: None,
             limit: None,
             ..find
         };
-        if let Some(estimate) = self.find.estimate {
-            self.begin_at(estimate.accelerators);
+        for tried in &self.trials.find.tried {
+            self.trials.search.tell(tried.trial(self.threshold_percent));
         }
-        for tried in &self.find.tried {
-            self.search.tell(tried.trial(self.threshold_percent));
-        }
-        self.find.conclude(&self.search);
+        self.trials.find.conclude(&self.trials.search);
         if !report.results.epochs.is_empty() {
-            self.full.push(report);
+            self.trials.full.push((report.plan.accelerators, report));
         }
         Ok(())
     }
@@ -233,33 +214,21 @@ impl AcceleratorFinder<'_> {
         let what = if plan.is_null() { "loaders deliver" } else { "storage delivers" };
         self.say(format_args!("loading for {READ_SECONDS} s without compute, to see what {what}"));
         let (loaders, batch) = (plan.accelerators, f64::from(plan.batch_size));
-        let begun = Instant::now();
         let mut judge = Judge::of(&plan, Enough::Seconds(READ_SECONDS));
         self.run_probe(plan, &mut judge)?;
         let Some(rate) = judge.samples_per_second() else {
             return Ok(());
         };
         let fed = rate * compute / batch * 100.0 / self.threshold_percent.max(1.0);
-        let accelerators = (fed as u32).clamp(1, self.search.most());
+        let accelerators = (fed as u32).clamp(1, self.trials.search.most());
         self.say(format_args!(
             "it delivers {rate:.1} samples/s to {}, enough for about {}",
             counted(u64::from(loaders), "loader"),
             counted(u64::from(accelerators), "accelerator")
         ));
-        self.find.estimate = Some(StorageEstimate {
-            loaders,
-            samples_per_second: rate,
-            seconds: begun.elapsed().as_secs_f64(),
-            accelerators,
-        });
-        self.begin_at(accelerators);
+        let confirm = self.trials.find.confirm_runs;
+        self.trials.search = Search::new(accelerators, MOST_ACCELERATORS, confirm);
         Ok(())
-    }
-
-    /// Starts the search at the estimated capacity of the storage.
-    fn begin_at(&mut self, accelerators: u32) {
-        let most = self.search.most();
-        self.search = Search::new(accelerators, most, self.find.confirm_runs);
     }
 
     /// The first part of a run of `plan`; `None` if the user stopped it before any result.
@@ -267,7 +236,7 @@ impl AcceleratorFinder<'_> {
         let threshold = self.threshold_percent / 100.0;
         let mut judge = Judge::of(&plan, Enough::Verdict { threshold });
         let plan = beginning(plan);
-        let (accelerators, steps) = (plan.accelerators, plan.steps_per_epoch);
+        let steps = plan.steps_per_epoch;
         let rule = metrics::Rule::of(&plan);
         let report = self.run_probe(plan, &mut judge)?;
         let forecast = judge.forecast();
@@ -276,22 +245,12 @@ impl AcceleratorFinder<'_> {
         if self.session.stop.is_stopped() && !forecast.is_some_and(|forecast| forecast.certain) {
             return Ok(None);
         }
-        let mean = &report.results.mean;
         let mut tried = Tried {
-            accelerators,
-            kind: RunKind::Probe,
-            au_percent: 0.0,
+            meets: report.results.mean.au_percent.profile >= self.threshold_percent,
             au_spread: None,
-            samples_per_second: 0.0,
-            mib_per_second: 0.0,
-            meets: mean.au_percent.profile >= self.threshold_percent,
-            certain: true,
-            rests_on_read_ahead: false,
             steps,
-            seconds: 0.0,
-            bound: report.results.verdict.bound,
+            ..Tried::of(&report, RunKind::Probe)
         };
-        tried.measured(mean);
         if let Some(forecast) = forecast.filter(|_| report.ending != Ending::Complete) {
             tried.au_percent = forecast.au_percent;
             tried.au_spread = forecast.au_error;
@@ -337,28 +296,13 @@ impl AcceleratorFinder<'_> {
         if report.ending != Ending::Complete {
             return Ok(Err(report.ending));
         }
-        let results = &report.results;
-        let epochs = results.scored_epochs();
+        let mut tried = Tried::of(&report, RunKind::Full);
         // A full epoch is no more conclusive than a probe of it that depended on read-ahead.
-        let mut probes = self.find.tried.iter();
-        let rests_on_read_ahead = results.meets_threshold
-            && probes.any(|tried| tried.accelerators == accelerators && tried.rests_on_read_ahead);
-        let mut tried = Tried {
-            accelerators,
-            kind: RunKind::Full,
-            au_percent: 0.0,
-            au_spread: (epochs.len() > 1).then_some(results.stdev.au_percent),
-            samples_per_second: 0.0,
-            mib_per_second: 0.0,
-            meets: results.meets_threshold,
-            certain: !rests_on_read_ahead,
-            rests_on_read_ahead,
-            steps: epochs.iter().map(|epoch| epoch.fewest_steps()).sum(),
-            seconds: 0.0,
-            bound: results.verdict.bound,
-        };
-        tried.measured(&results.mean);
-        self.full.push(report);
+        let mut probes = self.trials.find.tried.iter();
+        tried.rests_on_read_ahead = tried.meets
+            && probes.any(|one| one.accelerators == accelerators && one.rests_on_read_ahead);
+        tried.certain = !tried.rests_on_read_ahead;
+        self.trials.full.push((accelerators, report));
         Ok(Ok(tried))
     }
 
@@ -381,40 +325,18 @@ impl AcceleratorFinder<'_> {
     fn plan_as_it_is(&self, count: u32) -> Option<TrainPlan> {
         self.resolve(count).ok().map(|resolved| resolved.plan)
     }
-
-    /// Estimated time left: runs take as long as earlier ones of their kind.
-    fn seconds_left(&self) -> f64 {
-        let left = self.search.left();
-        let mean = |kind: RunKind| {
-            let of_kind = self.find.tried.iter().filter(|tried| tried.kind == kind);
-            let seconds: Vec<f64> = of_kind.map(|tried| tried.seconds).collect();
-            (!seconds.is_empty()).then(|| mean_of(&seconds))
-        };
-        let count = self.search.bracket().passing.max(1);
-        let planned = || {
-            let plan = self.plan_as_it_is(count)?;
-            let computed = plan.compute_seconds() * f64::from(plan.runs);
-            Some(computed / (self.threshold_percent / 100.0).max(0.1))
-        };
-        let full = mean(RunKind::Full).or_else(planned).unwrap_or(0.0);
-        let probe = mean(RunKind::Probe).unwrap_or(0.0);
-        probe * f64::from(left.probes) + full * f64::from(left.full)
-    }
 }
 
 impl CountTrials for AcceleratorFinder<'_> {
     type Plan = TrainPlan;
     type Results = TrainResults;
+    type Tried = Tried;
 
-    fn session(&self) -> &Session {
-        self.session
+    fn trials(&mut self) -> &mut Trials<Tried, TrainReport> {
+        &mut self.trials
     }
 
-    fn algorithm(&mut self) -> &mut Search {
-        &mut self.search
-    }
-
-    fn attempt(&mut self, count: u32, kind: RunKind) -> Result<Attempt, Failure> {
+    fn attempt(&mut self, count: u32, kind: RunKind) -> Result<Attempt<Tried>, Failure> {
         // One without a plan limits the search.
         let Some(plan) = self.plan(count)? else {
             return Ok(Attempt::Impossible);
@@ -424,71 +346,40 @@ impl CountTrials for AcceleratorFinder<'_> {
             RunKind::Probe => self.probe(plan)?.ok_or(Ending::Stopped),
             RunKind::Full => self.full_run(plan)?,
         };
-        let mut tried = match tried {
-            Ok(tried) => tried,
-            Err(ending) => return Ok(Attempt::Ended(ending)),
-        };
-        tried.seconds = begun.elapsed().as_secs_f64();
-        let trial = tried.trial(self.threshold_percent);
-        self.find.tried.push(tried);
-        Ok(Attempt::Ran(trial))
+        Ok(match tried {
+            Ok(tried) => {
+                let tried = Tried { seconds: begun.elapsed().as_secs_f64(), ..tried };
+                let trial = tried.trial(self.threshold_percent);
+                Attempt::Ran(tried, trial)
+            }
+            Err(ending) => Attempt::Ended(ending),
+        })
     }
 
-    fn has_tried(&self) -> bool {
-        !self.find.tried.is_empty()
+    fn expected_seconds(&self, kind: RunKind) -> f64 {
+        expected_seconds(&self.first, kind)
     }
 
-    /// That of the full run at the answer, or of no run yet, including the search.
-    fn report(&self, ending: Ending) -> TrainReport {
-        let shown = self.find.largest_accelerators.max(1);
-        let of_answer = |report: &&TrainReport| report.plan.accelerators == shown;
-        let answer = self.full.iter().rev().find(of_answer).cloned();
-        let mut report = answer.unwrap_or_else(|| {
-            let plan = self.plan_as_it_is(shown).unwrap_or_else(|| self.first.clone());
+    fn close(&mut self, ended: Ending) -> Ending {
+        let find = &mut self.trials.find;
+        if find.limited_by.is_none() && ended == Ending::Complete {
+            find.limited_by = Some(Limit::Nothing);
+        }
+        self.tell_of_read_ahead();
+        ended
+    }
+
+    fn report(&self, count: u32, full: Option<TrainReport>, ending: Ending) -> TrainReport {
+        let mut report = full.unwrap_or_else(|| {
+            let plan = self.plan_as_it_is(count).unwrap_or_else(|| self.first.clone());
             training::begun(&self.course(plan))
         });
         self.warnings.iter().cloned().for_each(|warning| report.warn(warning));
         report.ending = ending;
+        report.results.find_max = Some(self.trials.find.clone());
         // The run was complete, but the search may not be.
         report.results.meets_threshold = meets_threshold(&report);
-        report.results.find_max = Some(self.find.clone());
         report
-    }
-
-    fn conclude(&mut self) {
-        self.find.conclude(&self.search);
-        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
-    }
-
-    fn line(&self) -> String {
-        let Some(tried) = self.find.tried.last() else {
-            return String::new();
-        };
-        let spread = tried.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
-        let verb = match (tried.meets, tried.certain) {
-            _ if tried.rests_on_read_ahead => "meets (by prefetched samples only)",
-            (true, true) => "meets",
-            (false, true) => "misses",
-            (true, false) => "probably meets",
-            (false, false) => "probably misses",
-        };
-        let kind = match tried.kind {
-            RunKind::Probe => "probe",
-            RunKind::Full => "full run",
-        };
-        let left = match self.search.next() {
-            None => String::new(),
-            Some(_) => format!("; about {} left", format_duration(self.seconds_left())),
-        };
-        format!(
-            "{kind}: {}: AU {:.1}{spread} %, {verb} {:.1} % ({}, {}); {}{left}",
-            counted(u64::from(tried.accelerators), "accelerator"),
-            tried.au_percent,
-            self.threshold_percent,
-            counted(tried.steps, "step"),
-            format_duration(tried.seconds),
-            self.find.known()
-        )
     }
 }
 

@@ -3,13 +3,12 @@
 
 use crate::plan::find_max::FindMax;
 use crate::report::{EpochReport, TrainReport};
-use stormlp_core::largest::RunKind;
 use stormlp_core::report::Series;
-use stormlp_core::stats::mean;
 use stormlp_core::units::MIB;
 
 use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
+use stormlp_show::search::draw;
 use stormlp_show::series::over_time;
 
 const NO_EPOCH: &str = "the report contains fewer than two epochs";
@@ -35,32 +34,8 @@ pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
 /// AU over the counts tried by a search.
 fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
     let mut drawn = Group::new("Counts tried");
-    let mut counts: Vec<u32> = find.tried.iter().map(|tried| tried.accelerators).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    let of_count = |count: u32, kind: RunKind| {
-        let tried = find.tried.iter().filter(|one| (one.accelerators, one.kind) == (count, kind));
-        let au: Vec<f64> = tried.map(|one| one.au_percent).collect();
-        (!au.is_empty()).then(|| (f64::from(count), mean(&au)))
-    };
-    let over = |kind: RunKind| {
-        counts.iter().filter_map(|count| of_count(*count, kind)).collect::<Vec<_>>()
-    };
-    let mark = match find.largest_accelerators {
-        0 => Vec::new(),
-        largest => vec![(f64::from(largest), format!("{largest}, the most"))],
-    };
-    let few = "fewer than two counts were tried";
-    let threshold = report.plan.metric.threshold_percent;
-    let ends = counts.iter().map(|count| (f64::from(*count), threshold));
-    let lines = vec![
-        Line::new("probes, predicted", over(RunKind::Probe)),
-        Line::new("full runs", over(RunKind::Full)),
-        Line::new("to reach", ends),
-    ];
-    let what = "AU over accelerators";
-    let chart = Chart::lines(what, Axis::new("accelerators", Scale::Counts), amount("%"), lines);
-    drawn.add(what, chart.map(|chart| chart.marks(mark)), few);
+    let threshold = Some(report.plan.metric.threshold_percent);
+    draw(find, &mut drawn, ("AU over accelerators", "%", threshold), |one| one.au_percent);
     drawn
 }
 

@@ -127,7 +127,7 @@ fn work(report: &TrainReport) -> Work {
 fn outcome(report: &TrainReport, status: String) -> Outcome {
     let results = &report.results;
     if let Some(find) = &results.find_max {
-        let largest = f64::from(find.largest_accelerators);
+        let largest = f64::from(find.largest);
         return Outcome {
             what: if find.is_lower_bound { "at least" } else { "" },
             figure: (!find.tried.is_empty()).then(|| Quantity::higher(largest, "accelerators")),

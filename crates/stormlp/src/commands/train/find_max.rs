@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use stormlp_core::failure::Failure;
+use stormlp_core::largest::{CONFIRM_RUNS, outlook};
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
-use stormlp_training::plan::find_max::{DEFAULT_CONFIRM_RUNS, FindMax};
+use stormlp_training::plan::find_max::expected_seconds;
 use stormlp_training::run::find_max::{AcceleratorFinder, SavedSearch};
 use stormlp_training::run::start::Asked;
 
@@ -33,10 +34,10 @@ pub(super) fn run(
         return Err(Failure::usage("--find-max has no AU to search by: no compute is emulated"));
     }
     if args.dry_run {
-        let confirm = one.plan.request.confirm.unwrap_or(DEFAULT_CONFIRM_RUNS);
+        let confirm = one.plan.request.confirm.unwrap_or(CONFIRM_RUNS);
         return super::print_plan(&args, &one, session, |document| {
-            let outlook = FindMax::outlook(&one.plan, confirm);
-            let search = format!("from 1 accelerator, as above; takes about {outlook}");
+            let takes = outlook(confirm, |kind| expected_seconds(&one.plan, kind));
+            let search = format!("from 1 accelerator, as above; takes {takes}");
             document.brief.add("search", search);
         });
     }

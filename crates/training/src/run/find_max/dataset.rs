@@ -9,7 +9,7 @@ use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::AcceleratorFinder;
-use crate::plan::find_max::Limit;
+use crate::plan::find_max::{Limit, least_on_read_ahead};
 use crate::plan::request::TrainRequest;
 use crate::plan::resolve::Resolved;
 use crate::plan::train_plan::TrainPlan;
@@ -71,13 +71,13 @@ impl AcceleratorFinder<'_> {
         if let Some(plan) = self.plan_as_it_is(1) {
             self.lock = lock(&*session.storage, &plan)?;
         }
-        self.begun += begun.elapsed();
+        self.trials.begun += begun.elapsed();
         Ok(true)
     }
 
     /// Records that `count` has no plan, and looks for the largest count that has one.
     fn limit(&mut self, count: u32, problems: &Problems) {
-        let (mut has, mut has_not) = (self.search.bracket().passing.max(1), count);
+        let (mut has, mut has_not) = (self.trials.search.bracket().passing.max(1), count);
         while has_not - has > 1 {
             let middle = has + (has_not - has) / 2;
             match self.resolve(middle) {
@@ -85,7 +85,7 @@ impl AcceleratorFinder<'_> {
                 Err(_) => has_not = middle,
             }
         }
-        self.search.limit(has);
+        self.trials.search.limit(has);
         let problems = self.resolve(has_not).err().unwrap_or_else(|| problems.clone());
         let (limit, help) = match problems.cause() {
             Cause::Plan => (Limit::Dataset, self.what_it_needs(has_not)),
@@ -100,17 +100,18 @@ impl AcceleratorFinder<'_> {
             counted(u64::from(has), "accelerator")
         );
         self.say(&said);
-        self.find.limited_by = Some(limit);
-        self.find.limit = Some(said);
+        self.trials.find.limited_by = Some(limit);
+        self.trials.find.limit = Some(said);
     }
 
     /// Reports if the answer depends on read-ahead, or the search was ended by it, and how to avoid
     /// that.
     pub(super) fn tell_of_read_ahead(&mut self) {
-        let (Some(count), None) = (self.find.least_on_read_ahead(), &self.find.limit) else {
+        let (Some(count), None) = (least_on_read_ahead(&self.trials.find), &self.trials.find.limit)
+        else {
             return;
         };
-        if self.find.limited_by != Some(Limit::Dataset) && count > self.find.largest_accelerators {
+        if self.trials.find.limited_by != Some(Limit::Dataset) && count > self.trials.find.largest {
             return;
         }
         let said = format!(
@@ -124,10 +125,10 @@ impl AcceleratorFinder<'_> {
             said.clone(),
             "use a larger dataset",
         ));
-        if self.find.limited_by == Some(Limit::Nothing) {
-            self.find.limited_by = Some(Limit::Dataset);
+        if self.trials.find.limited_by == Some(Limit::Nothing) {
+            self.trials.find.limited_by = Some(Limit::Dataset);
         }
-        self.find.limit = Some(said);
+        self.trials.find.limit = Some(said);
     }
 
     /// The command that generates a dataset for `count` accelerators.
