@@ -254,7 +254,7 @@ fn wrong_requests_are_refused_with_what_to_do() {
     assert!(text.contains("path gds cannot run here"), "{text}");
     refused("--profile serving --writers 0", 2, "from 1 to 500");
     refused("--profile serving --capacity 1M", 4, "the largest object");
-    refused("--profile replay", 2, "--trace <FILE>");
+    refused("--profile replay", 3, "use --trace FILE");
     refused("--profile vllm", 2, "is not a profile");
     refused("--layout packed", 3, "use --profile serving");
     refused("--threads 4", 3, "use --users");

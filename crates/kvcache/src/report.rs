@@ -7,6 +7,8 @@
 mod nothing;
 mod servers;
 
+use std::collections::BTreeMap;
+
 use derive_more::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 use stormlp_core::group::GroupFacts;
@@ -14,6 +16,7 @@ use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::report::Report;
 use stormlp_core::stats::{mean, population_deviation};
 use stormlp_core::units::GIB;
+use strum::{Display, VariantArray};
 
 pub use nothing::{ended, nothing};
 pub use servers::tried_servers;
@@ -292,26 +295,29 @@ impl TimesMs {
     }
 }
 
-/// The times of a trial. All are of whole objects or requests, those after the window included.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+/// What is timed in a trial: whole objects and requests, those after the window included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TrialTimes {
+#[serde(rename_all = "snake_case")]
+#[derive(Display, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum Timed {
     /// Reading an object from storage: opening it, and all its reads.
-    pub read: Option<TimesMs>,
+    Read,
     /// Writing an object to the page cache: creating the file, and all its writes.
-    pub write: Option<TimesMs>,
+    Write,
     /// `fsync` of an object: what the original calls the write of the device.
-    pub fsync: Option<TimesMs>,
+    Fsync,
     /// Both: until an object is durable.
-    pub persist: Option<TimesMs>,
+    Persist,
     /// Waiting to be one of the objects that are written at a time.
-    pub slot_wait: Option<TimesMs>,
+    SlotWait,
     /// From the sending of a request until a thread takes it.
-    pub queue_wait: Option<TimesMs>,
+    QueueWait,
     /// Reads and writes of a request together.
-    pub storage: Option<TimesMs>,
+    Storage,
     /// From the sending of a request to its end.
-    pub request: Option<TimesMs>,
+    Request,
 }
 
 /// A trial.
@@ -350,8 +356,8 @@ pub struct TrialResult {
     /// Prompts that loaded prefixes; then objects are chunks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<PromptsServed>,
-    /// Times.
-    pub times_ms: TrialTimes,
+    /// Times of what was timed.
+    pub times_ms: BTreeMap<Timed, TimesMs>,
     /// Where objects were looked for.
     pub lookups: Lookups,
     /// Objects that made room.
@@ -522,9 +528,9 @@ fn summary_of(trials: &[TrialResult], pass: u32) -> Option<PassSummary> {
     let over = |of: fn(&TrialResult) -> f64| {
         MeanOfTrials::of(&own.iter().map(|trial| of(trial)).collect::<Vec<_>>())
     };
-    let largest = |of: fn(&TrialTimes) -> Option<TimesMs>| {
+    let largest = |what: Timed| {
         let ranks = own.iter().flat_map(|trial| trial.ranks());
-        ranks.filter_map(|rank| of(&rank.times_ms)?.p95).max_by(f64::total_cmp)
+        ranks.filter_map(|rank| rank.times_ms.get(&what)?.p95).max_by(f64::total_cmp)
     };
     Some(PassSummary {
         pass,
@@ -532,8 +538,8 @@ fn summary_of(trials: &[TrialResult], pass: u32) -> Option<PassSummary> {
         read_gib_per_second: over(|trial| trial.read_gib_per_second),
         write_gib_per_second: over(|trial| trial.write_gib_per_second),
         tokens_per_second: over(|trial| trial.tokens_per_second),
-        read_p95_ms_max: largest(|times| times.read),
-        fsync_p95_ms_max: largest(|times| times.fsync),
+        read_p95_ms_max: largest(Timed::Read),
+        fsync_p95_ms_max: largest(Timed::Fsync),
     })
 }
 

@@ -7,7 +7,7 @@ use stormlp_core::stats::mean;
 use stormlp_core::units::GIB;
 use stormlp_kvcache::plan::Pass;
 use stormlp_kvcache::report::{
-    KvcacheReport, RequestSeconds, TimesMs, TrialResult, gib_per_second,
+    KvcacheReport, RequestSeconds, Timed, TimesMs, TrialResult, gib_per_second,
 };
 use stormlp_show::stamp;
 
@@ -117,8 +117,8 @@ fn summary_of(trial: &TrialResult) -> Value {
     let (_, served, late) = trial.requests();
     let (requests, tokens) = (served + late, trial.tokens + trial.late_tokens);
     let per_second = |count: u64| count as f64 / trial.window_seconds.max(f64::MIN_POSITIVE);
-    let times = &trial.times_ms;
-    let storage_seconds = times.storage.map(|one| one.mean * one.count as f64 / 1e3);
+    let times = |what| trial.times_ms.get(&what).copied();
+    let storage_seconds = times(Timed::Storage).map(|one| one.mean * one.count as f64 / 1e3);
     let requests_of = |of: fn(&RequestSeconds) -> &Vec<f64>| trial.requests.as_ref().map(of);
     let lookups = &trial.lookups;
     let found = lookups.other_turn_hits + lookups.other_turn_misses;
@@ -132,8 +132,8 @@ fn summary_of(trial: &TrialResult) -> Value {
         "total_storage_io_time": storage_seconds,
         "storage_throughput_tokens_per_sec":
             storage_seconds.filter(|seconds| *seconds > 0.0).map(|seconds| tokens as f64 / seconds),
-        "end_to_end_latency_ms": latencies(times.request, requests_of(|one| &one.request)),
-        "storage_io_latency_ms": latencies(times.storage, requests_of(|one| &one.storage)),
+        "end_to_end_latency_ms": latencies(times(Timed::Request), requests_of(|one| &one.request)),
+        "storage_io_latency_ms": latencies(times(Timed::Storage), requests_of(|one| &one.storage)),
         "cache_stats": cache_stats(trial),
         "multi_turn_stats": {
             "cache_hits": lookups.other_turn_hits,
@@ -199,11 +199,11 @@ fn cache_stats(trial: &TrialResult) -> Value {
         "read_iops": reads,
         "write_iops": writes,
     });
-    let times = &trial.times_ms;
+    let times = |what| trial.times_ms.get(&what).copied();
     for (name, times) in [
-        ("storage_read_device", times.read),
-        ("storage_write_device", times.fsync),
-        ("storage_write_host", times.write),
+        ("storage_read_device", times(Timed::Read)),
+        ("storage_write_device", times(Timed::Fsync)),
+        ("storage_write_host", times(Timed::Write)),
     ] {
         let Some(times) = times else { continue };
         for (percentile, ms) in
@@ -305,7 +305,7 @@ mod tests {
         let trial = &report.results.trials[0];
         assert_eq!(
             stats["storage_write_device_p95_ms"],
-            trial.times_ms.fsync.unwrap().p95.unwrap()
+            trial.times_ms[&Timed::Fsync].p95.unwrap()
         );
         let option = &json(2)["options"]["1"];
         let means = (920.0 + 1220.0) / 600.0;

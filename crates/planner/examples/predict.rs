@@ -31,7 +31,7 @@ fn main() {
             prediction.au_percent - measured,
             report.results.mean.samples_per_second,
             prediction.samples_per_second,
-            prediction.limited_by,
+            prediction.limited_by.name(),
         );
     }
 }

@@ -9,7 +9,7 @@ use stormlp_core::printable::printable;
 use stormlp_core::units::ByteSize;
 
 use super::facts::KvcacheFacts;
-use super::kvcache_plan::KvcachePlan;
+use super::kvcache_plan::{KvcachePlan, Profile};
 use super::request::{End, KvcacheRequest, NamingClock};
 use super::serving_request::ServingRequest;
 
@@ -29,6 +29,11 @@ pub(super) fn idle_options(
     let is_of_users = !loads_prefixes && request.trace.is_none();
     let to_prompts = "use --profile serving, or a --trace of Mooncake";
     for (is_idle, fact, remedy) in [
+        (
+            request.profile == Some(Profile::Replay),
+            "--profile replay without a trace",
+            "use --trace FILE instead",
+        ),
         (
             is_bucket && request.rank.is_some(),
             "--dir names objects: KV caches in a bucket are those of one host",

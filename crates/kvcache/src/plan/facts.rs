@@ -28,9 +28,7 @@ pub struct KvcacheFacts {
     pub writable: Availability,
     /// Free bytes of its file system, if it tells.
     pub free_bytes: Option<u64>,
-    /// Objects that an earlier run left.
-    pub left_objects: u64,
-    /// Their bytes on storage.
+    /// Bytes of the objects that an earlier run left.
     pub left_bytes: u64,
     /// The name of an entry that stormlp did not make.
     pub foreign: Option<String>,

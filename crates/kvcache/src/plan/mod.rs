@@ -37,7 +37,7 @@ pub use chunks::{Begun, ChunkId, Chunks, Stored};
 pub use content::{Content, HEADER_BYTES, file_bytes};
 pub use facts::{KvcacheFacts, TraceFacts};
 pub use find_max::{
-    CONFIRM_RUNS, FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, probe_seconds,
+    FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, expected_seconds, is_of_memory,
 };
 pub use kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
 pub use load::{Load, Queue, Request, Without};

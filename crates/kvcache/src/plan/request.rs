@@ -119,13 +119,7 @@ pub struct KvcacheRequest {
     pub option: Option<u32>,
 
     /// Whose workload: mlperf-v3, or that of serving engines (serving) [default: mlperf-v3]
-    #[arg(
-        long,
-        value_name = "PROFILE",
-        help_heading = "Load",
-        conflicts_with = "trace",
-        requires_if("replay", "trace")
-    )]
+    #[arg(long, value_name = "PROFILE", help_heading = "Load", conflicts_with = "trace")]
     pub profile: Option<Profile>,
 
     /// All three options, three trials each, as MLPerf's closed rules fix them

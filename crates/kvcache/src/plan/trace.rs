@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use stormlp_core::pattern::fnv1a;
 use stormlp_core::units::counted;
 use strum::{Display, IntoStaticStr};
@@ -94,28 +93,6 @@ pub struct TraceError {
     pub line: u64,
     /// What is wrong.
     pub what: String,
-    /// What mends it.
-    pub remedy: &'static str,
-}
-
-/// What is wrong with a line, and what mends it.
-struct Wrong {
-    what: String,
-    remedy: &'static str,
-}
-
-impl From<String> for Wrong {
-    fn from(what: String) -> Self {
-        Self { what, remedy: "mend the trace, or use another --trace" }
-    }
-}
-
-impl TraceError {
-    /// What is wrong with the line of this number, in the file itself.
-    pub fn new(line: u64, what: impl Into<String>) -> Self {
-        let Wrong { what, remedy } = Wrong::from(what.into());
-        Self { line, what, remedy }
-    }
 }
 
 impl fmt::Display for TraceError {
@@ -149,14 +126,12 @@ pub struct TraceReader {
     written: HashMap<u64, u32>,
 }
 
-/// A line of a Mooncake trace, as far as it is used; what is missing is null.
+/// A line of a Mooncake trace, as far as it is used.
 #[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
 struct MooncakeLine {
-    timestamp: Value,
-    input_length: Value,
-    hash_ids: Value,
+    timestamp: f64,
+    input_length: u64,
+    hash_ids: Vec<u64>,
 }
 
 /// The first line of a file that MLPerf's client writes.
@@ -167,7 +142,7 @@ impl TraceReader {
     pub fn new(model: &Model, block_tokens: u32) -> Self {
         Self {
             bytes_per_token: model.bytes_per_token(),
-            block_tokens: block_tokens.max(1),
+            block_tokens,
             columns: None,
             line: 0,
             first_ns: None,
@@ -194,99 +169,75 @@ impl TraceReader {
     pub fn line(&mut self, text: &str) -> Result<Option<TraceEntry>, TraceError> {
         self.line += 1;
         self.entry(text.trim_end_matches(['\n', '\r']))
-            .map_err(|Wrong { what, remedy }| TraceError { line: self.line, what, remedy })
+            .map_err(|what| TraceError { line: self.line, what })
     }
 
-    /// Something wrong with the line that was read last.
-    pub fn error(&self, what: impl Into<String>) -> TraceError {
-        TraceError::new(self.line, what)
-    }
-
-    fn entry(&mut self, text: &str) -> Result<Option<TraceEntry>, Wrong> {
+    fn entry(&mut self, text: &str) -> Result<Option<TraceEntry>, String> {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        match self.columns {
-            None => {
-                let columns = columns_of(text)?;
-                self.columns = Some(columns);
-                if matches!(columns, Columns::Json) { Ok(self.prompt(text)?) } else { Ok(None) }
+        let is_first = self.columns.is_none();
+        let columns = match self.columns {
+            Some(columns) => columns,
+            None => *self.columns.insert(columns_of(text)?),
+        };
+        match columns {
+            Columns::Json => self.prompt(text).map(Some),
+            _ if is_first => Ok(None),
+            Columns::MlperfIo => self.operation(text),
+            Columns::Burstgpt { time, request, response, count } => {
+                self.request(text, [time, request, response], count)
             }
-            Some(Columns::MlperfIo) => self.operation(text),
-            Some(Columns::Burstgpt { time, request, response, count }) => {
-                Ok(self.request(text, [time, request, response], count)?)
-            }
-            Some(Columns::Json) => Ok(self.prompt(text)?),
         }
     }
 
     /// A read or write of MLPerf's client.
-    fn operation(&mut self, text: &str) -> Result<Option<TraceEntry>, Wrong> {
+    fn operation(&mut self, text: &str) -> Result<Option<TraceEntry>, String> {
         let [time, operation, bytes, tier, key, _] = fields(text, 6)?[..] else {
-            return Err("it has not six fields".to_string().into());
+            return Err("it has not six fields".to_string());
         };
         let at_ns = self.time(seconds(time)?, OUT_OF_ORDER_NS)?;
         let bytes = whole(bytes, "Object_Size_Bytes", u64::MAX)?;
         match tier {
             "Tier-2" => {}
             "Tier-0" | "Tier-1" => return Ok(None),
-            other => {
-                return Err(format!("`{other}` is not a tier: use Tier-0, Tier-1 or Tier-2").into());
-            }
+            other => return Err(format!("`{other}` is not a tier: use Tier-0, Tier-1 or Tier-2")),
         }
         let key = checked(key)?;
+        let tokens = self.tokens_of(bytes)?;
+        let name = fnv1a(key.as_bytes());
+        let known = self.written.get(&name).copied();
         let what = match operation {
             "Write" => {
-                let tokens = self.tokens_of(bytes)?;
-                self.remember(&key, tokens);
+                if known.is_some() || self.written.len() < MOST_KNOWN {
+                    self.written.insert(name, tokens);
+                }
                 Traced::Write { key, tokens }
             }
-            "Read" => {
-                self.check_read(&key, bytes)?;
-                Traced::Read { key }
+            // Objects are read as a whole.
+            "Read" if known.is_some_and(|known| known != tokens) => {
+                return Err(format!(
+                    "Object_Size_Bytes: {bytes} are read of `{}`, which was written with {}",
+                    short(&key),
+                    u64::from(known.unwrap_or(0)) * self.bytes_per_token
+                ));
             }
-            other => return Err(format!("`{other}` is not an operation: use Read or Write").into()),
+            "Read" => Traced::Read { key },
+            other => return Err(format!("`{other}` is not an operation: use Read or Write")),
         };
         Ok(Some(TraceEntry { at_ns, what }))
     }
 
-    fn tokens_of(&self, bytes: u64) -> Result<u32, Wrong> {
-        let of_token = self.bytes_per_token;
-        let most = MOST_TOKENS * of_token;
-        if bytes == 0 || !bytes.is_multiple_of(of_token) {
-            return Err(Wrong {
-                what: format!(
-                    "Object_Size_Bytes: {bytes} is not a whole number of tokens of {of_token} bytes"
-                ),
-                remedy: "name the model that the trace was recorded with: stormlp kvcache MODEL \
-                         --trace FILE",
-            });
-        }
-        match bytes <= most {
-            true => Ok((bytes / of_token) as u32),
-            false => Err(format!("Object_Size_Bytes: {bytes} is more than {most}").into()),
-        }
-    }
-
-    /// Remembers the size of an object, of so many as there is memory for.
-    fn remember(&mut self, key: &str, tokens: u32) {
-        let name = fnv1a(key.as_bytes());
-        if self.written.len() < MOST_KNOWN || self.written.contains_key(&name) {
-            self.written.insert(name, tokens);
-        }
-    }
-
-    /// Objects are read as a whole, so one has to be read with the size that it was written with.
-    fn check_read(&self, key: &str, bytes: u64) -> Result<(), Wrong> {
-        let tokens = self.tokens_of(bytes)?;
-        match self.written.get(&fnv1a(key.as_bytes())) {
-            Some(written) if *written != tokens => Err(format!(
-                "Object_Size_Bytes: {bytes} are read of `{}`, which was written with {}",
-                short(key),
-                u64::from(*written) * self.bytes_per_token
-            )
-            .into()),
-            _ => Ok(()),
+    fn tokens_of(&self, bytes: u64) -> Result<u32, String> {
+        let (of_token, most) = (self.bytes_per_token, MOST_TOKENS * self.bytes_per_token);
+        match bytes {
+            0 => Err("Object_Size_Bytes: 0 is not a whole number of tokens".to_string()),
+            bytes if !bytes.is_multiple_of(of_token) => Err(format!(
+                "Object_Size_Bytes: {bytes} is not a whole number of tokens of {of_token} bytes: name \
+                 the model that the trace was recorded with (stormlp kvcache MODEL --trace FILE)"
+            )),
+            bytes if bytes > most => Err(format!("Object_Size_Bytes: {bytes} is more than {most}")),
+            bytes => Ok((bytes / of_token) as u32),
         }
     }
 
@@ -313,20 +264,19 @@ impl TraceReader {
     }
 
     /// A request of Mooncake. What is left after the last full block is not stored.
-    fn prompt(&mut self, text: &str) -> Result<Option<TraceEntry>, String> {
-        let line: MooncakeLine = serde_json::from_str(text)
-            .map_err(|error| format!("it is not a JSON object (see column {})", error.column()))?;
-        let ms = known(&line.timestamp, "timestamp", "a time in ms", Value::as_f64)?;
-        let at_ns = self.time(ms / 1e3, 0)?;
-        let is_count = format!("a number of tokens from 1 to {MOST_TOKENS}");
-        let count = known(&line.input_length, "input_length", &is_count, Value::as_u64)?;
-        let tokens = tokens(count, "input_length")?;
-        let ids = known(&line.hash_ids, "hash_ids", "a list", Value::as_array)?;
-        let is_id = "a whole number from 0 to 2^64 - 1";
-        let id = |id: &Value| known(id, "an entry of hash_ids", is_id, Value::as_u64);
-        let mut blocks: Vec<u64> = ids.iter().map(id).collect::<Result<_, _>>()?;
-        let (found, size) = (blocks.len() as u64, self.block_tokens);
-        let fills = u64::from(tokens.div_ceil(size));
+    fn prompt(&mut self, text: &str) -> Result<TraceEntry, String> {
+        let MooncakeLine { timestamp, input_length, mut hash_ids } = serde_json::from_str(text)
+            .map_err(|error| {
+                let why: String = error.to_string().chars().take(80).collect();
+                let why = why.split(" at line").next().unwrap_or_default();
+                format!("it is not a request (see column {}): {why}", error.column())
+            })?;
+        let at_ns = self.time(timestamp / 1e3, 0)?;
+        if !(1..=MOST_TOKENS).contains(&input_length) {
+            return Err(format!("input_length: {input_length} is not from 1 to {MOST_TOKENS}"));
+        }
+        let (tokens, size) = (input_length as u32, self.block_tokens);
+        let (found, fills) = (hash_ids.len() as u64, u64::from(tokens.div_ceil(size)));
         if found != fills {
             return Err(format!(
                 "{} for {}, which fill {} of {size}: use --chunk-tokens with the tokens of a block",
@@ -335,8 +285,8 @@ impl TraceReader {
                 counted(fills, "block")
             ));
         }
-        blocks.truncate((tokens / size) as usize);
-        Ok(Some(TraceEntry { at_ns, what: Traced::Prompt { blocks, tokens } }))
+        hash_ids.truncate((tokens / size) as usize);
+        Ok(TraceEntry { at_ns, what: Traced::Prompt { blocks: hash_ids, tokens } })
     }
 
     /// A time since the first, which may lie `slack_ns` before the last one.
@@ -394,19 +344,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("`{}` is not a time in seconds", short(text)))
 }
 
-/// A value of a JSON object, as what it has to be.
-fn known<'a, T>(
-    value: &'a Value,
-    name: &str,
-    kind: &str,
-    of: impl Fn(&'a Value) -> Option<T>,
-) -> Result<T, String> {
-    of(value).ok_or_else(|| match value {
-        Value::Null => format!("{name} is missing"),
-        other => format!("{name}: `{}` is not {kind}", short(&other.to_string())),
-    })
-}
-
 fn whole(text: &str, what: &str, most: u64) -> Result<u64, String> {
     if text.is_empty() {
         return Err(format!("{what} is missing"));
@@ -416,13 +353,6 @@ fn whole(text: &str, what: &str, most: u64) -> Result<u64, String> {
     match digits.parse() {
         Ok(number) if number <= most => Ok(number),
         _ => Err(format!("{what}: `{}` is not a number from 0 to {most}", short(text))),
-    }
-}
-
-fn tokens(count: u64, what: &str) -> Result<u32, String> {
-    match u32::try_from(count) {
-        Ok(tokens) if (1..=MOST_TOKENS).contains(&count) => Ok(tokens),
-        _ => Err(format!("{what}: {count} is not a number of tokens from 1 to {MOST_TOKENS}")),
     }
 }
 
@@ -481,7 +411,7 @@ mod tests {
         assert!(found[1].at_ns.abs_diff(250_000_000) < 1000, "{found:?}");
         let other = read("llama3.1-8b", &text).unwrap_err();
         assert_eq!(other.line, 2);
-        assert!(other.remedy.contains("name the model"), "{other:?}");
+        assert!(other.what.contains("name the model"), "{other:?}");
     }
 
     #[test]
@@ -533,12 +463,13 @@ mod tests {
         let whole = io("1,Write,0,Tier-2,a,Prefill");
         assert!(whole.contains("Object_Size_Bytes: 0 is not a whole number of tokens"), "{whole}");
         let other = read("llama3.1-8b", &format!("{IO_HEADER}\n1,Write,24576,Tier-2,a,Prefill\n"));
-        assert!(other.unwrap_err().remedy.contains("stormlp kvcache MODEL"));
+        assert!(other.unwrap_err().what.contains("stormlp kvcache MODEL"));
         let huge = io(&format!("1,Write,{},Tier-2,a,Prefill", 24576u64 << 40));
         assert!(huge.contains("Object_Size_Bytes: ") && huge.contains("is more than"), "{huge}");
         assert!(wrong("time,tokens\n").contains("line 1: no known trace begins like this"));
         let json = |line: &str| wrong(&format!("{line}\n"));
-        assert_eq!(json(r#"{"timestamp": 1}"#), "line 1: input_length is missing");
+        let missing = json(r#"{"timestamp": 1}"#);
+        assert!(missing.ends_with("missing field `input_length`"), "{missing}");
         let few = r#"{"timestamp": 1, "input_length": 900, "hash_ids": [1]}"#;
         assert!(json(few).contains("1 hash_id for 900 tokens, which fill 2 blocks of 512"));
         for (text, says) in [
@@ -546,17 +477,18 @@ mod tests {
                 r#"{"timestamp": -1e6, "input_length": 9, "hash_ids": [1]}"#,
                 "the time -1000 s is not",
             ),
-            (r#"{"timestamp": "1", "input_length": 9}"#, "timestamp: `\"1\"` is not a time in ms"),
-            (r#"{"timestamp": 1, "input_length": -3}"#, "input_length: `-3` is not a number of"),
+            (r#"{"timestamp": "1", "input_length": 9}"#, "(see column 17): invalid type: string"),
             (
-                r#"{"timestamp": 1, "input_length": 9, "hash_ids": 1}"#,
-                "hash_ids: `1` is not a list",
+                r#"{"timestamp": 1, "input_length": -3}"#,
+                "(see column 36): invalid value: integer `-3`",
             ),
             (
-                r#"{"timestamp": 1, "input_length": 9, "hash_ids": [-3]}"#,
-                "an entry of hash_ids: `-3` is not a whole number",
+                r#"{"timestamp": 1, "input_length": 0, "hash_ids": []}"#,
+                "input_length: 0 is not from 1",
             ),
-            (r#"{"timestamp": 1,,"#, "it is not a JSON object (see column 17)"),
+            (r#"{"timestamp": 1, "input_length": 9, "hash_ids": 1}"#, "expected a sequence"),
+            (r#"{"timestamp": 1, "input_length": 9, "hash_ids": [-3]}"#, "integer `-3`"),
+            (r#"{"timestamp": 1,,"#, "it is not a request (see column 17)"),
         ] {
             let found = json(text);
             assert!(found.starts_with("line 1: ") && found.contains(says), "{found}");

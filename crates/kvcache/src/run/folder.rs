@@ -12,8 +12,8 @@ use stormlp_transfer::storage::{
 };
 use stormlp_transfer::{TransferError, probe};
 
+use super::chunk_files::is_chunk;
 use super::error::KvcacheError;
-use super::shelf::is_chunk;
 use crate::plan::{KNOWN_BY_BYTES, KvcacheFacts, MARKER_NAME, Marker};
 
 /// How the names of files begin that only test a folder. A kill may leave one.
@@ -46,10 +46,7 @@ pub fn scan(
     if storage.is_folder(folder)? {
         for (entry, own) in contents(storage, folder)? {
             match own {
-                Own::Object => {
-                    facts.left_objects += 1;
-                    facts.left_bytes += entry.facts.allocated_bytes;
-                }
+                Own::Object => facts.left_bytes += entry.facts.allocated_bytes,
                 Own::Other => {}
                 Own::Not if facts.foreign.is_some() => {}
                 Own::Not => facts.foreign = Some(entry.name.to_string_lossy().into_owned()),
@@ -64,7 +61,6 @@ fn bucket_facts() -> KvcacheFacts {
     KvcacheFacts {
         writable: Availability::Available,
         free_bytes: None,
-        left_objects: 0,
         left_bytes: 0,
         foreign: None,
         file_system: None,

@@ -13,29 +13,23 @@ use stormlp_transfer::object::PART_BYTES;
 use stormlp_transfer::storage::{Access, Handle};
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, Stamp, TransferError};
 
+use super::chunk_files::First;
+use super::chunk_files::{ChunkFiles, Spot, WriteQueue};
 use super::error::KvcacheError;
-use super::kept::First;
-use super::shelf::{Shelf, Spot, WriteQueue};
+use super::requests::Next;
 use super::tally::Tally;
-use super::worker::{Cut, SAMPLE_EVERY, WorkerResult};
+use super::trial::Stage;
+use super::worker::{Cut, WorkerResult, drop_cached, finished};
 use crate::plan::{Begun, ChunkId, Content, Prompt, Prompts, Stored};
+use crate::report::Timed;
 
 /// How often a thread without work checks whether the run is to end.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The answer to a thread that asks for a prompt.
-pub(super) enum NextPrompt {
-    /// A prompt, and when it was sent.
-    Serve(Prompt, u64),
-    /// The next is sent then, in nanoseconds since the start.
-    At(u64),
-    /// There are no more.
-    Finished,
-}
-
 /// What the threads of a trial share.
 pub(super) struct Engine<'a> {
-    pub(super) shelf: &'a Shelf<'a>,
+    pub(super) stage: &'a Stage<'a>,
+    pub(super) files: &'a ChunkFiles<'a>,
     pub(super) queue: &'a WriteQueue,
     /// What is made sure of before the start.
     pub(super) first: &'a First,
@@ -43,11 +37,7 @@ pub(super) struct Engine<'a> {
     pub(super) prompts: &'a Mutex<Prompts>,
     /// Threads that still load.
     pub(super) loading: &'a AtomicU32,
-    pub(super) next: &'a (dyn Fn(u64) -> Result<NextPrompt, KvcacheError> + Sync),
-    pub(super) piece_bytes: u64,
-    pub(super) window: Duration,
-    /// Whether what is read is compared with what was written.
-    pub(super) verifies: bool,
+    pub(super) next: &'a (dyn Fn(u64) -> Result<Next<Prompt>, KvcacheError> + Sync),
     pub(super) ends: Ends<'a>,
     pub(super) tally: &'a Mutex<Tally>,
 }
@@ -86,7 +76,11 @@ struct Open {
 impl<'a> Loader<'a> {
     pub(super) fn new(mut driver: Driver<'a, Piece>, engine: &'a Engine<'a>) -> Self {
         let needs_scratch = driver.idle().iter().any(|slot| slot.host().is_none());
-        let scratch = vec![0; if needs_scratch { engine.piece_bytes as usize } else { 0 }];
+        let scratch =
+            vec![
+                0;
+                if needs_scratch { engine.stage.plan.transport.chunk_bytes as usize } else { 0 }
+            ];
         let (start, expected) = (Instant::now(), Vec::new());
         Self { driver, engine, start, reads: 0, rehearses: false, expected, scratch }
     }
@@ -124,9 +118,9 @@ impl<'a> Loader<'a> {
     }
 
     fn read_back(&mut self, last: Option<ChunkId>) -> Result<(), Cut> {
-        let (found, _) = self.engine.shelf.take(last.as_slice());
+        let (found, _) = self.engine.files.take(last.as_slice());
         let read = self.load(&found);
-        self.engine.shelf.give_back(&found);
+        self.engine.files.chunks().give_back(&found);
         read.map(drop)
     }
 
@@ -145,14 +139,8 @@ impl<'a> Loader<'a> {
 
     fn run(mut self, start: Instant, work: fn(&mut Self) -> Result<(), Cut>) -> WorkerResult {
         self.start = start;
-        let failure = match work(&mut self) {
-            Ok(()) | Err(Cut::Ends) => None,
-            Err(Cut::Failed(error)) => {
-                self.engine.ends.failed.stop();
-                Some(error)
-            }
-        };
-        WorkerResult { evidence: self.driver.evidence(), failure }
+        let done = work(&mut self);
+        finished(done, self.engine.ends, self.driver.evidence())
     }
 
     fn now_ns(&self) -> u64 {
@@ -160,7 +148,7 @@ impl<'a> Loader<'a> {
     }
 
     fn is_late(&self) -> bool {
-        self.start.elapsed() >= self.engine.window
+        self.start.elapsed() >= self.engine.stage.window()
     }
 
     fn count(&self, add: impl FnOnce(&mut Tally)) {
@@ -174,12 +162,12 @@ impl<'a> Loader<'a> {
         while !self.is_over() {
             let now_ns = self.now_ns();
             match (self.engine.next)(now_ns).map_err(Cut::Failed)? {
-                NextPrompt::Serve(prompt, sent_ns) => self.serve(&prompt, sent_ns)?,
-                NextPrompt::At(due_ns) => {
-                    let until = due_ns.min(self.engine.window.as_nanos() as u64);
+                Next::Take(prompt, sent_ns) => self.serve(&prompt, sent_ns)?,
+                Next::At(due_ns) => {
+                    let until = due_ns.min(self.engine.stage.window().as_nanos() as u64);
                     thread::sleep(Duration::from_nanos(until.saturating_sub(now_ns)).min(TICK));
                 }
-                NextPrompt::Finished => return Ok(()),
+                Next::Finished => return Ok(()),
             }
         }
         Ok(())
@@ -187,12 +175,12 @@ impl<'a> Loader<'a> {
 
     fn serve(&mut self, prompt: &Prompt, sent_ns: u64) -> Result<(), Cut> {
         let taken_ns = self.now_ns();
-        let (found, absent) = self.engine.shelf.take(&prompt.chunks);
+        let (found, absent) = self.engine.files.take(&prompt.chunks);
         let loaded = self.load(&found);
-        self.engine.shelf.give_back(&found);
+        self.engine.files.chunks().give_back(&found);
         let load_ns = loaded?;
         let (now_ns, late) = (self.now_ns(), self.is_late());
-        let plan = self.engine.shelf.plan;
+        let plan = self.engine.files.plan;
         let tokens = found.len() as u32 * plan.chunk_tokens;
         let bytes = found.len() as u64 * plan.chunk_bytes;
         self.count(|tally| {
@@ -214,7 +202,7 @@ impl<'a> Loader<'a> {
 
     /// Has chunks written in the background, if there is room or once there is.
     fn hand_over(&self, absent: &[ChunkId]) {
-        let (queue, drops) = (self.engine.queue, self.engine.shelf.plan.drops);
+        let (queue, drops) = (self.engine.queue, self.engine.files.plan.drops);
         let mut left = queue.add(absent);
         while left > 0 && !drops && !self.is_over() {
             queue.wait_for_room(TICK);
@@ -258,7 +246,7 @@ impl<'a> Loader<'a> {
     /// Reads chunks, several pieces at a time; the time until the last is there, in nanoseconds.
     fn load(&mut self, found: &[Stored]) -> Result<u64, Cut> {
         let began = self.driver.now();
-        let size = self.engine.shelf.plan.chunk_bytes;
+        let size = self.engine.files.plan.chunk_bytes;
         let mut open: Vec<Option<Open>> = Vec::with_capacity(found.len());
         let (mut nth, mut at) = (0, 0);
         loop {
@@ -266,7 +254,7 @@ impl<'a> Loader<'a> {
                 if at == 0 {
                     open.push(Some(self.open_chunk(found[nth])?));
                 }
-                let len = self.engine.piece_bytes.min(size - at);
+                let len = self.engine.stage.plan.transport.chunk_bytes.min(size - at);
                 if let Some(Some(chunk)) = open.get(nth) {
                     let piece = Piece { nth, at, len: len as usize };
                     let place = Place {
@@ -294,25 +282,23 @@ impl<'a> Loader<'a> {
     }
 
     fn open_chunk(&mut self, stored: Stored) -> Result<Open, Cut> {
-        let shelf = self.engine.shelf;
-        let spot = shelf.spot(stored.id, stored.place);
+        let files = self.engine.files;
+        let spot = files.spot(stored.id, stored.place);
         let opening = self.driver.now();
-        let handle = shelf.open(&spot.path, Access::Read).map_err(Cut::Failed)?;
+        let handle = files.open(&spot.path, Access::Read).map_err(Cut::Failed)?;
         self.drop_cached(&handle, &spot.path)?;
         let file = self.driver.attach(handle)?;
-        let content = self.engine.verifies.then(|| shelf.content(stored.id));
-        Ok(Open { file, spot, opening, left: shelf.plan.chunk_bytes, content })
+        let content = self.engine.stage.plan.request.verify.then(|| files.content(stored.id));
+        Ok(Open { file, spot, opening, left: files.plan.chunk_bytes, content })
     }
 
     /// Has the kernel drop the pages of a file that has some, and looks at some files whether it did.
     fn drop_cached(&mut self, handle: &Handle, path: &Path) -> Result<(), Cut> {
-        let (Handle::File(file), false) = (handle, self.engine.shelf.is_direct) else {
+        let (Handle::File(file), false) = (handle, self.engine.files.is_direct) else {
             return Ok(());
         };
-        let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
-        self.reads += 1;
-        let shelf = self.engine.shelf;
-        let sample = super::worker::drop_cached(shelf.storage, file, path, is_sampled)?;
+        let storage = self.engine.files.storage;
+        let sample = drop_cached(storage, (file, path), &mut self.reads)?;
         if let Some((before, after)) = sample {
             self.count(|tally| tally.sample(1, before, after));
         }
@@ -334,8 +320,8 @@ impl<'a> Loader<'a> {
             let read = landed.result.map_err(|error| Cut::Failed(KvcacheError::on(path, error)))?;
             if read < len {
                 // What is in flight lands in any order, so the file itself says where it ends.
-                let (start, size) = (chunk.spot.offset, self.engine.shelf.plan.chunk_bytes);
-                let found = self.engine.shelf.storage.found(path)?.bytes;
+                let (start, size) = (chunk.spot.offset, self.engine.files.plan.chunk_bytes);
+                let found = self.engine.files.storage.found(path)?.bytes;
                 let found = found.min(start + at + read as u64);
                 let (path, expected) = (path.clone(), start + size);
                 return Err(Cut::Failed(KvcacheError::Short { path, found, expected }));
@@ -348,7 +334,7 @@ impl<'a> Loader<'a> {
                 tally.read.count_bytes(read as u64, late);
                 if is_whole {
                     tally.read.count_object(late);
-                    tally.timings.read.record_ns(nanos);
+                    tally.timings.record(Timed::Read, nanos);
                 }
             });
             if is_whole {
@@ -380,7 +366,7 @@ impl<'a> Loader<'a> {
                 &self.scratch[..len]
             }
         };
-        Ok(content.difference(self.engine.shelf.noise, at, found, &mut self.expected))
+        Ok(content.difference(self.engine.files.noise, at, found, &mut self.expected))
     }
 
     fn write_waiting(&mut self) -> Result<(), Cut> {
@@ -396,8 +382,9 @@ impl<'a> Loader<'a> {
 
     /// Writes a chunk, unless it is there; what is deleted for it is removed first.
     fn write_chunk(&mut self, id: ChunkId) -> Result<(), Cut> {
-        let shelf = self.engine.shelf;
-        let (place, deletes) = match shelf.begin(id) {
+        let files = self.engine.files;
+        let begun = files.chunks().begin(id);
+        let (place, deletes) = match begun {
             Begun::Known => return Ok(()),
             Begun::Full => {
                 self.drop_chunks(&[id]);
@@ -406,13 +393,13 @@ impl<'a> Loader<'a> {
             Begun::At { place, deletes } => (place, deletes),
         };
         if let Some(victim) = deletes {
-            shelf.remove(victim)?;
-            shelf.gone(victim);
+            files.remove(victim)?;
+            files.chunks().gone(victim);
             self.count(|tally| tally.evictions.deleted += 1);
         }
         let opening = self.driver.now();
-        let spot = shelf.spot(id, place);
-        let handle = shelf.open_to_write(place, &spot).map_err(Cut::Failed)?;
+        let spot = files.spot(id, place);
+        let handle = files.open_to_write(place, &spot).map_err(Cut::Failed)?;
         let other = handle.try_clone();
         let other = other.map_err(|source| TransferError::file("open", &spot.path, source))?;
         let file = self.driver.attach(handle)?;
@@ -420,13 +407,13 @@ impl<'a> Loader<'a> {
         self.driver.detach(file)?;
         self.finish(other, &spot.path).map_err(Cut::Failed)?;
         let nanos = self.driver.now().nanos_since(opening);
-        shelf.written(id);
+        files.chunks().written(id);
         self.engine.prompts.lock().unwrap_or_else(PoisonError::into_inner).written(id);
-        let (late, bytes) = (self.is_late(), shelf.plan.chunk_bytes);
+        let (late, bytes) = (self.is_late(), files.plan.chunk_bytes);
         self.count(|tally| {
             tally.written.count_object(late);
             tally.written.count_bytes(bytes, late);
-            tally.timings.write.record_ns(nanos);
+            tally.timings.record(Timed::Write, nanos);
         });
         Ok(())
     }
@@ -440,7 +427,7 @@ impl<'a> Loader<'a> {
                 completed.map_err(|error| KvcacheError::on(path, error))
             }
             Handle::File(file) if self.rehearses => {
-                let synced = self.engine.shelf.storage.sync(&file, path);
+                let synced = self.engine.files.storage.sync(&file, path);
                 synced.map_err(|error| KvcacheError::on_sync(path, error))
             }
             Handle::File(_) => Ok(()),
@@ -448,17 +435,17 @@ impl<'a> Loader<'a> {
     }
 
     fn write_pieces(&mut self, id: ChunkId, file: FileId, spot: &Spot) -> Result<(), Cut> {
-        let shelf = self.engine.shelf;
-        let content = shelf.content(id);
-        let size = shelf.plan.chunk_bytes;
+        let files = self.engine.files;
+        let content = files.content(id);
+        let size = files.plan.chunk_bytes;
         // An object is uploaded in parts of a fixed size.
-        let most = if shelf.is_bucket { PART_BYTES } else { u64::MAX };
+        let most = if files.is_bucket { PART_BYTES } else { u64::MAX };
         let on = |error| Cut::Failed(KvcacheError::on(&spot.path, error));
         // A killed run leaves a file that is known by its beginning, so that is there before all else.
         let (mut at, mut has_beginning) = (0, false);
         while at < size || self.driver.in_flight() > 0 {
             while at < size && self.driver.has_room() && (at == 0 || has_beginning) {
-                let len = self.engine.piece_bytes.min(most).min(size - at);
+                let len = self.engine.stage.plan.transport.chunk_bytes.min(most).min(size - at);
                 let mut slot = self.driver.take_slot().expect("there is room");
                 self.lay(&content, at, len as usize, &mut slot)?;
                 let offset = spot.offset + at;
@@ -486,7 +473,7 @@ impl<'a> Loader<'a> {
         slot: &mut Slot,
     ) -> Result<(), TransferError> {
         let own = content.bytes().saturating_sub(at).min(len as u64) as usize;
-        let noise = self.engine.shelf.noise;
+        let noise = self.engine.files.noise;
         let fill = |buffer: &mut [u8]| {
             content.fill(noise, at, &mut buffer[..own]);
             buffer[own..].fill(0);

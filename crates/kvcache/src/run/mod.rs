@@ -3,19 +3,17 @@
 //! Each thread serves one request at a time, as in the original: it looks for the objects of other
 //! turns, writes the request's own object, and reads that again and again. What it may write, what
 //! is where and what is deleted for it, is decided by the state that all threads share (`store`). The
-//! chunks of serving engines have threads (`loader`) and a state (`shelf`) of their own.
+//! chunks of serving engines have threads (`loader`) and a state (`chunk_files`) of their own.
 
 pub mod agreement;
+mod chunk_files;
 mod clean;
 mod error;
 pub mod find_max;
 mod folder;
-mod grounds;
-mod kept;
 mod loader;
 mod requests;
 mod serve;
-mod shelf;
 mod store;
 mod tally;
 mod together;

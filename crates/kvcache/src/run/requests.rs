@@ -1,40 +1,39 @@
 //! The requests that users have sent by now, and the next one to serve.
 
 use super::error::KvcacheError;
-use super::trace::Replay;
+use super::trace::{Replay, work_of};
 use crate::plan::{Class, Load, Queue, Request};
 
-/// A request to serve, with what is decided when a thread takes it.
+/// What a thread does.
 #[derive(Debug)]
-pub(super) struct Work {
-    pub(super) request: Request,
-    /// Its context without the system prompt that it begins with, in tokens.
-    pub(super) context_tokens: u32,
-    /// Whether it begins with a system prompt.
-    pub(super) has_prompt: bool,
-    /// The objects of other turns.
-    pub(super) others: Vec<String>,
+pub(super) enum Work {
+    /// Serves a request, with what is decided when a thread takes it.
+    Serve {
+        request: Request,
+        /// Its context without the system prompt that it begins with, in tokens.
+        context_tokens: u32,
+        /// Whether it begins with a system prompt.
+        has_prompt: bool,
+        /// The objects of other turns.
+        others: Vec<String>,
+    },
+    /// Reads or writes as a trace says.
+    Operate {
+        key: String,
+        /// The tokens of an object that is written; `None` if it is read.
+        write_tokens: Option<u32>,
+    },
 }
 
-/// A read or write of a trace.
+/// The answer to a thread that asks for something to do.
 #[derive(Debug)]
-pub(super) struct Operation {
-    pub(super) key: String,
-    /// The tokens of an object that is written; `None` if it is read.
-    pub(super) write_tokens: Option<u32>,
-    /// When it is due, in nanoseconds since the start.
-    pub(super) sent_ns: u64,
-}
-
-/// The answer to a thread that asks for work.
-#[derive(Debug)]
-pub(super) enum Next {
-    Serve(Work),
-    Operate(Operation),
+pub(super) enum Next<T> {
+    /// This, and when it was due in nanoseconds since the start.
+    Take(T, u64),
+    /// The next is due at this time, in nanoseconds since the start.
+    At(u64),
     /// Nothing is left to do.
     Finished,
-    /// No request waits; the next is sent at this time, in nanoseconds since the start.
-    At(u64),
 }
 
 /// Where work comes from.
@@ -45,10 +44,10 @@ pub(super) enum Source<'a> {
 
 impl Source<'_> {
     /// What to do at `now_ns`.
-    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next, KvcacheError> {
+    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next<Work>, KvcacheError> {
         match self {
             Self::Users(requests) => Ok(requests.next(now_ns)),
-            Self::Trace(replay) => replay.next(now_ns),
+            Self::Trace(replay) => replay.next(now_ns).map(work_of),
         }
     }
 }
@@ -88,7 +87,7 @@ impl Requests {
     }
 
     /// The most urgent request at `now_ns`.
-    pub(super) fn next(&mut self, now_ns: u64) -> Next {
+    fn next(&mut self, now_ns: u64) -> Next<Work> {
         self.advance(now_ns);
         let Some(request) = self.queue.pop() else {
             return Next::At(self.load.next_due_ns());
@@ -96,7 +95,9 @@ impl Requests {
         let prompt = self.load.prompt();
         let others = self.load.other_turns(&request);
         let context_tokens = request.context_tokens.saturating_sub(prompt.unwrap_or(0)).max(1);
-        Next::Serve(Work { context_tokens, has_prompt: prompt.is_some(), others, request })
+        let sent_ns = request.sent_ns;
+        let has_prompt = prompt.is_some();
+        Next::Take(Work::Serve { context_tokens, has_prompt, others, request }, sent_ns)
     }
 
     /// Requests sent so far by each class, in the order of [`Class::ALL`].

@@ -7,18 +7,17 @@ use std::time::Duration;
 use stormlp_core::event::{Event, Unit};
 use stormlp_core::stop::{Ends, StopToken};
 use stormlp_core::units::counted;
-use stormlp_transfer::crew::{self, Watch};
-use stormlp_transfer::{AcceleratorSet, Driver, DriverSet};
+use stormlp_transfer::crew::Watch;
 
+use super::chunk_files::WriteQueue;
+use super::chunk_files::{First, ServingState};
 use super::error::KvcacheError;
-use super::kept::{First, Kept};
-use super::loader::{Engine, Loader, NextPrompt};
-use super::shelf::WriteQueue;
+use super::loader::{Engine, Loader};
+use super::requests::Next;
 use super::tally::Tally;
 use super::together::Measured;
-use super::trace::{NextEntry, Replay};
-use super::trial::{Stage, TrialId, TrialOutcome};
-use super::worker::WorkerResult;
+use super::trace::Replay;
+use super::trial::{Ran, Stage, TrialId, TrialOutcome};
 use crate::plan::{Pass, Prompt, Prompts, ServingPlan, Traced};
 
 /// How often the writing of the first prefixes is looked at.
@@ -40,7 +39,7 @@ impl PromptSource<'_> {
     }
 
     /// The next prompt, if it is sent by `now_ns`.
-    fn next(&mut self, now_ns: u64) -> Result<NextPrompt, KvcacheError> {
+    fn next(&mut self, now_ns: u64) -> Result<Next<Prompt>, KvcacheError> {
         match self {
             Self::Drawn { prompts, next, sent } => {
                 let draw = || prompts.lock().unwrap_or_else(PoisonError::into_inner).draw();
@@ -48,19 +47,19 @@ impl PromptSource<'_> {
                 let sent_ns = prompt.sent_ns.unwrap_or(now_ns);
                 if sent_ns > now_ns {
                     *next = Some(prompt);
-                    return Ok(NextPrompt::At(sent_ns));
+                    return Ok(Next::At(sent_ns));
                 }
                 *sent += 1;
-                Ok(NextPrompt::Serve(prompt, sent_ns))
+                Ok(Next::Take(prompt, sent_ns))
             }
-            Self::Trace(replay) => Ok(match replay.next_entry(now_ns)? {
-                NextEntry::Due(Traced::Prompt { blocks, tokens }, sent_ns) => {
+            Self::Trace(replay) => Ok(match replay.next(now_ns)? {
+                Next::Take(Traced::Prompt { blocks, tokens }, sent_ns) => {
                     let prompt = Prompt { chunks: blocks, tokens, sent_ns: Some(sent_ns) };
-                    NextPrompt::Serve(prompt, sent_ns)
+                    Next::Take(prompt, sent_ns)
                 }
-                NextEntry::At(due_ns) => NextPrompt::At(due_ns),
+                Next::At(due_ns) => Next::At(due_ns),
                 // The format of a trace does not change.
-                NextEntry::Due(..) | NextEntry::End => NextPrompt::Finished,
+                Next::Take(..) | Next::Finished => Next::Finished,
             }),
         }
     }
@@ -77,67 +76,50 @@ impl Stage<'_> {
         plan: &ServingPlan,
     ) -> Result<TrialOutcome, KvcacheError> {
         let pass = &self.plan.passes[id.pass];
-        let transport = &self.plan.transport;
-        let window = Duration::from_secs_f64(self.plan.duration_seconds);
         let of_trial;
-        let kept = match self.kept {
-            Some(kept) => kept,
+        let state = match self.serving {
+            Some(state) => state,
             None => {
                 let place = (self.storage, self.folder, self.noise);
-                of_trial = Kept::new(place, (self.plan, pass, plan));
+                of_trial = ServingState::new(place, (self.plan, pass, plan));
                 &of_trial
             }
         };
-        let (shelf, first) = (&kept.shelf, kept.first());
-        let source = Mutex::new(self.prompts(pass, &kept.prompts)?);
+        let (files, first) = (&state.files, state.first());
+        let source = Mutex::new(self.prompts(pass, &state.prompts)?);
         let next = |now_ns| source.lock().unwrap_or_else(PoisonError::into_inner).next(now_ns);
         let tally = Mutex::new(Tally::of_prompts(plan, self.plan.trace.is_some()));
         let (queue, failed) = (WriteQueue::new(plan.write_queue), StopToken::new());
         let engine = Engine {
-            shelf,
+            stage: self,
+            files,
             queue: &queue,
             first: &first,
-            prompts: &kept.prompts,
+            prompts: &state.prompts,
             loading: &AtomicU32::new(plan.loaders),
             next: &next,
-            piece_bytes: transport.chunk_bytes,
-            window,
-            verifies: self.plan.request.verify,
             ends: Ends { stop: self.stop, failed: &failed },
             tally: &tally,
         };
-        let accelerators = AcceleratorSet::open(transport)?;
-        let buffers = self.buffers(transport.threads, &accelerators)?;
-        let drivers = DriverSet::counting_loads(transport.threads);
-        let started_at_seconds = self.started.elapsed().as_secs_f64();
-        let ran = crew::run(
-            "loader",
-            buffers.into_iter().enumerate(),
+        let ran = self.measure(
+            (id, self.plan.transport.threads),
             &failed,
-            |(index, buffers), start| {
-                let prepared = self.path(buffers, &accelerators, index);
-                let path = prepared.inspect_err(|_| failed.stop())?;
-                let mut loader = Loader::new(Driver::new(path, &drivers, index), &engine);
+            |watch| self.watch_first(watch, &first, plan.chunk_bytes),
+            |index, driver, start| {
+                let mut loader = Loader::new(driver, &engine);
                 loader.prepare()?;
                 let start = start.wait();
-                Ok::<WorkerResult, KvcacheError>(match index < plan.loaders as usize {
+                Ok(match index < plan.loaders as usize {
                     true => loader.load_all(start),
                     false => loader.write_all(start),
                 })
             },
-            |watch| {
-                self.watch_first(watch, &first, plan.chunk_bytes);
-                self.watch(watch, &drivers, (id, window), &failed)
-            },
         );
         let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let stays = self.kept.is_some() || (ran.is_ok() && id.keeps);
-        let removed = if stays { Ok(()) } else { shelf.clear() };
-        let (loaders, watched) = ran?;
-        let mut watched = watched?;
-        watched.series.load = drivers.load();
-        let (evidence, failure) = self.gather(loaders);
+        let stays = self.serving.is_some() || (ran.is_ok() && id.keeps);
+        let removed = if stays { Ok(()) } else { files.clear() };
+        let Ran { started_at_seconds, watched, evidence, failure } = ran?;
         tally.prompts().waiting += queue.len();
         source.credit(&mut tally);
         let failure = failure.or(removed.err().map(KvcacheError::from));

@@ -15,8 +15,8 @@ pub(super) struct Store {
     changed: Condvar,
 }
 
-struct State {
-    cache: Cache,
+pub(super) struct State {
+    pub(super) cache: Cache,
     /// Objects that may still be written at a time.
     slots: u32,
     /// Writes of a trace that threads have taken: how many of each object.
@@ -68,7 +68,8 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    /// Changes the state, for which other threads may wait.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let changed = change(&mut self.lock());
         self.changed.notify_all();
         changed
@@ -147,18 +148,6 @@ impl Store {
         });
     }
 
-    pub(super) fn release(&self, key: &str) {
-        self.change(|state| state.cache.release(key));
-    }
-
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.lock().cache.has(key)
-    }
-
-    pub(super) fn tier_of(&self, bytes: u64) -> Tier {
-        self.lock().cache.tier_of(bytes)
-    }
-
     /// The next step to have room, once there is one.
     pub(super) fn make_room(
         &self,
@@ -172,24 +161,12 @@ impl Store {
         })
     }
 
-    pub(super) fn give_up(&self, bytes: u64, tier: Tier) {
-        self.change(|state| state.cache.give_up(bytes, tier));
-    }
-
     /// Adds an object that others may use from now on.
     pub(super) fn add(&self, key: &str, tokens: u32, bytes: u64, tier: Tier) {
         self.change(|state| {
             state.cache.add(key, tokens, bytes, tier);
             state.cache.release(key);
         });
-    }
-
-    pub(super) fn demoted(&self, victim: &Victim) {
-        self.change(|state| state.cache.demoted(victim));
-    }
-
-    pub(super) fn deleted(&self, victim: &Victim) {
-        self.change(|state| state.cache.deleted(victim));
     }
 
     /// The objects in files, once all threads are done.

@@ -1,30 +1,26 @@
 //! What all threads of a trial count together. Objects are large, so a lock for each of their
 //! operations costs nothing.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use stormlp_core::histogram::{LatencyHistogram, NamedHistogram};
 use stormlp_transfer::page_cache::Residency;
+use strum::VariantArray as _;
 
 use super::requests::place_of;
 use super::trial::{TrialId, Watched};
 use crate::plan::{Class, KvcachePlan, Request, ServingPlan};
 use crate::report::{
     ClassResult, Evictions, FirstToken, Lookups, ObjectsMoved, PrefixLoads, PromptsServed,
-    ReplayedTrace, RequestSeconds, SampledResidency, TimesMs, TrialResult, TrialTimes,
-    gib_per_second,
+    ReplayedTrace, RequestSeconds, SampledResidency, Timed, TimesMs, TrialResult, gib_per_second,
 };
 
 /// The times of a trial or of several.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Timings {
-    pub(super) read: LatencyHistogram,
-    pub(super) write: LatencyHistogram,
-    pub(super) fsync: LatencyHistogram,
-    pub(super) persist: LatencyHistogram,
-    pub(super) slot_wait: LatencyHistogram,
-    pub(super) queue_wait: LatencyHistogram,
-    pub(super) storage: LatencyHistogram,
-    pub(super) request: LatencyHistogram,
+    /// Of each kind, in the order of [`Timed`].
+    times: [LatencyHistogram; Timed::VARIANTS.len()],
     /// Loading prefixes, by their length.
     pub(super) loads: Loads,
 }
@@ -69,67 +65,43 @@ impl Loads {
 impl Timings {
     /// Adds a request: when it was sent, taken and done, and the time of storage in nanoseconds.
     pub(super) fn served(&mut self, [sent_ns, taken_ns, done_ns]: [u64; 3], storage_ns: u64) {
-        self.queue_wait.record_ns(taken_ns.saturating_sub(sent_ns));
-        self.storage.record_ns(storage_ns);
-        self.request.record_ns(done_ns.saturating_sub(sent_ns));
+        self.record(Timed::QueueWait, taken_ns.saturating_sub(sent_ns));
+        self.record(Timed::Storage, storage_ns);
+        self.record(Timed::Request, done_ns.saturating_sub(sent_ns));
+    }
+
+    /// Adds a time in nanoseconds.
+    pub(super) fn record(&mut self, what: Timed, nanos: u64) {
+        self.times[what as usize].record_ns(nanos);
+    }
+
+    /// How many objects were read and written.
+    pub(super) fn objects(&self) -> u64 {
+        self.times[Timed::Read as usize].len() + self.times[Timed::Write as usize].len()
     }
 
     /// Adds those of another trial.
     pub(super) fn merge(&mut self, other: &Self) {
-        let pairs = self.each_mut().into_iter().zip(other.each());
-        pairs.for_each(|(own, (_, other))| own.merge(other));
+        let pairs = self.times.iter_mut().zip(&other.times);
+        pairs.for_each(|(own, other)| own.merge(other));
         self.loads.merge(&other.loads);
-    }
-
-    fn each_mut(&mut self) -> [&mut LatencyHistogram; 8] {
-        [
-            &mut self.read,
-            &mut self.write,
-            &mut self.fsync,
-            &mut self.persist,
-            &mut self.slot_wait,
-            &mut self.queue_wait,
-            &mut self.storage,
-            &mut self.request,
-        ]
-    }
-
-    fn each(&self) -> [(&'static str, &LatencyHistogram); 8] {
-        [
-            ("read", &self.read),
-            ("write", &self.write),
-            ("fsync", &self.fsync),
-            ("persist", &self.persist),
-            ("slot_wait", &self.slot_wait),
-            ("queue_wait", &self.queue_wait),
-            ("storage", &self.storage),
-            ("request", &self.request),
-        ]
     }
 
     /// All of them in their saved form, as those of `part`.
     pub(super) fn named(&self, part: &str) -> Vec<NamedHistogram> {
-        let named =
-            |(name, times): (&str, &LatencyHistogram)| times.named(&format!("{part} {name}"));
+        let times = Timed::VARIANTS.iter().zip(&self.times);
+        let named = times.filter_map(|(what, times)| times.named(&format!("{part} {what}")));
         let loads = self.loads.0.iter();
         let loads = loads.filter_map(|load| {
             load.times.named(&format!("{part} load {} tokens", load.prefix_tokens))
         });
-        self.each().into_iter().filter_map(named).chain(loads).collect()
+        named.chain(loads).collect()
     }
 
     /// Their summaries.
-    pub(super) fn times(&self) -> TrialTimes {
-        TrialTimes {
-            read: TimesMs::of(&self.read),
-            write: TimesMs::of(&self.write),
-            fsync: TimesMs::of(&self.fsync),
-            persist: TimesMs::of(&self.persist),
-            slot_wait: TimesMs::of(&self.slot_wait),
-            queue_wait: TimesMs::of(&self.queue_wait),
-            storage: TimesMs::of(&self.storage),
-            request: TimesMs::of(&self.request),
-        }
+    pub(super) fn times(&self) -> BTreeMap<Timed, TimesMs> {
+        let times = Timed::VARIANTS.iter().zip(&self.times);
+        times.filter_map(|(what, times)| Some((*what, TimesMs::of(times)?))).collect()
     }
 }
 
@@ -141,10 +113,8 @@ pub(super) struct Tally {
     pub(super) written: ObjectsMoved,
     pub(super) lookups: Lookups,
     pub(super) evictions: Evictions,
-    /// Requests that each class sent; nothing for a trace or prompts.
-    pub(super) offered: Option<[u64; Class::ALL.len()]>,
-    /// Requests of each class served within the window, and after it.
-    served: [[u64; 2]; Class::ALL.len()],
+    /// The requests of each class of users; of a trace and of prompts those of none.
+    pub(super) classes: Vec<ClassResult>,
     /// Entries of a trace, whose requests have no classes.
     pub(super) replayed: Option<ReplayedTrace>,
     /// Prompts that load prefixes.
@@ -161,7 +131,11 @@ pub(super) struct Tally {
 impl Tally {
     /// Nothing counted yet, of a trace or of users.
     pub(super) fn of(is_replay: bool) -> Self {
-        Self { replayed: is_replay.then(ReplayedTrace::default), ..Self::default() }
+        let class = |class| ClassResult { class, offered: 0, served: 0, served_late: 0 };
+        match is_replay {
+            true => Self { replayed: Some(ReplayedTrace::default()), ..Self::default() },
+            false => Self { classes: Class::ALL.map(class).to_vec(), ..Self::default() },
+        }
     }
 
     /// Nothing counted yet of the prompts of a serving engine.
@@ -169,26 +143,13 @@ impl Tally {
         let load = |tokens: &u32| Load { prefix_tokens: *tokens, ..Load::default() };
         let loads = Loads(plan.prefix_tokens.iter().map(load).collect());
         let timings = Timings { loads, ..Timings::default() };
-        Self { timings, prompts: Some(PromptsServed::default()), ..Self::of(is_replay) }
+        let replayed = is_replay.then(ReplayedTrace::default);
+        Self { timings, replayed, prompts: Some(PromptsServed::default()), ..Self::default() }
     }
 
     /// The prompts, to count them.
     pub(super) fn prompts(&mut self) -> &mut PromptsServed {
         self.prompts.get_or_insert_default()
-    }
-
-    /// Nothing counted yet of the same kinds as in `other`.
-    pub(super) fn like(other: Option<&Self>) -> Self {
-        let of = |other: &Self| Self {
-            offered: other.offered.map(|_| Default::default()),
-            replayed: other
-                .replayed
-                .map(|_| ReplayedTrace { is_whole: true, ..Default::default() }),
-            prompts: other.prompts.as_ref().map(|_| PromptsServed::default()),
-            requests: other.requests.as_ref().map(|_| RequestSeconds::default()),
-            ..Self::default()
-        };
-        other.map_or_else(Self::default, of)
     }
 
     /// Adds what another host counted in the same trial.
@@ -198,11 +159,11 @@ impl Tally {
         self.written += other.written;
         self.lookups += other.lookups;
         self.evictions += other.evictions;
-        for (own, other) in self.offered.iter_mut().flatten().zip(other.offered.iter().flatten()) {
-            *own += other;
+        for (own, other) in self.classes.iter_mut().zip(&other.classes) {
+            own.offered += other.offered;
+            own.served += other.served;
+            own.served_late += other.served_late;
         }
-        let pairs = self.served.iter_mut().flatten().zip(other.served.iter().flatten());
-        pairs.for_each(|(own, other)| *own += other);
         if let (Some(own), Some(other)) = (&mut self.replayed, &other.replayed) {
             own.add(*other);
         }
@@ -258,7 +219,10 @@ impl Tally {
     pub(super) fn served(&mut self, request: &Request, late: bool) {
         match &mut self.replayed {
             Some(replayed) => replayed.count(late),
-            None => self.served[place_of(request.class)][usize::from(late)] += 1,
+            None => {
+                let class = &mut self.classes[place_of(request.class)];
+                *if late { &mut class.served_late } else { &mut class.served } += 1;
+            }
         }
         let tokens = u64::from(request.generate_tokens);
         if late { self.late_tokens += tokens } else { self.tokens += tokens }
@@ -280,18 +244,6 @@ impl Tally {
             before_drop: before.share(),
             after_drop: after.share(),
         })
-    }
-
-    /// The requests of each class; none of a trace or of prompts.
-    fn classes(&self) -> Vec<ClassResult> {
-        let offered = self.offered.into_iter().flatten();
-        let classes = Class::ALL.into_iter().zip(offered).zip(self.served);
-        classes
-            .map(|((class, offered), served)| {
-                let [served, served_late] = served;
-                ClassResult { class, offered, served, served_late }
-            })
-            .collect()
     }
 
     /// The result of the trial `id` of `plan`, in which this was counted and that was `watched`.
@@ -316,7 +268,7 @@ impl Tally {
             tokens: self.tokens,
             late_tokens: self.late_tokens,
             tokens_per_second: self.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
-            classes: self.classes(),
+            classes: self.classes.clone(),
             replayed: self.replayed,
             prompts: plan.serving.as_ref().and_then(|serving| self.prompts_of(serving)),
             times_ms: self.timings.times(),

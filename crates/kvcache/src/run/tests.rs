@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::plan::{Content, End, KvcachePlan, KvcacheRequest, Model, NamingClock, Noise, resolve};
-use crate::report::KvcacheReport;
+use crate::report::{KvcacheReport, Timed};
 
 /// A request for a short run of small objects in `folder`.
 fn request(folder: &Path) -> KvcacheRequest {
@@ -83,7 +83,7 @@ fn objects_are_those_of_the_original_and_are_counted() {
         lookups.own_hits > 0 && trial.read.all_bytes() > trial.written.all_bytes(),
         "{trial:?}"
     );
-    assert_eq!(trial.times_ms.persist.unwrap().count, kept.len() as u64);
+    assert_eq!(trial.times_ms[&Timed::Persist].count, kept.len() as u64);
 }
 
 #[test]

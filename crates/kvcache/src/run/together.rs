@@ -9,7 +9,7 @@ use stormlp_hosts::parts::{count_members_once, evidence_of_all};
 use super::error::KvcacheError;
 use super::tally::Tally;
 use super::trial::{Stage, TrialId, TrialOutcome, Watched};
-use crate::report::{BytesOfDevices, HostTrial, TrialResult};
+use crate::report::{HostTrial, TrialResult};
 
 /// What was measured in a trial: by one host, or by all of them once they have exchanged it.
 #[derive(Default, Serialize, Deserialize)]
@@ -61,38 +61,32 @@ impl Stage<'_> {
             result: result_of(one),
         });
         let each = each.collect();
-        let measured = merged(hosts, &all);
+        let measured = merged(hosts, all);
         let result = TrialResult { hosts: each, ..result_of(&measured) };
         Ok(Together { trial: Some((result, measured)), is_stopped, failure: None })
     }
 }
 
 /// The measurements of `all` hosts as one; devices are those of each machine once.
-fn merged(hosts: &Hosts, all: &[Measured]) -> Measured {
-    let series: Vec<_> = all.iter().map(|one| &one.watched.series).collect();
-    let mut sum = Measured {
-        seed: all.first().map_or(0, |first| first.seed),
-        tally: Tally::like(all.first().map(|first| &first.tally)),
-        watched: Watched {
-            device: Some(BytesOfDevices::default()),
-            series: sum_of_series(&series),
-            ..Watched::default()
-        },
-        evidence: evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref())),
-    };
+fn merged(hosts: &Hosts, all: Vec<Measured>) -> Measured {
     let counted = count_members_once(&hosts.members, |nth| {
         all[nth].watched.device.map_or(0, |device| device.read_bytes + device.written_bytes)
     });
-    for (one, counts) in all.iter().zip(counted) {
-        let (all, own) = (&mut sum.watched, &one.watched);
-        sum.tally.add(&one.tally);
+    let counting = all.iter().zip(counted).filter_map(|(one, counts)| counts.then_some(one));
+    let device = counting.map(|one| one.watched.device).reduce(|sum, one| Some(sum? + one?));
+    let series: Vec<_> = all.iter().map(|one| &one.watched.series).collect();
+    let series = sum_of_series(&series);
+    let evidence = evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref()));
+    let mut all = all.into_iter();
+    let mut sum = all.next().unwrap_or_default();
+    for Measured { tally, watched, .. } in all {
+        sum.tally.add(&tally);
+        let sum = &mut sum.watched;
         // The window of all is over when that of the last one is.
-        all.total_seconds = all.total_seconds.max(own.total_seconds);
-        all.cpu.user_seconds += own.cpu.user_seconds;
-        all.cpu.system_seconds += own.cpu.system_seconds;
-        if counts {
-            all.device = all.device.zip(own.device).map(|(sum, own)| sum + own);
-        }
+        sum.total_seconds = sum.total_seconds.max(watched.total_seconds);
+        sum.cpu.user_seconds += watched.cpu.user_seconds;
+        sum.cpu.system_seconds += watched.cpu.system_seconds;
     }
-    sum
+    let watched = Watched { device: device.flatten(), series, ..sum.watched };
+    Measured { watched, evidence, ..sum }
 }

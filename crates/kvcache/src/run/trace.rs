@@ -1,14 +1,14 @@
 //! A trace as a file: read once before the run to know what it asks, and again while it is replayed,
 //! line by line.
 
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Reader, Storage};
 
 use super::error::KvcacheError;
-use super::requests::{Next, Operation, Work};
+use super::requests::{Next, Work};
 use crate::plan::{
     Class, MOST_LINE_BYTES, Model, Request, Speed, TraceEntry, TraceError, TraceFacts, TraceFormat,
     TraceReader, Traced,
@@ -28,12 +28,6 @@ pub(super) struct TraceLines<'a> {
     lines: u64,
 }
 
-/// Why a line is not there.
-enum Fault {
-    File(TransferError),
-    Line(TraceError),
-}
-
 impl<'a> TraceLines<'a> {
     pub(super) fn open(
         storage: &'a dyn Storage,
@@ -45,24 +39,24 @@ impl<'a> TraceLines<'a> {
     }
 
     /// The next entry; `None` at the end.
-    fn next(&mut self) -> Result<Option<TraceEntry>, Fault> {
+    fn next(&mut self) -> Result<Option<TraceEntry>, KvcacheError> {
         loop {
             self.line.clear();
             let most = MOST_LINE_BYTES as u64 + 1;
             let read = self.input.by_ref().take(most).read_until(b'\n', &mut self.line);
-            let failed = |error: io::Error| TransferError::file("read", self.path, error);
-            if read.map_err(|error| Fault::File(failed(error)))? == 0 {
+            if read.map_err(|error| TransferError::file("read", self.path, error))? == 0 {
                 return Ok(None);
             }
             self.lines += 1;
-            if let Some(entry) = self.parse().map_err(Fault::Line)? {
+            let wrong = |wrong| KvcacheError::Trace { path: self.path.to_path_buf(), wrong };
+            if let Some(entry) = self.parse().map_err(wrong)? {
                 return Ok(Some(entry));
             }
         }
     }
 
     fn parse(&mut self) -> Result<Option<TraceEntry>, TraceError> {
-        let wrong = |what: String| TraceError::new(self.lines, what);
+        let wrong = |what: String| TraceError { line: self.lines, what };
         for (beginning, command) in COMPRESSED {
             if self.lines == 1 && self.line.starts_with(beginning) {
                 return Err(wrong(format!("the file is compressed: unpack it first ({command})")));
@@ -102,27 +96,17 @@ pub fn scan_trace(
                     Traced::Prompt { blocks, .. } => blocks.len() as u32 * block_tokens,
                 });
             }
-            Err(Fault::Line(wrong)) => break Some(wrong),
-            Err(Fault::File(error)) => return Err(error.into()),
+            Err(KvcacheError::Trace { wrong, .. }) => break Some(wrong),
+            Err(error) => return Err(error),
         }
     };
     let format = lines.reader.format();
-    let empty = || TraceError::new(lines.lines.max(1), "the trace is empty");
+    let empty = || TraceError { line: lines.lines.max(1), what: "the trace is empty".to_string() };
     let wrong = wrong.or_else(|| format.is_none().then(empty));
     let format = format.unwrap_or(TraceFormat::MlperfIo);
     let headers = u64::from(format != TraceFormat::Mooncake);
     let skipped = lines.lines.saturating_sub(entries + headers);
     Ok(TraceFacts { format, entries, skipped, span_ns, most_tokens, wrong })
-}
-
-/// The answer to a thread that asks for an entry.
-pub(super) enum NextEntry {
-    /// What happened, and when it is due.
-    Due(Traced, u64),
-    /// The next is due then.
-    At(u64),
-    /// There are no more.
-    End,
 }
 
 /// A trace that is replayed.
@@ -140,24 +124,15 @@ impl<'a> Replay<'a> {
         Self { lines, speed, next: None, taken: 0, is_over: false }
     }
 
-    /// What a thread does for the next entry, if it is due at `now_ns`.
-    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next, KvcacheError> {
-        Ok(match self.next_entry(now_ns)? {
-            NextEntry::Due(what, due_ns) => work_of(what, due_ns),
-            NextEntry::At(due_ns) => Next::At(due_ns),
-            NextEntry::End => Next::Finished,
-        })
-    }
-
     /// The next entry, if it is due at `now_ns`.
-    pub(super) fn next_entry(&mut self, now_ns: u64) -> Result<NextEntry, KvcacheError> {
+    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next<Traced>, KvcacheError> {
         let entry = match self.next.take() {
             Some(entry) => Some(entry),
-            None => self.lines.next().map_err(|fault| self.lines.failed(fault))?,
+            None => self.lines.next()?,
         };
         let Some(entry) = entry else {
             self.is_over = true;
-            return Ok(NextEntry::End);
+            return Ok(Next::Finished);
         };
         let due_ns = match self.speed {
             Speed::Times(times) => (entry.at_ns as f64 / times) as u64,
@@ -165,10 +140,10 @@ impl<'a> Replay<'a> {
         };
         if due_ns > now_ns {
             self.next = Some(entry);
-            return Ok(NextEntry::At(due_ns));
+            return Ok(Next::At(due_ns));
         }
         self.taken += 1;
-        Ok(NextEntry::Due(entry.what, due_ns))
+        Ok(Next::Take(entry.what, due_ns))
     }
 
     /// What was replayed, of which so much is done.
@@ -177,30 +152,25 @@ impl<'a> Replay<'a> {
     }
 }
 
-impl TraceLines<'_> {
-    fn failed(&self, fault: Fault) -> KvcacheError {
-        match fault {
-            Fault::File(error) => error.into(),
-            Fault::Line(wrong) => KvcacheError::Trace { path: self.path.to_path_buf(), wrong },
-        }
-    }
-}
-
-/// What a thread does for an entry.
-fn work_of(what: Traced, sent_ns: u64) -> Next {
-    match what {
-        Traced::Write { key, tokens } => {
-            Next::Operate(Operation { key, write_tokens: Some(tokens), sent_ns })
-        }
-        Traced::Read { key } => Next::Operate(Operation { key, write_tokens: None, sent_ns }),
+/// What a thread does for an entry of a trace without prompts.
+pub(super) fn work_of(entry: Next<Traced>) -> Next<Work> {
+    let (what, sent_ns) = match entry {
+        Next::Take(what, sent_ns) => (what, sent_ns),
+        Next::At(due_ns) => return Next::At(due_ns),
+        Next::Finished => return Next::Finished,
+    };
+    let work = match what {
+        Traced::Write { key, tokens } => Work::Operate { key, write_tokens: Some(tokens) },
+        Traced::Read { key } => Work::Operate { key, write_tokens: None },
         Traced::Request { key, context_tokens, generate_tokens } => {
             // The original draws a class; here the trace has the order.
             let class = Class::Batch;
             let request =
                 Request { key, context_tokens, generate_tokens, class, sent_ns, turn: None };
-            Next::Serve(Work { request, context_tokens, has_prompt: false, others: Vec::new() })
+            Work::Serve { request, context_tokens, has_prompt: false, others: Vec::new() }
         }
         // Prompts have an engine of their own, and the format of a trace does not change.
-        Traced::Prompt { .. } => Next::Finished,
-    }
+        Traced::Prompt { .. } => return Next::Finished,
+    };
+    Next::Take(work, sent_ns)
 }

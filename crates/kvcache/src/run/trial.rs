@@ -11,7 +11,7 @@ use stormlp_core::report::Series;
 use stormlp_core::stop::{Ends, StopToken};
 use stormlp_core::units::counted;
 use stormlp_hosts::multi_host::Hosts;
-use stormlp_transfer::crew::{self, Watch};
+use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::surroundings::unix_seconds;
@@ -20,9 +20,9 @@ use stormlp_transfer::{
     AcceleratorSet, Driver, DriverSet, PathBuffers, PathSpec, TransferError, evidence,
 };
 
+use super::chunk_files::ServingState;
 use super::error::KvcacheError;
-use super::kept::Kept;
-use super::requests::{Next, Operation, Requests, Source};
+use super::requests::{Next, Requests, Source, Work};
 use super::store::Store;
 use super::tally::Tally;
 use super::together::Measured;
@@ -45,7 +45,7 @@ pub(super) struct Stage<'a> {
     pub(super) noise: &'a Noise,
     pub(super) started: Instant,
     /// The chunks that several runs share, if they do.
-    pub(super) kept: Option<&'a Kept<'a>>,
+    pub(super) serving: Option<&'a ServingState<'a>>,
     /// The hosts, if several measure together.
     pub(super) hosts: Option<&'a Hosts>,
 }
@@ -69,12 +69,22 @@ pub(super) struct TrialOutcome {
     pub(super) failure: Option<KvcacheError>,
 }
 
+/// What the threads of a trial did.
+pub(super) struct Ran {
+    /// In seconds since the start of the run.
+    pub(super) started_at_seconds: f64,
+    pub(super) watched: Watched,
+    pub(super) evidence: Option<Evidence>,
+    pub(super) failure: Option<KvcacheError>,
+}
+
 /// Enters what was sent, or replayed, `until_ns`.
 fn credit(source: Source<'_>, tally: &mut Tally, until_ns: u64) {
     match source {
         Source::Users(mut requests) => {
             requests.advance(until_ns);
-            tally.offered = Some(requests.offered());
+            let classes = tally.classes.iter_mut().zip(requests.offered());
+            classes.for_each(|(class, offered)| class.offered = offered);
         }
         Source::Trace(replay) => tally.replayed = tally.replayed.map(|done| replay.counted(done)),
     }
@@ -90,6 +100,11 @@ pub(super) struct Watched {
 }
 
 impl Stage<'_> {
+    /// The time in which a trial is measured.
+    pub(super) fn window(&self) -> Duration {
+        Duration::from_secs_f64(self.plan.duration_seconds)
+    }
+
     /// Runs a trial from an empty folder.
     ///
     /// # Errors
@@ -99,13 +114,11 @@ impl Stage<'_> {
             return self.serve(id, plan);
         }
         let pass = &self.plan.passes[id.pass];
-        let workers = pass.workers as usize;
-        let window = Duration::from_secs_f64(self.plan.duration_seconds);
         let store = Store::new(
             Cache::new(pass.memory_bytes, self.plan.capacity_bytes),
             pass.concurrent_writes,
         );
-        let source = Mutex::new(self.source(pass, window)?);
+        let source = Mutex::new(self.source(pass)?);
         let is_replay = self.plan.trace.is_some();
         let mut tally = Tally::of(is_replay);
         tally.requests = self.plan.request.lists_requests.then(RequestSeconds::default);
@@ -114,49 +127,30 @@ impl Stage<'_> {
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
             let next = source.next(now_ns)?;
             // While no other thread can take what comes after it.
-            if let Next::Operate(Operation { key, write_tokens: Some(_), .. }) = &next {
+            if let Next::Take(Work::Operate { key, write_tokens: Some(_) }, _) = &next {
                 store.expect(key);
             }
             Ok(next)
         };
         let failed = StopToken::new();
         let shared = Shared {
-            storage: self.storage,
-            folder: self.folder,
+            stage: self,
             model: &pass.model,
-            noise: self.noise,
-            seed: self.plan.seed.into(),
-            chunk_bytes: self.plan.transport.chunk_bytes,
-            window,
-            end: self.plan.request.end,
-            verifies: self.plan.request.verify,
             ends: Ends { stop: self.stop, failed: &failed },
             next: &next,
             store: &store,
             tally: &tally,
         };
-        let accelerators = AcceleratorSet::open(&self.plan.transport)?;
-        let buffers = self.buffers(workers, &accelerators)?;
-        let drivers = DriverSet::counting_loads(workers);
-        let started_at_seconds = self.started.elapsed().as_secs_f64();
-        let ran = crew::run(
-            "worker",
-            buffers.into_iter().enumerate(),
+        let threads = (id, pass.workers as usize);
+        let ran = self.measure(
+            threads,
             &failed,
-            |(index, buffers), start| {
-                let prepared = self.path(buffers, &accelerators, index);
-                let path = prepared.inspect_err(|_| failed.stop())?;
-                let worker = Worker::new(Driver::new(path, &drivers, index), &shared);
-                Ok::<WorkerResult, TransferError>(worker.run(start.wait()))
-            },
-            |watch| self.watch(watch, &drivers, (id, window), &failed),
+            |_| (),
+            |_, driver, start| Ok(Worker::new(driver, &shared).run(start.wait())),
         );
         let kept = ran.is_ok() && id.keeps;
         let removed = if kept { Ok(()) } else { self.remove(store) };
-        let (workers, watched) = ran?;
-        let mut watched = watched?;
-        watched.series.load = drivers.load();
-        let (evidence, failure) = self.gather(workers);
+        let Ran { started_at_seconds, watched, evidence, failure } = ran?;
         let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
         let until_ns = watched.total_seconds.min(self.plan.duration_seconds) * 1e9;
@@ -166,9 +160,45 @@ impl Stage<'_> {
         Ok(TrialOutcome { started_at_seconds, measured, failure })
     }
 
+    /// Has so many threads do their `work`, each with a driver of its own, and watches them; `before` runs
+    /// while they prepare it.
+    ///
+    /// # Errors
+    /// If they could not start.
+    pub(super) fn measure<T: Send>(
+        &self,
+        (id, threads): (TrialId, usize),
+        failed: &StopToken,
+        before: impl FnOnce(&Watch<'_>),
+        work: impl Fn(usize, Driver<'_, T>, &mut Start<'_>) -> Result<WorkerResult, KvcacheError> + Sync,
+    ) -> Result<Ran, KvcacheError> {
+        let accelerators = AcceleratorSet::open(&self.plan.transport)?;
+        let buffers = self.buffers(threads, &accelerators)?;
+        let drivers = DriverSet::counting_loads(threads);
+        let started_at_seconds = self.started.elapsed().as_secs_f64();
+        let (workers, watched) = crew::run(
+            "worker",
+            buffers.into_iter().enumerate(),
+            failed,
+            |(index, buffers), start| {
+                let path = self.path(buffers, &accelerators, index);
+                let path = path.inspect_err(|_| failed.stop())?;
+                work(index, Driver::new(path, &drivers, index), start)
+            },
+            |watch| {
+                before(watch);
+                self.watch(watch, &drivers, id, failed)
+            },
+        )?;
+        let mut watched = watched?;
+        watched.series.load = drivers.load();
+        let (evidence, failure) = self.gather(workers);
+        Ok(Ran { started_at_seconds, watched, evidence, failure })
+    }
+
     /// The trace, or the users of a pass, which begin now.
-    fn source(&self, pass: &Pass, window: Duration) -> Result<Source<'_>, KvcacheError> {
-        let users = || Source::Users(self.requests(pass, window));
+    fn source(&self, pass: &Pass) -> Result<Source<'_>, KvcacheError> {
+        let users = || Source::Users(self.requests(pass));
         Ok(self.replay(pass)?.map_or_else(users, Source::Trace))
     }
 
@@ -183,7 +213,7 @@ impl Stage<'_> {
     }
 
     /// The users of a pass, who begin now.
-    fn requests(&self, pass: &Pass, window: Duration) -> Requests {
+    fn requests(&self, pass: &Pass) -> Requests {
         let request = &self.plan.request;
         let mut random = Mt19937::of_python(self.plan.seed);
         let users = draw(&mut random, pass.users);
@@ -194,10 +224,10 @@ impl Stage<'_> {
             NamingClock::Fixed(ms) => ms,
         };
         let load = Load::new(users, random, without);
-        Requests::new(load, started_unix_ms, window.as_nanos() as u64)
+        Requests::new(load, started_unix_ms, self.window().as_nanos() as u64)
     }
 
-    pub(super) fn buffers(
+    fn buffers(
         &self,
         workers: usize,
         accelerators: &AcceleratorSet,
@@ -216,7 +246,7 @@ impl Stage<'_> {
         (0..workers).map(allocate).collect()
     }
 
-    pub(super) fn path(
+    fn path(
         &self,
         buffers: PathBuffers,
         accelerators: &AcceleratorSet,
@@ -239,13 +269,14 @@ impl Stage<'_> {
     }
 
     /// Opens the gate, then reports progress and takes samples until every thread is done.
-    pub(super) fn watch(
+    fn watch(
         &self,
         watch: &Watch<'_>,
         drivers: &DriverSet,
-        (id, window): (TrialId, Duration),
+        id: TrialId,
         failed: &StopToken,
     ) -> Result<Watched, KvcacheError> {
+        let window = self.window();
         let total = match &self.plan.trace {
             Some(trace) if self.plan.ends_with_trace() => trace.paced_seconds(),
             _ => Some(window.as_secs_f64()),
@@ -312,7 +343,7 @@ impl Stage<'_> {
         let (trial, trials) = (id.trial, self.plan.trials);
         let load = match (&self.plan.trace, &self.plan.serving) {
             (Some(trace), _) => format!("{} entries of the trace", trace.entries),
-            (None, Some(_)) if self.kept.is_none() => "prompts".to_string(),
+            (None, Some(_)) if self.serving.is_none() => "prompts".to_string(),
             (None, Some(load)) => counted(load.loaders.into(), "server"),
             (None, None) => format!("{} users", pass.users),
         };
@@ -327,9 +358,9 @@ impl Stage<'_> {
         Ok(())
     }
 
-    pub(super) fn gather<E: Into<KvcacheError>>(
+    fn gather(
         &self,
-        workers: Vec<Result<WorkerResult, E>>,
+        workers: Vec<Result<WorkerResult, KvcacheError>>,
     ) -> (Option<Evidence>, Option<KvcacheError>) {
         let (mut seen, mut failure) = (Vec::with_capacity(workers.len()), None);
         for worker in workers {
@@ -338,7 +369,7 @@ impl Stage<'_> {
                     seen.push(worker.evidence);
                     failure = failure.or(worker.failure);
                 }
-                Err(error) => failure = failure.or(Some(error.into())),
+                Err(error) => failure = failure.or(Some(error)),
             }
         }
         let evidence =

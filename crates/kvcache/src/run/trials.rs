@@ -1,27 +1,32 @@
 //! The main loop of a run: the trials of each pass, with pauses between them.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use stormlp_core::evidence::{Evidence, ObjectStore};
+use stormlp_core::location::Location;
 use stormlp_core::others;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_core::stop::StopToken;
+use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::fault::Fault;
 use stormlp_hosts::multi_host::Hosts;
 use stormlp_hosts::parts::evidence_of_all;
-use stormlp_transfer::fallback;
+use stormlp_transfer::cufile::Driver as CuFile;
+use stormlp_transfer::fallback::{self, hold_cufile, settings};
+use stormlp_transfer::storage::{FolderLock, Storage};
 use stormlp_transfer::surroundings::{Surroundings, now};
-use stormlp_transfer::telemetry::peak_rss_bytes;
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments, peak_rss_bytes};
 
+use super::chunk_files::ServingState;
 use super::error::KvcacheError;
-use super::grounds::Grounds;
-use super::kept::Kept;
+use super::folder;
 use super::tally::Timings;
 use super::together::Together;
 use super::trial::{Stage, TrialId};
-use crate::plan::{KvcachePlan, MOST_DROPPED_PERCENT, ServingPlan};
+use crate::plan::{KvcachePlan, MOST_DROPPED_PERCENT, Marker, NOISE_ELEMENTS, Noise, ServingPlan};
 use crate::report::{
     COLD_SHARE, DEVICE_SHARE, KvcacheReport, KvcacheResults, TrialResult, summarise,
     unwritten_percent,
@@ -29,6 +34,9 @@ use crate::report::{
 
 /// Loads, or reads of a trace, that are a smaller share than this of what is expected are rare.
 const RARE: f64 = 0.5;
+/// Elements of the noise that a thread makes at a time.
+const NOISE_PART: usize = 1 << 20;
+
 /// How often a pause checks for a stop request.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -57,17 +65,84 @@ pub fn run_with(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&KvcacheReport),
 ) -> Result<KvcacheReport, KvcacheError> {
-    let grounds = Grounds::enter(plan, &**surroundings.storage)?;
-    Ok(grounds.carry_out(hosts, (head, plan), None, surroundings, on_unit))
+    let folder = RunFolder::enter(plan, &**surroundings.storage)?;
+    Ok(folder.carry_out(hosts, (head, plan), None, surroundings, on_unit))
 }
 
-impl Grounds {
-    /// Runs the trials of a plan, on chunks that are `kept` if several runs share them.
+/// What the runs on a folder have in common: the folder itself, locked and marked; what watches it; and
+/// the noise that all objects are pieces of.
+pub(super) struct RunFolder {
+    pub(super) folder: Location,
+    pub(super) devices: BlockDevices,
+    pub(super) instruments: Instruments,
+    pub(super) noise: Noise,
+    /// CPU seconds that it took to make.
+    pub(super) noise_cpu_seconds: f64,
+    pub(super) started: Instant,
+    _cufile: Option<Arc<CuFile>>,
+    _lock: FolderLock,
+}
+
+impl RunFolder {
+    /// Enters the folder of a plan, and makes the noise.
+    ///
+    /// # Errors
+    /// If the folder is in use or holds files of others, or nothing but a path is acceptable that
+    /// cannot run.
+    pub(super) fn enter(plan: &KvcachePlan, storage: &dyn Storage) -> Result<Self, KvcacheError> {
+        let folder = plan.request.own_folder();
+        let marker = Marker::new(plan.models(), plan.seed, plan.trace.is_some());
+        let lock = folder::enter(storage, folder.folder(), &marker)?;
+        let cufile = hold_cufile(
+            plan.transport.path.needs_cufile(),
+            &settings(plan.request.serving.require_gds, None),
+        )?;
+        let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
+        let telemetry = plan.request.telemetry;
+        let started = Instant::now();
+        let (noise, noise_cpu_seconds) = make_noise(plan);
+        Ok(Self {
+            devices: storage.devices(&[folder.folder()]),
+            instruments: Instruments::around([folder.folder()], gpus, telemetry),
+            noise,
+            noise_cpu_seconds,
+            started,
+            folder,
+            _cufile: cufile,
+            _lock: lock,
+        })
+    }
+}
+
+/// All of the noise, made on every CPU, and the CPU seconds that it took.
+fn make_noise(plan: &KvcachePlan) -> (Noise, f64) {
+    let before = CpuTimes::of_process();
+    let noise = Noise::new(plan.seed.into());
+    let mut all = vec![[0; 2]; NOISE_ELEMENTS as usize];
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let parts = all.chunks_mut(NOISE_PART).zip((0..).step_by(NOISE_PART));
+    let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
+    for (nth, part) in parts.enumerate() {
+        shares[nth % threads].push(part);
+    }
+    thread::scope(|scope| {
+        for share in shares {
+            scope.spawn(|| {
+                share.into_iter().for_each(|(part, place)| noise.generate(place, part));
+            });
+        }
+    });
+    let seconds = CpuTimes::of_process().since(before).total_seconds();
+    (noise.holding(all), seconds)
+}
+
+impl RunFolder {
+    /// Runs the trials of a plan, with the `serving` state that several runs share, if they do.
     pub(super) fn carry_out(
         &self,
         hosts: Option<&Hosts>,
         (head, plan): (Head, &KvcachePlan),
-        kept: Option<&Kept<'_>>,
+        serving: Option<&ServingState<'_>>,
         surroundings: &Surroundings<'_>,
         on_unit: &mut dyn FnMut(&KvcacheReport),
     ) -> KvcacheReport {
@@ -88,7 +163,7 @@ impl Grounds {
                 instruments: &self.instruments,
                 noise: &self.noise,
                 started: self.started,
-                kept,
+                serving,
                 hosts,
             },
             report,
@@ -303,7 +378,7 @@ impl Run<'_> {
             return failure.map_or(Ok(is_stopped), Err);
         }
         let timings = &measured.tally.timings;
-        let objects = timings.read.len() + timings.write.len();
+        let objects = timings.objects();
         self.timings[id.pass].merge(timings);
         self.report.results.trials.push(result);
         self.report.series.push(NamedSeries { name, series: measured.watched.series });

@@ -14,31 +14,25 @@ use stormlp_transfer::storage::{Access, Storage};
 use stormlp_transfer::{Driver, Place, Slot, TransferError};
 
 use super::error::KvcacheError;
-use super::requests::{Next, Operation, Work};
+use super::requests::{Next, Work};
 use super::store::{Ending, Store};
 use super::tally::Tally;
-use crate::plan::{Content, End, Model, Noise, Step, Tier, Victim, file_bytes, file_name};
+use super::trial::Stage;
+use crate::plan::{Cache, Content, End, Model, Request, Step, Tier, Victim, file_bytes, file_name};
+use crate::report::Timed;
 
 /// How often a thread without work checks whether the run is to end.
 const TICK: Duration = Duration::from_millis(50);
 /// Residency is looked at for one in so many reads of a thread, the first included.
-pub(super) const SAMPLE_EVERY: u64 = 16;
+const SAMPLE_EVERY: u64 = 16;
 
 /// What the threads of a trial share.
 pub(super) struct Shared<'a> {
-    pub(super) storage: &'a dyn Storage,
-    pub(super) folder: &'a Path,
+    pub(super) stage: &'a Stage<'a>,
     pub(super) model: &'a Model,
-    pub(super) noise: &'a Noise,
-    pub(super) seed: u64,
-    pub(super) chunk_bytes: u64,
-    pub(super) window: Duration,
-    pub(super) end: End,
-    /// Whether what is read is compared with what was written.
-    pub(super) verifies: bool,
     pub(super) ends: Ends<'a>,
     /// What to do now, in nanoseconds since the start.
-    pub(super) next: &'a (dyn Fn(u64) -> Result<Next, KvcacheError> + Sync),
+    pub(super) next: &'a (dyn Fn(u64) -> Result<Next<Work>, KvcacheError> + Sync),
     pub(super) store: &'a Store,
     pub(super) tally: &'a Mutex<Tally>,
 }
@@ -85,26 +79,34 @@ struct Transferred {
     nanos: u64,
 }
 
-/// Has the kernel drop a file's pages; of a sample their residency before and after, if the kernel
-/// reports it.
+/// Has the kernel drop a file's pages; of a sample of a thread's `reads` their residency before and
+/// after, if the kernel reports it.
 pub(super) fn drop_cached(
     storage: &dyn Storage,
-    file: &File,
-    path: &Path,
-    is_sampled: bool,
+    (file, path): (&File, &Path),
+    reads: &mut u64,
 ) -> Result<Option<(Residency, Residency)>, TransferError> {
-    let residency = || {
-        if !is_sampled {
-            return Ok(None);
-        }
-        match storage.residency(path) {
-            Err(error) if error.is_permission_denied() => Ok(None),
-            looked => looked.map(Some),
+    let is_sampled = reads.is_multiple_of(SAMPLE_EVERY);
+    *reads += 1;
+    let residency = || match storage.residency(path) {
+        Err(error) if error.is_permission_denied() => Ok(None),
+        looked => looked.map(Some),
+    };
+    let before = if is_sampled { residency()? } else { None };
+    storage.forget(file, path)?;
+    Ok(if before.is_some() { before.zip(residency()?) } else { None })
+}
+
+/// Ends the other threads if `work` failed, and returns what this one shows.
+pub(super) fn finished(work: Result<(), Cut>, ends: Ends<'_>, evidence: Evidence) -> WorkerResult {
+    let failure = match work {
+        Ok(()) | Err(Cut::Ends) => None,
+        Err(Cut::Failed(error)) => {
+            ends.failed.stop();
+            Some(error)
         }
     };
-    let before = residency()?;
-    storage.forget(file, path)?;
-    Ok(before.zip(residency()?))
+    WorkerResult { evidence, failure }
 }
 
 /// See the [module's description](self).
@@ -125,14 +127,8 @@ impl<'a> Worker<'a> {
     /// Serves requests from `start` until the time is over.
     pub(super) fn run(mut self, start: Instant) -> WorkerResult {
         self.start = start;
-        let failure = match self.serve_all() {
-            Ok(()) | Err(Cut::Ends) => None,
-            Err(Cut::Failed(error)) => {
-                self.shared.ends.failed.stop();
-                Some(error)
-            }
-        };
-        WorkerResult { evidence: self.driver.evidence(), failure }
+        let work = self.serve_all();
+        finished(work, self.shared.ends, self.driver.evidence())
     }
 
     fn now_ns(&self) -> u64 {
@@ -141,12 +137,18 @@ impl<'a> Worker<'a> {
 
     /// Whether the window is over.
     fn is_late(&self) -> bool {
-        self.start.elapsed() >= self.shared.window
+        self.start.elapsed() >= self.shared.stage.window()
     }
 
     /// Whether a request is to be left as it is.
     fn ends(&self) -> bool {
-        self.shared.ends.are_near() || (self.shared.end == End::Fixed && self.is_late())
+        self.shared.ends.are_near()
+            || (self.shared.stage.plan.request.end == End::Fixed && self.is_late())
+    }
+
+    /// Changes which objects there are.
+    fn change<T>(&self, change: impl FnOnce(&mut Cache) -> T) -> T {
+        self.shared.store.change(|state| change(&mut state.cache))
     }
 
     /// Counts something with all other threads.
@@ -158,11 +160,15 @@ impl<'a> Worker<'a> {
         while !self.shared.ends.are_near() && !self.is_late() {
             let now_ns = self.now_ns();
             match (self.shared.next)(now_ns).map_err(Cut::Failed)? {
-                Next::Serve(work) => self.serve(&work)?,
-                Next::Operate(operation) => self.operate(&operation)?,
+                Next::Take(Work::Serve { request, context_tokens, has_prompt, others }, _) => {
+                    self.serve(&request, context_tokens, has_prompt, &others)?;
+                }
+                Next::Take(Work::Operate { key, write_tokens }, sent_ns) => {
+                    self.operate(&key, write_tokens, sent_ns)?;
+                }
                 Next::Finished => return Ok(()),
                 Next::At(due_ns) => {
-                    let until = due_ns.min(self.shared.window.as_nanos() as u64);
+                    let until = due_ns.min(self.shared.stage.window().as_nanos() as u64);
                     let wait = Duration::from_nanos(until.saturating_sub(now_ns));
                     thread::sleep(wait.min(TICK));
                 }
@@ -172,12 +178,12 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads or writes an object as a trace says.
-    fn operate(&mut self, operation: &Operation) -> Result<(), Cut> {
+    fn operate(&mut self, key: &str, write_tokens: Option<u32>, sent_ns: u64) -> Result<(), Cut> {
         let taken_ns = self.now_ns();
-        let storage_ns = match operation.write_tokens {
-            Some(tokens) => self.replace(&operation.key, tokens)?,
+        let storage_ns = match write_tokens {
+            Some(tokens) => self.replace(key, tokens)?,
             None => {
-                let found = self.read(&operation.key)?;
+                let found = self.read(key)?;
                 self.count(|tally| match found {
                     Some(_) => tally.lookups.own_hits += 1,
                     None => tally.lookups.own_misses += 1,
@@ -187,7 +193,7 @@ impl<'a> Worker<'a> {
         };
         let (now_ns, late) = (self.now_ns(), self.is_late());
         self.count(|tally| {
-            tally.timings.served([operation.sent_ns, taken_ns, now_ns], storage_ns);
+            tally.timings.served([sent_ns, taken_ns, now_ns], storage_ns);
             tally.replayed.get_or_insert_default().count(late);
         });
         Ok(())
@@ -196,19 +202,24 @@ impl<'a> Worker<'a> {
     /// Writes an object in place of an older one of its name.
     fn replace(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
         if let Some(older) = self.shared.store.begin(key, || self.ends())? {
-            self.shared.storage.remove(&self.path_of(key))?;
-            self.shared.store.deleted(&older);
+            self.shared.stage.storage.remove(&self.path_of(key))?;
+            self.change(|cache| cache.deleted(&older));
         }
         let written = self.write(key, tokens);
         self.shared.store.done(key);
         written
     }
 
-    fn serve(&mut self, work: &Work) -> Result<(), Cut> {
+    fn serve(
+        &mut self,
+        request: &Request,
+        context_tokens: u32,
+        has_prompt: bool,
+        others: &[String],
+    ) -> Result<(), Cut> {
         let taken_ns = self.now_ns();
-        let request = &work.request;
         let mut storage_ns = 0;
-        for other in &work.others {
+        for other in others {
             let found = self.read(other)?;
             storage_ns += found.unwrap_or(0);
             self.count(|tally| match found {
@@ -217,17 +228,21 @@ impl<'a> Worker<'a> {
             });
         }
         let mut write_ns = 0;
-        if !self.shared.store.has(&request.key) {
-            write_ns = self.write(&request.key, work.context_tokens)?;
+        if !self.change(|cache| cache.has(&request.key)) {
+            write_ns = self.write(&request.key, context_tokens)?;
         }
-        let decode_ns = if request.decodes() { Some(self.decode(work)?) } else { None };
+        let decode_ns = if request.decodes() {
+            Some(self.decode(request, context_tokens, has_prompt)?)
+        } else {
+            None
+        };
         storage_ns += write_ns + decode_ns.unwrap_or(0);
         let (now_ns, late) = (self.now_ns(), self.is_late());
         self.count(|tally| {
             let request_ns = now_ns.saturating_sub(request.sent_ns);
             tally.keep([request_ns, storage_ns, write_ns], decode_ns);
             tally.timings.served([request.sent_ns, taken_ns, now_ns], storage_ns);
-            tally.lookups.prompt_misses += u64::from(work.has_prompt);
+            tally.lookups.prompt_misses += u64::from(has_prompt);
             tally.served(request, late);
         });
         Ok(())
@@ -235,24 +250,29 @@ impl<'a> Worker<'a> {
 
     /// Reads a request's own object once, and once more for each batch of tokens; one that was
     /// deleted meanwhile is written again instead.
-    fn decode(&mut self, work: &Work) -> Result<u64, Cut> {
-        let key = &work.request.key;
+    fn decode(
+        &mut self,
+        request: &Request,
+        context_tokens: u32,
+        has_prompt: bool,
+    ) -> Result<u64, Cut> {
+        let key = &request.key;
         let Some(mut storage_ns) = self.read(key)? else {
             self.count(|tally| tally.lookups.own_misses += 1);
-            return self.write(key, work.context_tokens);
+            return self.write(key, context_tokens);
         };
         self.count(|tally| {
             tally.lookups.own_hits += 1;
-            tally.lookups.own_hits_with_prompt += u64::from(work.has_prompt);
+            tally.lookups.own_hits_with_prompt += u64::from(has_prompt);
         });
-        for _ in 0..work.request.further_reads() {
+        for _ in 0..request.further_reads() {
             storage_ns += self.read(key)?.unwrap_or(0);
         }
         Ok(storage_ns)
     }
 
     fn path_of(&self, key: &str) -> PathBuf {
-        self.shared.folder.join(file_name(key))
+        self.shared.stage.folder.join(file_name(key))
     }
 
     /// Reads an object; the time that storage took in nanoseconds, or `None` if there is none.
@@ -267,20 +287,25 @@ impl<'a> Worker<'a> {
                 Ok(0)
             }
         };
-        self.shared.store.release(key);
+        self.change(|cache| cache.release(key));
         read.map(Some)
     }
 
     fn read_file(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
         let path = self.path_of(key);
         let opening = self.driver.now();
-        let file = self.shared.storage.open(&path, Access::Read, false)?;
+        let file = self.shared.stage.storage.open(&path, Access::Read, false)?;
         let opened_ns = self.driver.now().nanos_since(opening);
-        self.drop_cached(&file, &path)?;
+        let sample = drop_cached(self.shared.stage.storage, (&file, &path), &mut self.reads)?;
+        if let Some((before, after)) = sample {
+            self.count(|tally| tally.sample(1, before, after));
+        }
         let bytes = file_bytes(self.shared.model, tokens.into());
         let shared = self.shared;
         let content =
-            shared.verifies.then(|| Content::new(shared.model, key, tokens.into(), shared.seed));
+            shared.stage.plan.request.verify.then(|| {
+                Content::new(shared.model, key, tokens.into(), shared.stage.plan.seed.into())
+            });
         let (moved, ended) = self.transfer(file, &path, bytes, Does::Read(content.as_ref()));
         let read_ns = opened_ns + moved.nanos;
         let is_whole = ended.is_ok();
@@ -292,21 +317,11 @@ impl<'a> Worker<'a> {
                 tally.read.late_bytes += moved.late_bytes;
                 if is_whole {
                     tally.read.count_object(late);
-                    tally.timings.read.record_ns(read_ns);
+                    tally.timings.record(Timed::Read, read_ns);
                 }
             });
         }
         ended.map(|()| read_ns)
-    }
-
-    /// Has the kernel drop a file's pages, and looks at some files whether it did.
-    fn drop_cached(&mut self, file: &File, path: &Path) -> Result<(), Cut> {
-        let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
-        self.reads += 1;
-        if let Some((before, after)) = drop_cached(self.shared.storage, file, path, is_sampled)? {
-            self.count(|tally| tally.sample(1, before, after));
-        }
-        Ok(())
     }
 
     /// Writes an object once fewer others are being written; the time that storage took.
@@ -314,7 +329,7 @@ impl<'a> Worker<'a> {
         let asked = self.driver.now();
         self.shared.store.take_slot(|| self.ends())?;
         let waited_ns = self.driver.now().nanos_since(asked);
-        self.count(|tally| tally.timings.slot_wait.record_ns(waited_ns));
+        self.count(|tally| tally.timings.record(Timed::SlotWait, waited_ns));
         let placed = self.place(key, tokens);
         self.shared.store.give_slot();
         placed
@@ -322,11 +337,12 @@ impl<'a> Worker<'a> {
 
     fn place(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
         let bytes = file_bytes(self.shared.model, tokens.into());
-        let tier = self.shared.store.tier_of(bytes);
+        let tier = self.change(|cache| cache.tier_of(bytes));
         let mut storage_ns = self.make_room(tier, bytes)?;
         if tier == Tier::Storage {
             let written = self.write_file(key, tokens);
-            storage_ns += written.inspect_err(|_| self.shared.store.give_up(bytes, tier))?;
+            storage_ns +=
+                written.inspect_err(|_| self.change(|cache| cache.give_up(bytes, tier)))?;
         }
         self.shared.store.add(key, tokens, bytes, tier);
         Ok(storage_ns)
@@ -340,11 +356,11 @@ impl<'a> Worker<'a> {
                 Step::Demote(victim) => {
                     let demoted = self.demote(&victim);
                     storage_ns +=
-                        demoted.inspect_err(|_| self.shared.store.release(&victim.key))?;
+                        demoted.inspect_err(|_| self.change(|cache| cache.release(&victim.key)))?;
                 }
                 Step::Delete(victim) => {
-                    self.shared.storage.remove(&self.path_of(&victim.key))?;
-                    self.shared.store.deleted(&victim);
+                    self.shared.stage.storage.remove(&self.path_of(&victim.key))?;
+                    self.change(|cache| cache.deleted(&victim));
                     self.count(|tally| tally.evictions.deleted += 1);
                 }
                 Step::Place | Step::Wait => return Ok(storage_ns),
@@ -358,9 +374,9 @@ impl<'a> Worker<'a> {
     fn demote(&mut self, victim: &Victim) -> Result<u64, Cut> {
         let mut storage_ns = self.make_room(Tier::Storage, victim.bytes)?;
         let written = self.write_file(&victim.key, victim.tokens);
-        storage_ns +=
-            written.inspect_err(|_| self.shared.store.give_up(victim.bytes, Tier::Storage))?;
-        self.shared.store.demoted(victim);
+        let give_up = |cache: &mut Cache| cache.give_up(victim.bytes, Tier::Storage);
+        storage_ns += written.inspect_err(|_| self.change(give_up))?;
+        self.change(|cache| cache.demoted(victim));
         self.count(|tally| tally.evictions.demoted += 1);
         Ok(storage_ns)
     }
@@ -370,7 +386,7 @@ impl<'a> Worker<'a> {
         let path = self.path_of(key);
         let written = self.write_and_sync(key, tokens, &path);
         if written.is_err() {
-            self.shared.storage.discard(&path);
+            self.shared.stage.storage.discard(&path);
         }
         written
     }
@@ -378,25 +394,25 @@ impl<'a> Worker<'a> {
     fn write_and_sync(&mut self, key: &str, tokens: u32, path: &Path) -> Result<u64, Cut> {
         let shared = self.shared;
         let full = |error| Cut::Failed(KvcacheError::on(path, error));
-        let content = Content::new(shared.model, key, tokens.into(), shared.seed);
+        let content = Content::new(shared.model, key, tokens.into(), shared.stage.plan.seed.into());
         let creating = self.driver.now();
-        let file = shared.storage.open(path, Access::Create, false).map_err(full)?;
+        let file = shared.stage.storage.open(path, Access::Create, false).map_err(full)?;
         let handle =
             file.try_clone().map_err(|source| TransferError::file("open", path, source))?;
         let created_ns = self.driver.now().nanos_since(creating);
         let (moved, ended) = self.transfer(file, path, content.bytes(), Does::Write(&content));
         ended?;
         let syncing = self.driver.now();
-        let synced = shared.storage.sync(&handle, path);
+        let synced = shared.stage.storage.sync(&handle, path);
         synced.map_err(|error| Cut::Failed(KvcacheError::on_sync(path, error)))?;
         let fsync_ns = self.driver.now().nanos_since(syncing);
         let (write_ns, late) = (created_ns + moved.nanos, self.is_late());
         self.count(|tally| {
             tally.written.count_object(late);
             tally.written.count_bytes(content.bytes(), late);
-            tally.timings.write.record_ns(write_ns);
-            tally.timings.fsync.record_ns(fsync_ns);
-            tally.timings.persist.record_ns(write_ns + fsync_ns);
+            tally.timings.record(Timed::Write, write_ns);
+            tally.timings.record(Timed::Fsync, fsync_ns);
+            tally.timings.record(Timed::Persist, write_ns + fsync_ns);
         });
         Ok(write_ns + fsync_ns)
     }
@@ -435,10 +451,10 @@ impl<'a> Worker<'a> {
             if self.ends() {
                 break Err(Cut::Ends);
             }
-            let len = self.shared.chunk_bytes.min(bytes - offset) as usize;
+            let len = self.shared.stage.plan.transport.chunk_bytes.min(bytes - offset) as usize;
             let mut slot = self.driver.take_slot().expect("one transfer at a time");
             if let (Does::Write(content), Some(buffer)) = (does, slot.host_mut()) {
-                content.fill(self.shared.noise, offset, &mut buffer[..len]);
+                content.fill(self.shared.stage.noise, offset, &mut buffer[..len]);
             }
             let submitted = self.driver.now();
             let place = Place { direction, file: id, offset, len };
@@ -481,9 +497,12 @@ impl<'a> Worker<'a> {
         does: Does<'_>,
     ) -> Result<(), KvcacheError> {
         let byte = match (does, slot.host_mut()) {
-            (Does::Read(Some(content)), Some(buffer)) if found == len => {
-                content.difference(self.shared.noise, offset, &buffer[..len], &mut self.expected)
-            }
+            (Does::Read(Some(content)), Some(buffer)) if found == len => content.difference(
+                self.shared.stage.noise,
+                offset,
+                &buffer[..len],
+                &mut self.expected,
+            ),
             _ => None,
         };
         self.driver.put_back(slot);

@@ -13,7 +13,7 @@ use crate::report::{KvcacheReport, TrialResult};
 pub(super) fn charts(report: &KvcacheReport) -> Vec<Group> {
     let search = report.results.find_max.as_ref();
     let mut drawn: Vec<Group> = search.map(find_max::chart).into_iter().collect();
-    drawn.extend([trials(report), classes(report)]);
+    drawn.push(trials(report));
     drawn.push(Group::of_histograms(
         "Distributions of times",
         "Times of all trials",
@@ -51,21 +51,6 @@ fn trials(report: &KvcacheReport) -> Group {
         let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new("GiB/s", Scale::Linear));
         let what = "Reads and writes over time, those after the window included";
         drawn.charts.extend(Chart::lines(what, x, y, lines.to_vec()));
-    }
-    drawn
-}
-
-/// The share of the requests of each class that was served.
-fn classes(report: &KvcacheReport) -> Group {
-    let mut drawn = Group::of_multiples("Requests served of those sent", Prominence::Detail);
-    // Prompts and traces have no classes.
-    for trial in report.results.trials.iter().filter(|trial| !trial.classes.is_empty()) {
-        let what = key_of(report, trial);
-        let share = |served: u64, sent: u64| served as f64 / sent.max(1) as f64 * 100.0;
-        let rows = trial.classes.iter();
-        let rows = rows.map(|one| Bar::one(one.class.name(), share(one.served, one.offered)));
-        let chart = Chart::bars(what.clone(), "%", rows.collect());
-        drawn.add(&what, chart, "no request was sent");
     }
     drawn
 }

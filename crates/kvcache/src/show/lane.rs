@@ -41,7 +41,7 @@ impl Lane for KvcacheResults {
 
     fn outcome(report: &KvcacheReport, verdict: String) -> Outcome {
         if let Some(find) = &report.results.find_max {
-            let largest = Quantity::higher(f64::from(find.largest_servers), "servers");
+            let largest = Quantity::higher(f64::from(find.largest), "servers");
             return Outcome {
                 what: if find.is_lower_bound { "at least" } else { "" },
                 figure: (!find.tried.is_empty()).then_some(largest),
@@ -67,7 +67,7 @@ impl Lane for KvcacheResults {
 fn figures(report: &KvcacheReport) -> Vec<Figure> {
     let mut figures = Vec::new();
     if let Some(find) = report.results.find_max.as_ref().filter(|find| !find.tried.is_empty()) {
-        let servers = Quantity::higher(f64::from(find.largest_servers), "servers");
+        let servers = Quantity::higher(f64::from(find.largest), "servers");
         figures.push(Figure::answer(&report.plan.name(), "fed", servers));
     }
     if nothing(report).is_some() {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted, format_duration};
-use stormlp_show::document::{Column, Document, Place, Table};
+use stormlp_show::document::{Document, Place, Table, number, word};
 
 use super::{serving, size_of};
 use crate::plan::{End, KvcachePlan, NamingClock, Pass, Speed, TracePlan};
@@ -189,24 +189,18 @@ fn load_of(pass: &Pass) -> String {
 pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     let plan = dry_run.plan;
     let mut document = opening(plan);
-    let mut table = Table::new([
-        Column::words("option", 0),
-        Column::numbers("users", 0),
-        Column::numbers("threads", 0),
-        Column::numbers("requests/s", 0),
-        Column::numbers("largest object", 0),
-    ]);
-    for pass in &plan.passes {
-        let cells = vec![
-            name_of(pass).into(),
-            pass.users.to_string().into(),
-            pass.workers.to_string().into(),
-            format!("{:.0}", pass.requests_per_second).into(),
-            size_of(pass.largest_object_bytes).into(),
-        ];
-        table.row(name_of(pass), cells);
-    }
     if plan.trace.is_none() && plan.serving.is_none() {
+        let table = Table::of(
+            &plan.passes,
+            |pass| name_of(pass),
+            vec![
+                word("option", 0, |pass: &&Pass| name_of(pass)),
+                number("users", 0, |pass: &&Pass| pass.users),
+                number("threads", 0, |pass: &&Pass| pass.workers),
+                number("requests/s", 0, |pass: &&Pass| format!("{:.0}", pass.requests_per_second)),
+                number("largest object", 0, |pass: &&Pass| size_of(pass.largest_object_bytes)),
+            ],
+        );
         document.section("What the users ask for", Some(table));
     }
     if let Some(free) = plan.free_bytes {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use stormlp_show::records::Records;
 
 use super::run::{generates, pass_of};
+use crate::plan::is_of_memory;
 use crate::report::{KvcacheReport, TrialResult, nothing};
 
 /// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
@@ -89,8 +90,8 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
         let model = report.plan.name();
         json!({
             "model": model,
-            "fed_servers": find.largest_servers,
-            "fed_from_memory": find.is_of_memory(),
+            "fed_servers": find.largest,
+            "fed_from_memory": is_of_memory(find),
         })
     });
     // A run in which storage did nothing has no figure.

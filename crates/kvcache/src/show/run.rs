@@ -15,7 +15,7 @@ use super::records::records;
 use super::{find_max, serving, size_of};
 use crate::plan::{Class, KvcachePlan, Pass, Profile, TraceFormat};
 use crate::report::{
-    HostTrial, KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, TimesMs, TrialResult,
+    HostTrial, KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, Timed, TimesMs, TrialResult,
     nothing,
 };
 
@@ -121,10 +121,10 @@ fn hosts(document: &mut Document, report: &KvcacheReport) {
                 gib_s(host.result.write_gib_per_second)
             }),
             number("P95 read ms", 0, |(_, host): &OfHost<'_>| {
-                ms(host.result.times_ms.read, |one| one.p95)
+                ms(&host.result, Timed::Read, |one| one.p95)
             }),
             number("P95 fsync ms", 1, |(_, host): &OfHost<'_>| {
-                ms(host.result.times_ms.fsync, |one| one.p95)
+                ms(&host.result, Timed::Fsync, |one| one.p95)
             })
             .when(!serves),
         ],
@@ -253,8 +253,8 @@ pub(super) fn gib_s(rate: f64) -> Quantity {
     Quantity::higher(rate, "GiB/s")
 }
 
-pub(super) fn ms(times: Option<TimesMs>, of: fn(&TimesMs) -> Option<f64>) -> Cell {
-    known_ms(times.as_ref().and_then(of))
+pub(super) fn ms(trial: &TrialResult, what: Timed, of: fn(&TimesMs) -> Option<f64>) -> Cell {
+    known_ms(trial.times_ms.get(&what).and_then(of))
 }
 
 pub(super) fn known_ms(ms: Option<f64>) -> Cell {
@@ -278,11 +278,10 @@ fn rates(report: &KvcacheReport) -> Table {
         vec![
             number("read GiB/s", 0, |one: &Trial| gib_s(one.read_gib_per_second)).leading(),
             number("write GiB/s", 0, |one: &Trial| gib_s(one.write_gib_per_second)),
-            number("read ms", 0, |one: &Trial| ms(one.times_ms.read, |one| one.p95)),
-            number("write ms", 0, |one: &Trial| ms(one.times_ms.write, |one| one.p95)).when(serves),
-            number("fsync ms", 1, |one: &Trial| ms(one.times_ms.fsync, |one| one.p95))
-                .when(!serves),
-            number("persist ms", 0, |one: &Trial| ms(one.times_ms.persist, |one| one.p95))
+            number("read ms", 0, |one: &Trial| ms(one, Timed::Read, |one| one.p95)),
+            number("write ms", 0, |one: &Trial| ms(one, Timed::Write, |one| one.p95)).when(serves),
+            number("fsync ms", 1, |one: &Trial| ms(one, Timed::Fsync, |one| one.p95)).when(!serves),
+            number("persist ms", 0, |one: &Trial| ms(one, Timed::Persist, |one| one.p95))
                 .when(!serves),
             number("tokens/s", 2, |one: &Trial| {
                 Quantity::higher(one.tokens_per_second, "tokens/s")
@@ -341,9 +340,9 @@ fn replayed(report: &KvcacheReport) -> Table {
             // Each host replays the whole trace.
             number("done %", 0, |one| share(done(one), entries * one.ranks().count() as u64)),
             number("s", 0, |one: &Trial| Quantity::neutral(one.total_seconds, "s")),
-            number("behind ms P50", 1, |one: &Trial| ms(one.times_ms.queue_wait, |one| one.p50))
+            number("behind ms P50", 1, |one: &Trial| ms(one, Timed::QueueWait, |one| one.p50))
                 .when(is_paced),
-            number("behind ms P95", 0, |one: &Trial| ms(one.times_ms.queue_wait, |one| one.p95))
+            number("behind ms P95", 0, |one: &Trial| ms(one, Timed::QueueWait, |one| one.p95))
                 .when(is_paced),
             number("not there", 0, |one: &Trial| one.lookups.own_misses),
         ],
@@ -382,38 +381,42 @@ fn classes(report: &KvcacheReport) -> Table {
 
 fn times(report: &KvcacheReport) -> Table {
     let rows = report.results.trials.iter().flat_map(|trial| {
-        let times = &trial.times_ms;
-        let all = [
-            ("read an object", times.read),
-            ("write it", times.write),
-            ("fsync", times.fsync),
-            ("persist: both", times.persist),
-            ("wait to write", times.slot_wait),
-            ("wait in queue", times.queue_wait),
-            ("storage of a request", times.storage),
-            ("request", times.request),
-        ];
-        all.into_iter().filter_map(move |(name, times)| Some((trial, name, times?)))
+        let times = trial.times_ms.iter();
+        times.map(move |(what, times)| (trial, timed(*what), *times))
     });
     Table::of(
         rows,
         |(trial, name, _)| format!("{} {name}", key_of(report, trial)),
         vec![
-            word("option", 0, |(trial, ..): &Timed<'_>| pass_name(report, trial)).setting(),
-            number("trial", 0, |(trial, ..): &Timed<'_>| trial.trial),
-            word("of", 0, |(_, name, _): &Timed<'_>| *name),
-            number("count", 1, |(.., times): &Timed<'_>| times.count),
-            number("mean", 0, |(.., times): &Timed<'_>| known_ms(Some(times.mean))),
-            number("P50", 0, |(.., times): &Timed<'_>| known_ms(times.p50)),
-            number("P95", 0, |(.., times): &Timed<'_>| known_ms(times.p95)),
-            number("P99", 0, |(.., times): &Timed<'_>| known_ms(times.p99)),
-            number("max", 0, |(.., times): &Timed<'_>| known_ms(Some(times.max))),
+            word("option", 0, |(trial, ..): &TimedRow<'_>| pass_name(report, trial)).setting(),
+            number("trial", 0, |(trial, ..): &TimedRow<'_>| trial.trial),
+            word("of", 0, |(_, name, _): &TimedRow<'_>| *name),
+            number("count", 1, |(.., times): &TimedRow<'_>| times.count),
+            number("mean", 0, |(.., times): &TimedRow<'_>| known_ms(Some(times.mean))),
+            number("P50", 0, |(.., times): &TimedRow<'_>| known_ms(times.p50)),
+            number("P95", 0, |(.., times): &TimedRow<'_>| known_ms(times.p95)),
+            number("P99", 0, |(.., times): &TimedRow<'_>| known_ms(times.p99)),
+            number("max", 0, |(.., times): &TimedRow<'_>| known_ms(Some(times.max))),
         ],
     )
 }
 
+/// What was timed, in words.
+fn timed(what: Timed) -> &'static str {
+    match what {
+        Timed::Read => "read an object",
+        Timed::Write => "write it",
+        Timed::Fsync => "fsync",
+        Timed::Persist => "persist: both",
+        Timed::SlotWait => "wait to write",
+        Timed::QueueWait => "wait in queue",
+        Timed::Storage => "storage of a request",
+        Timed::Request => "request",
+    }
+}
+
 /// A trial, what was timed in it, and how long it took.
-type Timed<'a> = (&'a TrialResult, &'static str, TimesMs);
+type TimedRow<'a> = (&'a TrialResult, &'static str, TimesMs);
 
 fn late(report: &KvcacheReport) -> Table {
     let gib = |bytes: u64| Quantity::neutral(bytes as f64 / GIB as f64, "GiB");
@@ -526,7 +529,7 @@ mod tests {
         };
         assert_eq!(explained(&report), 0);
         for trial in &mut report.results.trials {
-            trial.times_ms.persist = None;
+            trial.times_ms.remove(&Timed::Persist);
         }
         assert_eq!(explained(&report), 1);
     }

@@ -7,7 +7,7 @@ use stormlp_show::document::{Cell, Facts, Quantity, Table, number, word};
 use super::run::{Trial, UNKNOWN, gib_s, key_of, known_ms, ms, pass_name, per_trial, seconds_of};
 use super::size_of;
 use crate::plan::{KvcachePlan, Layout, ServingPlan};
-use crate::report::{FirstToken, KvcacheReport, PrefixLoads, PromptsServed, TrialResult};
+use crate::report::{FirstToken, KvcacheReport, PrefixLoads, PromptsServed, Timed, TrialResult};
 
 /// The load in words.
 pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts) {
@@ -167,7 +167,7 @@ pub(super) fn prompts(report: &KvcacheReport) -> Table {
                 let share = one.prompts.as_ref().map_or(0.0, |prompts| prompts.loaded_share());
                 Quantity::neutral(share * 100.0, "%")
             }),
-            number("behind ms P95", 1, |one: &Trial| ms(one.times_ms.queue_wait, |one| one.p95))
+            number("behind ms P95", 1, |one: &Trial| ms(one, Timed::QueueWait, |one| one.p95))
                 .when(is_paced),
             number("chunks read", 1, |one: &Trial| one.read.objects + one.read.late_objects),
             number("written", 0, |one: &Trial| one.written.objects + one.written.late_objects),

@@ -1,10 +1,12 @@
 //! The sizes of a model's caches as a document.
 
 use stormlp_core::units::{GIB, format_duration};
-use stormlp_show::document::{Column, Document, Quantity, Table};
+use stormlp_show::document::{Document, Quantity, Table, number, word};
 
 use super::size_of as of;
-use crate::plan::{Attention, Fits, READ_PER_WRITTEN, SECONDS, SEED, Size, Written};
+use crate::plan::{
+    Attention, Fits, ObjectSize, Offered, READ_PER_WRITTEN, SECONDS, SEED, Size, Written,
+};
 
 /// What the caches take, what fits, what a run writes, and what MLPerf's options ask for.
 pub fn size(size: &Size) -> Document {
@@ -57,22 +59,17 @@ pub fn size(size: &Size) -> Document {
 
 /// The files of typical requests, and of those asked for.
 fn objects(size: &Size, document: &mut Document) {
-    let mut table = Table::new([
-        Column::words("request", 0),
-        Column::numbers("tokens", 0),
-        Column::numbers("size", 0),
-        Column::numbers("bytes", 1),
-    ]);
-    for object in &size.objects {
-        let name = if object.name.is_empty() { "asked for" } else { object.name };
-        let cells = vec![
-            name.into(),
-            object.tokens.to_string().into(),
-            of(object.bytes).into(),
-            object.bytes.to_string().into(),
-        ];
-        table.row(format!("{name} {}", object.tokens), cells);
-    }
+    let name = |one: &&ObjectSize| if one.name.is_empty() { "asked for" } else { one.name };
+    let table = Table::of(
+        &size.objects,
+        |one| format!("{} {}", name(one), one.tokens),
+        vec![
+            word("request", 0, name),
+            number("tokens", 0, |one: &&ObjectSize| one.tokens),
+            number("size", 0, |one: &&ObjectSize| of(one.bytes)),
+            number("bytes", 1, |one: &&ObjectSize| one.bytes),
+        ],
+    );
     document.section("Objects, one file each", Some(table));
 }
 
@@ -81,27 +78,21 @@ fn options(size: &Size, document: &mut Document) {
     if size.options.is_empty() {
         return;
     }
-    let mut table = Table::new([
-        Column::words("option", 0),
-        Column::numbers("users", 0),
-        Column::numbers("req/s", 0),
-        Column::numbers("write GiB/s", 0),
-        Column::numbers("read GiB/s", 0),
-        Column::numbers("memory", 1),
-    ]);
-    for offered in &size.options {
-        let option = &offered.option;
-        let gib = |bytes: f64| Quantity::neutral(bytes / GIB as f64, "GiB/s").into();
-        let cells = vec![
-            format!("{} {}", option.number, option.name).into(),
-            option.users.to_string().into(),
-            format!("{:.0}", offered.requests_per_second).into(),
-            gib(offered.written_bytes_per_second),
-            gib(offered.read_bytes_per_second),
-            of(offered.original_memory_bytes).into(),
-        ];
-        table.row(option.number.to_string(), cells);
-    }
+    let gib = |bytes: f64| Quantity::neutral(bytes / GIB as f64, "GiB/s");
+    let table = Table::of(
+        &size.options,
+        |one| one.option.number.to_string(),
+        vec![
+            word("option", 0, |one: &&Offered| {
+                format!("{} {}", one.option.number, one.option.name)
+            }),
+            number("users", 0, |one: &&Offered| one.option.users),
+            number("req/s", 0, |one: &&Offered| format!("{:.0}", one.requests_per_second)),
+            number("write GiB/s", 0, move |one: &&Offered| gib(one.written_bytes_per_second)),
+            number("read GiB/s", 0, move |one: &&Offered| gib(one.read_bytes_per_second)),
+            number("memory", 1, |one: &&Offered| of(one.original_memory_bytes)),
+        ],
+    );
     let title = "MLPerf Storage v3.0: what users ask for, and what its client estimates to take";
     document.section(title, Some(table)).lines = vec![format!(
         "One client, seed {SEED}, {SECONDS} s; users never wait, so a small part is served."

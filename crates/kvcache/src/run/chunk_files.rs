@@ -1,8 +1,9 @@
-//! The chunks of a trial and the files they are in, shared by all threads; and the chunks that wait
+//! The chunks of serving engines and the files they are in, shared by all threads; and the chunks that wait
 //! to be written.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use stormlp_transfer::storage::{Access, Handle, Storage, is_direct_refused};
 
 use super::error::KvcacheError;
 use crate::plan::{
-    BLOCK_BYTES, Begun, ChunkId, Chunks, Content, KNOWN_BY_BYTES, Layout, Model, Noise,
-    ServingPlan, Stored, file_name,
+    BLOCK_BYTES, ChunkId, Chunks, Content, KNOWN_BY_BYTES, KvcachePlan, Layout, Model, Noise, Pass,
+    Prompts, ServingPlan, Stored, file_name,
 };
 
 /// See the [module's description](self).
-pub(super) struct Shelf<'a> {
+pub(super) struct ChunkFiles<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) folder: &'a Path,
     pub(super) plan: &'a ServingPlan,
@@ -60,8 +61,8 @@ fn pack_name(nth: u64) -> String {
     format!("pack_{nth:06}")
 }
 
-impl<'a> Shelf<'a> {
-    /// An empty shelf.
+impl<'a> ChunkFiles<'a> {
+    /// An empty files.
     pub(super) fn new(
         (storage, folder): (&'a dyn Storage, &'a Path),
         (plan, is_direct): (&'a ServingPlan, bool),
@@ -73,7 +74,8 @@ impl<'a> Shelf<'a> {
         Self { storage, folder, plan, model, noise, seed, is_direct, is_bucket, chunks, packs }
     }
 
-    fn chunks(&self) -> MutexGuard<'_, Chunks> {
+    /// Which chunks are on storage.
+    pub(super) fn chunks(&self) -> MutexGuard<'_, Chunks> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,27 +85,6 @@ impl<'a> Shelf<'a> {
         let found = chunks.take(prompt);
         let absent = prompt[found.len()..].iter().copied().filter(|id| !chunks.has(*id));
         (found, absent.collect())
-    }
-
-    /// Those of `ids` that are not on storage; all others count as used now.
-    pub(super) fn missing(&self, ids: &[ChunkId]) -> Vec<ChunkId> {
-        self.chunks().missing(ids)
-    }
-
-    pub(super) fn give_back(&self, read: &[Stored]) {
-        self.chunks().give_back(read);
-    }
-
-    pub(super) fn begin(&self, id: ChunkId) -> Begun {
-        self.chunks().begin(id)
-    }
-
-    pub(super) fn gone(&self, id: ChunkId) {
-        self.chunks().gone(id);
-    }
-
-    pub(super) fn written(&self, id: ChunkId) {
-        self.chunks().written(id);
     }
 
     /// The bytes of a chunk.
@@ -179,7 +160,7 @@ impl<'a> Shelf<'a> {
         self.storage.preallocate(&file, &path, bytes).map_err(on)
     }
 
-    /// Removes all that is on the shelf, once all threads are done.
+    /// Removes all that is on the files, once all threads are done.
     pub(super) fn clear(&self) -> Result<(), TransferError> {
         let packs = *self.packs.lock().unwrap_or_else(PoisonError::into_inner);
         let path = |name: String| self.folder.join(file_name(&name));
@@ -189,6 +170,56 @@ impl<'a> Shelf<'a> {
         };
         self.storage.remove_all(&paths).map(drop)
     }
+}
+
+/// The chunks and the prompts that begin with them: of one trial, or of several that go on where the one
+/// before has ended.
+pub(super) struct ServingState<'a> {
+    pub(super) files: ChunkFiles<'a>,
+    pub(super) prompts: Mutex<Prompts>,
+    /// Whether prompts begin with prefixes that are there beforehand; those of a trace do not.
+    has_first: bool,
+}
+
+impl<'a> ServingState<'a> {
+    /// Nothing on storage yet, of what a `plan` does in one of its passes.
+    pub(super) fn new(
+        (storage, folder, noise): (&'a dyn Storage, &'a Path, &'a Noise),
+        (plan, pass, serving): (&KvcachePlan, &'a Pass, &'a ServingPlan),
+    ) -> Self {
+        let is_direct = plan.transport.path.wants_direct();
+        let files = ChunkFiles::new(
+            (storage, folder),
+            (serving, is_direct),
+            (&pass.model, noise, plan.seed.into()),
+        );
+        let prompts = Mutex::new(Prompts::new(serving, plan.seed));
+        Self { files, prompts, has_first: serving.prefixes > 0 }
+    }
+
+    /// The chunks that are there when a trial begins: of the prefixes that prompts begin with by now, as
+    /// far as there is room for them. Only those are written that no earlier trial has left.
+    pub(super) fn first(&self) -> First {
+        let mut prompts = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        prompts.begin_anew();
+        let mut all = if self.has_first { prompts.first_chunks() } else { Vec::new() };
+        all.truncate(usize::try_from(self.files.plan.most_chunks).unwrap_or(usize::MAX));
+        First {
+            sample: all.first().copied(),
+            missing: self.files.chunks().missing(&all),
+            taken: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// What is made sure of before a trial.
+pub(super) struct First {
+    /// A chunk to read, which shows the route.
+    pub(super) sample: Option<ChunkId>,
+    /// Chunks to write.
+    pub(super) missing: Vec<ChunkId>,
+    /// How many of these threads have taken.
+    pub(super) taken: AtomicUsize,
 }
 
 /// Chunks that wait to be written in the background.
