@@ -36,7 +36,9 @@ pub(super) fn draw(
         }
     }
     names.sort_by_key(|(is_knee, ..)| !is_knee);
-    let mut taken: Vec<(Pixel, i32)> = names.iter().map(|(_, at, _)| (*at, MARKER)).collect();
+    // The middle of each point and name with half its width and height.
+    let mut taken: Vec<(Pixel, Pixel)> =
+        names.iter().map(|(_, at, _)| (*at, (MARKER, MARKER))).collect();
     for (is_knee, (x, y), name) in names {
         let half = text_width(&name) / 2;
         let x = x.min(width_of(area) - half).max(half);
@@ -45,15 +47,16 @@ pub(super) fn draw(
             heights.start + TEXT_HEIGHT / 2 <= *y && *y <= heights.end - TEXT_HEIGHT / 2
         });
         let is_free = |place: &Pixel| {
-            taken.iter().all(|((x, y), wide)| {
-                (x - place.0).abs() >= half + wide + BETWEEN || (y - place.1).abs() >= TEXT_HEIGHT
+            taken.iter().all(|((x, y), (wide, high))| {
+                (x - place.0).abs() >= half + wide + BETWEEN
+                    || (y - place.1).abs() >= TEXT_HEIGHT / 2 + high
             })
         };
         // A knee is named at any price.
         let free = places.clone().find(is_free).or_else(|| places.next().filter(|_| is_knee));
         if let Some(place) = free {
             area.draw(&Text::new(name, place, ink(HPos::Center)))?;
-            taken.push((place, half));
+            taken.push((place, (half, TEXT_HEIGHT / 2)));
         }
     }
     Ok(())
