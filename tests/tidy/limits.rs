@@ -15,7 +15,7 @@ const CRATES: &[(&str, usize)] = &[
     ("hosts", 3207),
     ("kvcache", 7601),
     ("matrix", 9420),
-    ("mlperf", 5750),
+    ("mlperf", 5742),
     ("planner", 4225),
     ("show", 5987),
     ("stormlp", 6436),

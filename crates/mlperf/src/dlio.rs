@@ -253,10 +253,10 @@ fn column<'a>(name: &str, drop: u8, key: &'static str, unit: &'static str) -> Co
 /// of the summary.
 fn saved_and_restored(run: &DlioRun) -> Vec<Value> {
     let phases = ["save", "load"].into_iter();
-    phases.flat_map(|phase| of_phase(run, phase)).collect()
+    phases.flat_map(|phase| phase_rows(run, phase)).collect()
 }
 
-fn of_phase(run: &DlioRun, phase: &str) -> Vec<Value> {
+fn phase_rows(run: &DlioRun, phase: &str) -> Vec<Value> {
     let metric = &run.summary["metric"];
     let mean = |key: &str| metric[format!("{phase}_checkpoint_{key}")].as_f64();
     let entries = |stats: &Value| -> Vec<(String, String, Value)> {

@@ -106,7 +106,7 @@ pub(crate) fn free_folder(
 /// Facts of the hosts with DLIO's keys and types: the CPU's name is a text up to v2.0, and a list
 /// since v3.0. Single facts are those of the first machine, which is `host`.
 pub(crate) fn hosts(host: &HostFacts, machines: &[Machine], is_v3: bool) -> Map<String, Value> {
-    let alone = [of_host(host)];
+    let alone = [this_machine(host)];
     let machines = match machines {
         [] => &alone,
         several => several,
@@ -165,7 +165,7 @@ fn each<T>(machines: &[Machine], get: impl Fn(&Machine) -> T) -> Vec<T> {
     machines.iter().map(get).collect()
 }
 
-fn of_host(host: &HostFacts) -> Machine {
+fn this_machine(host: &HostFacts) -> Machine {
     Machine {
         hostname: host.hostname.clone(),
         ranks: Vec::new(),

@@ -201,9 +201,9 @@ fn summary(run: &OneRun) -> Value {
         "end": stamp::iso(run.started + run.duration),
         "stormlp": run.mark(),
     });
-    let of_host = official::hosts(host, machines, report.plan.profile == Profile::V3);
+    let hosts = official::hosts(host, machines, report.plan.profile == Profile::V3);
     if let Value::Object(entries) = &mut summary {
-        entries.extend(of_host);
+        entries.extend(hosts);
     }
     summary
 }

@@ -90,7 +90,7 @@ pub(super) fn fits(_: &Submission, group: &RunGroup) -> Vec<Finding> {
             let remedy = "run with --accelerator-type b200 or mi355";
             let fault = failed(leaf, "the metadata names no accelerator", remedy);
             // No result published in v3.0 names one: tools that write no stamp did not ask for it.
-            let is_asked = leaf.provenance.is_found() && !leaf.is_of_stormlp();
+            let is_asked = leaf.provenance.is_found() && !leaf.made_by_stormlp();
             return Some(if is_asked { fault } else { fault.officially(Official::Warns) });
         };
         let Some((_, gb)) = ACCELERATOR_GB.into_iter().find(|(kind, _)| *kind == name) else {

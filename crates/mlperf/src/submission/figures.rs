@@ -52,8 +52,8 @@ impl EpochFigures {
 pub(super) fn epoch_figures(text: &str) -> Result<Vec<EpochFigures>, String> {
     let file = python_json::parse(text).map_err(|error| error.to_string())?;
     let epochs = epochs_of(&file)?.into_iter().map(|epoch| EpochFigures {
-        au_percent: of_blocks(&epoch["au"]),
-        samples_per_second: of_blocks(&epoch["throughput"]),
+        au_percent: mean_of_blocks(&epoch["au"]),
+        samples_per_second: mean_of_blocks(&epoch["throughput"]),
         blocks: step_sums(epoch).unwrap_or_default(),
     });
     Ok(epochs.collect())
@@ -165,7 +165,7 @@ fn optional_number(entry: &Value, name: &str, key: &str) -> Result<Option<f64>, 
 }
 
 /// The mean over the blocks of an entry, without evaluations.
-fn of_blocks(entry: &Value) -> Option<f64> {
+fn mean_of_blocks(entry: &Value) -> Option<f64> {
     let entries = entry.as_object()?.iter();
     let blocks = entries.filter(|(name, _)| name.starts_with("block"));
     let values: Vec<f64> = blocks.filter_map(|(_, value)| number(value)).collect();

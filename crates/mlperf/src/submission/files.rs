@@ -41,7 +41,7 @@ pub(super) fn one_datagen(submission: &Submission, group: &RunGroup) -> Vec<Find
 
 /// Leaves that are not named after a time.
 fn misnamed(leaves: &[Leaf]) -> Vec<Finding> {
-    let wrong = leaves.iter().filter(|leaf| timestamp::of_folder(leaf.name()).is_none());
+    let wrong = leaves.iter().filter(|leaf| timestamp::folder_time(leaf.name()).is_none());
     let fault = |leaf: &Leaf| {
         let fact = format!("`{}` is not a time in the form YYYYMMDD_HHmmss", leaf.name());
         failed(leaf, fact, "restore the name that mlpstorage gave it")
@@ -59,15 +59,15 @@ fn not_runs(submission: &Submission, folder: &str, runs: &[Leaf]) -> Vec<Finding
 
 /// 2.1.14: files of `datagen`.
 pub(super) fn datagen_files(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    files_of(submission, group, &group.datagen, "training_datagen")
+    check_files(submission, group, &group.datagen, "training_datagen")
 }
 
 /// 2.1.19 and 2.1.25: files of a run.
 pub(super) fn run_files(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    files_of(submission, group, &group.runs, &format!("{}_run", group.category.name()))
+    check_files(submission, group, &group.runs, &format!("{}_run", group.category.name()))
 }
 
-fn files_of(
+fn check_files(
     submission: &Submission,
     group: &RunGroup,
     leaves: &[Leaf],
@@ -81,10 +81,10 @@ fn files_of(
         // DLIO writes no summary when it only generates.
         if !stem.ends_with("datagen") {
             needed.push("summary.json");
-            faults.extend(files_of_ranks(leaf, &files));
+            faults.extend(rank_files(leaf, &files));
         }
         for name in needed.into_iter().filter(|name| !files.contains(name)) {
-            faults.push(if leaf.is_of_stormlp() && name.ends_with(".log") {
+            faults.push(if leaf.made_by_stormlp() && name.ends_with(".log") {
                 let fact = "it is missing: stormlp writes no log of DLIO";
                 advice(join(&leaf.path, name), fact, "run it with mlpstorage")
             } else {
@@ -106,7 +106,7 @@ pub(super) fn whole_ranks(count: f64) -> Option<u64> {
 }
 
 /// Each rank writes two files. The official checker asks for one of each kind, of any rank.
-fn files_of_ranks(leaf: &Leaf, files: &[&str]) -> Vec<Finding> {
+fn rank_files(leaf: &Leaf, files: &[&str]) -> Vec<Finding> {
     let Some(ranks) = whole_ranks(leaf.figure("num_accelerators").unwrap_or(1.0)) else {
         return Vec::new();
     };
@@ -157,15 +157,15 @@ fn missing_file(files: &[&str], folder: &str, name: &str) -> Finding {
 
 /// 2.1.15: configuration of `datagen`.
 pub(super) fn datagen_config(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    configs_of(submission, group, &group.datagen)
+    check_configs(submission, group, &group.datagen)
 }
 
 /// 2.1.20 and 2.1.26: configuration of a run.
 pub(super) fn run_config(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    configs_of(submission, group, &group.runs)
+    check_configs(submission, group, &group.runs)
 }
 
-fn configs_of(submission: &Submission, group: &RunGroup, leaves: &[Leaf]) -> Vec<Finding> {
+fn check_configs(submission: &Submission, group: &RunGroup, leaves: &[Leaf]) -> Vec<Finding> {
     let mut faults = Vec::new();
     for leaf in leaves {
         let folder = join(&leaf.path, "dlio_config");
@@ -282,7 +282,7 @@ pub(super) fn gaps(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 /// twice the shortest run.
 fn gap_fault(before: &Leaf, after: &Leaf, gap: f64, shortest: f64) -> Option<Finding> {
     let first = before.name();
-    let names = timestamp::of_folder(after.name()).zip(timestamp::of_folder(first));
+    let names = timestamp::folder_time(after.name()).zip(timestamp::folder_time(first));
     let apart = names.map(|(second, first)| second - first);
     if gap < -CLOCK_SECONDS {
         let fact = format!("it began {} before {first} ended", format_duration(-gap));

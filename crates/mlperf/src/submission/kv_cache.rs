@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::effective::alike;
 use super::figures::{number, rounded};
 use super::leaf::plain;
 use super::other_runs::OtherRun;
@@ -52,7 +53,7 @@ fn runs(submission: &Submission) -> impl Iterator<Item = &OtherRun> {
 }
 
 /// What `check` finds in each run; nothing where there is none.
-fn of_runs(
+fn check_runs(
     submission: &Submission,
     fact: &str,
     check: impl Fn(&OtherRun, &mut Vec<Finding>),
@@ -77,7 +78,7 @@ fn only_open(run: &OtherRun, fact: String, remedy: &str) -> Finding {
 
 /// LEAF-01: a run has one metadata file, without which nothing shows what it is.
 pub(super) fn identified(submission: &Submission) -> Vec<Finding> {
-    of_runs(submission, "one metadata file", |run, faults| {
+    check_runs(submission, "one metadata file", |run, faults| {
         let names = &run.metadata_names;
         let fact = match names.len() {
             1 => return,
@@ -102,16 +103,9 @@ fn command(line: &str) -> Option<(String, BTreeMap<&str, &str>)> {
     Some((option.to_string(), arguments))
 }
 
-fn alike(a: &str, b: &str) -> bool {
-    match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    }
-}
-
 /// 6.3.1: each option has the arguments of the table.
 pub(super) fn options(submission: &Submission) -> Vec<Finding> {
-    of_runs(submission, "its options have the table's arguments", |run, faults| {
+    check_runs(submission, "its options have the table's arguments", |run, faults| {
         let files = run.metadata.value()["command_output_files"].as_array();
         let lines = files.into_iter().flatten().filter_map(|file| file["command"].as_str());
         let commands: Vec<_> = lines.filter_map(command).collect();
@@ -138,7 +132,7 @@ pub(super) fn options(submission: &Submission) -> Vec<Finding> {
 
 /// 6.3.2 and 6.6.1: seed, trials and pause are fixed; no configuration of one's own, no autoscaling.
 pub(super) fn sequence(submission: &Submission) -> Vec<Finding> {
-    of_runs(submission, "its sequence is the fixed one", |run, faults| {
+    check_runs(submission, "its sequence is the fixed one", |run, faults| {
         let arguments = &run.metadata.value()["args"];
         for (name, wanted) in SEQUENCE {
             let found = Some(&arguments[name]).filter(|value| !value.is_null()).map(plain);
@@ -180,7 +174,7 @@ fn rank_files<'a>(tree: &'a Tree, run: &OtherRun, option: &str) -> Vec<(String, 
 
 /// 6.3.3: every rank has a file of its own, and no rank is missing.
 pub(super) fn ranks(submission: &Submission) -> Vec<Finding> {
-    of_runs(submission, "every rank of every trial has its file", |run, faults| {
+    check_runs(submission, "every rank of every trial has its file", |run, faults| {
         let summary = run.summary.value();
         if summary["partial_failure"] == true {
             let fact = "partial_failure: its figures are of the ranks that were left";
@@ -221,7 +215,7 @@ const AGGREGATES: [(&str, &str); 4] = [
 /// maximum P95. Ranks that read nothing from storage measure nothing.
 pub(super) fn aggregates(submission: &Submission) -> Vec<Finding> {
     let fact = "its figures are those of the ranks' files that are there";
-    of_runs(submission, fact, |run, faults| {
+    check_runs(submission, fact, |run, faults| {
         if !run.summary.is_found() {
             let fact = "there is no summary.json; without it, the report has no row";
             let fault = failed(run, fact, COPY_FROM_RESULTS);
@@ -277,7 +271,7 @@ fn aggregate(trials: &BTreeMap<String, Vec<Value>>, place: &str) -> Option<f64> 
 
 /// 6.4.1: cache and results have folders of their own.
 pub(super) fn folders(submission: &Submission) -> Vec<Finding> {
-    of_runs(submission, "cache and results have separate folders", |run, faults| {
+    check_runs(submission, "cache and results have separate folders", |run, faults| {
         let arguments = &run.metadata.value()["args"];
         let named = ["cache_dir", "results_dir"].map(|key| arguments[key].as_str());
         let [Some(cache), Some(results)] = named else {

@@ -268,7 +268,7 @@ impl Leaf {
     }
 
     /// Whether stormlp made it. It does not write all files of the official tool.
-    pub(super) fn is_of_stormlp(&self) -> bool {
+    pub(super) fn made_by_stormlp(&self) -> bool {
         self.metadata.value()["generator"] == "stormlp"
             || self.summary.value()["stormlp"].is_object()
     }
@@ -279,7 +279,7 @@ impl Leaf {
         let mut epochs = self.stats.iter().flat_map(|(_, epochs)| epochs);
         let is_short =
             |epoch: &EpochTimes| epoch.seconds.is_none_or(|seconds| seconds < SHORT_SECONDS);
-        self.is_of_stormlp() && epochs.any(is_short)
+        self.made_by_stormlp() && epochs.any(is_short)
     }
 
     /// The profile that stormlp's mark names.

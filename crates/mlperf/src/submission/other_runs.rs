@@ -42,7 +42,7 @@ impl OtherRun {
     }
 
     /// Whether stormlp made it.
-    pub(super) fn is_of_stormlp(&self) -> bool {
+    pub(super) fn made_by_stormlp(&self) -> bool {
         self.metadata.value()["generator"] == "stormlp"
             || self.summary.value()["stormlp"].is_object()
     }
@@ -52,7 +52,7 @@ impl OtherRun {
 pub(super) fn find(tree: &Tree, shape: TreeShape) -> Vec<OtherRun> {
     let folders = tree.iter().map(|(path, _)| path);
     let is_run = |path: &&str| {
-        timestamp::of_folder(last(path)).is_some() && tree.is_folder(path) && !is_in_image(path)
+        timestamp::folder_time(last(path)).is_some() && tree.is_folder(path) && !is_in_image(path)
     };
     folders.filter(is_run).filter_map(|path| read(tree, shape, path)).collect()
 }

@@ -20,7 +20,7 @@ const FILE_SYSTEMS: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
 
 /// Objects are in no folder and on no file system: nothing to compare. Where the run does not show its
 /// storage, the system's description does.
-fn of_objects(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Option<Finding> {
+fn on_objects(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Option<Finding> {
     let kind = leaf.set("storage.storage_type");
     let fact = match kind.or_else(|| leaf.parameter("storage", "storage_type").as_str()) {
         Some(kind) if FILE_SYSTEMS.contains(&kind) => return None,
@@ -36,14 +36,14 @@ fn of_objects(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Option<
 
 /// A failure in the official tool's files; stormlp's runs need not have it.
 fn lacking(leaf: &Leaf, at: &str, fact: String, remedy: &str) -> Finding {
-    if leaf.is_of_stormlp() { advice(at, fact, remedy) } else { failed(at, fact, remedy) }
+    if leaf.made_by_stormlp() { advice(at, fact, remedy) } else { failed(at, fact, remedy) }
 }
 
 /// 3.4.1 and 4.4.1: data and results have separate folders.
 pub(super) fn paths(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let key = data_key(group);
     let findings = group.runs.iter().map(|leaf| {
-        if let Some(finding) = of_objects(submission, group, leaf) {
+        if let Some(finding) = on_objects(submission, group, leaf) {
             return finding;
         }
         let named = [key, "results_dir"].map(|key| (key, leaf.argument(key).as_str()));
@@ -73,7 +73,7 @@ pub(super) fn paths(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
 pub(super) fn file_systems(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let remedy = "put the results on another file system, and run again";
     let findings = group.runs.iter().map(|leaf| {
-        if let Some(finding) = of_objects(submission, group, leaf) {
+        if let Some(finding) = on_objects(submission, group, leaf) {
             return finding;
         }
         let place = join(&leaf.path, "fs_separation.json");

@@ -113,7 +113,7 @@ fn figures_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
 /// What is wrong with one rank's figures: missing epochs, or an impossible AU.
 fn fault_of_rank(leaf: &Leaf, epochs: &[EpochFigures], listed: usize) -> Option<String> {
     let found = epochs.len();
-    if listed > found || listed < found && !leaf.is_of_stormlp() {
+    if listed > found || listed < found && !leaf.made_by_stormlp() {
         return Some(format!("{}; the summary has {listed}", counted(found as u64, "epoch")));
     }
     (1..).zip(epochs).find_map(|(number, epoch)| {
@@ -185,7 +185,8 @@ fn checkpoints_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
             continue;
         }
         let mut first = leaf.stats.iter().filter(|(path, _)| last(path).starts_with("0_"));
-        let Some((_, epochs)) = first.next().filter(|_| wanted > 0 && !leaf.is_of_stormlp()) else {
+        let Some((_, epochs)) = first.next().filter(|_| wanted > 0 && !leaf.made_by_stormlp())
+        else {
             continue;
         };
         let list = of_rank(epochs);

@@ -62,7 +62,7 @@ pub(super) fn edition(submission: &Submission) -> Vec<Finding> {
 
 /// mlpstorage's own verdict on each run fits the division.
 pub(super) fn verification(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let leaves = group.leaves().filter(|leaf| !leaf.is_of_stormlp());
+    let leaves = group.leaves().filter(|leaf| !leaf.made_by_stormlp());
     let findings = leaves.filter_map(|leaf| {
         let path = leaf.metadata.path().unwrap_or(&leaf.path);
         let found = &leaf.metadata.value()["verification"];

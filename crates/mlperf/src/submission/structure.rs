@@ -18,7 +18,7 @@ const PUT_TOGETHER: &str = "check the whole package once it is put together";
 
 /// A rule about a package; a results folder on its own is not checked. `check` adds faults, and
 /// returns the fact that stands where there are none.
-pub(super) fn of_package(
+pub(super) fn package_rule(
     submission: &Submission,
     check: impl FnOnce(&mut Vec<Finding>) -> String,
 ) -> Vec<Finding> {
@@ -37,8 +37,8 @@ fn rename(name: &str) -> String {
 
 /// 1.1: only the official tool makes submissions.
 pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
-    let others = submission.other_runs.iter().map(|run| (run.path.as_str(), run.is_of_stormlp()));
-    let leaves = submission.leaves().map(|leaf| (leaf.path.as_str(), leaf.is_of_stormlp()));
+    let others = submission.other_runs.iter().map(|run| (run.path.as_str(), run.made_by_stormlp()));
+    let leaves = submission.leaves().map(|leaf| (leaf.path.as_str(), leaf.made_by_stormlp()));
     let runs: Vec<(&str, bool)> = leaves.chain(others).collect();
     let of_stormlp: Vec<&str> = runs.iter().filter(|(_, is)| *is).map(|(path, _)| *path).collect();
     let Some(first) = of_stormlp.first() else {
@@ -51,7 +51,7 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
         return vec![advice("", fact, remedy)];
     };
     let claims = |leaf: &&Leaf| leaf.verification().is_some_and(|verdict| verdict != "rehearsal");
-    let claiming = submission.leaves().filter(|leaf| leaf.is_of_stormlp()).filter(claims);
+    let claiming = submission.leaves().filter(|leaf| leaf.made_by_stormlp()).filter(claims);
     let mut faults: Vec<Finding> = claiming
         .map(|leaf| {
             let verdict = plain(&leaf.metadata.value()["verification"]);
@@ -73,7 +73,7 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
 
 /// 2.1.1: organisations' names.
 pub(super) fn submitter(submission: &Submission) -> Vec<Finding> {
-    of_package(submission, |faults| {
+    package_rule(submission, |faults| {
         let organisations = submission.organisations();
         let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         for path in organisations.iter().filter(|path| !last(path).chars().all(safe)) {
@@ -92,7 +92,7 @@ pub(super) fn submitter(submission: &Submission) -> Vec<Finding> {
 /// put files beside them: tables, and the mark of `mlpstorage init`.
 pub(super) fn top_level(submission: &Submission) -> Vec<Finding> {
     let tree = &submission.tree;
-    of_package(submission, |faults| {
+    package_rule(submission, |faults| {
         let names = tree.folders("");
         for name in &names {
             if DIVISIONS.contains(name) || is_pool(tree, name) {
@@ -122,7 +122,7 @@ fn is_pool(tree: &Tree, name: &str) -> bool {
 /// 2.1.5: an organisation's folders.
 pub(super) fn subdirectories(submission: &Submission) -> Vec<Finding> {
     let wanted = ["results", "systems"];
-    of_package(submission, |faults| {
+    package_rule(submission, |faults| {
         for organisation in submission.organisations() {
             let found = submission.tree.folders(&organisation);
             let missing = wanted.iter().filter(|name| !found.contains(name));
@@ -139,7 +139,7 @@ pub(super) fn subdirectories(submission: &Submission) -> Vec<Finding> {
 
 /// 2.1.8: results/ holds systems, whose descriptions name them.
 pub(super) fn results(submission: &Submission) -> Vec<Finding> {
-    of_package(submission, |faults| {
+    package_rule(submission, |faults| {
         let mut systems = Vec::new();
         for organisation in submission.organisations() {
             let folder = join(&organisation, "results");
@@ -217,7 +217,7 @@ fn unlike_the_first<T: Display>(
 /// 2.1.10: a system's folders are benchmarks.
 pub(super) fn categories(submission: &Submission) -> Vec<Finding> {
     let known = [["training", "checkpointing"], OTHER_BENCHMARKS].concat();
-    of_package(submission, |faults| {
+    package_rule(submission, |faults| {
         for organisation in submission.organisations() {
             let results = join(&organisation, "results");
             for system in submission.tree.folders(&results) {

@@ -163,8 +163,8 @@ impl Submission {
 
     /// A run that stormlp made.
     pub(super) fn rehearsal(&self) -> Option<String> {
-        let leaf = self.leaves().find(|leaf| leaf.is_of_stormlp());
-        let other = || self.other_runs.iter().find(|run| run.is_of_stormlp());
+        let leaf = self.leaves().find(|leaf| leaf.made_by_stormlp());
+        let other = || self.other_runs.iter().find(|run| run.made_by_stormlp());
         leaf.map(|leaf| leaf.place().to_string()).or_else(|| Some(other()?.path.clone()))
     }
 
@@ -231,7 +231,7 @@ impl RunGroup {
 
 fn began(leaf: &Leaf) -> f64 {
     let by_summary = || leaf.span().map(|(start, _)| start);
-    timestamp::of_folder(leaf.name()).or_else(by_summary).unwrap_or(f64::MAX)
+    timestamp::folder_time(leaf.name()).or_else(by_summary).unwrap_or(f64::MAX)
 }
 
 /// The edition of the runs, and what shows it. A tree with a run of the newest edition is one of its
@@ -290,7 +290,7 @@ fn leaves(tree: &Tree, shape: TreeShape) -> Vec<Leaf> {
         }
         // A run that lost all its files still counts.
         let phase = last(folder);
-        if timestamp::of_folder(name).is_some()
+        if timestamp::folder_time(name).is_some()
             && tree.is_folder(path)
             && (PHASES.contains(&phase) || last(parent(folder)) == "checkpointing")
         {

@@ -3,7 +3,7 @@
 use super::figures::{number, rounded, shown};
 use super::leaf::plain;
 use super::rule::{Finding, failed};
-use super::structure::of_package;
+use super::structure::package_rule;
 use super::survey::{RunGroup, Submission};
 use super::system_yaml::{self, YamlFault};
 use super::tree::{Content, Entry, Tree, join};
@@ -11,7 +11,7 @@ use super::tree::{Content, Entry, Tree, join};
 /// 2.1.7: each system has a description and a PDF.
 pub(super) fn systems(submission: &Submission) -> Vec<Finding> {
     let tree = &submission.tree;
-    of_package(submission, |faults| {
+    package_rule(submission, |faults| {
         for organisation in submission.organisations() {
             let results = tree.folders(&join(&organisation, "results"));
             let folder = join(&organisation, "systems");
@@ -89,7 +89,7 @@ fn described(submission: &Submission, rule: &str) -> Vec<Finding> {
 
 /// 4.7.3: each description has the time that remapping takes, 0 exactly where none is needed.
 pub(super) fn remap_time(submission: &Submission) -> Vec<Finding> {
-    of_package(submission, |faults| {
+    package_rule(submission, |faults| {
         faults.extend(described(submission, REMAP_TIME));
         "descriptions have the time that remapping takes".to_string()
     })
@@ -97,7 +97,7 @@ pub(super) fn remap_time(submission: &Submission) -> Vec<Finding> {
 
 /// 4.7.4: each description says whether hosts may read and write at the same time.
 pub(super) fn capabilities(submission: &Submission) -> Vec<Finding> {
-    of_package(submission, |faults| {
+    package_rule(submission, |faults| {
         faults.extend(described(submission, CAPABILITIES));
         "descriptions say what hosts may do at the same time".to_string()
     })

@@ -15,7 +15,7 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
 }
 
 /// The time in a folder name: `20260601_100000`.
-pub(super) fn of_folder(name: &str) -> Option<f64> {
+pub(super) fn folder_time(name: &str) -> Option<f64> {
     let (date, time) = name.split_once('_')?;
     let digits =
         |text: &str, count| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
@@ -38,9 +38,9 @@ mod tests {
         assert_eq!(seconds("2026-06-01T10:00:00Z"), ten);
         assert_eq!(seconds("2026-06-01T12:00:00+02:00"), ten);
         assert_eq!(seconds("2026-06-01T10:00:00.5"), Some(1_780_308_000.5));
-        assert_eq!(of_folder("20260601_100000"), ten);
+        assert_eq!(folder_time("20260601_100000"), ten);
         for other in ["20261301_100000", "20260601-100000", "20260601_10000", "run1", "é_1"] {
-            assert_eq!(of_folder(other), None, "{other}");
+            assert_eq!(folder_time(other), None, "{other}");
         }
         assert_eq!(seconds("yesterday"), None);
     }

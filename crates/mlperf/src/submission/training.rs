@@ -25,7 +25,7 @@ fn workload_of(group: &RunGroup, leaf: &Leaf) -> Option<Workload> {
 }
 
 /// Files that a leaf used or generated.
-pub(super) fn files_of(leaf: &Leaf) -> Option<f64> {
+pub(super) fn file_count(leaf: &Leaf) -> Option<f64> {
     let summary = leaf.figure("num_files_train");
     let set = || leaf.set("dataset.num_files_train")?.parse().ok();
     let parameter = || number(leaf.parameter("dataset", "num_files_train"));
@@ -79,7 +79,7 @@ fn size_needed(group: &RunGroup, leaf: &Leaf) -> Result<Finding, String> {
     let need = |value: Option<f64>, what: &str| value.ok_or_else(|| format!("{what} is missing"));
     let memory = need(leaf.memory_gib(), "the hosts' memory")?;
     let accelerators = leaf.figure("num_accelerators").and_then(whole_ranks);
-    let files = need(files_of(leaf), "the number of files")?;
+    let files = need(file_count(leaf), "the number of files")?;
     let request = SizeRequest {
         accelerators: accelerators.ok_or("a possible number of accelerators is missing")?,
         hosts: 1,
@@ -111,11 +111,11 @@ pub(super) fn generated(_: &Submission, group: &RunGroup) -> Vec<Finding> {
         let remedy = "add the folder that `mlpstorage … datagen` wrote";
         return vec![advice(group, "there is no datagen run", remedy)];
     };
-    let Some(made) = files_of(leaf) else {
+    let Some(made) = file_count(leaf) else {
         return vec![unknown(leaf, "its files do not have the number of files", COPY_FILES)];
     };
-    let sized = group.datasize.first().and_then(files_of);
-    let Some(needed) = sized.or_else(|| group.runs.first().and_then(files_of)) else {
+    let sized = group.datasize.first().and_then(file_count);
+    let Some(needed) = sized.or_else(|| group.runs.first().and_then(file_count)) else {
         let fact = "neither datasize nor a run has the number of files";
         return vec![unknown(leaf, fact, COPY_FILES)];
     };
@@ -125,11 +125,11 @@ pub(super) fn generated(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 
 /// 3.3.1: the runs used at least the files of `datasize`, at most those of `datagen`.
 pub(super) fn used(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let sized = group.datasize.first().and_then(files_of);
-    let made = group.datagen.first().and_then(files_of);
+    let sized = group.datasize.first().and_then(file_count);
+    let made = group.datagen.first().and_then(file_count);
     let mut faults = Vec::new();
     for leaf in &group.runs {
-        let Some(files) = files_of(leaf) else {
+        let Some(files) = file_count(leaf) else {
             faults.push(unknown(leaf, "it does not have the number of files", COPY_FILES));
             continue;
         };
