@@ -71,7 +71,7 @@ fn pages_are_as_requested_and_reported() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path cpu --pages small";
     let message = stdout(gds(folder.path(), words).assert().success());
-    assert!(message.contains("on small pages in every cell (small pages requested)"), "{message}");
+    assert!(message.contains("on small pages (small pages requested)"), "{message}");
     assert!(!message.contains("transparent_hugepage/enabled"), "no advice against it: {message}");
     let wrong = stderr(gds(folder.path(), "--pages tiny").assert().code(2));
     assert!(wrong.contains("huge") && wrong.contains("small"), "{wrong}");
@@ -162,12 +162,4 @@ fn a_mix_is_named_by_its_shares() {
     for text in [plan, text] {
         assert!(text.contains("randrw 70/30") && !text.contains("randread"), "{text}");
     }
-}
-
-#[test]
-fn the_header_shows_the_page_size_of_every_cell() {
-    let folder = folder();
-    let words = "--path cpu --pages small --threads 1 --file-size 1M --passes 1";
-    let text = stdout(gds(folder.path(), words).assert().success());
-    assert!(text.contains("on small pages in every cell"), "{text}");
 }

@@ -22,7 +22,10 @@ fn wrong_words_are_2_with_valid_choices() {
     check("--path gdz", 2, &["gdz", "gds-batch"]);
     check("--op reed", 2, &["reed", "randread"]);
     check("--io-size 1X", 2, &["1X"]);
-    check("--io-size 0", 2, &["zero"]);
+    check("--io-size 0", 2, &["from 1 byte to 1G"]);
+    check("--threads 100000", 2, &["from 1 to 1024"]);
+    check("--queue-depth 100000", 2, &["from 1 to 4096"]);
+    check("--duration 9999h", 2, &["at most a week"]);
     check("--io-size 4M:1M:1M", 2, &["4M:1M:1M"]);
     check("--threads 0", 2, &["threads"]);
     check("--repeat 0", 2, &["repeat"]);
@@ -43,9 +46,9 @@ fn wrong_words_are_2_with_valid_choices() {
 #[test]
 fn invalid_plans_are_3_and_all_faults_are_listed() {
     check(
-        "--threads 100000 --queue-depth 100000 --duration 9999h",
+        "--path cpu --io-size 1000,2000 --threads 1 --file-size 1M",
         3,
-        &["3 problems", "100000 threads", "--queue-depth", "--duration"],
+        &["2 problems", "1000 bytes", "2000 bytes"],
     );
     check(
         "--io-size 16M --file-size 8M --threads 1",

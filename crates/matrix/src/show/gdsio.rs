@@ -3,6 +3,7 @@
 //! The label names the path that ran. gdsio prints `GPUD` even if its library fell back; this
 //! program avoids attributing a figure to a path that did not run.
 
+use super::reach::reached;
 use super::warnings::of_cells;
 use crate::plan::gdsio::in_gdsios_words;
 use crate::plan::{CellReport, CellStatus, JobReport, MatrixReport, Measurement};
@@ -44,6 +45,7 @@ pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
 pub fn footnotes(report: &MatrixReport) -> Vec<String> {
     let without = report.results.cells.iter().filter(|cell| cell.status != CellStatus::Ok);
     let all = (report.warnings.iter().map(|warning| format!("warning: {warning}")))
+        .chain(reached(report).into_iter().map(|line| format!("note: {line}")))
         .chain(of_cells(report).into_iter().map(|warning| format!("warning: {warning}")))
         .chain(without.map(|cell| format!("note: {}", not_measured(cell))));
     let mut lines: Vec<String> = Vec::new();

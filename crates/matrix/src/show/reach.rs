@@ -1,9 +1,10 @@
 //! How many of a cell's bytes came from or went to storage, for rows, notes and headers.
 
-use crate::plan::{CacheState, Fsync, MatrixPlan, Reach};
+use crate::plan::{CacheState, Fsync, MatrixPlan, MatrixReport, Reach};
+use stormlp_core::units::ByteSize;
 
 use super::compare::{reaches, reads_holes};
-use super::group::CellGroup;
+use super::group::{CellGroup, groups};
 use stormlp_show::numbers::percent;
 
 /// Device share of a row's bytes over its repetitions.
@@ -84,4 +85,29 @@ pub(crate) fn fsync_setting(plan: &MatrixPlan) -> &'static str {
         (true, false) => "on",
         (true, true) => "through the page cache",
     }
+}
+
+/// How much of the data written through the page cache had reached storage when each cell ended,
+/// for a format without a column for it.
+pub(super) fn reached(report: &MatrixReport) -> Vec<String> {
+    let line = |group: &CellGroup<'_>| -> Vec<String> {
+        let name = format!("{} {}", group.key.path, group.key.words());
+        let cells = reaches(&report.plan, group);
+        let writes = cells.filter(|(_, _, reach)| reach.is_write && reach.through_cache);
+        writes
+            .map(|(_, numbers, reach)| {
+                let wrote = ByteSize(numbers.bytes);
+                match reach.device_bytes.map(ByteSize) {
+                    Some(bytes) => format!(
+                        "{name}: of {wrote} written, {bytes} had reached {} when the time ended",
+                        numbers.device_names.join(", ")
+                    ),
+                    None => format!(
+                        "{name}: {wrote} written; no block device shows how much reached storage"
+                    ),
+                }
+            })
+            .collect()
+    };
+    groups(report).iter().flat_map(line).collect()
 }

@@ -70,6 +70,12 @@ fn a_write_that_stayed_in_the_page_cache_is_marked_in_its_row() {
     of_cell(&mut report, 0).device_written_bytes = None;
     let text = table(&report);
     assert!(text.contains("no block device shows"), "{text}");
+    let lines = crate::show::reach::reached(&writes(Fsync::None));
+    assert_eq!(
+        lines,
+        ["buffered write of 1 MiB, 8 threads: of 20 GiB written, 20 GiB had reached nvme0n1 when \
+          the time ended"]
+    );
 }
 
 #[test]
