@@ -17,7 +17,7 @@ const CRATES: &[(&str, usize)] = &[
     ("matrix", 9420),
     ("mlperf", 5742),
     ("planner", 4225),
-    ("show", 5987),
+    ("show", 5989),
     ("stormlp", 6436),
     ("training", 13096),
     ("transfer", 14990),
