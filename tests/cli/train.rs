@@ -523,9 +523,18 @@ fn a_closed_run_of_v3_keeps_results_off_the_file_system_of_its_data() {
     assert!(said.contains("--results-dir has no effect with --dry-run"), "{said}");
 }
 
+/// Makes the dataset of [`MISSED`], which is then no starter set, whose files would be dropped.
+fn generate_missed(folder: &Path) {
+    let words = "datagen unet3d --files 21 --params dataset.record_length_bytes=150000 \
+        dataset.record_length_bytes_stdev=0";
+    let mut datagen = stormlp();
+    datagen.current_dir(folder).args(words.split_whitespace()).assert().success();
+}
+
 #[test]
 fn a_headline_from_the_page_cache_is_marked_and_the_verdict_appears_once() {
     let folder = folder();
+    generate_missed(folder.path());
     let words = MISSED;
     train(folder.path(), words).assert().code(6);
     let again = train(folder.path(), words).assert().code(6);
@@ -535,7 +544,7 @@ fn a_headline_from_the_page_cache_is_marked_and_the_verdict_appears_once() {
     assert_eq!(all.matches(verdict.unwrap().trim()).count(), 1, "{all}");
     assert!(
         last_line(&shown, 0).starts_with("AU ")
-            && shown.contains("% (starter set, 1 epoch, mostly read from memory): misses"),
+            && shown.contains("% (mostly read from memory): misses"),
         "{all}"
     );
 }
@@ -543,6 +552,7 @@ fn a_headline_from_the_page_cache_is_marked_and_the_verdict_appears_once() {
 #[test]
 fn a_changed_path_contradicts_its_evidence_and_the_headline_stays() {
     let folder = folder();
+    generate_missed(folder.path());
     let words = format!("{MISSED} --export changed.json");
     train(folder.path(), MISSED).assert().code(6);
     let headline = stdout(train(folder.path(), &words).assert().code(6));
@@ -554,7 +564,6 @@ fn a_changed_path_contradicts_its_evidence_and_the_headline_stays() {
     fs::write(&path, report.to_string()).unwrap();
     let shown = stormlp().arg("report").arg(&path).assert().success();
     let shown = stdout(shown).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("changed after it was written"), "{shown}");
     assert!(shown.ends_with(headline), "{shown}");
-    let said = "plan.transport.path is gds, but the evidence shows buffered";
-    assert!(shown.contains("contradicts itself") && shown.contains(said), "{shown}");
 }
