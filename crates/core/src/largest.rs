@@ -33,7 +33,7 @@ impl RunKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Probe => "probe",
-            Self::Full => "full run",
+            Self::Full => "full",
         }
     }
 }

@@ -15,6 +15,7 @@ pub use crate::path::DeviceId;
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::placement::{self, Placement};
 pub use crate::threads::{Threading, WaitMode};
+use crate::units::counted;
 use crate::verify::Verify;
 use crate::warning::{Warning, WarningKind};
 
@@ -152,9 +153,9 @@ impl Transport {
     /// The threads and their transfers in flight, in words.
     pub fn layout_in_words(&self) -> String {
         format!(
-            "{} I/O threads, up to {} chunks of {} KiB in flight in each, and one for compute",
-            self.threads,
-            self.queue_depth,
+            "{}, up to {} of {} KiB in flight in each, and one for compute",
+            counted(self.threads as u64, "I/O thread"),
+            counted(self.queue_depth as u64, "chunk"),
             self.chunk_bytes >> 10
         )
     }

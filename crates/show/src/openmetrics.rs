@@ -52,7 +52,6 @@ pub fn labels(kind: ReportKind) -> &'static [&'static str] {
             "warm_up",
             "epoch",
             "hosts",
-            "barrier",
         ],
         ReportKind::Checkpoint => &["model", "scale", "profile", "path", "phase", "step", "hosts"],
         ReportKind::Kvcache => {

@@ -117,10 +117,9 @@ fn all_problems_of_a_model_are_named_at_once() {
     let mut bad = request("llama3-8b");
     bad.workload.tensor = 64;
     bad.workload.pipeline = 33;
-    bad.streams = Some(0);
     bad.chunk_bytes = Some(1000);
     let problems = whats(&bad, &facts(GIB));
-    for part in ["33 pipeline stages", "64 tensor-parallel", "0 streams", "1000 B"] {
+    for part in ["33 pipeline stages", "64 tensor-parallel", "1000 B"] {
         assert!(problems.iter().any(|what| what.contains(part)), "{part}: {problems:#?}");
     }
 }
@@ -241,13 +240,6 @@ fn a_shift_past_the_last_rank_is_refused() {
     shifted.scale = Some(ScaleChoice::Factor(0.02));
     let scaled = whats(&shifted, &facts(2_000 * GIB));
     assert!(scaled[0].contains("with 1 ranks (of 8: the run is scaled)"), "{scaled:?}");
-    shifted.rank_shift = Some(0);
-    let none = plan(&shifted, &facts(2_000 * GIB));
-    assert!(
-        none.warnings.iter().any(|note| note.fact.contains("--rank-shift 0")),
-        "{:?}",
-        none.warnings
-    );
 }
 
 /// A checkpoint on storage as the plan would have saved it.

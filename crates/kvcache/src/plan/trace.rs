@@ -480,7 +480,7 @@ mod tests {
             (r#"{"timestamp": "1", "input_length": 9}"#, "(see column 17): invalid type: string"),
             (
                 r#"{"timestamp": 1, "input_length": -3}"#,
-                "(see column 36): invalid value: integer `-3`",
+                "(see column 35): invalid value: integer `-3`",
             ),
             (
                 r#"{"timestamp": 1, "input_length": 0, "hash_ids": []}"#,

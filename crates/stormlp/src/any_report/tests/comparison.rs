@@ -100,7 +100,6 @@ fn a_page_shows_every_interval_against_the_baseline_and_what_made_it() {
         ">stormlp compare on node1, 2026-11-21T07:25:00Z<",
         ">stormlp compare a b<",
         "<figcaption>Now as a share of the baseline<",
-        "<title>throughput: ",
         "class=\"n lead\">change<",
         "class=\"lead\">verdict<",
     ] {

@@ -126,6 +126,7 @@ fn text_from_reports_is_escaped() {
         json["tags"] = serde_json::json!({"a": NASTY});
         json["series"] = serde_json::json!([{
             "name": format!("save {NASTY}"),
+            "started_seconds": 0.0,
             "interval_seconds": 0.5,
             "interval_bytes": [1, 2, 3, 4],
         }]);
