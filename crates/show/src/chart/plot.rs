@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use stormlp_core::histogram::{self, NamedHistogram};
 
+use crate::numbers::short;
+
 /// Maximum number of rows that are readable.
 const MOST_ROWS: usize = 32;
 /// Maximum number of lines in one chart that are distinguishable.

@@ -1,7 +1,8 @@
 //! The processes started together by a launcher, and how to start them.
 
 use stormlp_core::group::{GroupView, Member, SharedFolder, clocks_apart};
-use stormlp_core::units::ByteSize;
+use stormlp_core::shell::shell_word;
+use stormlp_core::units::{ByteSize, counted};
 
 use crate::document::{Document, Table, number, word};
 
@@ -61,6 +62,50 @@ fn folder(folder: &SharedFolder) -> String {
     }
 }
 
+/// The options with which each launcher starts one process per host. `hostfile` is the file that lists
+/// the `hosts`, if a file does.
+pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
+    let count = hosts.len();
+    let list = hosts.join(",");
+    let mut document = Document::new(format!(
+        "One process on each of {}; the rest of the line is stormlp's own",
+        counted(count as u64, "host")
+    ));
+    let facts = &mut document.brief;
+    let command = "stormlp train unet3d --data-dir /shared/unet3d";
+    let hosts = match hostfile {
+        Some(path) => format!("--hostfile {}", shell_word(path)),
+        None => format!("--host {list}"),
+    };
+    facts.add(
+        "Open MPI, PRRTE",
+        format!("mpirun -n {count} --map-by ppr:1:node --bind-to none {hosts} {command}"),
+    );
+    // By a file, hydra would start two processes on a host that it lists twice.
+    facts.add("MPICH, Intel MPI", format!("mpiexec -n {count} -ppn 1 -hosts {list} {command}"));
+    // Slurm's own file of nodes has neither comments nor slots.
+    facts.add(
+        "Slurm",
+        format!("srun -N {count} --ntasks-per-node=1 -w {list} --mpi=pmix {command}"),
+    );
+    document
+}
+
+/// The names in a hostfile of Open MPI or MPICH, each once: one a line, before slots (`h1 slots=8`,
+/// `h1:8`) and comments.
+pub fn hosts_of(hostfile: &str) -> Vec<String> {
+    let lines = hostfile.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let names = lines.filter_map(|line| line.split_whitespace().next());
+    let mut hosts: Vec<String> = Vec::new();
+    for name in names {
+        let name = name.split(':').next().unwrap_or(name);
+        if !hosts.iter().any(|host| host == name) {
+            hosts.push(name.to_string());
+        }
+    }
+    hosts
+}
+
 #[cfg(test)]
 mod tests {
     use stormlp_core::group::{BarrierUs, GroupFacts};
@@ -97,5 +142,24 @@ mod tests {
             assert!(text.contains(word), "{word}:\n{text}");
         }
         assert!(!text.contains("share its memory"), "{text}");
+    }
+
+    #[test]
+    fn every_launcher_is_given_the_hosts() {
+        let hosts = ["h1", "h2"].map(str::to_string);
+        let text = text::render(&launch(&hosts, None), None);
+        for word in ["--bind-to none --host h1,h2", "-hosts h1,h2", "-w h1,h2", "ppr:1:node"] {
+            assert!(text.contains(word), "{word}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_hostfile_is_named_to_the_launcher_that_reads_each_host_once() {
+        let hosts = hosts_of("# rack 1\nh1 slots=8\n\n  h2:4  # spare\nh1 slots=8\n");
+        assert_eq!(hosts, ["h1", "h2"]);
+        let text = text::render(&launch(&hosts, Some("my hosts")), None);
+        for word in ["-n 2", "--hostfile 'my hosts'", "-hosts h1,h2", "-w h1,h2"] {
+            assert!(text.contains(word), "{word}:\n{text}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use stormlp_core::units::ByteSize;
 
 use crate::document::{Document, Facts, Section};
 
-pub use group::section as group;
+pub use group::{hosts_of, launch, section as group};
 
 /// The complete output of the doctor.
 pub fn document(machine: &Machine) -> Document {

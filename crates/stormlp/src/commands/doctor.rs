@@ -9,15 +9,20 @@ use serde::Serialize;
 use stormlp_core::group::GroupView;
 use stormlp_core::location::names_object;
 use stormlp_core::machine::Machine;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_show::doctor;
 use stormlp_transfer::probe;
 
 use super::doctor_objects;
+use super::workloads::read_bounded;
 use crate::hosts::Needs;
-use crate::output::Format;
+use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
 use stormlp_core::group::GroupFacts;
 use stormlp_hosts::session::Session;
+
+/// A hostfile has a line a host.
+const MOST_HOSTFILE_BYTES: u64 = 16 << 20;
 
 /// Arguments of `stormlp doctor`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +36,9 @@ Examples:
   stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
                                               whether hosts find each other, share the folder, and what
-                                              a barrier costs")]
+                                              a barrier costs
+  stormlp doctor --launch h1,h2               what to type for each launcher
+  stormlp doctor --launch ./hostfile          the same for the hosts of a hostfile")]
 pub(crate) struct Args {
     /// Folder, file, block device or prefix of objects to examine.
     #[arg(value_name = "PATH", default_value = ".")]
@@ -40,12 +47,18 @@ pub(crate) struct Args {
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+
+    /// Print the commands to start one process on each of these hosts, or those of a hostfile, with
+    /// each launcher, and exit
+    #[arg(long, value_name = "HOST,...|FILE", value_delimiter = ',', conflicts_with_all = ["directory", "format"])]
+    launch: Vec<String>,
 }
 
 impl Args {
     /// Other processes take part only in the examination of the machine.
     pub(crate) fn needs(&self) -> Needs {
-        if names_object(&self.directory) { Needs::Nobody } else { Needs::Group }
+        let alone = !self.launch.is_empty() || names_object(&self.directory);
+        if alone { Needs::Nobody } else { Needs::Group }
     }
 }
 
@@ -61,6 +74,9 @@ struct Examined {
 /// Examines the machine and prints the findings. A missing feature is a finding; only a path that
 /// does not exist or is not storage is an error.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    if !args.launch.is_empty() {
+        return launch(&args.launch);
+    }
     if names_object(&args.directory) {
         return doctor_objects::run(&args.directory, args.format);
     }
@@ -88,6 +104,39 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         }
         document
     })
+}
+
+/// Shows how to start a process on each of the `hosts`: their names, or a hostfile (a path, or the name
+/// of a file that is there).
+fn launch(hosts: &[String]) -> Result<(), Failure> {
+    let file = match hosts {
+        [file] if file.contains('/') || Path::new(file).is_file() => file,
+        names => {
+            let named = doctor::hosts_of(&names.join("\n"));
+            if named.is_empty() {
+                return Err(Failure::usage("--launch names no host")
+                    .with_help("name hosts, as in --launch h1,h2, or a hostfile"));
+            }
+            let mut document = doctor::launch(&named, None);
+            if let [typed] = hosts {
+                document.warn(&[Warning::new(
+                    WarningKind::Hosts,
+                    format!(
+                        "{typed} is taken for the name of a host, since no file {typed} is in this \
+                         folder"
+                    ),
+                    "check the name if you meant a hostfile",
+                )]);
+            }
+            return output::show(&document);
+        }
+    };
+    let text = read_bounded(Path::new(file), "the hostfile", MOST_HOSTFILE_BYTES)?;
+    match doctor::hosts_of(&text) {
+        named if named.is_empty() => Err(Failure::no_plan(anyhow!("{file} names no host"))
+            .with_help("write one host name a line, as Open MPI and MPICH read it")),
+        named => output::show(&doctor::launch(&named, Some(file))),
+    }
 }
 
 /// Checks that the path is storage.
