@@ -51,3 +51,11 @@ fn completions_offer_the_values_of_options() {
         }
     }
 }
+
+#[test]
+fn options_of_fio_are_answered_with_ours() {
+    let text = stderr(stormlp().args(["gds", "--iodepth=32"]).assert().code(2));
+    assert!(text.contains("--iodepth is --queue-depth here"), "{text}");
+    let text = stderr(stormlp().args(["gds", "--op", "randrw"]).assert().code(2));
+    assert!(text.contains("randrw is --op randread --read-percent 50 here"), "{text}");
+}

@@ -12,6 +12,7 @@ mod cli;
 mod commands;
 mod hosts;
 mod options;
+mod other_tools;
 mod output;
 mod progress;
 mod signals;
@@ -46,12 +47,16 @@ fn panicked(panic: &PanicHookInfo<'_>) -> String {
 }
 
 /// Prints the requested help or version, or the usage error.
-fn usage_error(error: clap::Error) -> ExitCode {
+fn usage_error(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match output::help(&error) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => output::report(&failure),
         };
+    }
+    let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    if let Some(command) = words.find(|word| !word.starts_with('-')) {
+        other_tools::suggest(&mut error, &command);
     }
     // If stderr is closed, nobody can read it.
     hosts::refuse(error.exit_code() as u8, |of_many| {
