@@ -243,19 +243,6 @@ pub fn curve(data: &str) -> Option<Vec<(f64, f64)>> {
     Some(points.collect())
 }
 
-/// The number of latencies in a saved histogram and their summary at bucket resolution; `None` if
-/// `data` is not a histogram that a run can have saved.
-pub fn of_saved(data: &str) -> Option<(u64, LatencyUs)> {
-    let histogram = read(data)?;
-    let saved = LatencyHistogram {
-        sum_ns: (histogram.mean() * histogram.len() as f64) as u128,
-        min_ns: histogram.min(),
-        max_ns: histogram.max(),
-        inner: histogram,
-    };
-    Some((saved.len(), saved.summary().unwrap_or_default()))
-}
-
 fn read(data: &str) -> Option<Histogram<u64>> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(data).ok()?;
     // The length of the payload determines how much memory decoding takes.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use stormlp_core::histogram::{self, NamedHistogram};
 
-
 /// Maximum number of rows that are readable.
 const MOST_ROWS: usize = 32;
 /// Maximum number of lines in one chart that are distinguishable.
