@@ -116,7 +116,7 @@ fn reports_are_listed_where_they_were_saved_and_scaled_ones_are_marked() {
     assert!(last_line(&listed, 0).starts_with("1 report in results"), "{listed}");
     assert!(listed.contains("SCALED 0."), "{listed}");
     fs::create_dir_all(folder.join("damaged/one")).unwrap();
-    let damaged = "{\"format_version\":2,\"kind\":\"gds\"}";
+    let damaged = "{\"format_version\":1,\"kind\":\"gds\"}";
     fs::write(folder.join("damaged/one/report.json"), damaged).unwrap();
     let listed = stdout(run(folder, "report damaged --format csv").success());
     assert_eq!(listed.matches("missing field").count(), 1, "{listed}");

@@ -23,8 +23,6 @@ use crate::progress::Progress;
 
 /// A planned run.
 pub(crate) struct Start<P, R> {
-    /// Its name in that of its folder.
-    pub(crate) name: String,
     /// Its report, without results.
     pub(crate) report: Report<P, R>,
     /// The message at its start; none if empty.
@@ -72,24 +70,46 @@ pub(crate) struct Running<'a> {
     pub(crate) surroundings: Surroundings<'a>,
 }
 
-/// Runs `lane`, saves and delivers its report, and writes files for MLPerf's tools to a folder, if
-/// one is given.
+/// The folders that a run writes beside its data.
+pub(crate) struct Outputs<'a> {
+    delivery: &'a Delivery,
+    /// The folder of files for MLPerf's tools, in the process that writes them.
+    mlperf: Option<&'a Path>,
+    saver: Saver,
+}
+
+impl<'a> Outputs<'a> {
+    /// Creates the folder of the report of a run called `name`, and the one for MLPerf's tools, if
+    /// it is given.
+    ///
+    /// # Errors
+    /// If one of them cannot be created.
+    pub(crate) fn create(
+        name: &str,
+        (delivery, mlperf): (&'a Delivery, Option<&'a Path>),
+        (peers, session): (&Peers, &Session),
+    ) -> Result<Self, Failure> {
+        let mlperf = mlperf.filter(|_| session.group.leads());
+        peers.agree(deliver::make_mlperf_folder(mlperf))?;
+        let saver = delivery.saver(name, peers, session)?;
+        Ok(Self { delivery, mlperf, saver })
+    }
+}
+
+/// Runs `lane`, saves and delivers its report, and writes the files for MLPerf's tools.
 ///
 /// # Errors
 /// With the exit code documented in the README.
 pub(crate) fn drive<P: Serialize + Clone, R: Serialize + Clone>(
     start: Start<P, R>,
     mut lane: impl Lane<P, R>,
-    (delivery, mlperf_output): (&Delivery, Option<&Path>),
+    outputs: Outputs<'_>,
     (peers, session): (&Peers, &Session),
 ) -> Result<(), Failure>
 where
     AnyReport: From<Report<P, R>>,
 {
-    // One process writes the output files.
-    let mlperf_output = mlperf_output.filter(|_| session.group.leads());
-    peers.agree(deliver::make_mlperf_folder(mlperf_output))?;
-    let mut saver = delivery.saver(&start.name, peers, session)?;
+    let Outputs { delivery, mlperf: mlperf_output, mut saver } = outputs;
     let hosts = peers.with_waiting_notes(start.hosts, saver.folder())?;
     let hosts = hosts.as_ref();
     if !session.quiet && !start.opening.is_empty() {

@@ -19,7 +19,7 @@ use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::{Columns, Document};
 
 use super::deliver::OutputArgs;
-use super::driver::{Lane, Running, Start, drive};
+use super::driver::{Lane, Outputs, Running, Start, drive};
 
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -48,17 +48,18 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let delivery = peers.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
     agreement::look(&request, &host, &peers, session)?;
+    let outputs = (&delivery, args.mlperf_output.as_deref());
+    let outputs = Outputs::create(&request.workload.name, outputs, (&peers, session))?;
     let facts = agreement::tried(&request, &peers, session)?;
     let plan = agreement::plan(&request, &host, &facts, (&peers, session))?;
     let cufile = plan.path().needs_cufile();
     let start = Start {
-        name: plan.request.workload.name.clone(),
         opening: output::drawn(&announced(&plan)),
         cufile: cufile.then(|| (plan.request.require_gds, plan.save.accelerators().collect())),
         hosts: peers.hosts()?,
         report: CheckpointReport::new(delivery.head(host, session), plan, Default::default()),
     };
-    drive(start, Checkpoint, (&delivery, args.mlperf_output.as_deref()), (&peers, session))
+    drive(start, Checkpoint, outputs, (&peers, session))
 }
 
 /// What a run begins with. Data about to be removed is announced first; the report repeats it.

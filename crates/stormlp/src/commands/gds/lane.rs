@@ -14,7 +14,7 @@ use stormlp_matrix::run::{self as matrix, Locked, agreement};
 use stormlp_matrix::show::{beginning, gdsio_footnotes};
 
 use crate::commands::deliver::{Delivery, Format};
-use crate::commands::driver::{Lane, Running, Start, drive};
+use crate::commands::driver::{Lane, Outputs, Running, Start, drive};
 use crate::output;
 
 /// A matrix as the driver runs it.
@@ -57,8 +57,8 @@ pub(crate) fn measure(
     let needs_cufile = plan.cells.iter().any(|cell| cell.transport.path.needs_cufile());
     let opening = beginning(&report);
     let opening: Vec<_> = opening.iter().map(|line| printable(line)).collect();
+    let outputs = Outputs::create(&plan.request.name, (delivery, None), (peers, session))?;
     let start = Start {
-        name: plan.request.name.clone(),
         opening: opening.join("\n"),
         cufile: needs_cufile.then(|| (plan.request.require_gds, plan.devices.clone())),
         hosts,
@@ -71,7 +71,7 @@ pub(crate) fn measure(
         has_footnotes: delivery.format() == Format::Gdsio && session.group.leads(),
         locked: Some(locked),
     };
-    drive(start, lane, (delivery, None), (peers, session))
+    drive(start, lane, outputs, (peers, session))
 }
 
 impl Matrix {

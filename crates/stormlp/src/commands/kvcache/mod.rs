@@ -24,7 +24,7 @@ use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::Columns;
 
 use super::deliver::OutputArgs;
-use super::driver::{Lane, Running, Start, drive};
+use super::driver::{Lane, Outputs, Running, Start, drive};
 use crate::hosts::Needs;
 use crate::output;
 
@@ -145,14 +145,16 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut plan = peers.agree(plan(Look::AndTry).and_then(planned))?;
     plan.warnings.extend(peers.local_warning("has its objects on storage of its own"));
     plan.warnings.extend(peers.warnings());
+    let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
+    let outputs = (&delivery, args.mlperf_output.as_deref());
+    let outputs = Outputs::create(&name, outputs, (&peers, session))?;
     let start = Start {
-        name: if plan.request.closed { "closed".to_string() } else { plan.name() },
         opening: output::drawn(&opening(&plan)),
         cufile: cufile(&plan),
         hosts: peers.hosts()?,
         report: KvcacheReport::new(delivery.head(host, session), plan, Default::default()),
     };
-    drive(start, Kvcache, (&delivery, args.mlperf_output.as_deref()), (&peers, session))
+    drive(start, Kvcache, outputs, (&peers, session))
 }
 
 /// A run of the KV-cache workload as the driver runs it.

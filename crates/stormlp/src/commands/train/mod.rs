@@ -28,7 +28,7 @@ use stormlp_training::run::{Course, SavedEpoch, SoFar};
 use stormlp_transfer::probe;
 
 use super::deliver::{Delivery, OutputArgs};
-use super::driver::{Lane, Running, Start, drive};
+use super::driver::{Lane, Outputs, Running, Start, drive};
 use crate::hosts::Needs;
 
 /// Arguments of `stormlp train`.
@@ -99,8 +99,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let head = head(&prepared.plan, prepared.facts.clone(), &delivery, session);
     let transport = &prepared.plan.transport;
     let require_gds = prepared.plan.request.require_gds;
+    let outputs = (&delivery, args.mlperf_output.as_deref());
+    let outputs = Outputs::create(&prepared.plan.workload, outputs, (&peers, session))?;
     let start = Start {
-        name: prepared.plan.workload.clone(),
         report: training::begun(&course(&prepared, head, &prepared.data.inventory)),
         opening: String::new(),
         cufile: (transport.path.needs_cufile())
@@ -108,7 +109,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         hosts,
     };
     let lane = Training { prepared, owns_folder: peers.owns_folder(), session };
-    drive(start, lane, (&delivery, args.mlperf_output.as_deref()), (&peers, session))
+    drive(start, lane, outputs, (&peers, session))
 }
 
 /// The request of the command line for this host.
