@@ -481,27 +481,24 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
 }
 
 #[test]
-fn a_report_with_an_impossible_value_is_refused_naming_the_field() {
+fn a_report_with_an_impossible_value_says_that_it_was_changed() {
     let place = Place::new();
     place.run(GDS).success();
     let report = read_json(&saved(place.root.path()));
-    let edits: [(&str, Value, &str); 4] = [
-        (
-            "/cells/0/throughput_bytes_per_second",
-            json!(1e308),
-            "`cells.0.throughput_bytes_per_second`",
-        ),
-        ("/cells/0/duration_seconds", json!(-2.0), "`cells.0.duration_seconds` is -2"),
-        ("/started_at", json!("soon"), "`started_at` is `soon`"),
-        ("/ended_at", json!("2026-02-31T25:00:00Z"), "`ended_at`"),
+    let edits: [(&str, Value); 4] = [
+        ("/cells/0/throughput_bytes_per_second", json!(1e308)),
+        ("/cells/0/duration_seconds", json!(-2.0)),
+        ("/started_at", json!("soon")),
+        ("/ended_at", json!("2026-02-31T25:00:00Z")),
     ];
-    for (at, value, told) in edits {
+    for (at, value) in edits {
         let mut edited = report.clone();
         *edited.pointer_mut(at).unwrap() = value;
         fs::write(place.path("edited.json"), edited.to_string()).unwrap();
-        for words in ["report edited.json".to_string(), format!("{GDS} --baseline edited.json")] {
-            let text = stderr(place.run(&words).code(3));
-            assert!(text.contains(told), "{text}");
+        for format in ["text", "html", "markdown"] {
+            let text =
+                stdout(place.run(&format!("report edited.json --format {format}")).success());
+            assert!(text.contains("changed after it was written"), "{at}: {text}");
         }
     }
 }

@@ -86,10 +86,9 @@ fn for_option(unknown: &str, command: &str) -> Option<String> {
 /// Whether a command of ours has the option `--NAME`.
 fn has(command: &str, name: &str) -> bool {
     let all = crate::cli::command();
-    let command = all.find_subcommand(command);
-    command.is_some_and(|command| {
-        command.get_arguments().any(|argument| argument.get_long() == Some(name))
-    })
+    let of_all = all.get_arguments().filter(|argument| argument.is_global_set());
+    let own = all.find_subcommand(command).into_iter().flat_map(|one| one.get_arguments());
+    own.chain(of_all).any(|argument| argument.get_long() == Some(name))
 }
 
 #[cfg(test)]

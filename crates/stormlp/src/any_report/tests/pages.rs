@@ -129,6 +129,8 @@ fn text_from_reports_is_escaped() {
             "started_seconds": 0.0,
             "interval_seconds": 0.5,
             "interval_bytes": [1, 2, 3, 4],
+            "interval_in_flight": [],
+            "interval_cpu_seconds": [],
         }]);
         let report = AnyReport::from_json(&json.to_string()).unwrap();
         let page = page(vec![sheet(&report)]);
