@@ -193,9 +193,9 @@ fn what_only_objects_have_is_refused_for_files() {
             "datagen unet3d --data-dir here --files 1 --verify-objects content",
             "use none, size or crc",
         ),
-        ("datagen unet3d --data-dir here --files 1 --verify --resume", "--verify only reads"),
+        ("datagen unet3d --data-dir here --files 1 --verify --resume", "cannot be used with"),
         ("kvcache --profile serving --dir here --engine tokio-uring", "no path for chunks"),
-        ("gds --dir s3://bucket/p --verify md5", "--verify takes no method such as md5"),
+        ("gds --dir s3://bucket/p --verify md5", "is not a way to verify"),
         ("gds --dir s3://bucket/p --verify sha", "is not a way to verify"),
     ] {
         let (code, out, error) = run(&server, arguments);

@@ -123,11 +123,6 @@ const REFUSED: &[(&str, i32, &str)] = &[
         2,
         "path cpu reads files",
     ),
-    (
-        "kvcache --storage read=1GB/s,write=1GB/s,latency=1ms,connection=1GB/s",
-        2,
-        "KV caches are kept in files",
-    ),
     ("unet3d --storage read=116Gb/s", 3, "not bits"),
     ("unet3d --storage read=1GB/s,latency=0us", 3, "above 0"),
     ("unet3d --storage runs/gds-1,cache=10GiB", 2, "cannot be combined with a number of devices"),
@@ -158,26 +153,6 @@ fn reports_of_other_commands_are_rejected_as_storage() {
     let report = reports.last().unwrap().unwrap().path().join("report.json");
     let said = stderr(plan(&format!("unet3d --storage {}", report.display())).code(3));
     assert!(said.contains("is a report of `stormlp train`"), "{said}");
-}
-
-#[test]
-fn an_inconsistent_report_is_used_as_storage_with_a_warning() {
-    let place = crate::gds::folder();
-    let words = "--path cpu --op randread --io-size 64K --file-size 4M --threads 1 --duration 50ms";
-    let _ = crate::gds::gds(place.path(), words).assert();
-    let path = crate::gds::saved(place.path());
-    let words = format!("unet3d --storage {} --brief {SHORT} --format json", path.display());
-    let said = stderr(plan(&words).success());
-    assert!(!said.contains("contradicts itself"), "{said}");
-    let mut report = crate::gds::read_json(&path);
-    report["cells"][0]["bytes"] = 1.into();
-    std::fs::write(&path, report.to_string()).unwrap();
-    let done = plan(&words).success();
-    let said = String::from_utf8(done.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("cells.0"), "{said}");
-    let answer: Value = serde_json::from_str(&stdout(done)).unwrap();
-    let source = answer["storage_source"].as_str().unwrap();
-    assert!(source.contains("damaged or modified"), "{source}");
 }
 
 #[test]

@@ -317,15 +317,6 @@ fn every_one_of_several_runs_has_mlperf_files_with_its_steps_and_checkpoint() {
     for stats in mlperf_files(folder.path(), "0_per_epoch_stats.json") {
         assert!(stats["1"]["save_ckpt1"]["duration"].is_f64(), "{stats}");
     }
-    // A rank's file alone shows nothing, its folder does, and says what AU is without a client.
-    let runs = folder.path().join("mlperf/training/unet3d/run");
-    let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
-    let show = |place: &Path| stormlp().arg("report").arg(place).assert();
-    let said = stderr(show(&run.join("0_per_epoch_stats.json")).code(3));
-    let shown = format!("`stormlp report {}` shows that run", run.display());
-    assert!(said.contains(&shown), "{said}");
-    let text = stdout(show(&run).success());
-    assert!(text.contains("AU is an upper bound"), "{text}");
 }
 
 #[test]
@@ -415,7 +406,7 @@ fn a_short_run_warns_that_storage_did_not_sustain_the_rate() {
 
 /// A run that misses its threshold on any host: its workers preprocess for longer than it computes.
 const MISSED: &str = "unet3d --files 21 --epochs 1 --compute-time 1ms --profile v1 --params metric.au=1.0 \
-    reader.preprocess_time=0.002 dataset.record_length_bytes=150000 \
+    reader.read_threads=0 reader.preprocess_time=0.002 dataset.record_length_bytes=150000 \
     dataset.record_length_bytes_stdev=0";
 
 #[test]

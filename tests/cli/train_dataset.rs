@@ -209,7 +209,7 @@ fn a_table_is_read_as_pandas_reads_it() {
     let bytes: u64 = files.iter().map(|file| fs::metadata(file).unwrap().len()).sum();
     assert_eq!(report["bytes_read"], bytes);
     let text = stdout(train(folder.path(), &format!("{words} --dry-run")).assert().success());
-    assert!(text.contains("as pandas reads a table: 256 KiB at a time"), "{text}");
+    assert!(text.contains("as pandas reads a table, up to 256 KiB a read"), "{text}");
 }
 
 #[test]

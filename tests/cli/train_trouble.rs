@@ -393,9 +393,9 @@ fn a_later_run_that_cannot_start_keeps_the_report_of_earlier_ones() {
 #[test]
 fn an_interrupted_ceiling_does_not_count() {
     let folder = folder();
-    // Workers preprocess for longer than a step computes, so that the run misses its threshold.
+    // Preprocessing takes longer than a step computes, so that the run misses its threshold.
     let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --profile v1 --params \
-        reader.preprocess_time=0.3 dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0 metric.au=1.0";
+        reader.read_threads=0 reader.preprocess_time=0.1 dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0 metric.au=1.0";
     let mut child = run_past(folder.path(), words, "AU missed its target: measuring the ceiling");
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(6));

@@ -57,7 +57,12 @@ fn a_run_is_saved_and_ends_with_its_own_code_without_readers() {
         ("gdsio -D d -w 1 -s 1M -i 1M -x 1 -I 1", 0),
         (&format!("{null} 2ms --params metric.au=0.001"), 0),
         // Workers that preprocess for longer than a step computes keep every run from 100 %.
-        (&format!("{null} 1ms --params metric.au=1 reader.preprocess_time=0.002"), 6),
+        (
+            &format!(
+                "{null} 1ms --params metric.au=1 reader.read_threads=0 reader.preprocess_time=0.002"
+            ),
+            6,
+        ),
         ("checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0", 0),
     ];
     for (words, expected) in commands {

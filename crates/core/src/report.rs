@@ -334,7 +334,10 @@ pub enum ReportError {
     #[error("the file is not a stormlp report: {0}")]
     NoReport(&'static str),
     /// Written by another stormlp.
-    #[error("the report has format version {found}, this stormlp reads {FORMAT_VERSION}")]
+    #[error(
+        "the report has format version {found}, this stormlp reads {FORMAT_VERSION}: use a newer \
+         stormlp"
+    )]
     OtherVersion {
         /// The version in the file.
         found: u64,

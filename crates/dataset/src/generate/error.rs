@@ -42,7 +42,7 @@ pub enum GenerateError {
     Locked(#[from] LockError),
     /// The dataset does not fit.
     #[error(
-        "{} has {} free, but the dataset needs {}",
+        "{} has {} free, but the dataset needs about {}",
         folder.display(), ByteSize(*free_bytes), ByteSize(*needed_bytes)
     )]
     Space {

@@ -86,7 +86,10 @@ impl Filter {
         let reports = counted(count as u64, "report");
         if self.is_open() {
             // The reason for each was already printed.
-            return Failure::no_plan(anyhow::anyhow!("{reports}, none of which can be read"));
+            return Failure::no_plan(match count {
+                1 => anyhow::anyhow!("the report cannot be read"),
+                _ => anyhow::anyhow!("{reports}, none of which can be read"),
+            });
         }
         let kind = self.kind.map(|kind| format!("--kind {}", kind.name()));
         let tags = self.tags.iter().map(|(key, value)| format!("--tag {key}={value}"));
