@@ -220,17 +220,16 @@ fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
     });
     let help = "1 if data read differed from what was expected, else 0.";
     write_family(text, &Gauge::about_runs("stormlp_run_data_mismatch", help), wrong.collect());
-    let counts: [(&str, &str, fn(&ObjectStore) -> u64); 2] = [
-        ("stormlp_run_object_requests", "Requests to an object store.", |s| s.requests),
-        ("stormlp_run_object_retries", "Requests to an object store made again.", |s| s.retries),
-    ];
-    for (name, help, count) in counts {
+    let mut write_counts = |name, help, count: fn(&ObjectStore) -> u64| {
         let counted = sources.iter().map(|source| {
             let store = source.report.object_store();
             store.map_or(Vec::new(), |store| one(source.run_labels(), count(&store) as f64))
         });
         write_family(text, &Gauge::about_runs(name, help), counted.collect());
-    }
+    };
+    write_counts("stormlp_run_object_requests", "Requests to an object store.", |s| s.requests);
+    let help = "Requests to an object store made again.";
+    write_counts("stormlp_run_object_retries", help, |s| s.retries);
 }
 
 type Labels = Vec<(String, String)>;

@@ -12,6 +12,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 /// All warnings about a plan.
 pub(super) fn of(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
     let mut warnings = about_the_plan(plan, facts);
+    warnings.extend(about_saves(plan));
     warnings.extend(saved::warnings(plan, facts));
     warnings.extend(on_the_workload(plan));
     warnings
@@ -20,10 +21,7 @@ pub(super) fn of(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning>
 /// The limitations of a plan: whether it has each, its kind, the fact and the remedy.
 fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
     let (full, total) = (&plan.scaling, ByteSize(plan.total_bytes));
-    let saves = plan.writes > 0;
-    let is_on_gpu = matches!(plan.device(), Some(DeviceId::Gpu { .. }));
-    let as_v2 = plan.request.saves_as_v2() && plan.request.fsync.is_none();
-    let cases: [(bool, WarningKind, String, &str); 9] = [
+    let cases: [(bool, WarningKind, String, &str); 6] = [
         (
             plan.is_scaled(),
             WarningKind::Scaled,
@@ -42,7 +40,7 @@ fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning
             plan.is_scaled()
                 && plan.request.has_open_scale()
                 && facts.trial_bytes_per_second.is_none()
-                && saves,
+                && plan.writes > 0,
             WarningKind::Scaled,
             "the scale was chosen for storage that moves 1 GB/s".to_string(),
             "use --scale to set it by hand",
@@ -53,33 +51,6 @@ fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning
             "--client adds the time of v2.0's DLIO, and profile v3 is of v3.0, whose own is not known"
                 .to_string(),
             "use --profile v2, or leave --client out",
-        ),
-        (
-            saves && plan.fsync == FsyncPolicy::None,
-            WarningKind::NotDurable,
-            match as_v2 {
-                true => "nothing is synced, as in v2.0's client: a save ends when the page cache has \
-                         it, not the storage",
-                false => "nothing is synced: not crash-safe",
-            }
-            .to_string(),
-            "use --fsync per-file for checkpoints that survive a crash",
-        ),
-        (
-            saves && !plan.content.stamped,
-            WarningKind::NotComparable,
-            format!(
-                "content in device memory repeats every {}: it is not stamped with its position",
-                ByteSize(plan.content.source_bytes)
-            ),
-            "deduplicating storage may appear faster than it is; --verify stamps it",
-        ),
-        (
-            saves && is_on_gpu && plan.request.verify.is_of_content(),
-            WarningKind::HarnessBound,
-            "saves include stamping content and copying it to device memory, which --verify requires"
-                .to_string(),
-            "measure saves without --verify; restores are compared after the measurement",
         ),
         (
             plan.profile != CheckpointProfile::Native
@@ -105,6 +76,48 @@ fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning
             "use --cold to measure storage",
         ),
     ];
+    that_apply(cases)
+}
+
+/// The limitations of a plan's saves, in the same form.
+fn about_saves(plan: &CheckpointPlan) -> Vec<Warning> {
+    if plan.writes == 0 {
+        return Vec::new();
+    }
+    let is_on_gpu = matches!(plan.device(), Some(DeviceId::Gpu { .. }));
+    let as_v2 = plan.request.saves_as_v2() && plan.request.fsync.is_none();
+    that_apply([
+        (
+            plan.fsync == FsyncPolicy::None,
+            WarningKind::NotDurable,
+            match as_v2 {
+                true => "nothing is synced, as in v2.0's client: a save ends when the page cache has \
+                         it, not the storage",
+                false => "nothing is synced: not crash-safe",
+            }
+            .to_string(),
+            "use --fsync per-file for checkpoints that survive a crash",
+        ),
+        (
+            !plan.content.stamped,
+            WarningKind::NotComparable,
+            format!(
+                "content in device memory repeats every {}: it is not stamped with its position",
+                ByteSize(plan.content.source_bytes)
+            ),
+            "deduplicating storage may appear faster than it is; --verify stamps it",
+        ),
+        (
+            is_on_gpu && plan.request.verify.is_of_content(),
+            WarningKind::HarnessBound,
+            "saves include stamping content and copying it to device memory, which --verify requires"
+                .to_string(),
+            "measure saves without --verify; restores are compared after the measurement",
+        ),
+    ])
+}
+
+fn that_apply<const N: usize>(cases: [(bool, WarningKind, String, &str); N]) -> Vec<Warning> {
     let cases = cases.into_iter().filter(|(applies, ..)| *applies);
     cases.map(|(_, kind, fact, remedy)| Warning::new(kind, fact, remedy)).collect()
 }

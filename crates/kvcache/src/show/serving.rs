@@ -114,7 +114,7 @@ pub(super) fn table(report: &KvcacheReport) -> Table {
     // A trace does not say how many of its tokens are new.
     let has_new = computes && load.is_some_and(|load| load.new_tokens > 0);
     let first = |one: &Loaded<'_>, of: fn(&FirstToken) -> Option<f64>| match one.1.first_token {
-        Some(known) => of(&known).map_or(UNKNOWN.into(), |share| percent(share)),
+        Some(known) => of(&known).map_or(UNKNOWN.into(), percent),
         None => "-".into(),
     };
     Table::of(

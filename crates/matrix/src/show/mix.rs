@@ -51,8 +51,9 @@ fn gib_per_second(group: &CellGroup<'_>, side: Side) -> Option<Quantity> {
 /// and of the percentiles that of reads, for which somebody waits.
 pub(super) fn columns<'a>() -> impl Iterator<Item = Col<'a, Rated<'a>>> {
     type Figure = fn(&PartOfMix) -> Option<f64>;
+    type Rating = fn(f64) -> Quantity;
     let gib: Figure = |part| Some(part.throughput_bytes_per_second / GIB as f64);
-    let figures: [(&str, u8, Figure, fn(f64) -> Quantity); 4] = [
+    let figures: [(&str, u8, Figure, Rating); 4] = [
         ("GiB/s", 0, gib, |rate| Quantity::higher(rate, "GiB/s")),
         ("IOPS", 6, |part| Some(part.iops), |iops| Quantity::higher(iops, "IOPS")),
         ("mean µs", 4, |part| Some(part.latency_us?.mean), |us| Quantity::lower(us, "µs")),

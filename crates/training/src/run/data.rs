@@ -85,6 +85,28 @@ struct DataPlace {
     is_default: bool,
 }
 
+/// The dataset to make in `folder`: the rest of the one that was `begun` there, a full one, or a
+/// starter set, which `workload` then describes.
+fn to_begin(
+    workload: &mut Workload,
+    request: &TrainRequest,
+    facts: &HostFacts,
+    (begun, folder): (Option<&ManifestHead>, &Path),
+) -> Result<NewData, Failure> {
+    let (existing, starter) = (Existing::Resume, !request.full);
+    if let Some(head) = begun {
+        let words = ["an unfinished dataset", "the rest of its"];
+        return Ok(NewData { files: head.train_files, existing, starter: head.starter, words });
+    }
+    if request.full {
+        let files = full_files(workload, request, facts)?;
+        return Ok(NewData { files, existing, starter, words: ["no dataset", "the full one of"] });
+    }
+    let files = request.files.map_or_else(|| starter::files(workload, request, folder), Ok)?;
+    starter::shape(workload, files);
+    Ok(NewData { files, existing, starter, words: ["no dataset", "a starter one of"] })
+}
+
 /// Finds the dataset, or chooses a starter set, and checks it against the workload. Nothing is
 /// written: a plan comes first.
 ///
@@ -123,26 +145,7 @@ pub fn find(
         if !may_generate {
             return Err(nothing_there(&place.folder, workload, &datagen));
         }
-        let (existing, starter) = (Existing::Resume, !request.full);
-        let new = match &begun {
-            Some(head) => NewData {
-                files: head.train_files,
-                existing,
-                starter: head.starter,
-                words: ["an unfinished dataset", "the rest of its"],
-            },
-            None if request.full => {
-                let files = full_files(workload, request, facts)?;
-                NewData { files, existing, starter, words: ["no dataset", "the full one of"] }
-            }
-            None => {
-                let asked = request.files.map(Ok);
-                let files =
-                    asked.unwrap_or_else(|| starter::files(workload, request, &place.folder))?;
-                starter::shape(workload, files);
-                NewData { files, existing, starter, words: ["no dataset", "a starter one of"] }
-            }
-        };
+        let new = to_begin(workload, request, facts, (begun.as_ref(), &place.folder))?;
         let warning = unused_folder(workload, &place, name);
         // Before anything is written to another folder.
         if let Some(warning) = warning.as_ref().filter(|_| !session.quiet) {
