@@ -254,7 +254,7 @@ fn a_report_that_was_changed_after_it_was_written_says_so_and_is_still_used() {
         [report, list].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let whole = json(&fs::read_to_string(&path).unwrap());
-    assert_eq!(whole.as_object().unwrap().keys().last().unwrap(), "digest");
+    assert_eq!(whole.as_object().unwrap().keys().next_back().unwrap(), "digest");
     let compared =
         format!("compare {} edited", entry.path().strip_prefix(place).unwrap().display());
 

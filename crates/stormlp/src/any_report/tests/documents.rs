@@ -108,7 +108,7 @@ fn a_changed_report_says_so_everywhere() {
     let warned =
         |report: &AnyReport| text::render(&report.document(), None).contains("this report");
     assert!(!warned(&read(&sealed)));
-    assert_eq!(sealed.as_object().unwrap().keys().last().unwrap(), "digest");
+    assert_eq!(sealed.as_object().unwrap().keys().next_back().unwrap(), "digest");
 
     let mut changed = sealed.clone();
     changed["command"] = "stormlp gds --threads 9".into();
@@ -131,7 +131,7 @@ fn every_metric_has_a_column() {
     for kind in ReportKind::ALL {
         let records = record_columns(kind);
         for column in stormlp_show::openmetrics::labels(kind) {
-            assert!(records.contains(&column), "{column} of {}", kind.name());
+            assert!(records.contains(column), "{column} of {}", kind.name());
         }
     }
     let reports: [AnyReport; 4] = [
