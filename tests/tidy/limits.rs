@@ -9,21 +9,21 @@ use crate::{assert_none, documentation_pages, files, help, read, root};
 
 /// Lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("checkpoint", 6740),
-    ("core", 6371),
+    ("checkpoint", 6672),
+    ("core", 6375),
     ("dataset", 6417),
     ("hosts", 3207),
     ("kvcache", 7601),
-    ("matrix", 9420),
+    ("matrix", 9380),
     ("mlperf", 5742),
     ("planner", 4225),
-    ("show", 5989),
-    ("stormlp", 6436),
+    ("show", 6021),
+    ("stormlp", 6583),
     ("training", 13096),
-    ("transfer", 14990),
+    ("transfer", 14926),
 ];
 /// Lines of code of all crates.
-const ALL_CRATES: usize = 89683;
+const ALL_CRATES: usize = 90245;
 /// Options that `--help` lists, `--help` itself included, for each command and subcommand.
 const OPTIONS: &[(&str, usize)] = &[
     ("calibrate", 10),
@@ -33,8 +33,8 @@ const OPTIONS: &[(&str, usize)] = &[
     ("completions", 2),
     ("datagen", 23),
     ("datasize", 13),
-    ("doctor", 6),
-    ("gds", 55),
+    ("doctor", 7),
+    ("gds", 54),
     ("gdsio", 1),
     ("kvcache", 51),
     ("kvcache size", 8),
@@ -49,7 +49,7 @@ const OPTIONS: &[(&str, usize)] = &[
     ("workloads show", 3),
 ];
 /// Options that no help lists.
-const HIDDEN_OPTIONS: usize = 4;
+const HIDDEN_OPTIONS: usize = 2;
 /// Words of each page.
 const WORDS: &[(&str, usize)] = &[
     ("CHANGELOG.md", 378),
@@ -57,31 +57,31 @@ const WORDS: &[(&str, usize)] = &[
     ("README.md", 2492),
     ("docs/acceptance.md", 2079),
     ("docs/architecture.md", 1481),
-    ("docs/building.md", 976),
-    ("docs/checkpoint.md", 2006),
+    ("docs/building.md", 931),
+    ("docs/checkpoint.md", 1937),
     ("docs/compare.md", 2917),
-    ("docs/hosts.md", 3050),
+    ("docs/hosts.md", 2755),
     ("docs/kvcache.md", 3378),
-    ("docs/objects.md", 2404),
-    ("docs/paths.md", 3106),
-    ("docs/results.md", 9849),
-    ("docs/search.md", 2117),
+    ("docs/objects.md", 2202),
+    ("docs/paths.md", 3123),
+    ("docs/results.md", 9621),
+    ("docs/search.md", 1896),
     ("docs/sizing.md", 2006),
-    ("docs/submission.md", 2240),
+    ("docs/submission.md", 2184),
     ("docs/validation.md", 3743),
-    ("docs/workloads.md", 3707),
+    ("docs/workloads.md", 3743),
 ];
 /// Crates of others that ours name.
 const DIRECT_DEPENDENCIES: usize = 50;
 /// Packages in `Cargo.lock`.
 const LOCKED_PACKAGES: usize = 291;
 /// Functions of more than [`LONG_FUNCTION`] lines of code.
-const LONG_FUNCTIONS: usize = 29;
+const LONG_FUNCTIONS: usize = 16;
 const LONG_FUNCTION: usize = 60;
 /// Groups of files that import each other.
-const CIRCLES: usize = 30;
+const CIRCLES: usize = 29;
 /// Names that more than one type bears.
-const SHARED_NAMES: usize = 128;
+const SHARED_NAMES: usize = 119;
 
 const REMEDY: &str =
     "remove something, or raise the limit in a commit of its own that says what it buys";
