@@ -90,13 +90,13 @@ fn objects_are_those_of_the_original_and_are_counted() {
 fn what_is_used_least_is_deleted_when_the_folder_is_full() {
     let dir = TempDir::new_in(".").unwrap();
     // Room for the largest object, and for few others.
-    let capacity_bytes = Some(700 << 20);
+    let capacity_bytes = Some(500 << 20);
     let few = KvcacheRequest { capacity_bytes, keep: true, ..request(dir.path()) };
     let report = run_of(&KvcacheRequest { users: Some(8), ..few });
     let trial = &report.results.trials[0];
     assert!(trial.evictions.deleted > 0, "{trial:?}");
     let bytes: usize = objects(dir.path()).iter().map(|(_, bytes)| bytes.len()).sum();
-    assert!(bytes <= 700 << 20, "{bytes}");
+    assert!(bytes <= 500 << 20, "{bytes}");
 }
 
 #[test]
