@@ -9,12 +9,11 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Statx, StatxFlags,
-    fallocate, fcntl_setfl, statvfs, statx,
+    AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, Statx, StatxFlags, fallocate,
+    fcntl_setfl, statvfs, statx,
 };
 use rustix::io::Errno;
 
-use super::cannot_exchange;
 use super::found::{Entry, Facts, Kind, Space};
 use super::handle::Access;
 use super::reach::{self, Spot};
@@ -167,26 +166,6 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<(), TransferError> {
     reach::forget(from);
     reach::forget(to);
     Ok(())
-}
-
-/// Lets two names change places.
-pub(super) fn exchange(one: &Path, other: &Path) -> Result<bool, TransferError> {
-    let exchange = || {
-        let spots = Spot::of(one).and_then(|first| Ok((first, Spot::of(other)?)));
-        let exchanged = spots.and_then(|(first, second)| {
-            let (from, to) = (first.folder(), second.folder());
-            let flags = RenameFlags::EXCHANGE;
-            rustix::fs::renameat_with(from, &first.name, to, &second.name, flags)
-        });
-        exchanged.map_err(|errno| TransferError::file("exchange", one, reach::told(errno)))
-    };
-    match exchange() {
-        Err(error) if cannot_exchange(&error) => return Ok(false),
-        exchanged => exchanged?,
-    }
-    reach::forget(one);
-    reach::forget(other);
-    Ok(true)
 }
 
 /// Removes a file or link.

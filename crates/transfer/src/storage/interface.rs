@@ -14,7 +14,7 @@ use super::found::{Entry, Facts, Kind, Left, Space};
 use super::gated::Gate as _;
 use super::handle::{Access, Durability, Handle};
 use super::lock::{FolderLock, LOCK_NAME, LockError};
-use super::{cannot_exchange, composed, disk, failing, gated, reach, temporary_name};
+use super::{composed, disk, failing, gated, reach, temporary_name};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};
 use crate::paths::PathSpec;
@@ -269,18 +269,6 @@ pub trait Storage: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
         self.pass(Call::Rename, from, 0)?;
         disk::rename(from, to)
-    }
-
-    /// Lets two names of one file system change places, in one step; `false` if the file system
-    /// cannot do that.
-    ///
-    /// # Errors
-    /// The kernel's error; then both are where they were.
-    fn exchange(&self, one: &Path, other: &Path) -> Result<bool, TransferError> {
-        match self.pass(Call::Rename, one, 0) {
-            Err(error) if cannot_exchange(&error) => Ok(false),
-            passed => passed.and_then(|_| disk::exchange(one, other)),
-        }
     }
 
     /// Removes a file or link; `false` if it does not exist.

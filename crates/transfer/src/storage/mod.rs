@@ -87,11 +87,6 @@ pub fn is_direct_refused(error: &TransferError) -> bool {
     matches!(error.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// Whether an error says that a file system, or the kernel, cannot let two names change places.
-fn cannot_exchange(error: &TransferError) -> bool {
-    matches!(error.errno(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP))
-}
-
 /// Real storage, throttled and with those of the injected faults that are a run's own; objects are
 /// verified as `verify_objects` says.
 pub fn of_run(

@@ -93,24 +93,6 @@ fn beneath_an_open_folder_links_are_neither_followed_nor_replaced() {
 }
 
 #[test]
-fn two_folders_change_places_in_one_step() {
-    let top = tempfile::tempdir().unwrap();
-    Disk.hold(top.path());
-    let path = |name: &str| top.path().join(name);
-    for name in ["a", "b"] {
-        Disk.make_folder(&path(name)).unwrap();
-        Disk.write(&path(name).join("file"), name.as_bytes(), Durability::Whole).unwrap();
-    }
-    assert!(Disk.exchange(&path("a"), &path("b")).unwrap());
-    for (name, other) in [("a", "b"), ("b", "a")] {
-        let text = Disk.read_text(&path(name).join("file")).unwrap();
-        assert_eq!(text.as_deref(), Some(other));
-    }
-    let error = Disk.exchange(&path("a"), &path("none")).unwrap_err();
-    assert!(error.is_not_found(), "{error}");
-}
-
-#[test]
 fn a_created_file_is_new() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
