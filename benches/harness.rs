@@ -17,11 +17,11 @@ use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_training::run::machine::drive;
 use stormlp_training::run::machine::drive::{Device, VirtualClock};
 use stormlp_training::run::machine::{
-    ClientWork, Landed, Leftover, Loader, Machine, Nanos, Pace, PhaseSpec, ReadRequest, Share,
+    ClientWork, Leftover, Loader, Machine, Nanos, Pace, PhaseSpec, ReadRequest, ReadResult, Share,
     Workers, WorkersConfig,
 };
 use stormlp_transfer::{
-    Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError, build_path,
+    Driver, DriverSet, FileRange, HostStandIn, PathSpec, Region, TransferError, build_path,
 };
 
 /// Recording is done once for every transfer: it bounds how many transfers a core can time.
@@ -75,7 +75,7 @@ fn in_flight(criterion: &mut Criterion) {
         let set = DriverSet::new(1);
         let mut driver = null_driver(&set, &mut region, depth).expect("the null path");
         let nothing = std::fs::File::open("/dev/null").expect("/dev/null");
-        let place = Place {
+        let place = FileRange {
             direction: Direction::Read,
             file: driver.attach(nothing).expect("any file will do"),
             offset: 0,
@@ -178,8 +178,8 @@ impl Device for Drive {
         self.free_at + 100_000
     }
 
-    fn finish(&mut self, _: &ReadRequest) -> Landed {
-        Landed { samples: 1, ..Landed::default() }
+    fn finish(&mut self, _: &ReadRequest) -> ReadResult {
+        ReadResult { samples: 1, ..ReadResult::default() }
     }
 
     fn checkpoint(&mut self) -> Nanos {

@@ -111,7 +111,7 @@ def holds(args, name, folder, accelerators):
                          "--samples-per-file", str(SAMPLES[name]), "--epochs", "2",
                          "--params", "workflow.checkpoint=False")
         au = report["au_percent"]["profile"]
-        ahead = max(epoch["preread_share"] for epoch in report["epochs"])
+        ahead = max(epoch["prefetched_share"] for epoch in report["epochs"])
         print(f"  {name} on {accelerators}: AU {au:.2f} % (nominal"
               f" {report['au_percent']['nominal']:.2f} %), read ahead {ahead:.1%}, foreign CPU"
               f" {report['foreign_seconds']:.1f} s", flush=True)

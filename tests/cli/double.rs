@@ -495,7 +495,7 @@ fn only_gpus_in_use_are_visible_to_cufile() {
         assert_eq!(said, log, "{devices} {memory}");
         let report = gds::read_json(&gds::saved(folder.path()));
         assert_eq!(report["plan"]["devices"], serde_json::json!(named), "{devices} {memory}");
-        let workers = report["plan"]["crews"][0]["workers"].as_array().unwrap();
+        let workers = report["plan"]["thread_groups"][0]["workers"].as_array().unwrap();
         let mut used: Vec<&str> = workers.iter().map(|it| it["device"].as_str().unwrap()).collect();
         used.dedup();
         assert_eq!(used, named, "{devices} {memory}: a thread for each");

@@ -25,7 +25,7 @@ fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best_or_a_tie() {
     let knee = &knees[0];
     assert_eq!((&knee["requested_path"], &knee["op"]), (&"cpu".into(), &"read".into()));
     let share = knee["share_of_best_percent"].as_f64().unwrap();
-    let is_tie = !knee["alike"].as_array().unwrap().is_empty();
+    let is_tie = !knee["ties"].as_array().unwrap().is_empty();
     assert!(share >= if is_tie { 95.0 } else { 98.0 }, "{knee}");
     assert_eq!(knee["is_complete"], true);
     assert_eq!(knee["runs"], 3);

@@ -30,7 +30,7 @@ fn the_answer_is_between_meeting_and_missing_counts() {
     let find = &report["find_max"];
     let largest = find["largest"].as_u64().unwrap();
     assert!((1..=9).contains(&largest), "{find}");
-    assert_eq!(find["least_missing"], largest + 1);
+    assert_eq!(find["smallest_failing"], largest + 1);
     assert_eq!(report["plan"]["accelerators"], largest);
     assert_eq!(report["ending"]["status"], "complete");
     let tried = find["tried"].as_array().unwrap();
@@ -68,7 +68,7 @@ fn a_threshold_that_not_even_one_accelerator_meets_is_6_with_its_au() {
     assert!(page.contains("Every run"), "{page}");
     let report = report(folder.path());
     assert_eq!(report["find_max"]["largest"], 0);
-    assert_eq!(report["find_max"]["least_missing"], 1);
+    assert_eq!(report["find_max"]["smallest_failing"], 1);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_search_limited_by_the_dataset_is_a_lower_bound_and_reports_what_it_needs() 
     // All that these epochs are was read before their steps began.
     let tried = report["find_max"]["tried"].as_array().unwrap();
     for run in tried {
-        assert_eq!(run["rests_on_read_ahead"], true, "{run}");
+        assert_eq!(run["prefetch_bound"], true, "{run}");
         assert_eq!(run["certain"], false, "{run}");
     }
     // The command makes the dataset that is there, but larger: the same records.

@@ -436,12 +436,12 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
         edit(&mut report);
         fs::write(&path, report.to_string()).unwrap();
     };
-    // Numbers of cells, of crews, of files that are not there.
+    // Numbers of cells, of thread groups, of files that are not there.
     for (at, said) in [
         ("/cells/0/cell", "is damaged: its cell 99 is not part of its matrix"),
         ("/cells/0/threads", "is damaged: its cell 0 is not part of its matrix"),
-        ("/plan/cells/0/crew", "its setting `crew` of the cells is"),
-        ("/plan/crews/0/workers/0/file", "its setting `crews`"),
+        ("/plan/cells/0/thread_group", "its setting `thread_group` of the cells is"),
+        ("/plan/thread_groups/0/workers/0/file", "its setting `thread_groups`"),
         ("/plan/request/seed", "its setting `seed` is 99, but 0 with these options"),
     ] {
         edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
@@ -463,7 +463,7 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
         report["cells"] = json!([]);
         report["plan"]["request"]["remove"] = true.into();
         report["plan"]["files"][0]["action"] = "fill".into();
-        report["plan"]["files"][0]["made_here"] = true.into();
+        report["plan"]["files"][0]["created_by_stormlp"] = true.into();
         report["plan"]["folders"][0]["path"] = json!(place.path("other"));
     });
     place.run(&resume).success();

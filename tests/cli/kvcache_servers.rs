@@ -41,7 +41,7 @@ fn as_many_are_tried_as_the_host_takes_and_the_answer_is_a_lower_bound() {
     assert!(said.contains("probe: 8 servers") && said.contains(", fed ("), "{said}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let find = &json["find_max"];
-    assert_eq!((&find["largest"], &find["least_missing"]), (&17.into(), &Value::Null));
+    assert_eq!((&find["largest"], &find["smallest_failing"]), (&17.into(), &Value::Null));
     assert_eq!(find["is_lower_bound"], true);
     assert!(find["limit"].as_str().unwrap().contains("open files"), "{find:#}");
     let tried = find["tried"].as_array().unwrap();

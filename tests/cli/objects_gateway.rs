@@ -194,7 +194,7 @@ fn versitygw_keeps_the_checksums_that_are_sent_to_it() {
     for cell in report["cells"].as_array().unwrap() {
         let checksums = &cell["evidence"]["object_store"]["checksums"];
         assert_eq!(checksums["checked_bytes"], 40 << 20, "{checksums}");
-        assert_eq!(checksums["replies_without"], 0, "{checksums}");
+        assert_eq!(checksums["responses_unverified"], 0, "{checksums}");
     }
 }
 

@@ -25,14 +25,14 @@ fn objects_that_are_read_whole_are_checked_by_their_checksums() {
     assert_eq!(code, 0, "{out}{error}");
     let checksums = &store(&out, "")["checksums"];
     assert_eq!(checksums["checked_bytes"], 2 << 20, "{checksums}");
-    assert_eq!(checksums["replies_without"], 0, "{checksums}");
+    assert_eq!(checksums["responses_unverified"], 0, "{checksums}");
     // Ranges have none, but together they are the object.
     let ranges = format!("{GDS} --verify crc");
     let (code, out, error) = run(&server, &format!("{ranges} --format json"));
     assert_eq!(code, 0, "{error}");
     let checksums = &store(&out, "")["checksums"];
     assert_eq!(checksums["checked_bytes"], 2 << 20, "{checksums}");
-    assert_eq!(checksums["replies_without"], 0, "{checksums}");
+    assert_eq!(checksums["responses_unverified"], 0, "{checksums}");
     let (_, out, _) = run(&server, &ranges);
     assert!(out.contains("verified  2 MiB by checksum\n"), "{out}");
     server.trap("GET /bucket/p/stormlp.0?", usize::MAX, Fault::Corrupt);
@@ -98,7 +98,7 @@ fn objects_that_are_trained_on_in_ranges_are_compared_with_what_head_tells() {
         assert!(server.ranges() - before > 4, "{profile}");
         let checksums = &store(&out, "")["checksums"];
         assert!(checksums["checked_bytes"].as_u64().unwrap() >= 4 * 39_000_000, "{checksums}");
-        assert_eq!(checksums["replies_without"], 0, "{profile}: {checksums}");
+        assert_eq!(checksums["responses_unverified"], 0, "{profile}: {checksums}");
         server.trap("GET /bucket/d/set/train/img_1_of_2", usize::MAX, Fault::Corrupt);
         let (code, out, error) = run(&server, &train);
         assert_eq!(code, 5, "{out}{error}");
@@ -134,10 +134,10 @@ fn objects_of_records_are_compared_if_one_thread_reads_all_of_each() {
     };
     let (alone, said) = train("--threads 1");
     assert!(!said && alone["checked_bytes"].as_u64() > Some(0), "{alone}");
-    assert_eq!(alone["replies_without"], 0, "{alone}");
+    assert_eq!(alone["responses_unverified"], 0, "{alone}");
     let (shared, said) = train("--threads 4");
-    assert_eq!(said, shared["ranges_without"].as_u64() > Some(0), "{shared}");
-    assert_eq!(shared["ranges_without"], shared["replies_without"], "{shared}");
+    assert_eq!(said, shared["ranges_unverified"].as_u64() > Some(0), "{shared}");
+    assert_eq!(shared["ranges_unverified"], shared["responses_unverified"], "{shared}");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
     assert_eq!(code, 6, "{out}{error}");
     let checksums = &store(&out, "")["checksums"];
     assert!(checksums["checked_bytes"].as_u64().unwrap() >= 24 * 40_000, "{checksums}");
-    assert_eq!(checksums["replies_without"], 0, "{checksums}");
+    assert_eq!(checksums["responses_unverified"], 0, "{checksums}");
     server.trap("GET /bucket/d/set/train/img_03", usize::MAX, Fault::Corrupt);
     let (code, out, error) = run(&server, &train);
     assert_eq!(code, 5, "{out}{error}");
@@ -165,7 +165,7 @@ fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
     for part in ["saves", "restores"] {
         let checksums = &store(&out, part)["checksums"];
         assert!(checksums["checked_bytes"].as_u64().unwrap() > 0, "{part}: {checksums}");
-        assert_eq!(checksums["replies_without"], 0, "{part}: {checksums}");
+        assert_eq!(checksums["responses_unverified"], 0, "{part}: {checksums}");
     }
 }
 

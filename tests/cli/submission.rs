@@ -103,7 +103,7 @@ fn unknown_rules_prevent_a_verdict_and_missing_keys_are_named() {
     edit("training_x_metadata.json", "CLOSED", "MAYBE");
     let report = check(folder.path(), 6);
     assert_eq!(report["verdict"], "incomplete", "{report:#}");
-    assert_eq!(report["held_up_by"], json!(["stormlp.verification"]));
+    assert_eq!(report["blocked_by"], json!(["stormlp.verification"]));
     let mut command = stormlp();
     let assert = command.args(["submission", "check"]).arg(folder.path()).assert().code(6);
     let text = stdout(assert);
@@ -240,6 +240,6 @@ fn trees_of_another_edition_are_not_checked() {
     fs::write(leaf.join("dlio_config/overrides.yaml"), "- workload=unet3d_h100\n").unwrap();
     let report = check(folder.path(), 6);
     assert_eq!((&report["verdict"], &report["edition"]), (&json!("incomplete"), &json!("2.0")));
-    assert_eq!(report["held_up_by"], json!(["stormlp.edition"]));
+    assert_eq!(report["blocked_by"], json!(["stormlp.edition"]));
     assert!(report["rules"][0]["evidence"].as_str().unwrap().starts_with("not checked"));
 }

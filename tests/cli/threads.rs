@@ -12,7 +12,7 @@ fn threads_are_bound_to_the_given_cpus_as_reported() {
     gds(folder.path(), &format!("{CELL} --cpus 0")).assert().success();
     let report = read_json(&saved(folder.path()));
     assert_eq!(report["plan"]["placement"]["cpus"], "0");
-    assert_eq!(report["plan"]["crews"][0]["workers"][1]["cpus"], "0");
+    assert_eq!(report["plan"]["thread_groups"][0]["workers"][1]["cpus"], "0");
     assert_eq!(report["cells"][0]["status"], "ok");
     assert_eq!(report["plan"]["cells"][0]["wait"], "block");
 }

@@ -396,7 +396,7 @@ fn a_short_run_warns_that_storage_did_not_sustain_the_rate() {
     let folder = folder();
     let words = format!("unet3d --files 28 --epochs 1 --compute-time 300ms {SMALL}");
     let short = report(folder.path(), &words);
-    assert_eq!(short["verdict"]["bound"], "read_ahead");
+    assert_eq!(short["verdict"]["limited_by"], "read_ahead");
     let said = |report: &Value| {
         let facts = warnings(report);
         facts.iter().any(|fact| fact.contains("not have to sustain"))

@@ -10,7 +10,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::cufile::probe::CudaProbe;
-use stormlp_transfer::{Accelerator as _, Place, Region, Transfer};
+use stormlp_transfer::{Accelerator as _, FileRange, Region, Transfer};
 
 use crate::route;
 use crate::transfers::{BLOCK, Setup, byte, open, verify, write_and_verify};
@@ -142,7 +142,7 @@ impl Case {
         let file = path.attach(open(self.kind, name)).unwrap();
         let mut slot = path.take_slots().pop().unwrap();
         for (offset, len) in [(1, 1), (4095, 4098), (777, BLOCK - 3)] {
-            let place = Place { direction: Direction::Read, file, offset: offset as u64, len };
+            let place = FileRange { direction: Direction::Read, file, offset: offset as u64, len };
             assert!(path.submit(Transfer { place, slot }).is_ok());
             let mut done = Vec::new();
             path.wait(1, &mut done).unwrap();

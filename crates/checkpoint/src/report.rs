@@ -121,7 +121,7 @@ pub struct OverlapResult {
     /// Steps completed before the next checkpoint was due.
     pub steps: u32,
     /// How long training then waited for the save to finish, in seconds.
-    pub held_seconds: f64,
+    pub stall_seconds: f64,
     /// Total delay of the steps themselves, in seconds.
     pub late_seconds: f64,
     /// How long a blocking save would have stalled training, in seconds.

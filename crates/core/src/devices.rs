@@ -123,7 +123,7 @@ impl DeviceOfRun {
     }
 
     /// The device with its product name, NUMA node and PCIe link, as far as they are known.
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let name = self.name.as_ref().map_or(String::new(), |name| format!(" {name}"));
         let node = self.numa_node.map_or("unknown".to_string(), |node| node.to_string());
         let link = self.pcie_link.as_deref().unwrap_or("unknown");

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// A value that hosts compare, and its name.
-pub type Promise = (String, String);
+pub type ConsistencyField = (String, String);
 
 /// The fields of a value except those in `apart`, each given as `key` or, for a nested field,
 /// `key.key`. Everything not listed is compared, so a new field cannot be forgotten.
@@ -27,11 +27,7 @@ pub fn fields_but<T: Serialize>(value: &T, apart: &[&str]) -> Map<String, Value>
 
 /// Describes in one line how two hosts differ in `what`. For values that are objects or lists in
 /// JSON, only the first difference is reported.
-pub fn in_words(
-    what: &str,
-    (one, of_one): (&str, &str),
-    (other, of_other): (&str, &str),
-) -> String {
+pub fn to_text(what: &str, (one, of_one): (&str, &str), (other, of_other): (&str, &str)) -> String {
     let [first, second] = [of_one, of_other].map(|text| serde_json::from_str::<Value>(text).ok());
     let narrowed = first.zip(second).and_then(|(first, second)| {
         let mut place = Vec::new();
@@ -88,7 +84,7 @@ mod tests {
     use super::*;
 
     fn told(one: &str, other: &str) -> String {
-        in_words("setting", ("a", one), ("b", other))
+        to_text("setting", ("a", one), ("b", other))
     }
 
     #[test]

@@ -186,11 +186,11 @@ pub struct ObjectChecksums {
     /// ones if its reply repeats it.
     pub checked_bytes: u64,
     /// Replies to GETs, PUTs and parts with which nothing was compared, for want of a checksum.
-    pub replies_without: u64,
+    pub responses_unverified: u64,
     /// Those of them to PUTs and parts, which were sent with a checksum.
-    pub sent_without: u64,
+    pub uploads_unverified: u64,
     /// Those of them to ranges of objects with a checksum that do not make up an object.
-    pub ranges_without: u64,
+    pub ranges_unverified: u64,
     /// Checksums that were others here and there, each of which ends a run.
     pub differed: u64,
 }
@@ -201,20 +201,22 @@ impl ObjectChecksums {
     pub fn plus(self, other: Self) -> Self {
         Self {
             checked_bytes: self.checked_bytes.saturating_add(other.checked_bytes),
-            replies_without: self.replies_without.saturating_add(other.replies_without),
-            sent_without: self.sent_without.saturating_add(other.sent_without),
-            ranges_without: self.ranges_without.saturating_add(other.ranges_without),
+            responses_unverified: self
+                .responses_unverified
+                .saturating_add(other.responses_unverified),
+            uploads_unverified: self.uploads_unverified.saturating_add(other.uploads_unverified),
+            ranges_unverified: self.ranges_unverified.saturating_add(other.ranges_unverified),
             differed: self.differed.saturating_add(other.differed),
         }
     }
 
     /// Replies that had no checksum, as opposed to ranges, which have none of their own.
     fn bare_replies(self) -> u64 {
-        self.replies_without.saturating_sub(self.ranges_without)
+        self.responses_unverified.saturating_sub(self.ranges_unverified)
     }
 
     /// What was compared, in words.
-    pub fn in_words(self) -> String {
+    pub fn to_text(self) -> String {
         let checked = match self.checked_bytes {
             0 => "nothing".to_string(),
             bytes => format!("{} by checksum", ByteSize(bytes)),
@@ -227,7 +229,7 @@ impl ObjectChecksums {
             (0, without) => Some(format!("none of {} had a checksum", counted_replies(without))),
             (_, without) => Some(format!("{} had none", counted_replies(without))),
         };
-        let ranges = (self.ranges_without > 0).then(|| self.ranges_in_words());
+        let ranges = (self.ranges_unverified > 0).then(|| self.ranges_in_words());
         let without: Vec<String> = replies.into_iter().chain(ranges).collect();
         match (self.checked_bytes, without.is_empty()) {
             (0, true) => "nothing: nothing was moved".to_string(),
@@ -238,7 +240,7 @@ impl ObjectChecksums {
     }
 
     fn ranges_in_words(self) -> String {
-        let ranges = counted(self.ranges_without, "range");
+        let ranges = counted(self.ranges_unverified, "range");
         format!("{ranges} that do not make up an object")
     }
 
@@ -255,7 +257,7 @@ impl ObjectChecksums {
                 Warning::new(WarningKind::NotVerified, fact, remedy)
             })
         };
-        let read_without = self.bare_replies().saturating_sub(self.sent_without);
+        let read_without = self.bare_replies().saturating_sub(self.uploads_unverified);
         let read = of(
             read_without,
             format!("{read_without} replies had no checksum of what was read"),
@@ -263,14 +265,17 @@ impl ObjectChecksums {
              datagen) to an endpoint that keeps them, and read all of each",
         );
         let ranges = of(
-            self.ranges_without,
+            self.ranges_unverified,
             format!("{} were not compared", self.ranges_in_words()),
             "only a whole object has a checksum: let one thread read all of each, and not at random \
              (train: --threads 1), or verify datasets with datagen --verify",
         );
         let sent = of(
-            self.sent_without,
-            format!("{} replies did not repeat the checksum of what was sent", self.sent_without),
+            self.uploads_unverified,
+            format!(
+                "{} replies did not repeat the checksum of what was sent",
+                self.uploads_unverified
+            ),
             "whether the endpoint compared it is unknown: read the objects with --verify=crc, or their \
              content with --verify",
         );
@@ -316,7 +321,7 @@ impl ObjectStore {
     }
 
     /// The endpoints and what answered, in one sentence.
-    pub fn in_words(&self) -> String {
+    pub fn to_text(&self) -> String {
         let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
         let tls = self.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
         format!(
@@ -392,7 +397,7 @@ impl Evidence {
         if self.effective_path == Some(PathKind::S3)
             && let Some(store) = &self.object_store
         {
-            self.summary = store.in_words();
+            self.summary = store.to_text();
         }
         self
     }
@@ -454,20 +459,20 @@ mod tests {
         assert!(both[1].starts_with("1 of 10 requests were retries after connections broke"));
         let whole = ObjectChecksums { checked_bytes: 9, ..ObjectChecksums::default() };
         assert!(of(0, 0, Some(whole)).is_empty());
-        let none = ObjectChecksums { replies_without: 5, sent_without: 2, ..whole };
+        let none = ObjectChecksums { responses_unverified: 5, uploads_unverified: 2, ..whole };
         let [read, sent] = &of(0, 0, Some(none))[..] else { panic!() };
         assert!(read.contains("9 B were verified; 3 replies had no checksum of what was read"));
         assert!(sent.contains("2 replies did not repeat the checksum of what was sent"));
         // Ranges of objects that have checksums.
-        let ranges = ObjectChecksums { replies_without: 5, ranges_without: 5, ..whole };
+        let ranges = ObjectChecksums { responses_unverified: 5, ranges_unverified: 5, ..whole };
         let [apart] = &of(0, 0, Some(ranges))[..] else { panic!() };
         assert!(apart.contains("5 ranges that do not make up an object"), "{apart}");
         assert!(!apart.contains("no checksum"), "{apart}");
-        assert_eq!(ranges.in_words(), "9 B by checksum; 5 ranges that do not make up an object");
+        assert_eq!(ranges.to_text(), "9 B by checksum; 5 ranges that do not make up an object");
         // What was about to be compared when another was found wrong.
         let wrong = ObjectChecksums { differed: 1, ..ranges };
         assert!(of(0, 0, Some(wrong)).is_empty());
-        assert_eq!(wrong.in_words(), "9 B by checksum before a checksum differed");
+        assert_eq!(wrong.to_text(), "9 B by checksum before a checksum differed");
     }
 
     fn evidence(effective_path: Option<PathKind>, proof: RouteProof) -> Evidence {

@@ -101,7 +101,7 @@ struct Noise {
 }
 
 /// Line and index of a setting.
-pub type Place = (usize, usize);
+pub type SettingIndex = (usize, usize);
 
 /// Everything measured so far.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,22 +117,22 @@ pub struct Search {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KneeAnswer {
     /// The least costly setting that is not significantly more than [`WITHIN`] below the best.
-    pub knee: Place,
+    pub knee: SettingIndex,
     /// The best setting.
-    pub best: Place,
+    pub best: SettingIndex,
     /// Standard deviation of repetitions in percent of their mean; `None` if nothing was repeated.
     pub noise_percent: Option<f64>,
     /// The other settings that noise does not exclude from being the knee, cheapest first: cheaper ones
     /// that may reach the best, and more costly ones up to the one within [`WITHIN`] of the best by
     /// its mean.
-    pub alike: Vec<Place>,
+    pub ties: Vec<SettingIndex>,
     /// Whether the best is the last setting available and the rate was still rising there.
     pub is_lower_bound: bool,
 }
 
 impl Search {
     /// The next setting to run; `None` once the answer is known.
-    pub fn next(&self) -> Option<Place> {
+    pub fn next(&self) -> Option<SettingIndex> {
         match self.walk() {
             Err(next) => Some(next),
             Ok(lines) => self.narrow(lines).or_else(|| self.confirm()),
@@ -164,7 +164,7 @@ impl Search {
     /// settings the walk itself visited, so that neither repetitions nor later measurements change its
     /// course. `Ok` is the number of lines
     /// walked.
-    fn walk(&self) -> Result<usize, Place> {
+    fn walk(&self) -> Result<usize, SettingIndex> {
         let mut walked: Vec<(u64, f64)> = Vec::new();
         let (mut best, mut idle, mut from_cost) = (0.0, 0, 0);
         for (line, settings) in self.lines.iter().enumerate() {
@@ -186,7 +186,7 @@ impl Search {
     }
 
     /// An untried setting between one that reaches the best and a cheaper one that does not.
-    fn narrow(&self, lines: usize) -> Option<Place> {
+    fn narrow(&self, lines: usize) -> Option<SettingIndex> {
         let (knee, best) = self.knee_and_best()?;
         let (cheapest, noise) = (self.at(knee).cost, self.noise());
         let reaches = |s: &Setting| !s.rates.is_empty() && self.is_enough(s, best, noise);
@@ -206,13 +206,14 @@ impl Search {
 
     /// A deciding setting that has not run often enough: the knee, the best, the best of those cheaper
     /// than the knee, and all that noise does not distinguish from it.
-    fn confirm(&self) -> Option<Place> {
+    fn confirm(&self) -> Option<SettingIndex> {
         let (knee, best) = self.knee_and_best()?;
         let below = self
             .measured()
             .filter(|place| self.at(*place).cost < self.at(knee).cost)
             .max_by(|a, b| self.rate(*a).total_cmp(&self.rate(*b)));
-        let mut open: Vec<Place> = [Some(knee), Some(best), below].into_iter().flatten().collect();
+        let mut open: Vec<SettingIndex> =
+            [Some(knee), Some(best), below].into_iter().flatten().collect();
         open.extend(self.cheaper(knee, best));
         open.retain(|place| self.at(*place).runs < self.repeat);
         open.into_iter().min_by_key(|place| self.at(*place).runs)
@@ -222,29 +223,29 @@ impl Search {
     pub fn found(&self) -> Option<KneeAnswer> {
         let (knee, best) = self.knee_and_best()?;
         let noise = self.noise();
-        let cost = |place: &Place| self.at(*place).cost;
+        let cost = |place: &SettingIndex| self.at(*place).cost;
         let by_mean = self.measured().filter(|place| self.is_enough(self.at(*place), best, None));
         let certain = by_mean.map(|place| cost(&place)).min().unwrap_or(0);
         let tied = cost(&knee) + 1..=certain;
-        let alike_above = |place: &Place| {
+        let alike_above = |place: &SettingIndex| {
             tied.contains(&cost(place)) && self.may_be_enough(self.at(*place), best, noise)
         };
-        let mut alike: Vec<Place> = self.cheaper(knee, best);
-        alike.extend(self.measured().filter(alike_above));
-        alike.sort_by_key(cost);
+        let mut ties: Vec<SettingIndex> = self.cheaper(knee, best);
+        ties.extend(self.measured().filter(alike_above));
+        ties.sort_by_key(cost);
         Some(KneeAnswer {
             knee,
             best,
             noise_percent: noise.map(|noise| noise.deviation * 100.0),
-            alike,
+            ties,
             is_lower_bound: self.still_gains_at(best),
         })
     }
 
     /// The settings cheaper than the knee that noise does not exclude from reaching the best.
-    fn cheaper(&self, knee: Place, best: Place) -> Vec<Place> {
+    fn cheaper(&self, knee: SettingIndex, best: SettingIndex) -> Vec<SettingIndex> {
         let noise = self.noise();
-        let is_open = |place: &Place| {
+        let is_open = |place: &SettingIndex| {
             self.at(*place).cost < self.at(knee).cost
                 && self.may_be_enough(self.at(*place), best, noise)
         };
@@ -253,30 +254,30 @@ impl Search {
 
     /// Whether a setting is within [`WITHIN`] of the best, or misses that by no more than `noise`
     /// explains, up to [`MOST_BELOW`] the best.
-    fn is_enough(&self, setting: &Setting, best: Place, noise: Option<Noise>) -> bool {
+    fn is_enough(&self, setting: &Setting, best: SettingIndex, noise: Option<Noise>) -> bool {
         self.is_at(setting, best, (WITHIN + self.explained(setting, best, noise)).min(MOST_BELOW))
     }
 
     /// The same without that bound.
-    fn may_be_enough(&self, setting: &Setting, best: Place, noise: Option<Noise>) -> bool {
+    fn may_be_enough(&self, setting: &Setting, best: SettingIndex, noise: Option<Noise>) -> bool {
         self.is_at(setting, best, WITHIN + self.explained(setting, best, noise))
     }
 
     /// Whether a setting is no more than a share `below` the best.
-    fn is_at(&self, setting: &Setting, best: Place, below: f64) -> bool {
+    fn is_at(&self, setting: &Setting, best: SettingIndex, below: f64) -> bool {
         setting.mean().unwrap_or(0.0) >= self.rate(best) * (1.0 - below)
     }
 
     /// How far below the best noise explains a setting to be, as a share.
-    fn explained(&self, setting: &Setting, best: Place, noise: Option<Noise>) -> f64 {
+    fn explained(&self, setting: &Setting, best: SettingIndex, noise: Option<Noise>) -> f64 {
         let runs = |s: &Setting| s.rates.len().max(1) as f64;
         let error = (1.0 / runs(setting) + 1.0 / runs(self.at(best))).sqrt();
         noise.map_or(0.0, |noise| noise.deviation * error * beyond(ERROR, noise.degrees_of_freedom))
     }
 
     /// Whether `best` is the last of its line or on the last line, and gains on all before it.
-    fn still_gains_at(&self, best: Place) -> bool {
-        let gains_on = |before: &dyn Fn(Place) -> bool| {
+    fn still_gains_at(&self, best: SettingIndex) -> bool {
+        let gains_on = |before: &dyn Fn(SettingIndex) -> bool| {
             let others = self
                 .measured()
                 .filter(|place| before(*place))
@@ -308,8 +309,8 @@ impl Search {
         (freedom > 0.0).then_some(Noise { deviation, degrees_of_freedom: freedom })
     }
 
-    fn knee_and_best(&self) -> Option<(Place, Place)> {
-        let by_rate = |a: &Place, b: &Place| self.rate(*a).total_cmp(&self.rate(*b));
+    fn knee_and_best(&self) -> Option<(SettingIndex, SettingIndex)> {
+        let by_rate = |a: &SettingIndex, b: &SettingIndex| self.rate(*a).total_cmp(&self.rate(*b));
         let best = self.measured().max_by(by_rate)?;
         let noise = self.noise();
         let reaching = self.measured().filter(|place| self.is_enough(self.at(*place), best, noise));
@@ -319,19 +320,19 @@ impl Search {
     }
 
     /// The settings that have a rate.
-    fn measured(&self) -> impl Iterator<Item = Place> {
+    fn measured(&self) -> impl Iterator<Item = SettingIndex> {
         let places = self.lines.iter().enumerate();
         let places =
             places.flat_map(|(line, settings)| (0..settings.len()).map(move |i| (line, i)));
         places.filter(|place| !self.at(*place).rates.is_empty())
     }
 
-    fn at(&self, (line, index): Place) -> &Setting {
+    fn at(&self, (line, index): SettingIndex) -> &Setting {
         &self.lines[line][index]
     }
 
     /// The mean rate of a setting.
-    pub fn rate(&self, place: Place) -> f64 {
+    pub fn rate(&self, place: SettingIndex) -> f64 {
         self.at(place).mean().unwrap_or(0.0)
     }
 }

@@ -45,7 +45,7 @@ fn a_line_is_walked_in_doublings_and_then_narrowed() {
     // 1, 2, 4, 8, 16, 32 and 64, and 12 between 8 and 16.
     assert_eq!(runs, 8);
     let found = found.found().unwrap();
-    assert!(!found.is_lower_bound && found.alike.is_empty());
+    assert!(!found.is_lower_bound && found.ties.is_empty());
     assert_eq!(found.noise_percent, None);
 }
 
@@ -79,9 +79,9 @@ fn noise_does_not_make_a_far_setting_enough() {
     assert!(found.rate(answer.knee) >= 0.95 * found.rate(answer.best), "{answer:?}");
     assert!(answer.noise_percent.unwrap() > 50.0, "{answer:?}");
     // Nor does it make it certain that fewer do not reach the best.
-    let alike: Vec<u64> = answer.alike.iter().map(|place| found.at(*place).cost).collect();
-    assert!(alike.contains(&8), "{alike:?}");
-    for place in &answer.alike {
+    let ties: Vec<u64> = answer.ties.iter().map(|place| found.at(*place).cost).collect();
+    assert!(ties.contains(&8), "{ties:?}");
+    for place in &answer.ties {
         assert_eq!(found.at(*place).runs, 3, "what is open is repeated");
     }
 }
@@ -141,8 +141,8 @@ fn settings_within_the_noise_are_not_distinguished() {
     let answer = found.found().unwrap();
     assert_eq!(knee_cost(&found), 16);
     assert!((1.5..2.5).contains(&answer.noise_percent.unwrap()));
-    let alike: Vec<u64> = answer.alike.iter().map(|place| found.at(*place).cost).collect();
-    assert_eq!(alike, [24]);
+    let ties: Vec<u64> = answer.ties.iter().map(|place| found.at(*place).cost).collect();
+    assert_eq!(ties, [24]);
     for place in [answer.knee, answer.best] {
         assert_eq!(found.at(place).runs, 3);
     }

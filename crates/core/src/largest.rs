@@ -65,7 +65,7 @@ pub struct Bracket {
 
 impl Bracket {
     /// The known range in words: `between 19 and 24`.
-    pub fn in_words(self) -> String {
+    pub fn to_text(self) -> String {
         match (self.passing, self.missing) {
             (0, None) => "nothing is known yet".to_string(),
             (0, Some(1)) => "not even 1".to_string(),
@@ -105,7 +105,7 @@ pub trait Tried {
     fn spares_storage(limit: Self::Limit) -> bool;
 
     /// Its figures and verdict in words.
-    fn in_words(&self) -> String;
+    fn to_text(&self) -> String;
 }
 
 /// The largest count that reaches the target.
@@ -115,7 +115,7 @@ pub struct Largest<T, L> {
     /// The largest count that always passed, below all that missed; 0 if none did.
     pub largest: u32,
     /// The smallest count that missed; `None` if none did.
-    pub least_missing: Option<u32>,
+    pub smallest_failing: Option<u32>,
     /// Whether something other than storage ended the search, or it did not finish: storage may do
     /// more.
     pub is_lower_bound: bool,
@@ -138,7 +138,7 @@ impl<T: Tried<Limit = L>, L: Copy> Largest<T, L> {
     pub fn begun(confirm_runs: u32) -> Self {
         Self {
             largest: 0,
-            least_missing: None,
+            smallest_failing: None,
             is_lower_bound: false,
             limited_by: None,
             limit: None,
@@ -155,7 +155,7 @@ impl<T: Tried<Limit = L>, L: Copy> Largest<T, L> {
         self.largest = passing;
         // A count may miss for the search although it reached the target.
         let missed = self.tried.iter().filter(|tried| !tried.meets()).map(T::count);
-        self.least_missing = missed.filter(|count| *count > passing).min();
+        self.smallest_failing = missed.filter(|count| *count > passing).min();
         self.inconsistent = search.inconsistent();
         let mut at_missing = self.tried.iter().rev().filter(|tried| Some(tried.count()) == missing);
         // A full run is more reliable than a probe, and comes later.
@@ -174,7 +174,7 @@ impl<T: Tried<Limit = L>, L: Copy> Largest<T, L> {
 
     /// The last run that missed with the smallest count that did.
     pub fn missed(&self) -> Option<&T> {
-        let is_least = |tried: &&T| Some(tried.count()) == self.least_missing;
+        let is_least = |tried: &&T| Some(tried.count()) == self.smallest_failing;
         self.tried.iter().filter(is_least).rfind(|tried| !tried.meets())
     }
 
@@ -185,7 +185,7 @@ impl<T: Tried<Limit = L>, L: Copy> Largest<T, L> {
 
     /// The known range in words: `between 19 and 24`.
     pub fn known(&self) -> String {
-        Bracket { passing: self.largest, missing: self.least_missing }.in_words()
+        Bracket { passing: self.largest, missing: self.smallest_failing }.to_text()
     }
 
     /// Estimated time left in seconds: runs take as long as earlier ones of their kind, the first as

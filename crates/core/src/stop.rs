@@ -43,7 +43,7 @@ impl StopToken {
     }
 }
 
-/// The two stop signals that every thread of a crew checks.
+/// The two stop signals that every thread of a thread group checks.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
     /// The user's request.

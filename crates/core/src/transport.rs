@@ -28,7 +28,7 @@ pub struct Transport {
     /// The engine under it, for CPU-driven paths.
     pub engine: EngineKind,
     /// The requested engine.
-    pub engine_asked: EngineChoice,
+    pub requested_engine: EngineChoice,
     /// The accelerator, for paths that end in one; the first of several.
     pub device: Option<DeviceId>,
     /// The accelerators over which those of the workload, or the ranks, are dealt in turn, if they
@@ -65,13 +65,13 @@ impl Transport {
     pub fn bare(
         path: PathKind,
         engine: EngineKind,
-        engine_asked: EngineChoice,
+        requested_engine: EngineChoice,
         device: Option<DeviceId>,
     ) -> Self {
         Self {
             path,
             engine,
-            engine_asked,
+            requested_engine,
             device,
             devices: Vec::new(),
             memory: match device {
@@ -126,7 +126,7 @@ impl Transport {
 
     /// The accelerators with what is known of each, if they are several.
     pub fn devices_in_words(&self) -> Option<String> {
-        let words = self.devices.iter().map(DeviceOfRun::in_words);
+        let words = self.devices.iter().map(DeviceOfRun::to_text);
         (!self.devices.is_empty()).then(|| words.collect::<Vec<_>>().join("; "))
     }
 

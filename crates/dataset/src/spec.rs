@@ -13,7 +13,7 @@ pub const DEFAULT_SEED: u64 = 42;
 
 /// Dataset options that a workload does not specify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
-pub struct Making {
+pub struct DatasetDefaults {
     /// Number of ranks DLIO would use: in v3, each rank draws its own sizes.
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = whole::<u32>(1..))]
@@ -31,7 +31,7 @@ pub struct Making {
 }
 
 /// One rank, random content.
-impl Default for Making {
+impl Default for DatasetDefaults {
     fn default() -> Self {
         Self { generator_ranks: 1, content: Content::Random, seed: DEFAULT_SEED }
     }
@@ -39,7 +39,7 @@ impl Default for Making {
 
 /// The recipe of a workload's dataset; `profile` determines how sizes are drawn.
 #[must_use]
-pub fn recipe(spec: &DatasetSpec, profile: Profile, making: Making) -> Recipe {
+pub fn recipe(spec: &DatasetSpec, profile: Profile, making: DatasetDefaults) -> Recipe {
     let size = if spec.record_dims.is_empty() {
         SizeRule::Length {
             mean_bytes: spec.record_length_bytes,
@@ -92,7 +92,7 @@ mod tests {
     use stormlp_core::names::VariantArray;
     use stormlp_core::profile::Profile;
 
-    use super::{Making, recipe};
+    use super::{DatasetDefaults, recipe};
     use crate::dataset::Dataset;
     use crate::sizes::SizeDraw;
 
@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn unet3d_has_the_bytes_that_dlio_writes() {
-        let dataset = Dataset::new(recipe(&unet3d(), Profile::V2, Making::default())).unwrap();
+        let dataset =
+            Dataset::new(recipe(&unet3d(), Profile::V2, DatasetDefaults::default())).unwrap();
         // Arrays of 25 285 981 919 bytes, and 498 bytes of framing and label for each.
         assert_eq!(dataset.total_bytes(), 25_285_981_919 + 168 * 498);
         assert_eq!(dataset.path(0), "train/img_000_of_168.npz");
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn only_v3_sizes_depend_on_the_ranks() {
         for &profile in Profile::VARIANTS {
-            let making = Making { generator_ranks: 4, ..Making::default() };
+            let making = DatasetDefaults { generator_ranks: 4, ..DatasetDefaults::default() };
             let draw = recipe(&unet3d(), profile, making).draw;
             let per_rank = draw == SizeDraw::PerRank { ranks: 4 };
             assert_eq!(per_rank, profile == Profile::V3);
@@ -154,7 +155,7 @@ mod tests {
             generation_batch_size: 0,
         };
         spec.parquet.columns[3].name = "other".to_string();
-        let dataset = Dataset::new(recipe(&spec, Profile::V3, Making::default())).unwrap();
+        let dataset = Dataset::new(recipe(&spec, Profile::V3, DatasetDefaults::default())).unwrap();
         assert!((dataset.mean_sample_bytes() - 2_164_832.0).abs() < 0.5);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use stormlp_core::stop::StopToken;
 
-use crate::engine::{CommThread, Patience};
+use crate::engine::{CommThread, Timeouts};
 use crate::environment::{Environment, Launch, Launcher};
 use crate::error::GroupError;
 use crate::group::Group;
@@ -18,8 +18,8 @@ use crate::pmix::Pmix;
 const LEAST_START: Duration = Duration::from_secs(10);
 
 /// How long a launcher may take to hear that a process cannot start.
-const GIVING_UP: Patience =
-    Patience { silence: Duration::from_secs(5), start: Duration::from_secs(5) };
+const GIVING_UP: Timeouts =
+    Timeouts { silence: Duration::from_secs(5), start: Duration::from_secs(5) };
 
 const FINDING: &str = "while the processes were looking for each other, before any measurement";
 
@@ -80,7 +80,7 @@ impl FromStr for Choice {
 pub fn join(
     choice: Choice,
     environment: &Environment,
-    patience: Patience,
+    patience: Timeouts,
     stop: &StopToken,
 ) -> Result<Group, GroupError> {
     let candidates = candidates(choice, environment);
@@ -88,7 +88,7 @@ pub fn join(
     if choice == Choice::None || nobody_else {
         return Ok(Group::alone());
     }
-    let patience = Patience { start: patience.start.max(LEAST_START), ..patience };
+    let patience = Timeouts { start: patience.start.max(LEAST_START), ..patience };
     let (begun, mut tried) = (Instant::now(), Vec::new());
     for candidate in candidates {
         match open(candidate, environment, patience, stop) {
@@ -107,7 +107,7 @@ pub fn join(
     if tried.is_empty() {
         tried.push("it provides no PMIx or PMI, and has no MPI of its own".to_string());
     }
-    Err(GroupError::NotFound { launch: in_words(environment.launch), tried })
+    Err(GroupError::NotFound { launch: to_text(environment.launch), tried })
 }
 
 /// Aborts a launched job on behalf of a process that failed before joining the others: they would
@@ -154,7 +154,7 @@ fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
 fn open(
     candidate: Choice,
     environment: &Environment,
-    patience: Patience,
+    patience: Timeouts,
     stop: &StopToken,
 ) -> Result<CommThread, String> {
     match candidate {
@@ -189,7 +189,7 @@ fn checked(
     };
     if !fits {
         return Err(GroupError::Contradiction {
-            launch: in_words(environment.launch),
+            launch: to_text(environment.launch),
             library: seen.library.clone(),
             seen: match seen.size {
                 1 => "only this one".to_string(),
@@ -200,10 +200,10 @@ fn checked(
     Ok(Group::of(engine, backend.name()))
 }
 
-fn in_words(launch: Option<Launch>) -> String {
+fn to_text(launch: Option<Launch>) -> String {
     launch.map_or_else(
         || "the launcher of this process is unknown".to_string(),
-        |launch| launch.in_words(),
+        |launch| launch.to_text(),
     )
 }
 
@@ -211,8 +211,8 @@ fn in_words(launch: Option<Launch>) -> String {
 mod tests {
     use super::*;
 
-    const SECOND: Patience =
-        Patience { silence: Duration::from_secs(1), start: Duration::from_secs(1) };
+    const SECOND: Timeouts =
+        Timeouts { silence: Duration::from_secs(1), start: Duration::from_secs(1) };
 
     fn environment(by: Launcher, size: Option<u32>) -> Environment {
         Environment { launch: Some(Launch { by, size }), ..Environment::default() }

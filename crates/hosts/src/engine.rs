@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How long the others may keep this process waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// How long a process may be silent, or late for the barrier of a step.
     pub silence: Duration,
     /// How long it may take until all have met: launchers start some processes later than others.
@@ -39,7 +39,7 @@ pub struct Patience {
 #[derive(Debug)]
 pub(crate) struct CommThread {
     seen: LibraryView,
-    patience: Patience,
+    patience: Timeouts,
     /// The user's request to stop.
     stop: StopToken,
     asks: Mutex<Sender<Ask>>,
@@ -55,7 +55,7 @@ impl CommThread {
     /// # Errors
     /// Why the library cannot be used.
     pub(crate) fn start<B: Backend>(
-        patience: Patience,
+        patience: Timeouts,
         stop: &StopToken,
         open: impl FnOnce() -> Result<B, String> + Send + 'static,
     ) -> Result<Self, String> {
@@ -337,7 +337,7 @@ mod tests {
             let place = Arc::clone(place);
             let visitor = Visitor { rank, size, place };
             let start = LONG;
-            let patience = Patience { silence, start };
+            let patience = Timeouts { silence, start };
             CommThread::start(patience, &StopToken::new(), move || Ok(visitor)).unwrap()
         };
         (0..size).map(one).collect()
@@ -504,7 +504,7 @@ mod tests {
 
     #[test]
     fn an_unusable_library_is_reported_with_the_reason() {
-        let patience = Patience { silence: LONG, start: LONG };
+        let patience = Timeouts { silence: LONG, start: LONG };
         let stop = StopToken::new();
         let refused = CommThread::start(patience, &stop, || Err::<Visitor, _>("no".to_string()));
         assert_eq!(refused.unwrap_err(), "no");
@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn a_stop_ends_the_wait_for_a_library_that_does_not_start() {
-        let patience = Patience { silence: LONG, start: LONG };
+        let patience = Timeouts { silence: LONG, start: LONG };
         let stop = StopToken::new();
         stop.stop();
         let (begin, begun) = mpsc::channel::<()>();

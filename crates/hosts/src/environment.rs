@@ -73,7 +73,7 @@ impl Launcher {
 
 impl Launch {
     /// The launcher and its process count, such as `mpirun (Open MPI) started 4 processes`.
-    pub fn in_words(&self) -> String {
+    pub fn to_text(&self) -> String {
         let by = self.by.name();
         match self.size {
             Some(size) => format!("{by} started {size} processes"),

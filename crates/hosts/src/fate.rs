@@ -11,7 +11,7 @@ use crate::multi_host::Hosts;
 /// launcher ended it, because it was interrupted (known if all hosts were present to the end) or
 /// because another host failed.
 pub fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>, stop: &StopToken) {
-    let unsure = hosts.is_some_and(|hosts| !hosts.were_told_to_end() && !hosts.were_all_stopped());
+    let unsure = hosts.is_some_and(|hosts| !hosts.was_terminated() && !hosts.were_all_stopped());
     // Launchers end processes with SIGTERM, while users press Ctrl-C.
     if unsure && *ending == Ending::Stopped && stop.is_hurried() {
         *ending = Ending::failed(
@@ -29,7 +29,7 @@ pub fn shared_fate(failure: Failure, ending: &Ending, hosts: Option<&Hosts>) -> 
     let together = hosts.filter(|hosts| !hosts.are_apart());
     let alike = together.is_some_and(|hosts| match ending {
         Ending::Complete => true,
-        Ending::Stopped => hosts.were_told_to_end(),
+        Ending::Stopped => hosts.was_terminated(),
         Ending::Failed(_) | Ending::Unfinished => false,
     });
     if alike { failure.of_all() } else { failure }

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_core::note::Cause;
-use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
+use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
 use stormlp_transfer::{DEVICE_HELP, TransferError, fallback};
 
 use crate::error::GroupError;
@@ -56,7 +56,7 @@ pub enum Fault {
     Hosts(#[from] GroupError),
     /// A thread of the run panicked, or could not be started.
     #[error(transparent)]
-    Crew(#[from] CrewError),
+    ThreadGroup(#[from] ThreadGroupError),
 }
 
 impl Fault {
@@ -80,8 +80,8 @@ impl Fault {
     /// The cause of a failure during a run.
     pub fn cause(&self) -> Cause {
         match self {
-            Self::Crew(CrewError::Panicked(_)) => Cause::Internal,
-            Self::Crew(CrewError::Start(_)) => Cause::Resources,
+            Self::ThreadGroup(ThreadGroupError::Panicked(_)) => Cause::Internal,
+            Self::ThreadGroup(ThreadGroupError::Start(_)) => Cause::Resources,
             Self::Hosts(_) => Cause::Hosts,
             Self::Transfer(error) if error.missing().is_some() => Cause::Machine,
             Self::Transfer(error) if error.is_out_of_files() => Cause::Resources,
@@ -97,7 +97,7 @@ impl Fault {
             | Self::NoSpace { source: error, .. }
             | Self::DataLoss { source: error, .. }
             | Self::Lock(LockError::File(error)) => error.cause(),
-            Self::Crew(CrewError::Panicked(_)) => Cause::Internal,
+            Self::ThreadGroup(ThreadGroupError::Panicked(_)) => Cause::Internal,
             Self::Hosts(_) => Cause::Hosts,
             _ => Cause::Machine,
         }
@@ -136,8 +136,10 @@ impl Fault {
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
             Self::FellBack { .. } => fallback::REMEDY,
-            Self::Crew(CrewError::Start(_)) => "allow this user more threads (ulimit -u)",
-            Self::Crew(CrewError::Panicked(_)) => {
+            Self::ThreadGroup(ThreadGroupError::Start(_)) => {
+                "allow this user more threads (ulimit -u)"
+            }
+            Self::ThreadGroup(ThreadGroupError::Panicked(_)) => {
                 "please report it with the command and stormlp's output"
             }
         }
@@ -146,7 +148,7 @@ impl Fault {
 
 impl From<Panicked> for Fault {
     fn from(panicked: Panicked) -> Self {
-        Self::Crew(panicked.into())
+        Self::ThreadGroup(panicked.into())
     }
 }
 

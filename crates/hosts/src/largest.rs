@@ -9,7 +9,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::largest::{Largest, RunKind, Search, Trial, Tried};
 use stormlp_core::report::{Ending, Report};
 use stormlp_core::units::{counted, format_duration};
-use stormlp_transfer::surroundings::now;
+use stormlp_transfer::run_context::now;
 
 use crate::saver::Saver;
 use crate::session::Session;
@@ -127,7 +127,7 @@ fn go_on<F: CountTrials>(
             Attempt::Impossible => continue,
             Attempt::Ended(ending) => return Ok(ending),
         };
-        let line = format!("{}: {}", kind.name(), in_words(&tried));
+        let line = format!("{}: {}", kind.name(), to_text(&tried));
         let trials = lane.trials();
         trials.find.tried.push(tried);
         trials.search.tell(trial);
@@ -138,9 +138,9 @@ fn go_on<F: CountTrials>(
     Ok(Ending::Stopped)
 }
 
-fn in_words<T: Tried>(tried: &T) -> String {
+fn to_text<T: Tried>(tried: &T) -> String {
     let count = counted(tried.count().into(), T::WHAT);
-    format!("{count}: {} ({})", tried.in_words(), format_duration(tried.seconds()))
+    format!("{count}: {} ({})", tried.to_text(), format_duration(tried.seconds()))
 }
 
 /// What is known so far, and how long the rest takes.

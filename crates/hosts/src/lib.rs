@@ -16,6 +16,7 @@
 //! and `pmix`, and the first lines of `pmi1`.
 
 mod choice;
+pub mod consistency_fields;
 mod engine;
 mod environment;
 mod error;
@@ -31,13 +32,12 @@ pub mod parts;
 pub mod peers;
 pub mod pmi1;
 mod pmix;
-pub mod promises;
 mod rounds;
 pub mod saver;
 pub mod session;
 
 pub use choice::{Choice, give_up, join};
-pub use engine::Patience;
+pub use engine::Timeouts;
 pub use environment::{Environment, Launch};
 pub use error::GroupError;
 pub use group::Group;

@@ -61,7 +61,7 @@ pub(crate) fn differ(
     all: &[Member],
 ) -> String {
     let (one, other) = (one.name(all), other.name(all));
-    difference::in_words(what, (&one, of_one), (&other, of_other))
+    difference::to_text(what, (&one, of_one), (&other, of_other))
 }
 
 /// Total memory of all hosts, each counted once.

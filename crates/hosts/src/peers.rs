@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stormlp_core::difference::Promise;
+use stormlp_core::difference::ConsistencyField;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::group::{
@@ -18,7 +18,7 @@ use stormlp_core::group::{
 use stormlp_core::json;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_transfer::storage::{Anywhere, Durability, Storage};
+use stormlp_transfer::storage::{Durability, Storage, StorageRouter};
 
 use crate::group::Group;
 use crate::members::{self, AtBarrier, PROTOCOL, clock_offsets, differ};
@@ -44,7 +44,7 @@ pub struct Peers {
 }
 
 /// The outcome of planning in a process: what it would run, or why it cannot.
-type Ready = Result<Vec<Promise>, Note<Cause>>;
+type Ready = Result<Vec<ConsistencyField>, Note<Cause>>;
 
 impl Peers {
     /// Introduces the processes that run `command` to each other, each with facts about its `host`;
@@ -145,13 +145,13 @@ impl Peers {
     pub fn agree_on<T>(
         &self,
         prepared: Result<T, Failure>,
-        promises: impl FnOnce(&T) -> Vec<Promise>,
+        consistency_fields: impl FnOnce(&T) -> Vec<ConsistencyField>,
     ) -> Result<T, Failure> {
         if self.is_alone() {
             return prepared;
         }
         let own: Ready = match &prepared {
-            Ok(prepared) => Ok(promises(prepared)),
+            Ok(prepared) => Ok(consistency_fields(prepared)),
             Err(failure) => Err(failure.note.clone()),
         };
         let all = self.exchange(&own)?;
@@ -185,9 +185,10 @@ impl Peers {
     /// The first difference between two processes.
     fn difference(&self, all: &[Ready]) -> Option<String> {
         let pairs = all.iter().zip(&self.members);
-        let mut promises = pairs.filter_map(|(one, member)| Some((one.as_ref().ok()?, member)));
-        let (first, one) = promises.next()?;
-        promises.find_map(|(theirs, other)| {
+        let mut consistency_fields =
+            pairs.filter_map(|(one, member)| Some((one.as_ref().ok()?, member)));
+        let (first, one) = consistency_fields.next()?;
+        consistency_fields.find_map(|(theirs, other)| {
             let pairs = first.iter().zip(theirs);
             let mut differing = pairs.filter(|(ours, theirs)| ours != theirs);
             let ((what, of_one), (_, of_other)) = differing.next()?;
@@ -210,7 +211,7 @@ impl Peers {
     /// If the other processes cannot be reached.
     pub fn try_shared(&self, folder: &Path) -> Result<SharedFolder, Failure> {
         // Neither throttled nor made to fail: it is no part of the run.
-        let storage = Anywhere::default();
+        let storage = StorageRouter::default();
         let name = format!(".stormlp-seen-by-all-{}", std::process::id());
         let written = self.group.leads() && {
             let path = folder.join(&name);

@@ -16,8 +16,8 @@ use stormlp_core::stop::StopToken;
 use stormlp_core::verify::Verify;
 use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
+use stormlp_transfer::run_context;
 use stormlp_transfer::storage::{self, Storage};
-use stormlp_transfer::surroundings;
 
 use crate::group::Group;
 use crate::peers::Peers;
@@ -73,7 +73,7 @@ impl Session {
             command,
             group,
             screen,
-            started_at: surroundings::utc(),
+            started_at: run_context::utc(),
         }
     }
 

@@ -307,7 +307,7 @@ pub struct CellReport {
     /// Share of the longest host's time in which all hosts measured it, by their clocks; `null` for
     /// a single host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_once_share: Option<f64>,
+    pub overlap_share: Option<f64>,
 }
 
 impl CellReport {
@@ -337,7 +337,7 @@ impl CellReport {
             verification: None,
             warnings: Vec::new(),
             hosts: Vec::new(),
-            at_once_share: None,
+            overlap_share: None,
         }
     }
 
@@ -417,7 +417,7 @@ pub struct Knee {
     /// The other settings that noise does not exclude from being the knee: with fewer transfers in
     /// flight, which may reach the best, and with more, up to the one that is within 2 % of it by its
     /// mean.
-    pub alike: Vec<KneePoint>,
+    pub ties: Vec<KneePoint>,
     /// Whether bandwidth was still growing at the end of the tested range.
     pub is_lower_bound: bool,
     /// The bottleneck of the best setting; `null` if unknown.

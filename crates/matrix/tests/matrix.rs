@@ -19,8 +19,8 @@ use stormlp_matrix::plan::{
     MatrixResults, PathChoice, TargetFolder, TargetInventory, TargetPlace, resolve,
 };
 use stormlp_matrix::run as matrix;
+use stormlp_transfer::run_context::RunContext;
 use stormlp_transfer::storage::{Disk, FolderLock, Storage};
-use stormlp_transfer::surroundings::Surroundings;
 
 const PATHS: [PathKind; 6] = [
     PathKind::Cpu,
@@ -88,7 +88,7 @@ fn run(request: &MatrixRequest, folder: &Path, stop: &StopToken) -> MatrixReport
 fn run_report(report: MatrixReport, observer: &dyn Observer, stop: &StopToken) -> MatrixReport {
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let locked = matrix::lock(&storage, report).expect("folders of our own");
-    let surroundings = Surroundings { storage: &storage, observer, stop };
+    let surroundings = RunContext { storage: &storage, observer, stop };
     let report = matrix::run(locked, None, &surroundings, &mut |_| {}).expect("a run");
     assert!(report.head.ended_at.is_some());
     report

@@ -59,7 +59,7 @@ pub struct Simulating {
 }
 
 /// Callback before each simulation.
-pub type Look<'a> = &'a dyn Fn(Simulating);
+pub type SimulationCallback<'a> = &'a dyn Fn(Simulating);
 
 /// Answers `sizing`, with the hosts and drives needed and tables over both if asked, and reports
 /// progress to `look`. The same request gives exactly the same answer.
@@ -70,7 +70,7 @@ pub fn answer(
     sizing: &Sizing,
     with_tables: bool,
     stop: &StopToken,
-    look: Look<'_>,
+    look: SimulationCallback<'_>,
 ) -> Result<SizingAnswer, SizingError> {
     let mut study = Study {
         sizing,
@@ -152,7 +152,7 @@ fn demand(plan: &TrainPlan) -> f64 {
 struct Study<'a> {
     sizing: &'a Sizing,
     stop: &'a StopToken,
-    look: Look<'a>,
+    look: SimulationCallback<'a>,
     /// The part of a run that is simulated.
     trial: Extent,
     /// Number of completed simulations.
@@ -237,18 +237,18 @@ impl Study<'_> {
 
     fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
         let threshold = self.sizing.workload.metric.au * 100.0;
-        Ok(!self.rests_on_read_ahead(accelerators, hosts, devices)?
+        Ok(!self.prefetch_bound(accelerators, hosts, devices)?
             && self.at(accelerators, hosts, devices)?.au_percent >= threshold)
     }
 
-    fn rests_on_read_ahead(
+    fn prefetch_bound(
         &self,
         accelerators: u32,
         hosts: u32,
         devices: u32,
     ) -> Result<bool, SizingError> {
         let case = self.case((accelerators, hosts, devices), TRIAL)?;
-        Ok(case.rests_on_read_ahead())
+        Ok(case.prefetch_bound())
     }
 
     /// Largest number of accelerators that meets the threshold on `devices`; 0 if none does.
@@ -268,8 +268,7 @@ impl Study<'_> {
         let mut meets = |count| {
             let hosts = self.sizing.hosts_of(count);
             Ok::<_, SizingError>(
-                !self.rests_on_read_ahead(count, hosts, devices)?
-                    && self.whole(count, devices)?.meets(),
+                !self.prefetch_bound(count, hosts, devices)? && self.whole(count, devices)?.meets(),
             )
         };
         if judged > 0 && !meets(judged)? {
@@ -306,7 +305,7 @@ impl Study<'_> {
             return Ok((LimitedBy::Client, None));
         }
         let hosts = self.sizing.hosts_of(largest + 1);
-        if self.rests_on_read_ahead(largest + 1, hosts, devices)? {
+        if self.prefetch_bound(largest + 1, hosts, devices)? {
             return Ok((LimitedBy::Storage, Some(StoragePart::Devices)));
         }
         let more = self.case((largest + 1, hosts, devices), TRIAL)?.whole;
@@ -432,7 +431,7 @@ impl Study<'_> {
             let hosts = self.sizing.hosts_of(count);
             let prediction = self.at(count, hosts, devices)?;
             Ok(AtCount {
-                rests_on_read_ahead: self.rests_on_read_ahead(count, hosts, devices)?,
+                prefetch_bound: self.prefetch_bound(count, hosts, devices)?,
                 ..AtCount::of(count, &prediction, threshold_percent)
             })
         };

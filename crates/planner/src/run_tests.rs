@@ -317,11 +317,11 @@ fn dependence_on_prefetched_samples_is_an_assumption() {
     let case = sizing.case(200, 1, &sizing.storage.model, TRIAL).unwrap();
     let notes = case.assumptions().join("; ");
     assert!(notes.contains("batches ahead, and an epoch has"), "{notes}");
-    assert!(!case.rests_on_read_ahead(), "bandwidth is sufficient for 200");
+    assert!(!case.prefetch_bound(), "bandwidth is sufficient for 200");
     let sizing = of_catalog("unet3d", "b200", StorageModel::of_bandwidth(14.5e9));
     let case = sizing.case(8, 1, &sizing.storage.model, TRIAL).unwrap();
     assert_eq!(case.assumptions(), Vec::<String>::new());
-    assert!(!case.rests_on_read_ahead(), "it does not read that far ahead");
+    assert!(!case.prefetch_bound(), "it does not read that far ahead");
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
     let above = found.largest_accelerators + 1;
     let mut rows = found.over_accelerators.iter();
     let row = rows.find(|row| row.accelerators == above).unwrap();
-    assert!(row.meets && row.rests_on_read_ahead, "{row:?}");
+    assert!(row.meets && row.prefetch_bound, "{row:?}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub struct Facts(pub Vec<(String, String)>);
 
 /// Where text shows a part of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Place {
+pub enum DetailLevel {
     /// On the screen that a command ends with.
     #[default]
     Screen,
@@ -66,7 +66,7 @@ pub struct Section {
     /// Its title.
     pub title: String,
     /// Where it is shown as text. Other formats show every section.
-    pub place: Place,
+    pub place: DetailLevel,
     /// A table.
     pub table: Option<Table>,
     /// Its progress over time.
@@ -235,7 +235,7 @@ impl Document {
     /// Adds a section that a screen leaves out.
     pub fn details(&mut self, title: &str, table: Option<Table>) -> &mut Section {
         let section = self.section(title, table);
-        section.place = Place::Details;
+        section.place = DetailLevel::Details;
         section
     }
 

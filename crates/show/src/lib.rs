@@ -3,7 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod around;
 pub mod chart;
 pub mod comparison;
 pub mod csv;
@@ -24,6 +23,7 @@ pub mod settings;
 pub mod shown;
 pub mod stamp;
 pub mod storage;
+pub mod telemetry;
 pub mod text;
 mod xml;
 

@@ -6,7 +6,7 @@ use stormlp_core::units::{ByteSize, counted};
 /// What checksums showed, of all `stores`; `None` unless they were asked for.
 pub fn verified<'s>(stores: impl IntoIterator<Item = &'s ObjectStore>) -> Option<String> {
     let found = stores.into_iter().filter_map(|store| store.checksums);
-    found.reduce(ObjectChecksums::plus).map(ObjectChecksums::in_words)
+    found.reduce(ObjectChecksums::plus).map(ObjectChecksums::to_text)
 }
 
 /// What was asked of a store, and what passed over the wire.
@@ -58,7 +58,7 @@ mod tests {
     fn a_run_that_verified_nothing_says_so() {
         let store = |checksums| ObjectStore { checksums, ..ObjectStore::default() };
         assert_eq!(verified([&store(None)]), None);
-        let nothing = ObjectChecksums { replies_without: 3, ..ObjectChecksums::default() };
+        let nothing = ObjectChecksums { responses_unverified: 3, ..ObjectChecksums::default() };
         let told = verified([&store(Some(nothing)), &store(None)]).unwrap();
         assert_eq!(told, "nothing: none of 3 replies had a checksum");
         let some = ObjectChecksums { checked_bytes: 1 << 20, ..ObjectChecksums::default() };

@@ -6,7 +6,7 @@ use stormlp_core::stats::mean;
 use stormlp_core::units::{counted, format_duration};
 
 use crate::chart::{Axis, Chart, Group, Line, Scale};
-use crate::document::{Col, Document, Facts, Place, Section, Table, number, word};
+use crate::document::{Col, DetailLevel, Document, Facts, Section, Table, number, word};
 
 /// The answer of a search in words.
 pub struct Answer {
@@ -22,7 +22,7 @@ pub struct Answer {
 
 /// The headline of a search that came to its `ending`.
 pub fn headline<T: Tried>(find: &Largest<T, T::Limit>, ending: &Ending, answer: Answer) -> String {
-    let so_far = match (find.tried.is_empty(), find.least_missing) {
+    let so_far = match (find.tried.is_empty(), find.smallest_failing) {
         (true, _) => answer.none_tried,
         (false, Some(1)) => answer.not_one,
         (false, _) => answer.so_far,
@@ -84,11 +84,11 @@ pub fn add_run(document: &mut Document, mut facts: Facts, run: Document) {
     document.sections.push(Section {
         title: "The full run at the answer".to_string(),
         facts,
-        place: Place::Details,
+        place: DetailLevel::Details,
         ..Section::default()
     });
     let sections = run.sections.into_iter();
-    let below = sections.map(|section| Section { place: Place::Details, ..section });
+    let below = sections.map(|section| Section { place: DetailLevel::Details, ..section });
     document.sections.extend(below);
 }
 

@@ -4,8 +4,8 @@
 use stormlp_core::printable::printable;
 use stormlp_core::report::{Interval, Series};
 
-use crate::around::latencies;
 use crate::shown::Shown;
+use crate::telemetry::latencies;
 
 /// The columns. Units are in the names of the quantities, which are those of the report.
 const COLUMNS: [&str; 7] =

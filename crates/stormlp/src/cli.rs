@@ -197,7 +197,7 @@ impl Command {
 
     /// What all cooperating processes must run alike: the command name, and whether only the plan
     /// is printed.
-    pub(crate) fn in_words(&self) -> &'static str {
+    pub(crate) fn to_text(&self) -> &'static str {
         match self {
             Self::Train(args) if args.dry_run => "train --dry-run",
             Self::Checkpoint(args) if args.is_dry() => "checkpoint --dry-run",

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use stormlp_core::units::parse_duration;
-use stormlp_hosts::{Choice, Environment, Group, Patience, give_up, join as find_others};
+use stormlp_hosts::{Choice, Environment, Group, Timeouts, give_up, join as find_others};
 
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -15,8 +15,8 @@ use stormlp_core::note::Cause;
 use stormlp_core::stop::StopToken;
 
 /// Default timeouts for the other processes.
-const PATIENCE: Patience =
-    Patience { silence: Duration::from_secs(8), start: Duration::from_secs(120) };
+const PATIENCE: Timeouts =
+    Timeouts { silence: Duration::from_secs(8), start: Duration::from_secs(120) };
 /// The shortest heartbeat timeout: a working host can be this late.
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -74,7 +74,7 @@ pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
     };
     match Environment::of_process().launch {
         Some(launch) if launch.size != Some(1) && args.group != Choice::None => {
-            let what = launch.in_words();
+            let what = launch.to_text();
             let message = format!("{what}, but `stormlp {command}` is for one");
             Err(Failure::usage(message).with_help(
                 "start it without the launcher; --group none runs every process on its own",
@@ -94,7 +94,7 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs, stop: &StopToken) -> Result<G
         Needs::Group => {
             let environment = Environment::of_process();
             let asked = args.barrier_timeout;
-            let patience = asked.map_or(PATIENCE, |time| Patience { silence: time, start: time });
+            let patience = asked.map_or(PATIENCE, |time| Timeouts { silence: time, start: time });
             find_others(args.group, &environment, patience, stop).map_err(Failure::from)
         }
     }

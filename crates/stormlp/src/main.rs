@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         cli.quiet,
         (cli.throttle, &cli.inject_fault),
         cli.command.verify_objects(),
-        (cli.command.in_words(), Arc::new(group)),
+        (cli.command.to_text(), Arc::new(group)),
         Screen { say: |line| output::say(line), progress: |quiet| Box::new(Progress::new(quiet)) },
     );
     let outcome = commands::run(cli.command, &session);

@@ -39,7 +39,7 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
             })
             .context("cannot install a signal handler")?;
     }
-    stormlp_transfer::signals::deliver_to_a_thread_of_their_own(&SIGNALS)
+    stormlp_transfer::signals::handle_on_thread(&SIGNALS)
         .context("no thread could be started that takes signals")
         .map_err(Failure::machine)?;
     Ok(stop)

@@ -133,7 +133,7 @@ pub struct Measures {
     pub read_mib_per_second: f64,
     /// Samples read before AU's window began, as a share of the epoch's samples, 0 to 1; `None` if
     /// not measured.
-    pub preread_share: Option<f64>,
+    pub prefetched_share: Option<f64>,
     /// Waiting time by cause.
     pub waiting_seconds: WaitingSeconds,
 }
@@ -252,7 +252,7 @@ impl EpochReport {
     /// Whether any accelerator completed all steps of `plan`. Then the epoch finished, and other
     /// accelerators had fewer steps because whole files are dealt out. Unknown if another host was
     /// lost.
-    pub fn came_to_its_end(&self, plan: &TrainPlan) -> bool {
+    pub fn is_complete_run(&self, plan: &TrainPlan) -> bool {
         !self.lacks_hosts(plan) && self.steps().max().unwrap_or(0) >= plan.steps_per_epoch
     }
 
@@ -270,7 +270,7 @@ impl EpochReport {
     pub fn shortfall(&self, plan: &TrainPlan) -> Option<String> {
         let fewest = self.fewest_steps();
         let of_all = plan.steps_per_epoch;
-        (!self.is_whole(plan)).then(|| match self.came_to_its_end(plan) {
+        (!self.is_whole(plan)).then(|| match self.is_complete_run(plan) {
             true => format!("{fewest} to {of_all} steps, as files are dealt out"),
             false if self.lacks_hosts(plan) => {
                 let (own, all) = (self.accelerators.len(), plan.accelerators);
@@ -325,7 +325,7 @@ pub struct Slowest {
     /// Its rank, from 0.
     pub accelerator: u32,
     /// Seconds it kept the others waiting at barriers.
-    pub kept_others_seconds: f64,
+    pub delayed_others_seconds: f64,
 }
 
 /// Distributions over accelerators and steps in microseconds; `None` when nothing was recorded.
@@ -469,7 +469,7 @@ pub fn much_read_ahead(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
     let start = plan.metric.exclude_start_steps as f64;
     let counted = steps - start - plan.metric.exclude_end_steps as f64;
     // The samples of the excluded steps were also read ahead, but they do not count.
-    let ahead = mean.preread_share? * steps - start;
+    let ahead = mean.prefetched_share? * steps - start;
     let share = (ahead / counted).clamp(0.0, 1.0);
     (counted > 0.0 && share > READ_AHEAD_SHARE).then_some(share)
 }
@@ -504,7 +504,7 @@ pub enum Bound {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The main cause of waiting.
-    pub bound: Bound,
+    pub limited_by: Bound,
     /// One sentence with the supporting figures.
     pub sentence: String,
 }

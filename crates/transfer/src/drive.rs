@@ -16,14 +16,14 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::operation::Direction;
 use stormlp_core::telemetry as model;
 
-pub use self::load::Flown;
+pub use self::load::InFlightStats;
 use self::load::{Counting, Together};
 use crate::error::TransferError;
 use crate::paths::null::NullPath;
 use crate::stamp::{Stamp, StampClock};
 use crate::storage::Handle;
 use crate::transfer::Slot;
-use crate::transfer::{Completion, FileId, Place, Transfer, TransferPath};
+use crate::transfer::{Completion, FileId, FileRange, Transfer, TransferPath};
 
 /// Progress counters of one driver. Only its thread writes, so plain loads and stores suffice.
 /// They have cache lines of their own (two, which the CPU fetches as one) to avoid false sharing.
@@ -72,7 +72,7 @@ impl Counters {
     }
 }
 
-/// State shared by the drivers of one crew: the counters of each, and retired slots. Slots are
+/// State shared by the drivers of one thread_group: the counters of each, and retired slots. Slots are
 /// kept until this is dropped, after all threads have ended: freeing and unregistering memory
 /// would stall the threads that still measure.
 #[derive(Default)]
@@ -108,7 +108,7 @@ impl DriverSet {
 
     /// The accumulated time in flight of all transfers, and the peak concurrency since the last
     /// call; `None` if the set does not record them.
-    pub fn flown(&self) -> Option<Flown> {
+    pub fn flown(&self) -> Option<InFlightStats> {
         let now = StampClock::of_process().now();
         self.together.as_ref().map(|together| together.flown(now))
     }
@@ -125,7 +125,7 @@ impl DriverSet {
 }
 
 /// A completed transfer.
-pub struct Landed<T> {
+pub struct CompletedTransfer<T> {
     /// The lane's tag.
     pub tag: T,
     /// The slot, to be submitted again or put back.
@@ -142,7 +142,7 @@ pub struct Driver<'a, T> {
     clock: StampClock,
     idle: Vec<Slot>,
     /// By slot number: tag, submission time and place of the transfer in flight.
-    flying: Vec<Option<(T, Stamp, Place)>>,
+    flying: Vec<Option<(T, Stamp, FileRange)>>,
     done: Vec<Completion>,
     counted: Counted,
     /// The counters before rehearsal; rehearsal transfers are not shown.
@@ -282,7 +282,7 @@ impl<'a, T> Driver<'a, T> {
     /// # Errors
     /// When it could not be started; the slot is idle again.
     #[inline]
-    pub fn submit(&mut self, slot: Slot, place: Place, tag: T) -> Result<(), TransferError> {
+    pub fn submit(&mut self, slot: Slot, place: FileRange, tag: T) -> Result<(), TransferError> {
         let index = slot.index();
         let now = self.clock.now();
         self.flying[index] = Some((tag, now, place));
@@ -320,7 +320,7 @@ impl<'a, T> Driver<'a, T> {
     // on the null path.
     #[inline(always)]
     #[expect(clippy::inline_always)]
-    pub fn next_landed(&mut self) -> Option<Landed<T>> {
+    pub fn next_landed(&mut self) -> Option<CompletedTransfer<T>> {
         let (slot, result) = loop {
             let Some(Completion { slot, result }) = self.done.pop() else {
                 self.show();
@@ -345,12 +345,12 @@ impl<'a, T> Driver<'a, T> {
         }
         self.counted.operations += 1;
         self.counted.bytes += *result.as_ref().unwrap_or(&0) as u64;
-        Some(Landed { tag, slot, submitted, result })
+        Some(CompletedTransfer { tag, slot, submitted, result })
     }
 
     /// A transfer that failed or ended early; `None` if the rest of a short write is on its way.
     #[cold]
-    fn go_on(&mut self, over: Completion, place: Place) -> Option<Completion> {
+    fn go_on(&mut self, over: Completion, place: FileRange) -> Option<Completion> {
         let Completion { mut slot, result } = over;
         let before = slot.written();
         slot.set_written(0);
@@ -364,7 +364,8 @@ impl<'a, T> Driver<'a, T> {
                 let written = before + moved;
                 slot.set_written(written);
                 let (offset, len) = (place.offset + written as u64, place.len - written);
-                match self.path.submit(Transfer { place: Place { offset, len, ..place }, slot }) {
+                match self.path.submit(Transfer { place: FileRange { offset, len, ..place }, slot })
+                {
                     Ok(()) => return None,
                     Err(rejected) => {
                         slot = rejected.slot;

@@ -98,7 +98,7 @@ fn write_cut_short(
     let mut slot = driver.take_slot().unwrap();
     let content: Vec<u8> = (0..SLOT_BYTES).map(|at| (at % 251) as u8).collect();
     slot.copy_in(&content).unwrap();
-    let place = Place { direction: Direction::Write, ..place(id, 100) };
+    let place = FileRange { direction: Direction::Write, ..place(id, 100) };
     driver.submit(slot, place, ()).unwrap();
     let landed = loop {
         driver.wait(1).unwrap();
@@ -137,8 +137,8 @@ fn the_rest_of_a_short_write_fails_with_its_own_error_and_offset() {
     }
 }
 
-fn place(file: FileId, offset: u64) -> Place {
-    Place { direction: Direction::Read, file, offset, len: SLOT_BYTES }
+fn place(file: FileId, offset: u64) -> FileRange {
+    FileRange { direction: Direction::Read, file, offset, len: SLOT_BYTES }
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn tags_come_back_and_are_counted() {
 }
 
 #[test]
-fn depths_and_sizes_of_a_crew_are_counted_one_by_one() {
+fn depths_and_sizes_of_a_thread_group_are_counted_one_by_one() {
     let mut region = Region::new(1 << 20).unwrap();
     let set = DriverSet::counting_loads(2);
     let mut drivers = [0, 1].map(|index| Driver::new(null(&mut region, 4), &set, index));
@@ -181,7 +181,7 @@ fn depths_and_sizes_of_a_crew_are_counted_one_by_one() {
         let file = driver.attach(tempfile::tempfile().unwrap()).unwrap();
         for len in [4096, 100] {
             let slot = driver.take_slot().unwrap();
-            let place = Place { len, ..place(file, 0) };
+            let place = FileRange { len, ..place(file, 0) };
             driver.submit(slot, place, ()).unwrap();
         }
     }
@@ -248,7 +248,7 @@ fn transfers_in_flight_on_a_broken_path_are_never_freed() {
         let set = DriverSet::new(1);
         let inner = null(&mut region, 2);
         let broken = Box::new(Broken { inner, panics });
-        let outcome = crate::crew::guarded("tester", || {
+        let outcome = crate::thread_group::guarded("tester", || {
             let mut driver = Driver::new(broken, &set, 0);
             let file = driver.attach(tempfile::tempfile().unwrap()).unwrap();
             let slot = driver.take_slot().unwrap();

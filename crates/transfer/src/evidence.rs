@@ -1,12 +1,12 @@
-//! The evidence of a crew, combined from that of its threads.
+//! The evidence of a thread group, combined from that of its threads.
 //!
 //! Threads can differ: the locked-memory limit may allow registered buffers for some of them and
-//! not for others. What is reported for a crew must hold for all of them, so the weakest counts.
+//! not for others. What is reported for a thread group must hold for all of them, so the weakest counts.
 
 use stormlp_core::evidence::{Counted, DirectIo, DirectStorage, EngineFacts, Evidence};
 use stormlp_core::path::PathKind;
 
-/// The evidence of the crew that requested `path`; `None` without threads.
+/// The evidence of the thread group that requested `path`; `None` without threads.
 pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     let mut combined = (*fullest(workers)?).clone();
     let fell_back = workers.iter().find(|e| e.effective_path != Some(path));

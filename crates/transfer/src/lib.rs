@@ -9,7 +9,6 @@
 //! This is the only crate with `unsafe`, CUDA and cuFile. GPU libraries are opened at run time.
 
 pub mod accelerator;
-pub mod crew;
 pub mod cuda;
 pub mod cufile;
 pub mod drive;
@@ -24,22 +23,23 @@ pub mod page_cache;
 pub mod paths;
 pub mod probe;
 pub mod region;
+pub mod run_context;
 pub mod sampler;
 pub mod signals;
 pub mod stamp;
 pub mod storage;
-pub mod surroundings;
 pub mod telemetry;
 pub mod thread;
+pub mod thread_group;
 pub mod timer;
 mod transfer;
 
 pub use accelerator::{Accelerator, AcceleratorSet, HostStandIn, Regions};
-pub use drive::{Counted, Counters, Driver, DriverSet, Flown, Landed};
+pub use drive::{CompletedTransfer, Counted, Counters, Driver, DriverSet, InFlightStats};
 pub use error::{DEVICE_HELP, TransferError, is_full, unread};
 pub use paths::{PathBuffers, PathSpec, buffers_needed, build_path};
 pub use region::{Backing, HostBuffer, Region};
 pub use stamp::{Stamp, StampClock};
 pub use transfer::{
-    AcceleratorBuffer, Completion, FileId, Place, Rejected, Slot, Transfer, TransferPath,
+    AcceleratorBuffer, Completion, FileId, FileRange, Rejected, Slot, Transfer, TransferPath,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::drive::DriverSet;
-use crate::drive::load::Flown;
+use crate::drive::load::InFlightStats;
 use crate::telemetry::{BlockDevices, CpuTimes, Instruments, QueueWatch, thread_cpu_seconds};
 use stormlp_core::report::Series;
 use stormlp_core::telemetry::{Measure, Reading, Telemetry, Track};
@@ -22,7 +22,7 @@ pub struct Counters {
     pub in_flight: u32,
     /// Accumulated time in flight, and peak concurrency since the last sample; `None` if not
     /// recorded.
-    pub flown: Option<Flown>,
+    pub flown: Option<InFlightStats>,
     /// CPU seconds of the process, user and system.
     pub cpu_seconds: f64,
     /// Bytes transferred by the block devices; `None` if no block device is behind the files.
@@ -32,7 +32,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The current counters of a crew's drivers, the process and its devices.
+    /// The current counters of a thread group's drivers, the process and its devices.
     pub fn now(drivers: &DriverSet, devices: &BlockDevices) -> Self {
         let device = devices.counters();
         let counted = drivers.total();
@@ -60,9 +60,9 @@ impl Counters {
 
 /// One sample: the counters and the instrument readings.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Look {
+struct Sample {
     counters: Counters,
-    around: Vec<f64>,
+    readings: Vec<f64>,
 }
 
 /// Builds a [`Series`] from samples of counters and instruments.
@@ -76,11 +76,11 @@ pub struct Sampler<'a> {
     /// The initial interval length, or the one soon reached.
     usual_ns: u64,
     /// The samples at the start and at the end of each completed interval.
-    ends: Vec<Look>,
+    ends: Vec<Sample>,
     /// The times of the first and last sample, and the last sample.
     started_ns: u64,
     last_ns: u64,
-    last: Look,
+    last: Sample,
     /// The peak concurrency in the current interval, from the samples in it.
     most_of_interval: u32,
     /// CPU time spent reading the instruments.
@@ -100,7 +100,7 @@ impl<'a> Sampler<'a> {
             ends: Vec::with_capacity(INTERVALS + 1),
             started_ns: 0,
             last_ns: 0,
-            last: Look::default(),
+            last: Sample::default(),
             most_of_interval: 0,
             cost_seconds: 0.0,
             queues: None,
@@ -109,7 +109,7 @@ impl<'a> Sampler<'a> {
 
     /// The same for runs that may be short: the first intervals are shorter, and double until they
     /// are as long as `telemetry` says.
-    pub fn of_what_may_be_short(telemetry: Telemetry, instruments: &'a Instruments) -> Self {
+    pub fn with_fine_start(telemetry: Telemetry, instruments: &'a Instruments) -> Self {
         let sampler = Self::new(telemetry, instruments);
         let interval_ns = telemetry.first_interval().as_nanos().max(1) as u64;
         Self { interval_ns, usual_ns: sampler.usual_ns / interval_ns * interval_ns, ..sampler }
@@ -137,9 +137,9 @@ impl<'a> Sampler<'a> {
             self.queues = self.instruments.watch_queues();
         }
         let before = thread_cpu_seconds();
-        let around = self.instruments.read(everything || self.ends.is_empty());
+        let readings = self.instruments.read(everything || self.ends.is_empty());
         self.cost_seconds += thread_cpu_seconds() - before;
-        self.see(now_ns, Look { counters, around });
+        self.see(now_ns, Sample { counters, readings });
     }
 
     /// Whether an interval has ended, so that a sample is due.
@@ -147,7 +147,7 @@ impl<'a> Sampler<'a> {
         self.next_end().is_none_or(|end_ns| now_ns >= end_ns)
     }
 
-    fn see(&mut self, now_ns: u64, look: Look) {
+    fn see(&mut self, now_ns: u64, look: Sample) {
         if self.ends.is_empty() {
             (self.started_ns, self.last_ns, self.last) = (now_ns, now_ns, look.clone());
             self.ends.push(look.clone());
@@ -171,7 +171,7 @@ impl<'a> Sampler<'a> {
         (intervals > 0).then(|| self.started_ns + intervals * self.interval_ns)
     }
 
-    fn push(&mut self, end: Look) {
+    fn push(&mut self, end: Sample) {
         self.ends.push(end);
         let most = if self.interval_ns < self.usual_ns { FIRST_INTERVALS } else { INTERVALS };
         if self.ends.len() > most {
@@ -192,10 +192,10 @@ impl<'a> Sampler<'a> {
 
     /// The end of a merged interval starting with `first_half`: a level read only there is the
     /// best available value.
-    fn joined(&self, first_half: &Look, mut end: Look) -> Look {
+    fn joined(&self, first_half: &Sample, mut end: Sample) -> Sample {
         end.counters = end.counters.at_least(first_half.counters.most());
         let tracks = self.instruments.tracks().iter();
-        let both = end.around.iter_mut().zip(&first_half.around).zip(tracks);
+        let both = end.readings.iter_mut().zip(&first_half.readings).zip(tracks);
         for ((value, before), (measure, _)) in both {
             if value.is_nan() && measure.reading() == Reading::Level {
                 *value = *before;
@@ -205,9 +205,9 @@ impl<'a> Sampler<'a> {
     }
 
     /// Interpolates at `share` between the last sample and this one.
-    fn between(&self, to: &Look, share: f64) -> Look {
+    fn between(&self, to: &Sample, share: f64) -> Sample {
         let tracks = self.instruments.tracks().iter();
-        let around = self.last.around.iter().zip(&to.around).zip(tracks).map(
+        let readings = self.last.readings.iter().zip(&to.readings).zip(tracks).map(
             |((from, to), (measure, _))| match measure.reading() {
                 Reading::Level => *to,
                 // Rarely read values count from where they were read.
@@ -215,9 +215,9 @@ impl<'a> Sampler<'a> {
                 Reading::Count | Reading::Seconds => from + (to - from) * share,
             },
         );
-        Look {
+        Sample {
             counters: between(&self.last.counters, &to.counters, share),
-            around: around.collect(),
+            readings: readings.collect(),
         }
     }
 
@@ -233,11 +233,11 @@ impl<'a> Sampler<'a> {
                 self.interval_ns as f64 / 1e9
             }
         };
-        let flown: Vec<(Flown, Flown)> = steps()
+        let flown: Vec<(InFlightStats, InFlightStats)> = steps()
             .map(|(a, b)| Some((a.flown?, b.flown?)))
             .collect::<Option<_>>()
             .unwrap_or_default();
-        let mean = |(index, (from, to)): (usize, &(Flown, Flown))| {
+        let mean = |(index, (from, to)): (usize, &(InFlightStats, InFlightStats))| {
             let mean = (to.transfer_seconds - from.transfer_seconds) / seconds(index);
             // Sampling takes time, during which the clock advances.
             mean.clamp(0.0, f64::from(to.most))
@@ -279,7 +279,7 @@ impl<'a> Sampler<'a> {
     /// the last full interval becomes an interval of its own if it is at least half as long;
     /// otherwise its few ticks and bytes would give spurious rates, so it is merged with the one
     /// before.
-    fn ends(&self) -> (Vec<Look>, u64) {
+    fn ends(&self) -> (Vec<Sample>, u64) {
         let mut ends = self.ends.clone();
         let whole = self.next_end().map_or(0, |end| end - self.interval_ns);
         let mut last_ns = self.interval_ns;
@@ -302,14 +302,14 @@ impl<'a> Sampler<'a> {
 /// One value over time, at most `most` in any interval; `None` if it was unavailable at the start
 /// or the end, or for a level, always.
 fn track(
-    ends: &[Look],
+    ends: &[Sample],
     index: usize,
     (measure, of): (Measure, &str),
     seconds: &dyn Fn(usize) -> f64,
     most: &dyn Fn(usize) -> f64,
 ) -> Option<Track> {
     let seen =
-        ends.iter().map(|end| end.around.get(index).copied()).collect::<Option<Vec<f64>>>()?;
+        ends.iter().map(|end| end.readings.get(index).copied()).collect::<Option<Vec<f64>>>()?;
     let read = match measure.reading() {
         // A level between two readings is unknown.
         Reading::Level => Some(seen).filter(|seen| seen.iter().skip(1).any(|one| one.is_finite())),
@@ -353,7 +353,7 @@ fn between(from: &Counters, to: &Counters, share: f64) -> Counters {
     Counters {
         bytes: count(from.bytes, to.bytes),
         in_flight: to.in_flight,
-        flown: from.flown.zip(to.flown).map(|(from, to)| Flown {
+        flown: from.flown.zip(to.flown).map(|(from, to)| InFlightStats {
             transfer_seconds: from.transfer_seconds
                 + (to.transfer_seconds - from.transfer_seconds) * share,
             // Applies to every interval that ended meanwhile.

@@ -49,7 +49,7 @@ fn transfers_in_flight_have_a_mean_over_time_and_a_maximum() {
     let mut sampler = sampler(100);
     // Accumulated nanoseconds in flight, and peak concurrency.
     for (now, nanos, most) in [(0, 0, 0), (110, 220, 5), (150, 220, 1), (200, 370, 3)] {
-        let flown = Some(Flown { transfer_seconds: f64::from(nanos) / 1e9, most });
+        let flown = Some(InFlightStats { transfer_seconds: f64::from(nanos) / 1e9, most });
         sampler.look(now, Counters { flown, ..counters(now) });
     }
     let series = sampler.series();
@@ -63,7 +63,7 @@ fn transfers_in_flight_have_a_mean_over_time_and_a_maximum() {
 fn short_parts_have_short_intervals_and_others_the_usual_ones() {
     let instruments = Instruments::default();
     let course = |length_ns: u64| {
-        let mut sampler = Sampler::of_what_may_be_short(Telemetry::default(), &instruments);
+        let mut sampler = Sampler::with_fine_start(Telemetry::default(), &instruments);
         (0..=length_ns / 1_000_000).for_each(|ms| sampler.look(ms * 1_000_000, counters(ms)));
         sampler.series()
     };
@@ -81,14 +81,14 @@ fn a_device_is_busy_at_most_all_of_the_time() {
     for look in [0.0, 100.0] {
         // Values of a fifth of a second, in half that time.
         let tracks = instruments.tracks().iter();
-        let around = tracks
+        let readings = tracks
             .map(|(measure, _)| match measure {
                 Measure::HostCpuSeconds => look,
                 _ => look / 500.0,
             })
             .collect();
         let counters = Counters::default();
-        sampler.see(look as u64 * 1_000_000, Look { counters, around });
+        sampler.see(look as u64 * 1_000_000, Sample { counters, readings });
     }
     for track in sampler.series().tracks {
         match track.measure {
@@ -145,10 +145,10 @@ fn a_level_without_a_sample_is_not_invented() {
         tracks.position(|(measure, _)| *measure == Measure::MemoryAvailableBytes).expect("a host");
     let mut sampler = Sampler::new(Telemetry::default(), &instruments);
     for (look, number) in [(0, 1.0), (100, f64::NAN), (200, 3.0), (300, f64::NAN)] {
-        let mut around = vec![0.0; instruments.tracks().len()];
-        around[memory] = number;
+        let mut readings = vec![0.0; instruments.tracks().len()];
+        readings[memory] = number;
         let counters = Counters::default();
-        sampler.see(look * 1_000_000, Look { counters, around });
+        sampler.see(look * 1_000_000, Sample { counters, readings });
     }
     let track = sampler.series().tracks.swap_remove(memory);
     let read: Vec<f64> = track.values.iter().copied().filter(|one| one.is_finite()).collect();
@@ -166,12 +166,12 @@ fn tracks_are_differences_shares_and_levels() {
     let memory = of(Measure::MemoryAvailableBytes).expect("a host");
     let mut sampler = Sampler::new(Telemetry::default(), &instruments);
     for (look, number) in [(0, 1.0), (100, 4.0), (200, 6.0), (250, 6.5)] {
-        let mut around = vec![number; instruments.tracks().len()];
-        around[memory] = 1000.0 - number;
+        let mut readings = vec![number; instruments.tracks().len()];
+        readings[memory] = 1000.0 - number;
         // Less than one CPU's time.
-        around[cpu] = number / 128.0;
+        readings[cpu] = number / 128.0;
         let counters = Counters::default();
-        sampler.see(look * 1_000_000, Look { counters, around });
+        sampler.see(look * 1_000_000, Sample { counters, readings });
     }
     let series = sampler.series();
     let values = |index: usize| &series.tracks[index].values;

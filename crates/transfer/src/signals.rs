@@ -22,7 +22,7 @@ pub(crate) fn parked_threads() -> usize {
 ///
 /// # Errors
 /// When that thread cannot be started; signals are then delivered as usual.
-pub fn deliver_to_a_thread_of_their_own(signals: &'static [i32]) -> io::Result<()> {
+pub fn handle_on_thread(signals: &'static [i32]) -> io::Result<()> {
     mask(libc::SIG_BLOCK, signals)?;
     let waits = move || {
         // Signals that arrived meanwhile are delivered now. If this failed none would be, but it
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn threads_that_are_started_later_leave_the_signals_to_the_one() {
         let elsewhere = thread::spawn(|| {
-            deliver_to_a_thread_of_their_own(&[libc::SIGUSR2]).unwrap();
+            handle_on_thread(&[libc::SIGUSR2]).unwrap();
             let later = thread::spawn(|| takes(libc::SIGUSR2)).join().unwrap();
             (takes(libc::SIGUSR2), later, takes(libc::SIGUSR1))
         });

@@ -172,7 +172,7 @@ pub struct FileId(pub(crate) u32);
 
 /// The storage side of a transfer.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct FileRange {
     /// Storage to slot, or slot to storage.
     pub direction: Direction,
     /// The file.
@@ -183,7 +183,7 @@ pub struct Place {
     pub len: usize,
 }
 
-impl Place {
+impl FileRange {
     /// Whether it consists of whole 4 KiB blocks at a multiple of 4 KiB.
     pub(crate) fn is_page_aligned(&self) -> bool {
         self.offset.is_multiple_of(PAGE_BYTES) && (self.len as u64).is_multiple_of(PAGE_BYTES)
@@ -193,7 +193,7 @@ impl Place {
 /// A transfer request.
 pub struct Transfer {
     /// The storage side.
-    pub place: Place,
+    pub place: FileRange,
     /// The memory side. Its number identifies the transfer.
     pub slot: Slot,
 }

@@ -128,7 +128,7 @@ pub(crate) fn by_transfers(scene: &Scene, report: &mut Report) {
         Some(0) if passed > 0 => {
             report.routes("transfers", &tally, &format!("{passed} checks hold, "));
         }
-        _ => report.fail("transfers", ended.in_words()),
+        _ => report.fail("transfers", ended.to_text()),
     }
 }
 

@@ -152,7 +152,7 @@ fn unproven_routes_are_never_listed_as_proven() {
     assert!(why.ends_with("to prove it: count"), "{why}");
     tally.add(Finding::Proven(Route::Direct, "counters".to_string()));
     assert_eq!((tally.proven(), tally.unproven().unwrap().0), (1, 2));
-    assert_eq!(tally.in_words(), "1 direct (counters)");
+    assert_eq!(tally.to_text(), "1 direct (counters)");
 }
 
 #[test]
@@ -287,5 +287,5 @@ fn an_abandoned_child_is_killed() {
         .unwrap()
         .attend(Duration::from_millis(50), |_| {});
     assert_eq!(killed.code, None);
-    assert!(killed.in_words().contains("it was killed after"));
+    assert!(killed.to_text().contains("it was killed after"));
 }

@@ -211,7 +211,7 @@ fn bare_loops_number_gpus_as_stormlp_does() {
         .env("LD_LIBRARY_PATH", folder.path())
         .env_remove("CUDA_DEVICE_ORDER");
     let ended = run(&mut command);
-    assert_eq!(ended.code, Some(0), "{}", ended.in_words());
+    assert_eq!(ended.code, Some(0), "{}", ended.to_text());
     // What somebody set stays, as in stormlp.
     let ended = run(command.env("CUDA_DEVICE_ORDER", "FASTEST_FIRST"));
     assert_eq!(ended.code, Some(1));

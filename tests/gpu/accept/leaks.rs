@@ -103,7 +103,7 @@ fn ended_by(scene: &Scene, name: &str, code: Option<i32>) -> Result<String, Stri
     let begun = Instant::now();
     let ended = scene.clock.attend(running, Duration::from_secs(30), |_| {});
     if ended.code != code {
-        return Err(ended.in_words());
+        return Err(ended.to_text());
     }
     let seconds = begun.elapsed().as_secs_f64();
     let after = given_back(scene, before)?;

@@ -159,7 +159,7 @@ fn compare(scene: &Scene, group: &Group, more: &str, report: &mut Report) {
             command.env("BARE_WAIT", "block");
         }
         let ended = scene.run(command.args(words.split_whitespace()));
-        let name = in_words(case).replace([' ', ','], "-");
+        let name = to_text(case).replace([' ', ','], "-");
         scene.keep(&format!("bare-{name}.json"), &ended.stdout);
         ended
     };
@@ -189,9 +189,9 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
         let stormlp = || program("stormlp", &words);
         let bare = |case| program("bare", &measure.bare_words(case));
         for (case, measured) in pairs(group, stormlp, bare) {
-            let name = format!("{what}, {}", in_words(case));
+            let name = format!("{what}, {}", to_text(case));
             match measured {
-                Ok(pair) => report.note(&name, pair.in_words()),
+                Ok(pair) => report.note(&name, pair.to_text()),
                 Err(why) if why.contains(REJECTED) => report.skip(&name, why),
                 Err(why) => report.fail(&name, why),
             }
@@ -253,7 +253,7 @@ fn list<T: ToString>(values: &[T]) -> String {
     words.join(",")
 }
 
-fn in_words(case: Case) -> String {
+fn to_text(case: Case) -> String {
     format!(
         "{} {} KiB, {} threads, depth {}, {}",
         case.path,
@@ -280,7 +280,7 @@ impl Pair {
         (within[0] == within[1]).then_some(within[0])
     }
 
-    fn in_words(self) -> String {
+    fn to_text(self) -> String {
         let cost = 100.0 * (1.0 - self.mean() / self.bare);
         let [first, last] = self.ours;
         format!(
@@ -292,12 +292,12 @@ impl Pair {
 }
 
 fn judge(scene: &Scene, case: Case, report: &mut Report, measured: Compared) {
-    let name = in_words(case);
+    let name = to_text(case);
     let pair = match measured {
         Err(why) => return report.fail(&name, why),
         Ok(pair) => pair,
     };
-    let words = pair.in_words();
+    let words = pair.to_text();
     match pair.is_within_goal() {
         _ if scene.emulated() => report.note(&name, words),
         Some(true) => report.pass(&name, words),

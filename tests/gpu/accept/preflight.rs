@@ -134,7 +134,7 @@ pub(crate) fn nvidia_smi() -> String {
     let told = run(Command::new("nvidia-smi").arg("-q"));
     match told.code {
         Some(0) => told.stdout,
-        _ => told.in_words(),
+        _ => told.to_text(),
     }
 }
 

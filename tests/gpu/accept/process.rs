@@ -33,12 +33,12 @@ impl Ended {
     pub(crate) fn json(&self) -> Result<Value, String> {
         match (self.code, serde_json::from_str(&self.stdout)) {
             (Some(0), Ok(value)) => Ok(value),
-            _ => Err(self.in_words()),
+            _ => Err(self.to_text()),
         }
     }
 
     /// Its exit code and the end of what it said on standard error.
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let code = match self.code {
             Some(code) => format!("exit code {code}"),
             // A signal ended it, or it never started.

@@ -133,7 +133,7 @@ impl Report {
     pub(crate) fn routes(&mut self, what: &str, tally: &Tally, detail: &str) {
         self.routes.merge(tally);
         if tally.proven() > 0 {
-            self.pass(what, format!("{detail}routes {}", tally.in_words()));
+            self.pass(what, format!("{detail}routes {}", tally.to_text()));
         }
         if let Some((count, why)) = tally.unproven() {
             self.not_proven(what, format!("{count} without a proven route: {why}"));
@@ -179,7 +179,7 @@ impl Report {
             self.missed.len(),
             self.skipped.len(),
             self.begun.elapsed().as_secs_f64(),
-            self.routes.in_words(),
+            self.routes.to_text(),
         );
         for (name, lines) in [
             ("FAILED", &self.failed),

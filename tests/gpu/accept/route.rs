@@ -259,7 +259,7 @@ impl Tally {
     }
 
     /// The proven ones in words.
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let parts: Vec<String> = self
             .proven
             .iter()

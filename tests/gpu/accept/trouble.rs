@@ -20,7 +20,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
 /// Whether a run ended with one of these exit codes and these words.
 fn told(ended: &Ended, codes: &[i32], words: &str) -> Result<String, String> {
     let said = format!("{}{}", ended.stdout, ended.stderr);
-    let end = ended.in_words();
+    let end = ended.to_text();
     let right = ended.code.is_some_and(|code| codes.contains(&code)) && said.contains(words);
     if right { Ok(end) } else { Err(format!("`{words}` was expected; {end}")) }
 }
@@ -127,11 +127,11 @@ fn fallback(scene: &Scene, report: &mut Report) {
         return report.skip(what, "this libcufile takes no file in memory");
     }
     if ended.code.is_some_and(|code| [4, 5].contains(&code)) && said.contains("--require-gds") {
-        return report.pass(what, ended.in_words());
+        return report.pass(what, ended.to_text());
     }
     let run = ended.json();
     match run.map(|run| judge(&run["cells"][0], Expected::Either)) {
         Ok(Ok(Finding::NotProven(why))) => report.not_proven(what, why),
-        _ => report.fail(what, ended.in_words()),
+        _ => report.fail(what, ended.to_text()),
     }
 }

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use stormlp_core::verify::Verify;
 use stormlp_transfer::object::{Client, Settings};
-use stormlp_transfer::storage::Anywhere;
+use stormlp_transfer::storage::StorageRouter;
 use url::Url;
 
 /// The bucket that exists.
@@ -137,9 +137,9 @@ impl ObjectServer {
     }
 
     /// Files, and the objects of this server.
-    pub fn storage(&self) -> Anywhere {
+    pub fn storage(&self) -> StorageRouter {
         let settings = Settings::of(&|name| self.variable(name)).unwrap();
-        Anywhere::with(Client::new(settings, Verify::default()).unwrap())
+        StorageRouter::with(Client::new(settings, Verify::default()).unwrap())
     }
 
     /// What the next `times` requests meet whose first line contains `wanted`.

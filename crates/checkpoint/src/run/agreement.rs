@@ -2,18 +2,18 @@
 //! for all of them.
 
 use serde::{Deserialize, Serialize};
-use stormlp_core::difference::Promise;
+use stormlp_core::difference::ConsistencyField;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_hosts::consistency_fields;
 use stormlp_hosts::peers::Peers;
-use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
 use super::trial::write_rate;
-use super::{Look, scan};
+use super::{ScanDepth, scan};
 use crate::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, FolderFacts, Resolution, resolve,
 };
@@ -59,7 +59,7 @@ pub fn look(
     session: &Session,
 ) -> Result<CheckpointPlan, Failure> {
     let looked = || {
-        let facts = scan(&*session.storage, &request.folders, Look::Only)?;
+        let facts = scan(&*session.storage, &request.folders, ScanDepth::Only)?;
         // What is too large then is too large.
         let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
         planned(request, host, &of_all(facts, peers))
@@ -81,7 +81,7 @@ pub fn tried(
     session: &Session,
 ) -> Result<CheckpointFacts, Failure> {
     let tried = || {
-        let facts = scan(&*session.storage, &request.folders, Look::AndTry)?;
+        let facts = scan(&*session.storage, &request.folders, ScanDepth::AndTry)?;
         Ok(CheckpointFacts { trial_bytes_per_second: trial(request, &facts, session)?, ..facts })
     };
     seen_by_all(tried, peers)
@@ -261,16 +261,16 @@ const NAMES: [(&str, &str); 6] = [
     ("overlap_step_seconds", "option --overlap"),
     ("pause_seconds", "option --pause"),
     ("telemetry_seconds", "option --telemetry"),
-    promises::OF_THREADS,
+    consistency_fields::OF_THREADS,
 ];
 
 /// The part of `request` that must be equal on all hosts. It is taken before a seed is drawn: each
 /// host draws its own, and that of the first one counts.
-pub fn asked(request: &CheckpointRequest) -> Vec<Promise> {
-    let mut promises = promises::asked(request, &APART, &NAMES);
+pub fn asked(request: &CheckpointRequest) -> Vec<ConsistencyField> {
+    let mut consistency_fields = consistency_fields::asked(request, &APART, &NAMES);
     let workload = serde_json::json!({ "workload": request.workload });
-    promises.extend(promises::of(&workload, &[], &[]));
-    promises
+    consistency_fields.extend(consistency_fields::of(&workload, &[], &[]));
+    consistency_fields
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
 use stormlp_transfer::{AcceleratorSet, Regions, TransferError};
 
-use super::clerk::FileTask;
+use super::blocking_pool::FileTask;
 use super::content::{CheckpointContent, file_key};
 use super::error::CheckpointError;
 use super::folders;
@@ -36,8 +36,8 @@ use stormlp_hosts::fault::Fault;
 use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::fallback;
 use stormlp_transfer::fallback::{hold_cufile, settings};
-use stormlp_transfer::surroundings::Surroundings;
-use stormlp_transfer::surroundings::now;
+use stormlp_transfer::run_context::RunContext;
+use stormlp_transfer::run_context::now;
 
 /// How often a pause checks for a stop request.
 const TICK: Duration = Duration::from_millis(50);
@@ -62,7 +62,7 @@ pub fn run(
     head: Head,
     plan: &CheckpointPlan,
     hosts: Option<&Hosts>,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
     let accelerators = AcceleratorSet::open(&plan.save)?;
@@ -72,11 +72,11 @@ pub fn run(
 /// [`run`] with transfers that end in `accelerators`.
 pub(super) fn run_over(
     (head, plan, hosts): (Head, &CheckpointPlan, Option<&Hosts>),
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
     accelerators: AcceleratorSet,
 ) -> Result<CheckpointReport, CheckpointError> {
-    let &Surroundings { storage, observer, stop } = surroundings;
+    let &RunContext { storage, observer, stop } = surroundings;
     // One process locks the folders for all processes that see them.
     let leads = together::leads(plan, hosts);
     let _locks = if leads {
@@ -151,7 +151,7 @@ fn of_objects(evidence: &[NamedEvidence]) -> Vec<Warning> {
 /// Whether a stop was requested: with several hosts, once all hosts know or this one has left them.
 fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
     match hosts {
-        Some(hosts) => hosts.were_told_to_end() || hosts.are_apart(),
+        Some(hosts) => hosts.was_terminated() || hosts.are_apart(),
         None => stop.is_stopped(),
     }
 }

@@ -7,8 +7,8 @@ use stormlp_core::note::{Cause, DATA_MISMATCH};
 use stormlp_hosts::fault::Fault;
 use stormlp_hosts::{GroupError, from_faults};
 use stormlp_transfer::TransferError;
-use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
+use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
 
 /// Why a run, or one checkpoint of it, failed.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub enum CheckpointError {
     },
 }
 
-from_faults!(CheckpointError: LockError, TransferError, GroupError, CrewError, Panicked);
+from_faults!(CheckpointError: LockError, TransferError, GroupError, ThreadGroupError, Panicked);
 
 impl CheckpointError {
     /// Classifies the cause of the failure.
@@ -87,10 +87,10 @@ impl CheckpointError {
                 "check the kernel log: the device or its connection lost writes; the checkpoint \
                  is not saved"
             }
-            Self::Fault(Fault::Crew(CrewError::Start(_))) => {
+            Self::Fault(Fault::ThreadGroup(ThreadGroupError::Start(_))) => {
                 "allow this user more threads (ulimit -u), or use fewer ranks"
             }
-            Self::Fault(Fault::Crew(CrewError::Panicked(_))) => {
+            Self::Fault(Fault::ThreadGroup(ThreadGroupError::Panicked(_))) => {
                 "please report it with the command and stormlp's output; a checkpoint that \
                  was being saved is discarded, others are untouched"
             }

@@ -13,8 +13,8 @@ use stormlp_core::facts::{Availability, FoundFile, keeps_inode_numbers};
 use stormlp_core::location::Location;
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
-    Access, Durability, Entry, FolderLock, Kind, Left, Storage, dead_link, is_direct_refused,
-    temporary_name,
+    Access, Durability, Entry, FolderLock, Kind, RecordedState, Storage, dead_link,
+    is_direct_refused, temporary_name,
 };
 use stormlp_transfer::{TransferError, probe};
 
@@ -25,7 +25,7 @@ pub(super) const TRIAL_PREFIX: &str = ".stormlp-trial-";
 
 /// How thoroughly directories are scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum ScanDepth {
     /// Nothing is modified, so it remains unknown whether a directory is writable.
     Only,
     /// A temporary file is created in each directory, to test writing and `O_DIRECT`.
@@ -39,7 +39,7 @@ pub enum Look {
 pub fn scan(
     storage: &dyn Storage,
     folders: &[Location],
-    look: Look,
+    look: ScanDepth,
 ) -> Result<CheckpointFacts, TransferError> {
     let mut facts = CheckpointFacts::default();
     for (index, location) in folders.iter().enumerate() {
@@ -60,7 +60,7 @@ pub fn scan(
 fn folder_facts(
     storage: &dyn Storage,
     location: &Location,
-    look: Look,
+    look: ScanDepth,
 ) -> Result<FolderFacts, TransferError> {
     if location.names_objects() {
         // Whether objects may be put there shows when the first one is: nothing is put before a plan is
@@ -86,7 +86,7 @@ fn folder_facts(
             format!("{} is not a folder", nearest.display()),
             "use --dir with a folder",
         )
-    } else if look == Look::Only {
+    } else if look == ScanDepth::Only {
         Availability::Available
     } else if let Err(error) = try_file(storage, &nearest, false) {
         if error.is_device_failure() {
@@ -96,7 +96,7 @@ fn folder_facts(
     } else {
         Availability::Available
     };
-    let direct = match look == Look::AndTry && writable.is_available() {
+    let direct = match look == ScanDepth::AndTry && writable.is_available() {
         true => try_file(storage, &nearest, true),
         // Reading may still work; opening the files will tell.
         false => Ok(()),
@@ -338,10 +338,10 @@ pub(super) fn remove(storage: &dyn Storage, folder: &Path) -> Result<(), Checkpo
         for file in &marker.files {
             let path = folder.join(&file.name);
             let temporary = temporary_name(&path);
-            if let Left::Same(_) = storage.left(&temporary, None, None)? {
+            if let RecordedState::Same(_) = storage.left(&temporary, None, None)? {
                 storage.remove(&temporary)?;
             }
-            if let Left::Same(_) = storage.left(&path, Some(file.bytes), file.identity)? {
+            if let RecordedState::Same(_) = storage.left(&path, Some(file.bytes), file.identity)? {
                 storage.remove(&path)?;
             }
         }

@@ -20,7 +20,7 @@ fn everything(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 fn runs(request: &CheckpointRequest) -> Vec<String> {
-    let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
+    let facts = scan(&Disk, &request.folders, ScanDepth::Only).unwrap();
     facts.runs().into_iter().map(String::from).collect()
 }
 

@@ -1,7 +1,7 @@
 //! A mover: one thread with one transfer path that moves the data of several ranks.
 //!
 //! A rank is a small state machine: it opens a file, has its pieces moved, hands the file to a
-//! clerk to be finished and continues with the next. Ranks take turns, so each costs a few hundred
+//! blocking_pool to be finished and continues with the next. Ranks take turns, so each costs a few hundred
 //! bytes and no thread.
 
 use std::collections::VecDeque;
@@ -15,9 +15,9 @@ use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::pattern::Mismatch;
 use stormlp_transfer::storage::Handle;
-use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
+use stormlp_transfer::{CompletedTransfer, Driver, FileId, FileRange, Slot, TransferError};
 
-use super::clerk::{ClerkAnswer, ClerkJob, ClerkRequest, FileTask};
+use super::blocking_pool::{FileJob, FileReply, FileRequest, FileTask};
 use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::pieces::{FilePiece, FilePieces};
@@ -123,7 +123,7 @@ struct RankState {
     rank: u64,
     left: VecDeque<FileTask>,
     current: Option<MovingFile>,
-    /// The file that a clerk is opening.
+    /// The file that a blocking_pool is opening.
     opening: Option<FileTask>,
     /// Files written but not yet synced, if a rank syncs all of them at its end.
     held: Vec<(Handle, FileTask)>,
@@ -161,9 +161,9 @@ pub(super) struct Mover<'a> {
     turn: usize,
     /// Number of unanswered requests.
     unanswered: usize,
-    requests: Sender<ClerkRequest>,
-    reply: Sender<ClerkAnswer>,
-    answers: Receiver<ClerkAnswer>,
+    requests: Sender<FileRequest>,
+    reply: Sender<FileReply>,
+    answers: Receiver<FileReply>,
     rules: MoveRules<'a>,
     ends: Ends<'a>,
     /// Host memory for one transfer, for buffers that the CPU cannot access.
@@ -178,7 +178,7 @@ impl<'a> Mover<'a> {
     pub(super) fn new(
         mut driver: Driver<'a, PieceInFlight>,
         tasks: Vec<RankTask>,
-        requests: Sender<ClerkRequest>,
+        requests: Sender<FileRequest>,
         rules: MoveRules<'a>,
         ends: Ends<'a>,
     ) -> Result<Self, TransferError> {
@@ -260,12 +260,12 @@ impl<'a> Mover<'a> {
                     self.completed(landed)?;
                 }
             } else if let Some(pause) = self.clients_pause() {
-                // A clerk's answer may come first.
+                // A blocking_pool's answer may come first.
                 if let Ok(answer) = self.answers.recv_timeout(pause) {
                     self.answered(answer)?;
                 }
             } else if self.unanswered > 0 {
-                // Only clerks are busy: wait until one of them is done.
+                // Only the blocking pool is busy: wait until a job is done.
                 if let Ok(answer) = self.answers.recv() {
                     self.answered(answer)?;
                 }
@@ -276,7 +276,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Waits for the clerks' outstanding jobs.
+    /// Waits for the outstanding jobs of the blocking pool.
     fn await_answers(&mut self) -> Result<(), CheckpointError> {
         let mut first = Ok(());
         while self.unanswered > 0
@@ -288,10 +288,10 @@ impl<'a> Mover<'a> {
         first
     }
 
-    fn send(&mut self, rank: usize, job: ClerkJob) {
+    fn send(&mut self, rank: usize, job: FileJob) {
         self.unanswered += 1;
-        let request = ClerkRequest { rank, job, reply: self.reply.clone() };
-        self.requests.send(request).expect("clerks serve as long as there are movers");
+        let request = FileRequest { rank, job, reply: self.reply.clone() };
+        self.requests.send(request).expect("the blocking pool serves as long as there are movers");
     }
 
     /// Requests opening of the rank's next file; a rank without one is done.
@@ -306,14 +306,14 @@ impl<'a> Mover<'a> {
         state.opening = Some(task.clone());
         let direct = self.rules.direct;
         let job = match self.rules.direction {
-            Direction::Write => ClerkJob::Create { task, direct },
-            Direction::Read => ClerkJob::Open { task, direct },
+            Direction::Write => FileJob::Create { task, direct },
+            Direction::Read => FileJob::Open { task, direct },
         };
         self.send(rank, job);
     }
 
-    /// Handles a clerk's answer to a rank's request.
-    fn answered(&mut self, answer: ClerkAnswer) -> Result<(), CheckpointError> {
+    /// Handles a blocking_pool's answer to a rank's request.
+    fn answered(&mut self, answer: FileReply) -> Result<(), CheckpointError> {
         self.unanswered -= 1;
         let state = &mut self.ranks[answer.rank];
         state.parts += answer.parts;
@@ -374,7 +374,7 @@ impl<'a> Mover<'a> {
         }
         let len =
             if self.rules.direct { piece.len.next_multiple_of(BLOCK_BYTES) } else { piece.len };
-        let place = Place {
+        let place = FileRange {
             direction: self.rules.direction,
             file: open.id,
             offset: piece.offset,
@@ -386,8 +386,11 @@ impl<'a> Mover<'a> {
     }
 
     /// Handles a completed transfer.
-    fn completed(&mut self, landed: Landed<PieceInFlight>) -> Result<(), CheckpointError> {
-        let Landed { tag: flight, mut slot, submitted, result } = landed;
+    fn completed(
+        &mut self,
+        landed: CompletedTransfer<PieceInFlight>,
+    ) -> Result<(), CheckpointError> {
+        let CompletedTransfer { tag: flight, mut slot, submitted, result } = landed;
         self.latency.record_ns(self.driver.now().nanos_since(submitted));
         let (rank, piece) = (flight.rank, flight.piece);
         let moved = match result {
@@ -504,7 +507,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Hands a rank's file, of which all pieces are moved, to a clerk.
+    /// Hands a rank's file, of which all pieces are moved, to a blocking_pool.
     fn finish_file(&mut self, rank: usize) -> Result<(), CheckpointError> {
         let state = &mut self.ranks[rank];
         let open = state.current.take().expect("a rank finishes its open file");
@@ -512,7 +515,7 @@ impl<'a> Mover<'a> {
         self.driver.detach(open.id)?;
         let last = state.left.is_empty();
         if self.rules.direction == Direction::Read {
-            self.send(rank, ClerkJob::Close(open.handle));
+            self.send(rank, FileJob::Close(open.handle));
             return Ok(());
         }
         state.held.push((open.handle, open.task));
@@ -522,7 +525,7 @@ impl<'a> Mover<'a> {
         }
         let files = std::mem::take(&mut state.held);
         let sync = self.rules.fsync != FsyncPolicy::None;
-        self.send(rank, ClerkJob::Finish { files, sync, last });
+        self.send(rank, FileJob::Finish { files, sync, last });
         Ok(())
     }
 }

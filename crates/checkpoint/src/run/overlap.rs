@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::plan::CheckpointPlan;
 use crate::report::OverlapResult;
 use stormlp_core::stop::StopToken;
-use stormlp_transfer::crew::CrewError;
+use stormlp_transfer::thread_group::ThreadGroupError;
 
 /// How often a step checks whether training is still needed.
 const TICK: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ pub(super) fn beside<T>(
     stop: &StopToken,
     save: impl FnOnce() -> T,
     whole: impl FnOnce(&T) -> bool,
-) -> Result<(T, Option<Trained>), CrewError> {
+) -> Result<(T, Option<Trained>), ThreadGroupError> {
     let Some(steps) = steps else {
         return Ok((save(), None));
     };
@@ -49,7 +49,7 @@ pub(super) fn beside<T>(
         let trainer = thread::Builder::new()
             .name("trainer".to_string())
             .spawn_scoped(scope, || train(steps, is_over))
-            .map_err(CrewError::Start)?;
+            .map_err(ThreadGroupError::Start)?;
         let start = Instant::now();
         let result = save();
         let save_seconds = start.elapsed().as_secs_f64();
@@ -79,7 +79,7 @@ impl Trained {
         OverlapResult {
             step_seconds: self.steps.seconds,
             steps: self.steps.count,
-            held_seconds: (self.save_seconds - self.train_end_seconds).max(0.0),
+            stall_seconds: (self.save_seconds - self.train_end_seconds).max(0.0),
             late_seconds: self.late_seconds,
             blocking_seconds,
         }
@@ -114,7 +114,7 @@ mod tests {
     fn a_save_that_ends_early_delays_nothing() {
         let ((), trained) = beside(Some(STEPS), &StopToken::new(), || (), |()| true).unwrap();
         let result = trained.unwrap().result(0.5);
-        assert_eq!((result.held_seconds, result.steps), (0.0, 3));
+        assert_eq!((result.stall_seconds, result.steps), (0.0, 3));
         assert_eq!(result.blocking_seconds, 0.5);
     }
 
@@ -126,7 +126,7 @@ mod tests {
             train_end_seconds: 0.003,
             save_seconds: 2.003,
         };
-        assert!((trained.result(2.003).held_seconds - 2.0).abs() < 1e-9);
+        assert!((trained.result(2.003).stall_seconds - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -10,14 +10,14 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::Transport;
-use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
+use stormlp_transfer::thread_group::{self, Start, ThreadGroupError, Watch};
 use stormlp_transfer::{
     AcceleratorSet, Driver, DriverSet, PathBuffers, PathSpec, Regions, TransferError,
 };
 
-use super::clerk::{self, ClerkRequest};
+use super::blocking_pool::{self, FileRequest};
 use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::mover::{MoveRules, Mover, MoverResult, RankTask};
@@ -28,9 +28,9 @@ use stormlp_transfer::evidence;
 use stormlp_transfer::sampler::{Counters, Sampler};
 
 /// The most threads for blocking operations.
-const MOST_CLERKS: usize = 64;
-/// Stack size of a clerk in bytes: it only calls the kernel.
-const CLERK_STACK_BYTES: usize = 128 << 10;
+const MAX_BLOCKING_THREADS: usize = 64;
+/// Stack size of a blocking_pool in bytes: it only calls the kernel.
+const BLOCKING_STACK_BYTES: usize = 128 << 10;
 
 /// The purpose of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ struct MoverSupplies {
     index: usize,
     buffers: PathBuffers,
     tasks: Vec<RankTask>,
-    requests: Sender<ClerkRequest>,
+    requests: Sender<FileRequest>,
 }
 
 impl<'a> Stage<'a> {
@@ -113,7 +113,7 @@ impl<'a> Stage<'a> {
         let wanted = tasks.len();
         let files = tasks.iter().flat_map(|task| &task.files);
         let total: u64 = files.map(|file| file.bytes).sum();
-        let (requests, queue) = channel::<ClerkRequest>();
+        let (requests, queue) = channel::<FileRequest>();
         let queue = Mutex::new(queue);
         let supplies = self.supplies(transport, tasks, requests, regions)?;
         let rules = self.rules(purpose, wanted, transport, content);
@@ -121,11 +121,11 @@ impl<'a> Stage<'a> {
         let failed = StopToken::new();
         let ends = Ends { stop: self.stop, failed: &failed };
         let (movers, watched) = thread::scope(|scope| {
-            let clerks = wanted.clamp(1, MOST_CLERKS);
-            // Clerks end once the last mover has dropped its request channel.
+            let threads = wanted.clamp(1, MAX_BLOCKING_THREADS);
+            // They end once the last mover has dropped its request channel.
             let supplies = supplies;
-            self.spawn_clerks(scope, clerks, &queue)?;
-            crew::run(
+            self.spawn_blocking_pool(scope, threads, &queue)?;
+            thread_group::run(
                 "mover",
                 supplies,
                 &failed,
@@ -189,7 +189,7 @@ impl<'a> Stage<'a> {
         &self,
         transport: &Transport,
         tasks: Vec<RankTask>,
-        requests: Sender<ClerkRequest>,
+        requests: Sender<FileRequest>,
         regions: &mut Regions,
     ) -> Result<Vec<MoverSupplies>, TransferError> {
         let threads = transport.threads.min(tasks.len()).max(1);
@@ -215,18 +215,18 @@ impl<'a> Stage<'a> {
         Ok(supplies)
     }
 
-    fn spawn_clerks<'scope, 'env: 'scope>(
+    fn spawn_blocking_pool<'scope, 'env: 'scope>(
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
         count: usize,
-        queue: &'env Mutex<Receiver<ClerkRequest>>,
-    ) -> Result<(), CrewError> {
+        queue: &'env Mutex<Receiver<FileRequest>>,
+    ) -> Result<(), ThreadGroupError> {
         for _ in 0..count {
             thread::Builder::new()
-                .name("clerk".to_string())
-                .stack_size(CLERK_STACK_BYTES)
-                .spawn_scoped(scope, || clerk::serve(self.storage, queue))
-                .map_err(CrewError::Start)?;
+                .name("blocking_pool".to_string())
+                .stack_size(BLOCKING_STACK_BYTES)
+                .spawn_scoped(scope, || blocking_pool::serve(self.storage, queue))
+                .map_err(ThreadGroupError::Start)?;
         }
         Ok(())
     }
@@ -275,8 +275,7 @@ impl<'a> Stage<'a> {
         }
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler =
-            Sampler::of_what_may_be_short(self.plan.request.telemetry, self.instruments);
+        let mut sampler = Sampler::with_fine_start(self.plan.request.telemetry, self.instruments);
         // Before the first transfer, so that no byte is missed.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();

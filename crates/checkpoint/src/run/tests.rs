@@ -29,7 +29,7 @@ use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, Transf
 use super::*;
 use crate::run::checkpoint::run_over;
 use stormlp_test_support::{BuildPath, SEAMS};
-use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::run_context::RunContext;
 
 #[path = "device_tests.rs"]
 mod device;
@@ -64,7 +64,7 @@ fn request(folder: &Path) -> CheckpointRequest {
 }
 
 fn plan(request: &CheckpointRequest) -> CheckpointPlan {
-    let facts = scan(&Disk, &request.folders, Look::AndTry).unwrap();
+    let facts = scan(&Disk, &request.folders, ScanDepth::AndTry).unwrap();
     let resolution = resolve(request, &probe::host_facts(), &facts);
     assert!(resolution.problems.is_empty(), "{}", resolution.problems);
     resolution.plan.unwrap()
@@ -86,7 +86,7 @@ fn run_with(
         "2026-01-01T00:00:00Z".to_string(),
         probe::host_facts(),
     );
-    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop };
+    let surroundings = RunContext { storage: &storage, observer: &Silent, stop };
     let mut told = 0;
     let mut on_unit = |report: &CheckpointReport| {
         assert_eq!(report.ending, Ending::Unfinished);
@@ -128,7 +128,7 @@ fn the_clients_own_time_counts_for_every_rank() {
 
 /// The folder of checkpoint `step` of the newest run.
 fn step_path(folder: &Path, step: u32) -> PathBuf {
-    let facts = scan(&Disk, &[folder.join("ckpt").into()], Look::Only).unwrap();
+    let facts = scan(&Disk, &[folder.join("ckpt").into()], ScanDepth::Only).unwrap();
     let run = facts.runs().last().map_or("run1", |run| run).to_string();
     folder.join("ckpt").join(run).join(step_folder(step))
 }
@@ -203,7 +203,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         request.device = path.ends_in_accelerator().then_some(DeviceId::Host.into());
         request.chunk_bytes = Some(8192);
         request.streams = Some(3);
-        let facts = scan(&Disk, &request.folders, Look::AndTry).unwrap();
+        let facts = scan(&Disk, &request.folders, ScanDepth::AndTry).unwrap();
         if path.wants_direct() && !facts.folders[0].direct.is_available() {
             let why = format!("{path}: the file system has no O_DIRECT");
             stormlp_fixtures::skipped(why, "put the temporary folder on a disk");
@@ -283,7 +283,7 @@ fn only_the_newest_checkpoints_are_kept() {
     let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
     assert_eq!((report.results.saves.len(), report.results.restores.len()), (3, 1));
-    let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
+    let facts = scan(&Disk, &request.folders, ScanDepth::Only).unwrap();
     assert_eq!(facts.steps("run1"), [3]);
 }
 
@@ -423,13 +423,13 @@ fn check_full(faults: Faulty) {
 
 #[test]
 fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured() {
-    let clerks = [
-        (StorageOperation::Create, "thread clerk, which was to make", 1),
-        (StorageOperation::Sync, "thread clerk, which was to finish", 0),
+    let blocking = [
+        (StorageOperation::Create, "thread blocking_pool, which was to make", 1),
+        (StorageOperation::Sync, "thread blocking_pool, which was to finish", 0),
     ]
     .map(|(seam, who, whole)| (Some(seam), None, who, whole));
     let movers = SEAMS.map(|(_, build)| (None, Some(build), "thread mover-", 0));
-    for (panic_at, build_path, who, whole) in clerks.into_iter().chain(movers) {
+    for (panic_at, build_path, who, whole) in blocking.into_iter().chain(movers) {
         let folder = folder();
         let mut request = request(folder.path());
         request.chunk_bytes = Some(4096);
@@ -500,7 +500,7 @@ fn a_directory_in_use_is_left_alone() {
     fs::create_dir(&request.folders[0]).unwrap();
     let _other = FolderLock::take(request.folders[0].folder()).unwrap();
     let head = Head::new(ReportKind::Checkpoint, String::new(), String::new(), probe::host_facts());
-    let surroundings = Surroundings {
+    let surroundings = RunContext {
         storage: &(Arc::new(Disk) as Arc<dyn Storage>),
         observer: &Silent,
         stop: &StopToken::new(),

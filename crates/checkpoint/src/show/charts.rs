@@ -4,9 +4,9 @@ use crate::report::{CheckpointReport, CheckpointResult, PartSeconds, RankResult}
 use stormlp_core::report::NamedSeries;
 use stormlp_core::units::GIB;
 
-use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Prominence, Scale};
 use stormlp_show::series::over_time;
+use stormlp_show::telemetry;
 
 /// The parts of a rank's time.
 fn parts(report: &CheckpointReport) -> [&'static str; 6] {
@@ -106,16 +106,16 @@ fn slowest<'r>(
 /// Telemetry of one save or restore.
 fn around(one: &NamedSeries) -> Group {
     let title = format!("Telemetry of the slowest: {}", one.name);
-    let mut drawn = around::charts::over_time(title, &one.series, &[]);
-    drawn.charts.extend(around::charts::in_flight(&one.series));
+    let mut drawn = telemetry::charts::over_time(title, &one.series, &[]);
+    drawn.charts.extend(telemetry::charts::in_flight(&one.series));
     if let Some(load) = &one.series.load {
-        drawn.charts.extend(around::charts::depths(load));
-        drawn.charts.extend(around::charts::sizes(load));
+        drawn.charts.extend(telemetry::charts::depths(load));
+        drawn.charts.extend(telemetry::charts::sizes(load));
     }
-    let queues = around::charts::device_queues([&one.series].into_iter());
+    let queues = telemetry::charts::device_queues([&one.series].into_iter());
     drawn
         .charts
-        .extend(queues.into_iter().map(|(_, chart)| chart.note(around::charts::QUEUES_NOTE)));
+        .extend(queues.into_iter().map(|(_, chart)| chart.note(telemetry::charts::QUEUES_NOTE)));
     drawn.place = Prominence::Folded;
     drawn
 }

@@ -13,12 +13,12 @@ use stormlp_core::units::ByteSize;
 use super::plan::mark;
 use super::plan::setup;
 use stormlp_show::document::{
-    Cell, Document, Facts, Place, Quantity, Section, Table, ended, mismatch, number, word,
+    Cell, DetailLevel, Document, Facts, Quantity, Section, Table, ended, mismatch, number, word,
 };
 use stormlp_show::hosts::processes;
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
-use stormlp_show::{around, hosts, objects, storage};
+use stormlp_show::{hosts, objects, storage, telemetry};
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
@@ -54,7 +54,7 @@ pub const RECORDS: [(&str, &str); 41] = [
     ("page_cache_share", "/page_cache_before/share"),
     ("device_read_bytes", "/device/read_bytes"),
     ("device_written_bytes", "/device/written_bytes"),
-    ("overlap_held_seconds", "/overlap/held_seconds"),
+    ("overlap_held_seconds", "/overlap/stall_seconds"),
     ("overlap_late_seconds", "/overlap/late_seconds"),
     ("cpu_user_seconds", "/cpu_user_seconds"),
     ("cpu_system_seconds", "/cpu_system_seconds"),
@@ -93,8 +93,8 @@ pub fn document(report: &CheckpointReport) -> Document {
     let rows = report.results.saves.len() + report.results.restores.len();
     // Of many, a screen shows the means.
     let (place, of_means) = match rows {
-        ..=AT_A_GLANCE => (Place::Screen, Place::Details),
-        _ => (Place::Details, Place::Screen),
+        ..=AT_A_GLANCE => (DetailLevel::Screen, DetailLevel::Details),
+        _ => (DetailLevel::Details, DetailLevel::Screen),
     };
     for (title, results, part) in [
         ("Saves", &report.results.saves, "save"),
@@ -111,7 +111,7 @@ pub fn document(report: &CheckpointReport) -> Document {
     let shares = &report.results.hosts;
     hosts::section(shares, group, "checkpoints", &mut document);
     let series = report.series.iter().map(|one| &one.series);
-    around::section(&mut document, around::TITLE, series);
+    telemetry::section(&mut document, telemetry::TITLE, series);
     document.warn(&report.warnings);
     let mut alone = report.clone();
     alone.results.saves.clear();
@@ -293,7 +293,7 @@ fn phase<'d>(
             result.step,
             overlap.steps,
             overlap.step_seconds,
-            overlap.held_seconds,
+            overlap.stall_seconds,
             overlap.late_seconds,
             overlap.blocking_seconds
         ))
@@ -337,7 +337,7 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
 
 /// The arithmetics side by side, with the profile's own marked, followed by what they take and the
 /// cost on the host.
-fn averages(document: &mut Document, report: &CheckpointReport, place: Place) {
+fn averages(document: &mut Document, report: &CheckpointReport, place: DetailLevel) {
     let own = report.plan.profile.headline();
     let summary = &report.results.summary;
     let phases = [("save", summary.save), ("restore", summary.restore)].into_iter();

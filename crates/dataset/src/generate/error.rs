@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::units::ByteSize;
-use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;
+use stormlp_transfer::thread_group::ThreadGroupError;
 use stormlp_transfer::{DEVICE_HELP, TransferError};
 
 use crate::manifest::ManifestError;
@@ -89,7 +89,7 @@ pub enum GenerateError {
     Format(String),
     /// A thread panicked, or could not be started.
     #[error(transparent)]
-    Crew(#[from] CrewError),
+    ThreadGroup(#[from] ThreadGroupError),
     /// The user stopped the run.
     #[error("stopped with {made} of {files} files made")]
     Stopped {
@@ -183,14 +183,14 @@ impl GenerateError {
             | Self::Locked(_)
             | Self::Setup { .. }
             | Self::Memory { .. }
-            | Self::Crew(CrewError::Start(_))
+            | Self::ThreadGroup(ThreadGroupError::Start(_))
             | Self::Space { .. } => Cause::Machine,
             Self::Another { .. } | Self::Format(_) => Cause::Plan,
             Self::Stopped { .. } | Self::CheckStopped { .. } => Cause::Stopped,
             Self::File(error) if error.missing().is_some() => Cause::Machine,
             Self::NotBegun(error) => error.cause(),
             Self::File(_) | Self::Manifest(_) => Cause::Storage,
-            Self::Crew(_) => Cause::Internal,
+            Self::ThreadGroup(_) => Cause::Internal,
         }
     }
 
@@ -216,7 +216,7 @@ impl GenerateError {
             Self::Memory { .. } => {
                 "use fewer --threads, or raise the memory limit (cgroup, ulimit -v)".to_string()
             }
-            Self::Crew(CrewError::Start(_)) => {
+            Self::ThreadGroup(ThreadGroupError::Start(_)) => {
                 "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
                     .to_string()
             }
@@ -246,7 +246,7 @@ impl GenerateError {
                 let first = of_object(error);
                 format!("{first}once it can be read and written, continue with `{resume}`")
             }
-            Self::Crew(_) => format!(
+            Self::ThreadGroup(_) => format!(
                 "please report it; `{resume}` keeps the complete files and makes the others"
             ),
             Self::Setup { remedy, .. } => remedy.clone(),

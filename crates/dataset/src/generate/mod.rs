@@ -4,7 +4,6 @@
 //! to existing files. Each file is written under a temporary name, renamed once it is complete, and
 //! then listed in the journal. So a killed run leaves nothing that looks finished but is not.
 
-mod crew;
 mod error;
 mod file;
 mod lanes;
@@ -12,6 +11,7 @@ pub(crate) mod plan;
 mod run;
 mod sink;
 mod survey;
+mod thread_group;
 mod verify;
 
 #[cfg(test)]
@@ -20,6 +20,6 @@ mod panic_tests;
 pub use crate::report::{GenerateReport, Verification};
 pub use error::GenerateError;
 pub use plan::{Existing, GeneratePlan, check_room, default_threads, room};
-pub use run::{Generation, Made, Share, run};
+pub use run::{GeneratedFiles, Generation, Share, run};
 pub use survey::unlisted_objects;
 pub use verify::{FileState, state_of, verify};

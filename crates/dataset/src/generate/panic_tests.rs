@@ -86,7 +86,7 @@ fn a_panic_while_writing_ends_the_run_which_can_be_continued() {
     let folder = tempfile::tempdir().unwrap();
     let faulty = plan(folder.path(), dataset().with_format(Box::new(Panics)));
     let error = in_time(move || run(&faulty, &Silent, &StopToken::new())).unwrap_err();
-    assert!(matches!(error, GenerateError::Crew(_)), "{error}");
+    assert!(matches!(error, GenerateError::ThreadGroup(_)), "{error}");
     let message = error.to_string();
     let said = "panicked: an injected fault; this is a fault of stormlp";
     assert!(message.starts_with("thread writer-") && message.ends_with(said), "{message}");
@@ -183,5 +183,5 @@ fn a_panic_while_verifying_ends_it() {
     std::fs::remove_file(folder.path().join(crate::manifest::MANIFEST_NAME)).unwrap();
     let faulty = plan(folder.path(), dataset().with_format(Box::new(Panics)));
     let error = in_time(move || verify(&faulty, &Silent, &StopToken::new())).unwrap_err();
-    assert!(matches!(error, GenerateError::Crew(_)), "{error}");
+    assert!(matches!(error, GenerateError::ThreadGroup(_)), "{error}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::path::EngineKind;
-use stormlp_transfer::storage::{Anywhere, Space, Storage};
+use stormlp_transfer::storage::{Space, Storage, StorageRouter};
 
 use super::error::GenerateError;
 use super::lanes;
@@ -61,7 +61,7 @@ impl GeneratePlan {
             starter: false,
             existing: Existing::Refuse,
             threads: 0,
-            storage: Arc::new(Anywhere::default()),
+            storage: Arc::new(StorageRouter::default()),
             engine: None,
         }
     }

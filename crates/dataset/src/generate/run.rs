@@ -17,13 +17,13 @@ use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::{Driver, DriverSet, PathBuffers};
 
-use super::crew;
 use super::error::GenerateError;
 use super::file::{self, FileContext, Trouble};
 use super::lanes::{self, WriteWay};
 use super::plan::GeneratePlan;
 use super::sink::Writer;
 use super::survey::{self, Survey};
+use super::thread_group;
 use crate::dataset::FormatKind;
 use crate::manifest::{
     JOURNAL_NAME, Journal, Manifest, ManifestError, ManifestFile, ManifestHead, Record, finish,
@@ -80,14 +80,14 @@ pub struct Generation<'a> {
 }
 
 /// What a process has made.
-pub struct Made {
+pub struct GeneratedFiles {
     files: HashMap<u64, ManifestFile>,
     seconds: f64,
     cpu: CpuTimes,
     object_store: Option<ObjectStore>,
 }
 
-impl Made {
+impl GeneratedFiles {
     /// What it asked of an object store, if it made objects.
     pub fn requests(&self) -> &Option<ObjectStore> {
         &self.object_store
@@ -153,8 +153,12 @@ impl<'a> Generation<'a> {
     ///
     /// # Errors
     /// If storage fails, or the user stops.
-    pub fn make(&self, observer: &dyn Observer, stop: &StopToken) -> Result<Made, GenerateError> {
-        let crew = GeneratorCrew::new(
+    pub fn make(
+        &self,
+        observer: &dyn Observer,
+        stop: &StopToken,
+    ) -> Result<GeneratedFiles, GenerateError> {
+        let thread_group = GeneratorThreads::new(
             &self.survey,
             FileContext {
                 plan: self.plan,
@@ -166,13 +170,13 @@ impl<'a> Generation<'a> {
         );
         let cpu = CpuTimes::of_process();
         let started = Instant::now();
-        crew.work(observer)?;
+        thread_group.work(observer)?;
         if self.way.small {
             self.plan.storage.sync_all(&self.plan.folder)?;
         }
         let seconds = started.elapsed().as_secs_f64();
         let cpu = CpuTimes::of_process().since(cpu);
-        let CrewTotals { made, object_store, failure } = crew.outcome();
+        let ThreadGroupTotals { made, object_store, failure } = thread_group.outcome();
         if let Some(failure) = failure {
             // The first error is the one that counts.
             let _ = self.journal.flush();
@@ -182,14 +186,14 @@ impl<'a> Generation<'a> {
             // The first process reads this process's files from there.
             self.journal.flush()?;
         }
-        Ok(Made { files: made, seconds, cpu, object_store })
+        Ok(GeneratedFiles { files: made, seconds, cpu, object_store })
     }
 
     /// In the first process: writes the manifest, once all processes have made their files.
     ///
     /// # Errors
     /// If it cannot be written, or a file of another process is not listed.
-    pub fn finish(self, made: Made) -> Result<GenerateReport, GenerateError> {
+    pub fn finish(self, made: GeneratedFiles) -> Result<GenerateReport, GenerateError> {
         let (plan, way) = (self.plan, self.way);
         let storage = &*plan.storage;
         let kept: u64 = self.survey.kept.len() as u64;
@@ -280,7 +284,7 @@ fn make_folders(plan: &GeneratePlan) -> Result<(), GenerateError> {
 }
 
 /// Combined results of the threads.
-struct CrewTotals {
+struct ThreadGroupTotals {
     made: HashMap<u64, ManifestFile>,
     /// What the threads' requests came to, for objects.
     object_store: Option<ObjectStore>,
@@ -288,16 +292,16 @@ struct CrewTotals {
 }
 
 /// The threads and their shared state: a counter of files, a journal, the first failure.
-struct GeneratorCrew<'a> {
+struct GeneratorThreads<'a> {
     context: FileContext<'a>,
     survey: &'a Survey,
     next: AtomicUsize,
     drivers: DriverSet,
     failed: StopToken,
-    outcome: Mutex<CrewTotals>,
+    outcome: Mutex<ThreadGroupTotals>,
 }
 
-impl<'a> GeneratorCrew<'a> {
+impl<'a> GeneratorThreads<'a> {
     fn new(survey: &'a Survey, context: FileContext<'a>) -> Self {
         Self {
             survey,
@@ -305,7 +309,7 @@ impl<'a> GeneratorCrew<'a> {
             drivers: DriverSet::new(context.plan.thread_count()),
             context,
             failed: StopToken::new(),
-            outcome: Mutex::new(CrewTotals {
+            outcome: Mutex::new(ThreadGroupTotals {
                 made: HashMap::new(),
                 object_store: None,
                 failure: None,
@@ -313,12 +317,12 @@ impl<'a> GeneratorCrew<'a> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, CrewTotals> {
+    fn lock(&self) -> MutexGuard<'_, ThreadGroupTotals> {
         // A panicked thread ends the run; the state it left here is still consistent.
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn outcome(self) -> CrewTotals {
+    fn outcome(self) -> ThreadGroupTotals {
         self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -344,7 +348,7 @@ impl<'a> GeneratorCrew<'a> {
         let done = || (self.drivers.total().bytes + plain()).min(total);
         let thread = |(index, buffers)| self.thread(index, buffers);
         let buffers = buffers.into_iter().enumerate();
-        let worked = crew::work("writer", buffers, observer, done, &self.failed, thread);
+        let worked = thread_group::work("writer", buffers, observer, done, &self.failed, thread);
         observer.event(&Event::PhaseFinished);
         Ok(worked?)
     }

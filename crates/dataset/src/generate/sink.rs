@@ -12,7 +12,7 @@ use crc_fast::{CrcAlgorithm, Digest, checksum, checksum_combine};
 use stormlp_core::operation::Direction;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::{Driver, FileId, Place, Slot};
+use stormlp_transfer::{Driver, FileId, FileRange, Slot};
 
 use crate::content::BLOCK_BYTES;
 use crate::format::{ChunkSink, Patch, SinkError};
@@ -157,11 +157,12 @@ impl<'a, 'd> FileSink<'a, 'd> {
             FileTarget::Path(file) => {
                 let len = padded(bytes);
                 host(&mut slot)[bytes..len].fill(0);
-                let place = Place { direction: Direction::Write, file: *file, offset, len };
+                let place = FileRange { direction: Direction::Write, file: *file, offset, len };
                 self.driver.submit(slot, place, ())
             }
             FileTarget::Object(file) => {
-                let place = Place { direction: Direction::Write, file: *file, offset, len: bytes };
+                let place =
+                    FileRange { direction: Direction::Write, file: *file, offset, len: bytes };
                 self.driver.submit(slot, place, ())
             }
             FileTarget::File(PlainFile { storage, file, path }) => {

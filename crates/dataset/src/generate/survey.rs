@@ -11,7 +11,7 @@ use stormlp_core::event::Silent;
 use stormlp_core::location::names_object;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Left, Storage};
+use stormlp_transfer::storage::{RecordedState, Storage};
 
 use super::error::GenerateError;
 use super::plan::{Existing, GeneratePlan, room};
@@ -167,9 +167,9 @@ fn remove_dataset(
         }
         for side in &file.side_files {
             match storage.left(&folder.join(&side.name), Some(side.bytes), None)? {
-                Left::Nothing => {}
-                Left::Same(_) => ours.push(side.name.clone()),
-                Left::Other(what) => others.push((side.name.clone(), what)),
+                RecordedState::Nothing => {}
+                RecordedState::Same(_) => ours.push(side.name.clone()),
+                RecordedState::Other(what) => others.push((side.name.clone(), what)),
             }
         }
     }
@@ -183,9 +183,9 @@ fn remove_dataset(
         for (name, left) in unlisted {
             others.retain(|(other, _)| *other != name);
             match left {
-                Left::Same(_) => ours.push(name),
-                Left::Other(what) => others.push((name, what)),
-                Left::Nothing => {}
+                RecordedState::Same(_) => ours.push(name),
+                RecordedState::Other(what) => others.push((name, what)),
+                RecordedState::Nothing => {}
             }
         }
     }
@@ -269,7 +269,7 @@ fn is_named(recipe: &Recipe, name: &str) -> bool {
 }
 
 /// The objects that have the names of a dataset that a killed run had begun, and are not `listed`: by
-/// their marks the run put them, unless they are [`Left::Other`].
+/// their marks the run put them, unless they are [`RecordedState::Other`].
 ///
 /// # Errors
 /// When they cannot be listed or looked at.
@@ -278,7 +278,7 @@ pub fn unlisted_objects(
     folder: &Path,
     head: &ManifestHead,
     listed: impl Fn(&str) -> bool,
-) -> Result<Vec<(String, Left)>, TransferError> {
+) -> Result<Vec<(String, RecordedState)>, TransferError> {
     let mut found = Vec::new();
     let mut below = ["train", "valid", "index/train", "index/valid"].map(String::from).to_vec();
     while let Some(parent) = below.pop() {
@@ -288,8 +288,8 @@ pub fn unlisted_objects(
                 below.push(name);
             } else if head.names(&name) && !listed(&name) {
                 let left = match storage.is_marked(&folder.join(&name))? {
-                    true => Left::Same(entry.facts),
-                    false => Left::Other(UNMARKED.to_string()),
+                    true => RecordedState::Same(entry.facts),
+                    false => RecordedState::Other(UNMARKED.to_string()),
                 };
                 found.push((name, left));
             }
@@ -365,7 +365,7 @@ fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Surveyed, Generat
         }
     };
     let threads = vec![(); plan.thread_count()];
-    super::crew::work("checker", threads, &Silent, || 0, &failed, look)?;
+    super::thread_group::work("checker", threads, &Silent, || 0, &failed, look)?;
     let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
     match looked.failed.take() {
         Some(error) => Err(error.into()),
@@ -380,7 +380,7 @@ fn with_side_files(
     file: ManifestFile,
 ) -> Result<FileState, TransferError> {
     for side in &file.side_files {
-        if let Left::Other(what) = storage.left(&folder.join(&side.name), None, None)? {
+        if let RecordedState::Other(what) = storage.left(&folder.join(&side.name), None, None)? {
             let beside = format!("next to its index {}, which is {what}", side.name);
             return Ok(FileState::Foreign(beside));
         }
@@ -407,21 +407,21 @@ fn state_of_index(
             state => Ok(state),
         },
         None => Ok(match storage.left(&folder.join(name), None, None)? {
-            Left::Nothing => FileState::Gone,
+            RecordedState::Nothing => FileState::Gone,
             // Objects are listed after they were put.
-            Left::Same(_) if names_object(folder) && !record.finished => {
+            RecordedState::Same(_) if names_object(folder) && !record.finished => {
                 match storage.is_marked(&folder.join(name))? {
                     true => FileState::Damaged("not listed".to_string()),
                     false => FileState::Foreign(UNMARKED.to_string()),
                 }
             }
-            Left::Same(found) if found.bytes == 0 => FileState::Empty,
+            RecordedState::Same(found) if found.bytes == 0 => FileState::Empty,
             // A run of an older version may have been killed before it listed a file it had made.
-            Left::Same(found) => match check_framing(plan, index, name, found.bytes) {
+            RecordedState::Same(found) => match check_framing(plan, index, name, found.bytes) {
                 Ok(_) => FileState::Gone,
                 Err(_) => FileState::Foreign("a file that no manifest lists".to_string()),
             },
-            Left::Other(what) => FileState::Foreign(what),
+            RecordedState::Other(what) => FileState::Foreign(what),
         }),
     }
 }

@@ -17,12 +17,12 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Facts, Kind, Left, Storage};
+use stormlp_transfer::storage::{Access, Facts, Kind, RecordedState, Storage};
 
-use super::crew;
 use super::error::GenerateError;
 use super::plan::GeneratePlan;
 use super::sink::CHECKSUM;
+use super::thread_group;
 use crate::format::FormatError;
 use crate::inventory;
 use crate::manifest::{ManifestFile, Record, crc64_text};
@@ -77,7 +77,7 @@ pub fn verify(
     };
     let started = || next.load(Ordering::Relaxed).min(files);
     let threads = vec![(); plan.thread_count()];
-    let worked = crew::work("checker", threads, observer, started, &failed, check);
+    let worked = thread_group::work("checker", threads, observer, started, &failed, check);
     observer.event(&Event::PhaseFinished);
     worked?;
     let mut faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -281,9 +281,9 @@ pub fn state_of(
 ) -> Result<FileState, TransferError> {
     let path = folder.join(&file.name);
     let found = match storage.left(&path, Some(file.bytes), None)? {
-        Left::Nothing => return Ok(FileState::Gone),
-        Left::Same(found) => found,
-        Left::Other(what) => {
+        RecordedState::Nothing => return Ok(FileState::Gone),
+        RecordedState::Same(found) => found,
+        RecordedState::Other(what) => {
             let found = match storage.look(&path) {
                 // Behind a link, which is not followed.
                 Err(error) if error.was_not_asked() => None,

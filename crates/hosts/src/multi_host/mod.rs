@@ -91,7 +91,7 @@ impl Hosts {
     }
 
     /// Whether one host was interrupted and all noticed it: nothing has failed.
-    pub fn were_told_to_end(&self) -> bool {
+    pub fn was_terminated(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
@@ -124,7 +124,7 @@ impl Hosts {
 
     /// Like [`Self::works`], for callers that check themselves whether a host is
     /// [lost](Self::lost).
-    pub fn works_watchfully(&self, stop: &StopToken) -> Result<(), GroupError> {
+    pub fn run_with_heartbeat(&self, stop: &StopToken) -> Result<(), GroupError> {
         self.begin(stop, || Ok(None))
     }
 

@@ -18,7 +18,7 @@ pub struct Stored {
 
 /// The answer to a chunk that is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
+pub enum WriteDecision {
     /// It is on storage, or being written or deleted.
     Known,
     /// All others are in use.
@@ -116,10 +116,10 @@ impl Chunks {
     }
 
     /// Finds a place for a chunk.
-    pub fn begin(&mut self, id: ChunkId) -> Begun {
+    pub fn begin(&mut self, id: ChunkId) -> WriteDecision {
         // A later prompt brings one that is just going.
         if self.has(id) || self.going.contains(&id) {
-            return Begun::Known;
+            return WriteDecision::Known;
         }
         let (place, deletes) = match self.free.pop() {
             Some(place) => (place, None),
@@ -129,13 +129,13 @@ impl Chunks {
             }
             None => match self.delete() {
                 Some((place, victim)) => (place, Some(victim)),
-                None => return Begun::Full,
+                None => return WriteDecision::Full,
             },
         };
         self.uses += 1;
         self.by_use.insert(self.uses, id);
         self.known.insert(id, Chunk { place, used: self.uses, readers: 0, is_written: false });
-        Begun::At { place, deletes }
+        WriteDecision::At { place, deletes }
     }
 
     /// Forgets the chunk that was not used for the longest; its place is the caller's.
@@ -171,10 +171,10 @@ impl Chunks {
 mod tests {
     use super::*;
 
-    fn put(chunks: &mut Chunks, ids: &[ChunkId]) -> Vec<Begun> {
+    fn put(chunks: &mut Chunks, ids: &[ChunkId]) -> Vec<WriteDecision> {
         let begun = ids.iter().map(|id| {
             let begun = chunks.begin(*id);
-            if let Begun::At { deletes: Some(victim), .. } = begun {
+            if let WriteDecision::At { deletes: Some(victim), .. } = begun {
                 chunks.gone(victim);
             }
             chunks.written(*id);
@@ -196,7 +196,7 @@ mod tests {
         // Not before it is written.
         chunks.begin(3);
         assert_eq!(ids(&chunks.take(&[1, 2, 3, 4])), [1, 2]);
-        assert_eq!(chunks.begin(3), Begun::Known);
+        assert_eq!(chunks.begin(3), WriteDecision::Known);
         chunks.written(3);
         assert_eq!(ids(&chunks.take(&[1, 2, 3, 4])), [1, 2, 3, 4]);
     }
@@ -213,7 +213,7 @@ mod tests {
         let deleted: Vec<_> = begun
             .iter()
             .map(|begun| match begun {
-                Begun::At { deletes, .. } => *deletes,
+                WriteDecision::At { deletes, .. } => *deletes,
                 _ => None,
             })
             .collect();
@@ -227,14 +227,14 @@ mod tests {
         let mut chunks = Chunks::new(2);
         put(&mut chunks, &[1, 2]);
         let read = chunks.take(&[1, 2]);
-        assert_eq!(chunks.begin(3), Begun::Full);
+        assert_eq!(chunks.begin(3), WriteDecision::Full);
         chunks.give_back(&read[1..]);
-        assert_eq!(chunks.begin(3), Begun::At { place: 1, deletes: Some(2) });
+        assert_eq!(chunks.begin(3), WriteDecision::At { place: 1, deletes: Some(2) });
         // Not before its file is gone.
-        assert_eq!(chunks.begin(2), Begun::Known);
+        assert_eq!(chunks.begin(2), WriteDecision::Known);
         chunks.gone(2);
         // A chunk that is being written does not make room either.
-        assert_eq!(chunks.begin(4), Begun::Full);
+        assert_eq!(chunks.begin(4), WriteDecision::Full);
         let mut left: Vec<ChunkId> = chunks.ids().collect();
         left.sort_unstable();
         assert_eq!(left, [1, 3]);

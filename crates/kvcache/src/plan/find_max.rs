@@ -53,7 +53,7 @@ pub struct TriedServers {
     pub limited_by: Option<KneeLimit>,
     /// CPUs that other programs used, if they used enough to disturb it and telemetry shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub others_cpus: Option<f64>,
+    pub background_cpus: Option<f64>,
     /// Duration in seconds.
     pub seconds: f64,
 }
@@ -72,7 +72,7 @@ impl TriedServers {
     /// What limited it, in words.
     pub fn limit(&self) -> String {
         let limit = self.limited_by.map_or("unknown", KneeLimit::name);
-        match self.others_cpus {
+        match self.background_cpus {
             Some(cpus) => format!("{limit}; others used {cpus:.1} CPUs"),
             None => limit.to_string(),
         }
@@ -133,7 +133,7 @@ impl Tried for TriedServers {
         matches!(limit, KneeLimit::Client | KneeLimit::Others)
     }
 
-    fn in_words(&self) -> String {
+    fn to_text(&self) -> String {
         format!(
             "{} tokens loaded in {} {:.1} ms, {:.0} % of the time to compute them, {}",
             self.prefix_tokens,
@@ -178,7 +178,7 @@ mod tests {
             loading: 4.0,
             read_gib_per_second: 3.0,
             limited_by: Some(by),
-            others_cpus: None,
+            background_cpus: None,
             seconds: 5.0,
         }
     }
@@ -200,14 +200,14 @@ mod tests {
     #[test]
     fn so_many_are_fed_as_load_no_slower_than_they_compute() {
         let find = searched(KneeLimit::Storage, 500);
-        assert_eq!((find.largest, find.least_missing), (10, Some(11)));
+        assert_eq!((find.largest, find.smallest_failing), (10, Some(11)));
         assert_eq!((find.known().as_str(), find.is_lower_bound), ("10", false));
         let answer = find.answer().unwrap();
         assert_eq!((answer.run, answer.load_percent()), (RunKind::Full, 100.0));
         assert!(searched(KneeLimit::Client, 500).is_lower_bound);
         // More cannot be tried.
         let find = searched(KneeLimit::Storage, 9);
-        assert_eq!((find.largest, find.least_missing, find.is_lower_bound), (9, None, true));
+        assert_eq!((find.largest, find.smallest_failing, find.is_lower_bound), (9, None, true));
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Conversations {
 
 /// What the generator leaves out.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Without {
+pub struct OmittedParts {
     /// No conversations: each request stands alone.
     pub conversations: bool,
     /// No system prompts.
@@ -125,7 +125,7 @@ pub struct Load {
     /// The open conversation of each user.
     open: Vec<Option<u64>>,
     random: Mt19937,
-    without: Without,
+    without: OmittedParts,
     /// When each user sends next, in nanoseconds since the start.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     conversations: Conversations,
@@ -134,7 +134,7 @@ pub struct Load {
 
 impl Load {
     /// The requests of `users`, drawn from the generator that drew them.
-    pub fn new(users: Vec<User>, random: Mt19937, without: Without) -> Self {
+    pub fn new(users: Vec<User>, random: Mt19937, without: OmittedParts) -> Self {
         let mut load = Self {
             open: vec![None; users.len()],
             due: BinaryHeap::new(),
@@ -254,7 +254,7 @@ mod tests {
     use super::super::users::draw;
     use super::*;
 
-    fn load(count: u32, seed: u32, without: Without) -> Load {
+    fn load(count: u32, seed: u32, without: OmittedParts) -> Load {
         let mut random = Mt19937::of_python(seed);
         let users = draw(&mut random, count);
         Load::new(users, random, without)
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn the_requests_of_one_user_are_the_originals() {
         // The original at --num-users 1 --seed 42: context and turn of its first requests.
-        let mut load = load(1, 42, Without { prompts: true, ..Without::default() });
+        let mut load = load(1, 42, OmittedParts { prompts: true, ..OmittedParts::default() });
         let sent: Vec<Request> = (0..6).filter_map(|_| load.send(1)).collect();
         let tokens: Vec<u32> = sent.iter().map(|request| request.context_tokens).collect();
         assert_eq!(tokens, [5740, 13_735, 7872, 15_792, 11_420, 6676]);
@@ -275,7 +275,7 @@ mod tests {
     fn bytes_read_for_each_written_are_as_in_the_original() {
         // Users weighted by how often they send: 4.43 reads, 4,417 tokens. The first half minute has
         // slightly fewer requests of users who think for long.
-        let mut load = load(5_000, 7, Without { conversations: true, prompts: true });
+        let mut load = load(5_000, 7, OmittedParts { conversations: true, prompts: true });
         let (mut read, mut written, mut requests) = (0u64, 0u64, 0u64);
         for _ in 0..400_000 {
             let request = load.send(0).unwrap();
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn urgent_requests_overtake_others_in_the_order_they_were_sent() {
         let mut queue = Queue::default();
-        let mut load = load(50, 42, Without::default());
+        let mut load = load(50, 42, OmittedParts::default());
         (0..200).filter_map(|_| load.send(0)).for_each(|request| queue.push(request));
         assert_eq!(queue.len(), 200);
         let served: Vec<Request> = std::iter::from_fn(|| queue.pop()).collect();
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_request_knows_the_other_turns_sent_by_now() {
-        let mut load = load(1, 42, Without { prompts: true, ..Without::default() });
+        let mut load = load(1, 42, OmittedParts { prompts: true, ..OmittedParts::default() });
         let sent: Vec<Request> = (0..30).filter_map(|_| load.send(5)).collect();
         let second = sent.iter().find(|one| one.turn.is_some_and(|(_, turn)| turn == 2)).unwrap();
         let same = |one: &&Request| one.turn.map(|turn| turn.0) == second.turn.map(|turn| turn.0);

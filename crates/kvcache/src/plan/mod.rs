@@ -33,14 +33,14 @@ mod transport;
 mod users;
 
 pub use cache::{Cache, Claim, Step, Tier, Victim};
-pub use chunks::{Begun, ChunkId, Chunks, Stored};
+pub use chunks::{ChunkId, Chunks, Stored, WriteDecision};
 pub use content::{Content, HEADER_BYTES, file_bytes};
 pub use facts::{KvcacheFacts, TraceFacts};
 pub use find_max::{
     FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, expected_seconds, is_of_memory,
 };
 pub use kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
-pub use load::{Load, Queue, Request, Without};
+pub use load::{Load, OmittedParts, Queue, Request};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name, names_object_of_a_run};
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};

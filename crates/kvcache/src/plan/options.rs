@@ -132,12 +132,13 @@ mod tests {
 
     #[test]
     fn what_is_offered_is_what_the_requests_add_up_to() {
-        use super::super::load::{Load, Without};
+        use super::super::load::{Load, OmittedParts};
         let offered = Offered::of(&OPTIONS[0]).unwrap();
         let per_token = Model::named(OPTIONS[0].model).unwrap().bytes_per_token() as f64;
         let mut random = Mt19937::of_python(SEED);
         let users = draw(&mut random, OPTIONS[0].users);
-        let mut load = Load::new(users, random, Without { conversations: true, prompts: true });
+        let mut load =
+            Load::new(users, random, OmittedParts { conversations: true, prompts: true });
         let (mut written, mut read) = (0.0, 0.0);
         let seconds = 1000.0;
         while (load.next_due_ns() as f64) < seconds * 1e9 {

@@ -20,7 +20,7 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
     let at_work = (trial.cpu_user_seconds + trial.cpu_system_seconds) / total_seconds;
     let cpus = f64::from(report.head.host.cpus.max(1));
     let most = cpus.min(report.plan.transport.threads as f64);
-    let others_cpus = report.series.last().and_then(|one| others::cpus(&one.series, at_work));
+    let background_cpus = report.series.last().and_then(|one| others::cpus(&one.series, at_work));
     let limited_by = KneeLimit::of(at_work, most, reads_memory(trial));
     let (_, served, late) = trial.requests();
     let dropped_percent = unwritten_percent(trial, serving);
@@ -36,8 +36,8 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
         prompts_per_second: (served + late) as f64 / total_seconds,
         loading: loads.iter().map(load_seconds).sum::<f64>() / total_seconds,
         read_gib_per_second: trial.read_gib_per_second,
-        limited_by: KneeLimit::beside(others_cpus.unwrap_or(0.0), (at_work, cpus), limited_by),
-        others_cpus,
+        limited_by: KneeLimit::beside(background_cpus.unwrap_or(0.0), (at_work, cpus), limited_by),
+        background_cpus,
         seconds,
     })
 }

@@ -1,12 +1,12 @@
 //! What several hosts agree on before a run: each has a plan of its own, with its own seed and
 //! folder, of the same request.
 
-use stormlp_core::difference::Promise;
+use stormlp_core::difference::ConsistencyField;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
+use stormlp_hosts::consistency_fields;
 use stormlp_hosts::peers::Peers;
-use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
 use crate::plan::{KvcacheFacts, KvcacheRequest};
@@ -39,8 +39,8 @@ pub fn host_facts(request: &KvcacheRequest, session: &Session) -> Result<HostFac
 }
 
 /// What must be equal on all hosts.
-pub fn asked(request: &KvcacheRequest) -> Vec<Promise> {
-    promises::asked(request, &[], &NAMES)
+pub fn asked(request: &KvcacheRequest) -> Vec<ConsistencyField> {
+    consistency_fields::asked(request, &[], &NAMES)
 }
 
 /// The facts of the folder of one of the processes of `peers`, which has a share of what is free

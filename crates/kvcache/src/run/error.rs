@@ -7,8 +7,8 @@ use stormlp_core::note::{Cause, DATA_MISMATCH};
 use stormlp_hosts::fault::Fault;
 use stormlp_hosts::{GroupError, from_faults};
 use stormlp_transfer::TransferError;
-use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
+use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
 
 use crate::plan::TraceError;
 
@@ -68,7 +68,7 @@ pub enum KvcacheError {
     },
 }
 
-from_faults!(KvcacheError: LockError, TransferError, GroupError, CrewError, Panicked);
+from_faults!(KvcacheError: LockError, TransferError, GroupError, ThreadGroupError, Panicked);
 
 impl KvcacheError {
     /// Classifies the cause of a failure during the run.
@@ -97,7 +97,7 @@ impl KvcacheError {
                 "something else filled the disk: free some space, or use a smaller --capacity or \
                  another --dir"
             }
-            Self::Fault(Fault::Crew(CrewError::Start(_))) => {
+            Self::Fault(Fault::ThreadGroup(ThreadGroupError::Start(_))) => {
                 "allow this user more threads (ulimit -u), or use fewer --users or --threads"
             }
             Self::Fault(Fault::Transfer(error)) if error.is_out_of_files() => {

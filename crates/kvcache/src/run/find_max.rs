@@ -13,7 +13,7 @@ use stormlp_core::warning::Warning;
 use stormlp_hosts::largest::{Attempt, CountTrials, Trials, find_largest, say};
 use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::run_context::RunContext;
 
 use super::chunk_files::ServingState;
 use super::error::KvcacheError;
@@ -25,7 +25,7 @@ use crate::plan::{
 use crate::report::{KvcacheReport, KvcacheResults, ended as ended_early, tried_servers};
 
 /// What is asked for, and what is known of host and folder.
-pub struct Asked<'a> {
+pub struct SearchInput<'a> {
     /// The request.
     pub request: &'a KvcacheRequest,
     /// The host.
@@ -34,7 +34,7 @@ pub struct Asked<'a> {
     pub facts: &'a KvcacheFacts,
 }
 
-impl Asked<'_> {
+impl SearchInput<'_> {
     /// The plan for so many servers.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Asked<'_> {
 /// # Errors
 /// If it cannot start.
 pub fn find_max(
-    asked: &Asked<'_>,
+    asked: &SearchInput<'_>,
     (head, session): (Head, &Session),
     saver: &mut Saver,
 ) -> Result<KvcacheReport, Failure> {
@@ -138,7 +138,7 @@ pub fn ended(report: &KvcacheReport, saved: Option<&std::path::Path>) -> Result<
 
 /// A search, and everything its runs have in common.
 struct ServerFinder<'a> {
-    asked: &'a Asked<'a>,
+    asked: &'a SearchInput<'a>,
     head: Head,
     session: &'a Session,
     run_folder: &'a RunFolder,
@@ -156,7 +156,7 @@ impl ServerFinder<'_> {
     /// Runs a plan to its end.
     fn run(&self, plan: &KvcachePlan) -> KvcacheReport {
         let progress = self.session.progress();
-        let surroundings = Surroundings {
+        let surroundings = RunContext {
             storage: &self.session.storage,
             observer: &progress,
             stop: &self.session.stop,

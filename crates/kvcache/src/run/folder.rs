@@ -21,7 +21,7 @@ const TRIAL_PREFIX: &str = ".stormlp-trial-";
 
 /// How thoroughly a folder is scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum ScanDepth {
     /// Nothing is modified, so it remains unknown whether it is writable.
     Only,
     /// A temporary file is created in it.
@@ -35,7 +35,7 @@ pub enum Look {
 pub fn scan(
     storage: &dyn Storage,
     location: &Location,
-    look: Look,
+    look: ScanDepth,
 ) -> Result<KvcacheFacts, KvcacheError> {
     let folder = location.folder();
     storage.hold(folder);
@@ -72,7 +72,7 @@ fn bucket_facts() -> KvcacheFacts {
 fn folder_facts(
     storage: &dyn Storage,
     folder: &Path,
-    look: Look,
+    look: ScanDepth,
 ) -> Result<KvcacheFacts, TransferError> {
     let nearest = storage.nearest(folder)?;
     let found = storage.found(&nearest)?;
@@ -82,7 +82,7 @@ fn folder_facts(
     } else if found.kind != Kind::Folder {
         let what = format!("{} is not a folder", nearest.display());
         Availability::unavailable(what, "use --dir with a folder")
-    } else if look == Look::Only {
+    } else if look == ScanDepth::Only {
         Availability::Available
     } else {
         may_write(storage, &nearest)?

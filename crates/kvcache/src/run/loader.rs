@@ -11,7 +11,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::stop::Ends;
 use stormlp_transfer::object::PART_BYTES;
 use stormlp_transfer::storage::{Access, Handle};
-use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, Stamp, TransferError};
+use stormlp_transfer::{CompletedTransfer, Driver, FileId, FileRange, Slot, Stamp, TransferError};
 
 use super::chunk_files::First;
 use super::chunk_files::{ChunkFiles, Spot, WriteQueue};
@@ -20,7 +20,7 @@ use super::requests::Next;
 use super::tally::Tally;
 use super::trial::Stage;
 use super::worker::{Cut, WorkerResult, drop_cached, finished};
-use crate::plan::{Begun, ChunkId, Content, Prompt, Prompts, Stored};
+use crate::plan::{ChunkId, Content, Prompt, Prompts, Stored, WriteDecision};
 use crate::report::Timed;
 
 /// How often a thread without work checks whether the run is to end.
@@ -257,7 +257,7 @@ impl<'a> Loader<'a> {
                 let len = self.engine.stage.plan.transport.chunk_bytes.min(size - at);
                 if let Some(Some(chunk)) = open.get(nth) {
                     let piece = Piece { nth, at, len: len as usize };
-                    let place = Place {
+                    let place = FileRange {
                         direction: Direction::Read,
                         file: chunk.file,
                         offset: chunk.spot.offset + at,
@@ -348,7 +348,7 @@ impl<'a> Loader<'a> {
     /// The byte of its chunk in which a piece differs from what was written, if it is compared.
     fn difference(
         &mut self,
-        landed: &Landed<Piece>,
+        landed: &CompletedTransfer<Piece>,
         open: &[Option<Open>],
     ) -> Result<Option<u64>, TransferError> {
         let Piece { nth, at, len } = landed.tag;
@@ -385,12 +385,12 @@ impl<'a> Loader<'a> {
         let files = self.engine.files;
         let begun = files.chunks().begin(id);
         let (place, deletes) = match begun {
-            Begun::Known => return Ok(()),
-            Begun::Full => {
+            WriteDecision::Known => return Ok(()),
+            WriteDecision::Full => {
                 self.drop_chunks(&[id]);
                 return Ok(());
             }
-            Begun::At { place, deletes } => (place, deletes),
+            WriteDecision::At { place, deletes } => (place, deletes),
         };
         if let Some(victim) = deletes {
             files.remove(victim)?;
@@ -449,7 +449,8 @@ impl<'a> Loader<'a> {
                 let mut slot = self.driver.take_slot().expect("there is room");
                 self.lay(&content, at, len as usize, &mut slot)?;
                 let offset = spot.offset + at;
-                let place = Place { direction: Direction::Write, file, offset, len: len as usize };
+                let place =
+                    FileRange { direction: Direction::Write, file, offset, len: len as usize };
                 let piece = Piece { nth: 0, at, len: place.len };
                 self.driver.submit(slot, place, piece).map_err(on)?;
                 at += len;

@@ -24,7 +24,7 @@ mod worker;
 
 pub use clean::{CleanedFolder, clean};
 pub use error::KvcacheError;
-pub use folder::{Look, scan};
+pub use folder::{ScanDepth, scan};
 pub use trace::scan_trace;
 pub use trials::{run, run_with};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stormlp_core::event::{Event, Unit};
 use stormlp_core::stop::{Ends, StopToken};
 use stormlp_core::units::counted;
-use stormlp_transfer::crew::Watch;
+use stormlp_transfer::thread_group::Watch;
 
 use super::chunk_files::WriteQueue;
 use super::chunk_files::{First, ServingState};

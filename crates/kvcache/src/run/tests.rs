@@ -8,8 +8,8 @@ use stormlp_core::location::Location;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::telemetry::Telemetry;
+use stormlp_transfer::run_context::RunContext;
 use stormlp_transfer::storage::{Disk, Storage};
-use stormlp_transfer::surroundings::Surroundings;
 use tempfile::TempDir;
 
 use super::*;
@@ -33,7 +33,7 @@ fn request(folder: &Path) -> KvcacheRequest {
 
 fn plan(request: &KvcacheRequest) -> KvcachePlan {
     let folder = request.folder.clone().unwrap();
-    let facts = scan(&Disk, &folder, Look::AndTry).unwrap();
+    let facts = scan(&Disk, &folder, ScanDepth::AndTry).unwrap();
     let resolution = resolve(request, &stormlp_fixtures::host(), Some(&facts), &[]);
     assert!(resolution.problems.is_empty(), "{}", resolution.problems);
     resolution.plan.unwrap()
@@ -42,7 +42,7 @@ fn plan(request: &KvcacheRequest) -> KvcachePlan {
 fn run_of(request: &KvcacheRequest) -> KvcacheReport {
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let stop = StopToken::new();
-    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop: &stop };
+    let surroundings = RunContext { storage: &storage, observer: &Silent, stop: &stop };
     let started = "2026-01-31T23:59:55Z".to_string();
     let head =
         Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, stormlp_fixtures::host());
@@ -147,7 +147,7 @@ fn a_stopped_run_keeps_what_it_measured() {
     let dir = TempDir::new_in(".").unwrap();
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let stop = StopToken::new();
-    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop: &stop };
+    let surroundings = RunContext { storage: &storage, observer: &Silent, stop: &stop };
     let request = KvcacheRequest { trials: Some(1000), ..request(dir.path()) };
     let plan = plan(&request);
     let started = "2026-01-31T23:59:55Z".to_string();

@@ -11,11 +11,11 @@ use stormlp_core::report::Series;
 use stormlp_core::stop::{Ends, StopToken};
 use stormlp_core::units::counted;
 use stormlp_hosts::multi_host::Hosts;
-use stormlp_transfer::crew::{self, Start, Watch};
+use stormlp_transfer::run_context::unix_seconds;
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::surroundings::unix_seconds;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
+use stormlp_transfer::thread_group::{self, Start, Watch};
 use stormlp_transfer::{
     AcceleratorSet, Driver, DriverSet, PathBuffers, PathSpec, TransferError, evidence,
 };
@@ -29,7 +29,7 @@ use super::together::Measured;
 use super::trace::{Replay, TraceLines};
 use super::worker::{Shared, Worker, WorkerResult};
 use crate::plan::{
-    Cache, KvcachePlan, Load, NamingClock, Noise, Pass, TraceReader, Without, draw, file_name,
+    Cache, KvcachePlan, Load, NamingClock, Noise, OmittedParts, Pass, TraceReader, draw, file_name,
 };
 use crate::report::{BytesOfDevices, RequestSeconds};
 
@@ -176,7 +176,7 @@ impl Stage<'_> {
         let buffers = self.buffers(threads, &accelerators)?;
         let drivers = DriverSet::counting_loads(threads);
         let started_at_seconds = self.started.elapsed().as_secs_f64();
-        let (workers, watched) = crew::run(
+        let (workers, watched) = thread_group::run(
             "worker",
             buffers.into_iter().enumerate(),
             failed,
@@ -218,7 +218,7 @@ impl Stage<'_> {
         let mut random = Mt19937::of_python(self.plan.seed);
         let users = draw(&mut random, pass.users);
         let without =
-            Without { conversations: request.no_conversations, prompts: request.no_prompts };
+            OmittedParts { conversations: request.no_conversations, prompts: request.no_prompts };
         let started_unix_ms = match request.clock {
             NamingClock::Real => (unix_seconds() * 1e3) as u64,
             NamingClock::Fixed(ms) => ms,

@@ -16,8 +16,8 @@ use stormlp_hosts::multi_host::Hosts;
 use stormlp_hosts::parts::evidence_of_all;
 use stormlp_transfer::cufile::Driver as CuFile;
 use stormlp_transfer::fallback::{self, hold_cufile, settings};
+use stormlp_transfer::run_context::{RunContext, now};
 use stormlp_transfer::storage::{FolderLock, Storage};
-use stormlp_transfer::surroundings::{Surroundings, now};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments, peak_rss_bytes};
 
 use super::chunk_files::ServingState;
@@ -48,7 +48,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub fn run(
     head: Head,
     plan: &KvcachePlan,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
     on_unit: &mut dyn FnMut(&KvcacheReport),
 ) -> Result<KvcacheReport, KvcacheError> {
     run_with(None, (head, plan), surroundings, on_unit)
@@ -62,7 +62,7 @@ pub fn run(
 pub fn run_with(
     hosts: Option<&Hosts>,
     (head, plan): (Head, &KvcachePlan),
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
     on_unit: &mut dyn FnMut(&KvcacheReport),
 ) -> Result<KvcacheReport, KvcacheError> {
     let folder = RunFolder::enter(plan, &**surroundings.storage)?;
@@ -143,10 +143,10 @@ impl RunFolder {
         hosts: Option<&Hosts>,
         (head, plan): (Head, &KvcachePlan),
         serving: Option<&ServingState<'_>>,
-        surroundings: &Surroundings<'_>,
+        surroundings: &RunContext<'_>,
         on_unit: &mut dyn FnMut(&KvcacheReport),
     ) -> KvcacheReport {
-        let &Surroundings { storage, observer, stop } = surroundings;
+        let &RunContext { storage, observer, stop } = surroundings;
         let mut report = KvcacheReport::new(head, plan.clone(), KvcacheResults::default());
         report.warnings.clone_from(&plan.warnings);
         report.results.group = hosts.map(|hosts| hosts.facts.clone());
@@ -207,7 +207,7 @@ fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
 /// Whether a stop was requested: with several hosts, once all of them know or this one has left them.
 fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
     match hosts {
-        Some(hosts) => hosts.were_told_to_end() || hosts.are_apart(),
+        Some(hosts) => hosts.was_terminated() || hosts.are_apart(),
         None => stop.is_stopped(),
     }
 }

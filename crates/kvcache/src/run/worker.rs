@@ -11,7 +11,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::stop::Ends;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::{Access, Storage};
-use stormlp_transfer::{Driver, Place, Slot, TransferError};
+use stormlp_transfer::{Driver, FileRange, Slot, TransferError};
 
 use super::error::KvcacheError;
 use super::requests::{Next, Work};
@@ -457,7 +457,7 @@ impl<'a> Worker<'a> {
                 content.fill(self.shared.stage.noise, offset, &mut buffer[..len]);
             }
             let submitted = self.driver.now();
-            let place = Place { direction, file: id, offset, len };
+            let place = FileRange { direction, file: id, offset, len };
             let landed = self.driver.submit(slot, place, ()).and_then(|()| self.landed());
             let (slot, found) = match landed {
                 Ok(landed) => landed,

@@ -1,9 +1,9 @@
 //! Charts of a run: rates of the trials, bandwidth over time, classes, distributions.
 
 use stormlp_core::units::GIB;
-use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Prominence, Scale};
 use stormlp_show::series::over_time;
+use stormlp_show::telemetry;
 
 use super::find_max;
 use super::run::key_of;
@@ -59,8 +59,8 @@ fn trials(report: &KvcacheReport) -> Group {
 fn around_each(report: &KvcacheReport) -> Vec<Group> {
     let groups = report.series.iter().map(|one| {
         let title = format!("Telemetry of {}", one.name);
-        let mut drawn = around::charts::over_time(title, &one.series, &[]);
-        drawn.charts.extend(around::charts::in_flight(&one.series));
+        let mut drawn = telemetry::charts::over_time(title, &one.series, &[]);
+        drawn.charts.extend(telemetry::charts::in_flight(&one.series));
         drawn.place = Prominence::Folded;
         drawn
     });

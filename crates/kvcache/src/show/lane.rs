@@ -136,7 +136,7 @@ const FOUND: &[&str] = &["passes.workers", "serving.loaders", "transport.threads
 /// What follows from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("transport.chunk_bytes", "--chunk-size"),
-    ("transport.engine_asked", "--engine"),
+    ("transport.requested_engine", "--engine"),
     ("passes.memory_bytes", "--memory"),
     ("passes.concurrent_writes", "--concurrent-writes"),
     ("serving.write_queue", "--write-queue"),
@@ -214,7 +214,7 @@ fn add_chunks(settings: &mut Work, plan: &KvcachePlan, load: &ServingPlan) {
     settings.add("--writers", load.writers, explains);
     let transport = &plan.transport;
     settings.add("--path", transport.path, &["transport"]);
-    settings.add("--engine", transport.engine, &["transport.engine", "transport.engine_asked"]);
+    settings.add("--engine", transport.engine, &["transport.engine", "transport.requested_engine"]);
     let explains = &["transport.queue_depth", "transport.window", "transport.submit_batch"];
     settings.add("--depth", transport.queue_depth, explains);
     let device = transport.device.map_or("none".to_string(), |device| device.to_string());

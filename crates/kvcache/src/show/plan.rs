@@ -4,7 +4,7 @@ use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted, format_duration};
-use stormlp_show::document::{Document, Place, Table, number, word};
+use stormlp_show::document::{DetailLevel, Document, Table, number, word};
 
 use super::{serving, size_of};
 use crate::plan::{End, KvcachePlan, NamingClock, Pass, Speed, TracePlan};
@@ -209,7 +209,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     if !dry_run.problems.is_empty() {
         let lines = dry_run.problems.iter().map(ToString::to_string).collect();
         let section = document.section("This cannot run here:", None);
-        (section.place, section.lines) = (Place::Screen, lines);
+        (section.place, section.lines) = (DetailLevel::Screen, lines);
     }
     document
 }

@@ -4,11 +4,12 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
 use stormlp_core::units::GIB;
 use stormlp_show::document::{
-    Cell, Col, Document, Facts, Place, Quantity, Section, Table, ended, mismatch, number, word,
+    Cell, Col, DetailLevel, Document, Facts, Quantity, Section, Table, ended, mismatch, number,
+    word,
 };
 use stormlp_show::hosts::{describe, processes};
 use stormlp_show::series::{Series, TimeSummary};
-use stormlp_show::{around, objects, storage};
+use stormlp_show::{objects, storage, telemetry};
 
 use super::plan::{name_of, setup};
 use super::records::records;
@@ -62,7 +63,7 @@ fn of_run(report: &KvcacheReport) -> Document {
     }
     let series = report.series.iter().map(|one| &one.series);
     document.sections.iter_mut().for_each(explain_unknown);
-    around::section(&mut document, around::TITLE, series);
+    telemetry::section(&mut document, telemetry::TITLE, series);
     document.warn(&report.warnings);
     document.records = records(report);
     document
@@ -81,8 +82,8 @@ fn figures(document: &mut Document, report: &KvcacheReport) {
     let trials = report.results.trials.len();
     // Of many, a screen shows the means.
     let (place, of_means) = match trials {
-        ..=AT_A_GLANCE => (Place::Screen, Place::Details),
-        _ => (Place::Details, Place::Screen),
+        ..=AT_A_GLANCE => (DetailLevel::Screen, DetailLevel::Details),
+        _ => (DetailLevel::Details, DetailLevel::Screen),
     };
     let is_serving = report.plan.serving.is_some();
     let what = if is_serving { "chunks" } else { "objects" };
@@ -90,7 +91,7 @@ fn figures(document: &mut Document, report: &KvcacheReport) {
     let section = document.section(&title, Some(rates(report)));
     // The answer about prompts has a table of its own.
     let has_loads = !serving::slowest_loads(report).is_empty();
-    section.place = if has_loads { Place::Details } else { place };
+    section.place = if has_loads { DetailLevel::Details } else { place };
     over_time(section, report);
     if has_loads {
         document.section("Time to load a prefix", Some(serving::table(report)));
@@ -150,7 +151,8 @@ fn served(document: &mut Document, report: &KvcacheReport) {
         return;
     }
     let section = document.section("Served of what users sent", Some(classes(report)));
-    section.place = if report.plan.passes.len() > 1 { Place::Details } else { Place::Screen };
+    section.place =
+        if report.plan.passes.len() > 1 { DetailLevel::Details } else { DetailLevel::Screen };
 }
 
 pub(super) fn pass_of<'p>(plan: &'p KvcachePlan, trial: &TrialResult) -> Option<&'p Pass> {

@@ -8,7 +8,7 @@ use super::files::PlannedFiles;
 use super::inventory::{TargetInventory, TargetPlace};
 use super::knee;
 use super::matrix_plan::{
-    ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, WorkerPlan, is_host_memory,
+    ASSUMED_BYTES_PER_SECOND, CellPlan, ThreadGroupPlan, WorkerPlan, is_host_memory,
 };
 use super::request::MatrixRequest;
 use stormlp_core::facts::{Availability, HostFacts};
@@ -37,7 +37,7 @@ const PAGE_BYTES: u64 = 4096;
 struct Shape {
     op: Operation,
     io_size: IoSize,
-    crew: usize,
+    thread_group: usize,
     depth: u32,
     repeat: u32,
 }
@@ -48,7 +48,7 @@ pub(super) struct CellPlanner<'a> {
     pub(super) inventory: &'a TargetInventory,
     pub(super) engine: EngineKind,
     pub(super) table: &'a PlannedFiles,
-    pub(super) crews: &'a [CrewPlan],
+    pub(super) thread_groups: &'a [ThreadGroupPlan],
     pub(super) placement: &'a Placement,
 }
 
@@ -59,10 +59,10 @@ pub(super) fn all(context: &CellPlanner<'_>, problems: &mut Problems) -> Vec<Cel
     let mut cells = Vec::new();
     for op in without_repeats(&request.ops) {
         for io_size in without_repeats(&request.io_sizes) {
-            for crew in 0..context.crews.len() {
+            for thread_group in 0..context.thread_groups.len() {
                 for depth in without_repeats(&request.queue_depths) {
                     for repeat in 1..=request.repeat() {
-                        let shape = Shape { op, io_size, crew, depth, repeat };
+                        let shape = Shape { op, io_size, thread_group, depth, repeat };
                         cells.extend(paths.iter().map(|path| context.cell(*path, shape)));
                     }
                 }
@@ -91,18 +91,19 @@ pub(super) fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
 
 impl CellPlanner<'_> {
     fn cell(&self, path: PathKind, shape: Shape) -> CellPlan {
-        let crew = &self.crews[shape.crew];
-        let requested_bytes = crew.requested_bytes(self.request.span());
-        let transport = self.transport(path, shape, crew);
-        let direct =
-            path.wants_direct() && self.request.open_direct && self.refuses_direct(crew).is_none();
+        let thread_group = &self.thread_groups[shape.thread_group];
+        let requested_bytes = thread_group.requested_bytes(self.request.span());
+        let transport = self.transport(path, shape, thread_group);
+        let direct = path.wants_direct()
+            && self.request.open_direct
+            && self.refuses_direct(thread_group).is_none();
         CellPlan {
             estimated_seconds: self.estimated_seconds(&transport, requested_bytes),
             op: shape.op,
             io_size: shape.io_size,
             repeat: shape.repeat,
-            crew: shape.crew,
-            availability: self.availability(path, crew, &transport),
+            thread_group: shape.thread_group,
+            availability: self.availability(path, thread_group, &transport),
             direct,
             fsync: self.syncs(path, shape.op, direct),
             requested_bytes,
@@ -138,14 +139,14 @@ impl CellPlanner<'_> {
             }
     }
 
-    fn transport(&self, path: PathKind, shape: Shape, crew: &CrewPlan) -> Transport {
+    fn transport(&self, path: PathKind, shape: Shape, thread_group: &ThreadGroupPlan) -> Transport {
         let request = self.request;
-        let largest = (crew.workers.iter())
+        let largest = (thread_group.workers.iter())
             .map(|worker| worker.io_size_in(shape.io_size).max_bytes)
             .fold(0, u64::max);
-        let mut devices = crew.workers.iter().map(|worker| worker.device);
+        let mut devices = thread_group.workers.iter().map(|worker| worker.device);
         let first = devices.next().filter(|_| path.ends_in_accelerator());
-        let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
+        let on_host = thread_group.workers.iter().any(|w| w.device == DeviceId::Host);
         let device = first.filter(|first| devices.all(|device| device == *first));
         let depth = shape.depth as usize;
         let engine = transport::engine_at(request.engine, self.engine, path, depth);
@@ -153,7 +154,7 @@ impl CellPlanner<'_> {
         Transport {
             memory: request.memory,
             emulated: path.ends_in_accelerator() && on_host,
-            threads: crew.workers.len(),
+            threads: thread_group.workers.len(),
             queue_depth: depth,
             chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
             submit_batch: batch.unwrap_or_else(|| transport::submit_batch(path, depth)),
@@ -166,11 +167,16 @@ impl CellPlanner<'_> {
     }
 
     /// Whether a path can run here with the selected memory and this many buffers.
-    fn availability(&self, path: PathKind, crew: &CrewPlan, transport: &Transport) -> Availability {
+    fn availability(
+        &self,
+        path: PathKind,
+        thread_group: &ThreadGroupPlan,
+        transport: &Transport,
+    ) -> Availability {
         let support = self.facts.support(path);
         let kind = self.request.memory;
-        let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
-        let on_gpu = crew.workers.iter().any(|w| w.device != DeviceId::Host);
+        let on_host = thread_group.workers.iter().any(|w| w.device == DeviceId::Host);
+        let on_gpu = thread_group.workers.iter().any(|w| w.device != DeviceId::Host);
         let host_kind = is_host_memory(kind);
         if !support.is_available() {
             support
@@ -190,7 +196,7 @@ impl CellPlanner<'_> {
                 "leave --memory out, or use --device host",
             )
         } else {
-            let devices: Vec<_> = crew.workers.iter().map(|worker| worker.device).collect();
+            let devices: Vec<_> = thread_group.workers.iter().map(|worker| worker.device).collect();
             gpu_limits::kept(transport, &devices, FLIGHT, self.facts)
         }
     }
@@ -200,9 +206,9 @@ impl CellPlanner<'_> {
         self.inventory.place(&self.table.files[worker.file])
     }
 
-    /// Why a file of the crew cannot be opened with `O_DIRECT`, if so.
-    fn refuses_direct(&self, crew: &CrewPlan) -> Option<(String, &str, &str)> {
-        crew.workers.iter().find_map(|worker| match &self.place(worker)?.direct {
+    /// Why a file of the thread group cannot be opened with `O_DIRECT`, if so.
+    fn refuses_direct(&self, thread_group: &ThreadGroupPlan) -> Option<(String, &str, &str)> {
+        thread_group.workers.iter().find_map(|worker| match &self.place(worker)?.direct {
             Availability::Available => None,
             Availability::Unavailable { fact, remedy } => {
                 let path = self.table.files[worker.file].path.display().to_string();
@@ -213,8 +219,8 @@ impl CellPlanner<'_> {
 
     /// Checks the settings of a cell that this machine can run.
     fn check(&self, cell: &CellPlan, problems: &mut Problems) {
-        let crew = &self.crews[cell.crew];
-        for worker in &crew.workers {
+        let thread_group = &self.thread_groups[cell.thread_group];
+        for worker in &thread_group.workers {
             let io_size = worker.io_size_in(cell.io_size);
             if io_size.max_bytes > worker.length_bytes {
                 problems.plan(
@@ -233,7 +239,7 @@ impl CellPlanner<'_> {
             }
         }
         if cell.transport.path.wants_direct() && self.request.open_direct {
-            match self.refuses_direct(crew) {
+            match self.refuses_direct(thread_group) {
                 None => self.check_alignment(cell, problems),
                 Some((path, reason, remedy)) if self.request.require_direct => problems.machine(
                     format!("--require-direct: {path} cannot be opened with O_DIRECT: {reason}"),
@@ -249,7 +255,7 @@ impl CellPlanner<'_> {
         if cell.transport.path.needs_cufile() {
             return;
         }
-        for worker in &self.crews[cell.crew].workers {
+        for worker in &self.thread_groups[cell.thread_group].workers {
             let alignment =
                 self.place(worker).map_or(1, |place| place.direct_alignment_bytes.max(1));
             let size = worker.io_size_in(cell.io_size);

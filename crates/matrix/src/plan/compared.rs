@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::request::MatrixRequest;
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
-use stormlp_core::difference::{Promise, fields_but, text};
+use stormlp_core::difference::{ConsistencyField, fields_but, text};
 use stormlp_core::units::{ByteSize, counted};
 
 /// Fields that never count: what may be overwritten, what is done with the files before and after
@@ -22,7 +22,7 @@ const NOWHERE: [&str; 13] = [
     "folders",
     "files.action",
     "files.content",
-    "files.made_here",
+    "files.created_by_stormlp",
     // Compared as a share under its own name.
     "files.hole_bytes",
     "layout_bytes",
@@ -32,7 +32,8 @@ const NOWHERE: [&str; 13] = [
     "warnings",
 ];
 /// Fields that each host has for itself: where it reads, and where its threads run.
-const OF_A_HOST: [&str; 5] = ["engine", "placement", "crews", "cells.placement", "region_bytes"];
+const OF_A_HOST: [&str; 5] =
+    ["engine", "placement", "thread_groups", "cells.placement", "region_bytes"];
 /// Fields that are not part of the work of a run: how it was requested and named, file locations,
 /// repetitions, the random order drawn, and what counts as an error.
 const OF_A_RUN: [&str; 37] = [
@@ -44,7 +45,7 @@ const OF_A_RUN: [&str; 37] = [
     "request.require_gds",
     "request.require_direct",
     "request.telemetry_seconds",
-    // The cells, crews and files have them.
+    // The cells, thread groups and files have them.
     "request.paths",
     "request.optional_paths",
     "request.ops",
@@ -70,9 +71,9 @@ const OF_A_RUN: [&str; 37] = [
     // The host's engine only lays out the files; the cells have their own.
     "engine",
     "region_bytes",
-    "cells.engine_asked",
+    "cells.requested_engine",
     "cells.repeat",
-    "cells.crew",
+    "cells.thread_group",
     // Depends on the file system, as shown by the effective path; the request has `open_direct`.
     "cells.direct",
     "cells.requested_bytes",
@@ -88,33 +89,35 @@ pub(crate) fn apart_from_work() -> Vec<&'static str> {
 
 /// The settings of `request` that must be equal on all hosts, including the location of the files
 /// if the hosts share the `same_places`.
-pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<Promise> {
-    let mut promises = settings(request, &[below("request.", &NOWHERE), vec!["jobs"]].concat());
+pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<ConsistencyField> {
+    let mut consistency_fields =
+        settings(request, &[below("request.", &NOWHERE), vec!["jobs"]].concat());
     let mut jobs = request.jobs.clone();
     let places: Vec<PathBuf> =
         jobs.iter_mut().map(|job| std::mem::take(job.target.path_mut())).collect();
-    promises.push(("jobs".to_string(), compact(&jobs)));
+    consistency_fields.push(("jobs".to_string(), compact(&jobs)));
     for place in places.into_iter().filter(|_| same_places) {
         let place = std::path::absolute(&place).unwrap_or(place);
-        promises.push(("place of the files".to_string(), place.display().to_string()));
+        consistency_fields.push(("place of the files".to_string(), place.display().to_string()));
     }
-    promises
+    consistency_fields
 }
 
 /// The decisions of `plan` that must be equal on all hosts.
-pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
+pub fn decided(plan: &MatrixPlan) -> Vec<ConsistencyField> {
     let bytes: u64 = plan.files.iter().map(|file| file.bytes).sum();
     let files = counted(plan.files.len() as u64, "file");
-    let mut promises = of_plan(plan, &[&NOWHERE[..], &OF_A_HOST].concat());
-    promises.push((
+    let mut consistency_fields = of_plan(plan, &[&NOWHERE[..], &OF_A_HOST].concat());
+    consistency_fields.push((
         "test files, whose size --file-size sets".to_string(),
         format!("{files} with {}", ByteSize(bytes)),
     ));
     for (number, cell) in plan.cells.iter().enumerate() {
         let can = if cell.availability.is_available() { "can" } else { "cannot" };
-        promises.push((format!("availability of cell {number}"), format!("it {can} run")));
+        consistency_fields
+            .push((format!("availability of cell {number}"), format!("it {can} run")));
     }
-    promises
+    consistency_fields
 }
 
 /// How a saved plan differs from `plan`, which resumes it; `None` if they measure the same.
@@ -124,9 +127,9 @@ pub(super) fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String
         return Some("it used different files".to_string());
     }
     let all = |plan: &MatrixPlan| {
-        let mut promises = of_plan(plan, &NOWHERE);
-        promises.extend(settings(&plan.request, &below("request.", &NOWHERE)));
-        promises
+        let mut consistency_fields = of_plan(plan, &NOWHERE);
+        consistency_fields.extend(settings(&plan.request, &below("request.", &NOWHERE)));
+        consistency_fields
     };
     let (ours, theirs) = (all(plan), all(saved));
     let ((name, is), (_, was)) = ours.iter().zip(&theirs).find(|(one, other)| one != other)?;
@@ -140,19 +143,21 @@ pub(super) fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String
 const LONGEST_TOLD: usize = 100;
 
 /// The decisions of a plan, except the files and those in `apart`.
-fn of_plan(plan: &MatrixPlan, apart: &[&'static str]) -> Vec<Promise> {
-    let mut promises = vec![("number of cells".to_string(), plan.cells.len().to_string())];
+fn of_plan(plan: &MatrixPlan, apart: &[&'static str]) -> Vec<ConsistencyField> {
+    let mut consistency_fields =
+        vec![("number of cells".to_string(), plan.cells.len().to_string())];
     for (number, cell) in plan.cells.iter().enumerate() {
-        promises.push((format!("cell {number}"), words(plan, cell)));
+        consistency_fields.push((format!("cell {number}"), words(plan, cell)));
     }
-    promises.extend(of_cells(&plan.cells, &[below("cells.", apart), DESCRIBED.to_vec()].concat()));
-    promises.extend(settings(plan, &[apart, &["request", "cells", "files"]].concat()));
-    promises
+    consistency_fields
+        .extend(of_cells(&plan.cells, &[below("cells.", apart), DESCRIBED.to_vec()].concat()));
+    consistency_fields.extend(settings(plan, &[apart, &["request", "cells", "files"]].concat()));
+    consistency_fields
 }
 
 /// The settings of the cells except those in `apart`: one value if all cells agree, else one for
 /// each.
-fn of_cells(cells: &[CellPlan], apart: &[&str]) -> Vec<Promise> {
+fn of_cells(cells: &[CellPlan], apart: &[&str]) -> Vec<ConsistencyField> {
     let mut settings: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for cell in cells {
         for (key, value) in fields_but(cell, apart) {
@@ -188,7 +193,7 @@ fn below(part: &str, apart: &[&'static str]) -> Vec<&'static str> {
 }
 
 /// The fields of a value except those in `apart`, as text.
-fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<Promise> {
+fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<ConsistencyField> {
     let fields = fields_but(value, apart).into_iter();
     fields.map(|(key, value)| (format!("setting `{key}`"), text(&value))).collect()
 }

@@ -271,7 +271,7 @@ impl FolderJob<'_> {
             Note::new(Cause::Plan, "offset and size overflow", "use a smaller --offset")
         })?;
         self.check_is_ours(name, &path)?;
-        let (action, bytes, content, made_here) = self.contents(name, &path, needed)?;
+        let (action, bytes, content, created_by_stormlp) = self.contents(name, &path, needed)?;
         // A possible copy of the created file may just as well be the user's own: it may be read,
         // but is never overwritten.
         if (self.needs.writes || action != FileAction::Use)
@@ -294,7 +294,7 @@ impl FolderJob<'_> {
             action,
             content,
             folder: Some(folder),
-            made_here,
+            created_by_stormlp,
             block_device: false,
             file_system: self.facts.place.file_system.clone(),
             hole_bytes: holes.copied().unwrap_or(0),

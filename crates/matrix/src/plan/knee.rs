@@ -8,7 +8,7 @@ use crate::report::{
     CellReport, CellStatus, FindKnee, Knee, KneePoint, MatrixReport, MatrixResults, Measurement,
 };
 use stormlp_core::group::GroupFacts;
-use stormlp_core::knee::{KneeAnswer, KneeLimit, Place, Search, Setting, WITHIN};
+use stormlp_core::knee::{KneeAnswer, KneeLimit, Search, Setting, SettingIndex, WITHIN};
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::mean;
@@ -130,7 +130,7 @@ impl KneeGroup {
         }
     }
 
-    fn point(&self, (line, index): Place) -> &Point {
+    fn point(&self, (line, index): SettingIndex) -> &Point {
         &self.lines[line][index]
     }
 }
@@ -213,12 +213,12 @@ pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
 
 fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: KneeAnswer) -> Knee {
     let results = &report.results;
-    let point = |place: Place| KneePoint {
+    let point = |place: SettingIndex| KneePoint {
         threads: group.point(place).threads as u32,
         queue_depth: group.point(place).depth as u32,
         throughput_bytes_per_second: search.rate(place),
     };
-    let numbers = |place: Place| -> Vec<&Measurement> {
+    let numbers = |place: SettingIndex| -> Vec<&Measurement> {
         let cells = group.point(place).cells.iter();
         cells.filter_map(|cell| results.of(*cell).and_then(counted)).collect()
     };
@@ -241,7 +241,7 @@ fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: KneeAn
         runs: there.len() as u64,
         best: point(found.best),
         noise_percent: found.noise_percent,
-        alike: found.alike.iter().map(|place| point(*place)).collect(),
+        ties: found.ties.iter().map(|place| point(*place)).collect(),
         is_lower_bound: found.is_lower_bound,
         limited_by: limit(report, group, found.best, &numbers(found.best), found.is_lower_bound),
         cells: measured.sum(),
@@ -253,7 +253,7 @@ fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: KneeAn
 fn limit(
     report: &MatrixReport,
     group: &KneeGroup,
-    best: Place,
+    best: SettingIndex,
     numbers: &[&Measurement],
     still_gains: bool,
 ) -> Option<KneeLimit> {

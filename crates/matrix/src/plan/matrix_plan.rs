@@ -61,7 +61,7 @@ pub struct FilePlan {
     /// The folder of the plan whose manifest lists it; `None` for an explicitly named file.
     pub folder: Option<usize>,
     /// Whether stormlp created it or will create it, so that it may be removed at the end.
-    pub made_here: bool,
+    pub created_by_stormlp: bool,
     /// Whether it is a block device.
     pub block_device: bool,
     /// File system type: `xfs`, `tmpfs`.
@@ -118,15 +118,15 @@ impl WorkerPlan {
     }
 }
 
-/// The threads of a cell. Cells with the same thread count share a crew.
+/// The threads of a cell. Cells with the same thread count share a thread group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CrewPlan {
+pub struct ThreadGroupPlan {
     /// One entry for each thread.
     pub workers: Vec<WorkerPlan>,
 }
 
-impl CrewPlan {
+impl ThreadGroupPlan {
     /// The bytes requested of it.
     pub(super) fn requested_bytes(&self, span: CellSpan) -> u64 {
         let lengths = self.workers.iter().map(|worker| worker.length_bytes);
@@ -152,8 +152,8 @@ pub struct CellPlan {
     pub io_size: IoSize,
     /// Repetition number, from 1.
     pub repeat: u32,
-    /// Index in [`MatrixPlan::crews`].
-    pub crew: usize,
+    /// Index in [`MatrixPlan::thread_groups`].
+    pub thread_group: usize,
     /// Whether it can run; if not, it is reported as unavailable with this reason.
     pub availability: Availability,
     /// Whether files are opened with `O_DIRECT`. If `false` on a path that wants it, either the
@@ -206,8 +206,8 @@ pub struct MatrixPlan {
     pub layout_bytes: u64,
     /// The I/O engine of this host, which lays out the files and runs the cells it suits best.
     pub engine: EngineKind,
-    /// The crews that cells refer to.
-    pub crews: Vec<CrewPlan>,
+    /// The thread groups that cells refer to.
+    pub thread_groups: Vec<ThreadGroupPlan>,
     /// The cells in execution order.
     pub cells: Vec<CellPlan>,
     /// Host memory for all buffers of the largest cell, in bytes.
@@ -242,7 +242,7 @@ impl MatrixPlan {
                 names.push(name);
             }
         }
-        let chosen = |cell: &CellPlan| cell.transport.engine_asked == EngineChoice::Auto;
+        let chosen = |cell: &CellPlan| cell.transport.requested_engine == EngineChoice::Auto;
         let by_itself = |cell: &CellPlan| {
             chosen(cell) && cell.transport.engine == EngineKind::Psync && names.len() > 1
         };
@@ -272,11 +272,11 @@ impl MatrixPlan {
     /// The NUMA nodes of workers, each with the host memory in bytes for the buffers of the largest
     /// cell there; `None` stands for unbound workers.
     pub fn regions(&self) -> Vec<(Option<u32>, u64)> {
-        let workers = self.crews.iter().flat_map(|crew| &crew.workers);
+        let workers = self.thread_groups.iter().flat_map(|thread_group| &thread_group.workers);
         let mut nodes: Vec<Option<u32>> = workers.map(|worker| worker.numa_node).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let bytes = |node| region_bytes(&self.cells, &self.crews, |w| w.numa_node == node);
+        let bytes = |node| region_bytes(&self.cells, &self.thread_groups, |w| w.numa_node == node);
         nodes.into_iter().map(|node| (node, bytes(node))).collect()
     }
 
@@ -298,7 +298,8 @@ impl MatrixPlan {
 
     /// Number of distinct file bytes that a cell covers: workers may share them.
     pub fn covered_bytes(&self, cell: &CellPlan) -> u64 {
-        let workers = (self.crews.get(cell.crew)).map_or(&[][..], |crew| &crew.workers);
+        let workers = (self.thread_groups.get(cell.thread_group))
+            .map_or(&[][..], |thread_group| &thread_group.workers);
         let part = |worker: &WorkerPlan| {
             let end = worker.start_bytes.saturating_add(worker.length_bytes);
             (worker.file, worker.start_bytes, end)
@@ -339,12 +340,12 @@ pub(super) fn is_host_memory(kind: MemoryKind) -> bool {
 /// The stand-in's accelerator buffers are host memory too.
 pub(super) fn region_bytes(
     cells: &[CellPlan],
-    crews: &[CrewPlan],
+    thread_groups: &[ThreadGroupPlan],
     counts: impl Fn(&WorkerPlan) -> bool,
 ) -> u64 {
     let of_cell = |cell: &CellPlan| {
         let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
-        let workers = crews[cell.crew].workers.iter();
+        let workers = thread_groups[cell.thread_group].workers.iter();
         workers.filter(|worker| counts(worker)).fold(0u64, |sum, worker| {
             let carved = is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
             let count = host + if carved { accelerator } else { 0 };

@@ -27,8 +27,8 @@ mod resume;
 mod tests;
 
 pub use crate::plan::matrix_plan::{
-    ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, FileAction, FilePlan, FolderPlan, LayoutSummary,
-    MatrixPlan, WorkerPlan,
+    ASSUMED_BYTES_PER_SECOND, CellPlan, FileAction, FilePlan, FolderPlan, LayoutSummary,
+    MatrixPlan, ThreadGroupPlan, WorkerPlan,
 };
 pub use crate::report::{
     CellReport, CellStatus, CellVerification, FileMismatch, FindKnee, HostCell, JobReport, Knee,
@@ -44,4 +44,4 @@ pub use reach::Reach;
 pub use request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
 pub use resolve::resolve;
 pub use result_warnings::result_warnings;
-pub use resume::{Saved, Taken};
+pub use resume::{ResumedReport, Saved};

@@ -71,7 +71,7 @@ pub(super) fn named_file(
                 FileAction::Fill => Some(ContentState::Pattern { seed: request.seed }),
             },
             folder: None,
-            made_here: facts.kind == FileKind::Missing,
+            created_by_stormlp: facts.kind == FileKind::Missing,
             block_device: facts.kind == FileKind::BlockDevice,
             file_system: facts.place.file_system.clone(),
             hole_bytes: facts.hole_bytes,
@@ -102,7 +102,7 @@ fn check_access(request: &MatrixRequest, facts: &FileFacts, needs: FileNeeds) ->
             "name a new file, or add --overwrite-files if its data may go",
         );
     }
-    if request.compares_what_was_there() && facts.holds_pattern == Some(false) {
+    if request.verifies_existing_data() && facts.holds_pattern == Some(false) {
         return Err(nothing_to_compare(&facts.path, request.seed));
     }
     for (is_needed, access, verb) in

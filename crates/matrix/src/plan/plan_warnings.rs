@@ -1,6 +1,6 @@
 //! Warnings before a matrix runs.
 
-use crate::plan::matrix_plan::{CellPlan, CrewPlan};
+use crate::plan::matrix_plan::{CellPlan, ThreadGroupPlan};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::transport::{self, DeviceId, statistics_warning};
@@ -17,7 +17,7 @@ pub(super) fn all(
     request: &MatrixRequest,
     facts: &HostFacts,
     table: &PlannedFiles,
-    (devices, crews, cells): (&[DeviceId], &[CrewPlan], &[CellPlan]),
+    (devices, thread_groups, cells): (&[DeviceId], &[ThreadGroupPlan], &[CellPlan]),
 ) -> Vec<Warning> {
     let runnable: Vec<&CellPlan> =
         (cells.iter()).filter(|cell| cell.availability.is_available()).collect();
@@ -46,7 +46,7 @@ pub(super) fn all(
             "its results include the page cache; --require-direct makes this an error",
         ));
     }
-    warnings.extend(idle_devices(devices, crews));
+    warnings.extend(idle_devices(devices, thread_groups));
     warnings.extend(queue_depth(&runnable));
     let uses_cufile = runnable.iter().any(|cell| cell.transport.path.needs_cufile());
     warnings.extend(statistics_warning(request.cufile_stats, uses_cufile, facts));
@@ -57,8 +57,8 @@ pub(super) fn all(
 }
 
 /// Cells with fewer threads than devices.
-fn idle_devices(devices: &[DeviceId], crews: &[CrewPlan]) -> Option<Warning> {
-    let fewest = crews.iter().min_by_key(|crew| crew.workers.len())?;
+fn idle_devices(devices: &[DeviceId], thread_groups: &[ThreadGroupPlan]) -> Option<Warning> {
+    let fewest = thread_groups.iter().min_by_key(|thread_group| thread_group.workers.len())?;
     let is_used = |one: &&DeviceId| fewest.workers.iter().any(|worker| worker.device == **one);
     let (used, all) = (devices.iter().filter(is_used).count(), devices.len());
     (used < all).then(|| {

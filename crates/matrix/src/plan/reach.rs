@@ -71,12 +71,12 @@ impl Reach {
     }
 
     /// Whether the device traffic includes other processes, so that the cell's share is unknown.
-    pub fn is_of_others_too(&self) -> bool {
+    pub fn includes_background(&self) -> bool {
         self.device_share.is_some_and(|share| share > MOST_SHARE)
     }
 
     /// Whether it wrote to the page cache and little of that reached storage, or none by its end.
-    pub fn is_memorys_write(&self) -> bool {
+    pub fn is_cached_write(&self) -> bool {
         let mostly = self.is_write && self.through_cache && self.is_mostly_memory();
         mostly || self.is_unsynced_write()
     }

@@ -453,7 +453,7 @@ impl MatrixRequest {
 
     /// Whether reads are compared with a previously written pattern: none of its cells writes the
     /// files from end to end.
-    pub fn compares_what_was_there(&self) -> bool {
+    pub fn verifies_existing_data(&self) -> bool {
         let reads = |op: &Operation| op.direction() == Direction::Read;
         self.verify.is_of_content()
             && self.ops.iter().any(reads)

@@ -1,7 +1,7 @@
 //! From a request to a plan: decides every number and collects every problem.
 
 use crate::plan::matrix_plan::{
-    ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, MatrixPlan, WorkerPlan, region_bytes,
+    ASSUMED_BYTES_PER_SECOND, CellPlan, MatrixPlan, ThreadGroupPlan, WorkerPlan, region_bytes,
 };
 use crate::report::MatrixResults;
 use stormlp_core::capacity;
@@ -46,8 +46,8 @@ pub fn resolve(
         return Err(problems);
     }
     let threading = Threads::of(request, &devices, facts, &mut problems);
-    let crews: Vec<CrewPlan> = (thread_counts.iter())
-        .map(|threads| crew(request, &table, &devices, &threading, *threads))
+    let thread_groups: Vec<ThreadGroupPlan> = (thread_counts.iter())
+        .map(|threads| thread_group(request, &table, &devices, &threading, *threads))
         .collect();
     let cells = cells::all(
         &cells::CellPlanner {
@@ -56,18 +56,19 @@ pub fn resolve(
             inventory,
             engine,
             table: &table,
-            crews: &crews,
+            thread_groups: &thread_groups,
             placement: &threading.placement,
         },
         &mut problems,
     );
-    let region_bytes = region_bytes(&cells, &crews, |_| true);
+    let region_bytes = region_bytes(&cells, &thread_groups, |_| true);
     check_memory(region_bytes, &table, most, facts, &mut problems);
-    check_open_files(&cells, &crews, table.folders.len(), facts, &mut problems);
+    check_open_files(&cells, &thread_groups, table.folders.len(), facts, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut warnings = plan_warnings::all(request, facts, &table, (&devices, &crews, &cells));
+    let mut warnings =
+        plan_warnings::all(request, facts, &table, (&devices, &thread_groups, &cells));
     warnings.extend(threading.warnings);
     let mut plan = MatrixPlan {
         request: request.clone(),
@@ -77,7 +78,7 @@ pub fn resolve(
         folders: table.folders,
         files: table.files,
         engine,
-        crews,
+        thread_groups,
         cells,
         region_bytes,
         // Summed once the cells likely to run are known.
@@ -144,13 +145,13 @@ fn check_shares(jobs: &[JobRequest], thread_counts: &[u32], problems: &mut Probl
 }
 
 /// The threads of a cell and their parts of the files.
-fn crew(
+fn thread_group(
     request: &MatrixRequest,
     table: &PlannedFiles,
     devices: &[DeviceId],
     threading: &Threads<'_>,
     threads: u32,
-) -> CrewPlan {
+) -> ThreadGroupPlan {
     let mut workers = Vec::new();
     for (job_index, count) in job_threads(&request.jobs, threads).into_iter().enumerate() {
         let job = &request.jobs[job_index];
@@ -178,7 +179,7 @@ fn crew(
             });
         }
     }
-    CrewPlan { workers }
+    ThreadGroupPlan { workers }
 }
 
 /// Thread placement of a matrix: common, or near each thread's device.
@@ -288,13 +289,13 @@ const OTHER_FILES: u64 = 6;
 /// files were laid out.
 fn check_open_files(
     cells: &[CellPlan],
-    crews: &[CrewPlan],
+    thread_groups: &[ThreadGroupPlan],
     folders: usize,
     facts: &HostFacts,
     problems: &mut Problems,
 ) {
     let of_cell = |cell: &CellPlan| {
-        let threads = crews[cell.crew].workers.len() as u64;
+        let threads = thread_groups[cell.thread_group].workers.len() as u64;
         (threads * files_of_thread(cell), threads)
     };
     let runnable = cells.iter().filter(|cell| cell.availability.is_available());

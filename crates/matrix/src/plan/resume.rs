@@ -22,7 +22,7 @@ pub struct Saved {
 
 /// What is reused of a saved report: its start and tags, its warnings, and its cells.
 #[derive(Serialize, Deserialize)]
-pub struct Taken {
+pub struct ResumedReport {
     /// Its head.
     pub head: Head,
     /// Its warnings.
@@ -49,7 +49,7 @@ impl Saved {
     ///
     /// # Errors
     /// With exit code 3 if it is from another machine or another matrix, or is damaged.
-    pub fn take(self, plan: &MatrixPlan, facts: &HostFacts) -> Result<Taken, Failure> {
+    pub fn take(self, plan: &MatrixPlan, facts: &HostFacts) -> Result<ResumedReport, Failure> {
         let Self { path, report } = self;
         let there = &report.head.host;
         if facts.hostname != there.hostname {
@@ -86,7 +86,7 @@ impl Saved {
                 results.push(cell);
             }
         }
-        Ok(Taken { head: report.head, warnings: report.warnings, changed, results })
+        Ok(ResumedReport { head: report.head, warnings: report.warnings, changed, results })
     }
 }
 

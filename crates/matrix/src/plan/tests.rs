@@ -173,8 +173,8 @@ fn files_of_an_earlier_run_are_used_again_as_they_are() {
     let inventory = laid_out(8, 256 * MIB, ContentState::Pattern { seed: 0 });
     let plan = solve(&plain(), &inventory);
     assert_eq!(plan.layout_bytes, 0);
-    assert!(plan.files.iter().all(|f| f.action == FileAction::Use && f.made_here));
-    assert!(plan.crews[0].workers.iter().all(|w| w.length_bytes == 256 * MIB));
+    assert!(plan.files.iter().all(|f| f.action == FileAction::Use && f.created_by_stormlp));
+    assert!(plan.thread_groups[0].workers.iter().all(|w| w.length_bytes == 256 * MIB));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn threads_split_a_shared_file_or_go_over_all_of_it_as_gdsio_does() {
     let inventory = given(FileKind::Regular, 100 * MIB);
     let plan = solve(&request, &inventory);
     let parts: Vec<_> =
-        plan.crews[0].workers.iter().map(|w| (w.start_bytes, w.length_bytes)).collect();
+        plan.thread_groups[0].workers.iter().map(|w| (w.start_bytes, w.length_bytes)).collect();
     let quarter = 25 * MIB;
     assert_eq!(
         parts,
@@ -223,8 +223,8 @@ fn threads_split_a_shared_file_or_go_over_all_of_it_as_gdsio_does() {
     assert_eq!(plan.cells[0].requested_bytes, 400 * MIB);
     request.jobs[0].offset_bytes = Some(60 * MIB);
     let plan = solve(&request, &inventory);
-    assert_eq!(plan.crews[0].workers[3].start_bytes, 60 * MIB);
-    assert_eq!(plan.crews[0].workers[3].length_bytes, 40 * MIB);
+    assert_eq!(plan.thread_groups[0].workers[3].start_bytes, 60 * MIB);
+    assert_eq!(plan.thread_groups[0].workers[3].length_bytes, 40 * MIB);
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn workers_take_devices_in_turn_and_jobs_keep_their_own() {
     request.threads = vec![3];
     request.devices = Some("cuda:0,1".parse().unwrap());
     let plan = resolve(&request, &facts, &folder(100 * GIB)).unwrap();
-    let devices: Vec<_> = plan.crews[0].workers.iter().map(|w| w.device).collect();
+    let devices: Vec<_> = plan.thread_groups[0].workers.iter().map(|w| w.device).collect();
     assert_eq!(devices, [DeviceId::nvidia(0), DeviceId::nvidia(1), DeviceId::nvidia(0)]);
     // Device memory is not part of the region: only the bounce buffers are.
     assert_eq!(plan.region_bytes, 3 * MIB);
@@ -384,7 +384,7 @@ proptest! {
         let inventory = if shared { given(FileKind::Regular, free) } else { folder(free) };
         if let Ok(plan) = resolve(&request, &laptop(), &inventory) {
             for cell in plan.cells.iter().filter(|cell| cell.availability.is_available()) {
-                for worker in &plan.crews[cell.crew].workers {
+                for worker in &plan.thread_groups[cell.thread_group].workers {
                     let end = worker.start_bytes + worker.length_bytes;
                     prop_assert!(end <= plan.files[worker.file].bytes);
                     prop_assert!(cell.io_size.max_bytes <= worker.length_bytes);

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_core::difference::Promise;
+use stormlp_core::difference::ConsistencyField;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::operation::{Direction, Operation};
@@ -11,7 +11,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::warning::Warning;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::storage::{Anywhere, Storage as _};
+use stormlp_transfer::storage::{Storage as _, StorageRouter};
 
 use super::scan;
 use crate::plan::{JobTarget, MatrixPlan, MatrixRequest, TargetInventory, asked, decided, resolve};
@@ -19,7 +19,7 @@ use crate::plan::{JobTarget, MatrixPlan, MatrixRequest, TargetInventory, asked, 
 /// What a process determines before planning.
 struct Looked {
     /// The options that must be equal on all hosts.
-    promises: Vec<Promise>,
+    consistency_fields: Vec<ConsistencyField>,
     request: MatrixRequest,
     facts: HostFacts,
     inventory: TargetInventory,
@@ -39,7 +39,7 @@ pub fn prepare(
     session: &Session,
 ) -> Result<(MatrixPlan, HostFacts), Failure> {
     let looked = request.and_then(|request| look(request, (dry_run, resume), peers, session));
-    let looked = peers.agree_on(looked, |looked| looked.promises.clone())?;
+    let looked = peers.agree_on(looked, |looked| looked.consistency_fields.clone())?;
     let Looked { request, facts, mut inventory, shared, .. } = looked;
     share_room(&mut inventory, peers)?;
     let plan = resolve(&request, &facts, &inventory).map_err(Failure::from);
@@ -56,16 +56,16 @@ fn look(
     peers: &Peers,
     session: &Session,
 ) -> Result<Looked, Failure> {
-    let mut promises = asked(&request, !peers.has_local_data());
+    let mut consistency_fields = asked(&request, !peers.has_local_data());
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let report = resume.map_or("none".to_string(), |path| absolute(path).display().to_string());
-    promises.push(("option --resume".to_string(), report));
-    promises.push(("option --dry-run".to_string(), dry_run.to_string()));
+    consistency_fields.push(("option --resume".to_string(), report));
+    consistency_fields.push(("option --dry-run".to_string(), dry_run.to_string()));
     let shared = share(&mut request, peers, session)?;
     let facts = host_facts(&request, session)?;
     let inventory =
         scan::inventory(&*session.storage, &request, 1 + usize::from(!shared.is_empty()))?;
-    Ok(Looked { promises, request, facts, inventory, shared })
+    Ok(Looked { consistency_fields, request, facts, inventory, shared })
 }
 
 /// Gives each process its own subfolder of the given folders, which all processes may see. Returns
@@ -130,7 +130,7 @@ fn share_room(inventory: &mut TargetInventory, peers: &Peers) -> Result<(), Fail
 fn make_shared(folders: &[PathBuf], peers: &Peers, session: &Session) -> Result<(), Failure> {
     for folder in folders {
         let made = if session.group.leads() {
-            Anywhere::default().make_folder(folder).map_err(Failure::machine)
+            StorageRouter::default().make_folder(folder).map_err(Failure::machine)
         } else {
             Ok(())
         };

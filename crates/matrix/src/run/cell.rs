@@ -13,9 +13,9 @@ use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_core::report::Series;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::accelerator::{self, Accelerator};
-use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::storage::{Access, Handle, Storage};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters, Instruments};
+use stormlp_transfer::thread_group::{self, Start, Watch};
 use stormlp_transfer::{
     Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, cufile, thread,
 };
@@ -28,8 +28,8 @@ use super::recorder::Recorder;
 use super::regions::Regions;
 use super::worker::{BufferFill, CellWorker, WorkerOutcome, WorkerTask};
 use stormlp_core::stop::Ends;
+use stormlp_transfer::run_context::unix_seconds;
 use stormlp_transfer::sampler::{Counters, Sampler};
-use stormlp_transfer::surroundings::unix_seconds;
 
 /// The raw results of a cell, before they become part of a report.
 pub(crate) struct CellMeasurement {
@@ -76,7 +76,7 @@ impl Bench<'_> {
         cell: &CellPlan,
         regions: &mut Regions,
     ) -> Result<CellMeasurement, MatrixError> {
-        let workers = &self.plan.crews[cell.crew].workers;
+        let workers = &self.plan.thread_groups[cell.thread_group].workers;
         let mut supplies = Vec::with_capacity(workers.len());
         for (index, worker) in workers.iter().enumerate() {
             let region = regions.of(worker.numa_node);
@@ -90,7 +90,7 @@ impl Bench<'_> {
         let devices = self.storage.devices(&files.collect::<Vec<_>>());
         let drivers = DriverSet::new(workers.len());
         let failed = StopToken::new();
-        let (outcomes, watched) = crew::run(
+        let (outcomes, watched) = thread_group::run(
             "worker",
             supplies,
             &failed,

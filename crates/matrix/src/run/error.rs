@@ -6,8 +6,8 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;
+use stormlp_transfer::thread_group::ThreadGroupError;
 
 /// Why a matrix could not run.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum MatrixError {
     Transfer(#[from] TransferError),
     /// A thread panicked, or could not be started.
     #[error(transparent)]
-    Crew(#[from] CrewError),
+    ThreadGroup(#[from] ThreadGroupError),
     /// Another host did not join or is unreachable.
     #[error(transparent)]
     Hosts(#[from] GroupError),
@@ -50,7 +50,7 @@ impl From<MatrixError> for Failure {
                 error.cause()
             }
             MatrixError::Hosts(_) => Cause::Storage,
-            MatrixError::Crew(CrewError::Panicked(_)) => Cause::Internal,
+            MatrixError::ThreadGroup(ThreadGroupError::Panicked(_)) => Cause::Internal,
             _ => Cause::Machine,
         };
         let remedy = match &error {
@@ -65,13 +65,13 @@ impl From<MatrixError> for Failure {
                 "move it away, and keep others out of the folder while a run uses it"
             }
             MatrixError::Hosts(error) => error.remedy(),
-            MatrixError::Crew(CrewError::Start(_)) => {
+            MatrixError::ThreadGroup(ThreadGroupError::Start(_)) => {
                 "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
             }
             MatrixError::Transfer(_)
             | MatrixError::Lock(_)
             | MatrixError::Manifest { .. }
-            | MatrixError::Crew(_) => "",
+            | MatrixError::ThreadGroup(_) => "",
         };
         let remedy = remedy.to_string();
         Self::new(cause, error).with_help(remedy)

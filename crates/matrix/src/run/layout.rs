@@ -13,10 +13,12 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_core::stop::StopToken;
-use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::object::{PART_BYTES, Upload};
 use stormlp_transfer::storage::{Access, Handle, Storage, is_direct_refused};
-use stormlp_transfer::{Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError};
+use stormlp_transfer::thread_group::{self, Start, Watch};
+use stormlp_transfer::{
+    Driver, DriverSet, FileRange, HostStandIn, PathSpec, Region, TransferError,
+};
 
 use super::error::MatrixError;
 use stormlp_core::stop::Ends;
@@ -75,7 +77,7 @@ pub(crate) fn lay_out(
             observer.event(&Event::Progress { done: written.load(Ordering::Relaxed) });
         }
     };
-    let ran = crew::run("layout", 0..writers, &failed, write, tell);
+    let ran = thread_group::run("layout", 0..writers, &failed, write, tell);
     observer.event(&Event::PhaseFinished);
     let (results, ()) = ran?;
     results.into_iter().collect::<Result<(), _>>()?;
@@ -188,7 +190,7 @@ fn write_file(
             if let Some(bytes) = slot.host_mut() {
                 pattern.fill(offset, &mut bytes[..len]);
             }
-            let place = Place { direction: Direction::Write, file: id, offset, len };
+            let place = FileRange { direction: Direction::Write, file: id, offset, len };
             driver.submit(slot, place, ())?;
             offset += useful as u64;
         }
@@ -219,7 +221,7 @@ mod tests {
             action: FileAction::Fill,
             content: None,
             folder: None,
-            made_here: true,
+            created_by_stormlp: true,
             block_device: false,
             file_system: None,
             hole_bytes: 0,

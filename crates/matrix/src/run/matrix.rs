@@ -17,10 +17,10 @@ use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
-use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::Instruments;
+use stormlp_transfer::thread_group::ThreadGroupError;
 
 use super::beside::Side;
 use super::cell::{Bench, CellMeasurement};
@@ -36,8 +36,8 @@ use super::worker::{WorkerFailure, WorkerOutcome};
 use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::evidence;
 use stormlp_transfer::fallback::{self, hold_cufile, settings};
-use stormlp_transfer::surroundings::Surroundings;
-use stormlp_transfer::surroundings::now;
+use stormlp_transfer::run_context::RunContext;
+use stormlp_transfer::run_context::now;
 
 /// A matrix whose folders are locked by this process.
 pub struct Locked {
@@ -76,12 +76,12 @@ pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Lock
 pub fn run(
     locked: Locked,
     hosts: Option<&Hosts>,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
     on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
     let Locked { mut report, mut folders } = locked;
     let plan = report.plan.clone();
-    let &Surroundings { storage, observer, stop } = surroundings;
+    let &RunContext { storage, observer, stop } = surroundings;
     // Without runnable cells, the files are not needed.
     let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
     let side = Side::new(hosts);
@@ -227,7 +227,7 @@ impl Matrix<'_> {
         if self.unmade.is_empty() || !cell.availability.is_available() {
             return Ok(true);
         }
-        let needed = plan.crews[cell.crew].workers.iter().map(|worker| worker.file);
+        let needed = plan.thread_groups[cell.thread_group].workers.iter().map(|worker| worker.file);
         let missing: BTreeSet<usize> = needed.filter(|file| self.unmade.remove(file)).collect();
         let missing: Vec<&FilePlan> = missing.into_iter().map(|file| &plan.files[file]).collect();
         make_files(plan, &missing, self.folders, observer, stop)
@@ -281,7 +281,7 @@ impl Matrix<'_> {
                 if let MatrixError::Hosts(_) = &error {
                     self.fault = Some(lost(&error));
                 }
-                if let MatrixError::Crew(CrewError::Panicked(panic)) = &error {
+                if let MatrixError::ThreadGroup(ThreadGroupError::Panicked(panic)) = &error {
                     self.fault = Some(Ending::failed(
                         Cause::Internal,
                         panic.to_string(),
@@ -421,7 +421,7 @@ impl Reason {
 /// The entry of a cell whose setup failed.
 fn failed(index: usize, cell: &CellPlan, require_gds: bool, error: &MatrixError) -> CellReport {
     let mut entry = CellReport::without_numbers(index, cell, &error.to_string());
-    if let MatrixError::Crew(CrewError::Start(source)) = error {
+    if let MatrixError::ThreadGroup(ThreadGroupError::Start(source)) = error {
         entry.errno = source.raw_os_error();
         entry.remedy =
             Some("use fewer --threads, or allow more (ulimit -u, the group's pids)".to_string());
@@ -455,7 +455,7 @@ fn broken_demand(
 
 /// The first worker's failure, with file and position.
 fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome]) -> Option<Reason> {
-    let workers = &plan.crews[cell.crew].workers;
+    let workers = &plan.thread_groups[cell.thread_group].workers;
     let (worker, failure) = workers
         .iter()
         .zip(outcomes)
@@ -516,7 +516,7 @@ fn short(plan: &MatrixPlan, worker: &WorkerPlan, visit: Visit, moved: usize) -> 
         visit.offset,
         file.path.display()
     );
-    if file.made_here {
+    if file.created_by_stormlp {
         format!("{what}: the file was truncated; run again to recreate it")
     } else {
         format!("{what}: the file is too small; use a smaller --file-size or another file")

@@ -59,7 +59,7 @@ fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
     let first = parts.first()?.cell;
     let mut whole = CellReport {
         hosts: parts.iter().filter_map(host_cell).collect(),
-        at_once_share: at_once(parts),
+        overlap_share: at_once(parts),
         measurement: measurement(parts),
         verification: verification(parts),
         evidence: evidence(first.requested_path, parts),

@@ -75,7 +75,7 @@ fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome]) -> Vec<J
     if plan.request.jobs.len() < 2 {
         return Vec::new();
     }
-    let workers = &plan.crews[cell.crew].workers;
+    let workers = &plan.thread_groups[cell.thread_group].workers;
     let of_job = |(index, job): (usize, &JobRequest)| {
         let of_workers = workers.iter().zip(outcomes);
         let own: Vec<&WorkerOutcome> = of_workers

@@ -21,7 +21,7 @@ use stormlp_transfer::storage::{Disk, Gated, Storage};
 use super::error::MatrixError;
 use crate::run::matrix::{lock, run as run_matrix};
 use stormlp_test_support::{BuildPath, Builder, SEAMS};
-use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::run_context::RunContext;
 
 /// A matrix of three reads; the first uses a working path.
 fn matrix(folder: &std::path::Path) -> MatrixReport {
@@ -63,8 +63,7 @@ fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Vec<CellReport>
         *gated.gate().0.lock().unwrap() = Some(broken);
         told.push(cell.clone());
     };
-    let surroundings =
-        Surroundings { storage: &storage, observer: &Silent, stop: &StopToken::new() };
+    let surroundings = RunContext { storage: &storage, observer: &Silent, stop: &StopToken::new() };
     let ended = run_matrix(locked, None, &surroundings, &mut on_cell);
     (ended, told)
 }

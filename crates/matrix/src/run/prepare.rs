@@ -17,7 +17,9 @@ use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
-use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, LockError, Storage};
+use stormlp_transfer::storage::{
+    Access, Durability, FolderLock, LockError, RecordedState, Storage,
+};
 
 use super::error::MatrixError;
 use super::layout::lay_out;
@@ -72,15 +74,17 @@ impl Folders {
         }
         // A truncated file is still the created one, so its size does not matter.
         match self.storage.left(&file.path, None, self.made(file))? {
-            Left::Nothing | Left::Same(_) => Ok(()),
-            Left::Other(found) => Err(MatrixError::Replaced { path: file.path.clone(), found }),
+            RecordedState::Nothing | RecordedState::Same(_) => Ok(()),
+            RecordedState::Other(found) => {
+                Err(MatrixError::Replaced { path: file.path.clone(), found })
+            }
         }
     }
 
     /// Refuses to put objects where somebody else's are.
     fn check_puts(&self, file: &FilePlan) -> Result<(), MatrixError> {
         for (path, left) in self.storage.puts(&file.path)? {
-            if let Left::Other(found) = left {
+            if let RecordedState::Other(found) = left {
                 return Err(MatrixError::Replaced { path, found });
             }
         }
@@ -212,25 +216,25 @@ pub(crate) fn remove_files(
     if !plan.request.remove {
         return Ok(None);
     }
-    let ours = |file: &&FilePlan| file.made_here && !file.block_device;
+    let ours = |file: &&FilePlan| file.created_by_stormlp && !file.block_device;
     let (mut gone, mut left) = (Vec::new(), Vec::new());
     for file in plan.files.iter().filter(ours) {
         let made = folders.made(file);
         let path = &file.path;
         let puts = folders.storage.puts(path)?.into_iter();
         let (ours, others): (Vec<_>, Vec<_>) =
-            puts.partition(|(_, left)| matches!(left, Left::Same(_)));
+            puts.partition(|(_, left)| matches!(left, RecordedState::Same(_)));
         let ours: Vec<_> = ours.into_iter().map(|(path, _)| path).collect();
         folders.storage.remove_all(&ours)?;
         for (path, other) in others {
-            if let Left::Other(what) = other {
+            if let RecordedState::Other(what) = other {
                 left.push(format!("{} is {what}", path.display()));
             }
         }
         match folders.storage.left(path, Some(file.bytes), made)? {
-            Left::Nothing => {}
-            Left::Same(_) => drop(folders.storage.remove(path)?),
-            Left::Other(what) => {
+            RecordedState::Nothing => {}
+            RecordedState::Same(_) => drop(folders.storage.remove(path)?),
+            RecordedState::Other(what) => {
                 left.push(format!("{} is {what}", path.display()));
                 continue;
             }
@@ -267,7 +271,7 @@ pub(crate) fn residency<'a>(
 /// The distinct files of a cell.
 pub(crate) fn files_of<'a>(plan: &'a MatrixPlan, cell: &CellPlan) -> Vec<&'a FilePlan> {
     let mut indices: Vec<usize> =
-        plan.crews[cell.crew].workers.iter().map(|worker| worker.file).collect();
+        plan.thread_groups[cell.thread_group].workers.iter().map(|worker| worker.file).collect();
     indices.sort_unstable();
     indices.dedup();
     indices.into_iter().map(|index| &plan.files[index]).collect()

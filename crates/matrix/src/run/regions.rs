@@ -58,7 +58,7 @@ impl Regions {
 
 /// A region first touched by a thread of the plan on `node`.
 fn region(plan: &MatrixPlan, node: Option<u32>, bytes: u64) -> Result<Region, TransferError> {
-    let mut workers = plan.crews.iter().flat_map(|crew| &crew.workers);
+    let mut workers = plan.thread_groups.iter().flat_map(|thread_group| &thread_group.workers);
     let of_node = workers.find(|worker| worker.numa_node == node);
     let cpus = of_node.and_then(|worker| worker.cpus.as_ref());
     thread::bound(cpus, || Region::on(bytes as usize, plan.pages()))

@@ -43,7 +43,7 @@ pub(super) fn inventory(
             JobTarget::File(path) if names_object(path) => {}
             JobTarget::File(path) if inventory.file(path).is_none() => {
                 let mut facts = file(storage, path, request.writes())?;
-                if request.compares_what_was_there() && facts.readable.is_available() {
+                if request.verifies_existing_data() && facts.readable.is_available() {
                     facts.holds_pattern = holds_pattern(storage, request, path, facts.bytes)?;
                 }
                 inventory.files.push(facts);

@@ -18,7 +18,7 @@ pub(super) fn verification(
     {
         return None;
     }
-    let workers = &plan.crews[cell.crew].workers;
+    let workers = &plan.thread_groups[cell.thread_group].workers;
     let mut verification = CellVerification {
         checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
         ..CellVerification::default()

@@ -145,7 +145,7 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     }
     let devices = measured.device_names.join(", ");
     let source = match reach.device_share {
-        Some(_) if reach.is_of_others_too() => format!(
+        Some(_) if reach.includes_background() => format!(
             "{devices} moved more than it read, including other programs' traffic, so its own \
              share is unknown"
         ),

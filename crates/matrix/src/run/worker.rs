@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::operation::Direction;
 use stormlp_core::pattern::{Mismatch, Pattern};
-use stormlp_transfer::crew::Start;
-use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, Stamp, TransferError};
+use stormlp_transfer::thread_group::Start;
+use stormlp_transfer::{CompletedTransfer, Driver, FileId, FileRange, Slot, Stamp, TransferError};
 
 use super::offsets::{OffsetSpec, Offsets, Visit};
 use super::recorder::Recorder;
@@ -260,7 +260,7 @@ impl<'a> CellWorker<'a> {
             return self.fail(WorkerFailure::Transfer { visit, error });
         }
         let place =
-            Place { direction, file: self.file, offset: visit.offset, len: visit.len as usize };
+            FileRange { direction, file: self.file, offset: visit.offset, len: visit.len as usize };
         if let Err(error) = self.driver.submit(slot, place, visit) {
             self.fail(WorkerFailure::Transfer { visit, error });
         }
@@ -279,8 +279,8 @@ impl<'a> CellWorker<'a> {
 
     /// Records a completed transfer and frees its slot.
     #[inline]
-    fn take_up(&mut self, landed: Landed<Visit>, now: Stamp, begun: Stamp) -> Slot {
-        let Landed { tag: visit, slot, submitted, result } = landed;
+    fn take_up(&mut self, landed: CompletedTransfer<Visit>, now: Stamp, begun: Stamp) -> Slot {
+        let CompletedTransfer { tag: visit, slot, submitted, result } = landed;
         match result {
             Ok(moved) if moved as u64 == visit.len => {
                 // Saturates to zero for transfers submitted after `now` was read.
@@ -337,7 +337,7 @@ mod tests {
     use std::sync::Arc;
     use stormlp_core::path::{EngineKind, PathKind};
     use stormlp_core::stop::StopToken;
-    use stormlp_transfer::crew;
+    use stormlp_transfer::thread_group;
     use stormlp_transfer::{
         Completion, DriverSet, HostStandIn, PathSpec, Region, Transfer, TransferPath,
         buffers_needed, build_path,
@@ -401,7 +401,7 @@ mod tests {
             let ends = Ends { stop: &stop, failed: &failed };
             CellWorker::new(driver, file, None, work, ends, Recorder::new(false)).run(start)
         };
-        let run = crew::run("worker", [file], &failed, body, |watch| watch.open());
+        let run = thread_group::run("worker", [file], &failed, body, |watch| watch.open());
         run.unwrap().0.pop().unwrap()
     }
 

@@ -196,7 +196,7 @@ fn without_unsynced<'a, 'b>(
 ) -> Vec<&'a CellGroup<'b>> {
     let unsynced = |group: &CellGroup<'_>| {
         let mut reaches = reaches(plan, group);
-        reaches.any(|(_, _, reach)| reach.is_memorys_write())
+        reaches.any(|(_, _, reach)| reach.is_cached_write())
     };
     let beside_storage = |group: &CellGroup<'_>| {
         let mut others = comparable(groups);

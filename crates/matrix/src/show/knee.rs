@@ -13,7 +13,7 @@ pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     Some(match best_of_each_op(&find.knees).as_slice() {
         [] => format!("no cell was measured{end}"),
         knees => {
-            let knees: Vec<String> = knees.iter().map(|knee| in_words(report, knee)).collect();
+            let knees: Vec<String> = knees.iter().map(|knee| to_text(report, knee)).collect();
             format!("{}{end}", knees.join("; "))
         }
     })
@@ -48,12 +48,12 @@ fn subject(report: &MatrixReport, knee: &Knee) -> String {
 }
 
 /// Describes the best and the knee.
-fn in_words(report: &MatrixReport, knee: &Knee) -> String {
+fn to_text(report: &MatrixReport, knee: &Knee) -> String {
     let from = if is_of_memory(knee) { " (from memory)" } else { "" };
     let so_far = if knee.is_complete { "" } else { " so far" };
     let (most, best) = (short_gib(&knee.best), setting(&knee.best));
     let peak = format!("{}: peak {most} GiB/s{from}{so_far} by {best}", subject(report, knee));
-    let is_open = knee.alike.iter().any(|one| in_flight(one) < in_flight(&knee.knee));
+    let is_open = knee.ties.iter().any(|one| in_flight(one) < in_flight(&knee.knee));
     match (knee.is_lower_bound, knee.knee == knee.best) {
         (true, _) => format!("{peak}, the most that was tried: more may reach more"),
         (false, _) if is_open => format!(
@@ -166,8 +166,8 @@ fn remarks(knee: &Knee) -> Vec<String> {
             setting(&knee.best)
         ));
     }
-    if !knee.alike.is_empty() {
-        let ties = counted(1 + knee.alike.len() as u64, "setting");
+    if !knee.ties.is_empty() {
+        let ties = counted(1 + knee.ties.len() as u64, "setting");
         remarks.push(format!("{ties} tie; the best is {}", setting(&knee.best)));
     }
     match knee.noise_percent {

@@ -139,9 +139,9 @@ fn work(report: &MatrixReport) -> Work {
         .with("hosts", &report.hosts().to_string())
         .with("holes", &plan.hole_share().map_or("none".to_string(), percent));
     for (name, words) in super::group::combinations(report) {
-        settings.add(name, words, &["cells", "crews", "devices"]);
+        settings.add(name, words, &["cells", "thread_groups", "devices"]);
     }
-    settings.add("files", files_words(&plan.files), &["files", "crews"]);
+    settings.add("files", files_words(&plan.files), &["files", "thread_groups"]);
     let length = match plan.request.span() {
         CellSpan::Seconds(seconds) => format_duration(seconds),
         CellSpan::Passes(passes) => format!("{passes} × the files"),
@@ -154,11 +154,17 @@ fn work(report: &MatrixReport) -> Work {
     settings.add(
         "memory",
         super::run::memory_words(report),
-        &["devices", "cells.memory", "cells.emulated", "cells.device", "crews.workers.device"],
+        &[
+            "devices",
+            "cells.memory",
+            "cells.emulated",
+            "cells.device",
+            "thread_groups.workers.device",
+        ],
     );
     settings.add("pages", plan.pages().name(), &["cells.pages"]);
     if let Some(words) = plan.threads_in_words() {
-        let explains = &["placement", "cells.placement", "cells.wait", "crews.workers"];
+        let explains = &["placement", "cells.placement", "cells.wait", "thread_groups.workers"];
         settings.add("threads", words, explains);
     }
     settings.add("verify", plan.request.verify.words(), &["request.verify"]);

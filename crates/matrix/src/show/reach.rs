@@ -14,7 +14,7 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
     match shares.as_deref() {
         None | Some([]) => "-".to_string(),
         // Device counters include other processes: others used the devices as well.
-        Some(_) if reaches(plan, group).any(|(_, _, reach)| reach.is_of_others_too()) => {
+        Some(_) if reaches(plan, group).any(|(_, _, reach)| reach.includes_background()) => {
             "> 100 %".to_string()
         }
         Some(shares) => percent(shares.iter().sum::<f64>() / shares.len() as f64),

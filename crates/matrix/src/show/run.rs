@@ -19,7 +19,7 @@ use stormlp_show::document::{
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::Series;
-use stormlp_show::{around, hosts, storage};
+use stormlp_show::{hosts, storage, telemetry};
 
 /// Maximum number of cells shown over time.
 const AT_A_GLANCE: usize = 8;
@@ -92,7 +92,7 @@ pub const RECORDS: [(&str, &str); 67] = [
     ("sent_bytes", "/evidence/object_store/sent_bytes"),
     ("received_bytes", "/evidence/object_store/received_bytes"),
     ("checked_bytes", "/evidence/object_store/checksums/checked_bytes"),
-    ("replies_without_checksum", "/evidence/object_store/checksums/replies_without"),
+    ("replies_without_checksum", "/evidence/object_store/checksums/responses_unverified"),
 ];
 
 /// The results of a matrix: the fastest path, the settings, one row for each combination.
@@ -189,7 +189,7 @@ fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
 
 /// The least share of a cell's time in which all hosts measured it.
 fn least_at_once(report: &MatrixReport) -> Option<f64> {
-    report.results.cells.iter().filter_map(|cell| cell.at_once_share).reduce(f64::min)
+    report.results.cells.iter().filter_map(|cell| cell.overlap_share).reduce(f64::min)
 }
 
 fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Document) {
@@ -250,7 +250,9 @@ fn used_files(report: &MatrixReport) -> Vec<&FilePlan> {
     let used: BTreeSet<usize> = (report.results.cells.iter())
         .filter(|cell| cell.result().is_some())
         .filter_map(|cell| plan.cells.get(cell.cell))
-        .flat_map(|cell| plan.crews[cell.crew].workers.iter().map(|worker| worker.file))
+        .flat_map(|cell| {
+            plan.thread_groups[cell.thread_group].workers.iter().map(|worker| worker.file)
+        })
         .collect();
     let is_used = |(index, file)| used.contains(&index).then_some(file);
     match report.results.find_knee.is_some() {
@@ -502,10 +504,10 @@ fn surroundings(report: &MatrixReport, document: &mut Document) {
     let measured =
         report.results.cells.iter().filter_map(|cell| Some(&cell.measurement.as_ref()?.series));
     let title = match measured.clone().count() {
-        0..=1 => around::TITLE.to_string(),
-        several => format!("{} ({several} cells)", around::TITLE),
+        0..=1 => telemetry::TITLE.to_string(),
+        several => format!("{} ({several} cells)", telemetry::TITLE),
     };
-    around::section(document, &title, measured);
+    telemetry::section(document, &title, measured);
 }
 
 /// A cell and one of its jobs.

@@ -123,7 +123,7 @@ fn a_cell_cut_short_is_marked_in_every_format() {
 fn a_requested_engine_is_named_without_a_remark() {
     let mut report = report(&plain(), both);
     for cell in &mut report.plan.cells {
-        cell.transport.engine_asked = stormlp_core::transport::EngineChoice::Uring;
+        cell.transport.requested_engine = stormlp_core::transport::EngineChoice::Uring;
         cell.transport.engine = EngineKind::Uring;
     }
     let text = table(&report);

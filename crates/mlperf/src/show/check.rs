@@ -60,7 +60,7 @@ fn headline(report: &CheckReport, tree: &str) -> String {
             format!("{tree}: INVALID by the rules of v3.0: {}", ids.join(", "))
         }
         TreeVerdict::Incomplete => {
-            format!("{tree}: INCOMPLETE: cannot check {}", report.held_up_by.join(", "))
+            format!("{tree}: INCOMPLETE: cannot check {}", report.blocked_by.join(", "))
         }
         TreeVerdict::Open => {
             format!("{tree}: every rule that can be checked is met; open division")

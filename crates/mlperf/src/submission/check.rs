@@ -40,7 +40,7 @@ pub struct CheckReport {
     /// A run that stormlp made; `null` where there is none.
     pub rehearsal: Option<String>,
     /// The rules that cannot be checked and that the verdict needs.
-    pub held_up_by: Vec<String>,
+    pub blocked_by: Vec<String>,
     /// The results that were found, such as `training unet3d`.
     pub results: Vec<String>,
     /// What each rule found, in the order of the rules.
@@ -146,9 +146,9 @@ pub fn check(submission: &Submission) -> CheckReport {
         }));
     }
     let of = |kind| rules.iter().filter(move |rule: &&RuleFinding| rule.finding.kind == kind);
-    let mut held_up_by: Vec<String> =
+    let mut blocked_by: Vec<String> =
         of(FindingKind::Unknown).map(|rule| rule.id.to_string()).collect();
-    held_up_by.dedup();
+    blocked_by.dedup();
     let rehearsal = submission.rehearsal();
     let divisions = submission.groups.iter().map(|group| group.division.as_deref());
     let mut divisions = divisions.chain(submission.other_runs.iter().map(|run| run.division));
@@ -157,7 +157,7 @@ pub fn check(submission: &Submission) -> CheckReport {
         TreeVerdict::Invalid
     } else if rehearsal.is_some() && submission.is_checked() {
         TreeVerdict::Rehearsal
-    } else if !held_up_by.is_empty() {
+    } else if !blocked_by.is_empty() {
         TreeVerdict::Incomplete
     } else if in_open || of(FindingKind::PassedOpen).next().is_some() {
         TreeVerdict::Open
@@ -170,7 +170,7 @@ pub fn check(submission: &Submission) -> CheckReport {
         edition_from: submission.edition_from.clone(),
         shape: submission.shape,
         rehearsal,
-        held_up_by,
+        blocked_by,
         results: submission.results(),
         rules,
     }

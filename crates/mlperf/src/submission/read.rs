@@ -9,7 +9,7 @@ use stormlp_core::note::Cause;
 use stormlp_transfer::error::TransferError;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::tree::{self, Content, Entry, Tree, Wanted, join};
+use super::tree::{self, Content, Entry, ReadDepth, Tree, join};
 
 /// The submissions of a whole round have fewer entries.
 const MOST_ENTRIES: usize = 2_000_000;
@@ -86,10 +86,10 @@ fn unreadable(bytes: u64, why: String) -> Entry {
 /// The content kept of a file.
 fn content(place: &Path, path: &str, bytes: u64) -> Result<Content, TransferError> {
     let (most, is_part) = match tree::wanted(path) {
-        Wanted::Nothing => return Ok(Content::NotRead),
-        Wanted::Head(most) => (most, true),
-        Wanted::All => (MOST_TEXT_BYTES, false),
-        Wanted::Figures => (MOST_RANK_BYTES, false),
+        ReadDepth::Nothing => return Ok(Content::NotRead),
+        ReadDepth::Head(most) => (most, true),
+        ReadDepth::All => (MOST_TEXT_BYTES, false),
+        ReadDepth::Figures => (MOST_RANK_BYTES, false),
     };
     if bytes > most && !is_part {
         return Ok(Content::Unreadable(format!("it is too large ({bytes} bytes)")));

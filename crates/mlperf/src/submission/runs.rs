@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::leaf::{LeafKind, NEWEST};
 use super::rule::{COPY_METADATA, Finding, failed, or_passed, passed_open, unknown};
 use super::survey::{RunGroup, Submission, UNKNOWN_EDITION, is_elsewhere};
-use super::tree::{Wanted, last, wanted};
+use super::tree::{ReadDepth, last, wanted};
 
 /// Files that the rules need can be used.
 pub(super) fn readable(submission: &Submission) -> Vec<Finding> {
     let tree = &submission.tree;
     // No rule needs other files, and a link among them may lead anywhere.
     let is_needed = |path: &str| {
-        !is_elsewhere(path) && !tree.is_folder(path) && wanted(path) != Wanted::Nothing
+        !is_elsewhere(path) && !tree.is_folder(path) && wanted(path) != ReadDepth::Nothing
     };
     let paths = tree.iter().map(|(path, _)| path).filter(|path| is_needed(path));
     let mut unusable: BTreeMap<&str, &str> =

@@ -139,7 +139,7 @@ fn an_unknown_verification_leaves_the_verdict_open() {
         builder.edit(&place, |metadata| metadata["verification"] = verdict);
         let report = builder.check();
         assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Incomplete, vec![]));
-        assert_eq!(report.held_up_by, ["stormlp.verification"]);
+        assert_eq!(report.blocked_by, ["stormlp.verification"]);
     }
 }
 

@@ -73,7 +73,7 @@ pub enum Parsed {
 
 /// How much of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ReadDepth {
     /// Nothing; it only has to exist.
     Nothing,
     /// This many bytes from its start.
@@ -95,22 +95,22 @@ const HEAD_BYTES: u64 = 1 << 10;
 const LOG_BYTES: u64 = 1 << 20;
 
 /// How much of the file at `path` the rules need.
-pub fn wanted(path: &str) -> Wanted {
+pub fn wanted(path: &str) -> ReadDepth {
     let name = last(path);
     if is_in_image(path) {
-        return Wanted::Nothing;
+        return ReadDepth::Nothing;
     }
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     if rank_of(name, OUTPUT).is_some() || name.ends_with(STATS) || is_cache_rank(name) {
-        Wanted::Figures
+        ReadDepth::Figures
     } else if ends(&["_run.stdout.log"]) {
-        Wanted::Head(LOG_BYTES)
+        ReadDepth::Head(LOG_BYTES)
     } else if ends(&[".log", ".pdf"]) {
-        Wanted::Head(HEAD_BYTES)
+        ReadDepth::Head(HEAD_BYTES)
     } else if ends(&["timeseries.json"]) || !ends(&[".json", ".yaml", ".yml"]) {
-        Wanted::Nothing
+        ReadDepth::Nothing
     } else {
-        Wanted::All
+        ReadDepth::All
     }
 }
 
@@ -152,12 +152,12 @@ impl Content {
             return Self::Pruned;
         }
         let kept = match wanted(path) {
-            Wanted::Nothing => Ok(Self::NotRead),
-            Wanted::Head(_) => Ok(Self::Head(text)),
-            Wanted::All => Ok(Self::Text(text)),
-            Wanted::Figures if is_cache_rank(last(path)) => cache_summary(&text).map(Self::Text),
-            Wanted::Figures if path.ends_with(STATS) => epoch_times(&text).map(Self::Stats),
-            Wanted::Figures => epoch_figures(&text).map(Self::Rank),
+            ReadDepth::Nothing => Ok(Self::NotRead),
+            ReadDepth::Head(_) => Ok(Self::Head(text)),
+            ReadDepth::All => Ok(Self::Text(text)),
+            ReadDepth::Figures if is_cache_rank(last(path)) => cache_summary(&text).map(Self::Text),
+            ReadDepth::Figures if path.ends_with(STATS) => epoch_times(&text).map(Self::Stats),
+            ReadDepth::Figures => epoch_figures(&text).map(Self::Rank),
         };
         kept.unwrap_or_else(Self::Unreadable)
     }

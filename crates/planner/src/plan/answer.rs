@@ -137,7 +137,7 @@ pub struct AtCount {
     /// Whether AU reaches the threshold.
     pub meets: bool,
     /// Whether it does so only by samples prefetched before the first step.
-    pub rests_on_read_ahead: bool,
+    pub prefetch_bound: bool,
 }
 
 /// The prediction for one number of devices.
@@ -169,7 +169,7 @@ impl AtCount {
             limited_by: prediction.limited_by,
             storage_part: prediction.storage_part(),
             meets: prediction.au_percent >= threshold_percent,
-            rests_on_read_ahead: false,
+            prefetch_bound: false,
         }
     }
 }

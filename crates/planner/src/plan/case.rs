@@ -105,7 +105,7 @@ impl Case {
 
     /// Whether AU reaches the threshold only by prefetched samples: reaching it takes more
     /// bandwidth than storage has.
-    pub fn rests_on_read_ahead(&self) -> bool {
+    pub fn prefetch_bound(&self) -> bool {
         let (whole, storage) = (&self.whole, &self.scenario.storage);
         let takes = whole.demand_bytes_per_second() * whole.passes();
         storage.cache_bytes.is_none()

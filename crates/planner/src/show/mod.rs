@@ -10,7 +10,7 @@ use serde_json::Value;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_training::plan::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
 
-use stormlp_show::document::{Document, Facts, Place, Quantity, Table, number, word};
+use stormlp_show::document::{DetailLevel, Document, Facts, Quantity, Table, number, word};
 use stormlp_show::html::Sheet;
 use stormlp_show::records::Records;
 
@@ -51,7 +51,7 @@ pub fn document(answer: &SizingAnswer) -> Document {
     }
     // The table of what was asked for is on the screen, the other among the details.
     let by_drives = answer.asked && !answer.over_devices.is_empty();
-    let place = |is_asked| if is_asked { Place::Screen } else { Place::Details };
+    let place = |is_asked| if is_asked { DetailLevel::Screen } else { DetailLevel::Details };
     if !answer.over_accelerators.is_empty() {
         let threshold = percent(answer.threshold_percent);
         let title = format!("By number of accelerators, threshold {threshold}");
@@ -364,7 +364,7 @@ fn over_accelerators(answer: &SizingAnswer) -> Table {
         vec![
             number("accelerators", 0, |at: &&AtCount| at.accelerators),
             number("AU %", 0, |at: &&AtCount| Quantity::higher(at.au_percent, "%")),
-            word("reached", 0, |at: &&AtCount| match (at.meets, at.rests_on_read_ahead) {
+            word("reached", 0, |at: &&AtCount| match (at.meets, at.prefetch_bound) {
                 (true, true) => "prefetched",
                 (true, false) => "yes",
                 (false, _) => "no",

@@ -8,7 +8,7 @@
 use crate::plan::Scenario;
 use stormlp_training::plan::train_plan::TrainPlan;
 
-use super::reads::Asked;
+use super::reads::SimulatedRead;
 
 /// Granularity of caching.
 const STRETCH_BYTES: u64 = 1 << 20;
@@ -51,7 +51,7 @@ impl Cache {
     }
 
     /// Whether `host` has the requested data in its cache.
-    pub(super) fn has(&self, asked: &Asked, host: u32) -> bool {
+    pub(super) fn has(&self, asked: &SimulatedRead, host: u32) -> bool {
         if !self.exists {
             return false;
         }

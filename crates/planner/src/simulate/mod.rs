@@ -24,7 +24,7 @@ use stormlp_training::plan::metrics;
 use stormlp_training::plan::train_plan::{EvaluationPlan, TrainPlan};
 use stormlp_training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
 use stormlp_training::run::attribution::{self, Reading};
-use stormlp_training::run::machine::drive::{self, DriveError, Flights, VirtualClock};
+use stormlp_training::run::machine::drive::{self, DriveError, InFlightReads, VirtualClock};
 use stormlp_training::run::machine::{Loader, Machine, Nanos, PhaseSpec, Share};
 use stormlp_training::run::measure::{self, PhaseMeasured};
 use stormlp_training::run::{prepare, verdict};
@@ -105,7 +105,7 @@ struct Simulation<'a> {
     machine: Machine,
     storage: SimulatedStorage,
     clock: VirtualClock,
-    flights: Flights,
+    flights: InFlightReads,
     before_last: Totals,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Simulation<'a> {
             machine: Machine::new(loaders(plan, plan.batch_size), false),
             storage,
             clock: VirtualClock::default(),
-            flights: Flights::default(),
+            flights: InFlightReads::default(),
             before_last: Totals::default(),
         }
     }
@@ -352,8 +352,8 @@ fn samples_per_second(plan: &TrainPlan, mean: &Measures) -> f64 {
     }
 }
 
-fn limited_by(bound: Bound, waiting: &WaitingSeconds) -> LimitedBy {
-    match bound {
+fn limited_by(limited_by: Bound, waiting: &WaitingSeconds) -> LimitedBy {
+    match limited_by {
         Bound::Compute | Bound::ReadAhead | Bound::Unknown => LimitedBy::Nothing,
         Bound::Storage | Bound::Startup => LimitedBy::Storage,
         Bound::Client => LimitedBy::Client,

@@ -10,7 +10,7 @@ use stormlp_dataset::sizes::{FileSizes, SizeDraw, SizeRule};
 use stormlp_training::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
 
 use stormlp_training::run::dataset::{EpochIndex, null_records};
-use stormlp_training::run::machine::{Landed, ReadRequest, Unit};
+use stormlp_training::run::machine::{ReadRequest, ReadResult, Unit};
 use stormlp_training::run::prepare;
 use stormlp_training::run::requests;
 use stormlp_training::run::requests::Requests;
@@ -38,7 +38,7 @@ const HDF5_ARRAY_OFFSET: u64 = 2048;
 
 /// The data and requests of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct SimulatedRead {
     pub(super) file: u64,
     pub(super) offset: u64,
     pub(super) bytes: u64,
@@ -253,7 +253,7 @@ impl Reads {
     }
 
     /// The data and requests of a read.
-    pub(super) fn asked(&self, request: &ReadRequest) -> Asked {
+    pub(super) fn asked(&self, request: &ReadRequest) -> SimulatedRead {
         let rank = request.accelerator;
         match request.read.unit {
             Unit::Sample(nth) => {
@@ -274,7 +274,7 @@ impl Reads {
 
     /// Bytes of the first `count` requests of a read. Request sizes can differ, depending on the library
     /// that reads the file.
-    pub(super) fn bytes_of_first(&self, count: u64, asked: &Asked) -> u64 {
+    pub(super) fn bytes_of_first(&self, count: u64, asked: &SimulatedRead) -> u64 {
         match &self.what {
             What::Files(_, requests) if self.calls.read_ahead.is_none() => {
                 let file_bytes = self.sizes.bytes(asked.file);
@@ -285,10 +285,10 @@ impl Reads {
     }
 
     /// The samples that a read returns.
-    pub(super) fn landed(&self, request: &ReadRequest) -> Landed {
+    pub(super) fn landed(&self, request: &ReadRequest) -> ReadResult {
         match request.read.unit {
-            Unit::Sample(_) => Landed { samples: 1, ..Landed::default() },
-            Unit::Group { .. } => Landed::default(),
+            Unit::Sample(_) => ReadResult { samples: 1, ..ReadResult::default() },
+            Unit::Group { .. } => ReadResult::default(),
             Unit::Records { file, .. } => {
                 let file = self.index.file(request.accelerator, file);
                 self.records(request, file).1
@@ -296,8 +296,8 @@ impl Reads {
         }
     }
 
-    fn of_span(&self, file: u64, span: Span, made: u64) -> Asked {
-        Asked {
+    fn of_span(&self, file: u64, span: Span, made: u64) -> SimulatedRead {
+        SimulatedRead {
             file,
             offset: span.offset,
             bytes: span.bytes,
@@ -306,7 +306,7 @@ impl Reads {
         }
     }
 
-    fn sample(&self, file: u64, position: u64) -> Asked {
+    fn sample(&self, file: u64, position: u64) -> SimulatedRead {
         let most = self.calls.most_bytes;
         match self.what {
             What::Samples { bytes, of_file, as_h5py } => {
@@ -323,7 +323,7 @@ impl Reads {
             }
             What::Files(ref files, _) => {
                 let (bytes, requests) = files[(file % files.len() as u64) as usize];
-                Asked {
+                SimulatedRead {
                     file,
                     offset: 0,
                     bytes,
@@ -338,7 +338,7 @@ impl Reads {
         }
     }
 
-    fn group(&self, rank: u32, worker: u64, nth: u64) -> Asked {
+    fn group(&self, rank: u32, worker: u64, nth: u64) -> SimulatedRead {
         let What::Groups { row_bytes, ref rows, stretches, workers } = self.what else {
             return self.sample(0, 0);
         };
@@ -354,19 +354,19 @@ impl Reads {
     }
 
     /// The range of a read of records, and the samples it returns; no range for files without records.
-    fn records(&self, request: &ReadRequest, file: u64) -> (Option<Span>, Landed) {
+    fn records(&self, request: &ReadRequest, file: u64) -> (Option<Span>, ReadResult) {
         let Unit::Records { from, .. } = request.read.unit else {
-            return (None, Landed::default());
+            return (None, ReadResult::default());
         };
         let What::Records { record_bytes, transfer_bytes } = self.what else {
-            let whole = Landed { samples: 1, cursor: from, ended: true };
+            let whole = ReadResult { samples: 1, cursor: from, ended: true };
             return (None, whole);
         };
         let file_bytes = self.sizes.bytes(file);
         let plan = null_records(0, file_bytes, record_bytes, transfer_bytes, from);
         match plan.reads {
             Known::Known { extents, landed, .. } => (extents.nth(0), landed),
-            Known::Records { .. } => (None, Landed::default()),
+            Known::Records { .. } => (None, ReadResult::default()),
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::plan::{Connections, Scenario, StorageModel, Surface};
 use stormlp_transfer::telemetry::DeviceCounters;
 
 use super::cache::Cache;
-use super::reads::{Asked, Calls, Reads};
+use super::reads::{Calls, Reads, SimulatedRead};
 use stormlp_training::run::machine::drive::Device;
-use stormlp_training::run::machine::{Landed, Nanos, ReadRequest};
+use stormlp_training::run::machine::{Nanos, ReadRequest, ReadResult};
 
 /// More devices than this are simulated in groups, each with the combined speed of its devices.
 pub(super) const GROUPS_AT_MOST: u32 = 64;
@@ -270,13 +270,13 @@ impl SimulatedStorage {
         }
     }
 
-    fn parts_of(&self, asked: &Asked) -> u64 {
+    fn parts_of(&self, asked: &SimulatedRead) -> u64 {
         // A part has at least as many requests as are in flight at a time.
         (asked.requests / self.calls.window).clamp(1, self.parts)
     }
 
     /// Serves one part of a read; returns its completion time.
-    fn serve(&mut self, asked: &Asked, host: usize, part: u64, now: Nanos) -> Nanos {
+    fn serve(&mut self, asked: &SimulatedRead, host: usize, part: u64, now: Nanos) -> Nanos {
         let parts = self.parts_of(asked);
         let (done, requests, bytes) = match parts {
             1 => (0, asked.requests.max(1), asked.bytes),
@@ -470,7 +470,7 @@ impl Device for SimulatedStorage {
         Some(self.serve(&asked, host, part, now))
     }
 
-    fn finish(&mut self, request: &ReadRequest) -> Landed {
+    fn finish(&mut self, request: &ReadRequest) -> ReadResult {
         self.in_flight -= 1;
         self.reads.landed(request)
     }

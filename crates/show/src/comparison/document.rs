@@ -7,7 +7,7 @@ use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::{Compared, Comparison, Source};
-use crate::document::{Col, Document, Facts, Place, Quantity, Section, Table, number, word};
+use crate::document::{Col, DetailLevel, Document, Facts, Quantity, Section, Table, number, word};
 use crate::records::Records;
 
 /// Maximum number of files listed by name.
@@ -87,7 +87,9 @@ impl Comparison {
             self.add_test(&mut last.facts);
         }
         let sections = sections.into_iter();
-        document.sections.extend(sections.map(|one| Section { place: Place::Details, ..one }));
+        document
+            .sections
+            .extend(sections.map(|one| Section { place: DetailLevel::Details, ..one }));
         // Warnings of the report itself are already listed.
         let told: Vec<String> = document.warnings.iter().map(Warning::subjects_and_fact).collect();
         let is_new = |one: &&Warning| !told.iter().any(|known| one.fact.ends_with(known));
@@ -234,7 +236,7 @@ impl Comparison {
     fn sections(&self, title: &str) -> Vec<Section> {
         let mut sections: Vec<Section> = Vec::new();
         sections.extend(self.across(title));
-        let place = if sections.is_empty() { Place::Screen } else { Place::Details };
+        let place = if sections.is_empty() { DetailLevel::Screen } else { DetailLevel::Details };
         for subject in self.figures.chunk_by(|a, b| a.subject == b.subject) {
             sections.push(Section {
                 title: title_of([title, &subject[0].subject]),

@@ -6,7 +6,7 @@ use stormlp_core::warning::{Rank, Warning};
 
 use super::table::{Rules, draw, take_constants, take_hidden};
 use super::{TextPage, laid_out};
-use crate::document::{Document, Place, Section, Table};
+use crate::document::{DetailLevel, Document, Section, Table};
 
 /// The lines that a document takes if its tables have up to eight rows: a terminal of 24 also shows
 /// where the report is, a line about a target that was missed, and the prompt.
@@ -40,11 +40,11 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
     let mut left_out = LeftOut::default();
     page.facts("", &document.brief);
     let mut footnotes = Vec::new();
-    for section in document.sections.iter().filter(|section| section.place == Place::Screen) {
+    for section in document.sections.iter().filter(|section| section.place == DetailLevel::Screen) {
         draw_section(page, section, &mut left_out);
         footnotes.extend(section.table.iter().flat_map(footnotes_of));
     }
-    let whole = |section: &&Section| section.place == Place::Details && !section.is_empty();
+    let whole = |section: &&Section| section.place == DetailLevel::Details && !section.is_empty();
     left_out.sections = document.sections.iter().filter(whole).count();
     let answer = laid_out(page.width, "", 2, &document.headline).len()
         + document

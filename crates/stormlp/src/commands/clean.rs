@@ -19,7 +19,8 @@ use stormlp_kvcache::run::{CleanedFolder, KvcacheError, clean as clean_objects};
 use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
-    Anywhere, Entry, Facts, FolderLock, Kind, LOCK_NAME, Left, PUTS, Storage, temporary_name,
+    Entry, Facts, FolderLock, Kind, LOCK_NAME, PUTS, RecordedState, Storage, StorageRouter,
+    temporary_name,
 };
 
 use crate::output;
@@ -49,7 +50,7 @@ pub(crate) struct Args {
 
 /// Removes the files and prints their number.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
-    let storage = &Anywhere::default();
+    let storage = &StorageRouter::default();
     storage.hold(&args.folder);
     let mut folders = Vec::new();
     data_folders(storage, &args.folder, 0, &mut folders)?;
@@ -169,13 +170,13 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned,
     let mut kept = false;
     for (path, listed) in all {
         match listed.left(storage, folder, &path, &seen)? {
-            Left::Nothing => continue,
-            Left::Other(what) => {
+            RecordedState::Nothing => continue,
+            RecordedState::Other(what) => {
                 kept |= !matches!(listed, Listed::Unnamed(_));
                 cleaned.left.push(format!("{}: it is {what}", path.display()));
                 continue;
             }
-            Left::Same(found) => {
+            RecordedState::Same(found) => {
                 cleaned.files += 1;
                 cleaned.bytes += found.bytes;
             }
@@ -274,7 +275,7 @@ enum Listed {
     /// The list does not record its size.
     Unknown,
     /// An object that no list names, but a run can have put: what it is.
-    Unnamed(Left),
+    Unnamed(RecordedState),
 }
 
 /// The objects of the folders with listed ones, from one list instead of a request for each. Files are
@@ -297,10 +298,10 @@ impl Seen {
     }
 
     /// The object at `path`, if it is known to be the one that was made.
-    fn same(&self, path: &Path, bytes: u64, made: Option<Identity>) -> Option<Left> {
+    fn same(&self, path: &Path, bytes: u64, made: Option<Identity>) -> Option<RecordedState> {
         let found = self.0.get(path).filter(|found| found.kind == Kind::File)?;
         let same = found.bytes == bytes && made == Some(found.identity);
-        same.then_some(Left::Same(*found))
+        same.then_some(RecordedState::Same(*found))
     }
 }
 
@@ -312,7 +313,7 @@ impl Listed {
         folder: &Path,
         path: &Path,
         seen: &Seen,
-    ) -> Result<Left, TransferError> {
+    ) -> Result<RecordedState, TransferError> {
         let same = match self {
             Self::Bytes(bytes, identity) => seen.same(path, *bytes, *identity),
             Self::OfDataset(file) => seen.same(path, file.bytes, file.identity),
@@ -326,17 +327,19 @@ impl Listed {
             Self::Bytes(bytes, identity) => storage.left(path, Some(*bytes), *identity),
             // A link is not followed to check; its file is reported instead.
             Self::Temporary if storage.look(path).is_err_and(|e| e.was_not_asked()) => {
-                Ok(Left::Nothing)
+                Ok(RecordedState::Nothing)
             }
             Self::Temporary => storage.left(path, None, None),
             Self::Unknown => Ok(match storage.left(path, None, None)? {
-                Left::Same(_) => Left::Other("a file of unknown size".to_string()),
+                RecordedState::Same(_) => {
+                    RecordedState::Other("a file of unknown size".to_string())
+                }
                 left => left,
             }),
             Self::OfDataset(file) => Ok(match state_of(storage, folder, file)? {
-                FileState::Gone => Left::Nothing,
-                FileState::Whole(_) | FileState::Empty => Left::Same(storage.found(path)?),
-                FileState::Damaged(what) | FileState::Foreign(what) => Left::Other(what),
+                FileState::Gone => RecordedState::Nothing,
+                FileState::Whole(_) | FileState::Empty => RecordedState::Same(storage.found(path)?),
+                FileState::Damaged(what) | FileState::Foreign(what) => RecordedState::Other(what),
             }),
         }
     }
@@ -403,7 +406,7 @@ fn puts_beneath(
     storage: &dyn Storage,
     folder: &Path,
     listed: &BTreeMap<PathBuf, Listed>,
-) -> Result<Vec<(PathBuf, Left)>, Failure> {
+) -> Result<Vec<(PathBuf, RecordedState)>, Failure> {
     let mut puts = Vec::new();
     for entry in storage.list(folder)?.iter().filter(|entry| entry.is_folder()) {
         let of = entry.text().and_then(|name| name.strip_suffix(PUTS.trim_end_matches('/')));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stormlp_core::difference::Promise;
+use stormlp_core::difference::ConsistencyField;
 use stormlp_core::event::{Event, Observer as _, Unit};
 use stormlp_core::location::names_object;
 use stormlp_core::note::Cause;
@@ -20,8 +20,8 @@ use crate::hosts::Needs;
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
 use stormlp_core::verify::Verify;
+use stormlp_hosts::consistency_fields;
 use stormlp_hosts::peers::Peers;
-use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp datagen`.
@@ -55,7 +55,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let peers = session.peers(false)?;
     let Args { request, format } = args;
-    let plan = peers.agree_on(plan(&request, session), promises)?;
+    let plan = peers.agree_on(plan(&request, session), consistency_fields)?;
     if request.mode.dry_run {
         let outline = plan.outline();
         return format.print(&outline, text::outline);
@@ -111,8 +111,8 @@ const NAMES: [(&str, &str); 5] = [
 ];
 
 /// What all processes must generate alike: everything.
-fn promises(plan: &GeneratePlan) -> Vec<Promise> {
-    promises::of(plan, &[], &NAMES)
+fn consistency_fields(plan: &GeneratePlan) -> Vec<ConsistencyField> {
+    consistency_fields::of(plan, &[], &NAMES)
 }
 
 /// Generates the dataset together with the other hosts: each writes its share of the files, the

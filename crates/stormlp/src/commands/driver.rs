@@ -14,7 +14,7 @@ use stormlp_hosts::peers::Peers;
 use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
-use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::run_context::RunContext;
 
 use super::deliver::{self, Delivery};
 use crate::any_report::AnyReport;
@@ -67,7 +67,7 @@ pub(crate) struct Running<'a> {
     /// Draws the progress, also as the observer of `surroundings`.
     pub(crate) progress: &'a Progress,
     /// The storage, the observer and the stop token.
-    pub(crate) surroundings: Surroundings<'a>,
+    pub(crate) surroundings: RunContext<'a>,
 }
 
 /// The folders that a run writes beside its data.
@@ -121,7 +121,7 @@ where
     saver.begin(&start.report)?;
     let progress = &Progress::new(session.quiet);
     let surroundings =
-        Surroundings { storage: &session.storage, observer: progress, stop: &session.stop };
+        RunContext { storage: &session.storage, observer: progress, stop: &session.stop };
     let running = Running { hosts, saver: &mut saver, progress, surroundings };
     let mut report = lane.run(start.report, running)?;
     blame_launcher(&mut report.ending, hosts, &session.stop);

@@ -9,8 +9,8 @@ use stormlp_core::note::{Cause, Note};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_transfer::cufile;
+use stormlp_transfer::run_context::now;
 use stormlp_transfer::storage::write_atomically;
-use stormlp_transfer::surroundings::now;
 
 use crate::commands::saved;
 use crate::output;

@@ -62,19 +62,19 @@ pub struct Tried {
     /// Whether it meets the threshold only because of data read before its steps began: in a longer
     /// epoch it may miss. Such a count is not certain, and the search does not go beyond it.
     #[serde(default)]
-    pub rests_on_read_ahead: bool,
+    pub prefetch_bound: bool,
     /// Steps completed by every accelerator.
     pub steps: u64,
     /// Duration in seconds.
     pub seconds: f64,
     /// What accelerators waited for.
-    pub bound: Bound,
+    pub limited_by: Bound,
 }
 
 impl Limit {
     /// The limit that held back a run that missed.
-    fn of(bound: Bound) -> Option<Self> {
-        match bound {
+    fn of(limited_by: Bound) -> Option<Self> {
+        match limited_by {
             Bound::Storage | Bound::StorageAndClient | Bound::Startup => Some(Self::Storage),
             Bound::Client => Some(Self::Client),
             Bound::Barrier => Some(Self::Barrier),
@@ -109,17 +109,17 @@ impl Tried {
             mib_per_second: results.mean.mib_per_second,
             meets: results.meets_threshold,
             certain: true,
-            rests_on_read_ahead: false,
+            prefetch_bound: false,
             steps: epochs.iter().map(|epoch| epoch.fewest_steps()).sum(),
             seconds: 0.0,
-            bound: results.verdict.bound,
+            limited_by: results.verdict.limited_by,
         }
     }
 
     /// Whether it meets the threshold, in words.
     pub fn verdict(&self) -> &'static str {
         match (self.meets, self.certain) {
-            _ if self.rests_on_read_ahead => "meets by prefetched samples only",
+            _ if self.prefetch_bound => "meets by prefetched samples only",
             (true, true) => "meets",
             (false, true) => "misses",
             (true, false) => "probably meets",
@@ -135,7 +135,7 @@ impl Tried {
             count: self.accelerators,
             kind: self.kind,
             // There is no count below one accelerator to try.
-            passed: self.meets && (!self.rests_on_read_ahead || self.accelerators == 1),
+            passed: self.meets && (!self.prefetch_bound || self.accelerators == 1),
             certain: self.certain,
             suggests: limited.then_some(suggested as u32),
         }
@@ -164,14 +164,14 @@ impl largest::Tried for Tried {
 
     fn limited_by(&self) -> Option<Limit> {
         // The epoch of one that meets by read-ahead is too short.
-        if self.meets { Some(Limit::Dataset) } else { Limit::of(self.bound) }
+        if self.meets { Some(Limit::Dataset) } else { Limit::of(self.limited_by) }
     }
 
     fn spares_storage(limit: Limit) -> bool {
         limit != Limit::Storage
     }
 
-    fn in_words(&self) -> String {
+    fn to_text(&self) -> String {
         let spread = self.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
         let steps = counted(self.steps, "step");
         format!("AU {:.1}{spread} % in {steps}, {}", self.au_percent, self.verdict())
@@ -192,7 +192,7 @@ pub fn expected_seconds(one: &TrainPlan, kind: RunKind) -> f64 {
 
 /// The smallest count that meets the threshold only because of read-ahead.
 pub fn least_on_read_ahead(find: &FindMax) -> Option<u32> {
-    let resting = find.tried.iter().filter(|tried| tried.rests_on_read_ahead);
+    let resting = find.tried.iter().filter(|tried| tried.prefetch_bound);
     resting.map(|tried| tried.accelerators).min()
 }
 
@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    fn tried(accelerators: u32, au_percent: f64, bound: Bound) -> Tried {
+    fn tried(accelerators: u32, au_percent: f64, limited_by: Bound) -> Tried {
         Tried {
             accelerators,
             kind: RunKind::Full,
@@ -212,10 +212,10 @@ mod tests {
             mib_per_second: 1.0,
             meets: au_percent >= 90.0,
             certain: true,
-            rests_on_read_ahead: false,
+            prefetch_bound: false,
             steps: 10,
             seconds: 1.0,
-            bound,
+            limited_by,
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_count_that_lives_on_what_was_read_ahead_is_not_met() {
         let resting = |count| Tried {
-            rests_on_read_ahead: true,
+            prefetch_bound: true,
             certain: false,
             ..tried(count, 99.0, Bound::ReadAhead)
         };
@@ -270,7 +270,7 @@ mod tests {
             tried(32, 60.0, Bound::Storage),
         ];
         let find = found(&mut search, runs);
-        assert_eq!((find.largest, find.least_missing), (7, Some(32)));
+        assert_eq!((find.largest, find.smallest_failing), (7, Some(32)));
         assert_eq!(find.limited_by, Some(Limit::Dataset));
         assert!(find.is_lower_bound);
         assert_eq!(least_on_read_ahead(&find), Some(8));

@@ -10,7 +10,7 @@ use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::dataset::Recipe;
 use stormlp_dataset::generate::Existing;
-use stormlp_dataset::spec::{self, Making};
+use stormlp_dataset::spec::{self, DatasetDefaults};
 
 use super::workload::Workload;
 
@@ -49,7 +49,7 @@ pub struct GenerateRequest {
 
     /// What a workload does not specify.
     #[command(flatten)]
-    pub making: Making,
+    pub making: DatasetDefaults,
 
     /// Writer threads [default: two per CPU, at most 16].
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=512))]

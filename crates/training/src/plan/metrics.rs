@@ -122,8 +122,9 @@ pub fn mean(epochs: &[Measures]) -> Measures {
         mib_per_second: each(&|m| m.mib_per_second),
         window_samples_per_second: each(&|m| m.window_samples_per_second),
         read_mib_per_second: each(&|m| m.read_mib_per_second),
-        preread_share: (!epochs.is_empty() && epochs.iter().all(|m| m.preread_share.is_some()))
-            .then(|| each(&|m| m.preread_share.unwrap_or_default())),
+        prefetched_share: (!epochs.is_empty()
+            && epochs.iter().all(|m| m.prefetched_share.is_some()))
+        .then(|| each(&|m| m.prefetched_share.unwrap_or_default())),
         waiting_seconds: waiting.fold(WaitingSeconds::default(), Add::add) / count,
     }
 }

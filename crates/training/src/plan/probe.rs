@@ -43,7 +43,7 @@ pub struct StepMark {
 
 /// The stopping condition of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Enough {
+pub enum StopCondition {
     /// When it is certain whether AU reaches the threshold.
     Verdict {
         /// Target AU, 0 to 1.
@@ -73,7 +73,7 @@ pub struct Forecast {
 /// Observes steps and decides when the probe can stop.
 #[derive(Debug, Clone)]
 pub struct Judge {
-    enough: Enough,
+    enough: StopCondition,
     /// Steps of the epoch that AU covers.
     steps: u64,
     /// Steps at its start that AU excludes; timing starts at the end of the first.
@@ -112,7 +112,7 @@ impl ObservedPace {
 
 impl Judge {
     /// A judge for the first epoch of `plan`.
-    pub fn of(plan: &TrainPlan, enough: Enough) -> Self {
+    pub fn of(plan: &TrainPlan, enough: StopCondition) -> Self {
         let steps = plan.steps_per_epoch - plan.metric.exclude_end_steps.min(plan.steps_per_epoch);
         let of_run = plan.steps_per_epoch as f64 * f64::from(plan.epochs) * f64::from(plan.runs);
         Self {
@@ -142,8 +142,8 @@ impl Judge {
             return false;
         };
         match self.enough {
-            Enough::Seconds(enough) => seen >= 2 && seconds >= enough,
-            Enough::Verdict { threshold } => {
+            StopCondition::Seconds(enough) => seen >= 2 && seconds >= enough,
+            StopCondition::Verdict { threshold } => {
                 let due = self.looked_at + (self.looked_at / 2).max(LEAST_STEPS);
                 if !self.decided && seen >= due && seconds >= LEAST_SECONDS {
                     self.looks += 1;
@@ -167,8 +167,8 @@ impl Judge {
         let series = if by_steps >= by_samples { self.step_seconds() } else { self.sample_rates() };
         let error = uncertain(1.0, &series);
         let threshold = match self.enough {
-            Enough::Verdict { threshold } => threshold,
-            Enough::Seconds(_) => 0.0,
+            StopCondition::Verdict { threshold } => threshold,
+            StopCondition::Seconds(_) => 0.0,
         };
         let verdict = self.decided.then(|| self.verdict(threshold)).flatten();
         Some(Forecast {

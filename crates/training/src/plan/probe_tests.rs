@@ -8,7 +8,7 @@ use stormlp_core::mt19937::Mt19937;
 /// A judge for an epoch of `steps` steps of 32 samples with 100 ms of compute.
 fn judge(steps: u64, most_steps: u64) -> Judge {
     Judge {
-        enough: Enough::Verdict { threshold: 0.9 },
+        enough: StopCondition::Verdict { threshold: 0.9 },
         steps,
         left_out: 1,
         most_steps,

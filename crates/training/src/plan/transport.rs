@@ -150,8 +150,14 @@ pub(super) fn decide(
     }
     // As many for each device.
     let usual = |threads: usize| threads.next_multiple_of(devices);
-    let mut sizes =
-        CrewSizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, (cpus, &usual));
+    let mut sizes = ThreadGroupSizes::of(
+        path,
+        bare.engine,
+        chunk_bytes,
+        reader.reads(),
+        threads,
+        (cpus, &usual),
+    );
     let (depth, limited) = transport::depth_in_cufile(path, sizes.threads, sizes.queue_depth, host);
     sizes.queue_depth = depth;
     // A thread attaches its streams in addition to the files it reads whole.
@@ -172,7 +178,7 @@ impl TrainPlan {
     pub fn transport_without_storage(&self, host: &HostFacts) -> Transport {
         let reads = self.loader.concurrent_reads() * self.accelerators as usize;
         let engine = self.transport.engine;
-        let sizes = CrewSizes::of(
+        let sizes = ThreadGroupSizes::of(
             PathKind::Null,
             engine,
             CACHED_CHUNK_BYTES,
@@ -190,14 +196,14 @@ impl TrainPlan {
     }
 }
 
-struct CrewSizes {
+struct ThreadGroupSizes {
     threads: usize,
     queue_depth: usize,
     window: usize,
     chunk_bytes: u64,
 }
 
-impl CrewSizes {
+impl ThreadGroupSizes {
     /// Sizes for this many `reads` in flight, by `threads` or as many as are `usual`.
     fn of(
         path: PathKind,

@@ -54,7 +54,7 @@ fn ring_instead(plan: &TrainPlan) -> Option<Warning> {
     let transport = &plan.transport;
     let is_other = plan.profile != Profile::Native
         && transport.path.uses_page_cache()
-        && transport.engine_asked == EngineChoice::Auto
+        && transport.requested_engine == EngineChoice::Auto
         && transport.engine != EngineKind::Psync;
     is_other.then(|| {
         Warning::new(

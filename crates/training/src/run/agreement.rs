@@ -7,7 +7,7 @@ use std::hash::{Hash as _, Hasher as _};
 use crate::plan::request::{RequestedHosts, TrainRequest};
 use crate::plan::train_plan::TrainPlan;
 use serde::{Deserialize, Serialize};
-use stormlp_core::difference::Promise;
+use stormlp_core::difference::ConsistencyField;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
@@ -15,8 +15,8 @@ use stormlp_hosts::members;
 use stormlp_hosts::multi_host::Hosts;
 
 use stormlp_core::failure::Failure;
+use stormlp_hosts::consistency_fields;
 use stormlp_hosts::peers::Peers;
-use stormlp_hosts::promises;
 use stormlp_hosts::session::Session;
 
 /// The options of a process.
@@ -135,16 +135,16 @@ const ASKED_NAMES: [(&str, &str); 6] = [
     ("memory_limit_bytes", "option --memory-limit"),
     ("telemetry_seconds", "option --telemetry"),
     ("transfer_bytes", "option --transfer-size"),
-    promises::OF_THREADS,
+    consistency_fields::OF_THREADS,
 ];
 
 /// The part of `request` that must be equal on all hosts.
-pub fn asked(request: &TrainRequest) -> Vec<Promise> {
-    promises::asked(request, &ASKED_APART, &ASKED_NAMES)
+pub fn asked(request: &TrainRequest) -> Vec<ConsistencyField> {
+    consistency_fields::asked(request, &ASKED_APART, &ASKED_NAMES)
 }
 
 /// The part of a run of `plan` over `inventory` that must be equal on all hosts.
-pub fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> {
+pub fn consistency_fields(plan: &TrainPlan, inventory: &Inventory) -> Vec<ConsistencyField> {
     let mut hasher = DefaultHasher::new();
     for file in inventory.train.iter().chain(&inventory.valid) {
         (&file.name, file.bytes).hash(&mut hasher);
@@ -156,9 +156,9 @@ pub fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> {
         ByteSize(data.bytes),
         hasher.finish() as u32
     );
-    let mut promises = promises::of(plan, &APART, &NAMES);
-    promises.push(("dataset".to_string(), dataset));
-    promises
+    let mut consistency_fields = consistency_fields::of(plan, &APART, &NAMES);
+    consistency_fields.push(("dataset".to_string(), dataset));
+    consistency_fields
 }
 
 /// The share of each of `processes`.

@@ -16,8 +16,8 @@ use stormlp_transfer::storage::{Disk, Storage};
 use super::epochs::{self, Distributions};
 use super::prepare;
 use super::together::Others;
-use crate::run::training::Course;
-use stormlp_transfer::surroundings::Surroundings;
+use crate::run::training::RunInputs;
+use stormlp_transfer::run_context::RunContext;
 
 /// Duration of the calibration.
 const SECONDS: f64 = 3.0;
@@ -25,16 +25,16 @@ const SECONDS: f64 = 3.0;
 /// This host's result for the plan's workload on infinitely fast storage, measured for a few
 /// seconds; `None` when the user stopped it or no epoch finished.
 pub(super) fn ceiling(
-    course: &Course<'_>,
+    course: &RunInputs<'_>,
     accelerators: &AcceleratorSet,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
 ) -> Result<Option<Measures>, String> {
     let plan = on_null_storage(&course.plan, &course.head.host);
     let own = 0..plan.accelerators;
     let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default(), &own);
     // Deliberate throttling of storage would throttle null storage as well.
     let storage: Arc<dyn Storage> = Arc::new(Disk);
-    let silent = Surroundings { storage: &storage, observer: &Silent, ..*surroundings };
+    let silent = RunContext { storage: &storage, observer: &Silent, ..*surroundings };
     let mut unwanted = Distributions::default();
     let measured = epochs::run(
         &plan,

@@ -23,10 +23,10 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::inventory::{self, FoundDataset, ScanError};
 use stormlp_dataset::manifest::{ManifestError, ManifestHead};
 use stormlp_dataset::section::DatasetSpec;
-use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
-use stormlp_transfer::crew::CrewError;
+use stormlp_dataset::spec::{self, DEFAULT_SEED, DatasetDefaults};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage};
+use stormlp_transfer::thread_group::ThreadGroupError;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
@@ -48,7 +48,7 @@ pub struct Data {
     /// What does not fit the workload, and does not prevent a run.
     pub warnings: Vec<Warning>,
     /// What must be generated before the inventory exists.
-    pub to_make: Option<ToMake>,
+    pub to_make: Option<MissingDataset>,
 }
 
 impl Data {
@@ -64,7 +64,7 @@ impl Data {
 }
 
 /// A dataset to generate or complete.
-pub struct ToMake {
+pub struct MissingDataset {
     plan: GeneratePlan,
     /// What is there now, and what the files are called, in words.
     words: [&'static str; 2],
@@ -192,14 +192,14 @@ fn to_make(
 ) -> Result<Data, Failure> {
     let NewData { files, existing, starter, words } = new;
     workload.dataset.num_files_train = files;
-    let recipe = spec::recipe(&workload.dataset, profile, Making::default());
+    let recipe = spec::recipe(&workload.dataset, profile, DatasetDefaults::default());
     generate::check_room(&*session.storage, &recipe, &folder, existing).map_err(generation)?;
     let dataset = Dataset::new(recipe)?;
     Ok(Data {
         inventory: Inventory { starter, ..inventory::planned(&folder, &dataset) },
         spec: workload.dataset.clone(),
         warnings: Vec::new(),
-        to_make: Some(ToMake {
+        to_make: Some(MissingDataset {
             plan: GeneratePlan {
                 existing,
                 starter,
@@ -211,7 +211,7 @@ fn to_make(
     })
 }
 
-impl ToMake {
+impl MissingDataset {
     /// Generates the dataset, or completes an interrupted one, and returns its files, which are
     /// those `planned`.
     ///
@@ -428,7 +428,7 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
 
 /// The dataset described by the workload.
 pub fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
-    let recipe = spec::recipe(&workload.dataset, profile, Making::default());
+    let recipe = spec::recipe(&workload.dataset, profile, DatasetDefaults::default());
     Ok(Dataset::new(recipe)?)
 }
 
@@ -466,7 +466,7 @@ fn generation(error: GenerateError) -> Failure {
     match error {
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --data-dir, or remove it with `stormlp clean`"),
-        GenerateError::Memory { .. } | GenerateError::Crew(CrewError::Start(_)) => {
+        GenerateError::Memory { .. } | GenerateError::ThreadGroup(ThreadGroupError::Start(_)) => {
             Failure::machine(error).with_help(
                 "allow more memory or threads, or make the dataset with `stormlp datagen` and \
                  fewer --threads",

@@ -12,7 +12,7 @@ use stormlp_dataset::format::{FormatError, OpenFile, Span, Spans};
 use stormlp_transfer::storage::Storage;
 
 use super::error::TrainError;
-use super::machine::{Cursor, Landed, ReadRequest, Unit};
+use super::machine::{Cursor, ReadRequest, ReadResult, Unit};
 use super::requests::{self, Requests};
 use super::source::{self, DataFile, Extents, ReadPlan, Reads, Source};
 
@@ -117,7 +117,7 @@ impl DatasetSource {
             }
             _ => Extents::One(whole),
         };
-        let landed = Landed { samples: 1, ..Landed::default() };
+        let landed = ReadResult { samples: 1, ..ReadResult::default() };
         Ok(known(file, extents, landed, framing))
     }
 
@@ -128,9 +128,9 @@ impl DatasetSource {
             }
             AccessPattern::Null { bytes } => {
                 let group = Span { offset: 0, bytes: *bytes };
-                return Ok(known(0, Extents::One(group), Landed::default(), None));
+                return Ok(known(0, Extents::One(group), ReadResult::default(), None));
             }
-            _ => return Ok(known(0, Extents::One(self.whole(0)), Landed::default(), None)),
+            _ => return Ok(known(0, Extents::One(self.whole(0)), ReadResult::default(), None)),
         };
         // Worker k takes every W-th file of its accelerator, starting from the k-th.
         let own = worker + nth / groups_per_file * workers;
@@ -138,7 +138,7 @@ impl DatasetSource {
         let group = nth % groups_per_file;
         let spans = self.framing.row_group(&self.files[file], columns, group)?;
         let extents = Extents::Many(joined(&spans));
-        Ok(known(file, extents, Landed::default(), None))
+        Ok(known(file, extents, ReadResult::default(), None))
     }
 
     fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
@@ -154,7 +154,7 @@ impl DatasetSource {
             _ => known(
                 file,
                 Extents::One(self.whole(file)),
-                Landed { samples: 1, cursor: from, ended: true },
+                ReadResult { samples: 1, cursor: from, ended: true },
                 None,
             ),
         }
@@ -174,7 +174,7 @@ pub fn null_records(
     let record = read_to / record_bytes;
     let extent =
         Span { offset: from.read_to_bytes, bytes: read_to.saturating_sub(from.read_to_bytes) };
-    let landed = Landed {
+    let landed = ReadResult {
         samples: record - from.record,
         cursor: Cursor { record, read_to_bytes: read_to },
         ended: read_to == file_bytes,
@@ -222,7 +222,7 @@ fn joined(spans: &[Span]) -> Vec<Span> {
 fn known(
     file: usize,
     extents: Extents,
-    landed: Landed,
+    landed: ReadResult,
     framing: Option<source::Framing>,
 ) -> ReadPlan {
     ReadPlan { file, reads: Reads::Known { extents, keep_open: false, landed }, framing }

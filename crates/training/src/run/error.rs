@@ -12,8 +12,8 @@ use stormlp_hosts::GroupError;
 use stormlp_hosts::fault::Fault;
 use stormlp_hosts::from_faults;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::fallback;
+use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
 
 /// Why a run could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ fn unread(path: &Path, source: &TransferError) -> String {
     }
 }
 
-from_faults!(TrainError: TransferError, CrewError, Panicked, GroupError);
+from_faults!(TrainError: TransferError, ThreadGroupError, Panicked, GroupError);
 
 impl TrainError {
     /// The error as the ending of a run of `plan` reports it.

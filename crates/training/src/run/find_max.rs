@@ -19,16 +19,16 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::largest::{Attempt, CountTrials, Trials, find_largest, report, say};
 use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::run_context::RunContext;
 use stormlp_transfer::storage::FolderLock;
-use stormlp_transfer::surroundings::Surroundings;
 
-use super::data::ToMake;
+use super::data::MissingDataset;
 use super::start::{Prepared, lock};
-use super::training::{self, Course};
+use super::training::{self, RunInputs};
 use crate::plan::distribution::Distribution;
 use crate::plan::find_max::{FindMax, Limit, READ_SECONDS, Tried, expected_seconds};
 use crate::plan::metrics;
-use crate::plan::probe::{Enough, Judge};
+use crate::plan::probe::{Judge, StopCondition};
 use crate::plan::request::TrainRequest;
 use crate::plan::resolve::Resolved;
 use crate::plan::train_plan::TrainPlan;
@@ -53,7 +53,7 @@ pub struct AcceleratorFinder<'a> {
     facts: HostFacts,
     inventory: Inventory,
     /// The dataset to generate first.
-    to_make: Option<ToMake>,
+    to_make: Option<MissingDataset>,
     warnings: Vec<Warning>,
     head: Head,
     threshold_percent: f64,
@@ -214,7 +214,7 @@ impl AcceleratorFinder<'_> {
         let what = if plan.is_null() { "loaders deliver" } else { "storage delivers" };
         self.say(format_args!("loading for {READ_SECONDS} s without compute, to see what {what}"));
         let (loaders, batch) = (plan.accelerators, f64::from(plan.batch_size));
-        let mut judge = Judge::of(&plan, Enough::Seconds(READ_SECONDS));
+        let mut judge = Judge::of(&plan, StopCondition::Seconds(READ_SECONDS));
         self.run_probe(plan, &mut judge)?;
         let Some(rate) = judge.samples_per_second() else {
             return Ok(());
@@ -234,7 +234,7 @@ impl AcceleratorFinder<'_> {
     /// The first part of a run of `plan`; `None` if the user stopped it before any result.
     fn probe(&mut self, plan: TrainPlan) -> Result<Option<Tried>, Failure> {
         let threshold = self.threshold_percent / 100.0;
-        let mut judge = Judge::of(&plan, Enough::Verdict { threshold });
+        let mut judge = Judge::of(&plan, StopCondition::Verdict { threshold });
         let plan = beginning(plan);
         let steps = plan.steps_per_epoch;
         let rule = metrics::Rule::of(&plan);
@@ -260,14 +260,14 @@ impl AcceleratorFinder<'_> {
             tried.certain = forecast.certain;
             tried.steps = forecast.steps;
         }
-        tried.rests_on_read_ahead = tried.meets && lives_on_read_ahead;
-        tried.certain &= !tried.rests_on_read_ahead;
+        tried.prefetch_bound = tried.meets && lives_on_read_ahead;
+        tried.certain &= !tried.prefetch_bound;
         Ok(Some(tried))
     }
 
     fn run_probe(&self, plan: TrainPlan, judge: &mut Judge) -> Result<TrainReport, Failure> {
         let course = self.course(plan);
-        let surroundings = Surroundings {
+        let surroundings = RunContext {
             storage: &self.session.storage,
             observer: &Silent,
             stop: &self.session.stop,
@@ -286,7 +286,7 @@ impl AcceleratorFinder<'_> {
         self.say(format_args!("a full run of {}", counted(u64::from(accelerators), "accelerator")));
         let course = self.course(plan);
         let progress = self.session.progress();
-        let surroundings = Surroundings {
+        let surroundings = RunContext {
             storage: &self.session.storage,
             observer: &progress,
             stop: &self.session.stop,
@@ -299,16 +299,16 @@ impl AcceleratorFinder<'_> {
         let mut tried = Tried::of(&report, RunKind::Full);
         // A full epoch is no more conclusive than a probe of it that depended on read-ahead.
         let mut probes = self.trials.find.tried.iter();
-        tried.rests_on_read_ahead = tried.meets
-            && probes.any(|one| one.accelerators == accelerators && one.rests_on_read_ahead);
-        tried.certain = !tried.rests_on_read_ahead;
+        tried.prefetch_bound =
+            tried.meets && probes.any(|one| one.accelerators == accelerators && one.prefetch_bound);
+        tried.certain = !tried.prefetch_bound;
         self.trials.full.push((accelerators, report));
         Ok(Ok(tried))
     }
 
-    fn course(&self, mut plan: TrainPlan) -> Course<'_> {
+    fn course(&self, mut plan: TrainPlan) -> RunInputs<'_> {
         plan.data.take_sizes(&self.inventory);
-        Course {
+        RunInputs {
             head: self.head.clone(),
             plan,
             warnings: self.warnings.clone(),

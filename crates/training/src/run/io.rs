@@ -15,11 +15,12 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_dataset::format::{npy, npz};
 use stormlp_hosts::fault::Fault;
-use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{self, Access, Handle, Kind, Storage};
+use stormlp_transfer::thread_group::guarded;
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
-    AcceleratorSet, Driver, FileId, Landed, PathSpec, Place, Slot, TransferError, TransferPath,
+    AcceleratorSet, CompletedTransfer, Driver, FileId, FileRange, PathSpec, Slot, TransferError,
+    TransferPath,
 };
 
 use super::error::TrainError;
@@ -286,8 +287,12 @@ impl<'a> IoThread<'a> {
     /// One transfer of the null path.
     fn move_nothing(&mut self, file: FileId, chunk: Chunk) -> Result<(), TrainError> {
         if let Some(slot) = self.driver.take_slot() {
-            let place =
-                Place { direction: Direction::Read, file, offset: chunk.offset, len: chunk.len };
+            let place = FileRange {
+                direction: Direction::Read,
+                file,
+                offset: chunk.offset,
+                len: chunk.len,
+            };
             let submitted = self.driver.submit(slot, place, (0, chunk));
             submitted?;
             self.driver.wait(1)?;
@@ -378,15 +383,15 @@ impl<'a> IoThread<'a> {
         };
         self.submitted = true;
         let place =
-            Place { direction: Direction::Read, file, offset: chunk.offset, len: chunk.len };
+            FileRange { direction: Direction::Read, file, offset: chunk.offset, len: chunk.len };
         self.driver
             .submit(slot, place, (index, chunk))
             .map_err(|error| self.read_error(index, error))
     }
 
     /// Handles a completed chunk.
-    fn land(&mut self, landed: Landed<(usize, Chunk)>) -> Result<(), TrainError> {
-        let Landed { tag: (index, chunk), slot, result, .. } = landed;
+    fn land(&mut self, landed: CompletedTransfer<(usize, Chunk)>) -> Result<(), TrainError> {
+        let CompletedTransfer { tag: (index, chunk), slot, result, .. } = landed;
         let Some(running) = self.jobs[index].as_mut() else {
             self.driver.put_back(slot);
             return Ok(());
@@ -438,7 +443,7 @@ impl<'a> IoThread<'a> {
     fn hand_in(
         &mut self,
         request: ReadRequest,
-        landed: machine::Landed,
+        landed: machine::ReadResult,
         bytes: u64,
         started: Nanos,
     ) {

@@ -3,7 +3,7 @@
 use stormlp_dataset::format::Span;
 use stormlp_transfer::FileId;
 
-use super::machine::{Cursor, Landed, Nanos, ReadRequest};
+use super::machine::{Cursor, Nanos, ReadRequest, ReadResult};
 use super::records::RecordTracker;
 use super::source::{ReadPlan, Reads};
 
@@ -92,12 +92,12 @@ impl Job {
     }
 
     /// The result of the read, once nothing is left to request.
-    pub(super) fn landed(&self) -> Landed {
+    pub(super) fn landed(&self) -> ReadResult {
         match &self.plan.reads {
             Reads::Known { landed, .. } => *landed,
             Reads::Records { from, .. } => {
                 let record = self.records.as_ref().map_or(from.record, RecordTracker::whole);
-                Landed {
+                ReadResult {
                     samples: record - from.record,
                     cursor: Cursor { record, read_to_bytes: self.at },
                     ended: self.at >= self.file_bytes,
@@ -198,7 +198,7 @@ mod tests {
         };
         let plan = ReadPlan {
             file: 0,
-            reads: Reads::Known { extents, keep_open: false, landed: Landed::default() },
+            reads: Reads::Known { extents, keep_open: false, landed: ReadResult::default() },
             framing: None,
         };
         Job::new(request, plan, None, file_bytes, 0)

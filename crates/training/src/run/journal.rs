@@ -133,10 +133,10 @@ mod tests {
     use stormlp_core::report::{Head, ReportKind};
     use stormlp_core::stop::StopToken;
     use stormlp_dataset::inventory::facts::Inventory;
+    use stormlp_transfer::run_context::RunContext;
     use stormlp_transfer::storage::{Disk, Storage};
-    use stormlp_transfer::surroundings::Surroundings;
 
-    use super::super::training::{Course, begun, run};
+    use super::super::training::{RunInputs, begun, run};
     use super::*;
     use crate::plan::catalog;
     use crate::plan::distribution::Distribution;
@@ -157,10 +157,10 @@ mod tests {
         let (facts, nothing) = (stormlp_fixtures::host(), Inventory::default());
         let plan = TrainPlan::resolve(&workload, &request, &facts, &nothing).unwrap().plan;
         let head = Head::new(ReportKind::Train, String::new(), String::new(), facts);
-        let course = Course { head, plan, warnings: Vec::new(), inventory: &nothing };
+        let course = RunInputs { head, plan, warnings: Vec::new(), inventory: &nothing };
         let storage: Arc<dyn Storage> = Arc::new(Disk);
         let stop = StopToken::default();
-        let surroundings = Surroundings { storage: &storage, observer: &Silent, stop: &stop };
+        let surroundings = RunContext { storage: &storage, observer: &Silent, stop: &stop };
         let (mut reports, mut lines) = (vec![begun(&course)], Vec::new());
         run(&course, &surroundings, &mut |epoch, so_far| {
             reports.push(so_far());

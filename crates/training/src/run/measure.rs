@@ -162,7 +162,7 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
     measures.read_mib_per_second = phase.bytes_read as f64 / f64::from(1u32 << 20) / elapsed;
     let samples = plan.steps_per_epoch * plan.global_batch();
     let share = phase.preread_samples as f64 / samples.max(1) as f64;
-    measures.preread_share = Some(share.min(1.0));
+    measures.prefetched_share = Some(share.min(1.0));
     let milliseconds = 1e3 * elapsed;
     EpochReport {
         epoch,
@@ -220,7 +220,7 @@ fn block_sums(block: &BlockTally) -> BlockSums {
 fn slowest(blamed_ns: &[Nanos], first: u32) -> Option<Slowest> {
     let (accelerator, most) = (first..).zip(blamed_ns.iter().copied()).max_by_key(|(_, ns)| *ns)?;
     (blamed_ns.len() > 1 && most > 0)
-        .then_some(Slowest { accelerator, kept_others_seconds: most as f64 / 1e9 })
+        .then_some(Slowest { accelerator, delayed_others_seconds: most as f64 / 1e9 })
 }
 
 /// Summarises the distributions; that of reads is not known here.

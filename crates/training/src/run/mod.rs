@@ -4,7 +4,6 @@ pub mod agreement;
 pub mod attribution;
 mod cache;
 mod calibrate;
-pub mod crew;
 pub mod data;
 pub mod dataset;
 mod epochs;
@@ -23,17 +22,18 @@ pub mod requests;
 mod shared;
 pub mod source;
 pub mod start;
+pub mod thread_group;
 mod together;
 pub mod training;
 pub mod verdict;
 mod warnings;
 
-pub use crate::run::training::{Course, SoFar, begun, probe, run, run_on_hosts};
+pub use crate::run::training::{PartialReport, RunInputs, begun, probe, run, run_on_hosts};
 pub use error::TrainError;
 pub use journal::{SavedEpoch, with_epochs};
 
 #[cfg(test)]
-mod crew_tests;
+mod thread_group_tests;
 
 #[cfg(test)]
 mod run_tests;

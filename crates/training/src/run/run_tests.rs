@@ -22,11 +22,11 @@ use stormlp_transfer::{Accelerator, HostStandIn};
 
 use super::epochs::{Distributions, RunMeasured, run};
 use super::error::TrainError;
-use super::machine::{Landed, ReadRequest, Share, Unit};
+use super::machine::{ReadRequest, ReadResult, Share, Unit};
 use super::prepare::{EpochOrder, Order, Orders};
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
 use super::together::Others;
-use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::run_context::RunContext;
 
 const STEPS: u64 = 4;
 
@@ -44,7 +44,7 @@ impl Source for Nothing {
             reads: Reads::Known {
                 extents: Extents::One(Span { offset: 0, bytes: 1000 }),
                 keep_open: false,
-                landed: Landed { samples: 1, ..Landed::default() },
+                landed: ReadResult { samples: 1, ..ReadResult::default() },
             },
             framing: None,
         })
@@ -118,7 +118,7 @@ fn told(
     let host_memory: Arc<dyn Accelerator> = Arc::new(HostStandIn);
     let accelerators = host_memory.into();
     let storage: Arc<dyn Storage> = Arc::new(Disk);
-    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop };
+    let surroundings = RunContext { storage: &storage, observer: &Silent, stop };
     let mut distributions = Distributions::default();
     let on_epoch = &mut |_: &mut RunMeasured, _: &Distributions, _| on_epoch();
     run(

@@ -15,14 +15,14 @@ use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{DriverSet, Stamp, StampClock};
 
 use super::error::TrainError;
-use super::machine::{Halt, Landed, Machine, Nanos, PhaseSpec, ReadRequest};
+use super::machine::{Halt, Machine, Nanos, PhaseSpec, ReadRequest, ReadResult};
 use super::source::Source;
 
 /// A completed read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Finished {
     pub(super) request: ReadRequest,
-    pub(super) landed: Landed,
+    pub(super) landed: ReadResult,
     pub(super) bytes: u64,
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use stormlp_dataset::format::Span;
 
 use super::error::TrainError;
-use super::machine::{Cursor, Landed, ReadRequest};
+use super::machine::{Cursor, ReadRequest, ReadResult};
 use super::requests::Requests;
 
 /// The extents of one read, in read order.
@@ -40,7 +40,7 @@ pub enum Reads {
         /// Whether later reads of this lane use the same file, so that it stays open.
         keep_open: bool,
         /// The result of the read once it is complete.
-        landed: Landed,
+        landed: ReadResult,
     },
     /// The next records of a record file: sequential reads until at least one record is complete.
     /// Their headers give their lengths.

@@ -21,7 +21,7 @@ use crate::plan::train_plan::TrainPlan;
 use crate::plan::workload::Workload;
 
 /// The request, before the dataset is examined.
-pub struct Asked {
+pub struct RequestedRun {
     /// The workload, with all parameters applied.
     pub workload: Workload,
     /// The options.
@@ -43,7 +43,7 @@ pub struct Prepared {
     pub warnings: Vec<Warning>,
 }
 
-impl Asked {
+impl RequestedRun {
     /// The request for this machine, which is examined.
     ///
     /// # Errors

@@ -24,11 +24,11 @@ use super::together::Others;
 use super::{calibrate, measure, verdict, warnings};
 use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::fallback::{hold_cufile, settings};
-use stormlp_transfer::surroundings::Surroundings;
-use stormlp_transfer::surroundings::now;
+use stormlp_transfer::run_context::RunContext;
+use stormlp_transfer::run_context::now;
 
 /// Inputs that are known before a run begins.
-pub struct Course<'a> {
+pub struct RunInputs<'a> {
     /// The first fields of the report.
     pub head: Head,
     /// The plan to run.
@@ -40,7 +40,7 @@ pub struct Course<'a> {
 }
 
 /// Creates the report of the measurements so far.
-pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
+pub type PartialReport<'a> = &'a mut dyn FnMut() -> TrainReport;
 
 /// Executes all runs of the plan from the first on. Calls `on_epoch` after each epoch; it may
 /// request the report so far, which takes longer with every epoch. If AU was
@@ -50,9 +50,9 @@ pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
 /// When the first run cannot begin: no such device, no threads, no buffers, or a path not available
 /// on this machine. Later failures become the report's ending.
 pub fn run(
-    course: &Course<'_>,
-    surroundings: &Surroundings<'_>,
-    on_epoch: &mut dyn FnMut(SavedEpoch, SoFar<'_>),
+    course: &RunInputs<'_>,
+    surroundings: &RunContext<'_>,
+    on_epoch: &mut dyn FnMut(SavedEpoch, PartialReport<'_>),
 ) -> Result<TrainReport, TrainError> {
     run_on_hosts(course, None, surroundings, on_epoch)
 }
@@ -62,10 +62,10 @@ pub fn run(
 /// # Errors
 /// As [`run`].
 pub fn run_on_hosts(
-    course: &Course<'_>,
+    course: &RunInputs<'_>,
     hosts: Option<&Hosts>,
-    surroundings: &Surroundings<'_>,
-    on_epoch: &mut dyn FnMut(SavedEpoch, SoFar<'_>),
+    surroundings: &RunContext<'_>,
+    on_epoch: &mut dyn FnMut(SavedEpoch, PartialReport<'_>),
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
     let (accelerators, _cufile) = devices(plan)?;
@@ -146,7 +146,7 @@ fn devices(plan: &TrainPlan) -> Result<HeldDevices, TrainError> {
 }
 
 /// The report of a run that has not begun, left behind by a run that is killed.
-pub fn begun(course: &Course<'_>) -> TrainReport {
+pub fn begun(course: &RunInputs<'_>) -> TrainReport {
     TrainReport {
         ending: Ending::Unfinished,
         ..report(course, &[], &Distributions::default(), None)
@@ -159,9 +159,9 @@ pub fn begun(course: &Course<'_>) -> TrainReport {
 /// # Errors
 /// As [`run`].
 pub fn probe(
-    course: &Course<'_>,
+    course: &RunInputs<'_>,
     judge: &mut Judge,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
     let (accelerators, _cufile) = devices(plan)?;
@@ -194,7 +194,7 @@ fn mean_seconds(runs: &[&RunReport]) -> f64 {
 
 /// The combined report of `runs`; the distributions are those of the scored runs.
 fn report(
-    course: &Course<'_>,
+    course: &RunInputs<'_>,
     runs: &[&RunMeasured],
     Distributions { steps, reads, registrations }: &Distributions,
     hosts: Option<&Hosts>,
@@ -317,10 +317,10 @@ fn series(runs: &[&RunMeasured]) -> Vec<NamedSeries> {
 
 /// Measures this host's ceiling if AU was missed.
 fn find_ceiling(
-    course: &Course<'_>,
+    course: &RunInputs<'_>,
     accelerators: &AcceleratorSet,
     report: &mut TrainReport,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
 ) {
     let plan = &course.plan;
     let wanted = !plan.is_null()

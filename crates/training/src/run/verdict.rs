@@ -26,11 +26,14 @@ pub fn verdict(
     ceiling: Option<&AuPercent>,
 ) -> Verdict {
     if epochs.iter().all(|epoch| epoch.accelerators.is_empty()) {
-        return Verdict { bound: Bound::Unknown, sentence: "nothing was measured".to_string() };
+        return Verdict {
+            limited_by: Bound::Unknown,
+            sentence: "nothing was measured".to_string(),
+        };
     }
     if plan.compute.mean_seconds() < 1e-9 {
         return Verdict {
-            bound: Bound::Unknown,
+            limited_by: Bound::Unknown,
             sentence: "no compute is emulated, so AU is meaningless; samples/s is what the \
                        loaders reach"
                 .to_string(),
@@ -46,7 +49,7 @@ pub fn verdict(
         && ceiling.profile - au < NEAR_CEILING_POINTS
     {
         return Verdict {
-            bound: Bound::Client,
+            limited_by: Bound::Client,
             sentence: format!(
                 "client-bound: AU {au:.1} % is within {NEAR_CEILING_POINTS:.0} points of the \
                  {:.1} % that this host reaches on infinitely fast storage",
@@ -54,7 +57,7 @@ pub fn verdict(
             ),
         };
     }
-    Verdict { bound, sentence: sentence(bound, plan, epochs, mean, &sum(epochs)) }
+    Verdict { limited_by: bound, sentence: sentence(bound, plan, epochs, mean, &sum(epochs)) }
 }
 
 /// The main cause of waiting over `epochs`, whatever storage they read from.
@@ -70,7 +73,7 @@ pub fn main_cause(plan: &TrainPlan, epochs: &[&EpochReport], mean: &Measures) ->
 /// The verdict for a run that read nothing.
 fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
     Verdict {
-        bound: if au >= COMPUTE_BOUND_PERCENT { Bound::Compute } else { Bound::Client },
+        limited_by: if au >= COMPUTE_BOUND_PERCENT { Bound::Compute } else { Bound::Client },
         sentence: format!(
             "the ceiling of this host for {} of this workload: AU {au:.1} % on infinitely fast \
              storage",
@@ -106,7 +109,7 @@ fn bound(au: f64, ahead: bool, waiting: &WaitingSeconds) -> Bound {
 }
 
 fn sentence(
-    bound: Bound,
+    limited_by: Bound,
     plan: &TrainPlan,
     epochs: &[&EpochReport],
     mean: &Measures,
@@ -115,7 +118,7 @@ fn sentence(
     let au = mean.au_percent.profile;
     let counted = waiting.storage + waiting.cpu;
     let of_counted = |part: f64| 100.0 * part / counted.max(f64::MIN_POSITIVE);
-    match bound {
+    match limited_by {
         Bound::Compute => {
             format!("compute-bound: AU {au:.1} %, data was always ready")
         }
@@ -158,10 +161,10 @@ fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
     let slowest = epochs
         .iter()
         .filter_map(|epoch| epoch.slowest)
-        .max_by(|a, b| a.kept_others_seconds.total_cmp(&b.kept_others_seconds))
-        .filter(|slowest| slowest.kept_others_seconds >= LEAST_SECONDS);
+        .max_by(|a, b| a.delayed_others_seconds.total_cmp(&b.delayed_others_seconds))
+        .filter(|slowest| slowest.delayed_others_seconds >= LEAST_SECONDS);
     let most = slowest.map_or(String::new(), |slowest| {
-        let (accelerator, seconds) = (slowest.accelerator, slowest.kept_others_seconds);
+        let (accelerator, seconds) = (slowest.accelerator, slowest.delayed_others_seconds);
         format!(", most for accelerator {accelerator} ({seconds:.2} s)")
     });
     format!("barrier-bound: accelerators waited {seconds:.2} s for slower peers{most}")

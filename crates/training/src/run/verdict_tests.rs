@@ -49,23 +49,23 @@ fn plan(request: &TrainRequest) -> TrainPlan {
 fn judged(
     plan: &TrainPlan,
     au: f64,
-    preread_share: f64,
+    prefetched_share: f64,
     waiting_seconds: WaitingSeconds,
 ) -> Verdict {
-    judged_by(plan, (au, preread_share), waiting_seconds, None)
+    judged_by(plan, (au, prefetched_share), waiting_seconds, None)
 }
 
 /// The same, with `slowest` as the accelerator that the others waited for.
 fn judged_by(
     plan: &TrainPlan,
-    (au, preread_share): (f64, f64),
+    (au, prefetched_share): (f64, f64),
     waiting_seconds: WaitingSeconds,
     slowest: Option<Slowest>,
 ) -> Verdict {
     let measures = Measures {
         au_percent: AuPercent { profile: au, ..AuPercent::default() },
         window_samples_per_second: 10.0,
-        preread_share: Some(preread_share),
+        prefetched_share: Some(prefetched_share),
         waiting_seconds,
         ..Measures::default()
     };
@@ -92,13 +92,13 @@ fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
     assert_eq!(plan.steps_per_epoch, 10);
     // Half of the epoch was read after the first of ten steps: four of the nine that count.
     let verdict = judged(&plan, 99.0, 0.5, waiting(0.0, 0.0, 0.0, 1.0));
-    assert_eq!(verdict.bound, Bound::ReadAhead);
+    assert_eq!(verdict.limited_by, Bound::ReadAhead);
     // The share and the advice are given once, by a warning.
     assert_eq!(verdict.sentence, "AU 99.0 % is largely due to prefetched samples");
     let verdict = judged(&plan, 99.0, 0.2, waiting(0.0, 0.0, 0.0, 1.0));
-    assert_eq!(verdict.bound, Bound::Compute);
+    assert_eq!(verdict.limited_by, Bound::Compute);
     let verdict = judged(&plan, 60.0, 0.5, waiting(1.0, 0.0, 0.0, 1.0));
-    assert_eq!(verdict.bound, Bound::Storage);
+    assert_eq!(verdict.limited_by, Bound::Storage);
 }
 
 #[test]
@@ -126,11 +126,11 @@ fn client_cost_per_step_is_not_met_with_advice_to_read_faster() {
 #[test]
 fn a_wait_shown_as_zero_explains_nothing() {
     let plan = plan(&TrainRequest::default());
-    let of = |barrier: f64, kept_others_seconds: f64| {
-        let slowest = Slowest { accelerator: 3, kept_others_seconds };
+    let of = |barrier: f64, delayed_others_seconds: f64| {
+        let slowest = Slowest { accelerator: 3, delayed_others_seconds };
         let waiting = waiting(0.0, 0.0, barrier, 0.0);
         let verdict = judged_by(&plan, (95.1, 0.0), waiting, Some(slowest));
-        assert_eq!(verdict.bound, Bound::Barrier);
+        assert_eq!(verdict.limited_by, Bound::Barrier);
         verdict.sentence
     };
     let nothing = "AU 95.1 %; accelerators waited neither for data nor for each other";

@@ -6,10 +6,10 @@ use crate::report::{EpochReport, TrainReport};
 use stormlp_core::report::Series;
 use stormlp_core::units::MIB;
 
-use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
 use stormlp_show::search::draw;
 use stormlp_show::series::over_time;
+use stormlp_show::telemetry;
 
 const NO_EPOCH: &str = "the report contains fewer than two epochs";
 
@@ -67,7 +67,7 @@ fn marks(report: &TrainReport) -> Vec<(f64, String)> {
 /// A bar for each epoch that has the number.
 fn of_epochs(report: &TrainReport, number: impl Fn(&EpochReport) -> Option<f64>) -> Vec<Bar> {
     let bar = |epoch: &EpochReport| {
-        let cut = if epoch.came_to_its_end(&report.plan) { "" } else { " cut short" };
+        let cut = if epoch.is_complete_run(&report.plan) { "" } else { " cut short" };
         Some(Bar::one(format!("epoch {}{cut}", epoch.epoch), number(epoch)?))
     };
     report.results.epochs.iter().filter_map(bar).collect()
@@ -101,8 +101,8 @@ fn how_it_went(report: &TrainReport) -> Group {
     let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines);
     let note = "Figures of block devices include other programs' traffic.";
     let noted = |chart: Chart| chart.marks(marks(report)).note(note);
-    drawn.add(what, chart.map(noted), around::charts::NO_COURSE);
-    let ranks = one.and_then(|one| around::charts::ranks(one, ("MiB/s", MIB)));
+    drawn.add(what, chart.map(noted), telemetry::charts::NO_COURSE);
+    let ranks = one.and_then(|one| telemetry::charts::ranks(one, ("MiB/s", MIB)));
     drawn.charts.extend(ranks.map(|chart| chart.marks(marks(report))));
     drawn
 }
@@ -126,20 +126,20 @@ fn storage(report: &TrainReport) -> Group {
     let mut drawn = Group::new("Storage activity");
     let series = series(report);
     let what = "Transfers in flight over time";
-    let chart = series.and_then(around::charts::in_flight);
+    let chart = series.and_then(telemetry::charts::in_flight);
     let marked = chart.map(|chart| chart.marks(marks(report)));
     drawn.add(what, marked, "the report has no values of them above 0");
-    let counted = series.and_then(|one| one.load.as_ref()).and_then(around::charts::depths);
+    let counted = series.and_then(|one| one.load.as_ref()).and_then(telemetry::charts::depths);
     drawn.add("Queue depth", counted, "the transfers had one depth, or were not counted");
-    let queues = around::charts::device_queues(series.into_iter());
+    let queues = telemetry::charts::device_queues(series.into_iter());
     drawn
         .charts
-        .extend(queues.into_iter().map(|(_, chart)| chart.note(around::charts::QUEUES_NOTE)));
+        .extend(queues.into_iter().map(|(_, chart)| chart.note(telemetry::charts::QUEUES_NOTE)));
     drawn
 }
 
 fn around(report: &TrainReport) -> Group {
     let nothing = Series::default();
     let series = series(report).unwrap_or(&nothing);
-    around::charts::over_time("Telemetry of the run", series, &marks(report))
+    telemetry::charts::over_time("Telemetry of the run", series, &marks(report))
 }

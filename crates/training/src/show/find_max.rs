@@ -27,7 +27,7 @@ pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> D
             }),
             number("MiB/s", 2, |one: &&Tried| Quantity::higher(one.mib_per_second, "MiB/s")),
             word("verdict", 0, |one: &&Tried| one.verdict()),
-            word("waited for", 1, |one: &&Tried| waited_for(one.bound)),
+            word("waited for", 1, |one: &&Tried| waited_for(one.limited_by)),
             number("steps", 3, |one: &&Tried| one.steps),
         ],
     );
@@ -47,7 +47,7 @@ fn answer(report: &TrainReport, find: &FindMax) -> Answer {
     let meet = if find.largest == 1 { "meets" } else { "meet" };
     let last = find.answer();
     let ahead = match last {
-        Some(one) if one.rests_on_read_ahead => " (by prefetched samples only)",
+        Some(one) if one.prefetch_bound => " (by prefetched samples only)",
         _ => "",
     };
     let count = format!("{} {meet} {what}{ahead}", counted(find.largest.into(), "accelerator"));
@@ -61,7 +61,7 @@ fn answer(report: &TrainReport, find: &FindMax) -> Answer {
             .map_or(String::new(), |least| format!(" ({least} met it only by prefetched samples)"));
         format!("at least {count}: {limit} ended the search before the storage did{least}")
     } else {
-        let next = find.least_missing.map_or(String::new(), |next| format!(", {next} do not"));
+        let next = find.smallest_failing.map_or(String::new(), |next| format!(", {next} do not"));
         format!("{count}{next}")
     };
     Answer {
@@ -72,8 +72,8 @@ fn answer(report: &TrainReport, find: &FindMax) -> Answer {
     }
 }
 
-fn waited_for(bound: Bound) -> &'static str {
-    match bound {
+fn waited_for(limited_by: Bound) -> &'static str {
+    match limited_by {
         Bound::Compute | Bound::ReadAhead => "nothing",
         Bound::Storage => "storage",
         Bound::Client => "this host",

@@ -51,7 +51,7 @@ const APART: &[&str] = &[
     "shuffle.seed",
     "shuffle.file_seed",
     "checkpoint.folder",
-    "transport.engine_asked",
+    "transport.requested_engine",
     "memory_bytes",
 ];
 

@@ -19,7 +19,7 @@ use stormlp_show::hosts::{self, processes};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
 use stormlp_show::series::{Series, TimeSummary};
-use stormlp_show::{around, objects, storage};
+use stormlp_show::{objects, storage, telemetry};
 
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
 
@@ -122,12 +122,12 @@ fn of_run(report: &TrainReport) -> Document {
     between_epochs(report, &mut section.facts);
     cost(report, &mut section.facts);
     let around = if report.results.runs.is_empty() {
-        around::TITLE
+        telemetry::TITLE
     } else {
         "Telemetry of all runs, including the warm-up"
     };
     let series = report.series.iter().map(|one| &one.series);
-    around::section(&mut document, around, series);
+    telemetry::section(&mut document, around, series);
     document.warn(&report.warnings);
     let mut alone = report.clone();
     alone.results.epochs.clear();
@@ -254,7 +254,7 @@ fn is_from_memory(report: &TrainReport) -> bool {
 
 fn verdict(report: &TrainReport, facts: &mut Facts) {
     let found = &report.results.verdict;
-    let blames_host = matches!(found.bound, Bound::Client | Bound::StorageAndClient);
+    let blames_host = matches!(found.limited_by, Bound::Client | Bound::StorageAndClient);
     let shared = report.warnings.iter().any(|warning| warning.kind == WarningKind::OthersLoad);
     let beside = if blames_host && shared { "; other programs used this host, too" } else { "" };
     facts.add("verdict", format!("{}{beside}", found.sentence));
@@ -340,7 +340,7 @@ fn epochs(report: &TrainReport) -> Table {
     for epoch in &report.results.epochs {
         let cut = match epoch.shortfall(&report.plan) {
             None => String::new(),
-            Some(said) if epoch.came_to_its_end(&report.plan) => {
+            Some(said) if epoch.is_complete_run(&report.plan) => {
                 format!(" {}", table.footnote(said))
             }
             Some(_) => " cut short".to_string(),
@@ -445,7 +445,7 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
             if report.results.runs.is_empty() { "epochs" } else { "the epochs of all scored runs" }
         ),
     );
-    let share = report.results.mean.preread_share;
+    let share = report.results.mean.prefetched_share;
     if let Some(share) = share.filter(|_| report.plan.data.folder.is_some()) {
         let share = percent(share);
         facts.add(

@@ -44,10 +44,10 @@ fn a_run_from_the_page_cache_is_marked_though_others_read_the_device() {
 
 #[test]
 fn a_threshold_met_by_prefetched_samples_is_marked() {
-    let headline = |preread_share, meets| {
+    let headline = |prefetched_share, meets| {
         let mut report = report();
         report.results.meets_threshold = meets;
-        report.results.mean.preread_share = Some(preread_share);
+        report.results.mean.prefetched_share = Some(prefetched_share);
         document(&report).headline
     };
     assert!(headline(1.0, true).contains("largely by prefetched samples): meets"));

@@ -87,10 +87,10 @@ unsafe fn properties(get: FnGetProperties) -> Result<Properties, CUfileError_t> 
     let mut raw = CUfileDrvProps_t::default();
     // SAFETY: `raw` is a place for the structure; the caller vouches for the function.
     let status = unsafe { get((&raw mut raw).cast()) };
-    if status.err == 0 { Ok(in_words(&raw)) } else { Err(status) }
+    if status.err == 0 { Ok(to_text(&raw)) } else { Err(status) }
 }
 
-fn in_words(raw: &CUfileDrvProps_t) -> Properties {
+fn to_text(raw: &CUfileDrvProps_t) -> Properties {
     // The others are file systems, which have routes that nvidia-fs does not count.
     const THROUGH_NVIDIA_FS: [&str; 5] = ["nvme", "nvmeof", "scsi", "scaleflux", "nvmesh"];
     let targets: Vec<_> = named_bits(raw.status_flags, &TARGETS).collect();
@@ -331,7 +331,7 @@ mod tests {
             max_direct_io_kib: 16384,
             ..Default::default()
         };
-        let properties = in_words(&raw);
+        let properties = to_text(&raw);
         assert!(properties.allows_fallback);
         assert!(properties.has_uncounted_targets, "scatefs");
         assert_eq!(
@@ -343,7 +343,7 @@ mod tests {
                 "max_direct_io_size 16384 KiB"
             ]
         );
-        let none = in_words(&CUfileDrvProps_t::default());
+        let none = to_text(&CUfileDrvProps_t::default());
         assert!(!none.has_uncounted_targets && !none.has_direct_targets);
         assert_eq!(none.describe()[0], "nvidia-fs not loaded");
         assert_eq!(none.describe()[1], "direct targets: none");

@@ -1,4 +1,4 @@
-//! The load that a crew's drivers put on storage: the number of transfers in flight, their
+//! The load that a thread group's drivers put on storage: the number of transfers in flight, their
 //! durations and sizes. Counted, not sampled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,7 +66,7 @@ impl FlightTime {
 
 /// Accumulated time in flight, and peak concurrency.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
-pub struct Flown {
+pub struct InFlightStats {
     /// Seconds in flight so far, summed over all transfers: its growth per second is the mean
     /// number in flight.
     pub transfer_seconds: f64,
@@ -74,7 +74,7 @@ pub struct Flown {
     pub most: u32,
 }
 
-/// Statistics shared by the drivers of a crew.
+/// Statistics shared by the drivers of a thread group.
 #[derive(Debug)]
 pub(super) struct Together {
     /// Transfers in flight across all drivers, and the peak since the last query.
@@ -97,13 +97,13 @@ impl Together {
     }
 
     /// Accumulated time in flight up to `now`.
-    pub(super) fn flown(&self, now: Stamp) -> Flown {
+    pub(super) fn flown(&self, now: Stamp) -> InFlightStats {
         let nanos: u64 = self.flights.iter().map(|flight| lock(flight).until(now)).sum();
         let most = self.most.swap(0, Ordering::Relaxed);
         // Transfers in flight now count towards the next period too.
         let now_in_flight = self.in_flight.load(Ordering::Relaxed);
         self.most.fetch_max(now_in_flight, Ordering::Relaxed);
-        Flown { transfer_seconds: nanos as f64 / 1e9, most: most.max(now_in_flight) as u32 }
+        InFlightStats { transfer_seconds: nanos as f64 / 1e9, most: most.max(now_in_flight) as u32 }
     }
 
     /// The queue depth and transfer sizes of finished drivers.

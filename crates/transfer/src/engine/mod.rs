@@ -126,7 +126,7 @@ fn completion(slot: Slot, result: io::Result<usize>) -> Completion {
 mod tests {
     use super::*;
     use crate::region::Region;
-    use crate::transfer::Place;
+    use crate::transfer::FileRange;
     use std::io::Write as _;
     use stormlp_core::operation::Direction;
 
@@ -159,7 +159,7 @@ mod tests {
         (file, offset): (FileId, u64),
         slot: Slot,
     ) {
-        let place = Place { direction, file, offset, len: 4096 };
+        let place = FileRange { direction, file, offset, len: 4096 };
         assert!(engine.submit(Transfer { place, slot }).is_ok());
     }
 

@@ -15,7 +15,7 @@ use super::{Engine, completion};
 use crate::error::TransferError;
 use crate::transfer::FileId;
 use crate::transfer::Slot;
-use crate::transfer::{Completion, Place, Rejected, Transfer};
+use crate::transfer::{Completion, FileRange, Rejected, Transfer};
 
 /// Marks the completion of the poll on the waking eventfd; no slot has this number.
 const WAKE: u64 = u64::MAX;
@@ -145,7 +145,7 @@ impl UringEngine {
     }
 
     /// The submission entry for an operation.
-    fn entry(&self, place: &Place, slot: &Slot) -> squeue::Entry {
+    fn entry(&self, place: &FileRange, slot: &Slot) -> squeue::Entry {
         let address = slot.start().cast::<u8>().wrapping_add(slot.written());
         let len = place.len as u32;
         let index = slot.index() as u16;

@@ -38,7 +38,7 @@ impl Session {
     ) -> Result<(), ObjectFault> {
         let Some(sent) = sent else { return Ok(()) };
         let checked = reply.checksum.and_then(|told| sent.check_sent(told));
-        self.checksums.sent_without += u64::from(checked.is_none());
+        self.checksums.uploads_unverified += u64::from(checked.is_none());
         self.count_checked(checked, bytes)
     }
 
@@ -54,7 +54,7 @@ impl Session {
                 self.checksums.differed += 1;
                 return Err(ObjectFault::Data(what));
             }
-            None => self.checksums.replies_without += 1,
+            None => self.checksums.responses_unverified += 1,
         }
         Ok(())
     }

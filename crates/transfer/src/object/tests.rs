@@ -11,7 +11,7 @@ use stormlp_core::verify::Verify;
 
 use super::request::Request;
 use super::settings::Sources;
-use super::wire::{Connection, Patience};
+use super::wire::{Connection, HttpTimeouts};
 use super::{Client, Get, ObjectFacts, SessionPool, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
@@ -240,7 +240,7 @@ fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
         assert!(request.contains("x-amz-checksum-mode: ENABLED\r\n"), "{request}");
         assert!(request.contains("SignedHeaders=host%3Bx-amz-checksum-mode&"), "{request}");
         let found = session.evidence().checksums.unwrap();
-        (got.map_err(|error| error.to_string()), found.checked_bytes, found.replies_without)
+        (got.map_err(|error| error.to_string()), found.checked_bytes, found.responses_unverified)
     };
     for right in
         ["x-amz-checksum-crc64nvme: rosUhgp5mIg=\r\n", "x-amz-checksum-crc32c: 4waSgw==\r\n"]
@@ -260,7 +260,7 @@ fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
     let (client, _requests) = server_of(replies, Verify::Crc);
     let mut session = client.session("bucket").unwrap();
     session.get(from_four("k", &one()), &mut [0; 4]).unwrap();
-    assert_eq!(session.evidence().checksums.unwrap().replies_without, 1);
+    assert_eq!(session.evidence().checksums.unwrap().responses_unverified, 1);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn what_is_put_has_a_checksum_that_the_endpoint_may_repeat() {
         assert!(request.contains("x-amz-checksum-crc64nvme: rosUhgp5mIg=\r\n"), "{request}");
         let found = session.evidence().checksums.unwrap();
         match expected {
-            Ok(counts) => assert_eq!((found.checked_bytes, found.replies_without), counts),
+            Ok(counts) => assert_eq!((found.checked_bytes, found.responses_unverified), counts),
             Err(what) => assert!(put.unwrap_err().to_string().contains(what)),
         }
     }
@@ -397,7 +397,7 @@ fn an_idle_connection_with_tls_is_open_until_the_endpoint_ends_it() {
     let trusted = super::tls::config(Some(CERTIFICATE.as_ref())).unwrap();
     for _ in 0..2 {
         let tls = Some((&trusted, "127.0.0.1"));
-        let mut open = Connection::open(&addresses, tls, Patience::UntilFirstAnswer).unwrap();
+        let mut open = Connection::open(&addresses, tls, HttpTimeouts::UntilFirstAnswer).unwrap();
         open.exchange(b"HEAD / HTTP/1.1\r\n\r\n", b"").unwrap();
         thread::sleep(Duration::from_millis(1100));
         let open = open.still_open().expect("the endpoint has not closed");

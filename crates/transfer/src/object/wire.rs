@@ -99,7 +99,7 @@ impl From<io::Error> for WireError {
 
 /// How long a connection waits for its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum HttpTimeouts {
     /// The endpoint has never answered, and must do so soon.
     UntilFirstAnswer,
     /// It has answered before.
@@ -126,10 +126,10 @@ impl Connection {
     pub(super) fn open(
         addresses: &[SocketAddr],
         tls: Option<(&Arc<ClientConfig>, &str)>,
-        patience: Patience,
+        patience: HttpTimeouts,
     ) -> Result<Self, WireError> {
         let answer_by =
-            (patience == Patience::UntilFirstAnswer).then(|| Instant::now() + FIRST_ANSWER);
+            (patience == HttpTimeouts::UntilFirstAnswer).then(|| Instant::now() + FIRST_ANSWER);
         let share = FIRST_ANSWER / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
         let each = answer_by.map_or(CONNECT_TIMEOUT, |_| CONNECT_TIMEOUT.min(share));
         let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");

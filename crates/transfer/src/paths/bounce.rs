@@ -18,12 +18,12 @@ use crate::cuda::Pins;
 use crate::engine::{self, Engine};
 use crate::error::TransferError;
 use crate::transfer::FileId;
-use crate::transfer::{Completion, Place, Rejected, Transfer, TransferPath};
+use crate::transfer::{Completion, FileRange, Rejected, Transfer, TransferPath};
 use crate::transfer::{Slot, SlotMemory};
 
 /// Slot n and its bounce buffer, unless the engine or the copy queue holds them.
 struct BouncePair {
-    place: Option<Place>,
+    place: Option<FileRange>,
     memory: Option<Slot>,
     bounce: Option<Slot>,
     moved: usize,
@@ -78,7 +78,7 @@ impl BouncePath {
     }
 
     /// The place of the transfer on slot `index`.
-    fn place(&self, index: usize) -> Place {
+    fn place(&self, index: usize) -> FileRange {
         self.pairs[index].place.expect("a transfer in flight")
     }
 
@@ -165,7 +165,7 @@ impl BouncePath {
     fn collect_io(&mut self, wait: IoWait) -> Result<(), TransferError> {
         let mut over = std::mem::take(&mut self.over);
         let result = match wait {
-            IoWait::Look => self.engine.wait(0, &mut over),
+            IoWait::Sample => self.engine.wait(0, &mut over),
             IoWait::Briefly => self.engine.wait_briefly(NAP, &mut over),
             IoWait::ForOne => self.engine.wait(1, &mut over),
         };
@@ -189,7 +189,7 @@ impl BouncePath {
 /// How long to wait for reads and writes.
 #[derive(Clone, Copy)]
 enum IoWait {
-    Look,
+    Sample,
     /// Until there is one, or it is time to poll the copies again.
     Briefly,
     ForOne,
@@ -230,7 +230,7 @@ impl TransferPath for BouncePath {
         // A blocking engine would run the next read before it releases a finished copy.
         let looks = !self.engine.blocks() || self.ready.len() < min.max(1);
         if looks && !waits_for_io {
-            self.collect_io(IoWait::Look)?;
+            self.collect_io(IoWait::Sample)?;
         }
         while self.ready.len() < min {
             match (self.reading, self.copying) {

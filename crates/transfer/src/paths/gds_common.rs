@@ -17,7 +17,7 @@ use crate::cufile::{
 use crate::error::TransferError;
 use crate::transfer::AcceleratorBuffer;
 use crate::transfer::FileId;
-use crate::transfer::{Completion, Place, Rejected, Transfer};
+use crate::transfer::{Completion, FileRange, Rejected, Transfer};
 use crate::transfer::{Slot, SlotMemory};
 
 /// How many transfers of a path cuFile counts by route, unless its lane ends counting earlier.
@@ -128,7 +128,7 @@ impl GdsCommon {
     }
 
     /// The file of a transfer in flight.
-    pub(super) fn attached(&self, place: &Place) -> &FileHandle {
+    pub(super) fn attached(&self, place: &FileRange) -> &FileHandle {
         self.file(place.file).expect("`accept` has seen the file, and it has this in flight")
     }
 
@@ -339,7 +339,7 @@ pub(super) fn rejected(transfer: Transfer, reason: &'static str) -> Rejected {
 }
 
 /// The error for a transfer that stopped before its end.
-fn no_progress(api: &Api, place: &Place, moved: usize) -> CuFileError {
+fn no_progress(api: &Api, place: &FileRange, moved: usize) -> CuFileError {
     CuFileError::NoProgress {
         call: api.call(match place.direction {
             Direction::Read => "Read",

@@ -17,7 +17,7 @@ use crate::error::TransferError;
 use crate::object::{Expected, Get, ObjectError, ObjectFacts, ObjectFault, Session};
 use crate::storage::{ObjectMode, OpenObject, put_key};
 use crate::transfer::{
-    Completion, FileId, Place, Rejected, Slot, SlotMemory, Transfer, TransferPath,
+    Completion, FileId, FileRange, Rejected, Slot, SlotMemory, Transfer, TransferPath,
 };
 
 /// Performs requests over one connection or several. A connection has one in flight.
@@ -94,7 +94,7 @@ impl Connection {
     fn moved(
         &mut self,
         attached: &Attached,
-        place: Place,
+        place: FileRange,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
         let OpenObject { key, mode, .. } = &attached.object;
@@ -108,7 +108,7 @@ impl Connection {
                 attached.is_of_one(session, place.offset, found)?;
                 let noted = attached.note(facts, place.offset, bytes);
                 match noted {
-                    Ok(noted) => self.ranges.ranges_without += u64::from(noted),
+                    Ok(noted) => self.ranges.ranges_unverified += u64::from(noted),
                     Err(_) => self.ranges.differed += 1,
                 }
                 Ok(noted.map(drop)?)
@@ -308,15 +308,16 @@ impl TransferPath for S3Path {
         if let Some(found) = store.as_mut().and_then(|store| store.checksums.as_mut()) {
             let Compared(compared) = self.compared_ranges;
             found.checked_bytes += compared.checked_bytes;
-            found.replies_without -= compared.replies_without.min(found.replies_without);
-            found.ranges_without -= compared.replies_without.min(found.ranges_without);
+            found.responses_unverified -=
+                compared.responses_unverified.min(found.responses_unverified);
+            found.ranges_unverified -= compared.responses_unverified.min(found.ranges_unverified);
             found.differed += compared.differed;
         }
         Evidence {
             effective_path: Some(PathKind::S3),
             summary: store
                 .as_ref()
-                .map_or("no object was opened".to_string(), ObjectStore::in_words),
+                .map_or("no object was opened".to_string(), ObjectStore::to_text),
             direct_io: DirectIo::NotAsked,
             engine: None,
             direct_storage: None,

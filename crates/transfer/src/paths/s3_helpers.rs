@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use stormlp_core::evidence::ObjectStore;
 
 use super::s3::{Connection, Job};
-use crate::crew::{Panicked, guarded};
 use crate::error::TransferError;
+use crate::thread_group::{Panicked, guarded};
 use crate::transfer::Completion;
 
 /// Threads with one connection each, which take transfers in turn.

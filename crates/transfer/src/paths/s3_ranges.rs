@@ -63,7 +63,7 @@ impl ReadRanges {
                 Some(before) => before.then(range.checksum, range.bytes),
             });
             compared.checked_bytes += range.bytes * range.reads;
-            compared.replies_without += range.reads;
+            compared.responses_unverified += range.reads;
             end += range.bytes;
         }
         let (Some(read), Some(of_object)) =
@@ -101,7 +101,7 @@ mod tests {
             add(&mut ranges, first, &content[first..last]).unwrap();
         }
         let compared = ranges.compare(&facts).unwrap();
-        assert_eq!((compared.checked_bytes, compared.replies_without), (12, 4));
+        assert_eq!((compared.checked_bytes, compared.responses_unverified), (12, 4));
         add(&mut ranges, 0, &content[..3]).unwrap();
         add(&mut ranges, 6, &content[6..]).unwrap();
         assert_eq!(ranges.compare(&facts).unwrap(), ObjectChecksums::default());

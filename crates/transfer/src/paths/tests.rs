@@ -3,7 +3,7 @@
 use super::*;
 use crate::accelerator::stand_in::HostStandIn;
 use crate::region::Region;
-use crate::transfer::{Place, Transfer};
+use crate::transfer::{FileRange, Transfer};
 use std::os::unix::fs::OpenOptionsExt as _;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::MemoryKind;
@@ -79,7 +79,7 @@ fn a_transfer_at_depth_one_enters_the_kernel_once() {
         for direction in [Direction::Write, Direction::Read] {
             let before = crate::engine::uring_entered();
             for block in 0..TRANSFERS {
-                let place = Place { direction, file, offset: block * BLOCK as u64, len: BLOCK };
+                let place = FileRange { direction, file, offset: block * BLOCK as u64, len: BLOCK };
                 let slot = slots.pop().unwrap();
                 assert!(path.submit(Transfer { place, slot }).is_ok());
                 path.wait(1, &mut done).unwrap();
@@ -113,7 +113,7 @@ fn what_one_path_writes_every_path_reads() {
                     slot.copy_in(&[fill; BLOCK]).unwrap();
                     let offset = block * BLOCK as u64;
                     in_slot[slot.index()] = block;
-                    let place = Place { direction, file, offset, len: BLOCK };
+                    let place = FileRange { direction, file, offset, len: BLOCK };
                     assert!(path.submit(Transfer { place, slot }).is_ok());
                     while free.is_empty() || (block == 7 && finished < 8) {
                         path.wait(1, &mut done).unwrap();
@@ -157,7 +157,7 @@ fn reading_at_the_end_moves_nothing_on_any_path() {
         let mut path = path(kind, EngineKind::Psync, 1).unwrap();
         let id = path.attach(open(kind, file.path())).unwrap();
         let slot = path.take_slots().pop().unwrap();
-        let place = Place { direction: Direction::Read, file: id, offset: 0, len: BLOCK };
+        let place = FileRange { direction: Direction::Read, file: id, offset: 0, len: BLOCK };
         assert!(path.submit(Transfer { place, slot }).is_ok());
         let mut done = Vec::new();
         path.wait(1, &mut done).unwrap();
@@ -178,7 +178,7 @@ fn the_end_of_a_copy_is_seen_before_the_next_read_completes() {
     let pipe = path.attach(File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
     let mut slots = path.take_slots();
     for id in [pipe, file] {
-        let place = Place { direction: Direction::Read, file: id, offset: 0, len: BLOCK };
+        let place = FileRange { direction: Direction::Read, file: id, offset: 0, len: BLOCK };
         let slot = slots.pop().unwrap();
         assert!(path.submit(Transfer { place, slot }).is_ok());
     }

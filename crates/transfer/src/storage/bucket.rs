@@ -11,7 +11,7 @@ use stormlp_core::location::ObjectName;
 use stormlp_core::verify::Verify;
 use stormlp_core::warning::Warning;
 
-use super::found::{Entry, Facts, Kind, Left};
+use super::found::{Entry, Facts, Kind, RecordedState};
 use super::handle::Access;
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
 use crate::error::TransferError;
@@ -213,7 +213,7 @@ impl Buckets {
 
     /// What writes put for the object at `path`. Marks take a request for each, so several threads
     /// ask.
-    pub(super) fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, Left)>, TransferError> {
+    pub(super) fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, RecordedState)>, TransferError> {
         let folder = PathBuf::from(format!("{}{}", path.display(), PUTS.trim_end_matches('/')));
         let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
         let mut listed = self.list(&folder)?;
@@ -221,8 +221,10 @@ impl Buckets {
         let look = |entry: &Entry| {
             let path = folder.join(&entry.name);
             Ok(match self.is_marked(&path)? {
-                true => (path, Left::Same(entry.facts)),
-                false => (path, Left::Other("an object without stormlp's mark".to_string())),
+                true => (path, RecordedState::Same(entry.facts)),
+                false => {
+                    (path, RecordedState::Other("an object without stormlp's mark".to_string()))
+                }
             })
         };
         let share = listed.len().div_ceil(ASKING_THREADS).max(1);

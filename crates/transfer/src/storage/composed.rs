@@ -7,7 +7,7 @@ use stormlp_core::facts::Identity;
 use stormlp_core::impairment::StorageOperation as Call;
 use stormlp_core::location::names_object;
 
-use super::found::{Kind, Left};
+use super::found::{Kind, RecordedState};
 use super::handle::{Access, Durability};
 use super::holes;
 use super::interface::Storage;
@@ -21,27 +21,31 @@ pub(super) fn left<S: Storage + ?Sized>(
     path: &Path,
     bytes: Option<u64>,
     made: Option<Identity>,
-) -> Result<Left, TransferError> {
+) -> Result<RecordedState, TransferError> {
     let found = match storage.look(path) {
         // The kernel was never asked, since there is a link on the way.
         Err(error) if error.was_not_asked() => {
-            return Ok(Left::Other("behind a link".to_string()));
+            return Ok(RecordedState::Other("behind a link".to_string()));
         }
         found => found?,
     };
     let Some(found) = found else {
-        return Ok(Left::Nothing);
+        return Ok(RecordedState::Nothing);
     };
     let other_size = bytes.filter(|bytes| *bytes != found.bytes);
     Ok(match other_size {
-        _ if found.kind != Kind::File || found.link => Left::Other(found.what().to_string()),
-        _ if found.bytes == 0 => Left::Same(found),
-        Some(bytes) => Left::Other(format!("a file of {} bytes, not of {bytes}", found.bytes)),
-        None if found.is_another(made) => Left::Other(match bytes {
+        _ if found.kind != Kind::File || found.link => {
+            RecordedState::Other(found.what().to_string())
+        }
+        _ if found.bytes == 0 => RecordedState::Same(found),
+        Some(bytes) => {
+            RecordedState::Other(format!("a file of {} bytes, not of {bytes}", found.bytes))
+        }
+        None if found.is_another(made) => RecordedState::Other(match bytes {
             Some(_) => "another file of the same size".to_string(),
             None => "another file".to_string(),
         }),
-        None => Left::Same(found),
+        None => RecordedState::Same(found),
     })
 }
 

@@ -44,7 +44,7 @@ pub struct Facts {
 
 /// The current state of a file recorded in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Left {
+pub enum RecordedState {
     /// The file does not exist.
     Nothing,
     /// The regular file that was recorded, as far as the record identifies it, or an empty one.

@@ -21,7 +21,7 @@ use super::interface::Storage;
 use crate::error::TransferError;
 use crate::paths::{PathSpec, build_path};
 use crate::transfer::TransferPath;
-use crate::transfer::{Completion, FileId, Place, Rejected, Slot, Transfer};
+use crate::transfer::{Completion, FileId, FileRange, Rejected, Slot, Transfer};
 
 /// An operation about to be executed.
 #[derive(Debug, Clone, Copy)]
@@ -307,7 +307,7 @@ impl TransferPath for GatedPath {
             }
         };
         self.not_before[slot.index()] = grant.not_before;
-        let place = Place { len: place.len.min(grant.bytes as usize), ..place };
+        let place = FileRange { len: place.len.min(grant.bytes as usize), ..place };
         self.inner.submit(Transfer { place, slot })?;
         self.flying += 1;
         Ok(())

@@ -10,7 +10,7 @@ use stormlp_core::location::names_object;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::bucket::Buckets;
-use super::found::{Entry, Facts, Kind, Left, Space};
+use super::found::{Entry, Facts, Kind, RecordedState, Space};
 use super::gated::Gate as _;
 use super::handle::{Access, Durability, Handle};
 use super::lock::{FolderLock, LOCK_NAME, LockError};
@@ -294,11 +294,11 @@ pub trait Storage: Send + Sync {
     }
 
     /// The objects that writes put for the one at `path`, which has a name of its own but no bytes
-    /// in place. What has such a name without stormlp's mark is [`Left::Other`]. Files have none.
+    /// in place. What has such a name without stormlp's mark is [`RecordedState::Other`]. Files have none.
     ///
     /// # Errors
     /// When they cannot be listed.
-    fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, Left)>, TransferError> {
+    fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, RecordedState)>, TransferError> {
         let buckets = self.objects(path)?;
         buckets.map_or(Ok(Vec::new()), |buckets| buckets.puts(path))
     }
@@ -457,14 +457,14 @@ pub trait Storage: Send + Sync {
         path: &Path,
         bytes: Option<u64>,
         made: Option<Identity>,
-    ) -> Result<Left, TransferError> {
+    ) -> Result<RecordedState, TransferError> {
         composed::left(self, path, bytes, made)
     }
 
     /// Removes the remains of a failed attempt to write a file. Whatever was in its way stays, and
     /// so may a part that cannot be removed: the error of the attempt says more.
     fn discard(&self, path: &Path) {
-        if let Ok(Left::Same(_)) = self.left(path, None, None) {
+        if let Ok(RecordedState::Same(_)) = self.left(path, None, None) {
             let _ = self.remove(path);
         }
     }

@@ -1,11 +1,10 @@
 //! The single interface to files: look up, open, complete, remove. A transfer path only moves
 //! bytes, and is built here too, so that storage as a whole can be throttled or made to fail.
 //!
-//! [`Disk`] has files; [`Anywhere`] adds the objects that paths name as `s3://`. [`Gated`] asks a
+//! [`Disk`] has files; [`StorageRouter`] adds the objects that paths name as `s3://`. [`Gated`] asks a
 //! [`Gate`] before each operation on a file: [`Throttled`] delays it, [`Failing`] fails it. What
 //! [`inject`] is given fails in all of them, for the whole process.
 
-mod anywhere;
 mod bucket;
 mod composed;
 mod disk;
@@ -20,6 +19,7 @@ mod lock;
 mod object_tests;
 mod reach;
 mod reader;
+mod router;
 mod throttled;
 
 use std::fs::File;
@@ -33,9 +33,8 @@ use crate::error::TransferError;
 
 pub use stormlp_core::facts::Identity;
 
-pub use anywhere::Anywhere;
 pub use failing::{Failing, inject, injected};
-pub use found::{Entry, Facts, Kind, Left, Space};
+pub use found::{Entry, Facts, Kind, RecordedState, Space};
 pub use gated::{Clock, Gate, Gated, Grant, Request};
 pub use handle::{Access, Durability, Handle, OpenObject, PUTS};
 pub(crate) use handle::{ObjectMode, put_key};
@@ -43,6 +42,7 @@ pub use interface::{Disk, Storage};
 pub use lock::{FolderLock, LOCK_NAME, LockError};
 pub use reach::dead_link;
 pub use reader::Reader;
+pub use router::StorageRouter;
 pub use throttled::Throttled;
 
 /// The name under which `path` is written until it is complete.
@@ -96,7 +96,7 @@ pub fn of_run(
 ) -> Arc<dyn Storage> {
     let of_run: Vec<Fault> = faults.iter().filter(|one| !one.everywhere).copied().collect();
     if throttle.is_none() && of_run.is_empty() {
-        return Arc::new(Anywhere::verifying(verify_objects));
+        return Arc::new(StorageRouter::verifying(verify_objects));
     }
     let mut storage: Arc<dyn Storage> = Arc::new(Disk);
     if let Some(throttle) = throttle {
@@ -105,5 +105,5 @@ pub fn of_run(
     if !of_run.is_empty() {
         storage = Arc::new(Gated::new(storage, Failing::new(&of_run)));
     }
-    Arc::new(Anywhere::impaired(storage))
+    Arc::new(StorageRouter::impaired(storage))
 }

@@ -9,23 +9,23 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::verify::Verify;
 
-use super::{Access, Anywhere, Durability, Handle, Kind, Left, Storage};
+use super::{Access, Durability, Handle, Kind, RecordedState, Storage, StorageRouter};
 use crate::accelerator::HostStandIn;
 use crate::drive::{Driver, DriverSet};
 use crate::error::TransferError;
 use crate::object::{Client, PART_BYTES, Settings};
 use crate::paths::PathSpec;
 use crate::region::Region;
-use crate::transfer::{Place, TransferPath};
+use crate::transfer::{FileRange, TransferPath};
 use stormlp_test_support::{Fault, ObjectServer};
 
 /// Files, and the objects of a server.
-fn over(server: &ObjectServer, verify: Verify) -> Anywhere {
+fn over(server: &ObjectServer, verify: Verify) -> StorageRouter {
     let settings = Settings::of(&|name| server.variable(name)).unwrap();
-    Anywhere::with(Client::new(settings, verify).unwrap())
+    StorageRouter::with(Client::new(settings, verify).unwrap())
 }
 
-fn store() -> (ObjectServer, Anywhere) {
+fn store() -> (ObjectServer, StorageRouter) {
     let server = ObjectServer::default();
     let storage = over(&server, Verify::default());
     (server, storage)
@@ -35,14 +35,14 @@ fn at(key: &str) -> PathBuf {
     Path::new("s3://bucket").join(key)
 }
 
-fn names(storage: &Anywhere, folder: &str) -> Vec<(String, Kind)> {
+fn names(storage: &StorageRouter, folder: &str) -> Vec<(String, Kind)> {
     let entries = storage.list(&at(folder)).unwrap();
     entries.iter().map(|one| (one.text().unwrap().to_string(), one.facts.kind)).collect()
 }
 
 /// A path with so many buffers of a part's size, and their memory.
 fn path(
-    storage: &Anywhere,
+    storage: &StorageRouter,
     buffers: usize,
 ) -> Result<(Region, Box<dyn TransferPath>), TransferError> {
     let mut region = Region::new(buffers * PART_BYTES as usize)?;
@@ -62,7 +62,7 @@ fn path(
 
 /// Does `transfers` on the object, in the order given, through one buffer of a part's size.
 fn through(
-    storage: &Anywhere,
+    storage: &StorageRouter,
     handle: Handle,
     direction: Direction,
     transfers: &[(u64, usize)],
@@ -77,7 +77,7 @@ fn through(
         if direction == Direction::Write {
             with(&mut slot.host_mut().unwrap()[..len]);
         }
-        driver.submit(slot, Place { direction, file, offset, len }, ())?;
+        driver.submit(slot, FileRange { direction, file, offset, len }, ())?;
         driver.wait(1)?;
         let mut landed = driver.next_landed().unwrap();
         landed.result?;
@@ -141,11 +141,11 @@ fn an_object_is_known_by_its_content() {
     storage.write(&path, b"ours", Durability::Certain).unwrap();
     let made = storage.found(&path).unwrap();
     let left = || storage.left(&path, Some(4), Some(made.identity)).unwrap();
-    assert!(matches!(left(), Left::Same(_)));
+    assert!(matches!(left(), RecordedState::Same(_)));
     // A list shows the same identity.
     assert_eq!(storage.list(&at("p")).unwrap()[0].facts.identity, made.identity);
     server.put("p/one", b"hers");
-    assert!(matches!(left(), Left::Other(what) if what.contains("another file")));
+    assert!(matches!(left(), RecordedState::Other(what) if what.contains("another file")));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn parts_become_an_object_once_all_are_there() {
 
 /// Does all of `transfers` on the object over as many connections as there are transfers.
 fn at_once(
-    storage: &Anywhere,
+    storage: &StorageRouter,
     handle: Handle,
     direction: Direction,
     transfers: &[(u64, usize)],
@@ -197,7 +197,7 @@ fn at_once(
     for (offset, len) in transfers.iter().copied() {
         let mut slot = driver.take_slot().unwrap();
         slot.host_mut().unwrap()[..len].fill(offset as u8 | 1);
-        driver.submit(slot, Place { direction, file, offset, len }, ())?;
+        driver.submit(slot, FileRange { direction, file, offset, len }, ())?;
     }
     let mut outcome = Ok(());
     while driver.in_flight() > 0 {
@@ -262,7 +262,7 @@ fn a_connection_that_panics_is_an_error_and_no_wait_without_end() {
     let slot = driver.take_slot().unwrap();
     // More than a buffer has.
     let len = 2 * PART_BYTES as usize;
-    let place = Place { direction: Direction::Read, file, offset: 0, len };
+    let place = FileRange { direction: Direction::Read, file, offset: 0, len };
     driver.submit(slot, place, ()).unwrap();
     for _ in 0..2 {
         let error = driver.wait(1).unwrap_err().to_string();
@@ -281,7 +281,7 @@ fn checksums_of_parts_make_up_that_of_the_object() {
     let parts = [(2 * PART_BYTES, 9), (0, part), (PART_BYTES, part)];
     let sent = at_once(&storage, handle, Direction::Write, &parts).unwrap();
     let sent = sent.object_store.unwrap().checksums.unwrap();
-    assert_eq!((sent.checked_bytes, sent.replies_without), (2 * PART_BYTES + 9, 0));
+    assert_eq!((sent.checked_bytes, sent.responses_unverified), (2 * PART_BYTES + 9, 0));
     // The server refuses a wrong one.
     upload.complete().unwrap();
     // Parts have no checksum of their own when they are read, but make up the object.
@@ -289,7 +289,7 @@ fn checksums_of_parts_make_up_that_of_the_object() {
         let handle = storage.handle(&at("large"), Access::Read, false).unwrap();
         let found = at_once(&storage, handle, Direction::Read, parts)?.object_store.unwrap();
         let found = found.checksums.unwrap();
-        Ok::<_, TransferError>((found.checked_bytes, found.replies_without))
+        Ok::<_, TransferError>((found.checked_bytes, found.responses_unverified))
     };
     assert_eq!(read(&parts).unwrap(), (2 * PART_BYTES + 9, 0));
     assert_eq!(read(&parts[1..]).unwrap(), (0, 2));
@@ -307,7 +307,7 @@ fn checksums_of_parts_make_up_that_of_the_object() {
         at_once(&storage, handle, Direction::Read, &[(0, 9)])
     };
     let found = read().unwrap().object_store.unwrap().checksums.unwrap();
-    assert_eq!((found.checked_bytes, found.replies_without), (9, 0));
+    assert_eq!((found.checked_bytes, found.responses_unverified), (9, 0));
     server.trap("GET", 1, Fault::Corrupt);
     let error = read().unwrap_err().to_string();
     assert!(error.contains("GET s3://bucket/small at byte 0: its CRC64NVME is"), "{error}");

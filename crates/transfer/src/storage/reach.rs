@@ -102,7 +102,7 @@ pub(super) struct Spot {
 
 enum LookupStart {
     /// Names outside held folders are looked up as usual.
-    Anywhere,
+    StorageRouter,
     Held(Arc<OwnedFd>),
 }
 
@@ -110,7 +110,7 @@ impl Spot {
     /// The spot of `path`; its last component is not resolved.
     pub(super) fn of(path: &Path) -> Result<Self, Errno> {
         let Some((held, rest)) = beneath(path)? else {
-            return Ok(Self { folder: LookupStart::Anywhere, name: path.to_path_buf() });
+            return Ok(Self { folder: LookupStart::StorageRouter, name: path.to_path_buf() });
         };
         let name = rest.file_name().ok_or(Errno::XDEV)?;
         let folder = match parent(rest) {
@@ -123,14 +123,14 @@ impl Spot {
     /// The folder the name is looked up in.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         match &self.folder {
-            LookupStart::Anywhere => CWD,
+            LookupStart::StorageRouter => CWD,
             LookupStart::Held(folder) => folder.as_fd(),
         }
     }
 
     /// Whether the spot lies beneath a held folder.
     pub(super) fn is_held(&self) -> bool {
-        !matches!(self.folder, LookupStart::Anywhere)
+        !matches!(self.folder, LookupStart::StorageRouter)
     }
 }
 

@@ -78,7 +78,7 @@ mod tests {
     use crate::region::Region;
     use crate::storage::gated::{Clock, Gated};
     use crate::storage::{Access, Disk, Storage};
-    use crate::transfer::{Place, Transfer};
+    use crate::transfer::{FileRange, Transfer};
 
     /// A clock that only advances when someone sleeps.
     #[derive(Default)]
@@ -148,7 +148,7 @@ mod tests {
         let opened = storage.open(file.path(), Access::Read, false).unwrap();
         let id = path.attach(opened).unwrap();
         for slot in path.take_slots() {
-            let place = Place { direction: Direction::Read, file: id, offset: 0, len: 4 << 10 };
+            let place = FileRange { direction: Direction::Read, file: id, offset: 0, len: 4 << 10 };
             let submitted = path.submit(Transfer { place, slot });
             submitted.map_err(|rejected| rejected.error).unwrap();
         }

@@ -9,7 +9,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::storage::{Access, Disk, Storage as _};
 use stormlp_transfer::{
-    Accelerator, Completion, FileId, HostStandIn, PathSpec, Place, Region, Slot, Transfer,
+    Accelerator, Completion, FileId, FileRange, HostStandIn, PathSpec, Region, Slot, Transfer,
     TransferError, TransferPath, buffers_needed, build_path,
 };
 
@@ -128,8 +128,8 @@ fn start(
 }
 
 /// Where a block of a file is.
-pub(crate) fn block(direction: Direction, file: FileId, number: u64) -> Place {
-    Place { direction, file, offset: number * BLOCK as u64, len: BLOCK }
+pub(crate) fn block(direction: Direction, file: FileId, number: u64) -> FileRange {
+    FileRange { direction, file, offset: number * BLOCK as u64, len: BLOCK }
 }
 
 fn check(direction: Direction, block: u64, completion: Completion) -> Slot {
@@ -153,7 +153,7 @@ pub(crate) fn one(
     slot: Slot,
 ) -> Completion {
     let index = slot.index();
-    let place = Place { offset, ..block(direction, file, 0) };
+    let place = FileRange { offset, ..block(direction, file, 0) };
     assert!(path.submit(Transfer { place, slot }).is_ok());
     let mut done = Vec::new();
     path.wait(1, &mut done).unwrap();

@@ -92,7 +92,7 @@ fn gdsio_never_replaces_files_to_read_and_verify() {
         request.verify = Verify::Size;
         let plan = solve(&request, &inventory);
         assert_eq!(plan.files[0].action, FileAction::Use);
-        assert!(!plan.files[0].made_here);
+        assert!(!plan.files[0].created_by_stormlp);
         inventory.folders[0].files[0].bytes = MIB;
         assert!(problems(&request, &inventory).to_string().contains("too small"));
     }
@@ -129,7 +129,7 @@ fn every_file_or_folder_gets_a_thread_or_the_plan_is_refused() {
     let text = found.to_string();
     assert!(text.contains("2 files or folders need at least 2 threads"), "{text}");
     request.threads = vec![2];
-    assert_eq!(solve(&request, &inventory).crews[0].workers.len(), 2);
+    assert_eq!(solve(&request, &inventory).thread_groups[0].workers.len(), 2);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn transfers_that_do_not_divide_go_to_the_last_threads() {
     let mut request = on_file();
     request.threads = vec![3];
     let plan = solve(&request, &given(FileKind::Regular, 17 * MIB));
-    let parts: Vec<_> = (plan.crews[0].workers.iter())
+    let parts: Vec<_> = (plan.thread_groups[0].workers.iter())
         .map(|w| (w.start_bytes / MIB, w.length_bytes / MIB))
         .collect();
     assert_eq!(parts, [(0, 5), (5, 6), (11, 6)]);

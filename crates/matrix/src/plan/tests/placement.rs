@@ -27,7 +27,7 @@ fn copies(devices: &[u32]) -> MatrixRequest {
 }
 
 fn nodes(plan: &MatrixPlan) -> Vec<Option<u32>> {
-    let workers = plan.crews[0].workers.iter();
+    let workers = plan.thread_groups[0].workers.iter();
     workers.map(|worker| worker.numa_node).collect()
 }
 
@@ -35,7 +35,7 @@ fn nodes(plan: &MatrixPlan) -> Vec<Option<u32>> {
 fn threads_are_on_the_node_of_the_gpu_whatever_the_path() {
     let plan = resolve(&copies(&[1]), &two_nodes(), &folder(GIB)).unwrap();
     assert_eq!(nodes(&plan), [Some(1), Some(1)]);
-    let cpus = plan.crews[0].workers[0].cpus.as_ref().unwrap();
+    let cpus = plan.thread_groups[0].workers[0].cpus.as_ref().unwrap();
     assert_eq!(cpus.to_string(), "4-7");
     assert_eq!(plan.placement.node, Some(1));
     assert!(plan.cells.iter().all(|cell| cell.transport.placement == plan.placement));

@@ -14,10 +14,10 @@ use stormlp_core::units::GIB;
 use super::compare;
 use super::group::{CellGroup, groups};
 use super::objects;
-use stormlp_show::around;
 use stormlp_show::chart;
 use stormlp_show::chart::{Axis, Chart, Group, Line, Prominence, Scale};
 use stormlp_show::series::over_time;
+use stormlp_show::telemetry;
 
 /// Maximum number of cells with system charts, so that the page can still be mailed.
 const MOST_SURROUNDINGS: usize = 6;
@@ -203,7 +203,7 @@ fn courses(operations: &[Operation<'_>]) -> Group {
         let [x, y] = axes;
         Chart::lines(title, x, y, lines.collect())
     };
-    of_each_size(operations, &mut drawn, chart, around::charts::NO_COURSE);
+    of_each_size(operations, &mut drawn, chart, telemetry::charts::NO_COURSE);
     drawn
 }
 
@@ -233,15 +233,15 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
     let around = |group: &&CellGroup<'_>| {
         let series = series(group)?;
         let title = format!("Telemetry of {}, {}", group.path_words(), group.key.title());
-        let mut drawn = around::charts::over_time(title, series, &[]);
-        drawn.charts.extend(around::charts::in_flight(series));
-        drawn.charts.extend(around::charts::ranks(series, ("GiB/s", GIB)));
-        let queues = around::charts::device_queues([series].into_iter());
+        let mut drawn = telemetry::charts::over_time(title, series, &[]);
+        drawn.charts.extend(telemetry::charts::in_flight(series));
+        drawn.charts.extend(telemetry::charts::ranks(series, ("GiB/s", GIB)));
+        let queues = telemetry::charts::device_queues([series].into_iter());
         drawn.charts.extend(queues.into_iter().map(|(_, chart)| chart));
         drawn.place = Prominence::Folded;
         (!drawn.charts.is_empty()).then_some(drawn)
     };
-    let room = around::charts::room_for(fastest.iter().filter_map(series), MOST_SURROUNDINGS);
+    let room = telemetry::charts::room_for(fastest.iter().filter_map(series), MOST_SURROUNDINGS);
     let cells: Vec<Group> = fastest.iter().take(room).filter_map(around).collect();
     let measured = all.iter().filter(|group| group.throughput().is_some()).count();
     let mut rest = Group::new("Telemetry of the cells");

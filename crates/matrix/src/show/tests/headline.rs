@@ -75,12 +75,12 @@ fn hosts_that_hardly_measured_at_once_have_no_sum() {
         |name: &str| HostShare { name: name.to_string(), bytes: 1, cpu_seconds: 0.0, slowest: 0 };
     report.results.hosts = vec![share("a"), share("b"), share("c")];
     for cell in &mut report.results.cells {
-        cell.at_once_share = Some(0.97);
+        cell.overlap_share = Some(0.97);
     }
     let summed = headline(&report);
     assert!(summed.contains("3 hosts × 8 threads"), "{summed}");
     assert!(summed.ends_with("; 3 hosts at once for 97 % of the time"), "{summed}");
-    report.results.cells[2].at_once_share = Some(0.62);
+    report.results.cells[2].overlap_share = Some(0.62);
     let apart = headline(&report);
     assert!(apart.starts_with("no sum of 3 hosts: they measured at once for only 62 %"), "{apart}");
 }

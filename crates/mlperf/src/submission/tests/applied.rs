@@ -151,7 +151,7 @@ fn what_mlcommons_only_warns_of_does_not_change_the_verdict() {
         break_it(&mut builder);
         let report = builder.check();
         assert_eq!(failed(&report), [], "{id}");
-        assert_eq!(report.verdict, TreeVerdict::Closed, "{id}: {:?}", report.held_up_by);
+        assert_eq!(report.verdict, TreeVerdict::Closed, "{id}: {:?}", report.blocked_by);
         assert!(warned(&report).contains(&(id, *official)), "{id}: {:?}", warned(&report));
     }
 }

@@ -19,7 +19,7 @@ fn a_tree_of_v1_is_refused_once() {
     assert_eq!(report.verdict, TreeVerdict::Incomplete);
     assert_eq!(report.rules.len(), 1, "{:#?}", report.rules);
     assert!(report.rules[0].finding.fact.contains("not checked"));
-    assert_eq!(report.held_up_by, ["stormlp.edition"]);
+    assert_eq!(report.blocked_by, ["stormlp.edition"]);
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn results_of_vector_databases_are_not_checked() {
     builder.json(&join(&leaf, "summary.json"), &json!({"throughput_qps": 1000.0}));
     let report = builder.check();
     assert_eq!((report.verdict, failed(&report)), (TreeVerdict::Incomplete, vec![]));
-    assert_eq!(report.held_up_by, ["5"]);
+    assert_eq!(report.blocked_by, ["5"]);
     assert_eq!(report.results, ["training unet3d", "vector_database milvus"]);
 }
 
@@ -37,7 +37,7 @@ fn results_of_vector_databases_are_not_checked() {
 fn trees_of_v2_are_not_checked() {
     let report = of_v2("").check();
     assert_eq!((report.verdict, report.edition.as_str()), (TreeVerdict::Incomplete, "2.0"));
-    assert_eq!((report.rules.len(), report.held_up_by), (1, vec!["stormlp.edition".to_string()]));
+    assert_eq!((report.rules.len(), report.blocked_by), (1, vec!["stormlp.edition".to_string()]));
     assert!(report.rules[0].finding.fact.contains("not checked"), "{:?}", report.rules[0]);
     // One of stormlp's, too.
     let mut builder = of_v2("");
@@ -55,7 +55,7 @@ fn trees_of_v2_are_not_checked() {
     }
     let report = builder.check();
     assert_eq!(report.edition, "unknown");
-    assert!(report.held_up_by.contains(&"stormlp.edition".to_string()));
+    assert!(report.blocked_by.contains(&"stormlp.edition".to_string()));
 }
 
 #[test]

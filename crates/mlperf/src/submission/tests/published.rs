@@ -480,7 +480,7 @@ fn published_results_have_the_published_verdict() {
     ] {
         let report = builder.check();
         assert_eq!(failed(&report), [], "{what}: {:#?}", report.rules);
-        assert_eq!((report.verdict, report.held_up_by), (verdict, vec![]), "{what}");
+        assert_eq!((report.verdict, report.blocked_by), (verdict, vec![]), "{what}");
     }
 }
 

@@ -5,7 +5,7 @@ use stormlp_checkpoint::show as checkpoint;
 use stormlp_kvcache::show as kvcache;
 use stormlp_matrix::show as matrix;
 use stormlp_show::Shown;
-use stormlp_show::document::{Document, Place};
+use stormlp_show::document::{DetailLevel, Document};
 use stormlp_show::{csv, markdown, text};
 use stormlp_training::show as training;
 
@@ -62,7 +62,7 @@ fn no_line_is_wider_than_the_terminal_and_every_column_shows() {
 fn the_screen_of_up_to_eight_rows_leaves_room_for_the_report_and_the_prompt() {
     let mut seen = 0;
     for (name, document) in documents() {
-        let on_screen = document.sections.iter().filter(|one| one.place == Place::Screen);
+        let on_screen = document.sections.iter().filter(|one| one.place == DetailLevel::Screen);
         let rows: usize = on_screen.flat_map(|one| &one.table).map(|one| one.rows.len()).sum();
         if rows > 8 {
             continue;

@@ -8,7 +8,7 @@ use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
 use stormlp_show::document::Document;
 use stormlp_show::html::Sheet;
-use stormlp_transfer::surroundings::now;
+use stormlp_transfer::run_context::now;
 
 use super::forms::{Forms, Targets};
 use super::sink::{Format, Sink, formats_without};

@@ -8,8 +8,8 @@ use stormlp_core::report::ReportKind;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::KvcacheRequest;
-use stormlp_kvcache::run::find_max::{Asked, ended, find_max};
-use stormlp_kvcache::run::{KvcacheError, Look, scan};
+use stormlp_kvcache::run::find_max::{SearchInput, ended, find_max};
+use stormlp_kvcache::run::{KvcacheError, ScanDepth, scan};
 use stormlp_kvcache::show::opening;
 use stormlp_show::document::Columns;
 
@@ -28,13 +28,13 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let folder = request.own_folder();
     let look =
-        |look: Look| scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started);
+        |look: ScanDepth| scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started);
     // Nothing is written before checks that need no writes have passed.
-    let facts = look(Look::Only)?;
-    Asked { request, host, facts: &facts }.first()?;
+    let facts = look(ScanDepth::Only)?;
+    SearchInput { request, host, facts: &facts }.first()?;
     let delivery = output.open(ReportKind::Kvcache, Columns::Standard)?;
-    let facts = look(Look::AndTry)?;
-    let asked = Asked { request, host, facts: &facts };
+    let facts = look(ScanDepth::AndTry)?;
+    let asked = SearchInput { request, host, facts: &facts };
     let first = asked.first()?;
     let mut saver = delivery.saver(&format!("{}-find-max", first.name()), peers, session)?;
     if let Some((require_gds, devices)) = super::cufile(&first) {

@@ -5,7 +5,7 @@ mod size;
 
 use std::path::{Path, PathBuf};
 
-use stormlp_core::difference::Promise;
+use stormlp_core::difference::ConsistencyField;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
@@ -17,7 +17,7 @@ use stormlp_kvcache::plan::{
     resolve,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
-use stormlp_kvcache::run::{KvcacheError, Look, agreement, run_with, scan, scan_trace};
+use stormlp_kvcache::run::{KvcacheError, ScanDepth, agreement, run_with, scan, scan_trace};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
@@ -124,7 +124,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let beside = args.output.beside(places(), args.mlperf_output.as_deref());
     let trace = peers.agree_on(trace_of(&request, session), same_trace)?;
     let own_folder = request.own_folder();
-    let plan = |look: Look| {
+    let plan = |look: ScanDepth| {
         let facts =
             scan(&*session.storage, &own_folder, look).map_err(KvcacheError::not_started)?;
         let facts = agreement::share(KvcacheFacts { trace: trace.clone(), ..facts }, &peers);
@@ -135,14 +135,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     if request.dry_run {
         // One for all of them.
-        let shown = session.group.leads().then(|| show_plan(plan(Look::Only)?, &args.output));
+        let shown = session.group.leads().then(|| show_plan(plan(ScanDepth::Only)?, &args.output));
         return shown.unwrap_or(Ok(()));
     }
     // Nothing is written before checks that need no writes have passed.
-    peers.agree(plan(Look::Only).and_then(planned))?;
+    peers.agree(plan(ScanDepth::Only).and_then(planned))?;
     peers.check_shared(&session.storage.nearest(folder.folder())?)?;
     let delivery = peers.agree(args.output.open(ReportKind::Kvcache, Columns::Standard))?;
-    let mut plan = peers.agree(plan(Look::AndTry).and_then(planned))?;
+    let mut plan = peers.agree(plan(ScanDepth::AndTry).and_then(planned))?;
     plan.warnings.extend(peers.local_warning("has its objects on storage of its own"));
     plan.warnings.extend(peers.warnings());
     let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
@@ -192,7 +192,7 @@ fn cufile(plan: &KvcachePlan) -> Option<(bool, Vec<DeviceId>)> {
 }
 
 /// What a trace must have in common on all hosts: each reads its own file.
-fn same_trace(trace: &Option<TraceFacts>) -> Vec<Promise> {
+fn same_trace(trace: &Option<TraceFacts>) -> Vec<ConsistencyField> {
     let told =
         |trace: &TraceFacts| format!("{} of {}", counted(trace.entries, "line"), trace.format);
     let trace = trace.as_ref().map_or("none".to_string(), told);

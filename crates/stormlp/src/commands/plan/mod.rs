@@ -12,7 +12,7 @@ use stormlp_planner::plan::presets;
 use stormlp_planner::plan::presets::Preset;
 use stormlp_planner::plan::{Sizing, SizingAnswer, SizingRequest};
 use stormlp_planner::run as predict;
-use stormlp_planner::run::{Look, Simulating, SizingError};
+use stormlp_planner::run::{Simulating, SimulationCallback, SizingError};
 use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
 
@@ -103,7 +103,7 @@ fn predicted(
 }
 
 /// Does `work`, and prints progress lines once it takes longer than [`QUIET_FOR`].
-fn with_progress<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
+fn with_progress<T>(session: &Session, work: impl FnOnce(SimulationCallback<'_>) -> T) -> T {
     let now = Mutex::new(Simulating::default());
     let look = |simulating| *now.lock().unwrap_or_else(PoisonError::into_inner) = simulating;
     if session.quiet {

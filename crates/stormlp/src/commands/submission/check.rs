@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         }
         TreeVerdict::Incomplete => Err(Failure::missed_target(format!(
             "cannot determine whether {tree} meets the rules of MLPerf Storage v3.0: {}",
-            report.held_up_by.join(", ")
+            report.blocked_by.join(", ")
         ))),
         TreeVerdict::Open | TreeVerdict::Closed | TreeVerdict::Rehearsal => Ok(()),
     }

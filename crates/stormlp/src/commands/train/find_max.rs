@@ -10,7 +10,7 @@ use stormlp_hosts::session::Session;
 use stormlp_show::document::Columns;
 use stormlp_training::plan::find_max::expected_seconds;
 use stormlp_training::run::find_max::{AcceleratorFinder, SavedSearch};
-use stormlp_training::run::start::Asked;
+use stormlp_training::run::start::RequestedRun;
 
 use super::{Args, head};
 use crate::any_report::AnyReport;
@@ -22,7 +22,7 @@ use crate::commands::saved;
 /// Those of a run, and with exit code 6 if not even one accelerator meets the threshold.
 pub(super) fn run(
     args: Args,
-    mut asked: Asked,
+    mut asked: RequestedRun,
     peers: &Peers,
     session: &Session,
 ) -> Result<(), Failure> {

@@ -23,8 +23,8 @@ use stormlp_training::report::outcome::outcome;
 use stormlp_training::report::{TrainReport, TrainResults};
 use stormlp_training::run as training;
 use stormlp_training::run::agreement;
-use stormlp_training::run::start::{Asked, Prepared, lock};
-use stormlp_training::run::{Course, SavedEpoch, SoFar};
+use stormlp_training::run::start::{Prepared, RequestedRun, lock};
+use stormlp_training::run::{PartialReport, RunInputs, SavedEpoch};
 use stormlp_transfer::probe;
 
 use super::deliver::{Delivery, OutputArgs};
@@ -79,12 +79,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     agreement::ask(&peers, &mut asked.request, session)?;
     let beside = |folder: &Path| args.output.beside([folder], args.mlperf_output.as_deref());
     let prepared = asked.prepare(beside, &peers, session);
-    let promises = |one: &Prepared| {
-        let decided = agreement::promises(&one.plan, &one.data.inventory);
+    let consistency_fields = |one: &Prepared| {
+        let decided = agreement::consistency_fields(&one.plan, &one.data.inventory);
         // The decided values are more specific than the options.
         [decided, options].concat()
     };
-    let mut prepared = peers.agree_on(prepared, promises)?;
+    let mut prepared = peers.agree_on(prepared, consistency_fields)?;
     if args.dry_run {
         let leads = session.group.leads();
         return if leads { print_plan(&args, &prepared, session, |_| ()) } else { Ok(()) };
@@ -113,11 +113,11 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 /// The request of the command line for this host.
-fn asked(args: &Args, session: &Session) -> Result<Asked, Failure> {
+fn asked(args: &Args, session: &Session) -> Result<RequestedRun, Failure> {
     let workload = args::workload(&args.request)?;
     check_phases(&workload, &args.request.workload)?;
     let request = args::request(args, &workload)?;
-    Asked::of(workload, request, session)
+    RequestedRun::of(workload, request, session)
 }
 
 /// Prints the plan instead of running it, with what `more` adds.
@@ -160,7 +160,8 @@ impl Lane<TrainPlan, TrainResults> for Training<'_> {
         let course = course(&self.prepared, begun.head, found);
         let _lock =
             if self.owns_folder { lock(&*self.session.storage, &course.plan)? } else { None };
-        let mut on_epoch = |epoch: SavedEpoch, so_far: SoFar<'_>| on.saver.epoch(&epoch, so_far);
+        let mut on_epoch =
+            |epoch: SavedEpoch, so_far: PartialReport<'_>| on.saver.epoch(&epoch, so_far);
         training::run_on_hosts(&course, on.hosts, &on.surroundings, &mut on_epoch)
             .map_err(|error| error.not_started(&course.plan))
     }
@@ -180,9 +181,9 @@ impl Lane<TrainPlan, TrainResults> for Training<'_> {
 }
 
 /// What is known before the run begins.
-fn course<'a>(prepared: &Prepared, head: Head, inventory: &'a Inventory) -> Course<'a> {
+fn course<'a>(prepared: &Prepared, head: Head, inventory: &'a Inventory) -> RunInputs<'a> {
     let (plan, warnings) = (prepared.plan.clone(), prepared.warnings.clone());
-    Course { head, plan, warnings, inventory }
+    RunInputs { head, plan, warnings, inventory }
 }
 
 impl Args {

@@ -8,9 +8,9 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::generate::{self, Existing};
-use stormlp_dataset::spec::{self, Making};
+use stormlp_dataset::spec::{self, DatasetDefaults};
 use stormlp_hosts::session::Session;
-use stormlp_transfer::storage::Anywhere;
+use stormlp_transfer::storage::StorageRouter;
 
 use super::{Data, NewData, datagen_command, dataset, direct_support, place, scan, to_make};
 
@@ -33,7 +33,7 @@ pub(super) fn files(
     request: &TrainRequest,
     folder: &Path,
 ) -> Result<u64, Failure> {
-    let free = generate::room(&Anywhere::default(), folder).map_err(Failure::machine)?;
+    let free = generate::room(&StorageRouter::default(), folder).map_err(Failure::machine)?;
     let half = free.map_or(u64::MAX, |free| free.free_bytes / 2);
     files_within(workload, request, MOST_BYTES.min(half))
 }
@@ -169,7 +169,7 @@ pub fn larger(
     // The dataset of another workload is not replaced.
     let mut there = workload.clone();
     shape(&mut there, head.train_files);
-    let recipe = spec::recipe(&there.dataset, profile, Making::default());
+    let recipe = spec::recipe(&there.dataset, profile, DatasetDefaults::default());
     let files = files(workload, request, &place.folder).unwrap_or(0);
     if recipe.text() != head.recipe || files <= head.train_files {
         return Ok(None);

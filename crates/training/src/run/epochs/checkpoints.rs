@@ -71,7 +71,7 @@ impl Runner<'_> {
         let Some(writer) = &mut self.writer else {
             return Ok(None);
         };
-        let started = self.crew.shared.now();
+        let started = self.thread_group.shared.now();
         let Some(bytes) = writer.write(epoch, step, self.surroundings.stop)? else {
             return Err(Cut::Stopped);
         };
@@ -80,7 +80,7 @@ impl Runner<'_> {
             step,
             bytes,
             started_seconds: started as f64 / 1e9,
-            duration_seconds: (self.crew.shared.now() - started) as f64 / 1e9,
+            duration_seconds: (self.thread_group.shared.now() - started) as f64 / 1e9,
         }))
     }
 }

@@ -48,7 +48,7 @@ impl<'a> Runner<'a> {
     /// Whether the result of a phase can be merged: it finished on all hosts, or all were informed
     /// that one was stopped.
     pub(super) fn ends_with_others(&self, went: &Result<(), Cut>) -> bool {
-        let told = |hosts: &Hosts| hosts.were_told_to_end() && !hosts.are_apart();
+        let told = |hosts: &Hosts| hosts.was_terminated() && !hosts.are_apart();
         match went {
             Ok(()) => true,
             Err(Cut::Stopped) => self.hosts.is_some_and(told),
@@ -69,7 +69,7 @@ impl<'a> Runner<'a> {
     pub(super) fn meet_before_phase(&self, kind: PhaseKind<'_>) -> Result<(), Cut> {
         self.meet()?;
         let hosts = self.hosts.filter(|_| kind.has_step_barriers());
-        let works = hosts.map(|hosts| hosts.works_watchfully(self.surroundings.stop));
+        let works = hosts.map(|hosts| hosts.run_with_heartbeat(self.surroundings.stop));
         Ok(works.transpose().map(drop).map_err(TrainError::from)?)
     }
 
@@ -115,7 +115,7 @@ impl<'a> Runner<'a> {
             return Ok(());
         };
         let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());
-        let met = self.crew.shared.with(|machine, _| met(machine)) as u64;
+        let met = self.thread_group.shared.with(|machine, _| met(machine)) as u64;
         let stop = self.surroundings.stop;
         let goes_on = || {
             if hosts.waits_for_stopped() {
@@ -124,7 +124,7 @@ impl<'a> Runner<'a> {
             !stop.is_stopped()
         };
         for step in met + 1..=steps {
-            let next = self.crew.shared.with(|machine, _| machine.after(step));
+            let next = self.thread_group.shared.with(|machine, _| machine.after(step));
             let went = hosts.step(next, &goes_on).map_err(TrainError::from)?;
             if !went {
                 return Err(self.abort_for_all());
@@ -143,7 +143,7 @@ impl<'a> Runner<'a> {
             return;
         }
         if let Some(error) = hosts.lost() {
-            self.crew.shared.fail(error.into());
+            self.thread_group.shared.fail(error.into());
         }
     }
 
@@ -160,7 +160,7 @@ impl<'a> Runner<'a> {
         if let Err(error) = hosts.edge() {
             return TrainError::from(error).into();
         }
-        if !hosts.were_told_to_end() {
+        if !hosts.was_terminated() {
             hosts.say_stopped(self.surroundings.stop);
         }
         cut

@@ -19,27 +19,27 @@ use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::{Ending, Series};
 use stormlp_core::transport::DeviceId;
-use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
+use stormlp_transfer::thread_group::guarded;
 use stormlp_transfer::{AcceleratorSet, Backing};
 
 use self::checkpoints::CheckpointWriter;
 use super::attribution::{self, Reading};
 use super::cache;
-use super::crew::{Crew, CrewSpec};
 use super::error::TrainError;
 use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::shared::Shared;
 use super::source::Source;
+use super::thread_group::{ThreadGroup, ThreadGroupSpec};
 use super::together::{self, Others};
 use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::fallback;
+use stormlp_transfer::run_context::RunContext;
+use stormlp_transfer::run_context::unix_seconds;
 use stormlp_transfer::sampler::{Counters, Sampler};
-use stormlp_transfer::surroundings::Surroundings;
-use stormlp_transfer::surroundings::unix_seconds;
 
 /// Poll interval while a loader is drained.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
@@ -130,7 +130,7 @@ pub(super) fn run(
     orders: &Orders,
     accelerators: &AcceleratorSet,
     Others { hosts, judge }: Others<'_>,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RunContext<'_>,
     distributions: &mut Distributions,
     on_epoch: OnEpoch<'_>,
 ) -> Result<RunMeasured, TrainError> {
@@ -138,21 +138,21 @@ pub(super) fn run(
     let writer = checkpoints::writer(plan, hosts, storage)?;
     let own = together::accelerators(hosts, plan);
     let loaders = prepare::loaders(plan, own.len(), plan.batch_size);
-    let spec = CrewSpec {
+    let spec = ThreadGroupSpec {
         storage: Arc::clone(surroundings.storage),
         transport: plan.transport.clone(),
         accelerators: accelerators.clone(),
         head_from_bytes: plan.head_from_bytes(),
     };
     let group = hosts.map(|hosts| Arc::clone(&hosts.group));
-    let crew = Crew::start(&spec, loaders, plan.request.keep_step_times, group)?;
+    let thread_group = ThreadGroup::start(&spec, loaders, plan.request.keep_step_times, group)?;
     if judge.is_some() {
-        crew.shared.with(|machine, _| machine.mark_steps());
+        thread_group.shared.with(|machine, _| machine.mark_steps());
     }
     let watched = watched(plan);
     let devices = storage.devices(watched.as_slice());
     let instruments = instruments(plan, orders, watched);
-    let measured = RunMeasured::begun(crew.backing, devices.names());
+    let measured = RunMeasured::begun(thread_group.backing, devices.names());
     let mut runner = Runner {
         plan,
         surroundings,
@@ -166,13 +166,13 @@ pub(super) fn run(
         written: Vec::new(),
         storage,
         held_back: !storage.impairments().is_empty(),
-        crew,
+        thread_group,
         hosts,
         own,
     };
     let went = guarded("main", || runner.all_epochs(orders)).map_err(Cut::from).flatten();
-    let shared = Arc::clone(&runner.crew.shared);
-    let tally = runner.crew.stop();
+    let shared = Arc::clone(&runner.thread_group.shared);
+    let tally = runner.thread_group.stop();
     let mut measured = runner.measured;
     measured.ending = match (went, shared.take_failure()) {
         (_, Some(error)) | (Err(Cut::Error(error)), None) => Ending::Failed(error.note(plan)),
@@ -238,7 +238,7 @@ fn moves_nothing(plan: &TrainPlan) -> bool {
 
 struct Runner<'a> {
     plan: &'a TrainPlan,
-    surroundings: &'a Surroundings<'a>,
+    surroundings: &'a RunContext<'a>,
     distributions: &'a mut Distributions,
     on_epoch: OnEpoch<'a>,
     judge: Option<&'a mut Judge>,
@@ -252,7 +252,7 @@ struct Runner<'a> {
     storage: &'a dyn Storage,
     /// Whether storage is deliberately throttled.
     held_back: bool,
-    crew: Crew,
+    thread_group: ThreadGroup,
     hosts: Option<&'a Hosts>,
     /// The accelerators of this host.
     own: Range<u32>,
@@ -317,13 +317,13 @@ impl<'a> Runner<'a> {
 
     /// Replaces the loaders; only after a successful [`Self::drain`].
     fn exchange_loaders(&self, loaders: Vec<Loader>) -> Vec<Loader> {
-        let shared = &self.crew.shared;
+        let shared = &self.thread_group.shared;
         shared.with(|machine, _| machine.exchange_loaders(loaders))
     }
 
     /// Waits until everything that the loaders started has finished.
     fn drain(&self) -> Result<(), Cut> {
-        let shared = &self.crew.shared;
+        let shared = &self.thread_group.shared;
         while shared.with(|machine, _| machine.loaders_busy()) {
             if self.surroundings.stop.is_stopped() {
                 return Err(self.abort());
@@ -337,11 +337,11 @@ impl<'a> Runner<'a> {
     /// Reads one batch per accelerator and discards it.
     fn prewarm(&mut self, order: EpochOrder) -> Result<(), Cut> {
         let phase = PhaseSpec { steps: 1, shares: order.shares, ..PhaseSpec::nothing() };
-        if !self.crew.shared.begin(order.source, phase) {
+        if !self.thread_group.shared.begin(order.source, phase) {
             return Err(Cut::Failed);
         }
         loop {
-            match self.crew.shared.wait(self.plan.request.telemetry.tick()) {
+            match self.thread_group.shared.wait(self.plan.request.telemetry.tick()) {
                 None if self.surroundings.stop.is_stopped() => return Err(self.abort()),
                 None => {}
                 Some(_) => break,
@@ -366,18 +366,18 @@ impl<'a> Runner<'a> {
         }
         self.meet_before_phase(kind)?;
         let first = self.reading();
-        let at_first = counters(self.plan, &first, &self.crew.shared);
+        let at_first = counters(self.plan, &first, &self.thread_group.shared);
         self.sampler.look(first.now, at_first);
         let steps = phase.steps;
         // A read left over from the previous epoch may have failed since.
-        if !self.crew.shared.begin(source, phase) {
+        if !self.thread_group.shared.begin(source, phase) {
             return Err(Cut::Failed);
         }
         self.tell_start(label, steps);
         let (last, waiting, went) = self.watch_with_others(epoch, kind, first);
         let went = went.and_then(|()| self.verdict()).and_then(|()| self.catch_up(kind, steps));
         self.surroundings.observer.event(&Event::PhaseFinished);
-        let shared = &self.crew.shared;
+        let shared = &self.thread_group.shared;
         let own = self.own.start;
         let mut measured = shared.with(|machine, _| PhaseMeasured {
             waits_us: machine.joint().map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
@@ -389,7 +389,7 @@ impl<'a> Runner<'a> {
         let together = self.ends_with_others(&went);
         let put = if together { self.put_together(&mut measured) } else { Ok(()) };
         self.book(epoch, kind, &measured);
-        self.crew.close_streams();
+        self.thread_group.close_streams();
         went.and(put)?;
         self.verdict()
     }
@@ -401,10 +401,10 @@ impl<'a> Runner<'a> {
         let mut last = first;
         let mut went = Ok(());
         loop {
-            let halt = self.crew.shared.wait(self.patience());
+            let halt = self.thread_group.shared.wait(self.patience());
             let now = self.reading();
             waiting += self.divide(&last, &now);
-            let (plan, shared) = (self.plan, &self.crew.shared);
+            let (plan, shared) = (self.plan, &self.thread_group.shared);
             self.sampler.tick(now.now, halt.is_some(), || counters(plan, &now, shared));
             last = now;
             match halt {
@@ -413,11 +413,11 @@ impl<'a> Runner<'a> {
                     return (last, waiting, went);
                 }
                 Some(Halt::Checkpoint) => {
-                    let step = self.crew.shared.with(|machine, _| machine.steps_done());
+                    let step = self.thread_group.shared.with(|machine, _| machine.steps_done());
                     went = self.checkpoint_within(epoch, step);
                     // An error ends the phase here, but its measurements so far are kept.
                     match went {
-                        Ok(()) => self.crew.shared.with(|machine, now| machine.resume(now)),
+                        Ok(()) => self.thread_group.shared.with(|machine, now| machine.resume(now)),
                         Err(Cut::Stopped) => went = Err(self.abort_for_all()),
                         Err(_) => drop(self.abort()),
                     }
@@ -438,7 +438,7 @@ impl<'a> Runner<'a> {
             return false;
         };
         let heard = judge.heard();
-        let marks = (self.crew.shared).with(|machine, _| machine.marks(heard).to_vec());
+        let marks = (self.thread_group.shared).with(|machine, _| machine.marks(heard).to_vec());
         judge.hear(&marks)
     }
 
@@ -487,7 +487,7 @@ impl<'a> Runner<'a> {
     }
 
     fn reading(&self) -> Reading {
-        let shared = &self.crew.shared;
+        let shared = &self.thread_group.shared;
         let (now, waits) = shared.with(|machine, now| (now, machine.waits(now)));
         Reading {
             now,
@@ -500,7 +500,7 @@ impl<'a> Runner<'a> {
     }
 
     fn divide(&self, before: &Reading, after: &Reading) -> WaitingSeconds {
-        let threads = self.crew.threads;
+        let threads = self.thread_group.threads;
         // While throttled reads wait, the device is idle.
         let as_seen = |reading: &Reading| Reading {
             device: reading.device.filter(|_| !self.held_back),
@@ -511,12 +511,12 @@ impl<'a> Runner<'a> {
     }
 
     fn abort(&self) -> Cut {
-        self.crew.shared.with(|machine, now| machine.abort(now));
+        self.thread_group.shared.with(|machine, now| machine.abort(now));
         Cut::Stopped
     }
 
     fn verdict(&self) -> Result<(), Cut> {
-        if self.crew.shared.failed() { Err(Cut::Failed) } else { Ok(()) }
+        if self.thread_group.shared.failed() { Err(Cut::Failed) } else { Ok(()) }
     }
 
     fn tell_start(&self, label: &str, steps: u64) {
@@ -528,7 +528,7 @@ impl<'a> Runner<'a> {
     }
 
     fn tell_progress(&self) {
-        let done = self.crew.shared.with(|machine, _| machine.steps_done());
+        let done = self.thread_group.shared.with(|machine, _| machine.steps_done());
         self.surroundings.observer.event(&Event::Progress { done });
     }
 }

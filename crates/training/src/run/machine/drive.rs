@@ -4,7 +4,7 @@
 //! seconds. No clock, file or thread is involved: the same machine, device and seed give the same
 //! result.
 
-use super::loader::Landed;
+use super::loader::ReadResult;
 use super::phase::PhaseSpec;
 use super::queue::Nanos;
 use super::queue::Queue;
@@ -25,7 +25,7 @@ pub trait Device {
     }
 
     /// Completes a read and returns its result.
-    fn finish(&mut self, request: &ReadRequest) -> Landed;
+    fn finish(&mut self, request: &ReadRequest) -> ReadResult;
 
     /// Duration of a checkpoint.
     fn checkpoint(&mut self) -> Nanos;
@@ -68,9 +68,9 @@ struct InFlight {
 
 /// Reads in flight at the device, kept across phases.
 #[derive(Debug)]
-pub struct Flights(Queue<InFlight>);
+pub struct InFlightReads(Queue<InFlight>);
 
-impl Default for Flights {
+impl Default for InFlightReads {
     fn default() -> Self {
         Self(Queue::with_capacity(1024))
     }
@@ -86,7 +86,7 @@ pub fn run(
     spec: PhaseSpec,
     clock: &mut VirtualClock,
 ) -> Result<(), DriveError> {
-    let mut flights = Flights::default();
+    let mut flights = InFlightReads::default();
     let ran = run_on(machine, device, spec, clock, &mut flights, &|| false);
     ran?;
     while let Some(flight) = flights.0.pop() {
@@ -105,7 +105,7 @@ pub fn run_on(
     device: &mut impl Device,
     spec: PhaseSpec,
     clock: &mut VirtualClock,
-    flights: &mut Flights,
+    flights: &mut InFlightReads,
     stopped: &dyn Fn() -> bool,
 ) -> Result<(), DriveError> {
     if !machine.begin(spec, clock.now) {
@@ -141,7 +141,7 @@ pub fn run_on(
     }
 }
 
-fn next_event(machine: &Machine, flights: &Flights) -> Nanos {
+fn next_event(machine: &Machine, flights: &InFlightReads) -> Nanos {
     let all = [flights.0.next_at(), machine.next_deadline()];
     let first = all.into_iter().flatten().min();
     first.unwrap_or(Nanos::MAX)
@@ -155,7 +155,7 @@ pub fn drain(
     machine: &mut Machine,
     device: &mut impl Device,
     clock: &mut VirtualClock,
-    flights: &mut Flights,
+    flights: &mut InFlightReads,
 ) -> Result<(), DriveError> {
     while machine.loaders_busy() {
         take(machine, device, clock, flights);
@@ -169,7 +169,7 @@ fn take(
     machine: &mut Machine,
     device: &mut impl Device,
     clock: &VirtualClock,
-    flights: &mut Flights,
+    flights: &mut InFlightReads,
 ) {
     while flights.0.len() < device.queue_depth()
         && let Some(request) = machine.next_read(clock.now)
@@ -184,7 +184,7 @@ fn step(
     machine: &mut Machine,
     device: &mut impl Device,
     clock: &mut VirtualClock,
-    flights: &mut Flights,
+    flights: &mut InFlightReads,
 ) -> Result<(), DriveError> {
     let landing = flights.0.next_at().unwrap_or(Nanos::MAX);
     let deadline = machine.next_deadline().filter(|deadline| *deadline < landing);
@@ -205,7 +205,7 @@ fn land(
     device: &mut impl Device,
     (over_at, flight): (Nanos, InFlight),
     clock: &mut VirtualClock,
-    flights: &mut Flights,
+    flights: &mut InFlightReads,
 ) {
     clock.events += 1;
     clock.now = clock.now.max(over_at);

@@ -13,8 +13,8 @@ use crate::run::prepare::drawn;
 
 pub(super) const MS: Nanos = 1_000_000;
 
-pub(super) fn one_sample(_: &ReadRequest) -> Landed {
-    Landed { samples: 1, ..Landed::default() }
+pub(super) fn one_sample(_: &ReadRequest) -> ReadResult {
+    ReadResult { samples: 1, ..ReadResult::default() }
 }
 
 /// Parameters of a simulated device.
@@ -39,14 +39,14 @@ struct ModelledDevice<R> {
     free_at: Nanos,
 }
 
-impl<R: FnMut(&ReadRequest) -> (u64, Landed)> ModelledDevice<R> {
+impl<R: FnMut(&ReadRequest) -> (u64, ReadResult)> ModelledDevice<R> {
     /// An idle device; `reads` gives the size and result of a read.
     fn new(model: DeviceModel, reads: R) -> Self {
         Self { model, reads, free_at: 0 }
     }
 }
 
-impl<R: FnMut(&ReadRequest) -> (u64, Landed)> Device for ModelledDevice<R> {
+impl<R: FnMut(&ReadRequest) -> (u64, ReadResult)> Device for ModelledDevice<R> {
     fn queue_depth(&self) -> usize {
         self.model.queue_depth
     }
@@ -58,7 +58,7 @@ impl<R: FnMut(&ReadRequest) -> (u64, Landed)> Device for ModelledDevice<R> {
         self.free_at + self.model.latency.draw()
     }
 
-    fn finish(&mut self, request: &ReadRequest) -> Landed {
+    fn finish(&mut self, request: &ReadRequest) -> ReadResult {
         (self.reads)(request).1
     }
 
@@ -321,12 +321,12 @@ fn row_groups_are_cut_into_batches_within_the_window() {
 }
 
 /// Records of a file in the interleave tests: 5 records, 2 to a read.
-pub(super) fn records(read: &ReadRequest) -> Landed {
+pub(super) fn records(read: &ReadRequest) -> ReadResult {
     let Unit::Records { from, .. } = read.read.unit else {
         panic!("the interleave reads records");
     };
     let record = (from.record + 2).min(5);
-    Landed {
+    ReadResult {
         samples: record - from.record,
         cursor: Cursor { record, read_to_bytes: record * 100 },
         ended: record == 5,
@@ -515,8 +515,8 @@ proptest! {
                 let read = flying.swap_remove(pick.index(flying.len()));
                 let Unit::Sample(sample) = read.unit else { panic!("samples only") };
                 prop_assert!(landed.insert(sample));
-                let landed = Landed { samples: 1, ..Landed::default() };
-                loader.landed(read, Came { landed, fresh: true, at: 0 }, &mut flying);
+                let landed = ReadResult { samples: 1, ..ReadResult::default() };
+                loader.landed(read, CompletedRead { landed, fresh: true, at: 0 }, &mut flying);
             }
             prop_assert!(flying.len() <= read_threads as usize);
             for read in &flying {

@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 
-use super::loader::{Came, Cursor, Fetch, LaneRead, Share, Unit};
+use super::loader::{CompletedRead, Cursor, Fetch, LaneRead, Share, Unit};
 use super::queue::Nanos;
 
 /// Records that a file of the cycle keeps ready ahead of its turn.
@@ -234,8 +234,8 @@ impl Interleave {
     }
 
     /// See [`super::loader::Loader::landed`].
-    pub fn landed(&mut self, lane: u64, came: Came, out: &mut Vec<LaneRead>) -> u64 {
-        let Came { landed, fresh, at } = came;
+    pub fn landed(&mut self, lane: u64, came: CompletedRead, out: &mut Vec<LaneRead>) -> u64 {
+        let CompletedRead { landed, fresh, at } = came;
         let in_cycle = self.cycle.iter_mut().flatten();
         // An unknown stream belongs to a discarded iterator.
         if let Some(stream) = in_cycle.chain(&mut self.ahead).find(|stream| stream.lane == lane) {

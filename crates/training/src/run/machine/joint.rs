@@ -25,7 +25,7 @@ enum BarrierState {
     #[default]
     Apart,
     /// All have arrived, but this has not been reported yet.
-    Came { for_the_last: bool, at: Nanos },
+    CompletedRead { for_the_last: bool, at: Nanos },
     /// Waiting for the other hosts.
     Waiting { for_the_last: bool, at: Nanos },
 }
@@ -37,7 +37,7 @@ impl Joint {
     }
 
     fn come(&mut self, for_the_last: bool, at: Nanos) {
-        self.state = BarrierState::Came { for_the_last, at };
+        self.state = BarrierState::CompletedRead { for_the_last, at };
     }
 
     /// Ends the wait, of which the others took `waited`. Returns whether it was for the accelerator
@@ -53,7 +53,7 @@ impl Joint {
 
     /// The step at whose end to wait for the other hosts; returned once per step.
     pub fn take_wish(&mut self) -> Option<u64> {
-        let BarrierState::Came { for_the_last, at } = self.state else {
+        let BarrierState::CompletedRead { for_the_last, at } = self.state else {
             return None;
         };
         self.state = BarrierState::Waiting { for_the_last, at };
@@ -120,7 +120,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::super::drive_tests::workers;
-    use super::super::loader::{Landed, Share};
+    use super::super::loader::{ReadResult, Share};
     use super::super::phase::{Pace, PhaseSpec};
     use super::*;
 
@@ -136,7 +136,7 @@ mod tests {
         assert!(machine.begin(spec, 0));
         for (came, waited) in [(10_000, 80_000), (200_000, 5_000_000)] {
             let read = machine.next_read(came).unwrap();
-            let landed = Landed { samples: 1, ..Landed::default() };
+            let landed = ReadResult { samples: 1, ..ReadResult::default() };
             machine.on_read_complete(read, landed, came);
             assert!(machine.take_wish().is_some());
             assert_eq!(machine.take_wish(), None, "it is reported once");
@@ -162,7 +162,7 @@ mod tests {
         assert!(machine.begin(spec, 0));
         let read = |machine: &mut Machine, now| {
             let read = machine.next_read(now).unwrap();
-            let landed = Landed { samples: 1, ..Landed::default() };
+            let landed = ReadResult { samples: 1, ..ReadResult::default() };
             machine.on_read_complete(read, landed, now);
         };
         read(&mut machine, 0);

@@ -103,7 +103,7 @@ fn an_interleave_reports_when_its_batches_were_ready() {
     for at in [5, 9] {
         let read = reads.remove(0);
         let request = ReadRequest { accelerator: 0, phase: 1, read };
-        let came = Came { landed: records(&request), fresh: true, at };
+        let came = CompletedRead { landed: records(&request), fresh: true, at };
         assert_eq!(loader.landed(read.lane, came, &mut reads), 2);
     }
     assert_eq!(loader.fetch(&mut reads), Fetch::Taken { ready: 5 });

@@ -51,7 +51,7 @@ pub struct LaneRead {
 
 /// The result of a completed read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Landed {
+pub struct ReadResult {
     /// Samples completed by this read.
     pub samples: u64,
     /// For [`Unit::Records`]: where the next read of the file starts.
@@ -62,9 +62,9 @@ pub struct Landed {
 
 /// The completion of a read, as passed to its loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Came {
+pub struct CompletedRead {
     /// The result of the read.
-    pub landed: Landed,
+    pub landed: ReadResult,
     /// False for a read that was started before the current epoch, or never started.
     pub fresh: bool,
     /// Time of completion.
@@ -142,7 +142,7 @@ impl Loader {
 
     /// Handles a completed read; appends reads that may start now to `out`. Returns the number of
     /// samples for the current epoch: leftover batches are read to the end but discarded.
-    pub fn landed(&mut self, read: LaneRead, came: Came, out: &mut Vec<LaneRead>) -> u64 {
+    pub fn landed(&mut self, read: LaneRead, came: CompletedRead, out: &mut Vec<LaneRead>) -> u64 {
         match self {
             Self::Workers(workers) => workers.landed(read, came, out),
             Self::Interleave(interleave) => interleave.landed(read.lane, came, out),
@@ -150,7 +150,7 @@ impl Loader {
     }
 
     /// Samples of a read that returned `landed`; for a row group, its rows.
-    pub fn samples_of(&self, unit: Unit, landed: Landed) -> u64 {
+    pub fn samples_of(&self, unit: Unit, landed: ReadResult) -> u64 {
         match (self, unit) {
             (Self::Workers(workers), Unit::Group { worker, nth }) => {
                 workers.rows_of(worker as usize, nth as usize)

@@ -43,7 +43,9 @@ use queue::Queue;
 pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
 pub use joint::Joint;
-pub use loader::{Came, Cursor, Fetch, Landed, LaneRead, Loader, RowGroups, Share, Unit};
+pub use loader::{
+    CompletedRead, Cursor, Fetch, LaneRead, Loader, ReadResult, RowGroups, Share, Unit,
+};
 pub use phase::{Pace, PhaseSpec};
 pub use queue::Nanos;
 pub use tally::{BlockTally, StepHistograms, Waits};
@@ -105,7 +107,7 @@ pub struct Machine {
     ready: Vec<VecDeque<ReadRequest>>,
     deadlines: Queue<Wake>,
     /// Samples being preprocessed.
-    preprocessing: Vec<Option<(ReadRequest, Landed)>>,
+    preprocessing: Vec<Option<(ReadRequest, ReadResult)>>,
     /// Free slots in `preprocessing`.
     unused: Vec<u32>,
     histograms: StepHistograms,
@@ -281,7 +283,7 @@ impl Machine {
     }
 
     /// Handles a completed read.
-    pub fn on_read_complete(&mut self, request: ReadRequest, landed: Landed, now: Nanos) {
+    pub fn on_read_complete(&mut self, request: ReadRequest, landed: ReadResult, now: Nanos) {
         let accelerator = &mut self.accelerators[request.accelerator as usize];
         accelerator.book(now);
         accelerator.reads_in_flight -= 1;
@@ -290,7 +292,7 @@ impl Machine {
         }
         if self.halt == Some(Halt::PhaseOver) && self.phase == request.phase {
             // Completed after the phase's end: the loader only learns that the lane is free.
-            let came = Came { landed, fresh: false, at: now };
+            let came = CompletedRead { landed, fresh: false, at: now };
             let loader = &mut accelerator.loader;
             loader.landed(request.read, came, &mut self.scratch);
             return self.queue_reads(request.accelerator);
@@ -310,7 +312,7 @@ impl Machine {
         self.settle(now);
     }
 
-    fn preprocess(&mut self, request: ReadRequest, landed: Landed, until: Nanos) {
+    fn preprocess(&mut self, request: ReadRequest, landed: ReadResult, until: Nanos) {
         let slot = self.unused.pop().unwrap_or_else(|| {
             self.preprocessing.push(None);
             self.preprocessing.len() as u32 - 1
@@ -352,11 +354,11 @@ impl Machine {
 
     /// Passes a completed read to its loader, as of `at`; the accelerator that may benefit tries
     /// its fetch.
-    fn deliver(&mut self, request: ReadRequest, landed: Landed, at: Nanos) {
+    fn deliver(&mut self, request: ReadRequest, landed: ReadResult, at: Nanos) {
         let over = self.halt == Some(Halt::PhaseOver);
         let fresh = request.phase == self.phase && !over;
         let index = request.accelerator;
-        let came = Came { landed, fresh, at };
+        let came = CompletedRead { landed, fresh, at };
         let accelerator = &mut self.accelerators[index as usize];
         let loader = &mut accelerator.loader;
         accelerator.landed += loader.landed(request.read, came, &mut self.scratch);
@@ -549,7 +551,7 @@ impl Machine {
                 let finishes = loader.finishes_leftovers();
                 if !finishes {
                     // Never started: the lane is free again, and nothing follows.
-                    let came = Came { landed: Landed::default(), fresh: false, at: 0 };
+                    let came = CompletedRead { landed: ReadResult::default(), fresh: false, at: 0 };
                     loader.landed(request.read, came, &mut self.scratch);
                 }
                 finishes

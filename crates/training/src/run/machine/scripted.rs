@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::ReadRequest;
 use super::drive::Device;
 use super::drive_tests::{MS, one_sample, records};
-use super::loader::{Landed, Unit};
+use super::loader::{ReadResult, Unit};
 use super::queue::Nanos;
 
 /// A device with scripted read times that records all requests.
@@ -14,7 +14,7 @@ pub(super) struct Scripted {
     /// Service time of a read.
     service: Box<dyn FnMut(&ReadRequest) -> Nanos>,
     /// The result of a read.
-    lands: fn(&ReadRequest) -> Landed,
+    lands: fn(&ReadRequest) -> ReadResult,
     in_flight: Vec<ReadRequest>,
     pub(super) units: BTreeMap<(u32, u32), Vec<Unit>>,
     pub(super) most_in_flight: BTreeMap<u32, usize>,
@@ -60,7 +60,7 @@ impl Device for Scripted {
         now + (self.service)(request)
     }
 
-    fn finish(&mut self, request: &ReadRequest) -> Landed {
+    fn finish(&mut self, request: &ReadRequest) -> ReadResult {
         let at = self.in_flight.iter().position(|read| read == request);
         self.in_flight.swap_remove(at.unwrap());
         (self.lands)(request)

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::loader::{Came, Fetch, LaneRead, RowGroups, Share, Unit};
+use super::loader::{CompletedRead, Fetch, LaneRead, RowGroups, Share, Unit};
 use super::queue::Nanos;
 
 /// Handling of dealt batches that were not fetched before the epoch ended.
@@ -272,8 +272,8 @@ impl Workers {
     }
 
     /// See [`super::loader::Loader::landed`].
-    pub fn landed(&mut self, read: LaneRead, came: Came, out: &mut Vec<LaneRead>) -> u64 {
-        let Came { landed, fresh, at } = came;
+    pub fn landed(&mut self, read: LaneRead, came: CompletedRead, out: &mut Vec<LaneRead>) -> u64 {
+        let CompletedRead { landed, fresh, at } = came;
         let lane = read.lane as usize;
         let samples = match (read.unit, self.groups.get_mut(lane)) {
             (Unit::Group { nth, .. }, Some(groups)) if fresh => groups.land(nth as usize, at),

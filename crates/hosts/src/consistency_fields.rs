@@ -2,16 +2,24 @@
 //! of each, minus explicit exceptions, so that a new option cannot be forgotten.
 
 use serde::Serialize;
-use stormlp_core::difference::{Promise, fields_but, text};
+use stormlp_core::difference::{ConsistencyField, fields_but, text};
 
 /// The fields of `value` [except](fields_but) those in `apart`, under the `names` known to users.
-pub fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
+pub fn of<T: Serialize>(
+    value: &T,
+    apart: &[&str],
+    names: &[(&str, &str)],
+) -> Vec<ConsistencyField> {
     fields(value, apart, names, |key| key.replace('_', " "))
 }
 
 /// The same for a request: a field is named after the option that sets it, unless `names` overrides
 /// it.
-pub fn asked<T: Serialize>(request: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
+pub fn asked<T: Serialize>(
+    request: &T,
+    apart: &[&str],
+    names: &[(&str, &str)],
+) -> Vec<ConsistencyField> {
     let option = |key: &str| format!("option --{}", key.replace('_', "-"));
     fields(request, apart, names, option)
 }
@@ -21,7 +29,7 @@ fn fields<T: Serialize>(
     apart: &[&str],
     names: &[(&str, &str)],
     usual_name: impl Fn(&str) -> String,
-) -> Vec<Promise> {
+) -> Vec<ConsistencyField> {
     let named = |key: &str| {
         let known = names.iter().find(|(name, _)| *name == key);
         known.map_or_else(|| usual_name(key), |(_, name)| name.to_string())
@@ -46,10 +54,11 @@ mod tests {
             "transport": {"pages": "huge", "threads": 4},
         });
         let apart = ["memory_bytes", "transport.threads"];
-        let promises = of(&value, &apart, &[("client", "option --client")]);
-        let promises: Vec<(&str, &str)> = promises.iter().map(|(k, v)| (&**k, &**v)).collect();
+        let consistency_fields = of(&value, &apart, &[("client", "option --client")]);
+        let consistency_fields: Vec<(&str, &str)> =
+            consistency_fields.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(
-            promises,
+            consistency_fields,
             [
                 ("batch size", "7"),
                 ("option --client", "nothing"),

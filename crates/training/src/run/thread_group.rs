@@ -10,8 +10,8 @@ use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::Transport;
 use stormlp_hosts::Group;
-use stormlp_transfer::crew::{CrewError, guarded};
 use stormlp_transfer::storage::Storage;
+use stormlp_transfer::thread_group::{ThreadGroupError, guarded};
 use stormlp_transfer::{
     AcceleratorSet, Backing, DriverSet, PathBuffers, PathSpec, Regions, TransferError, evidence,
     timer,
@@ -24,7 +24,7 @@ use super::machine::{Loader, Machine, Nanos};
 use super::shared::Shared;
 
 /// Configuration of the threads.
-pub struct CrewSpec {
+pub struct ThreadGroupSpec {
     /// The storage that holds the files.
     pub storage: Arc<dyn Storage>,
     /// How the data is transferred.
@@ -36,7 +36,7 @@ pub struct CrewSpec {
 }
 
 /// The running threads.
-pub(super) struct Crew {
+pub(super) struct ThreadGroup {
     pub(super) shared: Arc<Shared>,
     pub(super) threads: usize,
     path: PathKind,
@@ -48,7 +48,7 @@ pub(super) struct Crew {
 
 /// Combined tallies of all I/O threads.
 #[derive(Debug, Clone)]
-pub(super) struct CrewTally {
+pub(super) struct ThreadGroupTally {
     pub(super) evidence: Option<Evidence>,
     pub(super) bytes: u64,
     pub(super) reads: u64,
@@ -56,11 +56,11 @@ pub(super) struct CrewTally {
     pub(super) registration: LatencyHistogram,
 }
 
-impl Crew {
+impl ThreadGroup {
     /// Starts all threads around a machine with these loaders, whose barriers also wait for the
     /// other hosts of `group`.
     pub(super) fn start(
-        spec: &CrewSpec,
+        spec: &ThreadGroupSpec,
         loaders: Vec<Loader>,
         keep_times: bool,
         group: Option<Arc<Group>>,
@@ -101,7 +101,7 @@ impl Crew {
             let thread = thread::Builder::new()
                 .name(format!("io-{index}"))
                 .spawn(move || io::run((index, &accelerators), rules, path, &shared, handles))
-                .map_err(CrewError::Start)?;
+                .map_err(ThreadGroupError::Start)?;
             io.push(thread);
         }
         let pacer = spawn_pacer(&shared)?;
@@ -122,9 +122,9 @@ impl Crew {
     }
 
     /// Stops all threads and sums their tallies.
-    pub(super) fn stop(self) -> CrewTally {
+    pub(super) fn stop(self) -> ThreadGroupTally {
         self.shared.quit();
-        let mut sum = CrewTally {
+        let mut sum = ThreadGroupTally {
             evidence: None,
             bytes: 0,
             reads: 0,
@@ -150,7 +150,7 @@ impl Crew {
 }
 
 /// Maps the memory near each accelerator and divides it into the threads' buffers.
-fn allocate(spec: &CrewSpec) -> Result<(Regions, Vec<PathBuffers>), TransferError> {
+fn allocate(spec: &ThreadGroupSpec) -> Result<(Regions, Vec<PathBuffers>), TransferError> {
     let transport = &spec.transport;
     let mut regions = spec.accelerators.regions(&[transport])?;
     let mut allocate = |thread| {
@@ -183,7 +183,7 @@ fn spawn_pacer(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TrainError> {
                 shared.fail(panic.into());
             }
         })
-        .map_err(|source| CrewError::Start(source).into())
+        .map_err(|source| ThreadGroupError::Start(source).into())
 }
 
 fn run(shared: &Shared) {

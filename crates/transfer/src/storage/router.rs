@@ -18,7 +18,7 @@ use crate::transfer::TransferPath;
 
 /// Files, and the objects of the user's object store, whose settings are read when the first
 /// object is named.
-pub struct Anywhere {
+pub struct StorageRouter {
     files: Arc<dyn Storage>,
     /// Whether operations on files are delayed or made to fail.
     impaired: bool,
@@ -26,13 +26,13 @@ pub struct Anywhere {
     buckets: OnceLock<Buckets>,
 }
 
-impl Default for Anywhere {
+impl Default for StorageRouter {
     fn default() -> Self {
         Self::verifying(Verify::default())
     }
 }
 
-impl Anywhere {
+impl StorageRouter {
     /// Files, and objects that are verified as `verify` says.
     pub fn verifying(verify: Verify) -> Self {
         Self { files: Arc::new(Disk), impaired: false, verify, buckets: OnceLock::new() }
@@ -64,7 +64,7 @@ impl Anywhere {
     }
 }
 
-impl Storage for Anywhere {
+impl Storage for StorageRouter {
     fn pass(
         &self,
         operation: StorageOperation,

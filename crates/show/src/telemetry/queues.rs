@@ -33,7 +33,7 @@ pub(super) fn of_all<'s>(
 }
 
 /// The largest shares first, in a sentence.
-pub(super) fn in_words(shares: &[(u32, f64)]) -> String {
+pub(super) fn to_text(shares: &[(u32, f64)]) -> String {
     let shares = shares.iter().map(|(depth, share)| (u64::from(*depth), *share));
     let mut classes = by_class(shares, depth_class);
     classes.retain(|(_, share)| *share >= 0.005);
@@ -69,7 +69,7 @@ mod tests {
         let classes = by_class(shares, depth_class);
         let expected = [("0", 0.1), ("1", 0.5), ("5 to 8", 0.4)];
         assert_eq!(classes, expected.map(|(name, share)| (name.to_string(), share)));
-        let words = in_words(&all[0].1);
+        let words = to_text(&all[0].1);
         assert!(words.starts_with("50 % at 1, 40 % at 5 to 8, 10 % at 0 of"), "{words}");
         assert!(of_all([series(&[(3, 0)])].iter()).is_empty(), "no request was completed");
     }

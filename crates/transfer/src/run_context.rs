@@ -10,7 +10,7 @@ use stormlp_core::stop::StopToken;
 
 /// The storage, the observer and the stop token of a run.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct RunContext<'a> {
     /// The storage that holds the data.
     pub storage: &'a Arc<dyn Storage>,
     /// Receives progress events.
@@ -19,7 +19,7 @@ pub struct Surroundings<'a> {
     pub stop: &'a StopToken,
 }
 
-impl Surroundings<'_> {
+impl RunContext<'_> {
     /// Notifies the user during the run.
     pub fn note(&self, message: impl Into<String>) {
         let message = message.into();

@@ -1,5 +1,5 @@
-//! A crew: threads that start together, are monitored by the calling thread, and are all joined. A
-//! panic in any of them, or in the monitoring thread, becomes an error of the crew.
+//! A thread_group: threads that start together, are monitored by the calling thread, and are all joined. A
+//! panic in any of them, or in the monitoring thread, becomes an error of the thread group.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,9 +20,9 @@ pub struct Panicked {
     pub message: String,
 }
 
-/// Why a crew failed.
+/// Why a thread group failed.
 #[derive(Debug, thiserror::Error)]
-pub enum CrewError {
+pub enum ThreadGroupError {
     /// One of its threads, or the monitoring thread, panicked.
     #[error(transparent)]
     Panicked(#[from] Panicked),
@@ -54,7 +54,7 @@ pub fn run<T: Send, R: Send, W>(
     failed: &StopToken,
     work: impl Fn(T, &mut Start<'_>) -> R + Sync,
     watch: impl FnOnce(&Watch<'_>) -> W,
-) -> Result<(Vec<R>, W), CrewError> {
+) -> Result<(Vec<R>, W), ThreadGroupError> {
     let gate = StartGate::default();
     let watcher = thread::current();
     let (work, gate) = (&work, &gate);
@@ -76,13 +76,14 @@ pub fn run<T: Send, R: Send, W>(
             match thread::Builder::new().name(name).spawn_scoped(scope, body) {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
-                    refused = Err(CrewError::Start(source));
+                    refused = Err(ThreadGroupError::Start(source));
                     break;
                 }
             }
         }
-        let crew = threads.len();
-        let watched = refused.and_then(|()| Ok(guarded("main", || watch(&Watch { gate, crew }))?));
+        let thread_group = threads.len();
+        let watched =
+            refused.and_then(|()| Ok(guarded("main", || watch(&Watch { gate, thread_group }))?));
         if watched.is_err() {
             failed.stop();
         }
@@ -102,12 +103,12 @@ pub fn run<T: Send, R: Send, W>(
 /// any reason never blocks the others.
 #[derive(Default)]
 struct StartGate {
-    state: Mutex<CrewState>,
+    state: Mutex<ThreadGroupState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct CrewState {
+struct ThreadGroupState {
     /// Threads that are ready or finished.
     here: usize,
     over: usize,
@@ -117,11 +118,14 @@ struct CrewState {
 }
 
 impl StartGate {
-    fn lock(&self) -> MutexGuard<'_, CrewState> {
+    fn lock(&self) -> MutexGuard<'_, ThreadGroupState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_while(&self, not_yet: impl FnMut(&mut CrewState) -> bool) -> MutexGuard<'_, CrewState> {
+    fn wait_while(
+        &self,
+        not_yet: impl FnMut(&mut ThreadGroupState) -> bool,
+    ) -> MutexGuard<'_, ThreadGroupState> {
         let waited = self.changed.wait_while(self.lock(), not_yet);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,10 +181,10 @@ impl Start<'_> {
     }
 }
 
-/// The monitoring thread's view of the crew.
+/// The monitoring thread's view of the thread group.
 pub struct Watch<'a> {
     gate: &'a StartGate,
-    crew: usize,
+    thread_group: usize,
 }
 
 impl Watch<'_> {
@@ -195,7 +199,7 @@ impl Watch<'_> {
 
     /// Waits until every thread is ready or finished.
     pub fn gather(&self) {
-        drop(self.gate.wait_while(|state| state.here < self.crew));
+        drop(self.gate.wait_while(|state| state.here < self.thread_group));
     }
 
     /// Waits for that, but no longer than `patience`.
@@ -203,14 +207,14 @@ impl Watch<'_> {
     /// # Returns
     /// Whether they are.
     pub fn gather_for(&self, patience: Duration) -> bool {
-        let is_missing = |state: &mut CrewState| state.here < self.crew;
+        let is_missing = |state: &mut ThreadGroupState| state.here < self.thread_group;
         let waited = self.gate.changed.wait_timeout_while(self.gate.lock(), patience, is_missing);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Whether every thread has finished.
     pub fn is_over(&self) -> bool {
-        self.gate.lock().over == self.crew
+        self.gate.lock().over == self.thread_group
     }
 
     /// Sleeps; may wake early when a thread ends.
@@ -220,6 +224,6 @@ impl Watch<'_> {
 }
 
 #[cfg(test)]
-#[path = "crew_tests.rs"]
+#[path = "thread_group_tests.rs"]
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,4 +1,4 @@
-//! A crew ends whatever its threads do, and reports what went wrong.
+//! A thread group ends whatever its threads do, and reports what went wrong.
 
 use std::sync::mpsc;
 
@@ -12,8 +12,12 @@ fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     answered.recv_timeout(patience).expect("it hangs")
 }
 
-/// A crew of three whose thread `at` runs `act` before or after the gate.
-fn crew_with(act: fn(), at: usize, before: bool) -> Result<(Vec<usize>, Instant), CrewError> {
+/// A thread group of three whose thread `at` runs `act` before or after the gate.
+fn thread_group_with(
+    act: fn(),
+    at: usize,
+    before: bool,
+) -> Result<(Vec<usize>, Instant), ThreadGroupError> {
     in_time(move || {
         let failed = StopToken::new();
         let work = |index: usize, start: &mut Start<'_>| {
@@ -41,8 +45,8 @@ fn crew_with(act: fn(), at: usize, before: bool) -> Result<(Vec<usize>, Instant)
 }
 
 #[test]
-fn a_crew_starts_together_and_answers_in_order() {
-    let (results, _) = crew_with(|| {}, 3, false).unwrap();
+fn a_thread_group_starts_together_and_answers_in_order() {
+    let (results, _) = thread_group_with(|| {}, 3, false).unwrap();
     assert_eq!(results, [0, 1, 2]);
 }
 
@@ -50,7 +54,7 @@ fn a_crew_starts_together_and_answers_in_order() {
 fn a_panic_before_or_after_the_gate_is_an_error_and_ends_the_others() {
     for before in [true, false] {
         for at in 0..3 {
-            let error = crew_with(|| panic!("broken"), at, before).unwrap_err();
+            let error = thread_group_with(|| panic!("broken"), at, before).unwrap_err();
             let expected =
                 format!("thread tester-{at} panicked: broken; this is a fault of stormlp");
             assert_eq!(error.to_string(), expected);

@@ -230,8 +230,8 @@ pub fn sizes(load: &Load) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::around::tests::series;
     use crate::chart::Plot;
+    use crate::telemetry::tests::series;
 
     #[test]
     fn telemetry_is_drawn_except_what_stayed_0() {

@@ -1,4 +1,4 @@
-//! Clerks: threads for blocking operations (opening, preallocating, syncing, renaming, closing), so
+//! Threads for blocking operations (opening, preallocating, syncing, renaming, closing), so
 //! that the threads that move bytes never stall one rank's data on another rank's `fsync`.
 
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use crate::plan::FileFraming;
 use crate::report::PartSeconds;
 use stormlp_core::location::names_object;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{Access, Handle, Storage, temporary_name};
+use stormlp_transfer::thread_group::guarded;
 
 use super::error::CheckpointError;
 
@@ -29,17 +29,17 @@ pub(super) struct FileTask {
 }
 
 /// A job for a rank.
-pub(super) struct ClerkRequest {
+pub(super) struct FileRequest {
     /// The mover's index of the rank, returned with the answer.
     pub(super) rank: usize,
     /// The job.
-    pub(super) job: ClerkJob,
+    pub(super) job: FileJob,
     /// Receives the answer.
-    pub(super) reply: Sender<ClerkAnswer>,
+    pub(super) reply: Sender<FileReply>,
 }
 
-/// A clerk's jobs.
-pub(super) enum ClerkJob {
+/// A blocking_pool's jobs.
+pub(super) enum FileJob {
     /// Creates (and preallocates) a file under its temporary name.
     Create { task: FileTask, direct: bool },
     /// Opens a file and checks its size.
@@ -51,7 +51,7 @@ pub(super) enum ClerkJob {
     Close(Handle),
 }
 
-impl ClerkJob {
+impl FileJob {
     /// Description for messages.
     fn what(&self) -> String {
         match self {
@@ -89,7 +89,7 @@ impl ClerkJob {
 }
 
 /// The result of a request.
-pub(super) struct ClerkAnswer {
+pub(super) struct FileReply {
     /// The mover's index of the rank.
     pub(super) rank: usize,
     /// Breakdown of the time.
@@ -99,19 +99,19 @@ pub(super) struct ClerkAnswer {
 }
 
 /// Serves requests until there are none left.
-pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<ClerkRequest>>) {
+pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<FileRequest>>) {
     loop {
         let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(ClerkRequest { rank, job, reply }) = next else {
+        let Ok(FileRequest { rank, job, reply }) = next else {
             return;
         };
         let mut parts = PartSeconds::default();
-        let clerk = format!("clerk, which was to {},", job.what());
+        let blocking_pool = format!("blocking_pool, which was to {},", job.what());
         // The mover waits for an answer to every request, so a panic becomes one too.
-        let result = guarded(&clerk, || job.run(storage, &mut parts))
+        let result = guarded(&blocking_pool, || job.run(storage, &mut parts))
             .unwrap_or_else(|panic| Err(panic.into()));
         // A mover that gave up no longer receives.
-        let _ = reply.send(ClerkAnswer { rank, parts, result });
+        let _ = reply.send(FileReply { rank, parts, result });
     }
 }
 

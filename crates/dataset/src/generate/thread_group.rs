@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::stop::StopToken;
-use stormlp_transfer::crew::{self, CrewError, Watch};
+use stormlp_transfer::thread_group::{self, ThreadGroupError, Watch};
 
 /// How often progress is reported.
 const TICK: Duration = Duration::from_millis(100);
@@ -22,12 +22,12 @@ pub(super) fn work<T: Send>(
     done: impl Fn() -> u64,
     failed: &StopToken,
     work: impl Fn(T) + Sync,
-) -> Result<(), CrewError> {
+) -> Result<(), ThreadGroupError> {
     let tell = |watch: &Watch<'_>| {
         while !watch.is_over() {
             watch.sleep(TICK);
             observer.event(&Event::Progress { done: done() });
         }
     };
-    crew::run(name, items, failed, |item, _| work(item), tell).map(drop)
+    thread_group::run(name, items, failed, |item, _| work(item), tell).map(drop)
 }

@@ -44,7 +44,7 @@ pub fn section<'s>(
         section.facts.add("queue depth", depths);
     }
     for (device, shares) in queues::of_all(series.clone()).into_iter().take(MOST_DEVICES) {
-        section.facts.add(format!("queue of {device}"), queues::in_words(&shares));
+        section.facts.add(format!("queue of {device}"), queues::to_text(&shares));
     }
     if let Some(sizes) = sizes(&loads) {
         section.facts.add("transfer sizes", sizes);

@@ -8,17 +8,17 @@ use std::time::Duration;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_dataset::format::Span;
 use stormlp_hosts::fault::Fault;
-use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::Gated;
+use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
 use stormlp_transfer::{Accelerator, AcceleratorSet, HostStandIn, engine};
 
-use super::crew::{Crew, CrewSpec, CrewTally};
 use super::error::TrainError;
 use super::machine::{
-    BlockTally, ClientWork, Halt, Interleave, InterleaveConfig, Landed, Leftover, Loader, Pace,
-    PhaseSpec, ReadRequest, Share, Unit, Workers, WorkersConfig,
+    BlockTally, ClientWork, Halt, Interleave, InterleaveConfig, Leftover, Loader, Pace, PhaseSpec,
+    ReadRequest, ReadResult, Share, Unit, Workers, WorkersConfig,
 };
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
+use super::thread_group::{ThreadGroup, ThreadGroupSpec, ThreadGroupTally};
 use stormlp_test_support::{Builder, SEAMS};
 
 const FILES: u64 = 12;
@@ -55,14 +55,14 @@ impl Source for Files {
         }
         let (file, offset, bytes, landed) = match request.read.unit {
             Unit::Sample(nth) => {
-                let landed = Landed { samples: 1, ..Landed::default() };
+                let landed = ReadResult { samples: 1, ..ReadResult::default() };
                 (nth % FILES, 0, FILE_BYTES, landed)
             }
             Unit::Records { file, from } => {
                 let record = from.record + 1;
                 let mut cursor = from;
                 cursor.record = record;
-                let landed = Landed { samples: 1, cursor, ended: record == 3 };
+                let landed = ReadResult { samples: 1, cursor, ended: record == 3 };
                 (file, from.record * 200_000, 200_000, landed)
             }
             Unit::Group { .. } => panic!("no row groups here"),
@@ -119,14 +119,14 @@ fn records() -> Loader {
     })))
 }
 
-type Outcome = (Vec<Vec<BlockTally>>, CrewTally, Option<TrainError>);
+type Outcome = (Vec<Vec<BlockTally>>, ThreadGroupTally, Option<TrainError>);
 
 fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Outcome {
     run_phase(path, engine, loader, files, phase(2, 6))
 }
 
-fn spec(path: PathKind, engine: EngineKind) -> CrewSpec {
-    CrewSpec {
+fn spec(path: PathKind, engine: EngineKind) -> ThreadGroupSpec {
+    ThreadGroupSpec {
         storage: Arc::new(stormlp_transfer::storage::Disk),
         transport: stormlp_fixtures::transport(path, engine),
         accelerators: host_memory(),
@@ -149,17 +149,17 @@ fn run_phase(
     run_on(&spec(path, engine), loader, files, phase)
 }
 
-fn run_on(spec: &CrewSpec, loader: &Loader, files: Files, phase: PhaseSpec) -> Outcome {
+fn run_on(spec: &ThreadGroupSpec, loader: &Loader, files: Files, phase: PhaseSpec) -> Outcome {
     let loaders = vec![loader.clone(), loader.clone()];
-    let crew = Crew::start(spec, loaders, false, None).unwrap();
+    let thread_group = ThreadGroup::start(spec, loaders, false, None).unwrap();
     // A run that already failed does not begin.
-    if crew.shared.begin(Arc::new(files), phase) {
-        let halt = crew.shared.wait(Duration::from_secs(60));
+    if thread_group.shared.begin(Arc::new(files), phase) {
+        let halt = thread_group.shared.wait(Duration::from_secs(60));
         assert_eq!(halt, Some(Halt::PhaseOver), "the run hangs");
     }
-    let blocks = crew.shared.with(|machine, _| machine.blocks());
-    let shared = Arc::clone(&crew.shared);
-    (blocks, crew.stop(), shared.take_failure())
+    let blocks = thread_group.shared.with(|machine, _| machine.blocks());
+    let shared = Arc::clone(&thread_group.shared);
+    (blocks, thread_group.stop(), shared.take_failure())
 }
 
 /// Engines available on this machine.
@@ -229,7 +229,8 @@ fn a_missing_file_ends_the_run_and_is_named() {
 
 /// Asserts that a thread whose name starts with `name` panicked with the given message.
 fn assert_panicked(failure: Option<TrainError>, name: &str, said: &str) {
-    let Some(TrainError::Fault(Fault::Crew(CrewError::Panicked(panicked)))) = failure else {
+    let Some(TrainError::Fault(Fault::ThreadGroup(ThreadGroupError::Panicked(panicked)))) = failure
+    else {
         panic!("the panic was lost: {failure:?}");
     };
     let Panicked { thread, message } = panicked;
