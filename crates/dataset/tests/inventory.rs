@@ -146,40 +146,6 @@ fn only_a_few_of_many_missing_files_are_named() {
 }
 
 #[test]
-fn files_in_one_subfolder_are_to_be_moved_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut two = recipe(FormatKind::Npz);
-    two.train_subfolders = 2;
-    make(folder.path(), two.clone());
-    fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
-    let found = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!(found.kind, None);
-    assert_eq!(found.remedy, "set --params dataset.num_subfolders_train=2");
-
-    let file = |name: &str| folder.path().join("train").join(name);
-    for name in ["img_1_of_4.npz", "img_3_of_4.npz"] {
-        fs::rename(file("1").join(name), file("0").join(name)).unwrap();
-    }
-    let found = finding(folder.path(), two);
-    assert_eq!(
-        found.remedy,
-        "move the files up into train/ and set --params dataset.num_subfolders_train=0"
-    );
-    // To DLIO, one subfolder is none.
-    for subfolders in [0, 1] {
-        let mut none = recipe(FormatKind::Npz);
-        none.train_subfolders = subfolders;
-        let found = finding(folder.path(), none);
-        assert_eq!(found.remedy, "move the files up into train/");
-    }
-    for entry in fs::read_dir(file("0")).unwrap() {
-        let entry = entry.unwrap();
-        fs::rename(entry.path(), file(entry.file_name().to_str().unwrap())).unwrap();
-    }
-    assert_eq!(findings(folder.path(), recipe(FormatKind::Npz)), []);
-}
-
-#[test]
 fn a_dataset_for_evaluation_alone_is_good() {
     let folder = tempfile::tempdir().unwrap();
     let mut evaluated = recipe(FormatKind::Npz);

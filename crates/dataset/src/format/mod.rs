@@ -18,7 +18,6 @@ mod parquet_footer;
 pub mod png;
 pub mod tfrecord;
 pub mod tfrecord_scan;
-mod thrift;
 
 pub use bytes::{OpenFile, ReadAt, Span};
 pub use error::FormatError;

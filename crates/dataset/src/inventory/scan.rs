@@ -16,25 +16,16 @@ use crate::names::Split;
 pub struct FoundSplit {
     /// The data files, in DLIO's order.
     pub files: Vec<FoundFile>,
-    /// Number of subfolders with data files.
-    pub subfolders: u64,
     /// Files of other types, relative to the dataset folder; index files of data files and dotfiles
     /// are not counted.
     pub foreign: Vec<String>,
-    /// Number of folders and data files that are links.
-    pub links: u64,
-    /// One of them, relative to the dataset folder.
+    /// A folder or data file that is a link, relative to the dataset folder.
     pub a_link: Option<String>,
     /// Bytes of the data files that are in holes, which no device stores.
     pub hole_bytes: u64,
 }
 
 impl FoundSplit {
-    fn note_link(&mut self, name: &str) {
-        self.links += 1;
-        self.a_link.get_or_insert_with(|| name.to_string());
-    }
-
     /// Total bytes of all data files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -117,12 +108,10 @@ fn scan_split(
 ) -> Result<FoundSplit, TransferError> {
     let mut found = FoundSplit::default();
     if storage.look(&folder.join(split.folder()))?.is_some_and(|facts| facts.link) {
-        found.note_link(split.folder());
+        found.a_link = Some(split.folder().to_string());
     }
     for subfolder in scan_folder(storage, folder, split.folder(), suffix, &mut found)? {
-        let before = found.files.len();
         scan_folder(storage, folder, &subfolder, suffix, &mut found)?;
-        found.subfolders += u64::from(found.files.len() > before);
     }
     found.files.sort_by(|a, b| dlio_order(&a.name, &b.name));
     found.foreign.sort_unstable();
@@ -152,7 +141,7 @@ fn scan_folder(
         // Links are followed: a dataset may be assembled from several locations.
         let wanted = entry.is_folder() || entry.is_file() && has_suffix(&name, suffix);
         if entry.facts.link && wanted {
-            found.note_link(&name);
+            found.a_link.get_or_insert_with(|| name.clone());
         }
         match entry.facts.kind {
             Kind::Nothing => {
@@ -181,7 +170,7 @@ pub(super) fn dlio_order(a: &str, b: &str) -> Ordering {
     base_name(a).cmp(base_name(b)).then_with(|| a.cmp(b))
 }
 
-pub(super) fn base_name(name: &str) -> &str {
+fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
@@ -222,7 +211,6 @@ mod tests {
             ["train/0/img_00_of_12.npz", "train/1/img_01_of_12.npz", "train/0/img_02_of_12.NPZ"]
         );
         assert_eq!(inventory.train.bytes(), 12);
-        assert_eq!(inventory.train.subfolders, 2);
         assert_eq!(inventory.train.foreign, ["train/notes.txt"]);
         assert!(inventory.valid.files.is_empty() && inventory.record.is_none());
     }
