@@ -11,8 +11,9 @@ use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_dataset::content::Content;
-use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
+use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::format::{ChunkSink, SinkError};
+use stormlp_dataset::section::{DataFormat, ParquetSpec};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_training::run::machine::drive;
 use stormlp_training::run::machine::drive::{Device, VirtualClock};
@@ -133,9 +134,10 @@ impl ChunkSink for Nowhere {
 /// Writing a file of a dataset, checksums included, to where nothing is slow.
 fn formats(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("format");
-    for (name, format) in [("npz", FormatKind::Npz), ("tfrecord", FormatKind::Tfrecord)] {
+    for (name, format) in [("npz", DataFormat::Npz), ("tfrecord", DataFormat::Tfrecord)] {
         let dataset = Dataset::new(Recipe {
             format,
+            parquet: ParquetSpec { row_group_size: 2, ..ParquetSpec::default() },
             prefix: "img".to_string(),
             train_files: 1,
             train_subfolders: 0,

@@ -3,7 +3,6 @@
 use serde::{Serialize, Serializer};
 use stormlp_core::failure::Failure;
 use stormlp_core::units::ByteSize;
-use strum::IntoStaticStr;
 
 use crate::content::{Content, FileContent};
 use crate::format::csv::Csv;
@@ -17,52 +16,16 @@ use crate::format::png::Png;
 use crate::format::tfrecord::Tfrecord;
 use crate::format::{FileSpec, Format};
 use crate::names::{Naming, Split};
-use crate::section::ParquetColumn;
+use crate::section::{DataFormat, ParquetSpec};
 use crate::sizes::{FileSizes, SizeDraw, SizeRule};
-
-/// The formats, as named in workloads.
-#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum FormatKind {
-    /// Zip of numpy arrays.
-    Npz,
-    /// One numpy array.
-    Npy,
-    /// TensorFlow's records.
-    Tfrecord,
-    /// Images with few pixels and large comments.
-    Jpeg,
-    /// Images whose pixels are the content.
-    Png,
-    /// Concatenated samples with an index.
-    IndexedBinary,
-    /// HDF5 files with the samples in one contiguous array.
-    Hdf5,
-    /// Rows of numbers.
-    Csv,
-    /// Row groups of columns.
-    Parquet {
-        /// The columns; if empty, a row is one list of bytes as long as the record.
-        columns: Vec<ParquetColumn>,
-        /// Rows per row group.
-        row_group_rows: u64,
-    },
-}
-
-impl FormatKind {
-    /// The name in workloads, also the suffix of the files.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.into()
-    }
-}
 
 /// The parameters of a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recipe {
     /// The format.
-    pub format: FormatKind,
+    pub format: DataFormat,
+    /// Columns and row groups of parquet files; the default for other formats.
+    pub parquet: ParquetSpec,
     /// `file_prefix`.
     pub prefix: String,
     /// Training files.
@@ -127,31 +90,12 @@ pub struct Dataset {
 
 /// More files than this are a mistake: their sizes alone would fill memory.
 const MAX_FILES: u64 = 100_000_000;
-/// Number of files after which the caller is asked again whether to continue.
-const ASK_EVERY: u64 = 1 << 16;
 
 impl Recipe {
     /// The whole recipe in one line: equal lines mean equal datasets.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{self:?}")
-    }
-
-    /// Estimated size of the dataset in bytes: the number of files times the mean file size. Takes
-    /// no time, however many files there are.
-    #[must_use]
-    pub fn estimated_bytes(&self) -> f64 {
-        let sample = match (&self.format, &self.size) {
-            (FormatKind::Parquet { columns, .. }, _) if !columns.is_empty() => {
-                columns.iter().map(|column| column.row_bytes() as f64).sum()
-            }
-            (_, SizeRule::Length { mean_bytes, .. }) => *mean_bytes,
-            (_, SizeRule::Shape { dims, element_bytes }) => {
-                dims.iter().map(|dim| *dim as f64).product::<f64>() * *element_bytes as f64
-            }
-        };
-        let files = self.train_files as f64 + self.valid_files as f64;
-        files * self.samples_per_file as f64 * sample
     }
 }
 
@@ -169,26 +113,11 @@ impl Dataset {
     /// If the recipe is empty, or asks for what the format cannot hold. The message names the key
     /// to change.
     pub fn new(recipe: Recipe) -> Result<Self, RecipeError> {
-        let dataset = Self::new_while(recipe, &mut |_| true)?;
-        Ok(dataset.expect("a plan without a stop runs to its end"))
-    }
-
-    /// Like [`Self::new`], but periodically calls `go_on` with the number of files whose sizes are
-    /// drawn so far. `None` if it returned false.
-    ///
-    /// # Errors
-    /// As for [`Self::new`].
-    pub fn new_while(
-        recipe: Recipe,
-        go_on: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Option<Self>, RecipeError> {
         check(&recipe)?;
         let files = recipe.train_files + recipe.valid_files;
-        let drawn = FileSizes::draw_while(&recipe.size, files, recipe.draw, go_on);
         let bytes = files.saturating_mul(FileSizes::BYTES_PER_FILE);
-        let Some(sizes) = drawn.map_err(|_| RecipeError::Memory { files, bytes })? else {
-            return Ok(None);
-        };
+        let sizes = FileSizes::try_draw(&recipe.size, files, recipe.draw)
+            .map_err(|_| RecipeError::Memory { files, bytes })?;
         let (format, sizes) = build_format(&recipe, sizes)?;
         let naming = |split, files, subfolders| Naming {
             split,
@@ -205,12 +134,9 @@ impl Dataset {
             format,
             sizes,
         };
-        let Some(total_bytes) = dataset.sum_bytes(go_on) else {
-            return Ok(None);
-        };
-        dataset.total_bytes = total_bytes;
+        dataset.total_bytes = dataset.sum_bytes();
         dataset.check_sizes()?;
-        Ok(Some(dataset))
+        Ok(dataset)
     }
 
     /// With a different writer and reader, such as one that fails.
@@ -287,14 +213,14 @@ impl Dataset {
     /// Whether [`Self::expected_bytes`] is exact.
     #[must_use]
     pub fn sizes_are_exact(&self) -> bool {
-        !matches!(self.recipe.format, FormatKind::Parquet { .. })
+        self.recipe.format != DataFormat::Parquet
     }
 
     /// The mean sample size in bytes, as the workload specifies it.
     #[must_use]
     pub fn mean_sample_bytes(&self) -> f64 {
         match (&self.recipe.format, &self.recipe.size) {
-            (FormatKind::Parquet { .. }, _) | (_, SizeRule::Shape { .. }) => {
+            (DataFormat::Parquet, _) | (_, SizeRule::Shape { .. }) => {
                 self.sizes.nominal().bytes() as f64
             }
             (_, SizeRule::Length { mean_bytes, .. }) => *mean_bytes,
@@ -307,20 +233,12 @@ impl Dataset {
         self.total_bytes
     }
 
-    /// Sums over all files; `None` if `go_on` returned false.
-    fn sum_bytes(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Option<u64> {
+    fn sum_bytes(&self) -> u64 {
         let files = self.files();
         if self.sizes.is_constant() {
-            return Some(self.expected_bytes(0).saturating_mul(files));
+            return self.expected_bytes(0).saturating_mul(files);
         }
-        let mut sum: u64 = 0;
-        for index in 0..files {
-            if index.is_multiple_of(ASK_EVERY) && !go_on(files) {
-                return None;
-            }
-            sum = sum.saturating_add(self.expected_bytes(index));
-        }
-        Some(sum)
+        (0..files).fold(0, |sum: u64, index| sum.saturating_add(self.expected_bytes(index)))
     }
 
     fn check_sizes(&self) -> Result<(), RecipeError> {
@@ -354,7 +272,7 @@ fn check(recipe: &Recipe) -> Result<(), RecipeError> {
     if recipe.samples_per_file == 0 {
         return fail("no samples: num_samples_per_file must be 1 or more".to_string());
     }
-    if matches!(recipe.format, FormatKind::Jpeg | FormatKind::Png) && recipe.samples_per_file > 1 {
+    if matches!(recipe.format, DataFormat::Jpeg | DataFormat::Png) && recipe.samples_per_file > 1 {
         return fail(format!(
             "a {} file contains one sample: num_samples_per_file is {}",
             recipe.format.name(),
@@ -405,21 +323,22 @@ fn build_format(
     recipe: &Recipe,
     sizes: FileSizes,
 ) -> Result<(Box<dyn Format>, FileSizes), RecipeError> {
-    Ok(match &recipe.format {
-        FormatKind::Npz => (Box::new(Npz), sizes),
-        FormatKind::Npy => (Box::new(Npy), sizes),
-        FormatKind::Tfrecord => (Box::new(Tfrecord), sizes),
-        FormatKind::Jpeg => (Box::new(Jpeg), sizes),
-        FormatKind::Png => (Box::new(Png), sizes),
-        FormatKind::IndexedBinary => (Box::new(IndexedBinary), sizes),
-        FormatKind::Hdf5 => (Box::new(Hdf5), sizes),
-        FormatKind::Csv => (Box::new(Csv), sizes),
-        FormatKind::Parquet { columns, row_group_rows } => {
+    Ok(match recipe.format {
+        DataFormat::Npz => (Box::new(Npz), sizes),
+        DataFormat::Npy => (Box::new(Npy), sizes),
+        DataFormat::Tfrecord => (Box::new(Tfrecord), sizes),
+        DataFormat::Jpeg => (Box::new(Jpeg), sizes),
+        DataFormat::Png => (Box::new(Png), sizes),
+        DataFormat::IndexedBinary => (Box::new(IndexedBinary), sizes),
+        DataFormat::Hdf5 => (Box::new(Hdf5), sizes),
+        DataFormat::Csv => (Box::new(Csv), sizes),
+        DataFormat::Parquet => {
+            let ParquetSpec { columns, row_group_size, .. } = &recipe.parquet;
             let record_bytes = match &recipe.size {
                 SizeRule::Length { mean_bytes, .. } => *mean_bytes as u64,
                 SizeRule::Shape { .. } => sizes.nominal().bytes(),
             };
-            let parquet = Parquet::new(columns.clone(), *row_group_rows, record_bytes)
+            let parquet = Parquet::new(columns.0.clone(), *row_group_size, record_bytes)
                 .map_err(|error| RecipeError::Invalid(error.to_string()))?;
             let row = SizeRule::Shape { dims: vec![parquet.row_bytes()], element_bytes: 1 };
             let sizes = FileSizes::draw(&row, 0, SizeDraw::Shared);
@@ -430,14 +349,16 @@ fn build_format(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Dataset, FormatKind, Recipe};
+    use super::{Dataset, Recipe};
     use crate::content::Content;
     use crate::names::Split;
+    use crate::section::{DataFormat, ParquetSpec};
     use crate::sizes::{SizeDraw, SizeRule};
 
-    pub(crate) fn recipe(format: FormatKind, files: u64) -> Recipe {
+    pub(crate) fn recipe(format: DataFormat, files: u64) -> Recipe {
         Recipe {
             format,
+            parquet: ParquetSpec { row_group_size: 8, ..ParquetSpec::default() },
             prefix: "img".to_string(),
             train_files: files,
             train_subfolders: 0,
@@ -452,14 +373,14 @@ pub(crate) mod tests {
     }
 
     fn refusal(change: impl FnOnce(&mut Recipe)) -> String {
-        let mut recipe = recipe(FormatKind::Npz, 4);
+        let mut recipe = recipe(DataFormat::Npz, 4);
         change(&mut recipe);
         Dataset::new(recipe).err().unwrap().to_string()
     }
 
     #[test]
     fn evaluation_files_continue_the_index() {
-        let mut recipe = recipe(FormatKind::Npz, 3);
+        let mut recipe = recipe(DataFormat::Npz, 3);
         recipe.valid_files = 2;
         let dataset = Dataset::new(recipe).unwrap();
         assert_eq!(dataset.files(), 5);
@@ -468,25 +389,6 @@ pub(crate) mod tests {
         assert_eq!(dataset.file(4).content.file, 4);
         let sum: u64 = (0..5).map(|index| dataset.expected_bytes(index)).sum();
         assert_eq!(dataset.total_bytes(), sum);
-    }
-
-    #[test]
-    fn a_plan_of_many_files_can_be_given_up() {
-        let mut asked = Vec::new();
-        let given_up = Dataset::new_while(recipe(FormatKind::Npz, 1 << 20), &mut |done| {
-            asked.push(done);
-            done < 1 << 17
-        });
-        assert!(given_up.unwrap().is_none());
-        assert_eq!(asked, [0, 1 << 16, 1 << 17]);
-    }
-
-    #[test]
-    fn an_estimate_is_near_what_is_drawn() {
-        let recipe = recipe(FormatKind::Npz, 10_000);
-        let estimate = recipe.estimated_bytes();
-        let drawn = Dataset::new(recipe).unwrap().total_bytes() as f64;
-        assert!((estimate / drawn - 1.0).abs() < 0.02, "{estimate} {drawn}");
     }
 
     #[test]
@@ -507,7 +409,7 @@ pub(crate) mod tests {
 
     #[test]
     fn parquet_rows_have_the_size_of_their_columns() {
-        let format = FormatKind::Parquet { columns: Vec::new(), row_group_rows: 8 };
+        let format = DataFormat::Parquet;
         let dataset = Dataset::new(recipe(format, 1)).unwrap();
         assert_eq!(dataset.file(0).shape.bytes(), 40_000);
         assert!(!dataset.sizes_are_exact());

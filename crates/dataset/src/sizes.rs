@@ -13,8 +13,6 @@ use stormlp_core::mt19937::Mt19937;
 
 /// The seed that DLIO hard-codes for its size draw.
 const DLIO_SIZE_SEED: u32 = 10;
-/// Number of files after which the caller is asked again whether to continue.
-const ASK_EVERY: usize = 1 << 16;
 
 /// The workload's specification of the size of one sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -86,23 +84,15 @@ impl FileSizes {
     /// Draws the sizes of `files` files.
     #[must_use]
     pub fn draw(rule: &SizeRule, files: u64, draw: SizeDraw) -> Self {
-        Self::draw_while(rule, files, draw, &mut |_| true)
-            .expect("there is memory for the sizes")
-            .expect("a draw without a stop runs to its end")
+        Self::try_draw(rule, files, draw).expect("there is memory for the sizes")
     }
 
-    /// Like [`Self::draw`], but periodically calls `go_on` with the number of files drawn so far.
-    /// `None` if it returned false.
+    /// Like [`Self::draw`].
     ///
     /// # Errors
     /// If there is no memory for the sizes.
-    pub fn draw_while(
-        rule: &SizeRule,
-        files: u64,
-        draw: SizeDraw,
-        go_on: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Option<Self>, TryReserveError> {
-        let sizes = match rule {
+    pub fn try_draw(rule: &SizeRule, files: u64, draw: SizeDraw) -> Result<Self, TryReserveError> {
+        Ok(match rule {
             SizeRule::Shape { dims, element_bytes } => Self {
                 nominal: SampleShape { dims: dims.clone(), element_bytes: *element_bytes },
                 drawn: Vec::new(),
@@ -112,10 +102,7 @@ impl FileSizes {
                 let dimension = root.floor().max(1.0);
                 let deviation = stdev_bytes / 2.0 / root;
                 let drawn = if deviation > 0.0 {
-                    match draw_pairs(dimension, deviation, files, draw, go_on)? {
-                        Some(drawn) => drawn,
-                        None => return Ok(None),
-                    }
+                    draw_pairs(dimension, deviation, files, draw)?
                 } else {
                     Vec::new()
                 };
@@ -124,8 +111,7 @@ impl FileSizes {
                     drawn,
                 }
             }
-        };
-        Ok(Some(sizes))
+        })
     }
 
     /// The shape of the samples of file `index`.
@@ -165,8 +151,7 @@ fn draw_pairs(
     deviation: f64,
     files: u64,
     draw: SizeDraw,
-    go_on: &mut dyn FnMut(u64) -> bool,
-) -> Result<Option<Vec<[u32; 2]>>, TryReserveError> {
+) -> Result<Vec<[u32; 2]>, TryReserveError> {
     let ranks = match draw {
         SizeDraw::Shared => 1,
         SizeDraw::PerRank { ranks } => ranks.max(1),
@@ -177,13 +162,6 @@ fn draw_pairs(
     for rank in 0..ranks {
         let mut generator = Mt19937::new(DLIO_SIZE_SEED.wrapping_add(rank));
         for (index, pair) in pairs.iter_mut().enumerate() {
-            if index.is_multiple_of(ASK_EVERY) {
-                // Each rank draws numbers for all files but uses only its own.
-                let done = (u64::from(rank) * files + index as u64) / u64::from(ranks);
-                if !go_on(done) {
-                    return Ok(None);
-                }
-            }
             let first = generator.next_normal(dimension, deviation);
             let second = generator.next_normal(dimension, deviation);
             if index as u64 % u64::from(ranks) == u64::from(rank) {
@@ -191,7 +169,7 @@ fn draw_pairs(
             }
         }
     }
-    Ok(Some(pairs))
+    Ok(pairs)
 }
 
 /// Python's `max(int(value), 1)`.

@@ -1,11 +1,11 @@
 //! Conversion of a workload's `dataset` section to a recipe.
 
-use crate::section::{DataFormat, DatasetSpec};
+use crate::section::{DataFormat, DatasetSpec, ParquetSpec};
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
 
 use crate::content::Content;
-use crate::dataset::{FormatKind, Recipe};
+use crate::dataset::Recipe;
 use crate::sizes::{SizeDraw, SizeRule};
 
 /// Default content seed.
@@ -52,8 +52,14 @@ pub fn recipe(spec: &DatasetSpec, profile: Profile, making: DatasetDefaults) -> 
         Profile::V3 => SizeDraw::PerRank { ranks: making.generator_ranks.max(1) },
         Profile::V1 | Profile::V2 | Profile::Native => SizeDraw::Shared,
     };
+    let parquet = match spec.format {
+        // Generated in one go whatever the size of a batch.
+        DataFormat::Parquet => ParquetSpec { generation_batch_size: 0, ..spec.parquet.clone() },
+        _ => ParquetSpec::default(),
+    };
     Recipe {
-        format: format(spec),
+        format: spec.format,
+        parquet,
         prefix: spec.file_prefix.clone(),
         train_files: spec.num_files_train,
         train_subfolders: spec.num_subfolders_train,
@@ -64,23 +70,6 @@ pub fn recipe(spec: &DatasetSpec, profile: Profile, making: DatasetDefaults) -> 
         draw,
         content: making.content,
         seed: making.seed,
-    }
-}
-
-fn format(spec: &DatasetSpec) -> FormatKind {
-    match spec.format {
-        DataFormat::Npz => FormatKind::Npz,
-        DataFormat::Npy => FormatKind::Npy,
-        DataFormat::Tfrecord => FormatKind::Tfrecord,
-        DataFormat::Jpeg => FormatKind::Jpeg,
-        DataFormat::Png => FormatKind::Png,
-        DataFormat::IndexedBinary => FormatKind::IndexedBinary,
-        DataFormat::Hdf5 => FormatKind::Hdf5,
-        DataFormat::Csv => FormatKind::Csv,
-        DataFormat::Parquet => FormatKind::Parquet {
-            columns: spec.parquet.columns.0.clone(),
-            row_group_rows: spec.parquet.row_group_size,
-        },
     }
 }
 

@@ -12,19 +12,21 @@ use stormlp_core::facts::FoundFile;
 use stormlp_core::path::EngineKind;
 use stormlp_core::stop::StopToken;
 use stormlp_dataset::content::Content;
-use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
+use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::format::{FileLayout, Spans};
 use stormlp_dataset::generate;
 use stormlp_dataset::generate::{Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::inventory;
 use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME, Manifest};
 use stormlp_dataset::report::GenerateReport;
+use stormlp_dataset::section::{DataFormat, ParquetSpec};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_transfer::storage::Disk;
 
-fn recipe(format: FormatKind) -> Recipe {
+fn recipe(format: DataFormat) -> Recipe {
     Recipe {
         format,
+        parquet: ParquetSpec { row_group_size: 2, ..ParquetSpec::default() },
         prefix: "img".to_string(),
         train_files: 5,
         train_subfolders: 0,
@@ -77,16 +79,16 @@ fn flip_byte(path: &Path, at: u64) {
 
 #[test]
 fn every_format_is_made_with_the_sizes_it_predicted() {
-    let parquet = FormatKind::Parquet { columns: Vec::new(), row_group_rows: 2 };
+    let parquet = DataFormat::Parquet;
     for (format, samples) in [
-        (FormatKind::Npz, 3),
-        (FormatKind::Npy, 3),
-        (FormatKind::Tfrecord, 4),
-        (FormatKind::Jpeg, 1),
-        (FormatKind::Png, 1),
-        (FormatKind::IndexedBinary, 3),
-        (FormatKind::Hdf5, 3),
-        (FormatKind::Csv, 3),
+        (DataFormat::Npz, 3),
+        (DataFormat::Npy, 3),
+        (DataFormat::Tfrecord, 4),
+        (DataFormat::Jpeg, 1),
+        (DataFormat::Png, 1),
+        (DataFormat::IndexedBinary, 3),
+        (DataFormat::Hdf5, 3),
+        (DataFormat::Csv, 3),
         (parquet, 5),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -113,7 +115,7 @@ fn every_format_is_made_with_the_sizes_it_predicted() {
 #[test]
 fn names_folders_and_index_files_are_dlios() {
     let folder = tempfile::tempdir().unwrap();
-    let mut recipe = recipe(FormatKind::Tfrecord);
+    let mut recipe = recipe(DataFormat::Tfrecord);
     recipe.train_subfolders = 3;
     make(folder.path(), recipe, Existing::Refuse);
     for name in [
@@ -137,7 +139,7 @@ fn names_folders_and_index_files_are_dlios() {
 fn files_larger_than_all_buffers_are_whole() {
     // 23 MiB: more than the 16 MiB that are in flight; the CRC in the first block is patched.
     let folder = tempfile::tempdir().unwrap();
-    let mut recipe = recipe(FormatKind::Npz);
+    let mut recipe = recipe(DataFormat::Npz);
     (recipe.train_files, recipe.valid_files) = (1, 0);
     recipe.size = SizeRule::Length { mean_bytes: 23.0 * 1_048_576.0, stdev_bytes: 0.0 };
     make(folder.path(), recipe.clone(), Existing::Refuse);
@@ -161,7 +163,7 @@ fn both_engines_write_the_same_bytes() {
         .into_iter()
         .filter_map(|engine| {
             let folder = tempfile::tempdir().unwrap();
-            let mut plan = plan(folder.path(), recipe(FormatKind::Npz), Existing::Refuse);
+            let mut plan = plan(folder.path(), recipe(DataFormat::Npz), Existing::Refuse);
             plan.engine = Some(engine);
             match run(&plan) {
                 Ok(report) => assert_eq!(report.engine, engine),
@@ -180,7 +182,7 @@ fn both_engines_write_the_same_bytes() {
 
 #[test]
 fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
-    for format in [FormatKind::Npz, FormatKind::Tfrecord, FormatKind::Jpeg] {
+    for format in [DataFormat::Npz, DataFormat::Tfrecord, DataFormat::Jpeg] {
         let small = Recipe {
             size: SizeRule::Length { mean_bytes: 1000.0, stdev_bytes: 300.0 },
             ..recipe(format.clone())
@@ -205,10 +207,10 @@ fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
 #[test]
 fn an_occupied_folder_is_refused_unless_overwrite_is_given() {
     let folder = tempfile::tempdir().unwrap();
-    make(folder.path(), recipe(FormatKind::Npz), Existing::Refuse);
-    let again = run(&plan(folder.path(), recipe(FormatKind::Npz), Existing::Refuse)).unwrap_err();
+    make(folder.path(), recipe(DataFormat::Npz), Existing::Refuse);
+    let again = run(&plan(folder.path(), recipe(DataFormat::Npz), Existing::Refuse)).unwrap_err();
     assert!(again.to_string().ends_with("holds this dataset already"), "{again}");
-    let mut other = recipe(FormatKind::Npz);
+    let mut other = recipe(DataFormat::Npz);
     other.train_files = 3;
     other.seed = 7;
     let error = run(&plan(folder.path(), other.clone(), Existing::Refuse)).unwrap_err();
@@ -228,10 +230,10 @@ fn files_of_unknown_origin_are_never_touched() {
     fs::create_dir(folder.path().join("train")).unwrap();
     fs::write(folder.path().join("train/holiday.jpg"), b"mine").unwrap();
     for existing in [Existing::Refuse, Existing::Resume] {
-        let error = run(&plan(folder.path(), recipe(FormatKind::Npz), existing)).unwrap_err();
+        let error = run(&plan(folder.path(), recipe(DataFormat::Npz), existing)).unwrap_err();
         assert!(error.to_string().contains("such as train/holiday.jpg"), "{error}");
     }
-    make(folder.path(), recipe(FormatKind::Npz), Existing::Overwrite);
+    make(folder.path(), recipe(DataFormat::Npz), Existing::Overwrite);
     assert_eq!(fs::read(folder.path().join("train/holiday.jpg")).unwrap(), b"mine");
 }
 
@@ -240,7 +242,7 @@ fn a_stopped_run_is_continued() {
     let folder = tempfile::tempdir().unwrap();
     let stop = StopToken::new();
     stop.stop();
-    let first = plan(folder.path(), recipe(FormatKind::Npz), Existing::Refuse);
+    let first = plan(folder.path(), recipe(DataFormat::Npz), Existing::Refuse);
     let error = generate::run(&first, &Silent, &stop).unwrap_err();
     assert_eq!(error.to_string(), "stopped with 0 of 7 files made");
     let error = run(&first).unwrap_err();
@@ -248,14 +250,14 @@ fn a_stopped_run_is_continued() {
         panic!("an unfinished dataset occupies its folder: {error}");
     };
     assert!(resumable);
-    let report = make(folder.path(), recipe(FormatKind::Npz), Existing::Resume);
+    let report = make(folder.path(), recipe(DataFormat::Npz), Existing::Resume);
     assert_eq!((report.files_made, report.files_kept), (7, 0));
 }
 
 #[test]
 fn a_killed_run_is_resumed_and_damage_is_found() {
     let folder = tempfile::tempdir().unwrap();
-    let recipe = || recipe(FormatKind::Npz);
+    let recipe = || recipe(DataFormat::Npz);
     make(folder.path(), recipe(), Existing::Refuse);
     // As a killed run leaves it: a journal whose last line is cut off, a file half written.
     let text = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
@@ -292,7 +294,7 @@ fn a_killed_run_is_resumed_and_damage_is_found() {
 #[test]
 fn verifying_names_each_bad_file_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut recipe = recipe(FormatKind::Tfrecord);
+    let mut recipe = recipe(DataFormat::Tfrecord);
     recipe.samples_per_file = 3;
     make(folder.path(), recipe.clone(), Existing::Refuse);
     let file = |name: &str| folder.path().join(name);
@@ -323,7 +325,7 @@ fn verifying_names_each_bad_file_and_writes_nothing() {
 #[test]
 fn without_a_manifest_the_index_is_verified_too() {
     let folder = tempfile::tempdir().unwrap();
-    let mut recipe = recipe(FormatKind::IndexedBinary);
+    let mut recipe = recipe(DataFormat::IndexedBinary);
     recipe.samples_per_file = 3;
     make(folder.path(), recipe.clone(), Existing::Refuse);
     let file = |name: &str| folder.path().join(name);
@@ -345,7 +347,7 @@ fn without_a_manifest_the_index_is_verified_too() {
 #[test]
 fn a_dataset_that_does_not_fit_is_refused_before_the_first_byte() {
     let folder = tempfile::tempdir().unwrap();
-    let mut recipe = recipe(FormatKind::Npz);
+    let mut recipe = recipe(DataFormat::Npz);
     recipe.train_files = 1 << 20;
     recipe.size = SizeRule::Length { mean_bytes: 1e12, stdev_bytes: 0.0 };
     let error = run(&plan(folder.path(), recipe, Existing::Refuse)).unwrap_err();
@@ -359,6 +361,6 @@ fn a_dataset_that_does_not_fit_is_refused_before_the_first_byte() {
 fn a_locked_folder_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let _lock = stormlp_transfer::storage::FolderLock::take(folder.path()).unwrap();
-    let error = run(&plan(folder.path(), recipe(FormatKind::Npz), Existing::Refuse)).unwrap_err();
+    let error = run(&plan(folder.path(), recipe(DataFormat::Npz), Existing::Refuse)).unwrap_err();
     assert!(matches!(error, GenerateError::Locked(_)), "{error}");
 }

@@ -10,16 +10,18 @@ use stormlp_core::event::Silent;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::stop::StopToken;
 use stormlp_dataset::content::Content;
-use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
+use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate::{self, GeneratePlan};
 use stormlp_dataset::inventory::{Finding, check, scan};
 use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME};
+use stormlp_dataset::section::{DataFormat, ParquetSpec};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-fn recipe(format: FormatKind) -> Recipe {
+fn recipe(format: DataFormat) -> Recipe {
     Recipe {
         format,
+        parquet: ParquetSpec { row_group_size: 2, ..ParquetSpec::default() },
         prefix: "img".to_string(),
         train_files: 4,
         train_subfolders: 0,
@@ -62,13 +64,13 @@ fn finding(folder: &Path, recipe: Recipe) -> Note<Option<Cause>> {
 #[test]
 fn a_dataset_is_good_with_and_without_its_manifest() {
     for format in [
-        FormatKind::Npz,
-        FormatKind::Npy,
-        FormatKind::Tfrecord,
-        FormatKind::IndexedBinary,
-        FormatKind::Hdf5,
-        FormatKind::Csv,
-        FormatKind::Parquet { columns: Vec::new(), row_group_rows: 1 },
+        DataFormat::Npz,
+        DataFormat::Npy,
+        DataFormat::Tfrecord,
+        DataFormat::IndexedBinary,
+        DataFormat::Hdf5,
+        DataFormat::Csv,
+        DataFormat::Parquet,
     ] {
         let folder = tempfile::tempdir().unwrap();
         make(folder.path(), recipe(format.clone()));
@@ -81,7 +83,7 @@ fn a_dataset_is_good_with_and_without_its_manifest() {
 #[test]
 fn checking_cold_files_leaves_them_cold() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    make(folder.path(), recipe(FormatKind::Npz));
+    make(folder.path(), recipe(DataFormat::Npz));
     let train = folder.path().join("train");
     let entries = Disk.list(&train).unwrap();
     let files: Vec<_> = entries.iter().map(|e| train.join(&e.name)).collect();
@@ -99,26 +101,26 @@ fn checking_cold_files_leaves_them_cold() {
         );
         return;
     }
-    assert_eq!(findings(folder.path(), recipe(FormatKind::Npz)), []);
+    assert_eq!(findings(folder.path(), recipe(DataFormat::Npz)), []);
     assert_eq!(cached(), 0);
 }
 
 #[test]
 fn too_few_too_many_and_foreign_files() {
     let folder = tempfile::tempdir().unwrap();
-    let empty = finding(folder.path(), recipe(FormatKind::Npz));
+    let empty = finding(folder.path(), recipe(DataFormat::Npz));
     assert_eq!(empty.kind, Some(Cause::Machine));
-    make(folder.path(), recipe(FormatKind::Npz));
-    let mut fewer = recipe(FormatKind::Npz);
+    make(folder.path(), recipe(DataFormat::Npz));
+    let mut fewer = recipe(DataFormat::Npz);
     fewer.train_files = 3;
     let extra = finding(folder.path(), fewer);
     assert_eq!(extra.kind, None);
     assert_eq!(extra.remedy, "the first 3 are used; use all with --files=4");
     fs::write(folder.path().join("train/readme.md"), b"x").unwrap();
-    assert_eq!(findings(folder.path(), recipe(FormatKind::Npz)), []);
+    assert_eq!(findings(folder.path(), recipe(DataFormat::Npz)), []);
     fs::remove_file(folder.path().join("train/readme.md")).unwrap();
     fs::remove_file(folder.path().join("train/img_2_of_4.npz")).unwrap();
-    let missing = finding(folder.path(), recipe(FormatKind::Npz));
+    let missing = finding(folder.path(), recipe(DataFormat::Npz));
     assert_eq!(missing.kind, Some(Cause::Machine));
     assert_eq!(
         missing.fact,
@@ -129,9 +131,9 @@ fn too_few_too_many_and_foreign_files() {
 #[test]
 fn only_a_few_of_many_missing_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    make(folder.path(), recipe(FormatKind::Npz));
+    make(folder.path(), recipe(DataFormat::Npz));
     fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
-    let mut most = recipe(FormatKind::Npz);
+    let mut most = recipe(DataFormat::Npz);
     most.train_files = 20_000_000;
     let started = std::time::Instant::now();
     let missing = finding(folder.path(), most);
@@ -148,7 +150,7 @@ fn only_a_few_of_many_missing_files_are_named() {
 #[test]
 fn a_dataset_for_evaluation_alone_is_good() {
     let folder = tempfile::tempdir().unwrap();
-    let mut evaluated = recipe(FormatKind::Npz);
+    let mut evaluated = recipe(DataFormat::Npz);
     evaluated.train_files = 0;
     make(folder.path(), evaluated.clone());
     assert_eq!(findings(folder.path(), evaluated), []);
@@ -157,13 +159,13 @@ fn a_dataset_for_evaluation_alone_is_good() {
 #[test]
 fn other_counts_and_sizes_of_samples() {
     let folder = tempfile::tempdir().unwrap();
-    make(folder.path(), recipe(FormatKind::Tfrecord));
-    let mut other = recipe(FormatKind::Tfrecord);
+    make(folder.path(), recipe(DataFormat::Tfrecord));
+    let mut other = recipe(DataFormat::Tfrecord);
     other.samples_per_file = 1;
     let samples = finding(folder.path(), other);
     assert_eq!(samples.kind, Some(Cause::Plan));
     assert_eq!(samples.remedy, "run with --samples-per-file=2");
-    let mut larger = recipe(FormatKind::Tfrecord);
+    let mut larger = recipe(DataFormat::Tfrecord);
     larger.size = SizeRule::Length { mean_bytes: 15_000.0, stdev_bytes: 0.0 };
     let size = finding(folder.path(), larger);
     assert_eq!(size.kind, None);
@@ -173,25 +175,25 @@ fn other_counts_and_sizes_of_samples() {
 #[test]
 fn damaged_and_unfinished_datasets_are_fatal() {
     let folder = tempfile::tempdir().unwrap();
-    make(folder.path(), recipe(FormatKind::Npz));
+    make(folder.path(), recipe(DataFormat::Npz));
     let first = folder.path().join("train/img_0_of_4.npz");
     let file = File::options().write(true).open(&first).unwrap();
     file.write_all_at(b"zip?", 0).unwrap();
-    let corrupt = finding(folder.path(), recipe(FormatKind::Npz));
+    let corrupt = finding(folder.path(), recipe(DataFormat::Npz));
     assert_eq!(corrupt.kind, Some(Cause::Storage));
     assert_eq!(
         corrupt.fact,
         "train/img_0_of_4.npz: at byte 0: expected a zip member (50 4b 03 04), found 7a 69 70 3f"
     );
     file.set_len(77).unwrap();
-    let short = finding(folder.path(), recipe(FormatKind::Npz));
+    let short = finding(folder.path(), recipe(DataFormat::Npz));
     assert_eq!(short.kind, Some(Cause::Storage));
     assert_eq!(short.fact, "train/img_0_of_4.npz has 77 bytes, but was made with 20506");
     let manifest = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
     let mut head: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     head.as_object_mut().unwrap().remove("files");
     fs::write(folder.path().join(JOURNAL_NAME), format!("{head}\n")).unwrap();
-    let unfinished = findings(folder.path(), recipe(FormatKind::Npz));
+    let unfinished = findings(folder.path(), recipe(DataFormat::Npz));
     let unfinished = unfinished[0].clone().unwrap_err();
     assert_eq!(unfinished.kind, Cause::Machine);
     assert_eq!(unfinished.fact, "the dataset is unfinished: 0 of 5 files were made");

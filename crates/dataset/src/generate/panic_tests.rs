@@ -21,11 +21,12 @@ use super::error::GenerateError;
 use super::plan::{Existing, GeneratePlan};
 use super::{run, verify};
 use crate::content::Content;
-use crate::dataset::{Dataset, FormatKind, Recipe};
+use crate::dataset::{Dataset, Recipe};
 use crate::format::jpeg::Jpeg;
 use crate::format::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt,
 };
+use crate::section::{DataFormat, ParquetSpec};
 use crate::sizes::{SizeDraw, SizeRule};
 
 /// Panics at the middle file, and at every file that is read.
@@ -50,7 +51,8 @@ impl Format for Panics {
 
 fn dataset() -> Dataset {
     Dataset::new(Recipe {
-        format: FormatKind::Jpeg,
+        format: DataFormat::Jpeg,
+        parquet: ParquetSpec { row_group_size: 2, ..ParquetSpec::default() },
         prefix: "img".to_string(),
         train_files: FILES,
         train_subfolders: 0,

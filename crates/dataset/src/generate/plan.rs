@@ -9,7 +9,7 @@ use stormlp_transfer::storage::{Space, Storage, StorageRouter};
 
 use super::error::GenerateError;
 use super::lanes;
-use crate::dataset::{Dataset, Recipe};
+use crate::dataset::Dataset;
 use crate::manifest::{MADE_BY, ManifestHead};
 use crate::report::GenerateOutline;
 
@@ -129,43 +129,6 @@ impl GeneratePlan {
         let (theirs, ours) = differences(head, &self.manifest_head());
         GenerateError::Another { folder: self.folder.clone(), theirs, ours }
     }
-}
-
-/// The actual size of a dataset of many files is at least this fraction of its estimate.
-const ESTIMATE_SLACK: f64 = 0.8;
-/// Below this number of files, the exact sizes are drawn right away.
-const MANY_FILES: u64 = 100_000;
-
-/// Rejects a dataset of many files that is far too large, before its sizes are drawn, which takes
-/// time. [`run`] checks the exact sizes.
-///
-/// # Errors
-/// [`GenerateError::Space`], or if the folder's file system cannot be queried.
-pub fn check_room(
-    storage: &dyn Storage,
-    recipe: &Recipe,
-    folder: &Path,
-    existing: Existing,
-) -> Result<(), GenerateError> {
-    let files = recipe.train_files.saturating_add(recipe.valid_files);
-    if files < MANY_FILES {
-        return Ok(());
-    }
-    let Some(space) = room(storage, folder)? else { return Ok(()) };
-    let room = match existing {
-        Existing::Refuse => space.free_bytes,
-        // Existing data stays as part of the dataset, or makes room.
-        Existing::Resume | Existing::Overwrite => space.total_bytes,
-    };
-    let about = recipe.estimated_bytes();
-    if about * ESTIMATE_SLACK <= room as f64 {
-        return Ok(());
-    }
-    Err(GenerateError::Space {
-        folder: folder.to_path_buf(),
-        free_bytes: space.free_bytes,
-        needed_bytes: about as u64,
-    })
 }
 
 /// Available space for a folder that may not exist yet; `None` if the storage does not tell.

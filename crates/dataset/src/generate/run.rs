@@ -24,12 +24,12 @@ use super::plan::GeneratePlan;
 use super::sink::Writer;
 use super::survey::{self, Survey};
 use super::thread_group;
-use crate::dataset::FormatKind;
 use crate::manifest::{
     JOURNAL_NAME, Journal, Manifest, ManifestError, ManifestFile, ManifestHead, Record, finish,
 };
 use crate::names::Split;
 use crate::report::GenerateReport;
+use crate::section::DataFormat;
 
 /// The most names of remade files that a report lists.
 const MAX_REMADE_NAMES: usize = 100;
@@ -273,7 +273,7 @@ fn make_folders(plan: &GeneratePlan) -> Result<(), GenerateError> {
     let mut folders = Vec::new();
     for split in [Split::Train, Split::Valid] {
         folders.extend(plan.dataset.naming(split).folders());
-        if plan.dataset.recipe().format == FormatKind::Tfrecord {
+        if plan.dataset.recipe().format == DataFormat::Tfrecord {
             folders.push(format!("index/{}", split.folder()));
         }
     }

@@ -12,10 +12,11 @@ use stormlp_core::warning::{Warning, WarningKind};
 use super::scan::{FoundDataset, FoundSplit};
 use stormlp_transfer::storage::Storage;
 
-use crate::dataset::{Dataset, FormatKind};
+use crate::dataset::Dataset;
 use crate::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
 use crate::format::{FileLayout, FormatError, OpenFile};
 use crate::names::Split;
+use crate::section::DataFormat;
 
 /// The most names in a finding, before it gives the number of further ones.
 const MAX_NAMES: u64 = 3;
@@ -232,7 +233,7 @@ fn mean_size(inventory: &FoundDataset, dataset: &Dataset, share: f64) -> Option<
     let wanted = dataset.mean_sample_bytes();
     let stray = found / wanted - 1.0;
     // The text of a table is several times as large as the samples.
-    let is_text = dataset.recipe().format == FormatKind::Csv;
+    let is_text = dataset.recipe().format == DataFormat::Csv;
     (!is_text && stray.abs() > MAX_MEAN_STRAY).then(|| {
         warn(
             format!(
@@ -263,7 +264,7 @@ pub fn inspect(
             source: error.into_io(),
         })
     };
-    if dataset.recipe().format == FormatKind::IndexedBinary {
+    if dataset.recipe().format == DataFormat::IndexedBinary {
         let mut offsets = open(&format!("{}{OFFSETS_SUFFIX}", file.name))?;
         let mut sizes = open(&format!("{}{SIZES_SUFFIX}", file.name))?;
         return read_index(&file.name, file.bytes, &mut offsets, &mut sizes);
@@ -277,7 +278,7 @@ pub fn inspect(
         let _ = storage.drop_cached(&path);
     }
     let mut layout = layout?;
-    if dataset.recipe().format == FormatKind::Csv {
+    if dataset.recipe().format == DataFormat::Csv {
         // The number of rows is unknown without reading all of the text: trust the workload.
         layout.samples = dataset.recipe().samples_per_file;
     }

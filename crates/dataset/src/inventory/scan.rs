@@ -16,6 +16,8 @@ use crate::names::Split;
 pub struct FoundSplit {
     /// The data files, in DLIO's order.
     pub files: Vec<FoundFile>,
+    /// Number of subfolders with data files.
+    pub subfolders: u64,
     /// Files of other types, relative to the dataset folder; index files of data files and dotfiles
     /// are not counted.
     pub foreign: Vec<String>,
@@ -111,7 +113,9 @@ fn scan_split(
         found.a_link = Some(split.folder().to_string());
     }
     for subfolder in scan_folder(storage, folder, split.folder(), suffix, &mut found)? {
+        let before = found.files.len();
         scan_folder(storage, folder, &subfolder, suffix, &mut found)?;
+        found.subfolders += u64::from(found.files.len() > before);
     }
     found.files.sort_by(|a, b| dlio_order(&a.name, &b.name));
     found.foreign.sort_unstable();
@@ -211,6 +215,7 @@ mod tests {
             ["train/0/img_00_of_12.npz", "train/1/img_01_of_12.npz", "train/0/img_02_of_12.NPZ"]
         );
         assert_eq!(inventory.train.bytes(), 12);
+        assert_eq!(inventory.train.subfolders, 2);
         assert_eq!(inventory.train.foreign, ["train/notes.txt"]);
         assert!(inventory.valid.files.is_empty() && inventory.record.is_none());
     }

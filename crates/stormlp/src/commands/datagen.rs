@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use stormlp_core::difference::ConsistencyField;
-use stormlp_core::event::{Event, Observer as _, Unit};
 use stormlp_core::location::names_object;
 use stormlp_core::note::Cause;
 use stormlp_core::shell::CommandLine;
 use stormlp_core::transport::EngineChoice;
-use stormlp_dataset::dataset::{Dataset, Recipe};
+use stormlp_dataset::dataset::Dataset;
 use stormlp_dataset::generate;
 use stormlp_dataset::generate::{GenerateError, GeneratePlan, Generation, Share};
 use stormlp_dataset::report::{GenerateReport, Verification};
@@ -164,11 +163,7 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
     let (folder, recipe) = (request.folder(&workload), request.recipe(&workload));
     let existing = request.mode.existing();
     check_options(request, names_object(&folder))?;
-    if request.writes() {
-        generate::check_room(&*session.storage, &recipe, &folder, existing)
-            .map_err(|error| failure(error, session))?;
-    }
-    let dataset = drawn(recipe, session)?;
+    let dataset = Dataset::new(recipe)?;
     let profile = workload.profile(request.profile).name();
     Ok(GeneratePlan {
         existing,
@@ -190,23 +185,6 @@ fn check_options(request: &GenerateRequest, of_objects: bool) -> Result<(), Fail
         ));
     }
     Ok(())
-}
-
-/// Computes the size of every file, which takes a while for many files.
-fn drawn(recipe: Recipe, session: &Session) -> Result<Dataset, Failure> {
-    let progress = session.progress();
-    let files = recipe.train_files.saturating_add(recipe.valid_files);
-    progress.event(&Event::PhaseStarted {
-        label: format!("drawing the sizes of {files} files"),
-        total: Some(files),
-        unit: Unit::Files,
-    });
-    let dataset = Dataset::new_while(recipe, &mut |done| {
-        progress.event(&Event::Progress { done });
-        !session.stop.is_stopped()
-    });
-    progress.event(&Event::PhaseFinished);
-    dataset?.ok_or_else(|| Failure::stopped("stopped before the first file: nothing was written"))
 }
 
 /// The command line without its mode options.

@@ -193,7 +193,6 @@ fn to_make(
     let NewData { files, existing, starter, words } = new;
     workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, profile, DatasetDefaults::default());
-    generate::check_room(&*session.storage, &recipe, &folder, existing).map_err(generation)?;
     let dataset = Dataset::new(recipe)?;
     Ok(Data {
         inventory: Inventory { starter, ..inventory::planned(&folder, &dataset) },
