@@ -53,19 +53,6 @@ pub enum GenerateError {
         /// Additional space needed in bytes.
         needed_bytes: u64,
     },
-    /// The threads' buffers do not fit in memory.
-    #[error(
-        "{threads} threads need about {}, but this process may use only {}",
-        ByteSize(*needed_bytes), ByteSize(*usable_bytes)
-    )]
-    Memory {
-        /// The number of threads.
-        threads: usize,
-        /// Memory needed by them and the program, in bytes.
-        needed_bytes: u64,
-        /// Memory available on the machine or in the control group, in bytes.
-        usable_bytes: u64,
-    },
     /// A prerequisite of the first file is missing: a folder, the buffers, the I/O engine, a limit on
     /// the size of files, or the old dataset was changed.
     #[error("{what}")]
@@ -91,22 +78,12 @@ pub enum GenerateError {
     #[error(transparent)]
     ThreadGroup(#[from] ThreadGroupError),
     /// The user stopped the run.
-    #[error("stopped with {made} of {files} files made")]
+    #[error("stopped with {what}")]
     Stopped {
-        /// Complete files, including those of earlier runs.
-        made: u64,
-        /// Files of the dataset.
-        files: u64,
-    },
-    /// The user stopped the verification.
-    #[error("stopped with {checked} of {files} files checked, {bad} of them bad")]
-    CheckStopped {
-        /// Files that were read.
-        checked: u64,
-        /// Files of the dataset.
-        files: u64,
-        /// Files read that are bad.
-        bad: u64,
+        /// How far it came.
+        what: String,
+        /// Whether it made files, and did not only check them.
+        wrote: bool,
     },
 }
 
@@ -182,11 +159,10 @@ impl GenerateError {
             Self::Occupied { .. }
             | Self::Locked(_)
             | Self::Setup { .. }
-            | Self::Memory { .. }
             | Self::ThreadGroup(ThreadGroupError::Start(_))
             | Self::Space { .. } => Cause::Machine,
             Self::Another { .. } | Self::Format(_) => Cause::Plan,
-            Self::Stopped { .. } | Self::CheckStopped { .. } => Cause::Stopped,
+            Self::Stopped { .. } => Cause::Stopped,
             Self::File(error) if error.missing().is_some() => Cause::Machine,
             Self::NotBegun(error) => error.cause(),
             Self::File(_) | Self::Manifest(_) => Cause::Storage,
@@ -213,18 +189,16 @@ impl GenerateError {
             Self::Another { .. } => {
                 "give the options it was made with, or --overwrite to recreate it".to_string()
             }
-            Self::Memory { .. } => {
-                "use fewer --threads, or raise the memory limit (cgroup, ulimit -v)".to_string()
-            }
             Self::ThreadGroup(ThreadGroupError::Start(_)) => {
-                "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
+                "allow more threads (ulimit -u, the control group's pids), or use fewer --threads of \
+                 `stormlp datagen`"
                     .to_string()
             }
             Self::Space { .. } => {
                 "free some space, choose another --data-dir, or use fewer --files".to_string()
             }
-            Self::Stopped { .. } => format!("continue with `{resume}`"),
-            Self::CheckStopped { .. } => "nothing was changed; --verify starts over".to_string(),
+            Self::Stopped { wrote: true, .. } => format!("continue with `{resume}`"),
+            Self::Stopped { .. } => "nothing was changed; --verify starts over".to_string(),
             Self::File(_) | Self::Manifest(_) if self.is_full() => format!(
                 "free some space and continue with `{resume}`; the files made so far are complete"
             ),

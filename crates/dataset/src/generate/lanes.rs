@@ -44,7 +44,16 @@ pub(super) fn check_memory(
     let each = (depth * chunk_bytes) as u64 + THREAD_BYTES;
     let needed_bytes = PROGRAM_BYTES + each * threads as u64;
     if needed_bytes > usable_bytes {
-        Err(GenerateError::Memory { threads, needed_bytes, usable_bytes })
+        Err(GenerateError::Setup {
+            what: format!(
+                "{threads} threads need about {}, but this process may use only {}",
+                ByteSize(needed_bytes),
+                ByteSize(usable_bytes)
+            ),
+            remedy: "raise the memory limit (cgroup, ulimit -v), or use fewer --threads of \
+                     `stormlp datagen`"
+                .to_string(),
+        })
     } else {
         Ok(())
     }

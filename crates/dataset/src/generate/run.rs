@@ -160,6 +160,7 @@ impl<'a> Generation<'a> {
     ) -> Result<GeneratedFiles, GenerateError> {
         let thread_group = GeneratorThreads::new(
             &self.survey,
+            self.share,
             FileContext {
                 plan: self.plan,
                 way: self.way,
@@ -295,6 +296,7 @@ struct ThreadGroupTotals {
 struct GeneratorThreads<'a> {
     context: FileContext<'a>,
     survey: &'a Survey,
+    share: Share,
     next: AtomicUsize,
     drivers: DriverSet,
     failed: StopToken,
@@ -302,9 +304,10 @@ struct GeneratorThreads<'a> {
 }
 
 impl<'a> GeneratorThreads<'a> {
-    fn new(survey: &'a Survey, context: FileContext<'a>) -> Self {
+    fn new(survey: &'a Survey, share: Share, context: FileContext<'a>) -> Self {
         Self {
             survey,
+            share,
             next: AtomicUsize::new(0),
             drivers: DriverSet::new(context.plan.thread_count()),
             context,
@@ -403,13 +406,13 @@ impl<'a> GeneratorThreads<'a> {
     fn stopped(&self) {
         self.failed.stop();
         let mut outcome = self.lock();
-        let made = (outcome.made.len() + self.survey.kept.len()) as u64;
-        let files = self.context.plan.dataset.files();
-        match &mut outcome.failure {
-            None | Some(GenerateError::Stopped { .. }) => {
-                outcome.failure = Some(GenerateError::Stopped { made, files });
-            }
-            Some(_) => {}
+        let made = outcome.made.len() + self.survey.kept.len();
+        let where_made =
+            if self.share.of > 1 { " on this host, plus those of the others" } else { "" };
+        if matches!(outcome.failure, None | Some(GenerateError::Stopped { .. })) {
+            let files = self.context.plan.dataset.files();
+            let what = format!("{made} of {files} files made{where_made}");
+            outcome.failure = Some(GenerateError::Stopped { what, wrote: true });
         }
     }
 }

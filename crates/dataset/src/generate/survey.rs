@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use stormlp_core::event::Silent;
 use stormlp_core::location::names_object;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{RecordedState, Storage};
+use stormlp_transfer::storage::{Entry, RecordedState, Storage};
 
 use super::error::GenerateError;
 use super::plan::{Existing, GeneratePlan, room};
-use super::verify::{FileState, check_framing, check_side_files, state_of};
+use super::thread_group;
+use super::verify::{FileState, check_side_files, state_of};
 use crate::content::BLOCK_BYTES;
 use crate::dataset::Recipe;
 use crate::manifest::{
@@ -113,10 +113,10 @@ fn refuse_occupied(
 /// Files without a manifest are never taken for a dataset of stormlp's.
 fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
     for split in [Split::Train, Split::Valid] {
-        if let Some(name) = first_file(&*plan.storage, &plan.folder.join(split.folder()))? {
+        if let Some(name) = first_file(plan, split.folder())? {
             return Err(GenerateError::Occupied {
                 folder: plan.folder.clone(),
-                what: format!("files without a manifest, such as {}/{name}", split.folder()),
+                what: format!("files without a manifest, such as {name}"),
                 resumable: false,
             });
         }
@@ -124,27 +124,41 @@ fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
     Ok(())
 }
 
-/// The name of any file in a folder or its subfolders.
-fn first_file(storage: &dyn Storage, folder: &Path) -> Result<Option<String>, TransferError> {
-    let mut subfolders = Vec::new();
-    let entries = match storage.list(folder) {
-        Err(error) if error.is_not_found() => return Ok(None),
-        entries => entries?,
-    };
-    for entry in entries {
-        let name = entry.name.to_string_lossy().into_owned();
-        if entry.is_folder() {
-            subfolders.push(name);
-        } else if !name.starts_with('.') {
-            return Ok(Some(name));
+/// The name of any file in a folder or its subfolders, apart from dotfiles.
+fn first_file(plan: &GeneratePlan, below: &str) -> Result<Option<String>, TransferError> {
+    let mut found = None;
+    walk(&*plan.storage, &plan.folder, &[below], &mut |name, entry| {
+        if !entry.name.to_string_lossy().starts_with('.') {
+            found = Some(name);
+        }
+        Ok(found.is_none())
+    })?;
+    Ok(found)
+}
+
+/// Calls `each` with every entry `below` these folders that is not a folder, until it returns false.
+fn walk(
+    storage: &dyn Storage,
+    folder: &Path,
+    below: &[&str],
+    each: &mut dyn FnMut(String, &Entry) -> Result<bool, TransferError>,
+) -> Result<(), TransferError> {
+    let mut below: Vec<String> = below.iter().map(ToString::to_string).collect();
+    while let Some(parent) = below.pop() {
+        let entries = match storage.list(&folder.join(&parent)) {
+            Err(error) if error.is_not_found() => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let name = format!("{parent}/{}", entry.name.to_string_lossy());
+            if entry.is_folder() {
+                below.push(name);
+            } else if !each(name, &entry)? {
+                return Ok(());
+            }
         }
     }
-    for subfolder in subfolders {
-        if let Some(file) = first_file(storage, &folder.join(&subfolder))? {
-            return Ok(Some(format!("{subfolder}/{file}")));
-        }
-    }
-    Ok(None)
+    Ok(())
 }
 
 /// Removes what the manifest or journal lists, and temporary files that a killed run left. If any
@@ -173,22 +187,7 @@ fn remove_dataset(
             }
         }
     }
-    for split in [Split::Train, Split::Valid] {
-        for below in [split.folder().to_string(), format!("index/{}", split.folder())] {
-            unlisted(plan, &below, listed, &mut ours, &mut others)?;
-        }
-    }
-    if let Some(head) = begun {
-        let unlisted = unlisted_objects(storage, folder, head, |name| listed.contains_key(name))?;
-        for (name, left) in unlisted {
-            others.retain(|(other, _)| *other != name);
-            match left {
-                RecordedState::Same(_) => ours.push(name),
-                RecordedState::Other(what) => others.push((name, what)),
-                RecordedState::Nothing => {}
-            }
-        }
-    }
+    unlisted(plan, listed, begun, &mut ours, &mut others)?;
     refuse_changed(plan, others)?;
     if let Some(head) = begun {
         storage.abort_uploads(folder, &|path| head.is_of(folder, path), false)?;
@@ -231,34 +230,36 @@ fn refuse_changed(
     }
 }
 
-/// Unlisted entries with one of the dataset's names in a folder and its subfolders. Those with a
-/// temporary name were left by a killed run; for all others it is unknown whether stormlp made
-/// them.
+/// The folders that have the files of a dataset.
+const FOLDERS: [&str; 4] = ["train", "valid", "index/train", "index/valid"];
+
+/// Unlisted entries with one of the dataset's names. Those with a temporary name were left by a killed
+/// run, and so were marked objects with the names of the one that had `begun`; for all others it is
+/// unknown whether stormlp made them.
 fn unlisted(
     plan: &GeneratePlan,
-    folder: &str,
     listed: &HashMap<String, ManifestFile>,
+    begun: Option<&ManifestHead>,
     ours: &mut Vec<String>,
     others: &mut Vec<(String, String)>,
-) -> Result<(), GenerateError> {
-    let recipe = plan.dataset.recipe();
-    let entries = match plan.storage.list(&plan.folder.join(folder)) {
-        Err(error) if error.is_not_found() => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
+) -> Result<(), TransferError> {
+    let (storage, recipe) = (&*plan.storage, plan.dataset.recipe());
+    walk(storage, &plan.folder, &FOLDERS, &mut |path, entry| {
         let name = entry.name.to_string_lossy();
-        let path = format!("{folder}/{name}");
         let temporary = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
-        if entry.is_folder() {
-            unlisted(plan, &path, listed, ours, others)?;
-        } else if entry.is_file() && temporary.is_some_and(|name| is_named(recipe, name)) {
+        if entry.is_file() && temporary.is_some_and(|name| is_named(recipe, name)) {
             ours.push(path);
-        } else if is_named(recipe, &name) && !is_listed(listed, &path) {
+        } else if is_listed(listed, &path) {
+        } else if begun.is_some_and(|head| head.names(&path)) {
+            match storage.is_marked(&plan.folder.join(&path))? {
+                true => ours.push(path),
+                false => others.push((path, UNMARKED.to_string())),
+            }
+        } else if is_named(recipe, &name) {
             others.push((path, format!("{} that no manifest lists", entry.facts.what())));
         }
-    }
-    Ok(())
+        Ok(true)
+    })
 }
 
 /// Whether a file's name is one of those that the dataset's files have.
@@ -280,21 +281,16 @@ pub fn unlisted_objects(
     listed: impl Fn(&str) -> bool,
 ) -> Result<Vec<(String, RecordedState)>, TransferError> {
     let mut found = Vec::new();
-    let mut below = ["train", "valid", "index/train", "index/valid"].map(String::from).to_vec();
-    while let Some(parent) = below.pop() {
-        for entry in storage.list(&folder.join(&parent))? {
-            let name = format!("{parent}/{}", entry.name.to_string_lossy());
-            if entry.is_folder() {
-                below.push(name);
-            } else if head.names(&name) && !listed(&name) {
-                let left = match storage.is_marked(&folder.join(&name))? {
-                    true => RecordedState::Same(entry.facts),
-                    false => RecordedState::Other(UNMARKED.to_string()),
-                };
-                found.push((name, left));
-            }
+    walk(storage, folder, &FOLDERS, &mut |name, entry| {
+        if head.names(&name) && !listed(&name) {
+            let left = match storage.is_marked(&folder.join(&name))? {
+                true => RecordedState::Same(entry.facts),
+                false => RecordedState::Other(UNMARKED.to_string()),
+            };
+            found.push((name, left));
         }
-    }
+        Ok(true)
+    })?;
     Ok(found)
 }
 
@@ -341,31 +337,22 @@ struct Surveyed {
 /// Checks every file of the dataset on several threads, since some must be read.
 fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Surveyed, GenerateError> {
     let looked = Mutex::new(Surveyed::default());
-    let next = AtomicU64::new(0);
     let failed = StopToken::new();
-    let look = |()| {
-        while !failed.is_stopped() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= plan.dataset.files() {
-                break;
-            }
-            let name = plan.dataset.path(index);
-            let state = state_of_index(plan, record, index, &name);
-            let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-            match state {
-                Ok(FileState::Whole(file)) => drop(looked.kept.insert(index, file)),
-                Ok(FileState::Gone) => {}
-                Ok(FileState::Empty | FileState::Damaged(_)) => looked.damaged.push(name),
-                Ok(FileState::Foreign(what)) => looked.foreign.push((name, what)),
-                Err(error) => {
-                    looked.failed = Some(error);
-                    failed.stop();
-                }
+    thread_group::each_file(plan, &Silent, &failed, |index| {
+        let name = plan.dataset.path(index);
+        let state = state_of_index(plan, record, &name);
+        let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+        match state {
+            Ok(FileState::Whole(file)) => drop(looked.kept.insert(index, file)),
+            Ok(FileState::Gone) => {}
+            Ok(FileState::Empty | FileState::Damaged(_)) => looked.damaged.push(name),
+            Ok(FileState::Foreign(what)) => looked.foreign.push((name, what)),
+            Err(error) => {
+                looked.failed = Some(error);
+                failed.stop();
             }
         }
-    };
-    let threads = vec![(); plan.thread_count()];
-    super::thread_group::work("checker", threads, &Silent, || 0, &failed, look)?;
+    })?;
     let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
     match looked.failed.take() {
         Some(error) => Err(error.into()),
@@ -395,7 +382,6 @@ fn with_side_files(
 fn state_of_index(
     plan: &GeneratePlan,
     record: &Record,
-    index: u64,
     name: &str,
 ) -> Result<FileState, TransferError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
@@ -416,11 +402,9 @@ fn state_of_index(
                 }
             }
             RecordedState::Same(found) if found.bytes == 0 => FileState::Empty,
-            // A run of an older version may have been killed before it listed a file it had made.
-            RecordedState::Same(found) => match check_framing(plan, index, name, found.bytes) {
-                Ok(_) => FileState::Gone,
-                Err(_) => FileState::Foreign("a file that no manifest lists".to_string()),
-            },
+            RecordedState::Same(_) => {
+                FileState::Foreign("a file that no manifest lists".to_string())
+            }
             RecordedState::Other(what) => FileState::Foreign(what),
         }),
     }

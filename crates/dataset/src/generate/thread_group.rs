@@ -1,10 +1,13 @@
 //! Worker threads, with progress reported from the calling thread.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::thread_group::{self, ThreadGroupError, Watch};
+
+use super::plan::GeneratePlan;
 
 /// How often progress is reported.
 const TICK: Duration = Duration::from_millis(100);
@@ -30,4 +33,31 @@ pub(super) fn work<T: Send>(
         }
     };
     thread_group::run(name, items, failed, |item, _| work(item), tell).map(drop)
+}
+
+/// Calls `each` with the index of every file of the dataset on the plan's threads, until `stop`, and
+/// returns how many were begun.
+///
+/// # Errors
+/// If a thread panicked or could not be started.
+pub(super) fn each_file(
+    plan: &GeneratePlan,
+    observer: &dyn Observer,
+    stop: &StopToken,
+    each: impl Fn(u64) + Sync,
+) -> Result<u64, ThreadGroupError> {
+    let (next, files) = (AtomicU64::new(0), plan.dataset.files());
+    let failed = StopToken::new();
+    let begun = || next.load(Ordering::Relaxed).min(files);
+    let take = |()| {
+        while !stop.is_stopped() && !failed.is_stopped() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= files {
+                break;
+            }
+            each(index);
+        }
+    };
+    work("checker", vec![(); plan.thread_count()], observer, begun, &failed, take)?;
+    Ok(begun())
 }

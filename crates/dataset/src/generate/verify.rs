@@ -57,35 +57,26 @@ pub fn verify(
         total: Some(files),
         unit: Unit::Files,
     });
-    let next = AtomicU64::new(0);
     let bytes = AtomicU64::new(0);
     let faults: Mutex<Vec<(u64, Fault)>> = Mutex::default();
-    let failed = StopToken::new();
-    let check = |()| {
-        while !stop.is_stopped() && !failed.is_stopped() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= files {
-                break;
+    let checked = thread_group::each_file(plan, observer, stop, |index| {
+        match check_file(plan, record.as_ref(), index) {
+            Ok(read) => {
+                bytes.fetch_add(read, Ordering::Relaxed);
             }
-            match check_file(plan, record.as_ref(), index) {
-                Ok(read) => {
-                    bytes.fetch_add(read, Ordering::Relaxed);
-                }
-                Err(fault) => lock(&faults).push((index, fault)),
+            Err(fault) => {
+                faults.lock().unwrap_or_else(PoisonError::into_inner).push((index, fault));
             }
         }
-    };
-    let started = || next.load(Ordering::Relaxed).min(files);
-    let threads = vec![(); plan.thread_count()];
-    let worked = thread_group::work("checker", threads, observer, started, &failed, check);
+    });
     observer.event(&Event::PhaseFinished);
-    worked?;
+    let checked = checked?;
     let mut faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
     if stop.is_stopped() {
-        return Err(GenerateError::CheckStopped {
-            checked: next.into_inner().min(files),
-            files,
-            bad: faults.len() as u64,
+        let bad = faults.len();
+        return Err(GenerateError::Stopped {
+            what: format!("{checked} of {files} files checked, {bad} of them bad"),
+            wrote: false,
         });
     }
     faults.sort_unstable_by_key(|(index, _)| *index);
@@ -153,10 +144,6 @@ impl fmt::Display for Fault {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The number of bytes read of file `index`, or what is wrong with it.
 fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Result<u64, Fault> {
     let name = plan.dataset.path(index);
@@ -214,12 +201,7 @@ pub(super) fn check_side_files(
 
 /// Without a manifest: checks the format's own framing and index, the number of samples and the
 /// expected size.
-pub(super) fn check_framing(
-    plan: &GeneratePlan,
-    index: u64,
-    name: &str,
-    bytes: u64,
-) -> Result<u64, Fault> {
+fn check_framing(plan: &GeneratePlan, index: u64, name: &str, bytes: u64) -> Result<u64, Fault> {
     let file = FoundFile { name: name.to_string(), bytes };
     let layout = inventory::inspect(&*plan.storage, &plan.folder, &plan.dataset, &file)
         .map_err(|error| Fault::of_format(&error))?;

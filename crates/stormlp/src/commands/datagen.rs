@@ -61,8 +61,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let progress = session.progress();
     if request.mode.verify {
-        let found = generate::verify(&plan, &progress, &session.stop)
-            .map_err(|error| failure(error, session))?;
+        let found = generate::verify(&plan, &progress, &session.stop).map_err(failure)?;
         let printed = format.print(&found, text::verification);
         return match found.not_good() {
             0 => printed,
@@ -70,9 +69,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         };
     }
     let report = if peers.is_alone() {
-        generate::run(&plan, &progress, &session.stop)
-            .map_err(|error| failure(error, session))
-            .map(Some)
+        generate::run(&plan, &progress, &session.stop).map_err(failure).map(Some)
     } else {
         together(&plan, &peers, session)
     }?;
@@ -127,7 +124,7 @@ fn together(
         .map_err(|failure| failure.with_help("use a --data-dir on shared storage"))?;
     let (group, stop) = (&session.group, &session.stop);
     let share = Share { rank: group.rank(), of: group.size() };
-    let begin = || Generation::begin(plan, share).map_err(|error| failure(error, session));
+    let begin = || Generation::begin(plan, share).map_err(failure);
     let nothing = |_: &_| Vec::new();
     // The first process checks the folder and shares what it found with the others.
     let first = group.leads().then(begin).transpose();
@@ -143,15 +140,11 @@ fn together(
         // A process that fails stops all.
         made.inspect_err(|_| stop.stop())
     };
-    let made = hosts.work(stop, work)?.map_err(|error| failure(error, session));
+    let made = hosts.work(stop, work)?.map_err(failure);
     let made = peers.agree(made)?;
     let requests = peers.exchange(made.requests())?;
     let made = made.with_requests(requests);
-    let finished = group
-        .leads()
-        .then(|| own.finish(made))
-        .transpose()
-        .map_err(|error| failure(error, session));
+    let finished = group.leads().then(|| own.finish(made)).transpose().map_err(failure);
     peers.agree(finished)
 }
 
@@ -226,19 +219,7 @@ fn not_good(found: &Verification, plan: &GeneratePlan) -> Failure {
 }
 
 /// The exit code and the advice for an error.
-fn failure(error: GenerateError, session: &Session) -> Failure {
+fn failure(error: GenerateError) -> Failure {
     let command = command_line();
-    let stopped = match &error {
-        // The other hosts do not report how many files they wrote.
-        GenerateError::Stopped { made, files } if !session.group.is_alone() => Some(format!(
-            "stopped with {made} of {files} files made on this host, plus those of the other hosts"
-        )),
-        _ => None,
-    };
-    let mut failure =
-        error.failure(&format!("{command} --resume"), &format!("{command} --overwrite"));
-    if let Some(fact) = stopped {
-        failure.note.fact = fact;
-    }
-    failure
+    error.failure(&format!("{command} --resume"), &format!("{command} --overwrite"))
 }

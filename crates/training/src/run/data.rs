@@ -26,7 +26,6 @@ use stormlp_dataset::section::DatasetSpec;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, DatasetDefaults};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage};
-use stormlp_transfer::thread_group::ThreadGroupError;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
@@ -465,12 +464,6 @@ fn generation(error: GenerateError) -> Failure {
     match error {
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --data-dir, or remove it with `stormlp clean`"),
-        GenerateError::Memory { .. } | GenerateError::ThreadGroup(ThreadGroupError::Start(_)) => {
-            Failure::machine(error).with_help(
-                "allow more memory or threads, or make the dataset with `stormlp datagen` and \
-                 fewer --threads",
-            )
-        }
         error => error.failure(&Session::command_line().to_string(), "stormlp datagen --overwrite"),
     }
 }
