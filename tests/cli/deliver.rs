@@ -163,7 +163,6 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     for command in [GDS, CHECKPOINT] {
         refused(&format!("{command} --baseline {report}"), 3, "stormlp train");
     }
-    refused(&format!("report {report} --columns study-a"), 2, "stormlp gds");
     refused(&format!("report {report} --format csv --baseline {report}"), 2, "--baseline");
     refused("report results --export a.csv", 2, "a single report");
     refused("report results --format series-csv", 2, "only for reports");
@@ -174,7 +173,6 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     let beside = [
         ("gds", "--resume r --results-dir d", "--results-dir"),
         ("gds", "--resume r --throttle read=1M", "--resume"),
-        (GDS, "--dry-run --columns study-a", "--columns"),
         (GDS, "--no-register", "--no-register"),
         ("gds --path null", "--engine psync", "--engine"),
         (TRAIN, "--dry-run --mlperf-output d", "--mlperf-output"),

@@ -210,7 +210,9 @@ fn exports_are_recognised_by_extension_and_csv_grows() {
 #[test]
 fn the_studys_tables_can_be_printed() {
     let folder = folder();
-    let words = format!("{QUICK} --path cpu-gpu,page-cache --columns study-a --format markdown");
+    let words = format!(
+        "{QUICK} --preset training --path cpu-gpu,page-cache --io-size 64K --op read --format markdown"
+    );
     let table = stdout(gds(folder.path(), &words).assert().success());
     assert!(
         table.contains("| I/O Type | Transfer Type | Threads | Data Set Size (KiB) |"),

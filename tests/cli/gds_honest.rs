@@ -59,8 +59,8 @@ fn gdsio_does_not_sync_and_reports_what_reached_storage() {
     let assert =
         stormlp().current_dir(folder.path()).args(words.split_whitespace()).assert().success();
     let message = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(message.contains("note: page-cache write of 64 KiB, 2 threads: "), "{message}");
-    assert!(message.contains("2 MiB written"), "{message}");
+    let told = ["2 MiB it wrote", "wrote 2 MiB to the page cache", "these files live in memory"];
+    assert!(told.iter().any(|told| message.contains(told)), "{message}");
     assert!(stdout(assert).starts_with("IoType: WRITE XferType: CPU_CACHED_GPU "));
 }
 
@@ -92,7 +92,6 @@ fn a_repeated_timed_cell_reports_device_traffic_and_warnings_are_grouped() {
     let words = "--file-size 64K --threads 1 --duration 60ms --path cpu,buffered \
                  --io-size 4K,8K,16K,32K";
     let message = stdout(gds(folder.path(), words).assert().success());
-    assert!(message.contains("it covered its files more than once"), "{message}");
     assert!(message.contains("it covered its files") && message.contains(" times: "), "{message}");
     let short: Vec<&str> =
         message.lines().filter(|line| line.contains("the cell ran for")).collect();
@@ -116,7 +115,7 @@ fn a_sparse_file_is_named_and_wins_no_comparison() {
     let text = stdout(gds(folder.path(), words).assert().success());
     assert!(text.contains("50 % of half are holes or unwritten"), "{text}");
     assert!(!text.contains("× the throughput"), "{text}");
-    assert!(text.contains("50 % of its files is holes"), "{text}");
+    assert!(text.contains("cpu (reading holes)"), "{text}");
     let mut gdsio = stormlp();
     gdsio.args("gdsio -x 1 -I 0 -i 64K -f half".split(' '));
     let done = gdsio.current_dir(folder.path()).assert().success();

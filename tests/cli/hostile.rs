@@ -440,7 +440,7 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
     for (at, said) in [
         ("/cells/0/cell", "is damaged: its cell 99 is not part of its matrix"),
         ("/cells/0/threads", "is damaged: its cell 0 is not part of its matrix"),
-        ("/plan/cells/0/thread_group", "its setting `thread_group` of the cells is"),
+        ("/plan/cells/0/thread_group", "its setting `cells` at `0.thread_group` is"),
         ("/plan/thread_groups/0/workers/0/file", "its setting `thread_groups`"),
         ("/plan/request/seed", "its setting `seed` is 99, but 0 with these options"),
     ] {

@@ -28,6 +28,12 @@ pub fn fields_but<T: Serialize>(value: &T, apart: &[&str]) -> Map<String, Value>
 /// Describes in one line how two hosts differ in `what`. For values that are objects or lists in
 /// JSON, only the first difference is reported.
 pub fn to_text(what: &str, (one, of_one): (&str, &str), (other, of_other): (&str, &str)) -> String {
+    let (what, of_one, of_other) = first_of(what, of_one, of_other);
+    format!("the hosts differ in the {what}: {one} has {of_one}, {other} has {of_other}")
+}
+
+/// The first difference of `what`: its place, and both values there.
+pub fn first_of(what: &str, of_one: &str, of_other: &str) -> (String, String, String) {
     let [first, second] = [of_one, of_other].map(|text| serde_json::from_str::<Value>(text).ok());
     let narrowed = first.zip(second).and_then(|(first, second)| {
         let mut place = Vec::new();
@@ -35,9 +41,7 @@ pub fn to_text(what: &str, (one, of_one): (&str, &str), (other, of_other): (&str
         let (first, second) = (text(first), text(second));
         (!place.is_empty()).then(|| (format!("{what} at `{}`", place.join(".")), first, second))
     });
-    let (what, of_one, of_other) =
-        narrowed.unwrap_or_else(|| (what.to_string(), of_one.to_string(), of_other.to_string()));
-    format!("the hosts differ in the {what}: {one} has {of_one}, {other} has {of_other}")
+    narrowed.unwrap_or_else(|| (what.to_string(), of_one.to_string(), of_other.to_string()))
 }
 
 /// Narrows `one` and `other` down to the first values that differ, and `place` to their location.

@@ -24,6 +24,7 @@ pub mod capacity;
 pub mod change_points;
 pub mod devices;
 pub mod difference;
+pub mod distinct;
 pub mod event;
 pub mod evidence;
 pub mod facts;

@@ -23,8 +23,6 @@ pub enum WarningKind {
     Holes,
     /// Files were unexpectedly in the page cache, or unexpectedly not.
     CacheState,
-    /// The first sample, or some samples, are far from the others.
-    Outliers,
     /// The measurement was too short to trust.
     TooShort,
     /// The host's CPU or the harness itself was the limit.

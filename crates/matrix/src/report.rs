@@ -4,9 +4,9 @@ pub mod outcome;
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-pub use crate::plan::choice::{BufferBacking, IoSize};
+pub use crate::plan::choice::IoSize;
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::facts::Availability;
@@ -18,6 +18,7 @@ use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::report::HostShare;
 use stormlp_core::report::{Report, Series};
 use stormlp_core::warning::Warning;
+pub use stormlp_transfer::Backing;
 
 /// How a cell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +33,7 @@ pub enum CellStatus {
     Unavailable,
 }
 
-/// The first mismatch between the data read and the expected data.
+/// The first mismatch between the data that a thread read and the expected data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileMismatch {
@@ -52,13 +53,8 @@ pub struct FileMismatch {
 pub struct CellVerification {
     /// Bytes that were compared.
     pub checked_bytes: u64,
-    /// Transfers with at least one wrong byte.
-    pub mismatched_transfers: u64,
-    /// The first mismatch seen.
-    pub first: Option<FileMismatch>,
-    /// Those of the other threads, each the first that it saw.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<FileMismatch>,
+    /// The first mismatch of each thread that saw one; it stops all of them.
+    pub mismatches: Vec<FileMismatch>,
 }
 
 /// Results of one job of a cell (gdsio's `-J`).
@@ -69,16 +65,11 @@ pub struct JobReport {
     pub name: String,
     /// Its threads.
     pub threads: u32,
-    /// Transfers it completed.
-    pub operations: u64,
-    /// Bytes it moved.
-    pub bytes: u64,
     /// From its first thread's start to its last thread's end, without the warm-up.
     pub duration_seconds: f64,
-    /// Its throughput over that time.
-    pub throughput_bytes_per_second: f64,
-    /// Mean latency of its transfers in microseconds; `None` if it completed none.
-    pub latency_us_mean: Option<f64>,
+    /// Its transfers.
+    #[serde(flatten)]
+    pub transfers: Transfers,
 }
 
 /// The reads and the writes of a cell with both, each by itself.
@@ -86,22 +77,22 @@ pub struct JobReport {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MixedParts {
     /// Its reads.
-    pub reads: PartOfMix,
+    pub reads: Transfers,
     /// Its writes.
-    pub writes: PartOfMix,
+    pub writes: Transfers,
 }
 
-/// The transfers of a mix in one direction.
+/// The transfers of a job, or those of a mix in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PartOfMix {
+pub struct Transfers {
     /// Transfers completed.
     pub operations: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// Bytes moved, divided by the time of the cell.
+    /// Bytes moved, divided by the time of the job or cell.
     pub throughput_bytes_per_second: f64,
-    /// Transfers completed, divided by the time of the cell.
+    /// Transfers completed, divided by that time.
     pub iops: f64,
     /// Time from a transfer's submission to its completion; `None` without any.
     pub latency_us: Option<LatencyUs>,
@@ -109,7 +100,7 @@ pub struct PartOfMix {
     pub latency_histogram: String,
 }
 
-impl PartOfMix {
+impl Transfers {
     /// `operations` with these latencies that moved `bytes` within `seconds`.
     pub fn of(latency: &LatencyHistogram, (operations, bytes): (u64, u64), seconds: f64) -> Self {
         let latency_us = latency.summary();
@@ -121,6 +112,19 @@ impl PartOfMix {
             latency_us,
             latency_histogram: latency_us.map_or(String::new(), |_| latency.to_base64()),
         }
+    }
+
+    /// All of these `parts` together within `seconds`; `None` if a histogram cannot be read.
+    pub fn sum<'a>(parts: impl Iterator<Item = &'a Self>, seconds: f64) -> Option<Self> {
+        let mut latencies = LatencyHistogram::new();
+        let (mut operations, mut bytes) = (0, 0);
+        for part in parts {
+            (operations, bytes) = (operations + part.operations, bytes + part.bytes);
+            if let Some(latency) = &part.latency_us {
+                latencies.merge(&LatencyHistogram::of_report(&part.latency_histogram, latency)?);
+            }
+        }
+        Some(Self::of(&latencies, (operations, bytes), seconds))
     }
 }
 
@@ -176,7 +180,8 @@ pub struct Measurement {
     /// Whether host memory stood in for accelerator memory.
     pub memory_emulated: bool,
     /// The page type of the host buffers.
-    pub buffers_backing: BufferBacking,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub buffers_backing: Backing,
     /// Peak resident set size of the process so far, in bytes.
     pub peak_rss_bytes: u64,
     /// Results of each job; empty if there is only one.
@@ -229,39 +234,6 @@ impl Measurement {
     }
 }
 
-/// Stable keys of [`Measurement`] for scripts; `null` in a cell that did not run.
-const PROMISED_KEYS: [&str; 9] = [
-    "throughput_bytes_per_second",
-    "iops",
-    "latency_us",
-    "operations",
-    "bytes",
-    "duration_seconds",
-    "cpu_user_seconds",
-    "cpu_system_seconds",
-    "page_cache_share",
-];
-
-/// A cell's fields for the schema: the results, or `null` under [`PROMISED_KEYS`].
-#[cfg(feature = "schema")]
-#[allow(dead_code)]
-#[derive(schemars::JsonSchema)]
-#[serde(untagged)]
-enum MeasurementKeys {
-    Measured(Box<Measurement>),
-    NotMeasured {
-        throughput_bytes_per_second: (),
-        iops: (),
-        latency_us: (),
-        operations: (),
-        bytes: (),
-        duration_seconds: (),
-        cpu_user_seconds: (),
-        cpu_system_seconds: (),
-        page_cache_share: (),
-    },
-}
-
 /// One entry of `cells[]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -294,8 +266,8 @@ pub struct CellReport {
     /// Evidence of the path that ran.
     pub evidence: Option<Evidence>,
     /// The results, if it ran.
-    #[serde(flatten, serialize_with = "write_measurement", deserialize_with = "read_measurement")]
-    #[cfg_attr(feature = "schema", schemars(with = "MeasurementKeys"))]
+    #[serde(flatten, deserialize_with = "read_measurement")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Measurement>"))]
     pub measurement: Option<Measurement>,
     /// Results of verification against the pattern.
     pub verification: Option<CellVerification>,
@@ -351,7 +323,7 @@ impl CellReport {
 
     /// Whether its data were not those expected.
     pub fn read_wrong_data(&self) -> bool {
-        self.verification.as_ref().is_some_and(|found| found.first.is_some())
+        self.verification.as_ref().is_some_and(|found| !found.mismatches.is_empty())
     }
 
     /// The results of a valid cell.
@@ -471,17 +443,6 @@ impl MatrixResults {
     }
 }
 
-/// Writes the results, or `null` under every promised key.
-fn write_measurement<S: Serializer>(
-    measurement: &Option<Measurement>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match measurement {
-        Some(measurement) => measurement.serialize(serializer),
-        None => serializer.collect_map(PROMISED_KEYS.map(|key| (key, None::<u8>))),
-    }
-}
-
 /// Reads the results of a cell, if any.
 fn read_measurement<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -507,15 +468,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_did_not_run_has_null_for_every_number() {
+    fn a_cell_that_did_not_run_has_no_numbers() {
         let cell = CellReport::without_numbers(3, &plan(), "");
         let json = serde_json::to_value(&cell).unwrap();
         assert_eq!(json["status"], "unavailable");
         assert_eq!(json["reason"], "no libcufile");
-        for key in PROMISED_KEYS {
-            assert!(json.as_object().unwrap().contains_key(key), "{key}");
-            assert!(json[key].is_null(), "{key}");
-        }
+        assert!(json["operations"].is_null() && json["iops"].is_null());
         assert_eq!(serde_json::from_value::<CellReport>(json).unwrap(), cell);
     }
 

@@ -169,7 +169,7 @@ fn wrong_content_is_reported_with_its_position() {
     fs::write(path, content).expect("written");
     let report = run(&request, folder.path(), &StopToken::new());
     let checks = report.results.cells[0].verification.as_ref().expect("a verification");
-    let first = checks.first.as_ref().expect("a mismatch");
+    let first = checks.mismatches.first().expect("a mismatch");
     assert_eq!((report.results.cells[0].status, first.offset_bytes), (CellStatus::Failed, 70_000));
     assert_eq!(&first.file, path);
 }

@@ -13,18 +13,6 @@ use stormlp_core::warning::{Warning, WarningKind};
 use crate::numbers::{short, with_decimals_of};
 use crate::records::Records;
 
-/// The columns of the table of a matrix; other documents have the default ones only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Columns {
-    /// stormlp's default columns.
-    #[default]
-    Standard,
-    /// The study's table for each kind of I/O: sizes, throughput, mean latency, operations.
-    StudyA,
-    /// The study's table sorted by throughput.
-    StudyB,
-}
-
 /// A report, a plan or an answer, ready for rendering.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {

@@ -18,8 +18,6 @@ use stormlp_kvcache::show as kvcache;
 use stormlp_matrix::plan::MatrixReport;
 use stormlp_matrix::show as matrix;
 use stormlp_show::Shown;
-use stormlp_show::document::Columns;
-use stormlp_show::document::Document;
 use stormlp_training::report::TrainReport;
 use stormlp_training::show as training;
 
@@ -100,16 +98,6 @@ impl AnyReport {
     /// The report of a matrix.
     pub(crate) fn as_gds(&self) -> Option<&MatrixReport> {
         if let Self::Gds(report) = self { Some(report) } else { None }
-    }
-
-    /// The report as a document; `columns` applies to a matrix.
-    pub(crate) fn document_with(&self, columns: Columns) -> Document {
-        let Self::Gds(report) = self else {
-            return self.document();
-        };
-        let mut document = matrix::document(report, columns);
-        document.warn_of_changes(&report.head.integrity);
-        document
     }
 }
 

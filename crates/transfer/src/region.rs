@@ -32,6 +32,18 @@ pub enum Backing {
     Unknown,
 }
 
+impl Backing {
+    /// The name shown in tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::HugeTlb => "reserved huge pages",
+            Self::TransparentHuge => "transparent huge pages",
+            Self::SmallPages => "small pages",
+            Self::Unknown => "pages of unknown size",
+        }
+    }
+}
+
 /// The mapping itself; unmapped when the last buffer is dropped.
 #[derive(Debug)]
 struct Mapping {

@@ -11,6 +11,7 @@ use super::matrix_plan::{
     ASSUMED_BYTES_PER_SECOND, CellPlan, ThreadGroupPlan, WorkerPlan, is_host_memory,
 };
 use super::request::MatrixRequest;
+use stormlp_core::distinct::distinct;
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
 use stormlp_core::gpu_limits::{self, FlightOptions};
@@ -55,12 +56,12 @@ pub(super) struct CellPlanner<'a> {
 /// All cells in execution order.
 pub(super) fn all(context: &CellPlanner<'_>, problems: &mut Problems) -> Vec<CellPlan> {
     let request = context.request;
-    let paths = without_repeats(&request.paths());
+    let paths = distinct(request.paths());
     let mut cells = Vec::new();
-    for op in without_repeats(&request.ops) {
-        for io_size in without_repeats(&request.io_sizes) {
+    for op in distinct(request.ops.iter().copied()) {
+        for io_size in distinct(request.io_sizes.iter().copied()) {
             for thread_group in 0..context.thread_groups.len() {
-                for depth in without_repeats(&request.queue_depths) {
+                for depth in distinct(request.queue_depths.iter().copied()) {
                     for repeat in 1..=request.repeat() {
                         let shape = Shape { op, io_size, thread_group, depth, repeat };
                         cells.extend(paths.iter().map(|path| context.cell(*path, shape)));
@@ -77,16 +78,6 @@ pub(super) fn all(context: &CellPlanner<'_>, problems: &mut Problems) -> Vec<Cel
     }
     context.check_paths(&cells, problems);
     cells
-}
-
-pub(super) fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
-    let mut once = Vec::new();
-    for item in list {
-        if !once.contains(item) {
-            once.push(*item);
-        }
-    }
-    once
 }
 
 impl CellPlanner<'_> {
@@ -301,22 +292,16 @@ impl CellPlanner<'_> {
 
 /// The reasons why cells cannot run, one for each path, and the first remedy.
 fn first_reason<'a>(cells: impl Iterator<Item = &'a CellPlan>) -> (String, String) {
-    let mut reasons: Vec<String> = Vec::new();
-    let mut remedies = String::new();
-    for cell in cells {
-        if let Availability::Unavailable { fact, remedy } = &cell.availability {
-            let line = format!("{}: {fact}", cell.transport.path);
-            if !reasons.contains(&line) {
-                reasons.push(line);
-            }
-            if remedies.is_empty() {
-                remedies.clone_from(remedy);
-            }
+    let reasons = cells.filter_map(|cell| match &cell.availability {
+        Availability::Unavailable { fact, remedy } => {
+            Some((format!("{}: {fact}", cell.transport.path), remedy.clone()))
         }
-    }
-    if reasons.is_empty() {
-        reasons.push("no cuFile path is among --path".to_string());
-        remedies.push_str("add --path gds");
-    }
-    (reasons.join("; "), remedies)
+        Availability::Available => None,
+    });
+    let reasons: Vec<(String, String)> = reasons.collect();
+    let Some((_, remedy)) = reasons.iter().find(|(_, remedy)| !remedy.is_empty()) else {
+        return ("no cuFile path is among --path".to_string(), "add --path gds".to_string());
+    };
+    let facts = distinct(reasons.iter().map(|(fact, _)| &**fact));
+    (facts.join("; "), remedy.clone())
 }

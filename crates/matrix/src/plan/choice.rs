@@ -268,33 +268,6 @@ impl fmt::Display for IoSize {
     }
 }
 
-/// The page type of the buffers of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum BufferBacking {
-    /// Reserved huge pages (`vm.nr_hugepages`).
-    HugeTlb,
-    /// Transparent huge pages.
-    TransparentHuge,
-    /// Mostly small pages.
-    SmallPages,
-    /// Not reported by the kernel.
-    Unknown,
-}
-
-impl BufferBacking {
-    /// The name shown in tables.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::HugeTlb => "reserved huge pages",
-            Self::TransparentHuge => "transparent huge pages",
-            Self::SmallPages => "small pages",
-            Self::Unknown => "pages of unknown size",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,15 +2,15 @@
 //! that is resumed, and between reports. All of the request and the plan count, except those listed
 //! here, so that no new field can be forgotten.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::request::MatrixRequest;
-use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
-use stormlp_core::difference::{ConsistencyField, fields_but, text};
+use crate::plan::matrix_plan::MatrixPlan;
+use stormlp_core::difference::{ConsistencyField, fields_but, first_of, text};
+use stormlp_core::facts::Availability;
+use stormlp_core::placement::Placement;
 use stormlp_core::units::{ByteSize, counted};
 
 /// Fields that never count: what may be overwritten, what is done with the files before and after
@@ -32,11 +32,10 @@ const NOWHERE: [&str; 13] = [
     "warnings",
 ];
 /// Fields that each host has for itself: where it reads, and where its threads run.
-const OF_A_HOST: [&str; 5] =
-    ["engine", "placement", "thread_groups", "cells.placement", "region_bytes"];
+const OF_A_HOST: [&str; 4] = ["engine", "placement", "thread_groups", "region_bytes"];
 /// Fields that are not part of the work of a run: how it was requested and named, file locations,
 /// repetitions, the random order drawn, and what counts as an error.
-const OF_A_RUN: [&str; 37] = [
+const OF_A_RUN: [&str; 38] = [
     "request.name",
     "request.preset",
     "request.repeat",
@@ -58,6 +57,7 @@ const OF_A_RUN: [&str; 37] = [
     "request.shared_file",
     "request.offset_bytes",
     "request.devices",
+    "request.fsync",
     "request.memory",
     "request.pages",
     "request.no_register",
@@ -78,10 +78,6 @@ const OF_A_RUN: [&str; 37] = [
     "cells.direct",
     "cells.requested_bytes",
 ];
-/// Fields of a cell that its description has.
-const DESCRIBED: [&str; 8] =
-    ["path", "op", "io_size", "device", "threads", "queue_depth", "engine", "direct"];
-
 /// The fields of a plan that are not part of the work of its run.
 pub(crate) fn apart_from_work() -> Vec<&'static str> {
     [&NOWHERE[..], &OF_A_RUN].concat()
@@ -90,34 +86,36 @@ pub(crate) fn apart_from_work() -> Vec<&'static str> {
 /// The settings of `request` that must be equal on all hosts, including the location of the files
 /// if the hosts share the `same_places`.
 pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<ConsistencyField> {
-    let mut consistency_fields =
-        settings(request, &[below("request.", &NOWHERE), vec!["jobs"]].concat());
+    let apart = NOWHERE.iter().filter_map(|field| field.strip_prefix("request."));
+    let mut fields = settings(request, &apart.chain(["jobs"]).collect::<Vec<_>>());
     let mut jobs = request.jobs.clone();
     let places: Vec<PathBuf> =
         jobs.iter_mut().map(|job| std::mem::take(job.target.path_mut())).collect();
-    consistency_fields.push(("jobs".to_string(), compact(&jobs)));
+    fields.push(("jobs".to_string(), serde_json::to_string(&jobs).unwrap_or_default()));
     for place in places.into_iter().filter(|_| same_places) {
         let place = std::path::absolute(&place).unwrap_or(place);
-        consistency_fields.push(("place of the files".to_string(), place.display().to_string()));
+        fields.push(("place of the files".to_string(), place.display().to_string()));
     }
-    consistency_fields
+    fields
 }
 
 /// The decisions of `plan` that must be equal on all hosts.
 pub fn decided(plan: &MatrixPlan) -> Vec<ConsistencyField> {
+    let can_run: Vec<bool> =
+        plan.cells.iter().map(|cell| cell.availability.is_available()).collect();
     let bytes: u64 = plan.files.iter().map(|file| file.bytes).sum();
     let files = counted(plan.files.len() as u64, "file");
-    let mut consistency_fields = of_plan(plan, &[&NOWHERE[..], &OF_A_HOST].concat());
-    consistency_fields.push((
+    let mut plan = plan.clone();
+    for cell in &mut plan.cells {
+        cell.transport.placement = Placement::default();
+    }
+    let mut fields = of_plan(plan, &OF_A_HOST);
+    fields.push((
         "test files, whose size --file-size sets".to_string(),
         format!("{files} with {}", ByteSize(bytes)),
     ));
-    for (number, cell) in plan.cells.iter().enumerate() {
-        let can = if cell.availability.is_available() { "can" } else { "cannot" };
-        consistency_fields
-            .push((format!("availability of cell {number}"), format!("it {can} run")));
-    }
-    consistency_fields
+    fields.push(("cells that can run".to_string(), format!("{can_run:?}")));
+    fields
 }
 
 /// How a saved plan differs from `plan`, which resumes it; `None` if they measure the same.
@@ -126,80 +124,25 @@ pub(super) fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String
     if paths(plan) != paths(saved) {
         return Some("it used different files".to_string());
     }
-    let all = |plan: &MatrixPlan| {
-        let mut consistency_fields = of_plan(plan, &NOWHERE);
-        consistency_fields.extend(settings(&plan.request, &below("request.", &NOWHERE)));
-        consistency_fields
-    };
+    let all = |plan: &MatrixPlan| [of_plan(plan.clone(), &[]), asked(&plan.request, true)].concat();
     let (ours, theirs) = (all(plan), all(saved));
     let ((name, is), (_, was)) = ours.iter().zip(&theirs).find(|(one, other)| one != other)?;
-    Some(match is.len().max(was.len()) {
-        ..=LONGEST_TOLD => format!("its {name} is {was}, but {is} with these options"),
-        _ => format!("its {name} differs"),
-    })
+    let (what, is, was) = first_of(name, is, was);
+    Some(format!("its {what} is {was}, but {is} with these options"))
 }
 
-/// Longer values are not told.
-const LONGEST_TOLD: usize = 100;
-
-/// The decisions of a plan, except the files and those in `apart`.
-fn of_plan(plan: &MatrixPlan, apart: &[&'static str]) -> Vec<ConsistencyField> {
-    let mut consistency_fields =
-        vec![("number of cells".to_string(), plan.cells.len().to_string())];
-    for (number, cell) in plan.cells.iter().enumerate() {
-        consistency_fields.push((format!("cell {number}"), words(plan, cell)));
+/// The decisions of a plan, except the files, those that never count, and those in `apart`.
+fn of_plan(mut plan: MatrixPlan, apart: &[&str]) -> Vec<ConsistencyField> {
+    for cell in &mut plan.cells {
+        (cell.availability, cell.estimated_seconds) = (Availability::Available, 0.0);
     }
-    consistency_fields
-        .extend(of_cells(&plan.cells, &[below("cells.", apart), DESCRIBED.to_vec()].concat()));
-    consistency_fields.extend(settings(plan, &[apart, &["request", "cells", "files"]].concat()));
-    consistency_fields
-}
-
-/// The settings of the cells except those in `apart`: one value if all cells agree, else one for
-/// each.
-fn of_cells(cells: &[CellPlan], apart: &[&str]) -> Vec<ConsistencyField> {
-    let mut settings: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for cell in cells {
-        for (key, value) in fields_but(cell, apart) {
-            settings.entry(key).or_default().push(value);
-        }
-    }
-    let promise = |(key, values): (String, Vec<Value>)| {
-        let same = values.iter().all(|value| *value == values[0]);
-        let shared = if same { text(&values[0]) } else { compact(&values) };
-        (format!("setting `{key}` of the cells"), shared)
-    };
-    settings.into_iter().map(promise).collect()
-}
-
-fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
-    let transport = &cell.transport;
-    let device = transport.device.map_or(String::new(), |device| format!(" to {device}"));
-    let direct = if cell.direct { ", O_DIRECT" } else { "" };
-    format!(
-        "{} {} {}{device}, {} threads, depth {}, {}{direct}",
-        transport.path,
-        cell.op.of_mix(plan.request.read_percent),
-        cell.io_size,
-        transport.threads,
-        transport.queue_depth,
-        transport.engine
-    )
-}
-
-/// The fields in `apart` that are those of a part of the plan.
-fn below(part: &str, apart: &[&'static str]) -> Vec<&'static str> {
-    apart.iter().filter_map(|field| field.strip_prefix(part)).collect()
+    settings(&plan, &[&NOWHERE[..], &["request", "files"], apart].concat())
 }
 
 /// The fields of a value except those in `apart`, as text.
 fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<ConsistencyField> {
     let fields = fields_but(value, apart).into_iter();
     fields.map(|(key, value)| (format!("setting `{key}`"), text(&value))).collect()
-}
-
-fn compact<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }
 
 #[cfg(test)]

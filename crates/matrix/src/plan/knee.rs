@@ -17,8 +17,6 @@ use stormlp_core::stats::mean;
 const MOST_IN_FLIGHT: usize = 4096;
 /// Maximum buffer size in bytes; a quarter of the memory is a limit as well.
 const MOST_IN_FLIGHT_BYTES: u64 = 4 << 30;
-/// Device share of the bytes below which most came from elsewhere.
-const FROM_DEVICE: f64 = 0.5;
 
 /// The grid cells that a search may need. A path that cannot run has a single cell, which says why;
 /// a blocking path has no depths. Others have doubling thread counts, as depths lie between.
@@ -268,18 +266,13 @@ fn limit(
     let processes = hosts.map_or(1, |hosts| hosts.size.max(1) as usize);
     let cpus = hosts.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
     let threads = (group.point(best).threads * processes).min(cpus) as f64;
-    let limit = KneeLimit::of(at_work, threads, served_by_memory(report, group, numbers));
+    let in_memory = report.plan.files.iter().any(|file| file.file_system_in_memory().is_some());
+    let from_memory = |cell: &usize| {
+        let cell = report.results.of(*cell)?;
+        let reach = report.plan.reach(&report.plan.cells[cell.cell], counted(cell)?, processes)?;
+        reach.of_memory
+    };
+    let by_memory = in_memory || group.point(best).cells.iter().find_map(from_memory).is_some();
+    let limit = KneeLimit::of(at_work, threads, by_memory);
     limit.filter(|limit| *limit != KneeLimit::Storage || !still_gains)
-}
-
-/// Whether most bytes came from the page cache or a file system in memory, not from a device.
-fn served_by_memory(report: &MatrixReport, group: &KneeGroup, numbers: &[&Measurement]) -> bool {
-    if (report.plan.files.iter()).any(|file| file.file_system_in_memory().is_some()) {
-        return true;
-    }
-    let moved: f64 = numbers.iter().map(|m| m.bytes as f64).sum();
-    let of_devices = |m: &&Measurement| Some(m.device_read_bytes? + m.device_written_bytes?);
-    let of_devices: Option<Vec<u64>> = numbers.iter().map(of_devices).collect();
-    let from_devices = of_devices.map(|bytes| bytes.into_iter().sum::<u64>() as f64);
-    group.path.uses_page_cache() && from_devices.is_some_and(|bytes| bytes < moved * FROM_DEVICE)
 }

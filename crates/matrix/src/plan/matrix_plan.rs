@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::choice::{CellSpan, IoSize};
 use super::manifest::ContentState;
 use super::request::MatrixRequest;
+use stormlp_core::distinct::distinct;
 use stormlp_core::facts::Availability;
 use stormlp_core::location::Location;
 use stormlp_core::operation::{Direction, Operation};
@@ -236,24 +237,11 @@ impl MatrixPlan {
     /// The engines as text, and whether stormlp chose them.
     pub fn engines_in_words(&self) -> String {
         let cells = self.cells.iter().filter(|cell| cell.transport.path.has_engine());
-        let mut names: Vec<&str> = Vec::new();
-        for name in cells.map(|cell| cell.transport.engine.name()) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
         let chosen = |cell: &CellPlan| cell.transport.requested_engine == EngineChoice::Auto;
-        let by_itself = |cell: &CellPlan| {
-            chosen(cell) && cell.transport.engine == EngineKind::Psync && names.len() > 1
-        };
-        if names.is_empty() {
-            "none".to_string()
-        } else if self.cells.iter().any(by_itself) {
-            "psync for single transfers through the page cache, else uring (auto)".to_string()
-        } else if self.cells.iter().any(chosen) {
-            format!("{} (auto)", names.join(", "))
-        } else {
-            names.join(", ")
+        let auto = if self.cells.iter().any(chosen) { " (auto)" } else { "" };
+        match distinct(cells.map(|cell| cell.transport.engine.name())).as_slice() {
+            [] => "none".to_string(),
+            names => format!("{}{auto}", names.join(", ")),
         }
     }
 

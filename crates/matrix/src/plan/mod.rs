@@ -17,11 +17,10 @@ mod manifest;
 pub mod matrix_plan;
 mod named_file;
 mod plan_warnings;
-mod preset;
+pub(crate) mod preset;
 mod reach;
 mod request;
 mod resolve;
-mod result_warnings;
 mod resume;
 #[cfg(test)]
 mod tests;
@@ -32,9 +31,9 @@ pub use crate::plan::matrix_plan::{
 };
 pub use crate::report::{
     CellReport, CellStatus, CellVerification, FileMismatch, FindKnee, HostCell, JobReport, Knee,
-    KneePoint, MatrixReport, MatrixResults, Measurement, MixedParts, PartOfMix,
+    KneePoint, MatrixReport, MatrixResults, Measurement, MixedParts, Transfers,
 };
-pub use choice::{BufferBacking, CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
+pub use choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
 pub use compared::{asked, decided};
 pub use inventory::{FileFacts, FileKind, StrayFile, TargetFolder, TargetInventory, TargetPlace};
 pub use knee::{find_knees, likely_left, next_cell};
@@ -43,5 +42,4 @@ pub use preset::preset_names;
 pub use reach::Reach;
 pub use request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
 pub use resolve::resolve;
-pub use result_warnings::result_warnings;
-pub use resume::{ResumedReport, Saved};
+pub use resume::{check_hosts, resumed};

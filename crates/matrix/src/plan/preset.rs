@@ -69,12 +69,14 @@ pub(super) fn preset_name(name: &str) -> Result<String, String> {
     if PRESETS.iter().any(|preset| preset.name == name) {
         return Ok(name.to_string());
     }
-    if ["study-a", "study-b"].contains(&name) {
-        return Err(format!("`{name}` is a set of columns: use --columns {name}"));
-    }
     let line = |one: &Preset| format!("\n  {:<17} {}", one.name, one.description);
     let known: String = PRESETS.iter().map(line).collect();
     Err(format!("`{}` is not a preset: use one of{known}", printable(name)))
+}
+
+/// Whether a preset is one of the study whose tables its report shows.
+pub(crate) fn is_of_study(preset: &str) -> bool {
+    preset != "quick"
 }
 
 /// The names of all presets.
@@ -198,7 +200,6 @@ mod tests {
         let error = preset_name("fast").unwrap_err();
         let listed = error.contains("\n  quick             small and large");
         assert!(error.contains("`fast`") && listed, "{error}");
-        assert!(preset_name("study-a").unwrap_err().contains("--columns study-a"));
         assert_eq!(preset_name("full").as_deref(), Ok("full"));
     }
 

@@ -1,5 +1,6 @@
 //! How many of a cell's bytes came from storage or reached it, as far as known.
 
+use super::choice::CacheState;
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use crate::report::Measurement;
 use stormlp_core::operation::Direction;
@@ -28,6 +29,8 @@ pub struct Reach {
     pub is_write: bool,
     /// Whether its files were synced within the measured time.
     pub synced: bool,
+    /// In which way its figures are known to be those of memory.
+    pub of_memory: Option<&'static str>,
 }
 
 impl MatrixPlan {
@@ -48,14 +51,47 @@ impl MatrixPlan {
         };
         let bytes = numbers.bytes.max(1) as f64;
         let covered = self.covered_bytes(cell).max(1) as f64 * hosts.max(1) as f64;
-        Some(Reach {
+        let mut reach = Reach {
             device_bytes,
             device_share: device_bytes.map(|moved| moved as f64 / bytes),
             rounds: numbers.bytes as f64 / covered,
             through_cache: !cell.direct,
             is_write,
             synced: numbers.fsync_seconds.is_some(),
-        })
+            of_memory: None,
+        };
+        reach.of_memory = self.of_memory(cell, numbers, &reach);
+        Some(reach)
+    }
+
+    /// In which way most of a cell's bytes came from memory or stayed there: judged by the counters
+    /// of block devices. Without these (tmpfs, network file systems) judged by page cache residency
+    /// before a read, or by a missing sync after a write. A path that bypasses the cache only counts
+    /// if dropping the files left them there, as on a file system in memory.
+    fn of_memory(
+        &self,
+        cell: &CellPlan,
+        numbers: &Measurement,
+        reach: &Reach,
+    ) -> Option<&'static str> {
+        if reach.is_write {
+            let mostly = reach.through_cache && reach.is_mostly_memory();
+            return match reach.through_cache && !reach.synced {
+                _ if mostly => Some("mostly written to memory"),
+                true => Some("not synced"),
+                false => None,
+            };
+        }
+        if self.hole_share().is_some() {
+            return Some("reading holes");
+        }
+        let may_be_cached =
+            cell.transport.path.uses_page_cache() || self.request.cache == CacheState::Cold;
+        let from_memory = match reach.device_share {
+            Some(_) => reach.is_mostly_memory(),
+            None => may_be_cached && numbers.page_cache_share.is_some_and(|share| share > MOSTLY),
+        };
+        from_memory.then_some("mostly read from memory")
     }
 }
 
@@ -73,16 +109,5 @@ impl Reach {
     /// Whether the device traffic includes other processes, so that the cell's share is unknown.
     pub fn includes_background(&self) -> bool {
         self.device_share.is_some_and(|share| share > MOST_SHARE)
-    }
-
-    /// Whether it wrote to the page cache and little of that reached storage, or none by its end.
-    pub fn is_cached_write(&self) -> bool {
-        let mostly = self.is_write && self.through_cache && self.is_mostly_memory();
-        mostly || self.is_unsynced_write()
-    }
-
-    /// Whether it wrote to the page cache and ended before the data reached storage: a memory rate.
-    pub fn is_unsynced_write(&self) -> bool {
-        self.is_write && self.through_cache && !self.synced
     }
 }

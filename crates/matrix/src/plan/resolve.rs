@@ -6,6 +6,7 @@ use crate::plan::matrix_plan::{
 use crate::report::MatrixResults;
 use stormlp_core::capacity;
 use stormlp_core::devices;
+use stormlp_core::distinct::distinct;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::path::{EngineKind, PathKind};
@@ -113,7 +114,7 @@ fn thread_counts(request: &MatrixRequest) -> Vec<u32> {
     if let Some(sum) = fixed {
         return vec![sum];
     }
-    cells::without_repeats(&request.threads)
+    distinct(request.threads.iter().copied())
 }
 
 /// Threads of each job in a cell of `threads`: its own number, or its round-robin share.

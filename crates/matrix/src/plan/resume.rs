@@ -3,91 +3,59 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use super::compared::difference;
 use crate::plan::matrix_plan::MatrixPlan;
-use crate::report::{CellStatus, MatrixReport, MatrixResults};
+use crate::report::{CellReport, CellStatus, MatrixReport};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
-use stormlp_core::report::Head;
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// A saved report to resume.
-pub struct Saved {
-    path: PathBuf,
-    report: MatrixReport,
-}
-
-/// What is reused of a saved report: its start and tags, its warnings, and its cells.
-#[derive(Serialize, Deserialize)]
-pub struct ResumedReport {
-    /// Its head.
-    pub head: Head,
-    /// Its warnings.
-    pub warnings: Vec<Warning>,
-    /// How the machine differs from the one that started the matrix: the cells before and after are
-    /// not comparable like those of one run.
-    pub changed: Vec<Warning>,
-    /// Its results, for the cells that are not measured again.
-    pub results: MatrixResults,
-}
-
-impl Saved {
-    /// The `report` at `path`, which must have as many hosts as there are now; `names` are those of
-    /// several.
-    ///
-    /// # Errors
-    /// If it belongs to other hosts.
-    pub fn new(path: PathBuf, report: MatrixReport, names: &[String]) -> Result<Self, Failure> {
-        check_hosts(&path, &report, names)?;
-        Ok(Self { path, report })
+/// The part of the saved `report` at `path` that belongs to `plan`, and how the machine differs from
+/// the one that started the matrix: the cells before and after are not comparable like those of one
+/// run.
+///
+/// # Errors
+/// With exit code 3 if it is from another machine or another matrix, or is damaged.
+pub fn resumed(
+    (path, mut report): (PathBuf, MatrixReport),
+    plan: &MatrixPlan,
+    facts: &HostFacts,
+) -> Result<(MatrixReport, Vec<Warning>), Failure> {
+    let there = &report.head.host;
+    if facts.hostname != there.hostname {
+        let what = format!(
+            "was measured on {}, and this is {}: cells of two machines do not form a matrix",
+            there.hostname, facts.hostname
+        );
+        let remedy = "start a new matrix, and compare the two with --baseline";
+        return Err(refused(&path, what, remedy));
     }
-
-    /// The part of it that belongs to `plan`.
-    ///
-    /// # Errors
-    /// With exit code 3 if it is from another machine or another matrix, or is damaged.
-    pub fn take(self, plan: &MatrixPlan, facts: &HostFacts) -> Result<ResumedReport, Failure> {
-        let Self { path, report } = self;
-        let there = &report.head.host;
-        if facts.hostname != there.hostname {
-            let what = format!(
-                "was measured on {}, and this is {}: cells of two machines do not form a matrix",
-                there.hostname, facts.hostname
-            );
-            let remedy = "start a new matrix, and compare the two with --baseline";
-            return Err(refused(&path, what, remedy));
-        }
-        if let Some(difference) = difference(plan, &report.plan) {
-            let command = &report.head.command;
-            let but =
-                if command.contains("--results-dir") { ", except --results-dir," } else { "" };
+    if let Some(difference) = difference(plan, &report.plan) {
+        let command = &report.head.command;
+        let but = if command.contains("--results-dir") { ", except --results-dir," } else { "" };
+        return Err(refused(
+            &path,
+            format!("is from a different matrix: {difference}"),
+            format!("use the original options{but} with --resume: `{command}`"),
+        ));
+    }
+    let changed = changed_since(there, facts);
+    for cell in &report.results.cells {
+        let planned = plan.cells.get(cell.cell);
+        if !planned.is_some_and(|planned| cell.is_of(planned)) {
             return Err(refused(
                 &path,
-                format!("is from a different matrix: {difference}"),
-                format!("use the original options{but} with --resume: `{command}`"),
+                format!("is damaged: its cell {} is not part of its matrix", cell.cell),
+                "run without --resume, which starts a new matrix",
             ));
         }
-        let changed = changed_since(there, facts);
-        let mut results = MatrixResults::default();
-        for cell in report.results.cells {
-            let planned = plan.cells.get(cell.cell);
-            if !planned.is_some_and(|planned| cell.is_of(planned)) {
-                return Err(refused(
-                    &path,
-                    format!("is damaged: its cell {} is not part of its matrix", cell.cell),
-                    "run without --resume, which starts a new matrix",
-                ));
-            }
-            // Cells without results are measured again.
-            if cell.status != CellStatus::Ok || cell.measurement.is_some() {
-                results.push(cell);
-            }
-        }
-        Ok(ResumedReport { head: report.head, warnings: report.warnings, changed, results })
     }
+    // Cells without results are measured again.
+    let is_done = |cell: &CellReport| cell.status != CellStatus::Ok || cell.measurement.is_some();
+    report.results.cells.retain(is_done);
+    report.results.find_knee = None;
+    Ok((report, changed))
 }
 
 /// Why the report at `path` is not resumed.
@@ -96,36 +64,26 @@ fn refused(path: &Path, what: impl Into<String>, remedy: impl Into<String>) -> F
     Failure::saying(Cause::Plan, format!("{} {what}", path.display())).with_help(remedy)
 }
 
-/// Rejects a report of other hosts.
-fn check_hosts(path: &Path, report: &MatrixReport, names: &[String]) -> Result<(), Failure> {
-    let results = &report.results;
-    let then: Vec<&str> = results.hosts.iter().map(|host| &*host.name).collect();
-    let count = results.group.as_ref().map_or(then.len(), |group| group.size as usize).max(1);
-    let now = names.len().max(1);
-    if count != now {
-        let processes = |count| match count {
-            1 => "one process".to_string(),
-            count => format!("{count} processes"),
-        };
-        return Err(refused(
-            path,
-            format!(
-                "was measured by {}, and this run has {}: their cells do not form a matrix",
-                processes(count),
-                processes(now)
-            ),
-            "resume it the way it was started, under the same launcher if there was one; or start \
-             a new matrix",
-        ));
+/// Rejects a report of other hosts; `names` are those of several.
+///
+/// # Errors
+/// With exit code 3.
+pub fn check_hosts(path: &Path, report: &MatrixReport, names: &[String]) -> Result<(), Failure> {
+    let of_one = |names: Vec<&str>| match names.as_slice() {
+        [] | [_] => "one process".to_string(),
+        several => several.join(", "),
+    };
+    let then = of_one(report.results.hosts.iter().map(|host| &*host.name).collect());
+    let now = of_one(names.iter().map(|name| &**name).collect());
+    if then == now {
+        return Ok(());
     }
-    match then.iter().zip(names).find(|(then, now)| *then != *now) {
-        Some((then, now)) if count > 1 => Err(refused(
-            path,
-            format!("was measured on {then}, but this run has {now} in its place"),
-            "give the launcher the hosts in the original order, or start a new matrix",
-        )),
-        _ => Ok(()),
-    }
+    Err(refused(
+        path,
+        format!("was measured by {then}, and this run has {now}: their cells do not form a matrix"),
+        "resume it the way it was started, under the same launcher and with its hosts in the same \
+         order; or start a new matrix",
+    ))
 }
 
 /// How the machine that resumes a matrix differs from the one that started it.

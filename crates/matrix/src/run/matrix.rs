@@ -1,12 +1,11 @@
 //! The whole matrix: prepares it, runs cell after cell and reports each.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::plan::{
-    BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan,
-    MatrixReport, WorkerPlan, find_knees, likely_left, next_cell, result_warnings,
+    CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan, MatrixReport,
+    WorkerPlan, find_knees, likely_left, next_cell,
 };
 use stormlp_core::event::Event;
 use stormlp_core::evidence::{DirectIo, Evidence};
@@ -17,6 +16,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
+use stormlp_transfer::Backing;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::Instruments;
@@ -89,10 +89,7 @@ pub fn run(
         report.results.hosts = merge::shares(&report.results.cells);
     }
     side.works(stop)?;
-    // A search mostly ends long before the most threads, whose files are then not needed.
-    let as_needed = plan.request.find_knee && !side.has_hosts();
-    let first: Vec<&FilePlan> = plan.files.iter().filter(|_| !as_needed).collect();
-    let made = !needs_files || make_files(&plan, &first, &mut folders, observer, stop)?;
+    let made = !needs_files || make_files(&plan, &mut folders, observer, stop)?;
     if side.edge()? || !made {
         end(&mut report, Ending::Stopped);
         return Ok(report);
@@ -116,7 +113,6 @@ pub fn run(
             side,
         },
         folders: &mut folders,
-        unmade: if as_needed { (0..plan.files.len()).collect() } else { BTreeSet::new() },
         backing: regions.backing(),
         begun: 0,
         left: (0, 0.0),
@@ -160,14 +156,8 @@ fn places(plan: &MatrixPlan) -> impl Iterator<Item = &Path> {
     folders.chain(named.map(|file| &*file.path))
 }
 
-/// Records how and when the matrix ended and, once all cells are done, the warnings from comparing
-/// them.
+/// Records how and when the matrix ended.
 fn end(report: &mut MatrixReport, ending: Ending) {
-    if ending != Ending::Stopped {
-        for warning in result_warnings(report) {
-            report.warn(warning);
-        }
-    }
     report.results.find_knee = find_knees(report);
     report.ending = ending;
     report.head.ended_at = Some(now());
@@ -177,9 +167,7 @@ fn end(report: &mut MatrixReport, ending: Ending) {
 struct Matrix<'a> {
     bench: Bench<'a>,
     folders: &'a mut Folders,
-    /// Files that are made before the first cell that needs them.
-    unmade: BTreeSet<usize>,
-    backing: BufferBacking,
+    backing: Backing,
     /// Number of cells started.
     begun: u64,
     /// The number of remaining cells, for a search the expected one, and their estimated duration
@@ -207,9 +195,6 @@ impl Matrix<'_> {
             regions.reset(plan)?;
             self.left = likely_left(plan, &report.results, &tried);
             tried[index] = true;
-            if !self.make_files_of(&plan.cells[index])? {
-                break;
-            }
             match self.next(index, &plan.cells[index], regions, on_cell) {
                 Ok(Some(whole)) => report.results.push(whole),
                 Ok(None) if self.fault.is_none() => break,
@@ -219,18 +204,6 @@ impl Matrix<'_> {
             report.results.hosts = merge::shares(&report.results.cells);
         }
         Ok(())
-    }
-
-    /// Creates the files of a cell that are still missing. `false` if the user stopped it.
-    fn make_files_of(&mut self, cell: &CellPlan) -> Result<bool, MatrixError> {
-        let Bench { plan, observer, stop, .. } = self.bench;
-        if self.unmade.is_empty() || !cell.availability.is_available() {
-            return Ok(true);
-        }
-        let needed = plan.thread_groups[cell.thread_group].workers.iter().map(|worker| worker.file);
-        let missing: BTreeSet<usize> = needed.filter(|file| self.unmade.remove(file)).collect();
-        let missing: Vec<&FilePlan> = missing.into_iter().map(|file| &plan.files[file]).collect();
-        make_files(plan, &missing, self.folders, observer, stop)
     }
 
     /// Runs and reports one cell: the results of all hosts, or `None` if the others are

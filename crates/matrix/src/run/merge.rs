@@ -3,14 +3,14 @@
 
 use crate::plan::{
     CellReport, CellStatus, CellVerification, HostCell, JobReport, MatrixPlan, Measurement,
-    MixedParts, PartOfMix,
+    MixedParts, Transfers,
 };
+use stormlp_core::distinct::distinct;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
-use stormlp_core::path::PathKind;
 use stormlp_core::report::HostShare;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_hosts::parts::share_at_once;
+use stormlp_hosts::parts::{evidence_of_all, share_at_once};
 
 use super::warnings;
 use stormlp_hosts::multi_host::sum_of_series;
@@ -57,12 +57,15 @@ fn warnings_of(parts: &[CellPart<'_>]) -> Vec<Warning> {
 
 fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
     let first = parts.first()?.cell;
+    // None unless each host has some.
+    let evidence: Option<Vec<&Evidence>> =
+        parts.iter().map(|part| part.cell.evidence.as_ref()).collect();
     let mut whole = CellReport {
         hosts: parts.iter().filter_map(host_cell).collect(),
         overlap_share: at_once(parts),
         measurement: measurement(parts),
         verification: verification(parts),
-        evidence: evidence(first.requested_path, parts),
+        evidence: evidence_of_all(evidence.iter().flatten().copied()),
         ..first.clone()
     };
     let shown = whole.evidence.as_ref();
@@ -81,22 +84,16 @@ fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
 pub fn shares(cells: &[CellReport]) -> Vec<HostShare> {
     let mut shares: Vec<HostShare> = Vec::new();
     for cell in cells {
-        let slowest = cell.hosts.iter().max_by(|one, other| {
-            let [one, other] = [one, other].map(|host| host.duration_seconds);
-            one.total_cmp(&other)
-        });
+        let slowest =
+            cell.hosts.iter().max_by(|a, b| a.duration_seconds.total_cmp(&b.duration_seconds));
         for host in &cell.hosts {
             let is_slowest = slowest.is_some_and(|slowest| slowest.name == host.name);
             let known = shares.iter().position(|share| share.name == host.name);
-            let nth = known.unwrap_or_else(|| {
-                shares.push(HostShare {
-                    name: host.name.clone(),
-                    bytes: 0,
-                    cpu_seconds: 0.0,
-                    slowest: 0,
-                });
-                shares.len() - 1
-            });
+            let nth = known.unwrap_or(shares.len());
+            if known.is_none() {
+                let name = host.name.clone();
+                shares.push(HostShare { name, bytes: 0, cpu_seconds: 0.0, slowest: 0 });
+            }
             let share = &mut shares[nth];
             share.bytes += host.bytes;
             share.cpu_seconds += host.cpu_seconds;
@@ -200,18 +197,9 @@ fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
 fn mix(all: &[&Measurement], seconds: f64) -> Option<MixedParts> {
     let parts: Option<Vec<&MixedParts>> = all.iter().map(|one| one.mix.as_ref()).collect();
     let parts = parts?;
-    let sum = |of: fn(&MixedParts) -> &PartOfMix| {
-        let mut latencies = LatencyHistogram::new();
-        let (mut operations, mut bytes) = (0, 0);
-        for part in parts.iter().map(|part| of(part)) {
-            (operations, bytes) = (operations + part.operations, bytes + part.bytes);
-            if let Some(latency) = &part.latency_us {
-                latencies.merge(&LatencyHistogram::of_report(&part.latency_histogram, latency)?);
-            }
-        }
-        Some(PartOfMix::of(&latencies, (operations, bytes), seconds))
-    };
-    Some(MixedParts { reads: sum(|mix| &mix.reads)?, writes: sum(|mix| &mix.writes)? })
+    let reads = Transfers::sum(parts.iter().map(|mix| &mix.reads), seconds)?;
+    let writes = Transfers::sum(parts.iter().map(|mix| &mix.writes), seconds)?;
+    Some(MixedParts { reads, writes })
 }
 
 /// Seconds per GiB; 0 if nothing was moved.
@@ -222,35 +210,16 @@ pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
     }
 }
 
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
-}
-
 /// Results of each job over all hosts, based on its longest duration.
 fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
     let of_job = |first: &JobReport| {
-        let own: Vec<&JobReport> =
-            all.iter().flat_map(|one| &one.jobs).filter(|job| job.name == first.name).collect();
-        let bytes: u64 = own.iter().map(|job| job.bytes).sum();
-        let operations: u64 = own.iter().map(|job| job.operations).sum();
-        let seconds = own.iter().map(|job| job.duration_seconds).reduce(f64::max)?;
-        let latencies =
-            own.iter().filter_map(|job| Some(job.latency_us_mean? * job.operations as f64));
-        let latencies: f64 = latencies.sum();
+        let own = || all.iter().flat_map(|one| &one.jobs).filter(|job| job.name == first.name);
+        let duration_seconds = own().map(|job| job.duration_seconds).fold(0.0, f64::max);
         Some(JobReport {
             name: first.name.clone(),
-            threads: own.iter().map(|job| job.threads).sum(),
-            operations,
-            bytes,
-            duration_seconds: seconds,
-            throughput_bytes_per_second: bytes as f64 / seconds,
-            latency_us_mean: (operations > 0).then(|| latencies / operations as f64),
+            threads: own().map(|job| job.threads).sum(),
+            duration_seconds,
+            transfers: Transfers::sum(own().map(|job| &job.transfers), duration_seconds)?,
         })
     };
     let first = all.first().map_or(&[][..], |first| &first.jobs);
@@ -258,33 +227,18 @@ fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
 }
 
 fn verification(parts: &[CellPart<'_>]) -> Option<CellVerification> {
-    let all = parts.iter().filter_map(|part| part.cell.verification.as_ref());
-    let mut whole: Option<CellVerification> = None;
-    for one in all {
-        let whole = whole.get_or_insert_default();
-        whole.checked_bytes += one.checked_bytes;
-        whole.mismatched_transfers += one.mismatched_transfers;
-        let mut found = one.first.iter().chain(&one.others).cloned();
-        whole.first = whole.first.take().or_else(|| found.next());
-        whole.others.extend(found);
-    }
-    whole
-}
-
-/// Evidence for all hosts: that of a fallback, if any; `None` unless each host has some.
-fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
-    let all: Option<Vec<&Evidence>> =
-        parts.iter().map(|part| part.cell.evidence.as_ref()).collect();
-    let all = all?;
-    let fell_back = all.iter().find(|one| one.effective_path != Some(asked)).copied();
-    let shown = fell_back.or(all.first().copied())?;
-    Some(shown.clone().with_stores_of(all))
+    let all = parts.iter().filter_map(|part| part.cell.verification.clone());
+    all.reduce(|sum, one| CellVerification {
+        checked_bytes: sum.checked_bytes + one.checked_bytes,
+        mismatches: [sum.mismatches, one.mismatches].concat(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use stormlp_core::path::PathKind;
 
     fn measured(latencies_us: &[u64], seconds: f64) -> CellReport {
         let plan = crate::show::fixtures::cell_plan(PathKind::Cpu);

@@ -1,7 +1,8 @@
 //! Computes the results of a cell from its threads' recordings.
 
-use crate::plan::{BufferBacking, CellPlan, JobReport, JobRequest, MatrixPlan, Measurement};
+use crate::plan::{CellPlan, JobReport, JobRequest, MatrixPlan, Measurement};
 use stormlp_core::path::MemoryKind;
+use stormlp_transfer::Backing;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
 use super::cell::{CellMeasurement, WatchedCell};
@@ -61,7 +62,7 @@ pub(super) fn numbers(
             None => "host memory".to_string(),
         },
         memory_emulated: cell.transport.emulated,
-        buffers_backing: BufferBacking::Unknown,
+        buffers_backing: Backing::Unknown,
         peak_rss_bytes: peak_rss_bytes(),
         jobs,
         mix: both.apart(duration_seconds),
@@ -96,14 +97,10 @@ fn job_report(name: &str, outcomes: &[&WorkerOutcome]) -> Option<JobReport> {
     let seconds = (ended - started).as_secs_f64().max(1e-9);
     let mut both = Recorder::new(true);
     outcomes.iter().for_each(|outcome| both.merge(&outcome.recorder));
-    let all = both.total();
     Some(JobReport {
         name: name.to_string(),
         threads: outcomes.len() as u32,
-        operations: all.operations,
-        bytes: all.bytes,
         duration_seconds: seconds,
-        throughput_bytes_per_second: all.bytes as f64 / seconds,
-        latency_us_mean: all.latency.summary().map(|latency| latency.mean),
+        transfers: both.total().within(seconds),
     })
 }

@@ -78,6 +78,7 @@ mod tests {
     #[test]
     fn devices_tell_of_others_unless_the_page_cache_was_used() {
         let reach = |through_cache| Reach {
+            of_memory: None,
             device_bytes: Some(1200 * MIB),
             device_share: Some(1.2),
             rounds: 1.0,

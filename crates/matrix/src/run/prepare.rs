@@ -163,18 +163,16 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Creates those of `files` that the plan says. `false` if the user stopped it.
+/// Creates the files that the plan says. `false` if the user stopped it.
 pub(crate) fn make_files(
     plan: &MatrixPlan,
-    files: &[&FilePlan],
     folders: &mut Folders,
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<bool, MatrixError> {
     let storage = &*Arc::clone(&folders.storage);
     let of = |action| -> Vec<&FilePlan> {
-        let files = files.iter().copied();
-        files.filter(|file| file.action == action).collect()
+        plan.files.iter().filter(|file| file.action == action).collect()
     };
     let (allocate, fill) = (of(FileAction::Allocate), of(FileAction::Fill));
     // Their previous contents are no longer valid.

@@ -1,6 +1,6 @@
 //! A worker's recordings during the measurement: private, of fixed size, merged once at the end.
 
-use crate::plan::{MixedParts, PartOfMix};
+use crate::plan::{MixedParts, Transfers};
 use stormlp_core::histogram::LatencyHistogram;
 
 /// What was moved, and how long each transfer took.
@@ -36,6 +36,11 @@ impl Moved {
         self.latency.merge(&other.latency);
         self.operations += other.operations;
         self.bytes += other.bytes;
+    }
+
+    /// The report of them if they took `seconds`.
+    pub(crate) fn within(&self, seconds: f64) -> Transfers {
+        Transfers::of(&self.latency, (self.operations, self.bytes), seconds)
     }
 }
 
@@ -74,9 +79,7 @@ impl Recorder {
     /// The reads and the writes of a mix over its duration.
     pub(crate) fn apart(&self, seconds: f64) -> Option<MixedParts> {
         let writes = self.writes.as_ref()?;
-        let part =
-            |moved: &Moved| PartOfMix::of(&moved.latency, (moved.operations, moved.bytes), seconds);
-        Some(MixedParts { reads: part(&self.moved), writes: part(writes) })
+        Some(MixedParts { reads: self.moved.within(seconds), writes: writes.within(seconds) })
     }
 }
 
@@ -96,7 +99,7 @@ mod tests {
         let apart = recorder.apart(2.0).unwrap();
         assert_eq!((apart.reads.operations, apart.writes.bytes), (3, 3 * 4096));
         assert_eq!(apart.writes.iops, 1.5);
-        let mean = |part: &PartOfMix| part.latency_us.unwrap().mean.round();
+        let mean = |part: &Transfers| part.latency_us.unwrap().mean.round();
         assert_eq!((mean(&apart.reads), mean(&apart.writes)), (1.0, 9.0));
         let total = recorder.total();
         assert_eq!((total.operations, total.bytes, total.latency.len()), (6, 6 * 4096, 6));

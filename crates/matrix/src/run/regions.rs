@@ -1,6 +1,6 @@
 //! The buffers of a matrix: one region for each NUMA node with bound threads.
 
-use crate::plan::{BufferBacking, MatrixPlan};
+use crate::plan::MatrixPlan;
 use stormlp_transfer::{Backing, Region, TransferError, thread};
 
 /// Regions by NUMA node; `None` is the region of unbound threads.
@@ -40,19 +40,10 @@ impl Regions {
     }
 
     /// The page type as reported; the smallest if regions differ.
-    pub(crate) fn backing(&self) -> BufferBacking {
-        let words = |(_, region): &(Option<u32>, Region)| match region.backing() {
-            Backing::HugeTlb => BufferBacking::HugeTlb,
-            Backing::TransparentHuge => BufferBacking::TransparentHuge,
-            Backing::SmallPages => BufferBacking::SmallPages,
-            Backing::Unknown => BufferBacking::Unknown,
-        };
-        let all: Vec<BufferBacking> = self.0.iter().map(words).collect();
-        if all.contains(&BufferBacking::SmallPages) {
-            BufferBacking::SmallPages
-        } else {
-            all.first().copied().unwrap_or(BufferBacking::Unknown)
-        }
+    pub(crate) fn backing(&self) -> Backing {
+        let all: Vec<Backing> = self.0.iter().map(|(_, region)| region.backing()).collect();
+        let small = all.iter().find(|backing| **backing == Backing::SmallPages);
+        small.or(all.first()).copied().unwrap_or(Backing::Unknown)
     }
 }
 

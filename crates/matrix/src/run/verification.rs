@@ -1,6 +1,6 @@
 //! What `--verify` found in a cell.
 
-use crate::plan::{CellPlan, CellVerification, FileMismatch, MatrixPlan};
+use crate::plan::{CellPlan, CellVerification, FileMismatch, MatrixPlan, WorkerPlan};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
@@ -19,24 +19,17 @@ pub(super) fn verification(
         return None;
     }
     let workers = &plan.thread_groups[cell.thread_group].workers;
-    let mut verification = CellVerification {
-        checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
-        ..CellVerification::default()
+    let found = |(worker, outcome): (&WorkerPlan, &WorkerOutcome)| match &outcome.failure {
+        Some(WorkerFailure::Mismatch { visit, mismatch }) => Some(FileMismatch {
+            file: plan.files[worker.file].path.clone(),
+            offset_bytes: visit.offset + mismatch.at as u64,
+            expected: format!("{:02x}", mismatch.expected),
+            found: format!("{:02x}", mismatch.found),
+        }),
+        _ => None,
     };
-    for (worker, outcome) in workers.iter().zip(outcomes) {
-        if let Some(WorkerFailure::Mismatch { visit, mismatch }) = &outcome.failure {
-            verification.mismatched_transfers += 1;
-            let found = FileMismatch {
-                file: plan.files[worker.file].path.clone(),
-                offset_bytes: visit.offset + mismatch.at as u64,
-                expected: format!("{:02x}", mismatch.expected),
-                found: format!("{:02x}", mismatch.found),
-            };
-            match verification.first {
-                None => verification.first = Some(found),
-                Some(_) => verification.others.push(found),
-            }
-        }
-    }
-    Some(verification)
+    Some(CellVerification {
+        checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
+        mismatches: workers.iter().zip(outcomes).filter_map(found).collect(),
+    })
 }

@@ -1,6 +1,6 @@
 //! Warnings about a cell, each with a measured fact and a remedy.
 
-use crate::plan::{BufferBacking, CacheState, CellPlan, CellSpan, MatrixPlan, Measurement, Reach};
+use crate::plan::{CacheState, CellPlan, CellSpan, MatrixPlan, Measurement, Reach};
 use stormlp_core::evidence::{DirectIo, Evidence, ObjectStore};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
@@ -8,6 +8,7 @@ use stormlp_core::stats::{mean, sample_deviation};
 use stormlp_core::transport::{Pages, Transport, WaitMode};
 use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::Backing;
 use stormlp_transfer::cufile::POLL_MODE;
 
 use stormlp_transfer::fallback;
@@ -293,7 +294,7 @@ fn cpu(transport: &Transport, evidence: &Evidence, measured: &Measurement) -> Op
 fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     let large = cell.transport.chunk_bytes >= 128 << 10 && cell.transport.path != PathKind::S3;
     let meant = cell.transport.pages == Pages::Small;
-    let small = measured.buffers_backing == BufferBacking::SmallPages;
+    let small = measured.buffers_backing == Backing::SmallPages;
     (large && small && !meant).then(|| {
         Warning::new(
             WarningKind::Buffers,
@@ -344,7 +345,7 @@ mod tests {
     #[test]
     fn small_pages_matter_to_files_and_not_to_sockets() {
         let measured = Measurement {
-            buffers_backing: BufferBacking::SmallPages,
+            buffers_backing: Backing::SmallPages,
             ..crate::show::fixtures::measurement()
         };
         for (path, told) in [(PathKind::Cpu, true), (PathKind::S3, false)] {

@@ -3,11 +3,11 @@
 //! The label names the path that ran. gdsio prints `GPUD` even if its library fell back; this
 //! program avoids attributing a figure to a path that did not run.
 
-use super::reach::reached;
 use super::warnings::of_cells;
 use crate::plan::gdsio::in_gdsios_words;
 use crate::plan::{CellReport, CellStatus, JobReport, MatrixReport, Measurement};
 use crate::report::outcome::not_measured;
+use stormlp_core::distinct::distinct;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::printable::printable;
@@ -45,16 +45,9 @@ pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
 pub fn footnotes(report: &MatrixReport) -> Vec<String> {
     let without = report.results.cells.iter().filter(|cell| cell.status != CellStatus::Ok);
     let all = (report.warnings.iter().map(|warning| format!("warning: {warning}")))
-        .chain(reached(report).into_iter().map(|line| format!("note: {line}")))
         .chain(of_cells(report).into_iter().map(|warning| format!("warning: {warning}")))
         .chain(without.map(|cell| format!("note: {}", not_measured(cell))));
-    let mut lines: Vec<String> = Vec::new();
-    for line in all.map(|line| in_gdsios_words(&line)) {
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    lines
+    distinct(all.map(|line| in_gdsios_words(&line)))
 }
 
 fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> String {
@@ -91,10 +84,10 @@ fn job_line(job: &JobReport) -> String {
          Avg_Latency: {} usecs ops: {} total_time {:.6} secs\n",
         printable(&job.name),
         job.threads,
-        kib(job.bytes),
-        job.throughput_bytes_per_second / GIB as f64,
-        job.latency_us_mean.map_or("n/a".to_string(), |mean| format!("{mean:.6}")),
-        job.operations,
+        kib(job.transfers.bytes),
+        job.transfers.throughput_bytes_per_second / GIB as f64,
+        job.transfers.latency_us.map_or("n/a".to_string(), |us| format!("{:.6}", us.mean)),
+        job.transfers.operations,
         job.duration_seconds,
     )
 }

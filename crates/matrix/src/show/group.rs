@@ -1,6 +1,7 @@
 //! Groups the repetitions of a combination.
 
 use crate::plan::{CellReport, CellSpan, CellStatus, IoSize, MatrixReport, Measurement};
+use stormlp_core::distinct::distinct;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{mean, sample_deviation};
@@ -104,17 +105,10 @@ impl<'a> CellGroup<'a> {
     pub(super) fn path_words(&self) -> String {
         let requested = self.key.path;
         let ran = self.cells.iter().filter(|cell| cell.result().is_some());
-        let mut others: Vec<String> = Vec::new();
-        for cell in ran {
-            let name = match cell.effective_path {
-                Some(path) if path == requested => continue,
-                Some(path) => path.to_string(),
-                None => "unproven".to_string(),
-            };
-            if !others.contains(&name) {
-                others.push(name);
-            }
-        }
+        let other = ran.filter(|cell| cell.effective_path != Some(requested));
+        let name = |path: PathKind| path.to_string();
+        let others = other.map(|cell| cell.effective_path.map_or("unproven".to_string(), name));
+        let others = distinct(others);
         if others.is_empty() {
             requested.to_string()
         } else {
@@ -149,15 +143,9 @@ pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)>
         ("queue depths", |group| group.key.queue_depth.to_string()),
     ];
     let groups = groups(report);
-    let told = parts.into_iter().map(|(name, words)| {
-        let mut found: Vec<String> = Vec::new();
-        for value in groups.iter().map(words) {
-            if !found.contains(&value) {
-                found.push(value);
-            }
-        }
-        (name, found.join(", "))
-    });
+    let told = parts
+        .into_iter()
+        .map(|(name, words)| (name, distinct(groups.iter().map(words)).join(", ")));
     told.collect()
 }
 

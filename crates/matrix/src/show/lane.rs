@@ -2,12 +2,11 @@
 
 use crate::plan::compared::apart_from_work;
 use crate::plan::{
-    CellReport, CellSpan, CellStatus, FilePlan, MatrixPlan, MatrixReport, MatrixResults,
-    Measurement,
+    CellReport, CellStatus, FilePlan, MatrixPlan, MatrixReport, MatrixResults, Measurement,
 };
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::Series;
-use stormlp_core::units::{ByteSize, format_duration};
+use stormlp_core::units::ByteSize;
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::{Document, Quantity};
@@ -28,7 +27,7 @@ impl Lane for MatrixResults {
     }
 
     fn document(report: &MatrixReport) -> Document {
-        super::run::document(report, stormlp_show::document::Columns::Standard)
+        super::run::document(report)
     }
 
     fn charts(report: &MatrixReport) -> Vec<Group> {
@@ -120,14 +119,18 @@ fn of_group(group: &CellGroup<'_>) -> Vec<Figure> {
 /// What follows from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("cells.engine", "--engine"),
+    ("cells.fsync", "--fsync"),
+    ("cells.pages", "--pages"),
     ("cells.submit_batch", "--submit-batch"),
     ("cells.register_buffers", "--no-register"),
+    ("request.cache", "--cache"),
     ("request.cufile_stats", "--cufile-stats"),
     ("request.duration_seconds", "--duration"),
     ("request.fill", "--fill"),
     ("request.passes", "--passes"),
     ("request.read_percent", "--read-percent"),
     ("request.random_alignment_bytes", "--unaligned"),
+    ("request.verify", "--verify"),
     ("request.warmup_seconds", "--warmup"),
 ];
 
@@ -142,15 +145,6 @@ fn work(report: &MatrixReport) -> Work {
         settings.add(name, words, &["cells", "thread_groups", "devices"]);
     }
     settings.add("files", files_words(&plan.files), &["files", "thread_groups"]);
-    let length = match plan.request.span() {
-        CellSpan::Seconds(seconds) => format_duration(seconds),
-        CellSpan::Passes(passes) => format!("{passes} × the files"),
-    };
-    settings.add("length of a cell", length, &["request.duration_seconds", "request.passes"]);
-    let warm_up = format_duration(plan.request.warmup_seconds);
-    settings.add("warm-up", warm_up, &["request.warmup_seconds"]);
-    settings.add("page cache", plan.request.cache.name(), &["request.cache"]);
-    settings.add("engine", plan.engine, &["cells.engine"]);
     settings.add(
         "memory",
         super::run::memory_words(report),
@@ -162,14 +156,10 @@ fn work(report: &MatrixReport) -> Work {
             "thread_groups.workers.device",
         ],
     );
-    settings.add("pages", plan.pages().name(), &["cells.pages"]);
     if let Some(words) = plan.threads_in_words() {
         let explains = &["placement", "cells.placement", "cells.wait", "thread_groups.workers"];
         settings.add("threads", words, explains);
     }
-    settings.add("verify", plan.request.verify.words(), &["request.verify"]);
-    let fsync = super::reach::fsync_setting(plan);
-    settings.add("fsync", fsync, &["request.fsync", "cells.fsync"]);
     settings
 }
 

@@ -11,9 +11,9 @@ const MOST_OTHERS: usize = 3;
 /// Where data differ first, and in how many blocks; `None` if none did.
 pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     let verified = || report.results.cells.iter().filter_map(|cell| cell.verification.as_ref());
-    let (first, others) = verified().find_map(|one| Some((one.first.as_ref()?, &one.others)))?;
+    let (first, others) = verified().find_map(|one| one.mismatches.split_first())?;
     // Cells read the same files, so what they found cannot be added up.
-    let found = || verified().map(|one| one.mismatched_transfers).filter(|blocks| *blocks > 0);
+    let found = || verified().map(|one| one.mismatches.len() as u64).filter(|blocks| *blocks > 0);
     let cells = found().count() as u64;
     let blocks = counted(found().max().unwrap_or(0), "bad block");
     let blocks = match cells {

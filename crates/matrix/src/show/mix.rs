@@ -1,6 +1,6 @@
 //! Cells with reads and writes: both directions apart.
 
-use crate::plan::{Measurement, MixedParts, PartOfMix};
+use crate::plan::{Measurement, MixedParts, Transfers};
 use stormlp_core::units::GIB;
 use stormlp_show::document::{Col, Quantity, number};
 
@@ -23,13 +23,13 @@ pub(super) fn rates(group: &CellGroup<'_>) -> String {
 }
 
 /// Takes one direction of a mix.
-pub(super) type Side = fn(&MixedParts) -> &PartOfMix;
+pub(super) type Side = fn(&MixedParts) -> &Transfers;
 
-pub(super) fn reads(mix: &MixedParts) -> &PartOfMix {
+pub(super) fn reads(mix: &MixedParts) -> &Transfers {
     &mix.reads
 }
 
-pub(super) fn writes(mix: &MixedParts) -> &PartOfMix {
+pub(super) fn writes(mix: &MixedParts) -> &Transfers {
     &mix.writes
 }
 
@@ -37,7 +37,7 @@ pub(super) fn writes(mix: &MixedParts) -> &PartOfMix {
 pub(super) fn known(
     group: &CellGroup<'_>,
     side: Side,
-    figure: fn(&PartOfMix) -> Option<f64>,
+    figure: fn(&Transfers) -> Option<f64>,
 ) -> Option<f64> {
     group.known(|numbers: &Measurement| figure(side(numbers.mix.as_ref()?)))
 }
@@ -50,7 +50,7 @@ fn gib_per_second(group: &CellGroup<'_>, side: Side) -> Option<Quantity> {
 /// The columns of both directions: means over the repetitions. Where lines are short, the rates stay,
 /// and of the percentiles that of reads, for which somebody waits.
 pub(super) fn columns<'a>() -> impl Iterator<Item = Col<'a, Rated<'a>>> {
-    type Figure = fn(&PartOfMix) -> Option<f64>;
+    type Figure = fn(&Transfers) -> Option<f64>;
     type Rating = fn(f64) -> Quantity;
     let gib: Figure = |part| Some(part.throughput_bytes_per_second / GIB as f64);
     let figures: [(&str, u8, Figure, Rating); 4] = [

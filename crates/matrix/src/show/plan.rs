@@ -14,10 +14,7 @@ use super::run::{files_words, planned_memory};
 use stormlp_show::document::{Document, Table, number, word};
 use stormlp_show::hosts::on_each;
 
-/// Maximum number of cells that a screen lists one by one.
-const AT_A_GLANCE: usize = 8;
-
-/// The plan: files, memory, engine, and one row for each cell.
+/// The plan: files, memory, engine, and one row for each path, operation and size.
 ///
 /// All hosts have the same number of files, but each has its own entry in `layouts`, depending on
 /// its existing files.
@@ -39,9 +36,8 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     };
     let facts = &mut document.brief;
     let each = on_each(layouts.len());
-    let most = if plan.request.find_knee { "at most " } else { "" };
-    facts.add("files", format!("{most}{}{each}", files_words(plan, &plan.files)));
-    facts.add("", layout_words(plan, layouts));
+    facts.add("files", format!("{}{each}", files_words(plan)));
+    facts.add("", layout_words(layouts));
     if let Some(percent) = plan.request.read_percent {
         facts.add("mix", mix::words(percent));
     }
@@ -69,26 +65,20 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     if let Some(words) = reach::fsync_words(plan) {
         document.brief.add("fsync", words);
     }
-    if plan.cells.len() > AT_A_GLANCE {
-        document.table(combinations(plan));
-        document.details("All cells", Some(cells(plan)));
-    } else {
-        document.table(cells(plan));
-    }
+    document.table(cells(plan));
     document.warn(&plan.warnings);
     document
 }
 
 /// What happens to the files of all hosts before the first cell.
-fn layout_words(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> String {
+fn layout_words(layouts: &[LayoutSummary]) -> String {
     let of_all: LayoutSummary = layouts.iter().copied().sum();
     let hosts = match layouts.len() {
         0 | 1 => String::new(),
         hosts => format!(" by the {hosts} hosts"),
     };
-    let when = if plan.request.find_knee { "as the search needs them" } else { "first" };
     format!(
-        "{} used as they are, {} created, {} of them filled{hosts} ({} to write {when})",
+        "{} used as they are, {} created, {} of them filled{hosts} ({} to write first)",
         of_all.used,
         of_all.made + of_all.filled,
         of_all.filled,
@@ -100,7 +90,7 @@ fn layout_words(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> String {
 type OfKind<'a> = ((PathKind, Operation, IoSize), Vec<&'a CellPlan>, Option<String>);
 
 /// One row for all threads, depths and repetitions of a path, operation and size.
-fn combinations(plan: &MatrixPlan) -> Table {
+fn cells(plan: &MatrixPlan) -> Table {
     let mut rows: Vec<OfKind<'_>> = Vec::new();
     for cell in &plan.cells {
         let kind = (cell.transport.path, cell.op, cell.io_size);
@@ -162,31 +152,4 @@ fn range(values: impl Iterator<Item = usize>) -> String {
         (Some(least), Some(most)) if values.len() > 4 => format!("{least} to {most}"),
         _ => values.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
     }
-}
-
-/// A cell, and what a row says of one that cannot run.
-type Planned<'a> = (&'a CellPlan, Option<String>);
-
-fn cells(plan: &MatrixPlan) -> Table {
-    let mut notes = Table::default();
-    let rows: Vec<Planned<'_>> =
-        plan.cells.iter().map(|cell| (cell, cannot_run(cell, &mut notes))).collect();
-    let moves = match plan.request.span() {
-        CellSpan::Seconds(_) => "files",
-        CellSpan::Passes(_) => "moves",
-    };
-    let columns = vec![
-        word("path", 0, |(cell, _): &Planned<'_>| cell.transport.path.name()).setting(),
-        word("op", 0, |(cell, _): &Planned<'_>| cell.op.of_mix(plan.request.read_percent))
-            .setting(),
-        word("I/O", 0, |(cell, _): &Planned<'_>| cell.io_size.to_string()).setting(),
-        number("threads", 0, |(cell, _): &Planned<'_>| cell.transport.threads as u64).setting(),
-        number("depth", 0, |(cell, _): &Planned<'_>| cell.transport.queue_depth as u64).setting(),
-        number("repeat", 0, |(cell, _): &Planned<'_>| cell.repeat).setting(),
-        number(moves, 0, |(cell, _): &Planned<'_>| ByteSize(cell.requested_bytes).to_string()),
-        number("estimate", 0, |(cell, reason): &Planned<'_>| {
-            reason.clone().unwrap_or_else(|| format_duration(cell.estimated_seconds))
-        }),
-    ];
-    Table { footnotes: notes.footnotes, ..Table::of(rows, |_| String::new(), columns) }
 }

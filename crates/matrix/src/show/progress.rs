@@ -22,14 +22,9 @@ pub fn beginning(report: &MatrixReport) -> Vec<String> {
         let (bytes, places) = (ByteSize(plan.layout_bytes), places(plan));
         let seconds = plan.layout_bytes as f64 / LAYOUT_BYTES_PER_SECOND;
         let about = format_duration(seconds.max(1.0));
-        lines.push(if plan.request.find_knee {
-            format!(
-                "writing test files as they are needed: at most {bytes} to {places}, in at most \
-                 about {about} ({fate})"
-            )
-        } else {
-            format!("writing test files first: {bytes} to {places}, in about {about} ({fate})")
-        });
+        lines.push(format!(
+            "writing test files first: {bytes} to {places}, in about {about} ({fate})"
+        ));
     }
     let cells = if plan.request.find_knee {
         format!("some {count} of {} cells", plan.runnable_cells())

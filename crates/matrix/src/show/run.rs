@@ -1,28 +1,22 @@
 //! The report of a matrix as a document.
 
-use std::collections::BTreeSet;
-
+use crate::plan::preset::is_of_study;
 use crate::plan::{
-    CellReport, CellSpan, CellStatus, FilePlan, JobReport, MatrixPlan, MatrixReport, Measurement,
+    CellReport, CellSpan, CellStatus, JobReport, MatrixPlan, MatrixReport, Measurement,
 };
 use serde_json::Value;
+use stormlp_core::distinct::distinct;
 use stormlp_core::path::MemoryKind;
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
-use super::group::{CellGroup, CellKey, cut_short, groups, key_of, not_measured};
+use super::group::{CellGroup, cut_short, groups, key_of, not_measured};
 use super::{knee, mismatch, mix, objects, reach, study, warnings};
-use stormlp_show::document::{
-    Cell, Columns, Document, Estimate, Quantity, Table, ended, number, word,
-};
+use stormlp_show::document::{Cell, Document, Estimate, Quantity, Table, ended, number, word};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
-use stormlp_show::series::Series;
 use stormlp_show::{hosts, storage, telemetry};
-
-/// Maximum number of cells shown over time.
-const AT_A_GLANCE: usize = 8;
 
 /// Source of each record column: in the cell if it starts with `/`, else in the report.
 pub const RECORDS: [(&str, &str); 67] = [
@@ -96,7 +90,7 @@ pub const RECORDS: [(&str, &str); 67] = [
 ];
 
 /// The results of a matrix: the fastest path, the settings, one row for each combination.
-pub fn document(report: &MatrixReport, columns: Columns) -> Document {
+pub fn document(report: &MatrixReport) -> Document {
     let groups = groups(report);
     let mut document =
         Document::new(knee::headline(report).unwrap_or_else(|| headline(report, &groups)));
@@ -107,15 +101,15 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     if let Some(find) = find_knee {
         knee::sections(report, find, &mut document);
     }
-    let table = match columns {
-        Columns::Standard => standard(report, &groups),
-        Columns::StudyA => study::by_kind(report),
-        Columns::StudyB => study::by_throughput(report),
-    };
+    let table = standard(report, &groups);
     match find_knee {
         Some(_) => document.details("All measured cells", Some(table)),
         None => document.table(table),
     };
+    if report.plan.request.preset.as_deref().is_some_and(is_of_study) {
+        document.details("The study's table", Some(study::by_kind(report)));
+        document.details("The study's table by throughput", Some(study::by_throughput(report)));
+    }
     if let Some(table) = jobs(report) {
         document.details("Jobs", Some(table));
     }
@@ -124,10 +118,7 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     }
     let group = report.results.group.as_ref();
     hosts::section(&report.results.hosts, group, "cells", &mut document);
-    over_time(report, &mut document);
-    if columns == Columns::Standard {
-        surroundings(report, &mut document);
-    }
+    surroundings(report, &mut document);
     if !wrong {
         document.warn(&warnings::of_cells(report));
         document.warn(&report.warnings);
@@ -156,7 +147,7 @@ fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
 
 /// The throughput of the fastest combination in GiB/s, as the headline ranks them.
 pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
-    compare::fastest(&report.plan, &groups(report))?.throughput()
+    compare::ranked(&report.plan, &groups(report)).first()?.throughput()
 }
 
 /// The answer where no path through storage has a figure.
@@ -200,7 +191,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
         format!("on {} (Linux {}), {}", head.host.hostname, head.host.kernel, head.started_at),
     );
     let of_each = hosts::on_each(report.results.hosts.len());
-    brief.add("files", format!("{}{of_each}", files_words(plan, used_files(report))));
+    brief.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
     let span = match plan.request.span() {
         CellSpan::Seconds(seconds) => format!("{} per cell", format_duration(seconds)),
@@ -244,87 +235,32 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     }
 }
 
-/// The files of a run: a search only makes those that its cells need.
-fn used_files(report: &MatrixReport) -> Vec<&FilePlan> {
-    let plan = &report.plan;
-    let used: BTreeSet<usize> = (report.results.cells.iter())
-        .filter(|cell| cell.result().is_some())
-        .filter_map(|cell| plan.cells.get(cell.cell))
-        .flat_map(|cell| {
-            plan.thread_groups[cell.thread_group].workers.iter().map(|worker| worker.file)
-        })
-        .collect();
-    let is_used = |(index, file)| used.contains(&index).then_some(file);
-    match report.results.find_knee.is_some() {
-        true => plan.files.iter().enumerate().filter_map(is_used).collect(),
-        false => plan.files.iter().collect(),
-    }
-}
-
 /// Files of a plan: number, size, location.
-pub(super) fn files_words<'a>(
-    plan: &MatrixPlan,
-    files: impl IntoIterator<Item = &'a FilePlan>,
-) -> String {
-    let files: Vec<&FilePlan> = files.into_iter().collect();
+pub(super) fn files_words(plan: &MatrixPlan) -> String {
+    let files = &plan.files;
     let bytes = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes));
-    let folders = plan.folders.iter().map(|folder| &folder.path);
-    let places: Vec<String> = if plan.folders.is_empty() {
-        files.iter().map(|file| file.path.display().to_string()).collect()
-    } else {
-        folders.map(ToString::to_string).collect()
+    let places: Vec<String> = match plan.folders.is_empty() {
+        true => files.iter().map(|file| file.path.display().to_string()).collect(),
+        false => plan.folders.iter().map(|folder| folder.path.to_string()).collect(),
     };
-    format!(
-        "{}, {} in total, in {}",
-        counted(files.len() as u64, "file"),
-        ByteSize(bytes),
-        places.join(", ")
-    )
+    let count = counted(files.len() as u64, "file");
+    format!("{count}, {} in total, in {}", ByteSize(bytes), places.join(", "))
 }
 
 /// The memory at the end of transfers, from the cells; from the plan before any has run.
 pub(crate) fn memory_words(report: &MatrixReport) -> String {
-    let mut names: Vec<String> = Vec::new();
-    let accelerated =
-        (report.results.cells.iter()).filter(|c| c.requested_path.ends_in_accelerator());
-    for numbers in accelerated.filter_map(|cell| cell.measurement.as_ref()) {
-        let mut name = numbers.memory.clone();
-        if numbers.memory_emulated && !name.contains("emulated") {
-            name.push_str(" (emulated)");
-        }
-        if !names.contains(&name) {
-            names.push(name);
-        }
+    let cells = report.results.cells.iter().filter(|c| c.requested_path.ends_in_accelerator());
+    let measured = cells.filter_map(|cell| cell.measurement.as_ref());
+    match distinct(measured.map(|numbers| &*numbers.memory)).as_slice() {
+        [] => planned_memory(&report.plan),
+        names => names.join(", "),
     }
-    if names.is_empty() {
-        planned_memory(&report.plan)
-    } else {
-        format!("{} {}", ends(&report.plan), names.join(", "))
-    }
-}
-
-/// The label of the memory at the end of transfers: requested host memory is not an accelerator's.
-fn ends(plan: &MatrixPlan) -> &'static str {
-    match host_memory(plan) {
-        Some(_) => "transfers end in",
-        None => "accelerator memory is",
-    }
-}
-
-/// The requested host memory on paths that could use GPU memory.
-fn host_memory(plan: &MatrixPlan) -> Option<MemoryKind> {
-    (plan.cells.iter()).find_map(|cell| cell.transport.host_memory())
 }
 
 /// The page types of the buffers reported by the kernel, beside the requested one.
 fn buffers_words(report: &MatrixReport) -> String {
-    let mut found = Vec::new();
-    for numbers in report.results.cells.iter().filter_map(|cell| cell.measurement.as_ref()) {
-        let words = numbers.buffers_backing.words();
-        if !found.contains(&words) {
-            found.push(words);
-        }
-    }
+    let measured = report.results.cells.iter().filter_map(|cell| cell.measurement.as_ref());
+    let found = distinct(measured.map(|numbers| numbers.buffers_backing.words()));
     let asked = report.plan.pages().name();
     match found.is_empty() {
         true => format!("{asked} pages requested"),
@@ -337,14 +273,13 @@ pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     if !(plan.cells.iter()).any(|cell| cell.transport.path.ends_in_accelerator()) {
         return "host memory; these paths do not use accelerator memory".to_string();
     }
-    let host = host_memory(plan).and_then(MemoryKind::host_words);
+    let host = plan.cells.iter().find_map(|cell| cell.transport.host_memory()?.host_words());
     let words = |device: &DeviceId| match (device, host) {
         (DeviceId::Host, _) => "host memory (emulated)".to_string(),
         (DeviceId::Gpu { .. }, Some(host)) => format!("{host} for {device}"),
         (DeviceId::Gpu { .. }, None) => device.to_string(),
     };
-    let devices: Vec<String> = plan.devices.iter().map(words).collect();
-    format!("{} {}", ends(plan), devices.join(", "))
+    plan.devices.iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
 /// A group of cells, and its throughput or the reason that it has none.
@@ -414,8 +349,7 @@ fn rate(group: &CellGroup<'_>, plan: &MatrixPlan, notes: &mut Table) -> Cell {
     }
     let cut_short =
         group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.request.span()));
-    let remarks = cut_short.chain(reach::remarks(plan, group));
-    marks.extend(remarks.map(|text| notes.footnote(text)));
+    marks.extend(cut_short.map(|text| notes.footnote(text)));
     let rate = Quantity::higher(throughput.value, "GiB/s").spread(throughput.spread);
     Cell::Number(rate, marks.join(" "))
 }
@@ -455,48 +389,12 @@ fn missing(group: &CellGroup<'_>, table: &mut Table) -> String {
 
 /// Evidence of the paths that ran, each item once.
 fn evidence(groups: &[CellGroup<'_>]) -> Vec<(String, String)> {
-    let mut proofs = Vec::new();
-    for group in groups {
-        for cell in group.cells.iter().filter(|cell| cell.result().is_some()) {
-            if let Some(evidence) = &cell.evidence {
-                let proof = (group.path_words(), evidence.summary.clone());
-                if !proofs.contains(&proof) {
-                    proofs.push(proof);
-                }
-            }
-        }
-    }
-    proofs
-}
-
-/// Progress of each cell over time, if there are few enough.
-fn over_time(report: &MatrixReport, document: &mut Document) {
-    let cells = report.results.cells.iter();
-    let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
-    let rates: Vec<Vec<Series>> = measured
-        .map(|(cell, series)| {
-            let key = key_of(report, cell);
-            let name = format!("{} {}", key.path, of_series(report, &key));
-            Series::rates(&name, series, ("GiB/s", GIB))
-        })
-        .filter(|rates| !rates.is_empty())
-        .collect();
-    if rates.len() <= AT_A_GLANCE {
-        document.details("", None).series = rates.concat();
-    }
-}
-
-/// The operation and size of a cell, and the threads and depth where these vary.
-fn of_series(report: &MatrixReport, key: &CellKey) -> String {
-    let cells = || report.results.cells.iter();
-    let mut words = format!("{} {}", key.operation(), key.io_size.words());
-    if cells().any(|cell| cell.threads != key.threads) {
-        words.push_str(&format!(" × {}", key.threads));
-    }
-    if cells().any(|cell| cell.queue_depth != key.queue_depth) {
-        words.push_str(&format!(", depth {}", key.queue_depth));
-    }
-    words
+    let proofs = groups.iter().flat_map(|group| {
+        let ran = group.cells.iter().filter(|cell| cell.result().is_some());
+        let evidence = ran.filter_map(|cell| cell.evidence.as_ref());
+        evidence.map(|evidence| (group.path_words(), evidence.summary.clone()))
+    });
+    distinct(proofs)
 }
 
 /// Summary of system telemetry over all cells.
@@ -528,12 +426,13 @@ fn jobs(report: &MatrixReport) -> Option<Table> {
         number("threads", 0, |(_, job): &OfJob<'_>| job.threads),
         number("repeat", 4, |(cell, _): &OfJob<'_>| cell.repeat),
         number("GiB/s", 0, |(_, job): &OfJob<'_>| {
-            Quantity::higher(job.throughput_bytes_per_second / GIB as f64, "GiB/s")
+            Quantity::higher(job.transfers.throughput_bytes_per_second / GIB as f64, "GiB/s")
         }),
         number("mean µs", 1, |(_, job): &OfJob<'_>| {
-            job.latency_us_mean.map_or("-".into(), |us| Cell::from(Quantity::lower(us, "µs")))
+            let latency = job.transfers.latency_us;
+            latency.map_or("-".into(), |us| Cell::from(Quantity::lower(us.mean, "µs")))
         }),
-        number("operations", 3, |(_, job): &OfJob<'_>| job.operations),
+        number("operations", 3, |(_, job): &OfJob<'_>| job.transfers.operations),
         number("seconds", 2, |(_, job): &OfJob<'_>| format!("{:.3}", job.duration_seconds)),
     ];
     let key = |(cell, job): &OfJob<'_>| {

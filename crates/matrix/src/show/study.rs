@@ -5,30 +5,12 @@ use stormlp_core::path::PathKind;
 use stormlp_core::units::GIB;
 
 use super::gdsio::{io_type, kib};
-use super::group::{cut_short, not_measured};
 use stormlp_show::document::{Table, number, word};
 use stormlp_show::numbers::thousands;
 
-/// A cell, and its throughput or the reason that it has none.
-type Rated<'a> = (&'a CellReport, String);
-
-/// The table of these cells with the footnotes of their rates, which have this precision.
-fn rated<'a>(
-    report: &'a MatrixReport,
-    cells: Vec<&'a CellReport>,
-    precision: fn(f64) -> String,
-) -> (Vec<Rated<'a>>, Vec<String>) {
-    let mut notes = Table::default();
-    let mut rate = |cell: &CellReport| {
-        let Some(numbers) = cell.result() else { return not_measured(cell, &mut notes) };
-        let rate = precision(gib(numbers));
-        match cut_short(numbers, report.plan.request.span()) {
-            Some(text) => format!("{rate} {}", notes.footnote(text)),
-            None => rate,
-        }
-    };
-    let rows = cells.into_iter().map(|cell| (cell, rate(cell))).collect();
-    (rows, notes.footnotes)
+/// The throughput of a cell, or that it has none; the table of cells has the reason.
+fn rate(cell: &CellReport, precision: fn(f64) -> String) -> String {
+    cell.result().map_or("n/a".to_string(), |numbers| precision(gib(numbers)))
 }
 
 /// Shape A: one row for each cell, with `IO Depth` if a batch path is among them.
@@ -36,29 +18,28 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
     let is_batch = |path: PathKind| matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
     let cells: Vec<&CellReport> = report.results.cells.iter().collect();
     let batches = cells.iter().any(|cell| is_batch(cell.requested_path));
-    let (rows, footnotes) = rated(report, cells, |rate| format!("{rate:.2}"));
     let known = |of: fn(&Measurement) -> String| {
-        move |(cell, _): &Rated<'_>| cell.result().map(of).unwrap_or_default()
+        move |cell: &&CellReport| cell.result().map(of).unwrap_or_default()
     };
     let columns = vec![
-        word("I/O Type", 0, |(cell, _): &Rated<'_>| io_type(cell.op)),
-        word("Transfer Type", 0, |(cell, _): &Rated<'_>| ran(cell).gdsio_label().to_string()),
-        number("Threads", 0, |(cell, _): &Rated<'_>| cell.threads),
-        number("IO Depth", 2, |(cell, _): &Rated<'_>| match is_batch(cell.requested_path) {
+        word("I/O Type", 0, |cell: &&CellReport| io_type(cell.op)),
+        word("Transfer Type", 0, |cell: &&CellReport| ran(cell).gdsio_label().to_string()),
+        number("Threads", 0, |cell: &&CellReport| cell.threads),
+        number("IO Depth", 2, |cell: &&CellReport| match is_batch(cell.requested_path) {
             true => cell.queue_depth.to_string(),
             false => "-".to_string(),
         })
         .when(batches),
-        number("Data Set Size (KiB)", 4, |(cell, _): &Rated<'_>| match cell.result() {
+        number("Data Set Size (KiB)", 4, |cell: &&CellReport| match cell.result() {
             Some(numbers) => thousands(numbers.bytes / 1024),
             None => "-".to_string(),
         }),
-        number("IO Size (KiB)", 0, |(cell, _): &Rated<'_>| size_kib(cell)),
-        number("Throughput (GiB/sec)", 0, |(_, rate): &Rated<'_>| rate.clone()),
+        number("IO Size (KiB)", 0, |cell: &&CellReport| size_kib(cell)),
+        number("Throughput (GiB/sec)", 0, |cell: &&CellReport| rate(cell, |it| format!("{it:.2}"))),
         number("Avg Latency (usecs)", 1, known(|one| format!("{:.2}", one.latency_us.mean))),
         number("Operations", 3, known(|one| thousands(one.operations))),
     ];
-    Table { footnotes, ..Table::of(rows, |_| String::new(), columns) }
+    Table::of(cells, |_| String::new(), columns)
 }
 
 /// Shape B: transfer type, threads, throughput and latency, fastest first. The study has a single
@@ -70,22 +51,21 @@ pub(super) fn by_throughput(report: &MatrixReport) -> Table {
     };
     let (kinds, sizes) = (several(|cell| io_type(cell.op)), several(size_kib));
     let depths = several(|cell| cell.queue_depth.to_string());
-    let rate = |cell: &CellReport| cell.result().map_or(-1.0, gib);
-    cells.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
-    let (rows, footnotes) = rated(report, cells, full_precision);
+    let rank = |cell: &CellReport| cell.result().map_or(-1.0, gib);
+    cells.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
     let columns = vec![
-        word("Transfer Type", 0, |(cell, _): &Rated<'_>| ran(cell).route().to_string()),
-        word("I/O Type", 0, |(cell, _): &Rated<'_>| io_type(cell.op)).when(kinds),
-        word("IO Size (KiB)", 0, |(cell, _): &Rated<'_>| size_kib(cell)).when(sizes),
-        word("IO Depth", 0, |(cell, _): &Rated<'_>| cell.queue_depth).when(depths),
-        number("Threads", 0, |(cell, _): &Rated<'_>| cell.threads),
-        number("Throughput (GiB/sec)", 0, |(_, rate): &Rated<'_>| rate.clone()),
-        number("Latency (usec)", 0, |(cell, _): &Rated<'_>| {
+        word("Transfer Type", 0, |cell: &&CellReport| ran(cell).route().to_string()),
+        word("I/O Type", 0, |cell: &&CellReport| io_type(cell.op)).when(kinds),
+        word("IO Size (KiB)", 0, |cell: &&CellReport| size_kib(cell)).when(sizes),
+        word("IO Depth", 0, |cell: &&CellReport| cell.queue_depth).when(depths),
+        number("Threads", 0, |cell: &&CellReport| cell.threads),
+        number("Throughput (GiB/sec)", 0, |cell: &&CellReport| rate(cell, full_precision)),
+        number("Latency (usec)", 0, |cell: &&CellReport| {
             let mean = cell.result().map(|numbers| full_precision(numbers.latency_us.mean));
             mean.unwrap_or_default()
         }),
     ];
-    Table { footnotes, ..Table::of(rows, |_| String::new(), columns) }
+    Table::of(cells, |_| String::new(), columns)
 }
 
 /// Transfer size in KiB; a mix in command-line syntax.

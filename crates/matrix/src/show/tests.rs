@@ -7,8 +7,9 @@ mod pages;
 
 use crate::plan::{
     CellReport, CellStatus, LayoutSummary, MatrixReport, MatrixRequest, MatrixResults, Measurement,
-    PathChoice,
+    PathChoice, Transfers,
 };
+use stormlp_core::histogram::LatencyUs;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::units::GIB;
@@ -17,23 +18,28 @@ use stormlp_core::warning::{Warning, WarningKind};
 
 use super::fixtures::*;
 use super::*;
-use stormlp_show::document::Columns;
 use stormlp_show::{csv, markdown, text};
 
 fn table(report: &MatrixReport) -> String {
-    text::render(&document(report, Columns::Standard), None)
+    text::render(&document(report), None)
 }
 
 fn headline(report: &MatrixReport) -> String {
-    document(report, Columns::Standard).headline
+    document(report).headline
 }
 
 fn page(report: &MatrixReport) -> String {
-    markdown::render(&document(report, Columns::Standard))
+    markdown::render(&document(report))
+}
+
+/// The report as one with a preset of the study.
+fn of_study(mut report: MatrixReport) -> MatrixReport {
+    report.plan.request.preset = Some("training".to_string());
+    report
 }
 
 fn rows(report: &MatrixReport) -> String {
-    csv::render(&document(report, Columns::Standard), true).unwrap()
+    csv::render(&document(report), true).unwrap()
 }
 
 #[test]
@@ -104,13 +110,9 @@ fn a_cell_cut_short_is_marked_in_every_format() {
     let mut report = report(&plain(), both);
     let numbers = report.results.cells[2].measurement.as_mut().unwrap();
     (numbers.interrupted, numbers.duration_seconds) = (true, 0.93);
-    let note = "[3] cut short by the user: 0.93 of 5 s";
+    let note = "[2] cut short by the user: 0.93 of 5 s";
     for text in [table(&report), page(&report)] {
-        assert!(text.contains("5.00 [3]") && text.contains(note), "{text}");
-    }
-    for columns in [Columns::StudyA, Columns::StudyB] {
-        let text = text::render(&document(&report, columns), None);
-        assert!(text.contains("cut short by the user: 0.93 of 5 s"), "{text}");
+        assert!(text.contains("5.00 [2]") && text.contains(note), "{text}");
     }
     let csv = rows(&report);
     let mut reader = ::csv::Reader::from_reader(csv.as_bytes());
@@ -155,14 +157,18 @@ fn gdsios_line_has_the_depth_of_a_batch_and_the_mix_of_sizes() {
 #[test]
 fn a_job_that_moved_nothing_has_no_latency() {
     let mut report = report(&plain(), both);
-    let job = |name: &str, latency_us_mean| crate::plan::JobReport {
+    let job = |name: &str, latency_us: Option<f64>| crate::plan::JobReport {
         name: name.to_string(),
         threads: 1,
-        operations: 0,
-        bytes: 0,
         duration_seconds: 1.25,
-        throughput_bytes_per_second: 2.0 * GIB as f64,
-        latency_us_mean,
+        transfers: Transfers {
+            operations: 0,
+            bytes: 0,
+            throughput_bytes_per_second: 2.0 * GIB as f64,
+            iops: 0.0,
+            latency_us: latency_us.map(|mean| LatencyUs { mean, ..LatencyUs::default() }),
+            latency_histogram: String::new(),
+        },
     };
     report.results.cells[1].measurement.as_mut().unwrap().jobs =
         vec![job("a", None), job("b", Some(2.5))];
@@ -180,8 +186,8 @@ fn a_job_that_moved_nothing_has_no_latency() {
 #[test]
 fn study_b_names_the_operation_and_size_of_rows_if_there_are_several() {
     let heads = |request: &MatrixRequest| {
-        let text = text::render(&document(&report(request, both), Columns::StudyB), None);
-        let head = text.lines().find(|line| line.contains("Transfer Type"));
+        let text = page(&of_study(report(request, both)));
+        let head = text.lines().filter(|line| line.contains("Transfer Type")).last();
         head.unwrap().to_string()
     };
     let mut request = plain();
@@ -261,33 +267,31 @@ fn csv_has_a_line_for_each_cell_and_as_many_fields_as_its_header() {
     assert_eq!(column(&rows[1], "memory_emulated"), "true");
     assert_eq!(column(&rows[1], "evidence"), "O_DIRECT held");
     assert!(
-        !csv::render(&document(&report(&plain(), both), Columns::Standard), false)
-            .unwrap()
-            .contains("format_version")
+        !csv::render(&document(&report(&plain(), both)), false).unwrap().contains("format_version")
     );
 }
 
 #[test]
 fn the_studys_tables_have_its_columns_and_precision() {
-    let report = report(&plain(), both);
-    let show = |columns| {
-        let text = markdown::render(&document(&report, columns));
-        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-        rows.join("\n")
+    let page = page(&of_study(report(&plain(), both)));
+    let show = |title: &str| {
+        let text = page.lines().skip_while(|line| !line.ends_with(title));
+        let rows = text.skip_while(|line| !line.starts_with('|'));
+        rows.take_while(|line| line.starts_with('|')).collect::<Vec<_>>().join("\n")
     };
-    insta::assert_snapshot!(show(Columns::StudyA), @r"
+    insta::assert_snapshot!(show("The study's table"), @r"
     | I/O Type | Transfer Type | Threads | Data Set Size (KiB) | IO Size (KiB) | Throughput (GiB/sec) | Avg Latency (usecs) | Operations |
     | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
-    | READ | GPUD | 8 | - | 1024 | n/a [1] |  |  |
+    | READ | GPUD | 8 | - | 1024 | n/a |  |  |
     | READ | CPU_GPU | 8 | 52,428,800 | 1024 | 12.50 | 634.55 | 51,200 |
     | READ | CPU_CACHED_GPU | 8 | 20,971,520 | 1024 | 5.00 | 634.55 | 20,480 |
     ");
-    insta::assert_snapshot!(show(Columns::StudyB), @r"
+    insta::assert_snapshot!(show("The study's table by throughput"), @r"
     | Transfer Type | Threads | Throughput (GiB/sec) | Latency (usec) |
     | --- | ---: | ---: | ---: |
     | Storage->CPU->GPU | 8 | 12.5 | 634.547 |
     | Storage->PAGE_CACHE->CPU->GPU | 8 | 5 | 634.547 |
-    | Storage->GPU (GDS) | 8 | n/a [1] |  |
+    | Storage->GPU (GDS) | 8 | n/a |  |
     ");
 }
 
@@ -303,29 +307,4 @@ fn warnings_are_printed_once_with_their_advice() {
     assert!(text.contains("warning: gds read of 1 MiB"), "{text}");
     assert!(text.contains(": it ran for 0.1 s (like it: cpu-gpu read of"), "{text}");
     assert!(text.contains("; use --duration"), "{text}");
-}
-
-#[test]
-fn an_outlying_first_repetition_and_a_near_ceiling_are_reported() {
-    use crate::plan::result_warnings;
-    let mut request = plain();
-    request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::Null]);
-    request.repeat = Some(6);
-    let kinds = |report: &MatrixReport| -> Vec<WarningKind> {
-        result_warnings(report).iter().map(|warning| warning.kind).collect()
-    };
-    let steady = report(&request, |path, repeat| {
-        let rate = if path == PathKind::Null { 900.0 } else { 50.0 };
-        Some(rate + f64::from(repeat % 3))
-    });
-    assert_eq!(kinds(&steady), []);
-    let slow_first = report(&request, |path, repeat| match (path, repeat) {
-        (PathKind::Null, _) => Some(900.0),
-        (_, 1) => Some(20.0),
-        (_, repeat) => Some(50.0 + f64::from(repeat % 3)),
-    });
-    assert_eq!(kinds(&slow_first), [WarningKind::Outliers]);
-    assert!(result_warnings(&slow_first)[0].fact.contains("first repetition had 39 %"));
-    let near = report(&request, |path, _| Some(if path == PathKind::Null { 90.0 } else { 50.0 }));
-    assert_eq!(kinds(&near), [WarningKind::HarnessBound]);
 }

@@ -21,7 +21,7 @@ use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::comparison::{Comparison, Named, Terms};
-use stormlp_show::document::{Columns, Document};
+use stormlp_show::document::Document;
 use stormlp_show::html::Sheet;
 use stormlp_show::markdown;
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
@@ -81,22 +81,11 @@ pub(crate) struct OutputArgs {
     telemetry: Option<Telemetry>,
 }
 
-/// The column option of matrix tables.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Results")]
-pub(crate) struct ColumnsArg {
-    /// Columns of a matrix in text and markdown: standard, study-a, study-b
-    #[arg(long, value_name = "SET", default_value = "standard", value_parser = parse_columns,
-          conflicts_with = "baseline")]
-    pub(crate) columns: Columns,
-}
-
 /// The checked options: errors appear before the run.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     kind: ReportKind,
     targets: Targets,
-    columns: Columns,
     per_job: bool,
     baseline: Option<(String, AnyReport)>,
     results_dir: Option<PathBuf>,
@@ -110,9 +99,9 @@ impl OutputArgs {
     ///
     /// # Errors
     /// If an option has no effect, or a file cannot be used.
-    pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
+    pub(crate) fn open(self, kind: ReportKind) -> Result<Delivery, Failure> {
         let tags = tag::collect(&self.tag).map_err(Failure::usage)?;
-        let delivery = self.show.open(kind, columns)?;
+        let delivery = self.show.open(kind)?;
         Ok(Delivery { results_dir: self.results_dir, tags, ..delivery })
     }
 
@@ -197,7 +186,7 @@ impl ShowArgs {
     }
 
     /// Like [`OutputArgs::open`], for an existing report.
-    pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
+    pub(crate) fn open(self, kind: ReportKind) -> Result<Delivery, Failure> {
         let columns_of_csv = crate::any_report::record_columns(kind);
         let targets = Targets::open(self.format(), self.export, &columns_of_csv)?;
         if targets.any(|format| format == Format::Gdsio) && kind != ReportKind::Gds {
@@ -205,14 +194,6 @@ impl ShowArgs {
             return Err(Failure::usage(format!(
                 "gdsio's result lines are only for `stormlp gds`, not for `stormlp {name}`"
             )));
-        }
-        if columns != Columns::Standard && kind != ReportKind::Gds {
-            return Err(Failure::usage("--columns requires a report of `stormlp gds`"));
-        }
-        if columns != Columns::Standard && !targets.any(Format::is_drawn) {
-            return Err(Failure::usage(
-                "--columns study-a and study-b go with --format text, markdown and html",
-            ));
         }
         let is_compared = |format: Format| format.is_drawn() || format == Format::Json;
         if self.baseline.is_some() && !targets.any(is_compared) {
@@ -224,7 +205,6 @@ impl ShowArgs {
         Ok(Delivery {
             kind,
             targets,
-            columns,
             per_job: false,
             baseline: baseline
                 .map(|path| {
@@ -257,7 +237,6 @@ impl Delivery {
         Self {
             kind: ReportKind::Gds,
             targets: Targets::stdout(Format::Gdsio),
-            columns: Columns::Standard,
             per_job,
             baseline: None,
             results_dir: None,
@@ -376,7 +355,7 @@ impl Delivery {
 
     /// The document of a report, and whether it was comparable with the baseline, if any.
     fn compared(&self, report: &AnyReport) -> (Document, bool) {
-        let mut document = report.document_with(self.columns);
+        let mut document = report.document();
         let Some(comparison) = self.comparison(report) else {
             return (document, true);
         };
@@ -414,15 +393,6 @@ impl Delivery {
             let help = "name a --baseline that measured the same";
             Err(Failure::no_plan(anyhow::anyhow!("{why}")).with_help(help))
         }
-    }
-}
-
-fn parse_columns(text: &str) -> Result<Columns, String> {
-    match text {
-        "standard" => Ok(Columns::Standard),
-        "study-a" => Ok(Columns::StudyA),
-        "study-b" => Ok(Columns::StudyB),
-        _ => Err(format!("`{text}` is not a set of columns: use standard, study-a or study-b")),
     }
 }
 

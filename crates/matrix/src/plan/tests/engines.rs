@@ -21,10 +21,7 @@ fn each_cell_has_the_engine_and_batch_that_suit_its_path_and_depth() {
             (PathKind::Buffered, 32, EngineKind::Uring, 16),
         ]
     );
-    assert_eq!(
-        plan.engines_in_words(),
-        "psync for single transfers through the page cache, else uring (auto)"
-    );
+    assert_eq!(plan.engines_in_words(), "uring, psync (auto)");
 
     request.engine = EngineChoice::Uring;
     request.submit_batch = Some(2);

@@ -205,7 +205,8 @@ fn how_often_a_cell_goes_over_its_files_counts_shared_bytes_once() {
     let plan = solve(&request, &inventory);
     let reach = plan.reach(&plan.cells[0], &numbers, 1).unwrap();
     assert_eq!((reach.rounds, reach.device_share), (4.0, Some(0.25)));
-    assert!(reach.is_again() && reach.is_mostly_memory() && !reach.is_unsynced_write());
+    assert!(reach.is_again() && reach.is_mostly_memory());
+    assert_eq!(reach.of_memory, Some("mostly read from memory"));
     // The bytes of four hosts are compared with the files of four.
     let of_four = plan.reach(&plan.cells[0], &numbers, 4).unwrap();
     assert!(!of_four.is_again());

@@ -12,9 +12,8 @@ pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     let title = format!("{}: latency against throughput", operation.name);
     let mut drawn = Group::of_multiples(title, Prominence::Answer);
     let latency = latency(&operation.groups);
-    let settings = operation.settings();
     for size in operation.sizes() {
-        let groups: Vec<&CellGroup<'_>> = operation.of_size(size).collect();
+        let groups = operation.of_size(size);
         let line = |name: String| {
             let is = |group: &&CellGroup<'_>| operation.name_of(group) == name;
             let mut own: Vec<&CellGroup<'_>> = groups.iter().copied().filter(is).collect();
@@ -22,54 +21,27 @@ pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
             let rate =
                 |group: &CellGroup<'_>| group.throughput().map_or(f64::NAN, |rate| rate.value);
             let setting = |group: &&CellGroup<'_>| Setting {
-                name: setting_name(&settings, group.key.load()),
+                name: format!("{}×{}", group.key.threads, group.key.queue_depth),
                 // A line leaves out the settings whose latency is not known.
-                at: (rate(group), (latency.of)(group).unwrap_or(f64::NAN)),
+                at: (rate(group), (latency.2)(group).unwrap_or(f64::NAN)),
             };
             let points: Vec<Setting> = own.iter().map(setting).collect();
             Line::through(name, points, knee(&own))
         };
         let lines = operation.names(&groups).into_iter().map(line).collect();
         let (x, y) = (Axis::new("GiB/s", Scale::Log), Axis::new("µs", Scale::Log));
-        let title = format!("{} against throughput, {}", latency.name, size.words());
+        let title = format!("{} against throughput, {}", latency.0, size.words());
         drawn.charts.extend(Chart::lines(title, x, y, lines));
     }
     if !drawn.charts.is_empty() {
-        drawn.absent.push(note(&settings));
+        drawn.absent.push(format!(
+            "Beside the points: threads × depth; the fastest of those in flight alike. The knee is \
+             the fewest in flight within {} % of the most, or within noise of that.",
+            knee::WITHIN * 100.0
+        ));
         drawn.absent.extend(without_p99(&operation.groups));
     }
     drawn
-}
-
-/// What the numbers beside the points are, and what the knee is.
-fn note(settings: &[(u32, u32)]) -> String {
-    let one = |of: fn(&(u32, u32)) -> u32| settings.iter().all(|one| of(one) == of(&settings[0]));
-    let words = match (settings.first(), one(|load| load.0), one(|load| load.1)) {
-        (Some((threads, _)), true, _) => {
-            let threads = stormlp_core::units::counted((*threads).into(), "thread");
-            format!("Beside the points: the queue depth of each of {threads}")
-        }
-        (Some((_, depth)), false, true) => {
-            format!("Beside the points: threads, at depth {depth}")
-        }
-        _ => "Beside the points: threads × depth; the fastest of those in flight alike".to_string(),
-    };
-    format!(
-        "{words}. The knee is the fewest in flight within {} % of the most, or within noise of \
-         that.",
-        knee::WITHIN * 100.0
-    )
-}
-
-/// The setting beside its point: the part of it that varies.
-fn setting_name(settings: &[(u32, u32)], (threads, depth): (u32, u32)) -> String {
-    let one_of_threads = settings.iter().all(|one| one.0 == threads);
-    let one_depth = settings.iter().all(|one| one.1 == depth);
-    match (one_of_threads, one_depth) {
-        (true, _) => depth.to_string(),
-        (false, true) => threads.to_string(),
-        (false, false) => format!("{threads}×{depth}"),
-    }
 }
 
 /// Sorts by transfers in flight, and keeps the fastest of those with equally many.

@@ -4,9 +4,8 @@
 mod load;
 mod sizes;
 
-use std::cmp::Ordering;
-
 use crate::plan::{IoSize, MatrixPlan, MatrixReport};
+use stormlp_core::distinct::distinct;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Series;
 use stormlp_core::units::GIB;
@@ -63,16 +62,9 @@ impl<'a> Operation<'a> {
         compare::group_words(self.plan, group)
     }
 
-    /// The names of these cells, those of storage first.
+    /// The names of these cells.
     fn names(&self, groups: &[&CellGroup<'_>]) -> Vec<String> {
-        let (storage, memory): (Vec<&CellGroup<'_>>, Vec<&CellGroup<'_>>) =
-            groups.iter().copied().partition(|group| self.is_of_storage(group));
-        distinct(storage.into_iter().chain(memory).map(|group| self.name_of(group)))
-    }
-
-    /// Whether the bytes of a cell are not known to have come from memory.
-    fn is_of_storage(&self, group: &CellGroup<'_>) -> bool {
-        !compare::is_from_memory(self.plan, group)
+        distinct(groups.iter().map(|group| self.name_of(group)))
     }
 
     /// The sizes of a transfer: fixed ones by size, then mixes.
@@ -82,56 +74,32 @@ impl<'a> Operation<'a> {
         sizes
     }
 
-    /// The settings of threads and depth, by transfers in flight.
-    fn settings(&self) -> Vec<(u32, u32)> {
-        let mut settings = distinct(self.groups.iter().map(|group| group.key.load()));
-        settings.sort_by_key(|load| (in_flight(*load), load.0));
-        settings
+    /// Number of settings of threads and depth.
+    fn settings(&self) -> usize {
+        distinct(self.groups.iter().map(|group| group.key.load())).len()
     }
 
-    fn of_size(&self, size: IoSize) -> impl Iterator<Item = &'a CellGroup<'a>> {
-        let is = move |group: &&CellGroup<'_>| group.key.io_size == size;
-        self.groups.iter().copied().filter(is)
+    /// The cells of a size, fastest first, those of storage before those from memory.
+    fn of_size(&self, size: IoSize) -> Vec<&'a CellGroup<'a>> {
+        let is = |group: &&CellGroup<'_>| group.key.io_size == size;
+        let mut groups: Vec<&CellGroup<'_>> = self.groups.iter().copied().filter(is).collect();
+        groups.sort_by(|a, b| compare::rank(self.plan, a, b));
+        groups
     }
 
-    /// The cells of a size at one setting, which most of the paths ran and which moved the most.
+    /// The cells of a size at the setting of its fastest one.
     fn side_by_side(&self, size: IoSize) -> Vec<&'a CellGroup<'a>> {
-        let at = |setting: (u32, u32)| -> Vec<&CellGroup<'_>> {
-            let same = |group: &&CellGroup<'_>| group.key.load() == setting;
-            self.of_size(size).filter(same).collect()
-        };
-        let of_storage = |group: &&&CellGroup<'_>| self.is_of_storage(group);
-        // The speed of memory chooses only where no storage was measured.
-        let rank = |groups: &[&CellGroup<'_>]| {
-            let most = |groups: &mut dyn Iterator<Item = &&CellGroup<'_>>| {
-                groups.map(|group| group.rate()).fold(0.0, f64::max)
-            };
-            let storage = most(&mut groups.iter().filter(of_storage));
-            [groups.len() as f64, storage, most(&mut groups.iter())]
-        };
-        let all = self.settings().into_iter().map(at);
-        let best = all.max_by(|a, b| {
-            let (a, b) = (rank(a), rank(b));
-            let mut each = a.iter().zip(&b).map(|(a, b)| a.total_cmp(b));
-            each.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-        });
-        best.unwrap_or_default()
+        let mut groups = self.of_size(size);
+        if let Some(best) = groups.first().map(|group| group.key.load()) {
+            groups.retain(|group| group.key.load() == best);
+        }
+        groups
     }
 }
 
 /// Transfers in flight at a setting of threads and depth.
 fn in_flight((threads, depth): (u32, u32)) -> u64 {
     u64::from(threads) * u64::from(depth)
-}
-
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
 }
 
 /// A chart for each size of each operation, with the paths side by side at one setting.
@@ -148,7 +116,7 @@ fn of_each_size(
             let title = first.key.title();
             drawn.add(&title, chart(operation, &title, &groups), why);
         }
-        if operation.settings().len() > 1 {
+        if operation.settings() > 1 {
             let note =
                 "At the fastest setting of storage for each size; the report (JSON) has all.";
             drawn.absent.push(format!("{}: {note}", operation.name));
@@ -209,17 +177,12 @@ fn courses(operations: &[Operation<'_>]) -> Group {
 
 /// The fastest measured cells of each path and operation, fastest first.
 fn fastest<'a, 'b>(all: &'a [CellGroup<'b>]) -> Vec<&'a CellGroup<'b>> {
-    let mut fastest: Vec<&CellGroup<'_>> = Vec::new();
-    for group in all.iter().filter(|group| group.throughput().is_some()) {
-        let of = |group: &CellGroup<'_>| (group.key.path, group.key.operation());
-        match fastest.iter_mut().find(|known| of(known) == of(group)) {
-            Some(known) if known.rate() < group.rate() => *known = group,
-            Some(_) => {}
-            None => fastest.push(group),
-        }
-    }
-    fastest.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
-    fastest
+    let measured = |group: &&CellGroup<'_>| group.throughput().is_some();
+    let mut groups: Vec<&CellGroup<'_>> = all.iter().filter(measured).collect();
+    groups.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
+    let of = |group: &CellGroup<'_>| (group.key.path, group.key.operation());
+    let kinds = distinct(groups.iter().map(|group| of(group)));
+    kinds.iter().filter_map(|kind| groups.iter().copied().find(|one| of(one) == *kind)).collect()
 }
 
 /// The first repetition of a cell over time.

@@ -1,52 +1,33 @@
 //! Throughput, IOPS, latency and CPU time of an operation over I/O sizes; with a single size, by path.
 
-use crate::plan::{IoSize, PartOfMix};
+use crate::plan::{IoSize, Transfers};
 use stormlp_core::path::PathKind;
-use stormlp_core::units::{GIB, counted};
+use stormlp_core::units::GIB;
 
 use super::super::mix;
 use super::{CellGroup, Operation};
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Prominence, Scale};
 
-/// A quantity of a cell.
-pub(super) struct Quantity {
-    pub(super) name: &'static str,
-    unit: &'static str,
-    pub(super) of: fn(&CellGroup<'_>) -> Option<f64>,
-}
+/// A quantity of a cell: its name, its unit and where it is.
+pub(super) type Quantity = (&'static str, &'static str, fn(&CellGroup<'_>) -> Option<f64>);
 
-const THROUGHPUT: Quantity = Quantity {
-    name: "Throughput",
-    unit: "GiB/s",
-    of: |group| group.throughput().map(|rate| rate.value),
-};
-const IOPS: Quantity = Quantity {
-    name: "IOPS",
-    unit: "IOPS",
-    of: |group| group.estimate(|m| m.iops).map(|iops| iops.value),
-};
-const CPU: Quantity = Quantity {
-    name: "CPU time",
-    unit: "CPU seconds per GiB",
-    of: |group| group.estimate(|m| m.cpu_seconds_per_gib).map(|cost| cost.value),
-};
-const P99: Quantity =
-    Quantity { name: "p99 latency", unit: "µs", of: |group| group.known(|m| m.latency_us.p99) };
-const MEAN: Quantity = Quantity {
-    name: "Mean latency",
-    unit: "µs",
-    of: |group| group.known(|m| Some(m.latency_us.mean)),
-};
+const THROUGHPUT: Quantity =
+    ("Throughput", "GiB/s", |group| group.throughput().map(|rate| rate.value));
+const IOPS: Quantity = ("IOPS", "IOPS", |group| group.known(|m| Some(m.iops)));
+const CPU: Quantity =
+    ("CPU time", "CPU seconds per GiB", |group| group.known(|m| Some(m.cpu_seconds_per_gib)));
+const P99: Quantity = ("p99 latency", "µs", |group| group.known(|m| m.latency_us.p99));
+const MEAN: Quantity = ("Mean latency", "µs", |group| group.known(|m| Some(m.latency_us.mean)));
 
 /// The latency that charts of these cells show: p99 of those that have one. One chart does not mix
 /// percentiles with means.
 pub(super) fn latency(groups: &[&CellGroup<'_>]) -> Quantity {
-    if groups.iter().any(|group| (P99.of)(group).is_some()) { P99 } else { MEAN }
+    if groups.iter().any(|group| (P99.2)(group).is_some()) { P99 } else { MEAN }
 }
 
 /// Which of these cells have no p99, and what is shown of them.
 pub(super) fn without_p99(groups: &[&CellGroup<'_>]) -> Option<String> {
-    let lacking = groups.iter().filter(|group| (P99.of)(group).is_none()).count();
+    let lacking = groups.iter().filter(|group| (P99.2)(group).is_none()).count();
     let all = groups.len();
     match lacking {
         0 => None,
@@ -61,30 +42,18 @@ pub(super) fn without_p99(groups: &[&CellGroup<'_>]) -> Option<String> {
 
 /// What a mix of reads and writes shows of each direction, beside what both cost.
 const MIXED: [Quantity; 5] = [
-    Quantity {
-        name: "Read throughput",
-        unit: "GiB/s",
-        of: |group| mix::known(group, mix::reads, gib_per_second),
-    },
-    Quantity {
-        name: "Write throughput",
-        unit: "GiB/s",
-        of: |group| mix::known(group, mix::writes, gib_per_second),
-    },
-    Quantity {
-        name: "p99 latency of reads",
-        unit: "µs",
-        of: |group| mix::known(group, mix::reads, |part| part.latency_us?.p99),
-    },
-    Quantity {
-        name: "p99 latency of writes",
-        unit: "µs",
-        of: |group| mix::known(group, mix::writes, |part| part.latency_us?.p99),
-    },
+    ("Read throughput", "GiB/s", |group| mix::known(group, mix::reads, gib_per_second)),
+    ("Write throughput", "GiB/s", |group| mix::known(group, mix::writes, gib_per_second)),
+    ("p99 latency of reads", "µs", |group| mix::known(group, mix::reads, p99)),
+    ("p99 latency of writes", "µs", |group| mix::known(group, mix::writes, p99)),
     CPU,
 ];
 
-fn gib_per_second(part: &PartOfMix) -> Option<f64> {
+fn p99(part: &Transfers) -> Option<f64> {
+    part.latency_us?.p99
+}
+
+fn gib_per_second(part: &Transfers) -> Option<f64> {
     Some(part.throughput_bytes_per_second / GIB as f64)
 }
 
@@ -122,20 +91,12 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
     if drawn.charts.is_empty() {
         return drawn;
     }
-    let settings = operation.settings();
-    match (settings.as_slice(), sizes.len() > 1) {
-        ([(threads, depth)], true) => {
-            let threads = counted((*threads).into(), "thread");
-            drawn.absent.push(format!("With {threads}, depth {depth}."));
-        }
-        ([_], false) => {}
-        (several, _) => {
-            let count = several.len();
-            drawn.absent.push(format!(
-                "The fastest of {count} settings of threads and depth, of those that moved bytes of \
-                 storage if any did."
-            ));
-        }
+    if operation.settings() > 1 {
+        drawn.absent.push(
+            "The fastest settings of threads and depth, of those that moved bytes of storage if any \
+             did."
+                .to_string(),
+        );
     }
     if !is_mixed(operation) {
         drawn.absent.extend(without_p99(&operation.groups));
@@ -150,16 +111,11 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
 /// own, which interrupts that of the others.
 fn over_sizes(operation: &Operation<'_>, sizes: &[IoSize], quantity: &Quantity) -> Option<Chart> {
     let fastest = |path: PathKind, size: &IoSize| {
-        let of_path = operation.of_size(*size).filter(|group| group.key.path == path);
-        let rank = |group: &CellGroup<'_>| (operation.is_of_storage(group), group.rate());
-        of_path.max_by(|a, b| {
-            let ((a_stored, a), (b_stored, b)) = (rank(a), rank(b));
-            a_stored.cmp(&b_stored).then_with(|| a.total_cmp(&b))
-        })
+        operation.of_size(*size).into_iter().find(|group| group.key.path == path)
     };
     let line = |name: String, cells: &[&CellGroup<'_>]| {
         let point = |group: &&CellGroup<'_>| {
-            let value = (quantity.of)(group).filter(|_| operation.name_of(group) == name);
+            let value = (quantity.2)(group).filter(|_| operation.name_of(group) == name);
             (group.key.io_size.max_bytes as f64, value.unwrap_or(f64::NAN))
         };
         let points: Vec<(f64, f64)> = cells.iter().map(point).collect();
@@ -171,8 +127,8 @@ fn over_sizes(operation: &Operation<'_>, sizes: &[IoSize], quantity: &Quantity) 
             sizes.iter().filter_map(|size| fastest(path, size)).collect();
         lines.extend(operation.names(&cells).into_iter().map(|name| line(name, &cells)));
     }
-    let (x, y) = (Axis::new("I/O size", Scale::Sizes), Axis::new(quantity.unit, Scale::Log));
-    Chart::lines(format!("{} over I/O size", quantity.name), x, y, lines)
+    let (x, y) = (Axis::new("I/O size", Scale::Sizes), Axis::new(quantity.1, Scale::Log));
+    Chart::lines(format!("{} over I/O size", quantity.0), x, y, lines)
 }
 
 /// A bar for each path at one setting.
@@ -182,7 +138,7 @@ fn by_path(
     quantity: &Quantity,
 ) -> Option<Chart> {
     let bar =
-        |group: &&CellGroup<'_>| Some(Bar::one(operation.name_of(group), (quantity.of)(group)?));
+        |group: &&CellGroup<'_>| Some(Bar::one(operation.name_of(group), (quantity.2)(group)?));
     let bars = groups.iter().filter_map(bar).collect();
-    Chart::bars(quantity.name, quantity.unit, bars)
+    Chart::bars(quantity.0, quantity.1, bars)
 }

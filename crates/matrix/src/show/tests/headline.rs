@@ -90,21 +90,22 @@ fn wrong_data_are_the_answer_and_nothing_beside_them_matters() {
     let mut report = repeated();
     report.results.cells[1].verification = Some(CellVerification {
         checked_bytes: 4096,
-        mismatched_transfers: 2,
-        first: Some(FileMismatch {
-            file: "data/stormlp.1".into(),
-            offset_bytes: 8192,
-            expected: "ab".to_string(),
-            found: "00".to_string(),
-        }),
-        others: vec![FileMismatch {
-            file: "data/stormlp.1".into(),
-            offset_bytes: 65536,
-            expected: "cd".to_string(),
-            found: "00".to_string(),
-        }],
+        mismatches: vec![
+            FileMismatch {
+                file: "data/stormlp.1".into(),
+                offset_bytes: 8192,
+                expected: "ab".to_string(),
+                found: "00".to_string(),
+            },
+            FileMismatch {
+                file: "data/stormlp.1".into(),
+                offset_bytes: 65536,
+                expected: "cd".to_string(),
+                found: "00".to_string(),
+            },
+        ],
     });
-    let document = document(&report, Columns::Standard);
+    let document = document(&report);
     assert_eq!(
         document.headline,
         "DATA MISMATCH data/stormlp.1 at offset 8192: read 0x00, expected 0xab; 2 bad blocks until \
@@ -139,7 +140,4 @@ fn telemetry_is_reported_and_drawn_for_the_fastest_cell_of_each_path() {
     ];
     assert_eq!(titles, expected);
     assert!(around.iter().all(|group| group.charts.len() == 2));
-    // The study's table stands alone.
-    let study = document(&report, Columns::StudyA);
-    assert!(study.sections.iter().all(|section| !section.title.starts_with("Around")));
 }

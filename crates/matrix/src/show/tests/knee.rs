@@ -43,7 +43,7 @@ fn searched(most_cells: usize, repeat: u32) -> MatrixReport {
 #[test]
 fn a_search_is_summarized_by_its_knees() {
     let report = searched(usize::MAX, 3);
-    let page = document(&report, Columns::Standard);
+    let page = document(&report);
     assert!(page.headline.starts_with("cpu read of 1 MiB: peak "), "{}", page.headline);
     assert!(page.headline.contains(" by 1 thread at depth 12; fewer in flight do not reach it"));
     let mut knees = page

@@ -1,6 +1,6 @@
 //! Charts and columns of cells that differ: by memory, by too few transfers, by a mix.
 
-use crate::plan::{MixedParts, PartOfMix};
+use crate::plan::{MixedParts, Transfers};
 use stormlp_show::chart::{Chart, Group, Plot};
 
 use super::*;
@@ -70,7 +70,7 @@ fn a_mix_shows_both_directions_and_what_storage_did_on_a_narrow_screen() {
     request.read_percent = Some(70);
     let mut report = report(&request, both);
     for numbers in of_cells(&mut report, |_| true) {
-        let part = PartOfMix {
+        let part = Transfers {
             operations: numbers.operations / 2,
             bytes: numbers.bytes / 2,
             throughput_bytes_per_second: numbers.throughput_bytes_per_second / 2.0,
@@ -82,7 +82,7 @@ fn a_mix_shows_both_directions_and_what_storage_did_on_a_narrow_screen() {
         numbers.fsync_seconds = Some(0.25);
         numbers.device_written_bytes = Some(3 * numbers.bytes);
     }
-    let screen = text::screen(&document(&report, Columns::Standard), 80);
+    let screen = text::screen(&document(&report), 80);
     let head = screen.lines().find(|line| line.contains("GiB/s")).unwrap();
     for column in ["read GiB/s", "write GiB/s", "device", "fsync s"] {
         assert!(head.contains(column), "{column}:\n{screen}");

@@ -460,8 +460,7 @@ fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_matrix::plan::Measureme
 pub(crate) fn samples() -> Vec<(&'static str, Document)> {
     let sets = in_turns(&[20.0, 20.2, 19.8], &[18.0, 18.2, 17.8]);
     let now = course(18.0);
-    let mut closed =
-        stormlp_matrix::show::document(&now, stormlp_show::document::Columns::Standard);
+    let mut closed = stormlp_matrix::show::document(&now);
     compare(&[course(20.0).into()], &[now.into()]).close(&mut closed);
     vec![("comparison", sets.document()), ("gds_baseline", closed)]
 }

@@ -41,7 +41,7 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
         (&gds, "/plan/request/fill", "every".into(), "--fill"),
         (&gds, "/plan/cells/0/submit_batch", 9.into(), "--submit-batch"),
         (&gds, "/plan/cells/0/register_buffers", false.into(), "--no-register"),
-        (&gds, "/plan/request/warmup_seconds", 2.5.into(), "warm-up"),
+        (&gds, "/plan/request/warmup_seconds", 2.5.into(), "--warmup"),
         (&gds, "/plan/request/duration_seconds", longer.into(), "--duration"),
         (&train, "/plan/transport/engine", "uring".into(), "--engine"),
         (&train, "/plan/transport/threads", 77.into(), "--threads"),

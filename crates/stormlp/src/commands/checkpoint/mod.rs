@@ -16,7 +16,7 @@ use stormlp_core::report::ReportKind;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
-use stormlp_show::document::{Columns, Document};
+use stormlp_show::document::Document;
 
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return dry_run(&request, &host, &args.output, (&peers, session));
     }
     request.seed.get_or_insert_with(args::fresh_seed);
-    let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
+    let delivery = args.output.open(ReportKind::Checkpoint);
     let delivery = peers.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
     agreement::look(&request, &host, &peers, session)?;

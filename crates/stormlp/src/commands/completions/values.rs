@@ -36,7 +36,6 @@ fn all() -> Vec<Offer> {
     let whole_paths = || vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"];
     let checks = || vec!["none", "size", "crc"];
     let engines = || EngineChoice::VARIANTS.to_vec();
-    let columns = || vec!["standard", "study-a", "study-b"];
     let mut offers = vec![
         ("gds", "paths", [&["auto", "all"], &*paths].concat()),
         ("gds", "ops", Operation::VARIANTS.to_vec()),
@@ -46,8 +45,6 @@ fn all() -> Vec<Offer> {
         ("gds", "memory", MemoryKind::VARIANTS.to_vec()),
         ("gds", "engine", engines()),
         ("gds", "verify", Verify::VARIANTS.to_vec()),
-        ("gds", "columns", columns()),
-        ("report", "columns", columns()),
         ("train", "path", paths),
         ("train", "engine", engines()),
         ("train", "verify", checks()),

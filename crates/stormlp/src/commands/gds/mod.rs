@@ -12,7 +12,7 @@ use stormlp_matrix::plan::MatrixRequest;
 use stormlp_matrix::run::agreement;
 use stormlp_matrix::show as matrix;
 
-use super::deliver::{ColumnsArg, OutputArgs};
+use super::deliver::OutputArgs;
 use super::saved;
 use crate::commands::threads::check_wait;
 use stormlp_core::failure::Failure;
@@ -49,11 +49,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    #[command(flatten)]
-    columns: ColumnsArg,
-
     /// Print the plan and exit
-    #[arg(long, conflicts_with = "columns")]
+    #[arg(long)]
     dry_run: bool,
 
     /// Continue the matrix of a saved report without repeating completed cells. Use the same
@@ -71,7 +68,6 @@ impl Args {
 
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let columns = args.columns.columns;
     let peers = session.peers(args.local_data)?;
     let request = complete(args.matrix);
     let resume = args.resume.as_deref();
@@ -93,7 +89,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             Ok(())
         };
     }
-    let mut delivery = peers.agree(args.output.open(ReportKind::Gds, columns))?;
+    let mut delivery = peers.agree(args.output.open(ReportKind::Gds))?;
     delivery.resumes = resume.map(saved::file).transpose()?;
     let mut report = report(plan, delivery.head(facts, session));
     if resume.is_some() {

@@ -3,13 +3,13 @@
 //!
 //! On several hosts the leading process has the report, and tells the others what is complete.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
-use stormlp_matrix::plan::{MatrixReport, Saved};
+use stormlp_matrix::plan::{MatrixReport, check_hosts, resumed};
 
 use crate::any_report::AnyReport;
 use crate::commands::saved;
@@ -18,12 +18,13 @@ use crate::commands::saved;
 ///
 /// # Errors
 /// If it cannot be read, or belongs to another command or other hosts.
-pub(super) fn read(path: &Path, peers: &Peers) -> Result<Saved, Failure> {
+pub(super) fn read(path: &Path, peers: &Peers) -> Result<(PathBuf, MatrixReport), Failure> {
     let path = saved::file(path)?;
     let AnyReport::Gds(report) = saved::of_kind(&path, ReportKind::Gds)? else {
         return Err(Failure::usage("--resume continues a report of `stormlp gds`"));
     };
-    Saved::new(path, report, &peers.names())
+    check_hosts(&path, &report, &peers.names())?;
+    Ok((path, report))
 }
 
 /// Adds to the `report` of a starting run what it takes from the `saved` one, which the leading
@@ -33,22 +34,22 @@ pub(super) fn read(path: &Path, peers: &Peers) -> Result<Saved, Failure> {
 /// With exit code 3 if that is from other machines or another matrix; all processes fail alike.
 pub(super) fn add_saved(
     report: &mut MatrixReport,
-    saved: Option<Saved>,
+    saved: Option<(PathBuf, MatrixReport)>,
     peers: &Peers,
     session: &Session,
 ) -> Result<(), Failure> {
-    let taken = saved.map(|saved| saved.take(&report.plan, &report.head.host)).transpose();
+    let taken = saved.map(|saved| resumed(saved, &report.plan, &report.head.host)).transpose();
     let taken = peers.agree(taken)?;
-    for warning in taken.iter().flat_map(|taken| &taken.changed).filter(|_| !session.quiet) {
+    for warning in taken.iter().flat_map(|taken| &taken.1).filter(|_| !session.quiet) {
         session.say(format!("warning: {warning}"));
     }
-    let taken = peers.from_first(&taken)?;
+    let (taken, changed) = peers.from_first(&taken)?;
     report.head.started_at = taken.head.started_at;
     for (key, value) in taken.head.tags {
         report.head.tags.entry(key).or_insert(value);
     }
     report.results = taken.results;
-    for warning in taken.warnings.into_iter().chain(taken.changed) {
+    for warning in taken.warnings.into_iter().chain(changed) {
         report.warn(warning);
     }
     Ok(())

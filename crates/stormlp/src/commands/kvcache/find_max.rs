@@ -11,7 +11,6 @@ use stormlp_kvcache::plan::KvcacheRequest;
 use stormlp_kvcache::run::find_max::{SearchInput, ended, find_max};
 use stormlp_kvcache::run::{KvcacheError, ScanDepth, scan};
 use stormlp_kvcache::show::opening;
-use stormlp_show::document::Columns;
 
 use super::OutputArgs;
 use crate::output;
@@ -32,7 +31,7 @@ pub(super) fn run(
     // Nothing is written before checks that need no writes have passed.
     let facts = look(ScanDepth::Only)?;
     SearchInput { request, host, facts: &facts }.first()?;
-    let delivery = output.open(ReportKind::Kvcache, Columns::Standard)?;
+    let delivery = output.open(ReportKind::Kvcache)?;
     let facts = look(ScanDepth::AndTry)?;
     let asked = SearchInput { request, host, facts: &facts };
     let first = asked.first()?;

@@ -21,7 +21,6 @@ use stormlp_kvcache::run::{KvcacheError, ScanDepth, agreement, run_with, scan, s
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
-use stormlp_show::document::Columns;
 
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
@@ -141,7 +140,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     // Nothing is written before checks that need no writes have passed.
     peers.agree(plan(ScanDepth::Only).and_then(planned))?;
     peers.check_shared(&session.storage.nearest(folder.folder())?)?;
-    let delivery = peers.agree(args.output.open(ReportKind::Kvcache, Columns::Standard))?;
+    let delivery = peers.agree(args.output.open(ReportKind::Kvcache))?;
     let mut plan = peers.agree(plan(ScanDepth::AndTry).and_then(planned))?;
     plan.warnings.extend(peers.local_warning("has its objects on storage of its own"));
     plan.warnings.extend(peers.warnings());

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use stormlp_core::tag::{self, Tags};
 use stormlp_core::units::counted;
-use stormlp_show::document::{Columns, Document, Table, word};
+use stormlp_show::document::{Document, Table, word};
 use stormlp_show::records::Records;
 
 use super::super::deliver::{Format, Forms, ShowArgs, Sink};
@@ -126,10 +126,8 @@ pub(super) fn show(
     places: &[PathBuf],
     filter: &Filter,
     show: ShowArgs,
-    columns: Columns,
     sink: &Sink,
 ) -> Result<(), Failure> {
-    super::check_columns(columns)?;
     let format = show.of_other("a folder of them")?;
     let files = places
         .iter()

@@ -11,10 +11,9 @@ use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::units::counted;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
-use stormlp_show::document::Columns;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::deliver::{ColumnsArg, Forms, ShowArgs, Sink};
+use super::deliver::{Forms, ShowArgs, Sink};
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -57,9 +56,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     show: ShowArgs,
-
-    #[command(flatten)]
-    columns: ColumnsArg,
 }
 
 /// The report filter.
@@ -102,7 +98,6 @@ impl Filter {
 /// Shows reports, or lists folders of them.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let filter = Filter { kind: args.kind, tags: tag::collect(&args.tag).map_err(Failure::usage)? };
-    let columns = args.columns.columns;
     let (show, sink) = args.show.with_output(args.output)?;
     let places = if args.places.is_empty() { vec![results_folder()] } else { args.places };
     let files: Vec<PathBuf> =
@@ -110,7 +105,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     if let [only] = files.as_slice() {
         if let Some(run) = saved::dlio(only)? {
             return if filter.is_open() {
-                of_dlio(&run, show, columns, &sink)
+                of_dlio(&run, show, &sink)
             } else {
                 Err(Failure::usage("--kind and --tag are for stormlp's own reports"))
             };
@@ -118,29 +113,28 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         if !Disk.is_folder(only)? {
             let report = saved::any(only)?;
             return if filter.takes(report.head()) {
-                one(&report, show, columns, &sink)
+                one(&report, show, &sink)
             } else {
                 Err(filter.none_of(1))
             };
         }
     }
     if files.iter().any(|file| file.is_dir()) {
-        list::show(&files, &filter, show, columns, &sink)
+        list::show(&files, &filter, show, &sink)
     } else {
-        several::show(&files, &filter, show, columns, &sink)
+        several::show(&files, &filter, show, &sink)
     }
 }
 
 /// Shows one report.
-fn one(report: &AnyReport, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
-    let delivery = show.open(report.head().kind, columns)?;
+fn one(report: &AnyReport, show: ShowArgs, sink: &Sink) -> Result<(), Failure> {
+    let delivery = show.open(report.head().kind)?;
     delivery.check_baseline(report)?;
     delivery.write(report, sink)
 }
 
 /// Shows the output of a DLIO or mlpstorage run.
-fn of_dlio(run: &DlioRun, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
-    check_columns(columns)?;
+fn of_dlio(run: &DlioRun, show: ShowArgs, sink: &Sink) -> Result<(), Failure> {
     let format = show.of_other("DLIO's files")?;
     let document = dlio::document(run);
     let forms = Forms {
@@ -151,12 +145,4 @@ fn of_dlio(run: &DlioRun, show: ShowArgs, columns: Columns, sink: &Sink) -> Resu
         per_job: false,
     };
     sink.write(&forms.text(format, sink)?)
-}
-
-/// Rejects other columns where there is no matrix.
-fn check_columns(columns: Columns) -> Result<(), Failure> {
-    if columns == Columns::Standard {
-        return Ok(());
-    }
-    Err(Failure::usage("--columns requires reports of `stormlp gds`"))
 }

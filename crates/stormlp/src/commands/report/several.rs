@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 
 use stormlp_core::failure::Failure;
-use stormlp_core::report::ReportKind;
-use stormlp_show::document::Columns;
 use stormlp_show::html::Sheet;
 
 use super::super::deliver::{Format, Forms, ShowArgs, Sink};
@@ -18,12 +16,11 @@ pub(super) fn show(
     files: &[PathBuf],
     filter: &Filter,
     show: ShowArgs,
-    columns: Columns,
     sink: &Sink,
 ) -> Result<(), Failure> {
     let format = show.of_other("several of them")?;
     let reports: Result<_, Failure> = files.iter().map(|file| saved::any(file)).collect();
-    print(reports?, files.len(), filter, (format, columns), sink)
+    print(reports?, files.len(), filter, format, sink)
 }
 
 /// The metrics of all readable reports; each other report gets a warning.
@@ -35,14 +32,14 @@ pub(super) fn metrics(files: &[PathBuf], filter: &Filter, sink: &Sink) -> Result
         };
         saved::any(file).map_err(left_out).ok()
     });
-    print(read.collect(), files.len(), filter, (Format::Openmetrics, Columns::Standard), sink)
+    print(read.collect(), files.len(), filter, Format::Openmetrics, sink)
 }
 
 fn print(
     mut reports: Vec<AnyReport>,
     count: usize,
     filter: &Filter,
-    (format, columns): (Format, Columns),
+    format: Format,
     sink: &Sink,
 ) -> Result<(), Failure> {
     reports.retain(|report| filter.takes(report.head()));
@@ -50,7 +47,7 @@ fn print(
         return Err(filter.none_of(count));
     }
     reports.sort_by(|a, b| a.head().started_at.cmp(&b.head().started_at));
-    let document = |report: &AnyReport| report.document_with(columns);
+    let document = |report: &AnyReport| report.document();
     let forms = Forms {
         documents: reports.iter().map(document).collect(),
         json: &|| {
@@ -61,8 +58,5 @@ fn print(
         reports: reports.iter().collect(),
         per_job: false,
     };
-    if columns != Columns::Standard {
-        forms.only(ReportKind::Gds, "--columns")?;
-    }
     sink.write(&forms.text(format, sink)?)
 }

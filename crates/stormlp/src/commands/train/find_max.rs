@@ -7,7 +7,6 @@ use stormlp_core::largest::{CONFIRM_RUNS, outlook};
 use stormlp_core::report::ReportKind;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
-use stormlp_show::document::Columns;
 use stormlp_training::plan::find_max::expected_seconds;
 use stormlp_training::run::find_max::{AcceleratorFinder, SavedSearch};
 use stormlp_training::run::start::RequestedRun;
@@ -41,7 +40,7 @@ pub(super) fn run(
             document.brief.add("search", search);
         });
     }
-    let mut delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
+    let mut delivery = args.output.open(ReportKind::Train)?;
     let saved = args.request.resume.as_deref().map(read).transpose()?;
     delivery.resumes = saved.as_ref().map(|saved| saved.path.clone());
     let mut saver = delivery.saver(&format!("{}-find-max", one.plan.workload), peers, session)?;

@@ -15,7 +15,7 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_mlperf::training::files as mlperf_files;
-use stormlp_show::document::{Columns, Document};
+use stormlp_show::document::Document;
 use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if let Some(folder) = &prepared.plan.data.folder {
         peers.check_shared(folder.folder())?;
     }
-    let delivery = peers.agree(args.output.open(ReportKind::Train, Columns::Standard))?;
+    let delivery = peers.agree(args.output.open(ReportKind::Train))?;
     let hosts = peers.hosts()?;
     prepared.warnings.extend(agreement::crowded(&peers, hosts.as_ref()));
     prepared.warnings.extend(session.storage.impairments());
