@@ -16,23 +16,18 @@ fn the_size_of_a_models_caches_is_answered_last() {
 }
 
 #[test]
-fn what_fits_and_what_a_run_writes_are_computed() {
-    let words = ["kvcache", "size", "--capacity", "1T", "--rate", "10G", "--tokens", "256"];
+fn what_fits_is_computed() {
+    let words = ["kvcache", "size", "--capacity", "1T", "--tokens", "256"];
     let json = stdout(stormlp().args(words).args(["--format", "json"]).assert().success());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["bytes_per_token"], 131_072);
     assert_eq!(json["fits"]["tokens"], 8_388_608);
-    assert_eq!(json["written"]["bytes"][0], 536_870_912_000u64);
     assert_eq!(json["objects"][4]["bytes"], 33_554_560);
-    // Of the options those with this model.
-    let options = json["options"].as_array().unwrap().iter();
-    assert_eq!(options.map(|one| one["number"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2)]);
 }
 
 #[test]
-fn an_unknown_model_and_idle_options_are_refused() {
+fn an_unknown_model_is_refused() {
     let text = stderr(stormlp().args(["kvcache", "size", "llama3-8b"]).assert().code(3));
     assert!(text.contains("llama3.1-8b"), "{text}");
-    stormlp().args(["kvcache", "size", "--duration", "60s"]).assert().code(2);
     stormlp().args(["kvcache", "size", "--capacity", "0"]).assert().code(2);
 }

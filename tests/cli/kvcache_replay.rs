@@ -58,8 +58,8 @@ fn a_trace_of_mlperfs_client_moves_what_it_says() {
         (count(&trial["lookups"], "own_hits"), count(&trial["lookups"], "own_misses")),
         (2, 1)
     );
-    assert_eq!(count(&trial["replayed"], "done"), 5);
-    assert_eq!(trial["replayed"]["is_whole"], true);
+    assert_eq!(count(&trial["requests"], "served"), 5);
+    assert_eq!(trial["is_whole_trace"], true);
     let left = fs::read_dir(dir.path().join("objects")).unwrap();
     let names = left.map(|one| one.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| name.ends_with(".npy")).count(), 0);
@@ -100,7 +100,7 @@ fn a_trace_of_burstgpt_is_served_at_its_pace_or_faster() {
     let json = replayed(dir.path(), "burst.csv --duration 100ms --keep");
     let trial = &json["trials"][0];
     assert_eq!(
-        (count(&trial["replayed"], "begun"), &trial["replayed"]["is_whole"]),
+        (count(&trial["requests"], "begun"), &trial["is_whole_trace"]),
         (1, &Value::Bool(false))
     );
     assert!(dir.path().join("objects/trace_user_0_req_0000.npy").exists());

@@ -112,7 +112,6 @@ fn wrong_requests_are_refused_with_what_to_do() {
     refused("--closed --capacity 10G", 2, "--capacity");
     refused("tiny-1b --capacity 1M", 4, "the largest object of tiny-1b takes");
     refused("tiny-1b --capacity 1000T", 4, "use a smaller --capacity");
-    refused("tiny-1b --clock sundial", 2, "use real, fixed");
     refused("tiny-1b --dir /etc/hosts", 4, "/etc/hosts is not a folder");
     refused("size --users 3", 2, "--users");
     assert_eq!(names(dir.path()), Vec::<String>::new());
@@ -191,24 +190,6 @@ fn failed_storage_fails_the_run() {
         assert_eq!(json["ending"]["status"], "failed");
         assert_eq!(objects(&dir.path().join("objects")), Vec::<String>::new(), "{fault}");
     }
-}
-
-#[test]
-fn the_content_and_names_of_a_fixed_clock_are_those_of_every_run() {
-    let dir = TempDir::new_in(".").unwrap();
-    let run = |name: &str| {
-        let folder = dir.path().join(name);
-        let fixed = ["--clock", "fixed", "--users", "1", "--no-prompts", "--keep"];
-        let mut words = words(&folder);
-        words.retain(|word| word != "--users" && word != "2");
-        stormlp().current_dir(&dir).args(words).args(fixed).assert().success();
-        let name = objects(&folder).into_iter().next().unwrap();
-        let bytes = fs::read(folder.join(&name)).unwrap();
-        (name, bytes)
-    };
-    let (one, other) = (run("one"), run("other"));
-    assert_eq!(one.0, other.0);
-    assert!(one.1 == other.1 && one.1.starts_with(b"\x93NUMPY"));
 }
 
 #[test]

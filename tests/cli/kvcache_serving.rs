@@ -46,7 +46,10 @@ fn prompts_load_what_was_written_before() {
     assert_eq!(count(&json["plan"]["serving"], "chunk_bytes"), CHUNK);
     let trial = &json["trials"][0];
     let prompts = &trial["prompts"];
-    assert!(count(prompts, "served") + count(prompts, "served_late") > 2, "{trial:#}");
+    assert!(
+        count(&trial["requests"], "served") + count(&trial["requests"], "served_late") > 2,
+        "{trial:#}"
+    );
     let loads = prompts["loads"].as_array().unwrap();
     let chunks: u64 = loads.iter().map(|of| count(of, "tokens") / 64).sum();
     let all = count(&trial["read"], "objects") + count(&trial["read"], "late_objects");
@@ -73,10 +76,11 @@ fn what_nobody_has_written_yet_is_not_asked_for() {
     let small = small.replace("--prefix-tokens 128,256", "--prefix-tokens 32,64");
     let small = small.replace("--duration 1s", "--duration 3s");
     let json = served(dir.path(), &format!("{small} --new-tokens 1 --reads-per-prefix 4"));
-    let prompts = &json["trials"][0]["prompts"];
+    let trial = &json["trials"][0];
+    let prompts = &trial["prompts"];
     let (loaded, all) = (count(prompts, "loaded_tokens"), count(prompts, "tokens"));
     // Four of five are expected.
-    assert!(count(prompts, "served") >= 20 && loaded * 2 > all, "{prompts:#}");
+    assert!(count(&trial["requests"], "served") >= 20 && loaded * 2 > all, "{prompts:#}");
     assert_eq!(count(prompts, "dropped"), 0);
 }
 
@@ -145,23 +149,6 @@ fn what_a_killed_run_has_begun_is_known() {
 }
 
 #[test]
-fn chunks_share_files_and_are_known_to_clean() {
-    let dir = TempDir::new_in(".").unwrap();
-    // Room for the first prefixes and little else, so that new ones delete old ones.
-    let room = format!("{SERVING} --layout packed --capacity {} --reads-per-prefix 1", 20 * CHUNK);
-    let json = served(dir.path(), &format!("{room} --keep"));
-    let trial = &json["trials"][0];
-    assert!(count(&trial["written"], "objects") > 0, "{trial:#}");
-    assert!(count(&trial["evictions"], "deleted") > 0, "{trial:#}");
-    assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "chunk_")), (1, 0));
-    fs::write(dir.path().join("chunks/mine.npy"), "mine").unwrap();
-    let mut clean = stormlp();
-    let cleaned = stderr(clean.current_dir(&dir).args(["clean", "chunks"]).assert().success());
-    assert!(cleaned.contains("left chunks/mine.npy, which stormlp did not create"), "{cleaned}");
-    assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "mine")), (0, 1));
-}
-
-#[test]
 fn every_path_to_an_accelerator_loads_what_was_written() {
     for path in ["page-cache", "cpu-gpu"] {
         let dir = TempDir::new_in(".").unwrap();
@@ -185,10 +172,10 @@ fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
         r#"{"timestamp": 950, "input_length": 128, "output_length": 5, "hash_ids": [7, 5]}"#,
     ];
     fs::write(dir.path().join("moon.jsonl"), lines.join("\n")).unwrap();
-    let json = served(dir.path(), "--trace moon.jsonl --chunk-tokens 64 --layout files");
+    let json = served(dir.path(), "--trace moon.jsonl --chunk-tokens 64");
     assert_eq!(json["plan"]["trace"]["format"], "mooncake");
     let trial = &json["trials"][0];
-    assert_eq!(count(&trial["replayed"], "done"), 3);
+    assert_eq!(count(&trial["requests"], "served"), 3);
     assert_eq!(count(&trial["prompts"], "tokens"), 150 + 128 + 128);
     // Writes are in the background: how many were done before the second prompt is not fixed.
     assert!(count(&trial["prompts"], "loaded_tokens") <= 192, "{trial:#}");
@@ -256,7 +243,7 @@ fn wrong_requests_are_refused_with_what_to_do() {
     refused("--profile serving --capacity 1M", 4, "the largest object");
     refused("--profile replay", 3, "use --trace FILE");
     refused("--profile vllm", 2, "is not a profile");
-    refused("--layout packed", 3, "use --profile serving");
+    refused("--writers 2", 3, "use --profile serving");
     refused("--threads 4", 3, "use --users");
     assert_eq!(files(dir.path(), "chunk"), 0);
 }

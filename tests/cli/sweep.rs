@@ -369,7 +369,7 @@ fn kvcache() -> Swept {
             let done = of_report(place, |report| {
                 let trial = &report["trials"][0];
                 let bytes = ["read", "written"].map(|what| trial[what]["bytes"].clone());
-                json!([report["ending"]["status"], trial["replayed"], bytes])
+                json!([report["ending"]["status"], trial["requests"], bytes])
             });
             json!([done, data(place)])
         },

@@ -10,7 +10,7 @@ use crate::gds::{alone, json, runs};
 use crate::launcher::{Launcher, said};
 
 /// Two short trials of few users of a small model.
-const SMALL: [&str; 14] = [
+const SMALL: [&str; 12] = [
     "kvcache",
     "tiny-1b",
     "--users",
@@ -19,8 +19,6 @@ const SMALL: [&str; 14] = [
     "1s",
     "--trials",
     "2",
-    "--end",
-    "v3.0",
     "--capacity",
     "2G",
     "--dir",
@@ -124,7 +122,7 @@ fn prompts_of_two_hosts_are_put_together() {
         assert!(told.contains("results do not describe shared storage"), "{told}");
         let whole = json(&runs(folder.path())[0].join("report.json"));
         let trial = &whole["trials"][0];
-        for place in ["/prompts/begun", "/prompts/loads/0/load_ms/count", "/prompts/loads/0/bytes"]
+        for place in ["/requests/begun", "/prompts/loads/0/load_ms/count", "/prompts/loads/0/bytes"]
         {
             assert_eq!(of_hosts(trial, place).1, count(trial, place), "{place}");
         }

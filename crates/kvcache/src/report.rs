@@ -63,46 +63,27 @@ impl ObjectsMoved {
     }
 }
 
-/// The requests of a class of users.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Requests, prompts, or entries of a trace: its requests, or its reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, AddAssign, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ClassResult {
-    /// The class.
-    pub class: Class,
-    /// Requests that its users sent within the window.
-    pub offered: u64,
-    /// Requests served within the window.
+pub struct RequestCounts {
+    /// Those sent within the window; of prompts and of a trace, those that threads began.
+    pub begun: u64,
+    /// Those served within the window.
     pub served: u64,
-    /// Requests begun within the window and served after it.
+    /// Those begun within the window and served after it.
     pub served_late: u64,
 }
 
-/// The entries of a trace: its requests, or its reads and writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ReplayedTrace {
-    /// Entries that threads began.
-    pub begun: u64,
-    /// Entries done within the window.
-    pub done: u64,
-    /// Entries begun within the window and done after it.
-    pub done_late: u64,
-    /// Whether the trace was replayed to its end.
-    pub is_whole: bool,
-}
-
-impl ReplayedTrace {
-    /// Adds what another host replayed, of the same trace.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.begun += other.begun;
-        self.done += other.done;
-        self.done_late += other.done_late;
-        self.is_whole &= other.is_whole;
+impl RequestCounts {
+    /// Counts one that was served, `late` if after the window.
+    pub(crate) fn count(&mut self, late: bool) {
+        *if late { &mut self.served_late } else { &mut self.served } += 1;
     }
 
-    /// Counts an entry that is done, `late` if after the window.
-    pub(crate) fn count(&mut self, late: bool) {
-        *if late { &mut self.done_late } else { &mut self.done } += 1;
+    /// Those served within the window or after it.
+    pub fn done(&self) -> u64 {
+        self.served + self.served_late
     }
 }
 
@@ -162,12 +143,6 @@ impl PrefixLoads {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PromptsServed {
-    /// Prompts that threads began.
-    pub begun: u64,
-    /// Prompts whose prefixes were loaded within the window.
-    pub served: u64,
-    /// The same after it.
-    pub served_late: u64,
     /// Tokens of all prompts served.
     pub tokens: u64,
     /// Those that were loaded.
@@ -181,24 +156,6 @@ pub struct PromptsServed {
 }
 
 impl PromptsServed {
-    /// Adds the prompts of another host; loads are put together from their times.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.begun += other.begun;
-        self.served += other.served;
-        self.served_late += other.served_late;
-        self.tokens += other.tokens;
-        self.loaded_tokens += other.loaded_tokens;
-        self.dropped += other.dropped;
-        self.waiting += other.waiting;
-    }
-
-    /// Counts a prompt, `late` if after the window.
-    pub(crate) fn served(&mut self, tokens: u32, loaded: u32, late: bool) {
-        *if late { &mut self.served_late } else { &mut self.served } += 1;
-        self.tokens += u64::from(tokens);
-        self.loaded_tokens += u64::from(loaded);
-    }
-
     /// The share of the tokens that were loaded, 0 to 1.
     pub fn loaded_share(&self) -> f64 {
         self.loaded_tokens as f64 / self.tokens.max(1) as f64
@@ -348,11 +305,13 @@ pub struct TrialResult {
     pub late_tokens: u64,
     /// Tokens per second of the window.
     pub tokens_per_second: f64,
-    /// The requests of each class.
-    pub classes: Vec<ClassResult>,
-    /// What was replayed of a trace; requests of a trace have no classes.
+    /// The requests of all users, the prompts, or the entries of a trace.
+    pub requests: RequestCounts,
+    /// The requests of each class of users; those of a trace and prompts have none.
+    pub classes: BTreeMap<Class, RequestCounts>,
+    /// Whether a trace was replayed to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replayed: Option<ReplayedTrace>,
+    pub is_whole_trace: Option<bool>,
     /// Prompts that loaded prefixes; then objects are chunks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<PromptsServed>,
@@ -374,7 +333,7 @@ pub struct TrialResult {
     pub cpu_system_seconds: f64,
     /// Times of single requests, for MLPerf's files; they are never saved.
     #[serde(skip)]
-    pub requests: Option<RequestSeconds>,
+    pub request_seconds: Option<RequestSeconds>,
     /// What each of several hosts measured, by rank; the rest is of all of them together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostTrial>,
@@ -421,19 +380,6 @@ impl TrialResult {
     pub fn ranks(&self) -> impl Iterator<Item = &Self> {
         let alone = self.hosts.is_empty().then_some(self);
         alone.into_iter().chain(self.hosts.iter().map(|host| &host.result))
-    }
-
-    /// Requests offered, served within the window and served after it; those of a trace may be its
-    /// reads and writes.
-    pub fn requests(&self) -> (u64, u64, u64) {
-        if let Some(trace) = &self.replayed {
-            return (trace.begun, trace.done, trace.done_late);
-        }
-        if let Some(prompts) = &self.prompts {
-            return (prompts.begun, prompts.served, prompts.served_late);
-        }
-        let sum = |of: fn(&ClassResult) -> u64| self.classes.iter().map(of).sum();
-        (sum(|one| one.offered), sum(|one| one.served), sum(|one| one.served_late))
     }
 
     /// Whether storage did nothing in it.
@@ -500,8 +446,6 @@ pub struct KvcacheResults {
     pub passes: Vec<PassSummary>,
     /// Total duration of the run, pauses included, in seconds.
     pub elapsed_seconds: f64,
-    /// CPU seconds of making the noise that all objects are pieces of, before the first trial.
-    pub noise_cpu_seconds: f64,
     /// Peak resident set size of the process in bytes.
     pub peak_rss_bytes: u64,
     /// How several hosts found each other, and the cost of synchronising them.

@@ -87,10 +87,9 @@ fn args(report: &KvcacheReport) -> Value {
 
 /// The file of a rank, which has this `seed`, for one trial.
 fn rank_file(report: &KvcacheReport, trial: &TrialResult, seed: u32) -> Value {
-    let (_, served, late) = trial.requests();
     let lookups = &trial.lookups;
     let mut file = json!({
-        "requests_completed": served + late,
+        "requests_completed": trial.requests.done(),
         "total_tokens_generated": trial.tokens + trial.late_tokens,
         "multi_turn_cache_hits": lookups.other_turn_hits,
         "multi_turn_cache_misses": lookups.other_turn_misses,
@@ -98,7 +97,7 @@ fn rank_file(report: &KvcacheReport, trial: &TrialResult, seed: u32) -> Value {
         "stormlp": mark(report),
         "summary": summary_of(trial),
     });
-    if let Some(requests) = &trial.requests {
+    if let Some(requests) = &trial.request_seconds {
         for (name, seconds) in [
             ("end_to_end_latencies", &requests.request),
             ("storage_latencies", &requests.storage),
@@ -114,12 +113,11 @@ fn rank_file(report: &KvcacheReport, trial: &TrialResult, seed: u32) -> Value {
 }
 
 fn summary_of(trial: &TrialResult) -> Value {
-    let (_, served, late) = trial.requests();
-    let (requests, tokens) = (served + late, trial.tokens + trial.late_tokens);
+    let (requests, tokens) = (trial.requests.done(), trial.tokens + trial.late_tokens);
     let per_second = |count: u64| count as f64 / trial.window_seconds.max(f64::MIN_POSITIVE);
     let times = |what| trial.times_ms.get(&what).copied();
     let storage_seconds = times(Timed::Storage).map(|one| one.mean * one.count as f64 / 1e3);
-    let requests_of = |of: fn(&RequestSeconds) -> &Vec<f64>| trial.requests.as_ref().map(of);
+    let requests_of = |of: fn(&RequestSeconds) -> &Vec<f64>| trial.request_seconds.as_ref().map(of);
     let lookups = &trial.lookups;
     let found = lookups.other_turn_hits + lookups.other_turn_misses;
     let rate = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
@@ -343,7 +341,7 @@ mod tests {
             write: vec![0.1; 4],
             decode: vec![0.3],
         };
-        report.results.trials[0].requests = Some(seconds);
+        report.results.trials[0].request_seconds = Some(seconds);
         let file: Value = serde_json::from_str(&files(&report, &|_| false)[0].content).unwrap();
         assert_eq!(file["end_to_end_latencies"], json!([4.0, 1.0, 3.0, 2.0]));
         assert_eq!(file["decode_latencies"], json!([0.3]));

@@ -10,7 +10,7 @@ use stormlp_core::units::ByteSize;
 
 use super::facts::KvcacheFacts;
 use super::kvcache_plan::{KvcachePlan, Profile};
-use super::request::{End, KvcacheRequest, NamingClock};
+use super::request::KvcacheRequest;
 use super::serving_request::ServingRequest;
 
 /// Open files of a thread (a file, its duplicate, its ring), and of everything else.
@@ -64,10 +64,6 @@ pub(super) fn idle_options(
         ("--users", request.users.is_some()),
         ("--memory", request.memory_bytes.is_some()),
         ("--concurrent-writes", request.concurrent_writes.is_some()),
-        ("--no-conversations", request.no_conversations),
-        ("--no-prompts", request.no_prompts),
-        ("--end fixed", request.end == End::Fixed),
-        ("--clock", request.clock != NamingClock::Real),
         ("--mlperf-output", request.lists_requests),
     ];
     for (option, _) in of_users.into_iter().filter(|(_, is_given)| *is_given && loads_prefixes) {

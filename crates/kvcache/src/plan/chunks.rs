@@ -7,15 +7,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// The name of a chunk.
 pub type ChunkId = u64;
 
-/// A chunk on storage, which the caller reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
-    /// Its name.
-    pub id: ChunkId,
-    /// Its place, if several share a file.
-    pub place: u64,
-}
-
 /// The answer to a chunk that is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteDecision {
@@ -23,18 +14,12 @@ pub enum WriteDecision {
     Known,
     /// All others are in use.
     Full,
-    /// The caller writes it to this place; an older one makes room.
-    At {
-        /// The place.
-        place: u64,
-        /// What is deleted for it.
-        deletes: Option<ChunkId>,
-    },
+    /// The caller writes it, and first deletes this one.
+    Write(Option<ChunkId>),
 }
 
 #[derive(Debug)]
 struct Chunk {
-    place: u64,
     used: u64,
     /// Requests that read it now.
     readers: u32,
@@ -49,9 +34,6 @@ pub struct Chunks {
     /// Deleted, but their files may still be there.
     going: HashSet<ChunkId>,
     most: u64,
-    /// Places used so far, and those that are free again.
-    places: u64,
-    free: Vec<u64>,
     uses: u64,
 }
 
@@ -63,23 +45,18 @@ impl Chunks {
             by_use: BTreeMap::new(),
             going: HashSet::new(),
             most,
-            places: 0,
-            free: Vec::new(),
             uses: 0,
         }
     }
 
     /// The leading chunks of a prompt that are on storage, which the caller reads now.
-    pub fn take(&mut self, prompt: &[ChunkId]) -> Vec<Stored> {
-        let stored = |id: &ChunkId| {
-            let chunk = self.known.get(id).filter(|chunk| chunk.is_written)?;
-            Some(Stored { id: *id, place: chunk.place })
-        };
-        let found: Vec<Stored> = prompt.iter().map_while(stored).collect();
+    pub fn take(&mut self, prompt: &[ChunkId]) -> Vec<ChunkId> {
+        let is_written = |id: &ChunkId| self.known.get(id).is_some_and(|chunk| chunk.is_written);
+        let found: Vec<ChunkId> = prompt.iter().copied().take_while(is_written).collect();
         // The first chunk is used last: without it the others are of no use.
-        for stored in found.iter().rev() {
-            self.touch(stored.id);
-            if let Some(chunk) = self.known.get_mut(&stored.id) {
+        for id in found.iter().rev() {
+            self.touch(*id);
+            if let Some(chunk) = self.known.get_mut(id) {
                 chunk.readers += 1;
             }
         }
@@ -96,9 +73,9 @@ impl Chunks {
     }
 
     /// The caller has read them.
-    pub fn give_back(&mut self, read: &[Stored]) {
-        for stored in read {
-            if let Some(chunk) = self.known.get_mut(&stored.id) {
+    pub fn give_back(&mut self, read: &[ChunkId]) {
+        for id in read {
+            if let Some(chunk) = self.known.get_mut(id) {
                 chunk.readers -= 1;
             }
         }
@@ -115,38 +92,34 @@ impl Chunks {
         ids.iter().copied().filter(|id| !self.has(*id)).collect()
     }
 
-    /// Finds a place for a chunk.
+    /// Decides whether a chunk is written.
     pub fn begin(&mut self, id: ChunkId) -> WriteDecision {
         // A later prompt brings one that is just going.
         if self.has(id) || self.going.contains(&id) {
             return WriteDecision::Known;
         }
-        let (place, deletes) = match self.free.pop() {
-            Some(place) => (place, None),
-            None if self.places < self.most => {
-                self.places += 1;
-                (self.places - 1, None)
+        let mut deletes = None;
+        if self.known.len() as u64 >= self.most {
+            deletes = self.delete();
+            if deletes.is_none() {
+                return WriteDecision::Full;
             }
-            None => match self.delete() {
-                Some((place, victim)) => (place, Some(victim)),
-                None => return WriteDecision::Full,
-            },
-        };
+        }
         self.uses += 1;
         self.by_use.insert(self.uses, id);
-        self.known.insert(id, Chunk { place, used: self.uses, readers: 0, is_written: false });
-        WriteDecision::At { place, deletes }
+        self.known.insert(id, Chunk { used: self.uses, readers: 0, is_written: false });
+        WriteDecision::Write(deletes)
     }
 
-    /// Forgets the chunk that was not used for the longest; its place is the caller's.
-    fn delete(&mut self) -> Option<(u64, ChunkId)> {
+    /// Forgets the chunk that was not used for the longest.
+    fn delete(&mut self) -> Option<ChunkId> {
         let is_idle = |id: &ChunkId| {
             self.known.get(id).is_some_and(|chunk| chunk.is_written && chunk.readers == 0)
         };
         let (used, id) = self.by_use.iter().find(|(_, id)| is_idle(id)).map(|(a, b)| (*a, *b))?;
         self.by_use.remove(&used);
         self.going.insert(id);
-        self.known.remove(&id).map(|chunk| (chunk.place, id))
+        self.known.remove(&id).map(|_| id)
     }
 
     /// What was deleted is no longer on storage.
@@ -174,7 +147,7 @@ mod tests {
     fn put(chunks: &mut Chunks, ids: &[ChunkId]) -> Vec<WriteDecision> {
         let begun = ids.iter().map(|id| {
             let begun = chunks.begin(*id);
-            if let WriteDecision::At { deletes: Some(victim), .. } = begun {
+            if let WriteDecision::Write(Some(victim)) = begun {
                 chunks.gone(victim);
             }
             chunks.written(*id);
@@ -183,22 +156,18 @@ mod tests {
         begun.collect()
     }
 
-    fn ids(found: &[Stored]) -> Vec<ChunkId> {
-        found.iter().map(|stored| stored.id).collect()
-    }
-
     #[test]
     fn only_leading_chunks_are_loaded() {
         let mut chunks = Chunks::new(10);
         put(&mut chunks, &[1, 2, 4]);
-        assert_eq!(ids(&chunks.take(&[1, 2, 3, 4])), [1, 2]);
+        assert_eq!(chunks.take(&[1, 2, 3, 4]), [1, 2]);
         assert!(chunks.take(&[3, 4]).is_empty());
         // Not before it is written.
         chunks.begin(3);
-        assert_eq!(ids(&chunks.take(&[1, 2, 3, 4])), [1, 2]);
+        assert_eq!(chunks.take(&[1, 2, 3, 4]), [1, 2]);
         assert_eq!(chunks.begin(3), WriteDecision::Known);
         chunks.written(3);
-        assert_eq!(ids(&chunks.take(&[1, 2, 3, 4])), [1, 2, 3, 4]);
+        assert_eq!(chunks.take(&[1, 2, 3, 4]), [1, 2, 3, 4]);
     }
 
     #[test]
@@ -213,23 +182,23 @@ mod tests {
         let deleted: Vec<_> = begun
             .iter()
             .map(|begun| match begun {
-                WriteDecision::At { deletes, .. } => *deletes,
+                WriteDecision::Write(deletes) => *deletes,
                 _ => None,
             })
             .collect();
         assert_eq!(deleted, [Some(22), Some(21), Some(12)]);
-        assert_eq!(ids(&chunks.take(&[11, 12])), [11]);
+        assert_eq!(chunks.take(&[11, 12]), [11]);
         assert_eq!(chunks.missing(&[31, 12, 33]), [12]);
     }
 
     #[test]
-    fn what_is_read_stays_and_places_are_used_again() {
+    fn what_is_read_stays_and_its_room_is_used_again() {
         let mut chunks = Chunks::new(2);
         put(&mut chunks, &[1, 2]);
         let read = chunks.take(&[1, 2]);
         assert_eq!(chunks.begin(3), WriteDecision::Full);
         chunks.give_back(&read[1..]);
-        assert_eq!(chunks.begin(3), WriteDecision::At { place: 1, deletes: Some(2) });
+        assert_eq!(chunks.begin(3), WriteDecision::Write(Some(2)));
         // Not before its file is gone.
         assert_eq!(chunks.begin(2), WriteDecision::Known);
         chunks.gone(2);

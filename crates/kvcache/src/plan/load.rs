@@ -15,7 +15,7 @@ const MOST_TURNS: u32 = 50;
 /// Of so many conversations the objects are known; the least recently used is forgotten first.
 const MOST_CONVERSATIONS: usize = 1000;
 /// From this many tokens on, a request only writes its object.
-pub(super) const ONLY_PREFILL_TOKENS: u32 = 10_000;
+const ONLY_PREFILL_TOKENS: u32 = 10_000;
 /// Tokens generated from each further read of a request's own object.
 const TOKENS_PER_READ: u32 = 32;
 /// A request begins with a system prompt with this probability.
@@ -50,13 +50,8 @@ impl Request {
 
     /// How often its own object is read again after the first time.
     pub fn further_reads(&self) -> u32 {
-        further_reads(self.generate_tokens)
+        self.generate_tokens.div_ceil(TOKENS_PER_READ).max(1)
     }
-}
-
-/// The same, to generate this many tokens.
-pub(super) fn further_reads(generate_tokens: u32) -> u32 {
-    generate_tokens.div_ceil(TOKENS_PER_READ).max(1)
 }
 
 /// A conversation of a user.
@@ -110,22 +105,12 @@ impl Conversations {
     }
 }
 
-/// What the generator leaves out.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OmittedParts {
-    /// No conversations: each request stands alone.
-    pub conversations: bool,
-    /// No system prompts.
-    pub prompts: bool,
-}
-
 /// All users and their requests.
 pub struct Load {
     users: Vec<User>,
     /// The open conversation of each user.
     open: Vec<Option<u64>>,
     random: Mt19937,
-    without: OmittedParts,
     /// When each user sends next, in nanoseconds since the start.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     conversations: Conversations,
@@ -134,7 +119,7 @@ pub struct Load {
 
 impl Load {
     /// The requests of `users`, drawn from the generator that drew them.
-    pub fn new(users: Vec<User>, random: Mt19937, without: OmittedParts) -> Self {
+    pub fn new(users: Vec<User>, random: Mt19937) -> Self {
         let mut load = Self {
             open: vec![None; users.len()],
             due: BinaryHeap::new(),
@@ -142,7 +127,6 @@ impl Load {
             sent: 0,
             users,
             random,
-            without,
         };
         (0..load.users.len()).for_each(|user| load.think(user, 0));
         load
@@ -168,12 +152,8 @@ impl Load {
         let (context_tokens, generate_tokens) = (draw(context_tokens), draw(generation_tokens));
         let nth = self.sent;
         self.sent += 1;
-        let turn = conversation.and_then(|known| {
-            let (turn, key) = self.conversations.add_turn(known)?;
-            Some(((known, turn), key))
-        });
-        let (turn, key) = match turn {
-            Some((turn, key)) => (Some(turn), key),
+        let (turn, key) = match self.conversations.add_turn(conversation) {
+            Some((turn, key)) => (Some((conversation, turn)), key),
             None => (None, format!("user_{user:04}_req_{nth:06}")),
         };
         self.think(user, sent_ns);
@@ -181,23 +161,20 @@ impl Load {
     }
 
     /// The conversation that a user's next request belongs to.
-    fn conversation_of(&mut self, user: usize, unix_ms: u64) -> Option<u64> {
-        if self.without.conversations {
-            return None;
-        }
+    fn conversation_of(&mut self, user: usize, unix_ms: u64) -> u64 {
         let going_on = self.open[user].filter(|_| self.random.next_f64() < GOES_ON);
         let open = going_on
             .filter(|open| self.conversations.turns(*open).is_some_and(|turns| turns < MOST_TURNS));
         let conversation = open
             .unwrap_or_else(|| self.conversations.begin(format!("conv_user_{user:04}_{unix_ms}")));
         self.open[user] = Some(conversation);
-        Some(conversation)
+        conversation
     }
 
     /// The tokens of the system prompt that a request begins with; `None` without one. No prompt is
     /// ever stored: looking for it is a miss.
     pub fn prompt(&mut self) -> Option<u32> {
-        if self.without.prompts || self.random.next_f64() >= WITH_PROMPT {
+        if self.random.next_f64() >= WITH_PROMPT {
             return None;
         }
         Some(PROMPT_TOKENS[self.random.next_below(PROMPT_TOKENS.len() as u32) as usize])
@@ -254,16 +231,16 @@ mod tests {
     use super::super::users::draw;
     use super::*;
 
-    fn load(count: u32, seed: u32, without: OmittedParts) -> Load {
+    fn load(count: u32, seed: u32) -> Load {
         let mut random = Mt19937::of_python(seed);
         let users = draw(&mut random, count);
-        Load::new(users, random, without)
+        Load::new(users, random)
     }
 
     #[test]
     fn the_requests_of_one_user_are_the_originals() {
         // The original at --num-users 1 --seed 42: context and turn of its first requests.
-        let mut load = load(1, 42, OmittedParts { prompts: true, ..OmittedParts::default() });
+        let mut load = load(1, 42);
         let sent: Vec<Request> = (0..6).filter_map(|_| load.send(1)).collect();
         let tokens: Vec<u32> = sent.iter().map(|request| request.context_tokens).collect();
         assert_eq!(tokens, [5740, 13_735, 7872, 15_792, 11_420, 6676]);
@@ -275,7 +252,7 @@ mod tests {
     fn bytes_read_for_each_written_are_as_in_the_original() {
         // Users weighted by how often they send: 4.43 reads, 4,417 tokens. The first half minute has
         // slightly fewer requests of users who think for long.
-        let mut load = load(5_000, 7, OmittedParts { conversations: true, prompts: true });
+        let mut load = load(5_000, 7);
         let (mut read, mut written, mut requests) = (0u64, 0u64, 0u64);
         for _ in 0..400_000 {
             let request = load.send(0).unwrap();
@@ -294,7 +271,7 @@ mod tests {
     #[test]
     fn urgent_requests_overtake_others_in_the_order_they_were_sent() {
         let mut queue = Queue::default();
-        let mut load = load(50, 42, OmittedParts::default());
+        let mut load = load(50, 42);
         (0..200).filter_map(|_| load.send(0)).for_each(|request| queue.push(request));
         assert_eq!(queue.len(), 200);
         let served: Vec<Request> = std::iter::from_fn(|| queue.pop()).collect();
@@ -305,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_request_knows_the_other_turns_sent_by_now() {
-        let mut load = load(1, 42, OmittedParts { prompts: true, ..OmittedParts::default() });
+        let mut load = load(1, 42);
         let sent: Vec<Request> = (0..30).filter_map(|_| load.send(5)).collect();
         let second = sent.iter().find(|one| one.turn.is_some_and(|(_, turn)| turn == 2)).unwrap();
         let same = |one: &&Request| one.turn.map(|turn| turn.0) == second.turn.map(|turn| turn.0);

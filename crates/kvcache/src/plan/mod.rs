@@ -33,24 +33,24 @@ mod transport;
 mod users;
 
 pub use cache::{Cache, Claim, Step, Tier, Victim};
-pub use chunks::{ChunkId, Chunks, Stored, WriteDecision};
+pub use chunks::{ChunkId, Chunks, WriteDecision};
 pub use content::{Content, HEADER_BYTES, file_bytes};
 pub use facts::{KvcacheFacts, TraceFacts};
 pub use find_max::{
     FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, expected_seconds, is_of_memory,
 };
 pub use kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
-pub use load::{Load, OmittedParts, Queue, Request};
+pub use load::{Load, Queue, Request};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name, names_object_of_a_run};
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
-pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, Offered, SECONDS, SEED};
+pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, SECONDS, SEED};
 pub use prompts::{Prompt, Prompts};
-pub use request::{End, KvcacheRequest, NamingClock, Speed};
+pub use request::{KvcacheRequest, Speed};
 pub use resolve::{Resolution, resolve};
-pub use serving::{BLOCK_BYTES, Layout, ServingPlan};
+pub use serving::{BLOCK_BYTES, ServingPlan, WRITE_QUEUE};
 pub use serving_request::ServingRequest;
-pub use size::{Fits, ObjectSize, READ_PER_WRITTEN, Size, SizeRequest, Written, size};
+pub use size::{Fits, ObjectSize, Size, SizeRequest, size};
 pub use trace::{
     BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader, Traced,
 };

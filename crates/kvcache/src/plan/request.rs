@@ -7,62 +7,13 @@ use super::options::{MOST_SECONDS, MOST_WORKERS, OPTIONS, SEED};
 use super::serving_request::ServingRequest;
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
-use stormlp_core::names::{Named, unknown};
 use stormlp_core::numbers::{whole, within};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
-use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// Listed after the options of the same heading that all commands have.
 const LAST: usize = 99;
-
-/// What is done about requests that are being served when the time is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
-#[strum(parse_err_ty = String, parse_err_fn = unknown::<Self>)]
-pub enum End {
-    /// Each thread finishes its request, as the client of the v3.0 round does.
-    #[default]
-    #[serde(rename = "v3.0")]
-    #[strum(serialize = "v3.0")]
-    V3,
-    /// Each thread stops after the transfer in flight.
-    #[serde(rename = "fixed")]
-    #[strum(serialize = "fixed")]
-    Fixed,
-}
-
-impl Named for End {
-    const WHAT: &'static str = "an end of a run";
-}
-
-/// The clock in the names of conversations, and so in names and content of all objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum NamingClock {
-    /// The clock of the host, as in the original.
-    #[default]
-    Real,
-    /// A run begins at so many milliseconds since 1970, whenever it runs.
-    Fixed(u64),
-}
-
-impl FromStr for NamingClock {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is not a clock: use real, fixed, or fixed:MILLISECONDS");
-        match text.split_once(':') {
-            None if text == "real" => Ok(Self::Real),
-            None if text == "fixed" => Ok(Self::Fixed(0)),
-            Some(("fixed", since)) => since.parse().map(Self::Fixed).map_err(|_| bad()),
-            _ => Err(bad()),
-        }
-    }
-}
 
 /// How fast a trace is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -125,8 +76,7 @@ pub struct KvcacheRequest {
     /// All three options, three trials each, as MLPerf's closed rules fix them
     #[arg(long, help_heading = "Load", conflicts_with_all = [
         "model", "option", "users", "duration_seconds", "trials", "pause_seconds", "memory_bytes",
-        "concurrent_writes", "seed", "no_conversations", "no_prompts", "clock", "profile",
-        "verify", "capacity_bytes",
+        "concurrent_writes", "seed", "profile", "verify", "capacity_bytes",
     ])]
     pub closed: bool,
 
@@ -155,26 +105,10 @@ pub struct KvcacheRequest {
         value_parser = whole::<u32>(..))]
     pub seed: Option<u32>,
 
-    /// What requests do that are served when the time is over: v3.0 finishes them, fixed does not
-    #[arg(long, value_name = "v3.0|fixed", help_heading = "Load", default_value = "v3.0")]
-    pub end: End,
-
-    /// Clock in the names of objects: real, or fixed[:MS] for the same names in each run
-    #[arg(long, value_name = "real|fixed[:MS]", help_heading = "Load", default_value = "real")]
-    pub clock: NamingClock,
-
-    /// No conversations: each request stands alone
-    #[arg(long, help_heading = "Load")]
-    pub no_conversations: bool,
-
-    /// No system prompts
-    #[arg(long, help_heading = "Load")]
-    pub no_prompts: bool,
-
     /// Replay a trace instead: of MLPerf's client (--io-trace-log), BurstGPT or Mooncake
     #[arg(long, value_name = "FILE", help_heading = "Trace",
         value_hint = clap::ValueHint::FilePath, conflicts_with_all = [
-            "closed", "option", "users", "no_conversations", "no_prompts", "clock",
+            "closed", "option", "users",
         ])]
     pub trace: Option<Location>,
 

@@ -2,34 +2,14 @@
 //! token and written in the background.
 
 use serde::{Deserialize, Serialize};
-use stormlp_core::names::{Named, unknown};
-use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 use super::content::file_bytes;
 use super::model::Model;
 
 /// Chunks begin at multiples of this in a file, so that they can be moved with `O_DIRECT`.
 pub const BLOCK_BYTES: u64 = 4096;
-/// The size that a file of several chunks aims at, in bytes.
-const PACK_BYTES: u64 = 1 << 30;
-
-/// Where chunks are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
-pub enum Layout {
-    /// Each in a file of its own, which is removed with it.
-    #[default]
-    Files,
-    /// Many in a file, whose places are used again.
-    Packed,
-}
-
-impl Named for Layout {
-    const WHAT: &'static str = "a layout";
-}
+/// Chunks that may wait to be written: more are dropped, or prompts wait if nothing else limits them.
+pub const WRITE_QUEUE: u32 = 256;
 
 /// The load of a serving engine, decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,19 +19,13 @@ pub struct ServingPlan {
     pub chunk_tokens: u32,
     /// Bytes of a chunk on storage.
     pub chunk_bytes: u64,
-    /// Where chunks are.
-    pub layout: Layout,
-    /// Chunks in a file.
-    pub chunks_per_file: u64,
     /// The most chunks on storage.
     pub most_chunks: u64,
     /// Prompts that are served at a time.
     pub loaders: u32,
     /// Threads that write chunks in the background.
     pub writers: u32,
-    /// Chunks that may wait to be written.
-    pub write_queue: u32,
-    /// Whether more are dropped. Otherwise prompts wait for room: without a pace, and without a time
+    /// Whether chunks are dropped if too many wait to be written. Otherwise prompts wait for room: without a pace, and without a time
     /// to compute, prompts that find nothing would follow each other at once.
     pub drops: bool,
     /// Prefixes that prompts begin with; 0 for a trace, which has its own.
@@ -72,14 +46,6 @@ impl ServingPlan {
     /// Bytes of a chunk of `model` on storage.
     pub fn bytes_of_chunk(model: &Model, tokens: u32) -> u64 {
         file_bytes(model, tokens.into()).next_multiple_of(BLOCK_BYTES)
-    }
-
-    /// Chunks of so many bytes in a file.
-    pub fn chunks_per_file(layout: Layout, chunk_bytes: u64) -> u64 {
-        match layout {
-            Layout::Files => 1,
-            Layout::Packed => (PACK_BYTES / chunk_bytes).max(1),
-        }
     }
 
     /// Bytes of all prefixes that prompts may begin with at a time.
@@ -123,12 +89,9 @@ impl ServingPlan {
         Self {
             chunk_tokens: 256,
             chunk_bytes: 6_295_552,
-            layout: Layout::Files,
-            chunks_per_file: 1,
             most_chunks: 1000,
             loaders: 2,
             writers: 1,
-            write_queue: 8,
             drops: true,
             prefixes: 4,
             prefix_tokens: vec![512, 1024],
@@ -152,7 +115,6 @@ mod tests {
         assert_eq!(of("llama3.1-8b", 256), (32 << 20) + 4096);
         assert_eq!(of("tiny-1b", 256), ServingPlan::fixture().chunk_bytes);
         assert!(of("deepseek-v3", 16).is_multiple_of(4096));
-        assert_eq!(ServingPlan::chunks_per_file(Layout::Packed, of("llama3.1-8b", 256)), 31);
     }
 
     #[test]

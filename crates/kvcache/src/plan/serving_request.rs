@@ -8,7 +8,7 @@ use stormlp_core::transport::{Devices, EngineChoice};
 
 use super::model::Model;
 use super::request::parse_factor;
-use super::serving::{Layout, ServingPlan};
+use super::serving::ServingPlan;
 use super::trace::BLOCK_TOKENS;
 
 /// Defaults: those of LMCache for chunks and threads, and the lengths of short and long prompts.
@@ -19,7 +19,6 @@ const READS_PER_PREFIX: f64 = 9.0;
 const NEW_TOKENS: u32 = 512;
 const LOADERS: u32 = 8;
 const WRITERS: u32 = 4;
-const WRITE_QUEUE: u32 = 256;
 const DEPTH: usize = 4;
 /// The most of each that makes sense.
 const MOST_PREFIX_TOKENS: u64 = 1 << 22;
@@ -38,10 +37,6 @@ pub struct ServingRequest {
     #[arg(long, value_name = "N", help_heading = "Serving",
         value_parser = whole::<u32>(1..=1 << 16))]
     pub chunk_tokens: Option<u32>,
-
-    /// Where chunks are: each in a file (files), or many in a file of 1 GiB (packed)
-    #[arg(long, value_name = "LAYOUT", help_heading = "Serving")]
-    pub layout: Option<Layout>,
 
     /// Prefixes that prompts begin with [default: 48]
     #[arg(long, value_name = "N", help_heading = "Serving",
@@ -82,12 +77,6 @@ pub struct ServingRequest {
     #[arg(long, value_name = "N", help_heading = "Serving",
         value_parser = whole::<u32>(1..=500))]
     pub writers: Option<u32>,
-
-    /// Chunks that may wait to be written; more are dropped, or prompts wait if nothing else limits
-    /// them [default: 256]
-    #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(1..=MOST_PREFIXES))]
-    pub write_queue: Option<u32>,
 
     /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch; objects in a
     /// bucket have path s3 [default: buffered]
@@ -148,7 +137,6 @@ impl ServingRequest {
         let usual = if is_trace { BLOCK_TOKENS } else { CHUNK_TOKENS };
         let chunk_tokens = self.chunk_tokens.unwrap_or(usual);
         let chunk_bytes = ServingPlan::bytes_of_chunk(model, chunk_tokens);
-        let layout = self.layout.unwrap_or_default();
         let prefix_tokens = match (is_trace, self.prefix_tokens.as_slice()) {
             (true, _) => powers(chunk_tokens),
             (false, []) => PREFIX_TOKENS.to_vec(),
@@ -161,12 +149,9 @@ impl ServingRequest {
         ServingPlan {
             chunk_tokens,
             chunk_bytes,
-            layout,
-            chunks_per_file: ServingPlan::chunks_per_file(layout, chunk_bytes),
             most_chunks: most_bytes / chunk_bytes,
             loaders: loaders.unwrap_or(LOADERS),
             writers: self.writers.unwrap_or(WRITERS),
-            write_queue: self.write_queue.unwrap_or(WRITE_QUEUE),
             drops: is_paced
                 || self.requests_per_second.is_some()
                 || self.prefill_tokens_per_second.is_some(),

@@ -1,20 +1,16 @@
-//! What the caches of a model take, and what MLPerf's options ask of storage.
+//! The sizes of a model's caches.
 
 use serde::Serialize;
 use stormlp_core::numbers::whole;
-use stormlp_core::units::{parse_seconds, parse_some_bytes};
+use stormlp_core::units::parse_some_bytes;
 
 use super::content::file_bytes;
 use super::model::Model;
-use super::options::{OPTIONS, Offered};
 
 /// Contexts of requests in tokens: mean and 95th percentile over users drawn uniformly, computed from
 /// 200,000 draws, and the bounds of all users.
 const CONTEXTS: [(&str, u64); 4] =
     [("mean", 5623), ("P95", 15_043), ("largest", 25_000), ("smallest", 128)];
-
-/// Bytes read for each byte written in published runs of option 1, from the fewest to the most.
-pub const READ_PER_WRITTEN: [f64; 2] = [4.1, 5.0];
 
 /// What to compute.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
@@ -32,16 +28,6 @@ pub struct SizeRequest {
     #[arg(long = "capacity", value_name = "SIZE",
         value_parser = parse_some_bytes)]
     pub capacity_bytes: Option<u64>,
-
-    /// What a run writes to storage that moves this much a second, reads and writes together
-    #[arg(long = "rate", value_name = "SIZE",
-        value_parser = parse_some_bytes)]
-    pub rate_bytes_per_second: Option<u64>,
-
-    /// Duration of that run
-    #[arg(long = "duration", value_name = "TIME", default_value = "300s",
-        value_parser = parse_seconds, requires = "rate_bytes_per_second")]
-    pub duration_seconds: f64,
 }
 
 /// The file of one request.
@@ -66,17 +52,6 @@ pub struct Fits {
     pub mean_objects: u64,
 }
 
-/// What a run writes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Written {
-    /// What storage moves in bytes per second.
-    pub rate_bytes_per_second: u64,
-    /// How long, in seconds.
-    pub duration_seconds: f64,
-    /// The fewest and the most bytes written, by what published runs read for each byte written.
-    pub bytes: [u64; 2],
-}
-
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Size {
@@ -90,10 +65,6 @@ pub struct Size {
     pub objects: Vec<ObjectSize>,
     /// What fits in the given space.
     pub fits: Option<Fits>,
-    /// What a run writes at the given rate.
-    pub written: Option<Written>,
-    /// What MLPerf's options offer that have this model.
-    pub options: Vec<Offered>,
 }
 
 /// Computes the answer.
@@ -110,25 +81,13 @@ pub fn size(request: &SizeRequest) -> Result<Size, String> {
         tokens: capacity_bytes / model.bytes_per_token(),
         mean_objects: capacity_bytes / mean.bytes,
     });
-    let written = request.rate_bytes_per_second.map(|rate_bytes_per_second| {
-        let moved = rate_bytes_per_second as f64 * request.duration_seconds;
-        let [fewest, most] = READ_PER_WRITTEN;
-        Written {
-            rate_bytes_per_second,
-            duration_seconds: request.duration_seconds,
-            bytes: [most, fewest].map(|read| (moved / (1.0 + read)) as u64),
-        }
-    });
     let asked = request.tokens.iter().map(|tokens| object("", *tokens));
-    let own = OPTIONS.iter().filter(|option| option.model == model.name);
     let objects: Vec<ObjectSize> = typical.iter().cloned().chain(asked).collect();
     Ok(Size {
         bytes_per_token: model.bytes_per_token(),
         bytes_per_token_and_layer: model.bytes_per_token() / model.layers,
         objects,
         fits,
-        written,
-        options: own.map(Offered::of).collect::<Result<_, _>>()?,
         model,
     })
 }
@@ -138,13 +97,7 @@ mod tests {
     use super::*;
 
     fn request(model: &str) -> SizeRequest {
-        SizeRequest {
-            model: model.to_string(),
-            tokens: vec![256],
-            capacity_bytes: Some(1 << 40),
-            rate_bytes_per_second: Some(10 << 30),
-            duration_seconds: 300.0,
-        }
+        SizeRequest { model: model.to_string(), tokens: vec![256], capacity_bytes: Some(1 << 40) }
     }
 
     #[test]
@@ -156,12 +109,6 @@ mod tests {
         assert_eq!(objects, [(5623, 702), (15_043, 1880), (25_000, 3125), (128, 16), (256, 32)]);
         let fits = size.fits.unwrap();
         assert_eq!((fits.tokens, fits.mean_objects), (8_388_608, 1491));
-    }
-
-    #[test]
-    fn a_run_writes_a_fifth_to_a_sixth_of_what_it_moves() {
-        let written = size(&request("tiny-1b")).unwrap().written.unwrap();
-        assert_eq!(written.bytes.map(|bytes| bytes >> 30), [500, 588]);
     }
 
     #[test]

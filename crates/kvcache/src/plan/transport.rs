@@ -9,7 +9,7 @@ use stormlp_core::warning::Warning;
 
 use super::options::CHUNK_BYTES;
 use super::request::KvcacheRequest;
-use super::serving::{Layout, ServingPlan};
+use super::serving::ServingPlan;
 
 /// The most bytes of an object that one request reads, and that a thread has memory for.
 const MOST_OF_OBJECT: u64 = 64 << 20;
@@ -31,10 +31,6 @@ pub(super) fn decide(
     let is_bucket = request.own_folder().names_objects();
     let request = &request.serving;
     let path = path_of(request.path, is_bucket, problems);
-    if is_bucket && load.layout == Layout::Packed {
-        let what = "--layout packed: objects cannot be changed in place";
-        problems.plan(what, "use --layout files, with an object for each chunk");
-    }
     if request.require_gds && !path.needs_cufile() {
         let what = format!("--require-gds: path {path} is not one of cuFile's");
         problems.plan(what, "use --path gds, or leave --require-gds out");
@@ -124,13 +120,9 @@ mod tests {
         let folder = Some(Location::from(folder));
         let request = KvcacheRequest { folder, serving, ..KvcacheRequest::default() };
         let mut problems = Problems::default();
-        let load = ServingPlan { layout: serving_layout(&request), ..ServingPlan::fixture() };
+        let load = ServingPlan::fixture();
         let (decided, _) = decide(&request, &load, &stormlp_fixtures::host(), &mut problems);
         (decided, problems)
-    }
-
-    fn serving_layout(request: &KvcacheRequest) -> Layout {
-        request.serving.layout.unwrap_or_default()
     }
 
     #[test]
@@ -139,13 +131,9 @@ mod tests {
         assert!(problems.is_empty(), "{problems}");
         assert_eq!((decided_for.path, decided_for.queue_depth), (PathKind::S3, 1));
         assert_eq!(decided_for.chunk_bytes, ServingPlan::fixture().chunk_bytes);
-        let wrong = ServingRequest {
-            path: Some(PathKind::Cpu),
-            layout: Some(Layout::Packed),
-            ..ServingRequest::default()
-        };
+        let wrong = ServingRequest { path: Some(PathKind::Cpu), ..ServingRequest::default() };
         let (_, problems) = decided("s3://bucket/kv", wrong);
-        assert_eq!(problems.len(), 2, "{problems}");
+        assert_eq!(problems.len(), 1, "{problems}");
         let objects = ServingRequest { path: Some(PathKind::S3), ..ServingRequest::default() };
         let (_, problems) = decided("kv", objects);
         assert!(problems.to_string().contains("--dir names a folder"), "{problems}");

@@ -1,13 +1,9 @@
 //! The users of the original: drawn by Python's generator from the seed alone, before anything
 //! runs, so that the users of a seed are fixed.
 
-use std::ops::RangeInclusive;
-
 use serde::{Deserialize, Serialize};
 use stormlp_core::mt19937::Mt19937;
 use strum::{Display, IntoStaticStr};
-
-use super::load::{ONLY_PREFILL_TOKENS, further_reads};
 
 /// How soon a request is to be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -77,20 +73,6 @@ impl User {
     /// Requests that it sends per second.
     pub fn requests_per_second(&self) -> f64 {
         1.0 / self.think_seconds
-    }
-
-    /// Tokens that a request of this user writes, and those it reads of its own object: means over
-    /// what [`Load`](super::Load) draws.
-    pub(super) fn tokens_of_request(&self) -> (f64, f64) {
-        let lowest = |most: u32| (most / 4).max(1);
-        let contexts = lowest(self.context_tokens)..=self.context_tokens;
-        let generated = lowest(self.generation_tokens)..=self.generation_tokens;
-        let count = |range: &RangeInclusive<u32>| f64::from(range.end() - range.start() + 1);
-        let written: f64 = contexts.clone().map(f64::from).sum::<f64>() / count(&contexts);
-        let below = contexts.clone().filter(|tokens| *tokens < ONLY_PREFILL_TOKENS);
-        let decoded: f64 = below.map(f64::from).sum::<f64>() / count(&contexts);
-        let reads: u32 = generated.clone().map(|tokens| 1 + further_reads(tokens)).sum();
-        (written, decoded * f64::from(reads) / count(&generated))
     }
 }
 

@@ -22,7 +22,6 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
     let most = cpus.min(report.plan.transport.threads as f64);
     let background_cpus = report.series.last().and_then(|one| others::cpus(&one.series, at_work));
     let limited_by = KneeLimit::of(at_work, most, reads_memory(trial));
-    let (_, served, late) = trial.requests();
     let dropped_percent = unwritten_percent(trial, serving);
     Some(TriedServers {
         servers: serving.loaders,
@@ -33,7 +32,7 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
         is_slowest: slowest.load_ms.p95.is_none(),
         computing_ms: computing_ms(slowest, rate),
         dropped_percent,
-        prompts_per_second: (served + late) as f64 / total_seconds,
+        prompts_per_second: trial.requests.done() as f64 / total_seconds,
         loading: loads.iter().map(load_seconds).sum::<f64>() / total_seconds,
         read_gib_per_second: trial.read_gib_per_second,
         limited_by: KneeLimit::beside(background_cpus.unwrap_or(0.0), (at_work, cpus), limited_by),

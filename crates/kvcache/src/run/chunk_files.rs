@@ -7,37 +7,21 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use stormlp_core::location::names_object;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Handle, Storage, is_direct_refused};
+use stormlp_transfer::storage::Storage;
 
-use super::error::KvcacheError;
 use crate::plan::{
-    BLOCK_BYTES, ChunkId, Chunks, Content, KNOWN_BY_BYTES, KvcachePlan, Layout, Model, Noise, Pass,
-    Prompts, ServingPlan, Stored, file_name,
+    ChunkId, Chunks, Content, KvcachePlan, Model, Pass, Prompts, ServingPlan, file_name,
 };
 
 /// See the [module's description](self).
 pub(super) struct ChunkFiles<'a> {
     pub(super) storage: &'a dyn Storage,
-    pub(super) folder: &'a Path,
+    folder: &'a Path,
     pub(super) plan: &'a ServingPlan,
-    pub(super) model: &'a Model,
-    pub(super) noise: &'a Noise,
-    pub(super) seed: u64,
-    pub(super) is_direct: bool,
-    /// Whether chunks are objects in a bucket.
-    pub(super) is_bucket: bool,
+    model: &'a Model,
+    seed: u64,
     chunks: Mutex<Chunks>,
-    /// Files of several chunks that exist.
-    packs: Mutex<u64>,
-}
-
-/// Where a chunk is.
-#[derive(Debug, Clone)]
-pub(super) struct Spot {
-    pub(super) path: PathBuf,
-    pub(super) offset: u64,
 }
 
 /// How the names of chunks begin.
@@ -57,30 +41,14 @@ pub(super) fn is_chunk(path: &Path) -> bool {
     })
 }
 
-fn pack_name(nth: u64) -> String {
-    format!("pack_{nth:06}")
-}
-
-impl<'a> ChunkFiles<'a> {
-    /// An empty files.
-    pub(super) fn new(
-        (storage, folder): (&'a dyn Storage, &'a Path),
-        (plan, is_direct): (&'a ServingPlan, bool),
-        (model, noise, seed): (&'a Model, &'a Noise, u64),
-    ) -> Self {
-        let chunks = Mutex::new(Chunks::new(plan.most_chunks));
-        let packs = Mutex::new(0);
-        let is_bucket = names_object(folder);
-        Self { storage, folder, plan, model, noise, seed, is_direct, is_bucket, chunks, packs }
-    }
-
+impl ChunkFiles<'_> {
     /// Which chunks are on storage.
     pub(super) fn chunks(&self) -> MutexGuard<'_, Chunks> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The leading chunks of a prompt, to be read now, and those that nobody has or writes.
-    pub(super) fn take(&self, prompt: &[ChunkId]) -> (Vec<Stored>, Vec<ChunkId>) {
+    pub(super) fn take(&self, prompt: &[ChunkId]) -> (Vec<ChunkId>, Vec<ChunkId>) {
         let mut chunks = self.chunks();
         let found = chunks.take(prompt);
         let absent = prompt[found.len()..].iter().copied().filter(|id| !chunks.has(*id));
@@ -92,82 +60,14 @@ impl<'a> ChunkFiles<'a> {
         Content::new(self.model, &key_of(id), self.plan.chunk_tokens.into(), self.seed)
     }
 
-    /// Where a chunk is, or is to be.
-    pub(super) fn spot(&self, id: ChunkId, place: u64) -> Spot {
-        match self.plan.layout {
-            Layout::Files => Spot { path: self.folder.join(file_name(&key_of(id))), offset: 0 },
-            Layout::Packed => {
-                let (file, nth) =
-                    (place / self.plan.chunks_per_file, place % self.plan.chunks_per_file);
-                Spot {
-                    path: self.folder.join(file_name(&pack_name(file))),
-                    // The first block says whose file it is.
-                    offset: BLOCK_BYTES + nth * self.plan.chunk_bytes,
-                }
-            }
-        }
+    /// The file of a chunk.
+    pub(super) fn path_of(&self, id: ChunkId) -> PathBuf {
+        self.folder.join(file_name(&key_of(id)))
     }
 
-    /// Removes the file of a chunk that was deleted, if it has one.
-    pub(super) fn remove(&self, id: ChunkId) -> Result<(), TransferError> {
-        match self.plan.layout {
-            Layout::Files => self.storage.remove(&self.spot(id, 0).path).map(drop),
-            Layout::Packed => Ok(()),
-        }
-    }
-
-    /// Opens the file of a chunk, or its object, whose size is known.
-    pub(super) fn open(&self, path: &Path, access: Access) -> Result<Handle, KvcacheError> {
-        let opened = match (self.is_bucket, access) {
-            (true, Access::Read) => self.storage.known_object(path, self.plan.chunk_bytes),
-            _ => self.storage.handle(path, access, self.is_direct),
-        };
-        opened.map_err(|error| match self.is_direct && is_direct_refused(&error) {
-            true => KvcacheError::NotDirect { path: path.to_path_buf() },
-            false => KvcacheError::on(path, error),
-        })
-    }
-
-    /// Opens the file to write a chunk to, which is created if need be.
-    pub(super) fn open_to_write(&self, place: u64, spot: &Spot) -> Result<Handle, KvcacheError> {
-        if self.plan.layout == Layout::Files {
-            return self.open(&spot.path, Access::Create);
-        }
-        // Others wait: it is one file in hundreds of chunks.
-        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
-        while *packs <= place / self.plan.chunks_per_file {
-            self.create_pack(*packs)?;
-            *packs += 1;
-        }
-        drop(packs);
-        self.open(&spot.path, Access::ReadWrite)
-    }
-
-    /// Creates a file of several chunks. Its beginning is that of one large object, so that it is
-    /// known like any other.
-    fn create_pack(&self, nth: u64) -> Result<(), KvcacheError> {
-        let path = self.folder.join(file_name(&pack_name(nth)));
-        let on = |error| KvcacheError::on(&path, error);
-        let file = self.storage.open(&path, Access::Create, false).map_err(on)?;
-        let per_file = self.plan.chunks_per_file;
-        let chunks = per_file.min(self.plan.most_chunks.saturating_sub(nth * per_file));
-        let bytes = BLOCK_BYTES + chunks * self.plan.chunk_bytes;
-        let tokens = bytes.div_ceil(self.model.bytes_per_token());
-        let content = Content::new(self.model, &pack_name(nth), tokens, self.seed);
-        let mut start = [0; KNOWN_BY_BYTES];
-        content.fill(self.noise, 0, &mut start);
-        self.storage.write_at(&file, &path, 0, &start).map_err(on)?;
-        self.storage.preallocate(&file, &path, bytes).map_err(on)
-    }
-
-    /// Removes all that is on the files, once all threads are done.
+    /// Removes all files, once all threads are done.
     pub(super) fn clear(&self) -> Result<(), TransferError> {
-        let packs = *self.packs.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = |name: String| self.folder.join(file_name(&name));
-        let paths: Vec<PathBuf> = match self.plan.layout {
-            Layout::Files => self.chunks().ids().map(|id| path(key_of(id))).collect(),
-            Layout::Packed => (0..packs).map(|nth| path(pack_name(nth))).collect(),
-        };
+        let paths: Vec<PathBuf> = self.chunks().ids().map(|id| self.path_of(id)).collect();
         self.storage.remove_all(&paths).map(drop)
     }
 }
@@ -184,17 +84,16 @@ pub(super) struct ServingState<'a> {
 impl<'a> ServingState<'a> {
     /// Nothing on storage yet, of what a `plan` does in one of its passes.
     pub(super) fn new(
-        (storage, folder, noise): (&'a dyn Storage, &'a Path, &'a Noise),
+        (storage, folder): (&'a dyn Storage, &'a Path),
         (plan, pass, serving): (&KvcachePlan, &'a Pass, &'a ServingPlan),
     ) -> Self {
-        let is_direct = plan.transport.path.wants_direct();
-        let files = ChunkFiles::new(
-            (storage, folder),
-            (serving, is_direct),
-            (&pass.model, noise, plan.seed.into()),
-        );
-        let prompts = Mutex::new(Prompts::new(serving, plan.seed));
-        Self { files, prompts, has_first: serving.prefixes > 0 }
+        let chunks = Mutex::new(Chunks::new(serving.most_chunks));
+        let (model, seed) = (&pass.model, plan.seed.into());
+        Self {
+            files: ChunkFiles { storage, folder, plan: serving, model, seed, chunks },
+            prompts: Mutex::new(Prompts::new(serving, plan.seed)),
+            has_first: serving.prefixes > 0,
+        }
     }
 
     /// The chunks that are there when a trial begins: of the prefixes that prompts begin with by now, as

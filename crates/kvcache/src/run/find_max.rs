@@ -89,7 +89,7 @@ pub fn find_max(
     let Some((pass, serving)) = first.passes.first().zip(first.serving.as_ref()) else {
         return Err(Failure::usage("--find-max counts servers: use --profile serving"));
     };
-    let place = (storage, run_folder.folder.folder(), &run_folder.noise);
+    let place = (storage, run_folder.folder.folder());
     let state = ServingState::new(place, (&first, pass, serving));
     let (most, limit) = asked.most();
     let confirm = first.request.confirm.unwrap_or(CONFIRM_RUNS);

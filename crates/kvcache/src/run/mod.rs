@@ -12,6 +12,7 @@ mod error;
 pub mod find_max;
 mod folder;
 mod loader;
+mod mover;
 mod requests;
 mod serve;
 mod store;

@@ -1,8 +1,11 @@
 //! The requests that users have sent by now, and the next one to serve.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::error::KvcacheError;
-use super::trace::{Replay, work_of};
-use crate::plan::{Class, Load, Queue, Request};
+use super::tally::Tally;
+use super::trace::Replay;
+use crate::plan::{Class, Load, Prompt, Prompts, Queue, Request};
 
 /// What a thread does.
 #[derive(Debug)]
@@ -23,13 +26,15 @@ pub(super) enum Work {
         /// The tokens of an object that is written; `None` if it is read.
         write_tokens: Option<u32>,
     },
+    /// Loads the prefix of a prompt.
+    Load(Prompt),
 }
 
 /// The answer to a thread that asks for something to do.
 #[derive(Debug)]
-pub(super) enum Next<T> {
+pub(super) enum Next {
     /// This, and when it was due in nanoseconds since the start.
-    Take(T, u64),
+    Take(Work, u64),
     /// The next is due at this time, in nanoseconds since the start.
     At(u64),
     /// Nothing is left to do.
@@ -39,15 +44,46 @@ pub(super) enum Next<T> {
 /// Where work comes from.
 pub(super) enum Source<'a> {
     Users(Requests),
-    Trace(Replay<'a>),
+    Trace(Box<Replay<'a>>),
+    /// Prompts that are drawn, the next one if it is not due yet, and how many were sent.
+    Drawn(&'a Mutex<Prompts>, Option<Prompt>, u64),
 }
 
 impl Source<'_> {
     /// What to do at `now_ns`.
-    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next<Work>, KvcacheError> {
+    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next, KvcacheError> {
         match self {
             Self::Users(requests) => Ok(requests.next(now_ns)),
-            Self::Trace(replay) => replay.next(now_ns).map(work_of),
+            Self::Trace(replay) => replay.next(now_ns),
+            Self::Drawn(prompts, next, sent) => {
+                let draw = || prompts.lock().unwrap_or_else(PoisonError::into_inner).draw();
+                let prompt = next.take().unwrap_or_else(draw);
+                let sent_ns = prompt.sent_ns.unwrap_or(now_ns);
+                if sent_ns > now_ns {
+                    *next = Some(prompt);
+                    return Ok(Next::At(sent_ns));
+                }
+                *sent += 1;
+                Ok(Next::Take(Work::Load(prompt), sent_ns))
+            }
+        }
+    }
+
+    /// Enters what was sent `until_ns`, or replayed.
+    pub(super) fn credit(self, tally: &mut Tally, until_ns: u64) {
+        match self {
+            Self::Users(mut requests) => {
+                requests.advance(until_ns);
+                for (class, sent) in Class::ALL.into_iter().zip(requests.sent) {
+                    tally.classes.entry(class).or_default().begun = sent;
+                }
+                tally.requests.begun = requests.sent.iter().sum();
+            }
+            Self::Trace(replay) => {
+                tally.requests.begun = replay.taken;
+                tally.is_whole_trace = Some(replay.is_over);
+            }
+            Self::Drawn(_, _, sent) => tally.requests.begun = sent,
         }
     }
 }
@@ -61,13 +97,14 @@ pub(super) struct Requests {
     started_unix_ms: u64,
     /// Users send until then.
     end_ns: u64,
-    offered: [u64; Class::ALL.len()],
+    /// Requests sent so far by each class, in the order of [`Class::ALL`].
+    sent: [u64; Class::ALL.len()],
 }
 
 impl Requests {
     pub(super) fn new(load: Load, started_unix_ms: u64, end_ns: u64) -> Self {
-        let offered = [0; Class::ALL.len()];
-        Self { load, queue: Queue::default(), started_unix_ms, end_ns, offered }
+        let sent = [0; Class::ALL.len()];
+        Self { load, queue: Queue::default(), started_unix_ms, end_ns, sent }
     }
 
     /// Has users send what is due by `now_ns`.
@@ -81,13 +118,14 @@ impl Requests {
             let Some(request) = self.load.send(self.started_unix_ms + due_ns / 1_000_000) else {
                 return;
             };
-            self.offered[place_of(request.class)] += 1;
+            let place = Class::ALL.iter().position(|one| *one == request.class);
+            self.sent[place.unwrap_or(0)] += 1;
             self.queue.push(request);
         }
     }
 
     /// The most urgent request at `now_ns`.
-    fn next(&mut self, now_ns: u64) -> Next<Work> {
+    fn next(&mut self, now_ns: u64) -> Next {
         self.advance(now_ns);
         let Some(request) = self.queue.pop() else {
             return Next::At(self.load.next_due_ns());
@@ -99,14 +137,4 @@ impl Requests {
         let has_prompt = prompt.is_some();
         Next::Take(Work::Serve { context_tokens, has_prompt, others, request }, sent_ns)
     }
-
-    /// Requests sent so far by each class, in the order of [`Class::ALL`].
-    pub(super) fn offered(&self) -> [u64; Class::ALL.len()] {
-        self.offered
-    }
-}
-
-/// The place of a class in [`Class::ALL`].
-pub(super) fn place_of(class: Class) -> usize {
-    Class::ALL.iter().position(|one| *one == class).unwrap_or(0)
 }

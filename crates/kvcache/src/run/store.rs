@@ -2,12 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use stormlp_core::stop::Ends;
+
+use super::mover::{Cut, TICK};
 use crate::plan::{Cache, Claim, Step, Tier, Victim};
-
-/// How often a thread that waits for others checks whether the run is to end.
-const TICK: Duration = Duration::from_millis(50);
 
 /// See the [module's description](self).
 pub(super) struct Store {
@@ -24,10 +23,6 @@ pub(super) struct State {
     /// Those that are under way.
     begun: HashSet<String>,
 }
-
-/// The run is to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ending;
 
 impl State {
     /// Takes an object that no write is to replace.
@@ -78,13 +73,13 @@ impl Store {
     /// Tries until there is an answer, or `ends`.
     fn wait_for<T>(
         &self,
-        ends: impl Fn() -> bool,
+        ends: Ends<'_>,
         mut attempt: impl FnMut(&mut State) -> Option<T>,
-    ) -> Result<T, Ending> {
+    ) -> Result<T, Cut> {
         let mut state = self.lock();
         loop {
-            if ends() {
-                return Err(Ending);
+            if ends.are_near() {
+                return Err(Cut::Ends);
             }
             if let Some(answer) = attempt(&mut state) {
                 return Ok(answer);
@@ -95,7 +90,7 @@ impl Store {
     }
 
     /// Waits until an object more may be written.
-    pub(super) fn take_slot(&self, ends: impl Fn() -> bool) -> Result<(), Ending> {
+    pub(super) fn take_slot(&self, ends: Ends<'_>) -> Result<(), Cut> {
         self.wait_for(ends, |state| {
             state.slots = state.slots.checked_sub(1)?;
             Some(())
@@ -108,11 +103,7 @@ impl Store {
 
     /// Takes an object, once no other thread uses it: where it is, and its tokens; `None` if there
     /// is none.
-    pub(super) fn claim(
-        &self,
-        key: &str,
-        ends: impl Fn() -> bool,
-    ) -> Result<Option<(Tier, u32)>, Ending> {
+    pub(super) fn claim(&self, key: &str, ends: Ends<'_>) -> Result<Option<(Tier, u32)>, Cut> {
         self.wait_for(ends, |state| match state.claim(key) {
             Claim::Absent => Some(None),
             Claim::Busy => None,
@@ -127,11 +118,7 @@ impl Store {
 
     /// Begins a write that was expected, once no other thread uses the object: the one that it
     /// replaces, which the caller removes.
-    pub(super) fn begin(
-        &self,
-        key: &str,
-        ends: impl Fn() -> bool,
-    ) -> Result<Option<Victim>, Ending> {
+    pub(super) fn begin(&self, key: &str, ends: Ends<'_>) -> Result<Option<Victim>, Cut> {
         self.wait_for(ends, |state| state.begin(key))
     }
 
@@ -149,12 +136,7 @@ impl Store {
     }
 
     /// The next step to have room, once there is one.
-    pub(super) fn make_room(
-        &self,
-        tier: Tier,
-        bytes: u64,
-        ends: impl Fn() -> bool,
-    ) -> Result<Step, Ending> {
+    pub(super) fn make_room(&self, tier: Tier, bytes: u64, ends: Ends<'_>) -> Result<Step, Cut> {
         self.wait_for(ends, |state| match state.cache.make_room(tier, bytes) {
             Step::Wait => None,
             step => Some(step),

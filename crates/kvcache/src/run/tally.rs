@@ -8,12 +8,11 @@ use stormlp_core::histogram::{LatencyHistogram, NamedHistogram};
 use stormlp_transfer::page_cache::Residency;
 use strum::VariantArray as _;
 
-use super::requests::place_of;
-use super::trial::{TrialId, Watched};
+use super::trial::{Measured, TrialId};
 use crate::plan::{Class, KvcachePlan, Request, ServingPlan};
 use crate::report::{
-    ClassResult, Evictions, FirstToken, Lookups, ObjectsMoved, PrefixLoads, PromptsServed,
-    ReplayedTrace, RequestSeconds, SampledResidency, Timed, TimesMs, TrialResult, gib_per_second,
+    Evictions, FirstToken, Lookups, ObjectsMoved, PrefixLoads, PromptsServed, RequestCounts,
+    RequestSeconds, SampledResidency, Timed, TimesMs, TrialResult, gib_per_second,
 };
 
 /// The times of a trial or of several.
@@ -113,14 +112,15 @@ pub(super) struct Tally {
     pub(super) written: ObjectsMoved,
     pub(super) lookups: Lookups,
     pub(super) evictions: Evictions,
+    pub(super) requests: RequestCounts,
     /// The requests of each class of users; of a trace and of prompts those of none.
-    pub(super) classes: Vec<ClassResult>,
-    /// Entries of a trace, whose requests have no classes.
-    pub(super) replayed: Option<ReplayedTrace>,
+    pub(super) classes: BTreeMap<Class, RequestCounts>,
+    /// Whether a trace was replayed to its end.
+    pub(super) is_whole_trace: Option<bool>,
     /// Prompts that load prefixes.
     pub(super) prompts: Option<PromptsServed>,
     /// Times of single requests, if they are to be kept.
-    pub(super) requests: Option<RequestSeconds>,
+    pub(super) request_seconds: Option<RequestSeconds>,
     pub(super) tokens: u64,
     pub(super) late_tokens: u64,
     /// Objects of the sample, and their residency before and after the drop.
@@ -129,22 +129,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted yet, of a trace or of users.
-    pub(super) fn of(is_replay: bool) -> Self {
-        let class = |class| ClassResult { class, offered: 0, served: 0, served_late: 0 };
-        match is_replay {
-            true => Self { replayed: Some(ReplayedTrace::default()), ..Self::default() },
-            false => Self { classes: Class::ALL.map(class).to_vec(), ..Self::default() },
-        }
-    }
-
     /// Nothing counted yet of the prompts of a serving engine.
-    pub(super) fn of_prompts(plan: &ServingPlan, is_replay: bool) -> Self {
+    pub(super) fn of_prompts(plan: &ServingPlan) -> Self {
         let load = |tokens: &u32| Load { prefix_tokens: *tokens, ..Load::default() };
         let loads = Loads(plan.prefix_tokens.iter().map(load).collect());
         let timings = Timings { loads, ..Timings::default() };
-        let replayed = is_replay.then(ReplayedTrace::default);
-        Self { timings, replayed, prompts: Some(PromptsServed::default()), ..Self::default() }
+        Self { timings, prompts: Some(PromptsServed::default()), ..Self::default() }
     }
 
     /// The prompts, to count them.
@@ -159,18 +149,20 @@ impl Tally {
         self.written += other.written;
         self.lookups += other.lookups;
         self.evictions += other.evictions;
-        for (own, other) in self.classes.iter_mut().zip(&other.classes) {
-            own.offered += other.offered;
-            own.served += other.served;
-            own.served_late += other.served_late;
+        self.requests += other.requests;
+        for (class, other) in &other.classes {
+            *self.classes.entry(*class).or_default() += *other;
         }
-        if let (Some(own), Some(other)) = (&mut self.replayed, &other.replayed) {
-            own.add(*other);
+        if let (Some(own), Some(other)) = (&mut self.is_whole_trace, other.is_whole_trace) {
+            *own &= other;
         }
         if let (Some(own), Some(other)) = (&mut self.prompts, &other.prompts) {
-            own.add(other);
+            own.tokens += other.tokens;
+            own.loaded_tokens += other.loaded_tokens;
+            own.dropped += other.dropped;
+            own.waiting += other.waiting;
         }
-        if let (Some(own), Some(other)) = (&mut self.requests, &other.requests) {
+        if let (Some(own), Some(other)) = (&mut self.request_seconds, &other.request_seconds) {
             own.add(other);
         }
         self.tokens += other.tokens;
@@ -207,7 +199,7 @@ impl Tally {
         [request_ns, storage_ns, write_ns]: [u64; 3],
         decode: Option<u64>,
     ) {
-        let Some(requests) = &mut self.requests else { return };
+        let Some(requests) = &mut self.request_seconds else { return };
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         requests.request.push(seconds(request_ns));
         requests.storage.push(seconds(storage_ns));
@@ -217,12 +209,9 @@ impl Tally {
 
     /// Counts a request that was served, `late` if after the window.
     pub(super) fn served(&mut self, request: &Request, late: bool) {
-        match &mut self.replayed {
-            Some(replayed) => replayed.count(late),
-            None => {
-                let class = &mut self.classes[place_of(request.class)];
-                *if late { &mut class.served_late } else { &mut class.served } += 1;
-            }
+        self.requests.count(late);
+        if let Some(class) = self.classes.get_mut(&request.class) {
+            class.count(late);
         }
         let tokens = u64::from(request.generate_tokens);
         if late { self.late_tokens += tokens } else { self.tokens += tokens }
@@ -236,49 +225,43 @@ impl Tally {
             None => (before, after),
         });
     }
+}
 
-    /// The residency of the sample.
-    fn residency(&self) -> Option<SampledResidency> {
-        self.residency.map(|(before, after)| SampledResidency {
-            objects: self.sampled,
-            before_drop: before.share(),
-            after_drop: after.share(),
-        })
-    }
-
-    /// The result of the trial `id` of `plan`, in which this was counted and that was `watched`.
-    pub(super) fn result(
-        &self,
-        (plan, id): (&KvcachePlan, TrialId),
-        started_at_seconds: f64,
-        watched: &Watched,
-    ) -> TrialResult {
+impl Measured {
+    /// The result of the trial `id` of `plan`, in which this was measured.
+    pub(super) fn result(&self, plan: &KvcachePlan, id: TrialId) -> TrialResult {
+        let Self { tally, watched, started_at_seconds, .. } = self;
         let total_seconds = watched.total_seconds;
         let window_seconds = total_seconds.min(plan.duration_seconds);
         TrialResult {
             pass: id.pass as u32,
             trial: id.trial,
-            started_at_seconds,
+            started_at_seconds: *started_at_seconds,
             window_seconds,
             total_seconds,
-            read: self.read,
-            written: self.written,
-            read_gib_per_second: gib_per_second(self.read.bytes, window_seconds),
-            write_gib_per_second: gib_per_second(self.written.bytes, window_seconds),
-            tokens: self.tokens,
-            late_tokens: self.late_tokens,
-            tokens_per_second: self.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
-            classes: self.classes.clone(),
-            replayed: self.replayed,
-            prompts: plan.serving.as_ref().and_then(|serving| self.prompts_of(serving)),
-            times_ms: self.timings.times(),
-            lookups: self.lookups,
-            evictions: self.evictions,
-            residency: self.residency(),
+            read: tally.read,
+            written: tally.written,
+            read_gib_per_second: gib_per_second(tally.read.bytes, window_seconds),
+            write_gib_per_second: gib_per_second(tally.written.bytes, window_seconds),
+            tokens: tally.tokens,
+            late_tokens: tally.late_tokens,
+            tokens_per_second: tally.tokens as f64 / window_seconds.max(f64::MIN_POSITIVE),
+            requests: tally.requests,
+            classes: tally.classes.clone(),
+            is_whole_trace: tally.is_whole_trace,
+            prompts: plan.serving.as_ref().and_then(|serving| tally.prompts_of(serving)),
+            times_ms: tally.timings.times(),
+            lookups: tally.lookups,
+            evictions: tally.evictions,
+            residency: tally.residency.map(|(before, after)| SampledResidency {
+                objects: tally.sampled,
+                before_drop: before.share(),
+                after_drop: after.share(),
+            }),
             device: watched.device,
             cpu_user_seconds: watched.cpu.user_seconds,
             cpu_system_seconds: watched.cpu.system_seconds,
-            requests: self.requests.clone(),
+            request_seconds: tally.request_seconds.clone(),
             hosts: Vec::new(),
         }
     }

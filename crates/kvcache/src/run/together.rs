@@ -1,24 +1,12 @@
 //! A trial of several hosts: they begin at the same moment, each with users and a folder of its own,
 //! and what they measured is put together.
 
-use serde::{Deserialize, Serialize};
-use stormlp_core::evidence::Evidence;
 use stormlp_hosts::multi_host::{Hosts, sum_of_series};
 use stormlp_hosts::parts::{count_members_once, evidence_of_all};
 
 use super::error::KvcacheError;
-use super::tally::Tally;
-use super::trial::{Stage, TrialId, TrialOutcome, Watched};
+use super::trial::{Measured, Stage, TrialId, Watched};
 use crate::report::{HostTrial, TrialResult};
-
-/// What was measured in a trial: by one host, or by all of them once they have exchanged it.
-#[derive(Default, Serialize, Deserialize)]
-pub(super) struct Measured {
-    pub(super) seed: u32,
-    pub(super) tally: Tally,
-    pub(super) watched: Watched,
-    pub(super) evidence: Option<Evidence>,
-}
 
 /// A trial of all hosts.
 pub(super) struct Together {
@@ -37,12 +25,9 @@ impl Stage<'_> {
     pub(super) fn together(
         &self,
         id: TrialId,
-        outcome: TrialOutcome,
+        (measured, failure): (Measured, Option<KvcacheError>),
     ) -> Result<Together, KvcacheError> {
-        let TrialOutcome { started_at_seconds, measured, failure } = outcome;
-        let result_of = |measured: &Measured| {
-            measured.tally.result((self.plan, id), started_at_seconds, &measured.watched)
-        };
+        let result_of = |measured: &Measured| measured.result(self.plan, id);
         let Some(hosts) = self.hosts else {
             let trial = Some((result_of(&measured), measured));
             return Ok(Together { trial, is_stopped: self.stop.is_stopped(), failure });

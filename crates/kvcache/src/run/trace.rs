@@ -10,10 +10,9 @@ use stormlp_transfer::storage::{Reader, Storage};
 use super::error::KvcacheError;
 use super::requests::{Next, Work};
 use crate::plan::{
-    Class, MOST_LINE_BYTES, Model, Request, Speed, TraceEntry, TraceError, TraceFacts, TraceFormat,
-    TraceReader, Traced,
+    Class, MOST_LINE_BYTES, Model, Prompt, Request, Speed, TraceEntry, TraceError, TraceFacts,
+    TraceFormat, TraceReader, Traced,
 };
-use crate::report::ReplayedTrace;
 
 /// How files begin that zstd and gzip compressed.
 const COMPRESSED: [(&[u8], &str); 2] = [(b"\x28\xb5\x2f\xfd", "zstd -d"), (b"\x1f\x8b", "gunzip")];
@@ -115,8 +114,8 @@ pub(super) struct Replay<'a> {
     speed: Speed,
     /// Read, but not due yet.
     next: Option<TraceEntry>,
-    taken: u64,
-    is_over: bool,
+    pub(super) taken: u64,
+    pub(super) is_over: bool,
 }
 
 impl<'a> Replay<'a> {
@@ -125,7 +124,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The next entry, if it is due at `now_ns`.
-    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next<Traced>, KvcacheError> {
+    pub(super) fn next(&mut self, now_ns: u64) -> Result<Next, KvcacheError> {
         let entry = match self.next.take() {
             Some(entry) => Some(entry),
             None => self.lines.next()?,
@@ -143,34 +142,20 @@ impl<'a> Replay<'a> {
             return Ok(Next::At(due_ns));
         }
         self.taken += 1;
-        Ok(Next::Take(entry.what, due_ns))
+        let work = match entry.what {
+            Traced::Write { key, tokens } => Work::Operate { key, write_tokens: Some(tokens) },
+            Traced::Read { key } => Work::Operate { key, write_tokens: None },
+            Traced::Request { key, context_tokens, generate_tokens } => {
+                // The original draws a class; here the trace has the order.
+                let (class, sent_ns) = (Class::Batch, due_ns);
+                let request =
+                    Request { key, context_tokens, generate_tokens, class, sent_ns, turn: None };
+                Work::Serve { request, context_tokens, has_prompt: false, others: Vec::new() }
+            }
+            Traced::Prompt { blocks, tokens } => {
+                Work::Load(Prompt { chunks: blocks, tokens, sent_ns: Some(due_ns) })
+            }
+        };
+        Ok(Next::Take(work, due_ns))
     }
-
-    /// What was replayed, of which so much is done.
-    pub(super) fn counted(&self, done: ReplayedTrace) -> ReplayedTrace {
-        ReplayedTrace { begun: self.taken, is_whole: self.is_over, ..done }
-    }
-}
-
-/// What a thread does for an entry of a trace without prompts.
-pub(super) fn work_of(entry: Next<Traced>) -> Next<Work> {
-    let (what, sent_ns) = match entry {
-        Next::Take(what, sent_ns) => (what, sent_ns),
-        Next::At(due_ns) => return Next::At(due_ns),
-        Next::Finished => return Next::Finished,
-    };
-    let work = match what {
-        Traced::Write { key, tokens } => Work::Operate { key, write_tokens: Some(tokens) },
-        Traced::Read { key } => Work::Operate { key, write_tokens: None },
-        Traced::Request { key, context_tokens, generate_tokens } => {
-            // The original draws a class; here the trace has the order.
-            let class = Class::Batch;
-            let request =
-                Request { key, context_tokens, generate_tokens, class, sent_ns, turn: None };
-            Work::Serve { request, context_tokens, has_prompt: false, others: Vec::new() }
-        }
-        // Prompts have an engine of their own, and the format of a trace does not change.
-        Traced::Prompt { .. } => return Next::Finished,
-    };
-    Next::Take(work, sent_ns)
 }

@@ -22,16 +22,14 @@ use stormlp_transfer::{
 
 use super::chunk_files::ServingState;
 use super::error::KvcacheError;
+use super::mover::{Mover, WorkerResult};
 use super::requests::{Next, Requests, Source, Work};
 use super::store::Store;
 use super::tally::Tally;
-use super::together::Measured;
 use super::trace::{Replay, TraceLines};
-use super::worker::{Shared, Worker, WorkerResult};
-use crate::plan::{
-    Cache, KvcachePlan, Load, NamingClock, Noise, OmittedParts, Pass, TraceReader, draw, file_name,
-};
-use crate::report::{BytesOfDevices, RequestSeconds};
+use super::worker::{Shared, Worker};
+use crate::plan::{Cache, Class, KvcachePlan, Load, Noise, Pass, TraceReader, draw, file_name};
+use crate::report::{BytesOfDevices, RequestCounts, RequestSeconds};
 
 /// What all trials of a run share.
 pub(super) struct Stage<'a> {
@@ -61,33 +59,15 @@ pub(super) struct TrialId {
     pub(super) keeps: bool,
 }
 
-/// What a trial came to, whether or not it failed.
-pub(super) struct TrialOutcome {
+/// What was measured in a trial: by one host, or by all of them once they have exchanged it.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) seed: u32,
     /// In seconds since the start of the run.
     pub(super) started_at_seconds: f64,
-    pub(super) measured: Measured,
-    pub(super) failure: Option<KvcacheError>,
-}
-
-/// What the threads of a trial did.
-pub(super) struct Ran {
-    /// In seconds since the start of the run.
-    pub(super) started_at_seconds: f64,
-    pub(super) watched: Watched,
+    pub(super) tally: Tally,
     pub(super) evidence: Option<Evidence>,
-    pub(super) failure: Option<KvcacheError>,
-}
-
-/// Enters what was sent, or replayed, `until_ns`.
-fn credit(source: Source<'_>, tally: &mut Tally, until_ns: u64) {
-    match source {
-        Source::Users(mut requests) => {
-            requests.advance(until_ns);
-            let classes = tally.classes.iter_mut().zip(requests.offered());
-            classes.for_each(|(class, offered)| class.offered = offered);
-        }
-        Source::Trace(replay) => tally.replayed = tally.replayed.map(|done| replay.counted(done)),
-    }
+    pub(super) watched: Watched,
 }
 
 /// What the monitoring thread measured.
@@ -105,11 +85,20 @@ impl Stage<'_> {
         Duration::from_secs_f64(self.plan.duration_seconds)
     }
 
-    /// Runs a trial from an empty folder.
+    /// Whether chunks are moved with `O_DIRECT`.
+    pub(super) fn is_direct(&self) -> bool {
+        self.plan.transport.path.wants_direct()
+    }
+
+    /// Runs a trial from an empty folder, or on the chunks that earlier ones have left there: what was
+    /// measured, and why it ended early.
     ///
     /// # Errors
     /// If it could not start, or its objects cannot be removed.
-    pub(super) fn run(&self, id: TrialId) -> Result<TrialOutcome, KvcacheError> {
+    pub(super) fn run(
+        &self,
+        id: TrialId,
+    ) -> Result<(Measured, Option<KvcacheError>), KvcacheError> {
         if let Some(plan) = &self.plan.serving {
             return self.serve(id, plan);
         }
@@ -118,11 +107,15 @@ impl Stage<'_> {
             Cache::new(pass.memory_bytes, self.plan.capacity_bytes),
             pass.concurrent_writes,
         );
-        let source = Mutex::new(self.source(pass)?);
-        let is_replay = self.plan.trace.is_some();
-        let mut tally = Tally::of(is_replay);
-        tally.requests = self.plan.request.lists_requests.then(RequestSeconds::default);
-        let tally = Mutex::new(tally);
+        let source = Mutex::new(match self.replay(pass)? {
+            Some(replay) => Source::Trace(Box::new(replay)),
+            None => Source::Users(self.requests(pass)),
+        });
+        let mut tally = Tally::default();
+        tally.request_seconds = self.plan.request.lists_requests.then(RequestSeconds::default);
+        if self.plan.trace.is_none() {
+            tally.classes = Class::ALL.map(|class| (class, RequestCounts::default())).into();
+        }
         let next = |now_ns| {
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
             let next = source.next(now_ns)?;
@@ -132,74 +125,87 @@ impl Stage<'_> {
             }
             Ok(next)
         };
-        let failed = StopToken::new();
-        let shared = Shared {
-            stage: self,
-            model: &pass.model,
-            ends: Ends { stop: self.stop, failed: &failed },
-            next: &next,
-            store: &store,
-            tally: &tally,
-        };
-        let threads = (id, pass.workers as usize);
+        let shared = Shared { model: &pass.model, next: &next, store: &store };
         let ran = self.measure(
-            threads,
-            &failed,
+            (id, pass.workers as usize),
+            tally,
             |_| (),
-            |_, driver, start| Ok(Worker::new(driver, &shared).run(start.wait())),
+            |_, mover, start| {
+                let mut worker = Worker { mover, shared: &shared };
+                worker.mover.start = start.wait();
+                let work = worker.serve_all();
+                Ok(worker.mover.finish(work))
+            },
         );
         let kept = ran.is_ok() && id.keeps;
         let removed = if kept { Ok(()) } else { self.remove(store) };
-        let Ran { started_at_seconds, watched, evidence, failure } = ran?;
-        let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let until_ns = watched.total_seconds.min(self.plan.duration_seconds) * 1e9;
-        credit(source, &mut tally, until_ns as u64);
-        let failure = failure.or(removed.err());
-        let measured = Measured { seed: self.plan.seed, tally, watched, evidence };
-        Ok(TrialOutcome { started_at_seconds, measured, failure })
+        let (mut measured, failure) = ran?;
+        self.credit(source, &mut measured);
+        Ok((measured, failure.or(removed.err())))
     }
 
-    /// Has so many threads do their `work`, each with a driver of its own, and watches them; `before` runs
-    /// while they prepare it.
+    /// Enters what was sent, or replayed, in the window.
+    pub(super) fn credit(&self, source: Mutex<Source<'_>>, measured: &mut Measured) {
+        let seconds = measured.watched.total_seconds.min(self.plan.duration_seconds);
+        let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
+        source.credit(&mut measured.tally, (seconds * 1e9) as u64);
+    }
+
+    /// Has so many threads do their `work`, each with a mover of its own, and watches them; `before` runs
+    /// while they prepare it. What they measured and counted, and the first failure.
     ///
     /// # Errors
     /// If they could not start.
-    pub(super) fn measure<T: Send>(
+    pub(super) fn measure(
         &self,
         (id, threads): (TrialId, usize),
-        failed: &StopToken,
+        tally: Tally,
         before: impl FnOnce(&Watch<'_>),
-        work: impl Fn(usize, Driver<'_, T>, &mut Start<'_>) -> Result<WorkerResult, KvcacheError> + Sync,
-    ) -> Result<Ran, KvcacheError> {
+        work: impl Fn(usize, Mover<'_>, &mut Start<'_>) -> Result<WorkerResult, KvcacheError> + Sync,
+    ) -> Result<(Measured, Option<KvcacheError>), KvcacheError> {
         let accelerators = AcceleratorSet::open(&self.plan.transport)?;
         let buffers = self.buffers(threads, &accelerators)?;
         let drivers = DriverSet::counting_loads(threads);
         let started_at_seconds = self.started.elapsed().as_secs_f64();
+        let (tally, failed) = (Mutex::new(tally), StopToken::new());
+        let ends = Ends { stop: self.stop, failed: &failed };
         let (workers, watched) = thread_group::run(
             "worker",
             buffers.into_iter().enumerate(),
-            failed,
+            &failed,
             |(index, buffers), start| {
                 let path = self.path(buffers, &accelerators, index);
                 let path = path.inspect_err(|_| failed.stop())?;
-                work(index, Driver::new(path, &drivers, index), start)
+                let driver = Driver::new(path, &drivers, index);
+                work(index, Mover::new(driver, self, ends, &tally), start)
             },
             |watch| {
                 before(watch);
-                self.watch(watch, &drivers, id, failed)
+                self.watch(watch, &drivers, id, &failed)
             },
         )?;
         let mut watched = watched?;
         watched.series.load = drivers.load();
-        let (evidence, failure) = self.gather(workers);
-        Ok(Ran { started_at_seconds, watched, evidence, failure })
-    }
-
-    /// The trace, or the users of a pass, which begin now.
-    fn source(&self, pass: &Pass) -> Result<Source<'_>, KvcacheError> {
-        let users = || Source::Users(self.requests(pass));
-        Ok(self.replay(pass)?.map_or_else(users, Source::Trace))
+        let (mut seen, mut failure) = (Vec::with_capacity(workers.len()), None);
+        for worker in workers {
+            let failed = match worker {
+                Ok(worker) => {
+                    seen.push(worker.evidence);
+                    worker.failure
+                }
+                Err(error) => Some(error),
+            };
+            failure = failure.or(failed);
+        }
+        let seen: Vec<_> = seen.iter().collect();
+        let measured = Measured {
+            seed: self.plan.seed,
+            started_at_seconds,
+            tally: tally.into_inner().unwrap_or_else(PoisonError::into_inner),
+            evidence: evidence::combine(self.plan.transport.path, &seen),
+            watched,
+        };
+        Ok((measured, failure))
     }
 
     /// The trace from its beginning, if one is replayed.
@@ -214,17 +220,10 @@ impl Stage<'_> {
 
     /// The users of a pass, who begin now.
     fn requests(&self, pass: &Pass) -> Requests {
-        let request = &self.plan.request;
         let mut random = Mt19937::of_python(self.plan.seed);
         let users = draw(&mut random, pass.users);
-        let without =
-            OmittedParts { conversations: request.no_conversations, prompts: request.no_prompts };
-        let started_unix_ms = match request.clock {
-            NamingClock::Real => (unix_seconds() * 1e3) as u64,
-            NamingClock::Fixed(ms) => ms,
-        };
-        let load = Load::new(users, random, without);
-        Requests::new(load, started_unix_ms, self.window().as_nanos() as u64)
+        let started_unix_ms = (unix_seconds() * 1e3) as u64;
+        Requests::new(Load::new(users, random), started_unix_ms, self.window().as_nanos() as u64)
     }
 
     fn buffers(
@@ -356,24 +355,5 @@ impl Stage<'_> {
         let paths: Vec<_> = stored.map(|key| self.folder.join(file_name(&key))).collect();
         self.storage.remove_all(&paths)?;
         Ok(())
-    }
-
-    fn gather(
-        &self,
-        workers: Vec<Result<WorkerResult, KvcacheError>>,
-    ) -> (Option<Evidence>, Option<KvcacheError>) {
-        let (mut seen, mut failure) = (Vec::with_capacity(workers.len()), None);
-        for worker in workers {
-            match worker {
-                Ok(worker) => {
-                    seen.push(worker.evidence);
-                    failure = failure.or(worker.failure);
-                }
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        let evidence =
-            evidence::combine(self.plan.transport.path, &seen.iter().collect::<Vec<_>>());
-        (evidence, failure)
     }
 }

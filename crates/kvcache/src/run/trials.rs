@@ -18,7 +18,7 @@ use stormlp_transfer::cufile::Driver as CuFile;
 use stormlp_transfer::fallback::{self, hold_cufile, settings};
 use stormlp_transfer::run_context::{RunContext, now};
 use stormlp_transfer::storage::{FolderLock, Storage};
-use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments, peak_rss_bytes};
+use stormlp_transfer::telemetry::{BlockDevices, Instruments, peak_rss_bytes};
 
 use super::chunk_files::ServingState;
 use super::error::KvcacheError;
@@ -76,8 +76,6 @@ pub(super) struct RunFolder {
     pub(super) devices: BlockDevices,
     pub(super) instruments: Instruments,
     pub(super) noise: Noise,
-    /// CPU seconds that it took to make.
-    pub(super) noise_cpu_seconds: f64,
     pub(super) started: Instant,
     _cufile: Option<Arc<CuFile>>,
     _lock: FolderLock,
@@ -100,12 +98,11 @@ impl RunFolder {
         let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
         let telemetry = plan.request.telemetry;
         let started = Instant::now();
-        let (noise, noise_cpu_seconds) = make_noise(plan);
+        let noise = make_noise(plan);
         Ok(Self {
             devices: storage.devices(&[folder.folder()]),
             instruments: Instruments::around([folder.folder()], gpus, telemetry),
             noise,
-            noise_cpu_seconds,
             started,
             folder,
             _cufile: cufile,
@@ -114,9 +111,8 @@ impl RunFolder {
     }
 }
 
-/// All of the noise, made on every CPU, and the CPU seconds that it took.
-fn make_noise(plan: &KvcachePlan) -> (Noise, f64) {
-    let before = CpuTimes::of_process();
+/// All of the noise, made on every CPU.
+fn make_noise(plan: &KvcachePlan) -> Noise {
     let noise = Noise::new(plan.seed.into());
     let mut all = vec![[0; 2]; NOISE_ELEMENTS as usize];
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -132,8 +128,7 @@ fn make_noise(plan: &KvcachePlan) -> (Noise, f64) {
             });
         }
     });
-    let seconds = CpuTimes::of_process().since(before).total_seconds();
-    (noise.holding(all), seconds)
+    noise.holding(all)
 }
 
 impl RunFolder {
@@ -151,7 +146,6 @@ impl RunFolder {
         report.warnings.clone_from(&plan.warnings);
         report.results.group = hosts.map(|hosts| hosts.facts.clone());
         report.warnings.extend(debug_build(&report.head));
-        report.results.noise_cpu_seconds = self.noise_cpu_seconds;
         let mut run = Run {
             stage: Stage {
                 plan,

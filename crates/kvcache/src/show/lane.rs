@@ -10,7 +10,7 @@ use stormlp_show::settings::{Work, switch};
 use stormlp_show::shown::Lane;
 
 use super::charts::charts;
-use super::plan::{clock_of, entries_of, name_of, speed_of};
+use super::plan::{entries_of, name_of, speed_of};
 use super::run::{document, rates_of};
 use super::serving::slowest_loads;
 use crate::plan::{KvcachePlan, Pass, ServingPlan};
@@ -139,7 +139,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("transport.requested_engine", "--engine"),
     ("passes.memory_bytes", "--memory"),
     ("passes.concurrent_writes", "--concurrent-writes"),
-    ("serving.write_queue", "--write-queue"),
     ("serving.prefixes", "--prefixes"),
     ("serving.prefix_tokens", "--prefix-tokens"),
     ("serving.reads_per_prefix", "--reads-per-prefix"),
@@ -175,12 +174,8 @@ fn work(report: &KvcacheReport) -> Work {
     let explains = &["seed", "passes.requests_per_second", "passes.largest_object_bytes"];
     settings.add("seed", plan.seed, explains);
     let request = &plan.request;
-    settings.add("end", request.end, &[]);
-    settings.add("names", clock_of(request.clock), &[]);
     for (name, is_on) in [
         ("verify", request.verify),
-        ("conversations", !request.no_conversations),
-        ("prompts", !request.no_prompts),
         ("search", request.find_max),
         ("local data", request.local_data),
     ] {
@@ -202,14 +197,8 @@ fn load_of(plan: &KvcachePlan, pass: &Pass) -> String {
 
 /// Where chunks are and how they move, by the options that decide it.
 fn add_chunks(settings: &mut Work, plan: &KvcachePlan, load: &ServingPlan) {
-    let explains = &[
-        "serving.chunk_tokens",
-        "serving.chunk_bytes",
-        "serving.chunks_per_file",
-        "passes.largest_object_bytes",
-    ];
+    let explains = &["serving.chunk_tokens", "serving.chunk_bytes", "passes.largest_object_bytes"];
     settings.add("--chunk-tokens", load.chunk_tokens, explains);
-    settings.add("--layout", load.layout, &["serving.layout", "serving.chunks_per_file"]);
     let explains = &["serving.writers", "passes.workers", "transport.threads"];
     settings.add("--writers", load.writers, explains);
     let transport = &plan.transport;

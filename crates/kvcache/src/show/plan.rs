@@ -7,7 +7,7 @@ use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_show::document::{DetailLevel, Document, Table, number, word};
 
 use super::{serving, size_of};
-use crate::plan::{End, KvcachePlan, NamingClock, Pass, Speed, TracePlan};
+use crate::plan::{KvcachePlan, Pass, Speed, TracePlan};
 
 /// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
 #[derive(Debug, Serialize)]
@@ -58,14 +58,6 @@ pub(super) fn speed_of(speed: Speed) -> String {
         Speed::Times(1.0) => "its own speed".to_string(),
         Speed::Times(times) => format!("{times} times its speed"),
         Speed::Max => "full speed".to_string(),
-    }
-}
-
-/// The clock that names are from, in words.
-pub(super) fn clock_of(clock: NamingClock) -> String {
-    match clock {
-        NamingClock::Real => "by the clock".to_string(),
-        NamingClock::Fixed(ms) => format!("as if the run began at {ms} ms since 1970"),
     }
 }
 
@@ -139,34 +131,17 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     };
     let trials = counted(plan.trials.into(), "trial");
     facts.add("trials", format!("{trials} {}{pauses}", length(plan)));
-    let without = [("conversations", request.no_conversations), ("prompts", request.no_prompts)];
-    let without = without.iter().filter(|(_, off)| *off).map(|(what, _)| format!(", no {what}"));
-    let without: String = without.collect();
     facts.add(
         "requests",
         match plan.trace {
             Some(_) => format!("those of the trace, seed {seed} for content"),
             None if plan.serving.is_some() => format!("prompts of seed {seed}"),
-            None => format!("seed {seed}, names {}{without}", clock_of(request.clock)),
-        },
-    );
-    facts.add(
-        "end",
-        match request.end {
-            End::V3 if plan.serving.is_some() => {
-                "each thread finishes its prompt; what it moves is apart"
-            }
-            End::V3 => "each thread finishes its request, as in v3.0; what it moves is apart",
-            End::Fixed => "each thread stops after the transfer in flight",
+            None => format!("seed {seed}"),
         },
     );
     facts.add("transfers", transfers(plan));
     if request.verify {
-        let within = match plan.serving {
-            Some(_) => "the times to load prefixes include it",
-            None => "the times of reading objects do not include it, those of requests do",
-        };
-        facts.add("verification", format!("all bytes that are read; {within}"));
+        facts.add("verification", "all bytes that are read; the times of reads include it");
     }
     facts.add("memory", format!("{} for buffers and noise", size_of(plan.buffer_bytes)));
 }

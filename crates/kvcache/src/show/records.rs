@@ -10,14 +10,13 @@ use crate::report::{KvcacheReport, TrialResult, nothing};
 
 /// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
 /// the report.
-pub const RECORDS: [(&str, &str); 62] = [
+pub const RECORDS: [(&str, &str); 61] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
     ("command", "command"),
     ("profile", "plan/profile"),
     ("seed", "plan/seed"),
-    ("end", "plan/request/end"),
     ("path", "plan/transport/path"),
     ("option", "/option"),
     ("model", "/model"),
@@ -35,9 +34,9 @@ pub const RECORDS: [(&str, &str); 62] = [
     ("written_late_bytes", "/written/late_bytes"),
     ("written_objects", "/written/objects"),
     ("tokens_per_second", "/tokens_per_second"),
-    ("offered", "/offered"),
-    ("served", "/served"),
-    ("served_late", "/served_late"),
+    ("offered", "/requests/begun"),
+    ("served", "/requests/served"),
+    ("served_late", "/requests/served_late"),
     ("read_p50_ms", "/times_ms/read/p50"),
     ("read_p95_ms", "/times_ms/read/p95"),
     ("read_p99_ms", "/times_ms/read/p99"),
@@ -118,10 +117,6 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
             }
             value["processes"] = processes.into();
         }
-        let (offered, served, late) = trial.requests();
-        value["offered"] = offered.into();
-        value["served"] = served.into();
-        value["served_late"] = late.into();
         let loads = trial.prompts.iter().flat_map(|prompts| &prompts.loads).map(|load| {
             of_load["load"] = json!(load);
             of_load.clone()

@@ -1,5 +1,7 @@
 //! A run as a document.
 
+use std::collections::BTreeMap;
+
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
 use stormlp_core::units::GIB;
@@ -16,8 +18,8 @@ use super::records::records;
 use super::{find_max, serving, size_of};
 use crate::plan::{Class, KvcachePlan, Pass, Profile, TraceFormat};
 use crate::report::{
-    HostTrial, KvcacheReport, MeanOfTrials, ObjectsMoved, PassSummary, Timed, TimesMs, TrialResult,
-    nothing,
+    HostTrial, KvcacheReport, MeanOfTrials, PassSummary, RequestCounts, Timed, TimesMs,
+    TrialResult, gib_per_second, nothing,
 };
 
 /// The unit of throughput.
@@ -52,14 +54,8 @@ fn of_run(report: &KvcacheReport) -> Document {
             figures(&mut document, report);
         }
         served(&mut document, report);
-        document.details("Times in ms, those after the window included", Some(times(report)));
-        document.details("After the window", Some(late(report)));
         hosts(&mut document, report);
-        let found = match report.plan.serving {
-            Some(_) => document.details("What it cost", None),
-            None => document.details("Where objects were", Some(places(report))),
-        };
-        found.facts = cost(report);
+        document.facts.add("peak memory", size_of(report.results.peak_rss_bytes));
     }
     let series = report.series.iter().map(|one| &one.series);
     document.sections.iter_mut().for_each(explain_unknown);
@@ -135,8 +131,8 @@ fn hosts(document: &mut Document, report: &KvcacheReport) {
 
 /// A trial, and what one of its hosts did.
 type OfHost<'a> = (&'a TrialResult, &'a HostTrial);
-/// The name of a pass, a class of its users, and their requests: sent, served, and served late.
-type OfClass = (String, Class, (u64, u64, u64));
+/// The name of a pass, a class of its users, and their requests.
+type OfClass = (String, Class, RequestCounts);
 /// A row of most tables.
 pub(super) type Trial<'a> = &'a TrialResult;
 
@@ -293,6 +289,19 @@ fn rates(report: &KvcacheReport) -> Table {
                 Some(device) => share(device.read_bytes, one.read.all_bytes()),
                 None => "-".into(),
             }),
+            number("cached %", 3, |one: &Trial| match one.residency {
+                Some(sample) => Quantity::lower(sample.after_drop * 100.0, "%").into(),
+                None => Cell::from("-"),
+            }),
+            number("CPU s/GiB", 3, |one: &Trial| match one.cpu_seconds_per_gib() {
+                Some(seconds) => Quantity::lower(seconds, "s/GiB").into(),
+                None => Cell::from("-"),
+            }),
+            number("deleted", 3, |one: &Trial| one.evictions.deleted).when(!serves),
+            number("read GiB/s as in v3.0", 3, |one: &Trial| {
+                gib_s(gib_per_second(one.read.all_bytes(), one.window_seconds))
+            })
+            .when(is_of_users(report)),
         ],
     )
 }
@@ -334,7 +343,7 @@ fn replayed(report: &KvcacheReport) -> Table {
     let trace = report.plan.trace.as_ref();
     let entries = trace.map_or(0, |trace| trace.entries);
     let is_paced = trace.is_some_and(|trace| trace.paced_seconds().is_some());
-    let done = |one: &Trial| one.requests().1 + one.requests().2;
+    let done = |one: &Trial| one.requests.done();
     per_trial(
         report,
         vec![
@@ -354,18 +363,14 @@ fn replayed(report: &KvcacheReport) -> Table {
 fn classes(report: &KvcacheReport) -> Table {
     // Of all trials of a pass together.
     let of_pass = report.plan.passes.iter().zip(0u32..).flat_map(|(pass, index)| {
-        let own = move || report.results.trials.iter().filter(move |trial| trial.pass == index);
-        let last = own().next_back();
-        let classes = last.into_iter().flat_map(|last| last.classes.iter().enumerate());
-        classes.map(move |(place, class)| {
-            let all = || own().filter_map(move |trial| trial.classes.get(place));
-            let sums = (
-                all().map(|one| one.offered).sum::<u64>(),
-                all().map(|one| one.served).sum::<u64>(),
-                all().map(|one| one.served_late).sum::<u64>(),
-            );
-            (name_of(pass), class.class, sums)
-        })
+        let mut all = BTreeMap::<Class, RequestCounts>::new();
+        for trial in report.results.trials.iter().filter(|trial| trial.pass == index) {
+            for (class, counts) in &trial.classes {
+                *all.entry(*class).or_default() += *counts;
+            }
+        }
+        // The most urgent first.
+        all.into_iter().rev().map(|(class, counts)| (name_of(pass), class, counts))
     });
     Table::of(
         of_pass,
@@ -373,129 +378,12 @@ fn classes(report: &KvcacheReport) -> Table {
         vec![
             word("option", 0, |(pass, ..): &OfClass| pass.clone()).setting(),
             word("class", 0, |(_, class, _): &OfClass| class.name()),
-            number("sent", 0, |(.., (sent, ..)): &OfClass| *sent),
-            number("served", 0, |(.., (_, served, _)): &OfClass| *served),
-            number("after the window", 1, |(.., (.., late)): &OfClass| *late),
-            number("served %", 0, |(.., (sent, served, _)): &OfClass| share(*served, *sent)),
+            number("sent", 0, |(.., counts): &OfClass| counts.begun),
+            number("served", 0, |(.., counts): &OfClass| counts.served),
+            number("after the window", 1, |(.., counts): &OfClass| counts.served_late),
+            number("served %", 0, |(.., counts): &OfClass| share(counts.served, counts.begun)),
         ],
     )
-}
-
-fn times(report: &KvcacheReport) -> Table {
-    let rows = report.results.trials.iter().flat_map(|trial| {
-        let times = trial.times_ms.iter();
-        times.map(move |(what, times)| (trial, timed(*what), *times))
-    });
-    Table::of(
-        rows,
-        |(trial, name, _)| format!("{} {name}", key_of(report, trial)),
-        vec![
-            word("option", 0, |(trial, ..): &TimedRow<'_>| pass_name(report, trial)).setting(),
-            number("trial", 0, |(trial, ..): &TimedRow<'_>| trial.trial),
-            word("of", 0, |(_, name, _): &TimedRow<'_>| *name),
-            number("count", 1, |(.., times): &TimedRow<'_>| times.count),
-            number("mean", 0, |(.., times): &TimedRow<'_>| known_ms(Some(times.mean))),
-            number("P50", 0, |(.., times): &TimedRow<'_>| known_ms(times.p50)),
-            number("P95", 0, |(.., times): &TimedRow<'_>| known_ms(times.p95)),
-            number("P99", 0, |(.., times): &TimedRow<'_>| known_ms(times.p99)),
-            number("max", 0, |(.., times): &TimedRow<'_>| known_ms(Some(times.max))),
-        ],
-    )
-}
-
-/// What was timed, in words.
-fn timed(what: Timed) -> &'static str {
-    match what {
-        Timed::Read => "read an object",
-        Timed::Write => "write it",
-        Timed::Fsync => "fsync",
-        Timed::Persist => "persist: both",
-        Timed::SlotWait => "wait to write",
-        Timed::QueueWait => "wait in queue",
-        Timed::Storage => "storage of a request",
-        Timed::Request => "request",
-    }
-}
-
-/// A trial, what was timed in it, and how long it took.
-type TimedRow<'a> = (&'a TrialResult, &'static str, TimesMs);
-
-fn late(report: &KvcacheReport) -> Table {
-    let gib = |bytes: u64| Quantity::neutral(bytes as f64 / GIB as f64, "GiB");
-    let all = |one: &Trial| crate::report::gib_per_second(one.read.all_bytes(), one.window_seconds);
-    per_trial(
-        report,
-        vec![
-            number("s", 0, |one: &Trial| {
-                Quantity::neutral(one.total_seconds - one.window_seconds, "s")
-            }),
-            number("read GiB", 0, move |one: &Trial| gib(one.read.late_bytes)),
-            number("written GiB", 0, move |one: &Trial| gib(one.written.late_bytes)),
-            number("requests", 0, |one: &Trial| one.requests().2),
-            number("read GiB/s as in v3.0", 0, move |one| gib_s(all(one)))
-                .when(is_of_users(report)),
-        ],
-    )
-}
-
-fn places(report: &KvcacheReport) -> Table {
-    let objects = |moved: &ObjectsMoved| moved.objects + moved.late_objects;
-    let of_users = is_of_users(report);
-    per_trial(
-        report,
-        vec![
-            number("objects written", 0, move |one: &Trial| objects(&one.written)),
-            number("read", 0, move |one: &Trial| objects(&one.read)),
-            number("other turns there", 0, |one: &Trial| one.lookups.other_turn_hits)
-                .when(of_users),
-            number("not there", 0, |one: &Trial| one.lookups.other_turn_misses).when(of_users),
-            number("own deleted", 2, |one: &Trial| one.lookups.own_misses),
-            number("read in memory", 3, |one: &Trial| one.lookups.memory_hits),
-            number("demoted", 3, |one: &Trial| one.evictions.demoted),
-            number("deleted", 2, |one: &Trial| one.evictions.deleted),
-        ],
-    )
-}
-
-/// What the run cost the host, and where bytes were.
-fn cost(report: &KvcacheReport) -> Facts {
-    let mut facts = Facts::default();
-    for trial in &report.results.trials {
-        let name = key_of(report, trial);
-        if let Some(seconds) = trial.cpu_seconds_per_gib() {
-            facts.add(format!("CPU, {name}"), format!("{seconds:.3} s for each GiB moved"));
-        }
-        if let Some(device) = trial.device {
-            let moved = |of_device: u64, moved: u64| {
-                format!("{} of {}", size_of(of_device), size_of(moved))
-            };
-            facts.add(
-                format!("devices, {name}"),
-                format!(
-                    "read {}, wrote {}",
-                    moved(device.read_bytes, trial.read.all_bytes()),
-                    moved(device.written_bytes, trial.written.all_bytes())
-                ),
-            );
-        }
-        if let Some(sample) = trial.residency {
-            facts.add(
-                format!("page cache, {name}"),
-                format!(
-                    "{:.1} % of {} sampled objects before they were dropped, {:.1} % after",
-                    sample.before_drop * 100.0,
-                    sample.objects,
-                    sample.after_drop * 100.0
-                ),
-            );
-        }
-    }
-    facts.add("peak memory", size_of(report.results.peak_rss_bytes));
-    facts.add(
-        "CPU before the first trial",
-        format!("{:.2} s to make the noise of all objects", report.results.noise_cpu_seconds),
-    );
-    facts
 }
 
 /// Each trial over time, and the distributions of all.

@@ -12,7 +12,7 @@ use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
-use stormlp_kvcache::plan::{End, Layout, Model};
+use stormlp_kvcache::plan::Model;
 use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
 use stormlp_training::plan::client::Client;
@@ -63,8 +63,6 @@ fn all() -> Vec<Offer> {
         ("kvcache", "model", Model::names().collect()),
         // A trace has the third.
         ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
-        ("kvcache", "end", End::VARIANTS.to_vec()),
-        ("kvcache", "layout", Layout::VARIANTS.to_vec()),
         ("kvcache", "path", whole_paths()),
         ("kvcache", "engine", vec!["auto", "uring", "psync"]),
     ];
