@@ -256,22 +256,6 @@ impl MemoryKind {
     }
 }
 
-/// The maker of a GPU, whose libraries transfers to it use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum GpuVendor {
-    /// NVIDIA: CUDA and cuFile.
-    Nvidia,
-}
-
-impl GpuVendor {
-    /// What stands before the number in the name of a device.
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Nvidia => "cuda",
-        }
-    }
-}
-
 /// The location of the accelerator memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -279,26 +263,21 @@ impl GpuVendor {
 pub enum DeviceId {
     /// Host memory emulates an accelerator.
     Host,
-    /// A GPU, by the number that its vendor's library gives it.
-    Gpu {
-        /// Its maker.
-        vendor: GpuVendor,
-        /// Its number.
-        index: u32,
-    },
+    /// A GPU, by the number that CUDA gives it.
+    Gpu(u32),
 }
 
 impl DeviceId {
     /// The GPU of NVIDIA's with this CUDA index.
     pub const fn nvidia(index: u32) -> Self {
-        Self::Gpu { vendor: GpuVendor::Nvidia, index }
+        Self::Gpu(index)
     }
 
     /// The number of the GPU; `None` for host memory.
     pub fn gpu_index(self) -> Option<u32> {
         match self {
             Self::Host => None,
-            Self::Gpu { index, .. } => Some(index),
+            Self::Gpu(index) => Some(index),
         }
     }
 }
@@ -307,7 +286,7 @@ impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host => f.pad("host"),
-            Self::Gpu { vendor, index } => f.pad(&format!("{}:{index}", vendor.prefix())),
+            Self::Gpu(index) => f.pad(&format!("cuda:{index}")),
         }
     }
 }

@@ -14,7 +14,6 @@ use super::driver::Driver;
 use super::error::{CuFileError, check, negated};
 use super::handle::{FileHandle, signed};
 use super::sys;
-use super::vendor::Call;
 use super::watchdog::releasing;
 
 /// An entry to be submitted.
@@ -57,7 +56,7 @@ impl Batch {
         let mut raw = std::ptr::null_mut();
         let entries = u32::try_from(capacity).unwrap_or(u32::MAX);
         // SAFETY: `raw` is a place for the handle; the driver is open.
-        check(api.call("BatchIOSetUp"), unsafe { (api.batch_set_up)(&mut raw, entries) })?;
+        check("cuFileBatchIOSetUp", unsafe { (api.batch_set_up)(&mut raw, entries) })?;
         let event = sys::CUfileIOEvents_t { cookie: std::ptr::null_mut(), status: 0, ret: 0 };
         Ok(Self {
             raw,
@@ -108,7 +107,7 @@ impl Batch {
         // the memory and the files.
         let status =
             unsafe { (self.driver.api().batch_submit)(self.raw, count as u32, entries, 0) };
-        check(self.driver.api().call("BatchIOSubmit"), status)?;
+        check("cuFileBatchIOSubmit", status)?;
         self.in_flight += count;
         Ok(())
     }
@@ -150,12 +149,11 @@ impl Batch {
                     limit,
                 )
             };
-            check(self.driver.api().call("BatchIOGetStatus"), status)?;
+            check("cuFileBatchIOGetStatus", status)?;
             let count = (count as usize).min(self.in_flight);
             self.in_flight -= count;
-            let entry = self.driver.api().vendor().part("a batch entry");
             let events = self.events[..count].iter();
-            events.map(|event| outcome(entry, event)).for_each(&mut each);
+            events.map(outcome).for_each(&mut each);
             wanted = wanted.saturating_sub(count);
             if wanted == 0 {
                 return Ok(());
@@ -185,15 +183,18 @@ const INVALID: i32 = 0x04;
 const CANCELLED: i32 = 0x08;
 const TIMEOUT: i32 = 0x20;
 
+/// An entry in errors, where a call stands otherwise.
+const ENTRY: &str = "a batch entry";
+
 /// The outcome from an event.
-fn outcome(entry: Call, event: &sys::CUfileIOEvents_t) -> BatchOutcome {
-    let failed = |code| Err(entry.failed(sys::CUfileError_t { err: code, cu_err: 0 }));
+fn outcome(event: &sys::CUfileIOEvents_t) -> BatchOutcome {
+    let failed = |code| Err(CuFileError::Call { call: ENTRY, code, cuda_code: 0 });
     let result = match event.status {
         COMPLETE if event.ret >= 0 => Ok(event.ret as usize),
         INVALID if event.ret >= 0 => failed(5022),
         CANCELLED => failed(-libc::ECANCELED),
         TIMEOUT => failed(-libc::ETIMEDOUT),
-        _ if event.ret < -1 => Err(negated(entry, event.ret)),
+        _ if event.ret < -1 => Err(negated(ENTRY, event.ret)),
         _ => failed(5044),
     };
     (event.cookie.addr(), result)
@@ -202,14 +203,10 @@ fn outcome(entry: Call, event: &sys::CUfileIOEvents_t) -> BatchOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cufile::nvidia::LIBCUFILE;
 
     fn told(status: i32, ret: isize) -> Result<usize, i32> {
         let cookie = std::ptr::without_provenance_mut(7);
-        let (mark, result) = outcome(
-            LIBCUFILE.part("a batch entry"),
-            &sys::CUfileIOEvents_t { cookie, status, ret },
-        );
+        let (mark, result) = outcome(&sys::CUfileIOEvents_t { cookie, status, ret });
         assert_eq!(mark, 7);
         result.map_err(|error| match error {
             CuFileError::Call { code, .. } => code,

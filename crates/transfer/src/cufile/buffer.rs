@@ -36,7 +36,7 @@ impl Registration {
     ) -> Result<Self, CuFileError> {
         // SAFETY: the caller vouches for the memory; 0 is the only valid value of the flags.
         let status = unsafe { (driver.api().buf_register)(base, len, 0) };
-        check(driver.api().call("BufRegister"), status)?;
+        check("cuFileBufRegister", status)?;
         Ok(Self { base, driver })
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::nvidia::LIBCUFILE;
+use super::nvidia::{DEFAULT_SETTINGS, SETTINGS_VARIABLE};
 
 /// The settings of this process, which are JSON with comments.
 pub(super) struct Config(serde_json::Value);
@@ -12,9 +12,8 @@ impl Config {
     /// Reads the file that the library reads. An unreadable one sets nothing, as for the library; a
     /// malformed one keeps its driver from opening.
     pub(super) fn read() -> Self {
-        let environment = &LIBCUFILE.environment;
-        let named = std::env::var_os(environment.settings).filter(|path| !path.is_empty());
-        let path = named.map_or_else(|| PathBuf::from(environment.default_settings), PathBuf::from);
+        let named = std::env::var_os(SETTINGS_VARIABLE).filter(|path| !path.is_empty());
+        let path = named.map_or_else(|| PathBuf::from(DEFAULT_SETTINGS), PathBuf::from);
         Self::parse(&fs::read_to_string(path).unwrap_or_default())
     }
 

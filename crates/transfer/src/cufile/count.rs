@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::kernel::NvidiaFsCounts;
 use super::loader::{Api, StatsApi};
+use super::nvidia;
 use super::stats::{RawStatistics, RouteCounters};
 
 /// The level with per-GPU route counts; the most expensive.
@@ -118,7 +119,7 @@ impl Switch {
         let mut raw = RawStatistics::new();
         // SAFETY: the buffer is zeroed, aligned for words and six times the newest layout.
         let status = unsafe { (self.stats?.level_3)(raw.as_mut_ptr()) };
-        (status.err == 0).then(|| (self.api.vendor().statistics)(&raw, self.api.version()))?
+        (status.err == 0).then(|| nvidia::statistics(&raw, self.api.version()))?
     }
 
     fn start(&self) -> bool {

@@ -14,8 +14,8 @@ use super::count::{Statistics, Switch, Tallies};
 use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
 use super::loader::Api;
+use super::nvidia::{self, Parameter};
 use super::stats::RouteCounters;
-use super::vendor::Parameter;
 use super::watchdog::releasing;
 
 /// Settings for opening the driver.
@@ -75,7 +75,6 @@ impl Parameters {
         let Some(functions) = api.parameters else {
             return Self::default();
         };
-        let table = &api.vendor().parameters;
         let known = |parameter: &&Parameter| api.version() >= parameter.since;
         let flag = |parameter: &Parameter| {
             let mut value = 0;
@@ -90,8 +89,8 @@ impl Parameters {
             (status.err == 0).then_some((parameter.name, value))
         };
         Self {
-            flags: table.flags.iter().filter(known).filter_map(flag).collect(),
-            sizes: table.sizes.iter().filter(known).filter_map(size).collect(),
+            flags: nvidia::FLAGS.iter().filter(known).filter_map(flag).collect(),
+            sizes: nvidia::SIZES.iter().filter(known).filter_map(size).collect(),
         }
     }
 
@@ -111,9 +110,8 @@ impl Parameters {
 }
 
 fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
-    // SAFETY: the function of this vendor's library, whose driver is open.
-    let properties = unsafe { (api.vendor().properties)(api.get_properties) };
-    properties.map_err(|status| api.call("DriverGetProperties").failed(status))
+    // SAFETY: the function of the library, whose driver is open.
+    unsafe { nvidia::properties(api.get_properties) }
 }
 
 /// Size in bytes and number of compatibility mode's buffers, smallest first; empty if the library
@@ -152,15 +150,14 @@ fn ask_routes(api: &Api) -> Vec<String> {
     let Some(get) = api.get_p2p_flags else {
         return Vec::new();
     };
-    let table = &api.vendor().targets;
     let routes = |(bit, target): &(i32, &str)| {
         let mut flags = 0;
         // SAFETY: `flags` is a place for the answer.
         let status = unsafe { get(*bit, &mut flags) };
-        let names: Vec<_> = named_bits(flags, table.routes).collect();
+        let names: Vec<_> = named_bits(flags, &nvidia::ROUTES).collect();
         (status.err == 0 && !names.is_empty()).then(|| format!("{target}: {}", names.join(", ")))
     };
-    table.names.iter().filter_map(routes).collect()
+    nvidia::TARGETS.iter().filter_map(routes).collect()
 }
 
 /// The process-wide state of the driver.
@@ -219,12 +216,12 @@ impl Driver {
         }
         let switch = Switch::before_opening(api, settings.statistics);
         // SAFETY: no arguments; the registry's lock keeps others from opening or closing.
-        check(api.call("DriverOpen"), unsafe { (api.driver_open)() })?;
+        check("cuFileDriverOpen", unsafe { (api.driver_open)() })?;
         switch.opened();
         let said = Said::ask(api);
         // The kernel's list of symbols takes a tenth of a second to read: here, where no transfer
         // is measured.
-        let p2pdma = said.parameters.flag(api.vendor().parameters.p2pdma);
+        let p2pdma = said.parameters.flag("use_pci_p2pdma");
         let driver = Self {
             api,
             settings: settings.clone(),
@@ -238,10 +235,7 @@ impl Driver {
         if settings.forbid_fallback && driver.fallback_allowed() != Some(false) {
             driver.close();
             std::mem::forget(driver);
-            return Err(CuFileError::FallbackNotForbidden {
-                vendor: api.vendor(),
-                version: api.version(),
-            });
+            return Err(CuFileError::FallbackNotForbidden { version: api.version() });
         }
         Ok(driver)
     }
@@ -291,7 +285,7 @@ impl Driver {
     /// Whether the library may fall back to POSIX calls, as it reports: any of its permissions is
     /// enough.
     pub fn fallback_allowed(&self) -> Option<bool> {
-        let names = self.api.vendor().parameters.allow_fallback.iter();
+        let names = nvidia::ALLOW_FALLBACK.iter();
         let mut permissions = names.map(|name| self.said.parameters.flag(name));
         let first = permissions.next().flatten();
         let first = first.or_else(|| Some(self.properties().ok()?.allows_fallback))?;
@@ -316,7 +310,7 @@ impl Driver {
         let has_direct_route = may_be_direct && !is_forced;
         let defaults = CuFileLimits::defaults(has_direct_route);
         let positive = |number: Option<u64>| number.filter(|number| *number > 0);
-        let depth = self.said.parameters.size(self.api.vendor().parameters.stream_transfers);
+        let depth = self.said.parameters.size("max_io_queue_depth");
         let depth = depth.map(|depth| depth as u64).or_else(|| {
             let set = Config::read().numbers("execution", "max_io_queue_depth");
             set.first().copied()
@@ -360,12 +354,12 @@ fn forbid_fallback(api: &Api) -> Result<(), CuFileError> {
     let Some(functions) = api.parameters else {
         return Ok(());
     };
-    let table = &api.vendor().parameters;
-    let permissions = table.flags.iter().filter(|flag| table.allow_fallback.contains(&flag.name));
+    let permissions =
+        nvidia::FLAGS.iter().filter(|flag| nvidia::ALLOW_FALLBACK.contains(&flag.name));
     for permission in permissions.filter(|flag| api.version() >= flag.since) {
         // SAFETY: a call with plain values; the driver is closed, as it must be.
         let status = unsafe { (functions.set_bool)(permission.number, false) };
-        check(api.call("SetParameterBool"), status)?;
+        check("cuFileSetParameterBool", status)?;
     }
     Ok(())
 }
@@ -373,9 +367,7 @@ fn forbid_fallback(api: &Api) -> Result<(), CuFileError> {
 /// The driver's properties.
 #[derive(Debug, Clone)]
 pub struct Properties {
-    /// The vendor's kernel driver for direct transfers.
-    pub(super) kernel_driver: &'static str,
-    /// Its version; `None` when it is not loaded.
+    /// The version of nvidia-fs; `None` when it is not loaded.
     pub(crate) kernel_driver_version: Option<(u32, u32)>,
     /// Kinds of storage with a direct route, as far as they have names.
     pub(super) direct_targets: Vec<&'static str>,
@@ -404,10 +396,9 @@ impl Properties {
             0 => "none".to_string(),
             _ => names.join(", "),
         };
-        let driver = self.kernel_driver;
         let kernel = self.kernel_driver_version.map_or_else(
-            || format!("{driver} not loaded"),
-            |(major, minor)| format!("{driver} {major}.{minor}"),
+            || "nvidia-fs not loaded".to_string(),
+            |(major, minor)| format!("nvidia-fs {major}.{minor}"),
         );
         let words = [
             kernel,

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::nvidia;
 use super::sys::CUfileError_t;
-use super::vendor::{Call, Vendor};
 use super::version::LibraryVersion;
 use crate::cuda::{NO_FABRIC, SYSTEM_NOT_READY};
 use crate::error::TransferError;
@@ -12,42 +12,35 @@ use crate::error::TransferError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CuFileError {
     /// No library could be opened.
-    #[error("{} was not found: tried {}", vendor.library, tried.join("; "))]
+    #[error("libcufile was not found: tried {}", tried.join("; "))]
     NotFound {
-        /// Whose library.
-        vendor: &'static Vendor,
         /// Each candidate with the loader's error.
         tried: Vec<String>,
     },
     /// The library is too old.
     #[error(
-        "{} at {} is too old: {}, and {} or later is needed",
-        vendor.library,
+        "libcufile at {} is too old: {}, and {} or later is needed",
         path.display(),
         found.map_or_else(|| "it does not report its version".to_string(), |found| format!("version {found}")),
         LibraryVersion::OLDEST
     )]
     TooOld {
-        /// Whose library.
-        vendor: &'static Vendor,
         /// Where it was found.
         path: PathBuf,
         /// Its version, if it reports one.
         found: Option<LibraryVersion>,
     },
     /// A function that every version has is missing: another library.
-    #[error("{} has no function {symbol}: it is not a usable {}", path.display(), symbol.vendor.library)]
+    #[error("{} has no function {symbol}: it is not a usable libcufile", path.display())]
     NotCuFile {
         /// Where it was found.
         path: PathBuf,
         /// The missing function.
-        symbol: Call,
+        symbol: String,
     },
     /// The fallback should be forbidden, but the library does not confirm that.
-    #[error("{} {version} ignored the setting that forbids its compatibility mode", vendor.library)]
+    #[error("libcufile {version} ignored the setting that forbids its compatibility mode")]
     FallbackNotForbidden {
-        /// Whose library.
-        vendor: &'static Vendor,
         /// Its version.
         version: LibraryVersion,
     },
@@ -55,7 +48,7 @@ pub enum CuFileError {
     #[error("{call} moved {moved} of {len} bytes at byte {offset} and then none, without an error")]
     NoProgress {
         /// The function.
-        call: Call,
+        call: &'static str,
         /// Bytes moved.
         moved: usize,
         /// Bytes requested.
@@ -70,15 +63,15 @@ pub enum CuFileError {
     #[error("{call} moved {moved} of 4096 bytes, or not the file's bytes, without an error")]
     WrongData {
         /// The function.
-        call: Call,
+        call: &'static str,
         /// Bytes reported as moved.
         moved: usize,
     },
     /// A call failed.
-    #[error("{call} failed with {}", call.describe(*code, *cuda_code))]
+    #[error("{call} failed with {}", described(call, *code, *cuda_code))]
     Call {
         /// The function.
-        call: Call,
+        call: &'static str,
         /// cuFile's code, or a negative errno.
         code: i32,
         /// The CUDA driver's code, 0 for none.
@@ -90,15 +83,19 @@ impl CuFileError {
     /// What the user can do.
     pub fn remedy(&self) -> String {
         match self {
-            Self::NotFound { vendor, .. } => vendor.remedies.not_found.to_string(),
-            Self::TooOld { vendor, .. } => vendor.remedies.too_old.to_string(),
+            Self::NotFound { .. } => NOT_FOUND.to_string(),
+            Self::TooOld { .. } => "install a newer CUDA toolkit, or name a newer library with \
+                                    STORMLP_LIBCUFILE"
+                .to_string(),
             Self::NotCuFile { .. } => "check STORMLP_LIBCUFILE".to_string(),
-            Self::FallbackNotForbidden { vendor, .. } => {
-                vendor.remedies.fallback_not_forbidden.to_string()
+            Self::FallbackNotForbidden { .. } => {
+                "set properties.allow_compat_mode and force_compat_mode to false in cufile.json, and \
+                 leave CUFILE_FORCE_COMPAT_MODE out; or run with CUFILE_ALLOW_COMPAT_MODE=false"
+                    .to_string()
             }
             Self::NoProgress { call, .. } => {
-                match call.name {
-                    "Write" => "the file system may be full, or not support direct writes here",
+                match *call {
+                    "cuFileWrite" => "the file system may be full, or not support direct writes here",
                     _ => "check the device and the file system",
                 }
                 .to_string()
@@ -109,9 +106,7 @@ impl CuFileError {
             Self::Call { cuda_code: SYSTEM_NOT_READY, .. } => {
                 NO_FABRIC.trim_start_matches("; ").to_string()
             }
-            Self::Call { call, code, .. } => {
-                (call.vendor.remedies.of_call)(call.name, *code).to_string()
-            }
+            Self::Call { call, code, .. } => nvidia::remedy(call, *code).to_string(),
         }
     }
 }
@@ -121,7 +116,7 @@ impl From<CuFileError> for TransferError {
         let remedy = error.remedy();
         match error {
             CuFileError::Call { call, code, cuda_code } if !is_set_up(call) => {
-                let text = call.describe(code, cuda_code);
+                let text = described(call, code, cuda_code);
                 let explanation = format!("{text}; {remedy}");
                 Self::CuFile { call: call.to_string(), code, cuda_code, explanation }
             }
@@ -140,20 +135,25 @@ impl From<CuFileError> for TransferError {
 
 /// Whether a call prepares transfers: its failure means that this machine, file system or memory
 /// does not meet cuFile's requirements, not that a transfer failed.
-fn is_set_up(call: Call) -> bool {
-    let name = call.name;
-    name.ends_with("Register") || name.starts_with("Driver") || name.starts_with("Set")
+fn is_set_up(call: &str) -> bool {
+    let starts = |start| call.starts_with(start);
+    call.ends_with("Register") || starts("cuFileDriver") || starts("cuFileSet")
 }
 
 /// `Ok` for success, otherwise the failed call.
-pub(crate) fn check(call: Call, status: CUfileError_t) -> Result<(), CuFileError> {
-    if status.err == 0 { Ok(()) } else { Err(call.failed(status)) }
+pub(crate) fn check(call: &'static str, status: CUfileError_t) -> Result<(), CuFileError> {
+    match status {
+        CUfileError_t { err: 0, .. } => Ok(()),
+        CUfileError_t { err: code, cu_err: cuda_code } => {
+            Err(CuFileError::Call { call, code, cuda_code })
+        }
+    }
 }
 
 /// The count or error in the result of a read or write: −1 leaves the reason in errno, anything
 /// below is a negated code of cuFile or errno.
 pub(crate) fn check_transfer(
-    call: Call,
+    call: &'static str,
     returned: isize,
     errno: impl FnOnce() -> i32,
 ) -> Result<usize, CuFileError> {
@@ -166,7 +166,7 @@ pub(crate) fn check_transfer(
 }
 
 /// The error for a negative result: cuFile's own codes negated, or a negative errno.
-pub(crate) fn negated(call: Call, returned: isize) -> CuFileError {
+pub(crate) fn negated(call: &'static str, returned: isize) -> CuFileError {
     let value = i32::try_from(returned).unwrap_or(i32::MIN + 1);
     let code = if value <= -BASE { -value } else { value };
     CuFileError::Call { call, code, cuda_code: 0 }
@@ -175,27 +175,25 @@ pub(crate) fn negated(call: Call, returned: isize) -> CuFileError {
 /// cuFile's own codes are above this one.
 const BASE: i32 = 5000;
 
-impl Call {
-    /// The error that the function returned.
-    pub(super) fn failed(self, status: CUfileError_t) -> CuFileError {
-        CuFileError::Call { call: self, code: status.err, cuda_code: status.cu_err }
-    }
-
-    /// A code that it returned as text: its name and meaning, errno included.
-    fn describe(self, code: i32, cuda_code: i32) -> String {
-        let mut text = match (self.vendor.meaning)(self.name, code) {
-            Some((name, text)) => format!("{code} {name}: {text}"),
-            None if (-4095..0).contains(&code) => {
-                format!("errno {}: {}", -code, std::io::Error::from_raw_os_error(-code))
-            }
-            None => format!("{code}, a code this version of stormlp does not know"),
-        };
-        if cuda_code != 0 {
-            text.push_str(&format!(" (CUDA driver code {cuda_code})"));
+/// A code that a call returned as text: its name and meaning, errno included.
+fn described(call: &str, code: i32, cuda_code: i32) -> String {
+    let mut text = match nvidia::meaning(call, code) {
+        Some((name, text)) => format!("{code} {name}: {text}"),
+        None if (-4095..0).contains(&code) => {
+            format!("errno {}: {}", -code, std::io::Error::from_raw_os_error(-code))
         }
-        text
+        None => format!("{code}, a code this version of stormlp does not know"),
+    };
+    if cuda_code != 0 {
+        text.push_str(&format!(" (CUDA driver code {cuda_code})"));
     }
+    text
 }
+
+/// The remedy where no library was found.
+const NOT_FOUND: &str = "install the GPUDirect Storage library (libcufile, part of the CUDA toolkit \
+    and of the Python packages nvidia-cufile and nvidia-cufile-cu12) or name it with \
+    STORMLP_LIBCUFILE=/path/to/libcufile.so.0";
 
 /// The remedy for what only the log explains.
 pub(super) const SEE_LOG: &str = "see cufile.log in the folder of the run";
@@ -203,15 +201,18 @@ pub(super) const SEE_LOG: &str = "see cufile.log in the folder of the run";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cufile::nvidia::LIBCUFILE;
+
+    fn failed(call: &'static str, code: i32) -> CuFileError {
+        CuFileError::Call { call, code, cuda_code: 0 }
+    }
 
     fn describe(code: i32, cuda_code: i32) -> String {
-        LIBCUFILE.call("Read").describe(code, cuda_code)
+        described("cuFileRead", code, cuda_code)
     }
 
     #[test]
     fn a_transfer_returns_a_count_an_errno_or_a_code() {
-        let outcome = |returned| check_transfer(LIBCUFILE.call("Read"), returned, || libc::EIO);
+        let outcome = |returned| check_transfer("cuFileRead", returned, || libc::EIO);
         assert_eq!(outcome(4096), Ok(4096));
         assert_eq!(outcome(0), Ok(0));
         let code = |returned| match outcome(returned) {
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(code(-5044), 5044);
         assert_eq!(code(-9), -libc::EBADF);
         assert_eq!(code(isize::MIN), i32::MAX);
-        let in_errno = |errno| match check_transfer(LIBCUFILE.call("Read"), -1, || errno) {
+        let in_errno = |errno| match check_transfer("cuFileRead", -1, || errno) {
             Err(CuFileError::Call { code, .. }) => code,
             other => panic!("{other:?}"),
         };
@@ -242,19 +243,18 @@ mod tests {
     #[test]
     fn a_file_that_is_not_registered_is_explained_by_its_file_system() {
         for code in [5027, 5030] {
-            let error =
-                LIBCUFILE.call("HandleRegister").failed(CUfileError_t { err: code, cu_err: 0 });
+            let error = failed("cuFileHandleRegister", code);
             assert!(error.to_string().ends_with("the file system was not recognised"));
             assert!(error.remedy().contains("-v /run/udev:/run/udev:ro"), "{}", error.remedy());
         }
-        let elsewhere = LIBCUFILE.call("DriverOpen").failed(CUfileError_t { err: 5030, cu_err: 0 });
+        let elsewhere = failed("cuFileDriverOpen", 5030);
         assert!(elsewhere.to_string().contains("an internal error"), "{elsewhere}");
     }
 
     #[test]
     fn a_malformed_configuration_is_named() {
         for code in [-22, 5002] {
-            let error = LIBCUFILE.call("DriverOpen").failed(CUfileError_t { err: code, cu_err: 0 });
+            let error = failed("cuFileDriverOpen", code);
             assert!(error.remedy().contains("cufile.json"), "{error}");
         }
     }

@@ -42,7 +42,7 @@ impl FileHandle {
         // SAFETY: both arguments are places for the call; the descriptor is open and stays so
         // until the handle is deregistered, since `file` lives as long as `self`.
         let status = unsafe { (driver.api().handle_register)(&mut raw, &mut description) };
-        check(driver.api().call("HandleRegister"), status)?;
+        check("cuFileHandleRegister", status)?;
         Ok(Self { raw, driver, file })
     }
 
@@ -75,11 +75,15 @@ impl FileHandle {
         // SAFETY: the handle is registered; the caller vouches for the memory.
         let (call, returned) = unsafe {
             match direction {
-                Direction::Read => ("Read", (api.read)(self.raw, base, len, file_at, base_at)),
-                Direction::Write => ("Write", (api.write)(self.raw, base, len, file_at, base_at)),
+                Direction::Read => {
+                    ("cuFileRead", (api.read)(self.raw, base, len, file_at, base_at))
+                }
+                Direction::Write => {
+                    ("cuFileWrite", (api.write)(self.raw, base, len, file_at, base_at))
+                }
             }
         };
-        check_transfer(api.call(call), returned, || {
+        check_transfer(call, returned, || {
             std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
         })
     }

@@ -11,12 +11,11 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 use stormlp_core::machine::LibraryCandidate;
-use stormlp_core::path::GpuVendor;
 
 use super::candidates::{Candidate, Places, ranked, reason, reason_against};
 use super::error::{CuFileError, check};
+use super::nvidia::FILES;
 use super::sys;
-use super::vendor::{Call, Vendor};
 use super::version::LibraryVersion;
 use crate::cuda;
 
@@ -26,7 +25,6 @@ pub const LIBRARY_VARIABLE: &str = "STORMLP_LIBCUFILE";
 /// The functions of an opened libcufile. Every field is one function of `cufile.h`.
 #[derive(Debug)]
 pub struct Api {
-    vendor: &'static Vendor,
     path: PathBuf,
     version: LibraryVersion,
     pub(super) driver_open: sys::FnStatus,
@@ -90,21 +88,6 @@ impl Api {
         &self.path
     }
 
-    /// Whose library it is, with what is its own.
-    pub(crate) fn vendor(&self) -> &'static Vendor {
-        self.vendor
-    }
-
-    /// One of its functions, named without the prefix.
-    pub(crate) fn call(&self, name: &'static str) -> Call {
-        self.vendor.call(name)
-    }
-
-    /// Name of the library, `libcufile`.
-    pub fn name(&self) -> &'static str {
-        self.vendor.library
-    }
-
     /// The library's version.
     pub fn version(&self) -> LibraryVersion {
         self.version
@@ -116,12 +99,8 @@ impl Api {
     }
 
     /// Looks up the functions; those that every version has are required.
-    fn look_up(
-        vendor: &'static Vendor,
-        library: Library,
-        name: &Path,
-    ) -> Result<Self, CuFileError> {
-        let symbols = Symbols::of(vendor, library, name);
+    fn look_up(library: Library, name: &Path) -> Result<Self, CuFileError> {
+        let symbols = Symbols::of(library, name);
         // Looked up first, so that a different library is not reported as too old.
         // SAFETY: the type is the one of `cufile.h`.
         let driver_open = unsafe { symbols.required("DriverOpen")? };
@@ -130,7 +109,6 @@ impl Api {
         // every header from 1.8 to 1.20.
         unsafe {
             Ok(Self {
-                vendor,
                 driver_open,
                 // cuFile's header maps the plain name to `_v2`, which later versions have.
                 driver_close: match symbols.optional("DriverClose_v2") {
@@ -177,23 +155,22 @@ fn opened() -> &'static Opened {
         let chosen = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
         let driver = cuda::driver_version().ok();
         let major = driver.and_then(|version| version.split('.').next()?.parse().ok());
-        let vendor = Vendor::of(GpuVendor::Nvidia);
         match chosen {
-            Some(chosen) => Opened::chosen(vendor, Path::new(&chosen)),
-            None => Opened::best(vendor, &Places::here(), major),
+            Some(chosen) => Opened::chosen(Path::new(&chosen)),
+            None => Opened::best(&Places::here(), major),
         }
     })
 }
 
 impl Opened {
     /// The library that the user has chosen; no other is tried.
-    fn chosen(vendor: &'static Vendor, path: &Path) -> Self {
+    fn chosen(path: &Path) -> Self {
         let origin = LIBRARY_VARIABLE.to_string();
         let candidate = Candidate { path: path.to_path_buf(), origin, version: None };
-        match load(path).map_err(|tried| CuFileError::NotFound { vendor, tried: vec![tried] }) {
+        match load(path).map_err(|tried| CuFileError::NotFound { tried: vec![tried] }) {
             Ok(library) => {
                 let why = format!("{LIBRARY_VARIABLE} names it");
-                let api = Api::look_up(vendor, library, path);
+                let api = Api::look_up(library, path);
                 let candidate = candidate.fact(api.is_ok(), why);
                 Self { candidates: vec![told_by(&api, candidate)], api }
             }
@@ -205,9 +182,9 @@ impl Opened {
 
     /// The one that fits a driver of CUDA `driver` best; of several the loader's first, then those
     /// of `places` in their order.
-    fn best(vendor: &'static Vendor, places: &Places, driver: Option<u32>) -> Self {
+    fn best(places: &Places, driver: Option<u32>) -> Self {
         let mut tried = Vec::new();
-        let mut found: Vec<Candidate> = of_loader(vendor, &mut tried).into_iter().collect();
+        let mut found: Vec<Candidate> = of_loader(&mut tried).into_iter().collect();
         found.extend(places.candidates());
         let found = ranked(found, driver);
         let mut candidates = Vec::with_capacity(found.len());
@@ -219,7 +196,7 @@ impl Opened {
                 continue;
             }
             let path = &candidate.path;
-            match load(path).map(|library| Api::look_up(vendor, library, path)) {
+            match load(path).map(|library| Api::look_up(library, path)) {
                 Ok(Ok(usable)) => {
                     candidates.push(candidate.fact(true, reason(candidate, &found, driver)));
                     api = Some(usable);
@@ -235,7 +212,7 @@ impl Opened {
             }
         }
         candidates.sort_by_key(|candidate| !candidate.taken);
-        let none = refused.unwrap_or(CuFileError::NotFound { vendor, tried });
+        let none = refused.unwrap_or(CuFileError::NotFound { tried });
         Self { api: api.ok_or(none), candidates }
     }
 }
@@ -253,11 +230,11 @@ fn told_by(api: &Result<Api, CuFileError>, candidate: LibraryCandidate) -> Libra
 }
 
 /// The library that the loader finds by its name; where it does not, `tried` gets the reasons.
-fn of_loader(vendor: &'static Vendor, tried: &mut Vec<String>) -> Option<Candidate> {
-    for name in vendor.files {
+fn of_loader(tried: &mut Vec<String>) -> Option<Candidate> {
+    for name in FILES {
         match load(Path::new(name)) {
             Ok(library) => {
-                let symbols = Symbols::of(vendor, library, Path::new(name));
+                let symbols = Symbols::of(library, Path::new(name));
                 let version = symbols.version().ok().map(|version| version.to_string());
                 return Some(Candidate {
                     path: symbols.path,
@@ -281,27 +258,25 @@ fn load(name: &Path) -> Result<Library, String> {
     unsafe { Library::new(name) }.map_err(|error| format!("{} ({})", name.display(), cause(&error)))
 }
 
-/// The functions of an open library, by their names without the vendor's prefix.
+/// The functions of an open library, by their names without `cuFile`.
 struct Symbols {
-    vendor: &'static Vendor,
     library: &'static Library,
     path: PathBuf,
 }
 
 impl Symbols {
     /// Those of `library`, which was opened as `name`.
-    fn of(vendor: &'static Vendor, library: Library, name: &Path) -> Self {
+    fn of(library: Library, name: &Path) -> Self {
         // Never closed: see the module's documentation.
         let library: &'static Library = Box::leak(Box::new(library));
-        let known = vendor.call("DriverOpen").to_string();
-        let path = located(library, &known).unwrap_or_else(|| name.into());
-        Self { vendor, library, path }
+        let path = located(library, "cuFileDriverOpen").unwrap_or_else(|| name.into());
+        Self { library, path }
     }
 
     /// # Safety
-    /// `T` must be the type of the vendor's function `name`, which [`sys`] declares.
+    /// `T` must be the type of the function `name`, which [`sys`] declares.
     unsafe fn optional<T: Copy>(&self, name: &'static str) -> Option<T> {
-        let symbol = self.vendor.call(name).to_string();
+        let symbol = format!("cuFile{name}");
         // SAFETY: the caller vouches for the type.
         unsafe { self.library.get::<T>(symbol.as_str()) }.ok().map(|symbol| *symbol)
     }
@@ -312,20 +287,19 @@ impl Symbols {
         // SAFETY: the caller vouches for the type.
         unsafe { self.optional(name) }.ok_or_else(|| CuFileError::NotCuFile {
             path: self.path.clone(),
-            symbol: self.vendor.call(name),
+            symbol: format!("cuFile{name}"),
         })
     }
 
     /// The version; a library that does not report one is too old.
     fn version(&self) -> Result<LibraryVersion, CuFileError> {
-        let too_old =
-            |found| CuFileError::TooOld { vendor: self.vendor, path: self.path.clone(), found };
+        let too_old = |found| CuFileError::TooOld { path: self.path.clone(), found };
         // SAFETY: the type is the one of `cufile.h`.
         let get: sys::FnGetVersion =
             unsafe { self.optional("GetVersion") }.ok_or_else(|| too_old(None))?;
         let mut number = 0;
         // SAFETY: the argument is a place for one int; the call needs no open driver.
-        check(self.vendor.call("GetVersion"), unsafe { get(&mut number) })?;
+        check("cuFileGetVersion", unsafe { get(&mut number) })?;
         let version = LibraryVersion::from_number(number);
         if version < LibraryVersion::OLDEST {
             return Err(too_old(Some(version)));
@@ -384,11 +358,10 @@ fn cause(error: &libloading::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cufile::nvidia::LIBCUFILE;
 
     #[test]
     fn a_missing_library_is_reported_with_the_loaders_message() {
-        let opened = Opened::chosen(&LIBCUFILE, Path::new("/nowhere/libcufile.so.0"));
+        let opened = Opened::chosen(Path::new("/nowhere/libcufile.so.0"));
         let error = opened.api.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("/nowhere/libcufile.so.0"), "{text}");
@@ -399,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_wrong_library_is_refused() {
-        let error = Opened::chosen(&LIBCUFILE, Path::new("libc.so.6")).api.unwrap_err();
+        let error = Opened::chosen(Path::new("libc.so.6")).api.unwrap_err();
         assert!(matches!(error, CuFileError::NotCuFile { .. }), "{error}");
     }
 
@@ -410,7 +383,7 @@ mod tests {
         std::fs::create_dir_all(&lib).unwrap();
         std::fs::write(lib.join("libcufile.so.0"), "not a library").unwrap();
         let places = Places { toolkits: root.path().into(), ..Places::default() };
-        let opened = Opened::best(&LIBCUFILE, &places, Some(12));
+        let opened = Opened::best(&places, Some(12));
         let listed = opened.candidates.iter().find(|one| one.path.starts_with(root.path()));
         let listed = listed.unwrap();
         assert!(!listed.taken && listed.why.contains("does not load"), "{listed:?}");

@@ -6,11 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::nvidia::LIBCUFILE;
 use crate::environment;
 
 /// The variable with the path of cuFile's log.
-pub(super) const LOG_VARIABLE: &str = LIBCUFILE.environment.log;
+pub(super) const LOG_VARIABLE: &str = "CUFILE_LOGFILE_PATH";
 
 /// The resulting location of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub fn send_log_to(file: &Path) -> LogDestination {
 /// library does not confirm that it is forbidden.
 pub fn forbid_compat_mode() {
     // Libraries up to 1.14 have no parameter for it.
-    environment::set(LIBCUFILE.environment.allow_fallback, "false");
+    environment::set("CUFILE_ALLOW_COMPAT_MODE", "false");
 }
 
 #[cfg(test)]

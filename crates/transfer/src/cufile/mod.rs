@@ -1,5 +1,5 @@
-//! cuFile, NVIDIA's interface to GPUDirect Storage, through a typed loader of our own. What another
-//! vendor's library would do otherwise is in one table ([`Vendor`]).
+//! cuFile, NVIDIA's interface to GPUDirect Storage, through a typed loader of our own.
+//! It is laid out and named in `nvidia`.
 //!
 //! The library is opened at run time ([`Api`]), its driver once per process ([`Driver`]); files,
 //! buffers, batches and streams are registered with it by values that undo it on drop, each
@@ -23,7 +23,6 @@ mod stats;
 mod stream;
 mod sys;
 mod tally;
-mod vendor;
 mod version;
 mod watchdog;
 
@@ -40,7 +39,6 @@ pub use log::{LogDestination, forbid_compat_mode, send_log_to};
 pub use stats::{RouteCounters, Routes};
 pub(crate) use stream::FileStream;
 pub(crate) use tally::{RouteCounting, Tally};
-pub use vendor::{Call, Vendor};
 pub use version::LibraryVersion;
 pub(crate) use watchdog::WatchedCalls;
 pub use watchdog::{HangHandler, end_process, on_hang, watch_calls};

@@ -6,55 +6,42 @@ use std::path::Path;
 use stormlp_core::evidence::Mechanism;
 
 use super::driver::{Properties, named_bits};
-use super::error::SEE_LOG;
+use super::error::{CuFileError, SEE_LOG, check};
 use super::stats::{RawStatistics, RouteCounters, Routes};
-use super::sys::{CUfileError_t, FnGetProperties};
-use super::vendor::{Environment, Parameter, ParameterTable, Remedies, TargetTable, Vendor};
+use super::sys::FnGetProperties;
 use super::version::LibraryVersion;
 
-/// libcufile 1.8 and later.
-pub(super) static LIBCUFILE: Vendor = Vendor {
-    library: "libcufile",
-    files: &["libcufile.so.0", "libcufile.so"],
-    prefix: "cuFile",
-    environment: Environment {
-        settings: "CUFILE_ENV_PATH_JSON",
-        default_settings: "/etc/cufile.json",
-        log: "CUFILE_LOGFILE_PATH",
-        allow_fallback: "CUFILE_ALLOW_COMPAT_MODE",
-    },
-    properties,
-    parameters: ParameterTable {
-        flags: &[
-            parameter(1, "allow_compat_mode"),
-            Parameter { since: LibraryVersion::FALLBACK_IO, ..parameter(13, "gds_fallback_io") },
-            parameter(2, "force_compat_mode"),
-            parameter(7, "use_pci_p2pdma"),
-            parameter(4, "parallel_io"),
-        ],
-        sizes: &[
-            parameter(1, "max_io_queue_depth"),
-            parameter(2, "max_io_threads"),
-            parameter(9, "io_batchsize"),
-        ],
-        allow_fallback: &["allow_compat_mode", "gds_fallback_io"],
-        p2pdma: "use_pci_p2pdma",
-        stream_transfers: "max_io_queue_depth",
-    },
-    targets: TargetTable { names: &TARGETS, routes: &ROUTES },
-    statistics,
-    meaning,
-    remedies: Remedies {
-        not_found: "install the GPUDirect Storage library (libcufile, part of the CUDA toolkit and \
-                    of the Python packages nvidia-cufile and nvidia-cufile-cu12) or name it with \
-                    STORMLP_LIBCUFILE=/path/to/libcufile.so.0",
-        too_old: "install a newer CUDA toolkit, or name a newer library with STORMLP_LIBCUFILE",
-        fallback_not_forbidden: "set properties.allow_compat_mode and force_compat_mode to false in \
-                                 cufile.json, and leave CUFILE_FORCE_COMPAT_MODE out; or run with \
-                                 CUFILE_ALLOW_COMPAT_MODE=false",
-        of_call: remedy,
-    },
-};
+/// The library's files as the loader knows them, that of the runtime package first.
+pub(super) const FILES: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
+/// The variable with the file of its settings, and where that is otherwise.
+pub(super) const SETTINGS_VARIABLE: &str = "CUFILE_ENV_PATH_JSON";
+pub(super) const DEFAULT_SETTINGS: &str = "/etc/cufile.json";
+
+/// A numbered parameter of the library.
+#[derive(Debug)]
+pub(super) struct Parameter {
+    pub(super) number: c_int,
+    pub(super) name: &'static str,
+    /// The first version that has it.
+    pub(super) since: LibraryVersion,
+}
+
+/// The switches that affect the route and the speed.
+pub(super) const FLAGS: [Parameter; 5] = [
+    parameter(1, "allow_compat_mode"),
+    Parameter { since: LibraryVersion::FALLBACK_IO, ..parameter(13, "gds_fallback_io") },
+    parameter(2, "force_compat_mode"),
+    parameter(7, "use_pci_p2pdma"),
+    parameter(4, "parallel_io"),
+];
+/// The switches that each allow a fallback.
+pub(super) const ALLOW_FALLBACK: [&str; 2] = ["allow_compat_mode", "gds_fallback_io"];
+/// The numbers.
+pub(super) const SIZES: [Parameter; 3] = [
+    parameter(1, "max_io_queue_depth"),
+    parameter(2, "max_io_threads"),
+    parameter(9, "io_batchsize"),
+];
 
 /// A parameter that every version with parameters has.
 const fn parameter(number: c_int, name: &'static str) -> Parameter {
@@ -83,11 +70,12 @@ struct CUfileDrvProps_t {
 ///
 /// # Safety
 /// `get` must be libcufile's function, and its driver open.
-unsafe fn properties(get: FnGetProperties) -> Result<Properties, CUfileError_t> {
+pub(super) unsafe fn properties(get: FnGetProperties) -> Result<Properties, CuFileError> {
     let mut raw = CUfileDrvProps_t::default();
     // SAFETY: `raw` is a place for the structure; the caller vouches for the function.
     let status = unsafe { get((&raw mut raw).cast()) };
-    if status.err == 0 { Ok(to_text(&raw)) } else { Err(status) }
+    check("cuFileDriverGetProperties", status)?;
+    Ok(to_text(&raw))
 }
 
 fn to_text(raw: &CUfileDrvProps_t) -> Properties {
@@ -96,7 +84,6 @@ fn to_text(raw: &CUfileDrvProps_t) -> Properties {
     let targets: Vec<_> = named_bits(raw.status_flags, &TARGETS).collect();
     let version = (raw.nvfs_major, raw.nvfs_minor);
     Properties {
-        kernel_driver: "nvidia-fs",
         kernel_driver_version: (version != (0, 0)).then_some(version),
         has_direct_targets: raw.status_flags != 0,
         has_uncounted_targets: targets.iter().any(|name| !THROUGH_NVIDIA_FS.contains(name)),
@@ -112,7 +99,7 @@ fn to_text(raw: &CUfileDrvProps_t) -> Properties {
 }
 
 /// Bits of the status flags, which are also the targets of route queries.
-const TARGETS: [(i32, &str); 13] = [
+pub(super) const TARGETS: [(i32, &str); 13] = [
     (0, "lustre"),
     (1, "wekafs"),
     (2, "nfs"),
@@ -131,7 +118,7 @@ const TARGETS: [(i32, &str); 13] = [
 const FEATURES: [(i32, &str); 5] =
     [(0, "dynamic routing"), (1, "batch"), (2, "streams"), (3, "parallel io"), (4, "p2pdma")];
 /// Bits of the routes to a target.
-const ROUTES: [(i32, &str); 5] =
+pub(super) const ROUTES: [(i32, &str); 5] =
     [(0, "p2pdma"), (1, "nvfs"), (2, "dmabuf"), (3, "c2c"), (4, "nvidia-peermem")];
 
 /// Number of GPUs in level 3 of the statistics.
@@ -163,7 +150,7 @@ mod gpu {
 /// Level 3 counts for each GPU the transfers over PCI peer-to-peer DMA, through nvidia-fs and
 /// through POSIX calls; level 1 inside it counts all reads, writes and batch entries. The structure
 /// grew with fields for vectored calls, in 1.19.
-fn statistics(raw: &RawStatistics, version: LibraryVersion) -> Option<RouteCounters> {
+pub(super) fn statistics(raw: &RawStatistics, version: LibraryVersion) -> Option<RouteCounters> {
     let words = raw.words();
     let level_1_words = if version.counts_vectored() { 78 } else { 64 };
     let gpus_at = level_1_words + HISTOGRAM_WORDS;
@@ -201,7 +188,7 @@ fn statistics(raw: &RawStatistics, version: LibraryVersion) -> Option<RouteCount
 
 /// Name and meaning of a code that `call` returned. Registering a file has codes with a meaning of
 /// their own: for files whose file system the library cannot determine, 5030 up to 1.14, 5027 since.
-fn meaning(call: &str, code: c_int) -> Option<(&'static str, &'static str)> {
+pub(super) fn meaning(call: &str, code: c_int) -> Option<(&'static str, &'static str)> {
     let mut rows = CODES.lines().filter_map(|row| row.split_once(' '));
     let (_, row) = rows.find(|(of, _)| of.parse() == Ok(code))?;
     let (name, meaning) = row.split_once(' ')?;
@@ -212,12 +199,12 @@ fn meaning(call: &str, code: c_int) -> Option<(&'static str, &'static str)> {
 }
 
 /// The function that registers a file.
-const REGISTER: &str = "HandleRegister";
+const REGISTER: &str = "cuFileHandleRegister";
 
 /// The remedy for a failed call.
-fn remedy(call: &str, code: i32) -> &'static str {
+pub(super) fn remedy(call: &str, code: i32) -> &'static str {
     match code {
-        -22 | 5002 if call == "DriverOpen" => {
+        -22 | 5002 if call == "cuFileDriverOpen" => {
             "check the syntax of cufile.json (CUFILE_ENV_PATH_JSON, else /etc/cufile.json)"
         }
         5027 | 5030 if call == REGISTER && Path::new("/run/udev/data").is_dir() => {
@@ -351,10 +338,9 @@ mod tests {
 
     #[test]
     fn the_parameters_with_a_meaning_are_in_the_table() {
-        let table = &LIBCUFILE.parameters;
-        let is_flag = |name: &str| table.flags.iter().any(|flag| flag.name == name);
-        assert!(table.allow_fallback.iter().all(|name| is_flag(name)) && is_flag(table.p2pdma));
-        assert!(table.sizes.iter().any(|size| size.name == table.stream_transfers));
+        let is_flag = |name: &str| FLAGS.iter().any(|flag| flag.name == name);
+        assert!(ALLOW_FALLBACK.iter().all(|name| is_flag(name)) && is_flag("use_pci_p2pdma"));
+        assert!(SIZES.iter().any(|size| size.name == "max_io_queue_depth"));
     }
 
     fn counters(version: LibraryVersion, gpus: u64) -> Option<RouteCounters> {

@@ -55,7 +55,7 @@ impl FileStream {
         let flags = FIXED_ARGUMENTS | if aligned { ALIGNED_ARGUMENTS } else { 0 };
         // SAFETY: the caller vouches for the stream.
         let status = unsafe { (driver.api().stream_register)(raw, flags) };
-        check(driver.api().call("StreamRegister"), status)?;
+        check("cuFileStreamRegister", status)?;
         let arguments =
             Arguments { len: 0, file_offset: 0, base_offset: 0, moved: AtomicIsize::new(0) };
         Ok(Self { raw, arguments: Box::into_raw(Box::new(arguments)), driver })
@@ -80,8 +80,8 @@ impl FileStream {
         file_offset: u64,
     ) -> Result<(), CuFileError> {
         let (call, transfer) = match direction {
-            Direction::Read => ("ReadAsync", self.driver.api().read_async),
-            Direction::Write => ("WriteAsync", self.driver.api().write_async),
+            Direction::Read => ("cuFileReadAsync", self.driver.api().read_async),
+            Direction::Write => ("cuFileWriteAsync", self.driver.api().write_async),
         };
         let arguments = self.arguments;
         // SAFETY: the box lives as long as `self`, and with the stream idle nobody else uses it.
@@ -103,7 +103,7 @@ impl FileStream {
                 self.raw,
             )
         };
-        check(self.driver.api().call(call), status)
+        check(call, status)
     }
 
     /// Whether the library has written the result of the last transfer. The stream may not have
@@ -128,8 +128,7 @@ impl FileStream {
     pub(crate) unsafe fn outcome(&self) -> Result<usize, CuFileError> {
         let moved = self.moved();
         // The stream has no errno of its own.
-        let transfer = self.driver.api().vendor().part("a stream transfer");
-        check_transfer(transfer, moved, || libc::EIO)
+        check_transfer("a stream transfer", moved, || libc::EIO)
     }
 }
 

@@ -11,8 +11,8 @@ use super::gds_route::{self, Operations, RouteCounts};
 use super::{DirectWatch, PathSpec};
 use crate::accelerator::device::Accelerator;
 use crate::cufile::{
-    Api, CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters,
-    RouteCounting, Settings, Statistics, Tally, Transferred, WatchedCalls,
+    CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters, RouteCounting,
+    Settings, Statistics, Tally, Transferred, WatchedCalls,
 };
 use crate::error::TransferError;
 use crate::transfer::AcceleratorBuffer;
@@ -226,7 +226,7 @@ impl GdsCommon {
             // context is current on this thread.
             let more = unsafe { file.transfer(place.direction, slot.start(), at, left, offset) }?;
             if more == 0 {
-                return Err(no_progress(self.driver.api(), place, moved));
+                return Err(no_progress(place, moved));
             }
             self.tally.end(more);
             moved += more;
@@ -298,7 +298,7 @@ impl GdsCommon {
             direct_io,
             engine: None,
             direct_storage: Some(DirectStorage {
-                library: self.driver.api().name().to_string(),
+                library: "libcufile".to_string(),
                 library_version: self.driver.api().version().to_string(),
                 library_path: self.driver.api().path().display().to_string(),
                 fallback_operations: operations.as_ref().map(|operations| operations.fallback),
@@ -339,12 +339,12 @@ pub(super) fn rejected(transfer: Transfer, reason: &'static str) -> Rejected {
 }
 
 /// The error for a transfer that stopped before its end.
-fn no_progress(api: &Api, place: &FileRange, moved: usize) -> CuFileError {
+fn no_progress(place: &FileRange, moved: usize) -> CuFileError {
     CuFileError::NoProgress {
-        call: api.call(match place.direction {
-            Direction::Read => "Read",
-            Direction::Write => "Write",
-        }),
+        call: match place.direction {
+            Direction::Read => "cuFileRead",
+            Direction::Write => "cuFileWrite",
+        },
         moved,
         len: place.len,
         offset: place.offset,

@@ -185,7 +185,7 @@ fn read_back(driver: &Arc<Driver>, file: File) -> Result<(), CuFileError> {
     let moved = unsafe { handle.transfer(Direction::Read, base, 0, BLOCK_BYTES, 0) }?;
     drop(registration);
     if moved != BLOCK_BYTES || block.0.iter().any(|byte| *byte != FILL) {
-        return Err(CuFileError::WrongData { call: driver.api().call("Read"), moved });
+        return Err(CuFileError::WrongData { call: "cuFileRead", moved });
     }
     Ok(())
 }
