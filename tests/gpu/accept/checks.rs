@@ -222,7 +222,7 @@ fn one_cause_stands_for_all_that_cannot_be_checked() {
         json!({
             "host": {"accelerators": gpus, "cuda_problem": "no driver",
                      "paths": [{"path": "gds", "availability": gds}]},
-            "gpu": {"cufile": {"version": version}, "nvidia_fs": {"known": {"version": "2.26"}},
+            "gpu": {"cufile": {"version": version}, "nvidia_fs": {"known": "2.26"},
                     "devices": {"known": [{"p2p_memory_bytes": {"known": 0}}]}},
             "storage": {"filesystem": {"known": {"kind": "ext4"}},
                         "devices": {"known": [{"name": "nvme0n1p1"}]}},

@@ -70,21 +70,14 @@ fn storage(machine: &Machine, found: &mut Vec<Warning>) {
         ));
     }
     if let Fact::Unknown(reason) = &storage.direct_io {
-        let advice = match &storage.target {
-            None => "choose a writable folder: every run writes to it",
-            Some(_) => "run as a user who may read it",
-        };
+        let advice = "choose a writable folder, or a file or device that you may read";
         let fact = format!("O_DIRECT could not be tried: {reason}");
         found.push(Warning::new(WarningKind::NotDirect, fact, advice));
     }
     if let Fact::Known(DirectSupport { honoured: false, tried, .. }) = &storage.direct_io {
         found.push(Warning::new(
             WarningKind::NotDirect,
-            format!(
-                "O_DIRECT is refused {} {} ({tried})",
-                if storage.target.is_some() { "by" } else { "in" },
-                storage.directory.display()
-            ),
+            format!("O_DIRECT is refused in {} ({tried})", storage.directory.display()),
             "the direct paths would go through the page cache there",
         ));
     }

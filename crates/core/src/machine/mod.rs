@@ -14,8 +14,7 @@ use crate::warning::Warning;
 
 pub use fact::Fact;
 pub use storage::{
-    BlockDevice, DeviceContent, DirectSupport, Filesystem, PcieLink, StorageFacts, TargetFacts,
-    UNKNOWN_CONTENT,
+    BlockDevice, DeviceContent, DirectSupport, Filesystem, PcieLink, StorageFacts, UNKNOWN_CONTENT,
 };
 
 /// Version of `doctor`'s JSON format.
@@ -107,14 +106,15 @@ pub struct GpuFacts {
     pub cufile_candidates: Vec<LibraryCandidate>,
     /// Information from cuFile's driver: properties, routes and the settings that affect them.
     pub cufile_says: Vec<String>,
-    /// The nvidia-fs kernel module.
-    pub nvidia_fs: Fact<NvidiaFs>,
+    /// Version of the nvidia-fs kernel module.
+    pub nvidia_fs: Fact<String>,
     /// Whether the kernel has the symbols that cuFile's peer-to-peer mode needs.
     pub kernel_p2pdma: Fact<bool>,
     /// Number of IOMMU groups; 0 means no IOMMU is active.
     pub iommu_groups: Fact<u32>,
-    /// PCI bridges that send peer-to-peer traffic through the root complex.
-    pub acs_redirecting: Fact<Vec<AcsBridge>>,
+    /// PCI bridges that send peer-to-peer traffic through the root complex, each with its control
+    /// bits in the notation of `lspci`: `0000:3a:00.0 ReqRedir+ CmpltRedir+`.
+    pub acs_redirecting: Fact<Vec<String>>,
 }
 
 /// An NVIDIA GPU as seen on the PCI bus.
@@ -122,8 +122,6 @@ pub struct GpuFacts {
 pub struct PciGpu {
     /// PCI address, `0000:3b:00.0`.
     pub pci_address: String,
-    /// PCI device number, `0x2330`.
-    pub device_id: Fact<String>,
     /// Product name, from the driver.
     pub name: Fact<String>,
     /// Kernel driver bound to the device.
@@ -162,24 +160,6 @@ pub struct LibraryCandidate {
     pub taken: bool,
     /// Why it is used or not.
     pub why: String,
-}
-
-/// The nvidia-fs kernel module.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NvidiaFs {
-    /// Its version.
-    pub version: String,
-    /// GPUs and storage devices it has paired: the content of its `devcount`.
-    pub device_count: Fact<String>,
-}
-
-/// A PCI bridge with access control services that redirect peer-to-peer requests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AcsBridge {
-    /// PCI address of the bridge.
-    pub pci_address: String,
-    /// Control bits that are set, in `lspci` notation: `ReqRedir+ CmpltRedir+`.
-    pub bits: String,
 }
 
 /// The properties of a machine as a client; unknown ones are left blank.

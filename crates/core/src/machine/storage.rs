@@ -14,8 +14,6 @@ pub struct StorageFacts {
     pub directory: PathBuf,
     /// The directory that was examined: the nearest existing one, with links resolved.
     pub examined: Fact<PathBuf>,
-    /// The requested target, if it is not a directory.
-    pub target: Option<TargetFacts>,
     /// The file system.
     pub filesystem: Fact<Filesystem>,
     /// Whether `O_DIRECT` works there.
@@ -23,26 +21,6 @@ pub struct StorageFacts {
     /// The block devices below it, starting with the one that holds the file system, members after
     /// the device they form.
     pub devices: Fact<Vec<BlockDevice>>,
-}
-
-/// A file or block device that was itself the target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum TargetFacts {
-    /// A regular file.
-    File {
-        /// Its size in bytes.
-        bytes: u64,
-        /// Space allocated on its file system, in bytes.
-        allocated_bytes: u64,
-    },
-    /// A block device.
-    BlockDevice {
-        /// Where its own file system is mounted, excluding those of its partitions.
-        mounted_at: Vec<PathBuf>,
-        /// Devices built on it: partitions, md, device mapper.
-        carries: Vec<String>,
-    },
 }
 
 /// A mounted file system.

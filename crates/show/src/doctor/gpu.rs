@@ -87,9 +87,7 @@ fn drivers(gpu: &GpuFacts, facts: &mut Facts) {
     facts.add(
         "nvidia-fs",
         match &gpu.nvidia_fs {
-            Fact::Known(module) => {
-                format!("{}, devices: {}", module.version, shown(&module.device_count))
-            }
+            Fact::Known(version) => version.clone(),
             Fact::Unknown(reason) => format!("not loaded ({reason})"),
         },
     );
@@ -129,11 +127,7 @@ fn platform(gpu: &GpuFacts, facts: &mut Facts) {
         "ACS",
         match &gpu.acs_redirecting {
             Fact::Known(bridges) if bridges.is_empty() => "no bridge redirects".to_string(),
-            Fact::Known(bridges) => bridges
-                .iter()
-                .map(|bridge| format!("{} {}", bridge.pci_address, bridge.bits))
-                .collect::<Vec<_>>()
-                .join(", "),
+            Fact::Known(bridges) => bridges.join(", "),
             Fact::Unknown(reason) => format!("unknown ({reason})"),
         },
     );

@@ -1,9 +1,7 @@
 //! The storage behind the folder: file system, `O_DIRECT`, block devices.
 
 use stormlp_core::facts::QueueOfStorage;
-use stormlp_core::machine::{
-    BlockDevice, DirectSupport, Fact, Filesystem, Machine, StorageFacts, TargetFacts,
-};
+use stormlp_core::machine::{BlockDevice, DirectSupport, Fact, Filesystem, Machine, StorageFacts};
 use stormlp_core::units::ByteSize;
 
 use super::shown;
@@ -14,12 +12,8 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     let title = format!("Storage behind {}", storage.directory.display());
     let (mut facts, mut details) = (Facts::default(), Facts::default());
     examined(storage, &mut facts);
-    target(storage, &mut facts);
-    let is_device = matches!(storage.target, Some(TargetFacts::BlockDevice { .. }));
     match &storage.filesystem {
         Fact::Known(filesystem) => describe(filesystem, &mut facts, &mut details),
-        // The device already shows that nothing is mounted from it.
-        Fact::Unknown(_) if is_device => {}
         Fact::Unknown(reason) => facts.add("file system", format!("unknown ({reason})")),
     }
     match &storage.direct_io {
@@ -42,34 +36,6 @@ fn examined(storage: &StorageFacts, facts: &mut Facts) {
         Fact::Known(path) if *path == storage.directory => {}
         Fact::Known(path) => facts.add("checked", path.display().to_string()),
         Fact::Unknown(reason) => facts.add("checked", format!("nothing ({reason})")),
-    }
-}
-
-/// The type of the file or block device.
-fn target(storage: &StorageFacts, facts: &mut Facts) {
-    match &storage.target {
-        None => {}
-        Some(TargetFacts::File { bytes, allocated_bytes }) => facts.add(
-            "file",
-            format!(
-                "{}, {} of it allocated",
-                ByteSize(*bytes),
-                ByteSize((*allocated_bytes).min(*bytes))
-            ),
-        ),
-        Some(TargetFacts::BlockDevice { mounted_at, carries }) => {
-            let points: Vec<String> =
-                (mounted_at.iter()).map(|point| point.display().to_string()).collect();
-            let mut words = if points.is_empty() {
-                "not mounted".to_string()
-            } else {
-                format!("mounted at {}", points.join(", "))
-            };
-            if !carries.is_empty() {
-                words.push_str(&format!("; carries {}", carries.join(", ")));
-            }
-            facts.add("block device", words);
-        }
     }
 }
 

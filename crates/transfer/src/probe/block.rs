@@ -28,18 +28,6 @@ pub(crate) fn below(root: &Root, number: &str) -> Fact<Vec<BlockDevice>> {
     }
 }
 
-/// Names of the devices on top of the one with this number: its partitions and holders.
-pub(crate) fn carried(root: &Root, number: &str) -> Vec<String> {
-    let Some(folder) = root.canonical(Path::new("/sys/dev/block").join(number)) else {
-        return Vec::new();
-    };
-    let inside = root.names(&folder).unwrap_or(Vec::new());
-    let is_partition = |name: &String| root.exists(folder.join(name).join("partition"));
-    let partitions = inside.into_iter().filter(is_partition);
-    let holders = root.names(folder.join("holders")).unwrap_or(Vec::new());
-    partitions.chain(holders).collect()
-}
-
 /// The devices below a mount whose file system has no device number of its own (btrfs, NFS, …).
 pub(crate) fn below_mount(root: &Root, mount: &Mount) -> Fact<Vec<BlockDevice>> {
     let Some(name) = mount.source.strip_prefix("/dev/") else {
@@ -291,7 +279,6 @@ mod tests {
         assert_eq!(disk.size_bytes, Some(1_024_000));
         assert_eq!(disk.pci_address.as_deref(), Some("0000:3b:00.0"));
         assert_eq!(disk.numa_node, Some(1));
-        assert_eq!(carried(&tree.root(), "259:0"), ["nvme0n1p1"]);
         assert_eq!(disk.firmware.as_deref(), Some("GDC5602Q"));
         assert_eq!(disk.pcie_link.as_deref(), Some("PCIe 16.0 GT/s x4"));
         assert_eq!(disk.pcie_bytes_per_second, Some(7_876_923_076));

@@ -2,7 +2,7 @@
 //!
 //! The bus shows a GPU even without a driver, which is exactly when the doctor is needed.
 
-use stormlp_core::machine::{Fact, NvidiaFs, PciGpu};
+use stormlp_core::machine::{Fact, PciGpu};
 
 use super::block::pci_folder;
 use super::root::Root;
@@ -57,7 +57,6 @@ fn device(root: &Root, address: &str) -> PciGpu {
         .and_then(|speed| text("current_link_width").map(|width| format!("{speed} x{width}")));
     PciGpu {
         pci_address: address.to_string(),
-        device_id: text("device"),
         name: name(root, address),
         driver: driver.map_or_else(|| Fact::unknown("no driver is bound to it"), Fact::Known),
         numa_node: root
@@ -136,13 +135,10 @@ pub(crate) fn driver_registry(root: &Root) -> Fact<String> {
     })
 }
 
-pub(crate) fn nvidia_fs(root: &Root) -> Fact<NvidiaFs> {
-    let text = |name: &str| root.text(format!("/proc/driver/nvidia-fs/{name}"));
-    text("version").map(|version| NvidiaFs {
-        // `version: 2.17.5` or just the number.
-        version: version.split_whitespace().last().unwrap_or_default().to_string(),
-        device_count: text("devcount"),
-    })
+pub(crate) fn nvidia_fs(root: &Root) -> Fact<String> {
+    let version = root.text("/proc/driver/nvidia-fs/version");
+    // `version: 2.17.5` or just the number.
+    version.map(|text| text.split_whitespace().last().unwrap_or_default().to_string())
 }
 
 #[cfg(test)]
@@ -209,7 +205,7 @@ mod tests {
         assert_eq!(driver_version(&root), Fact::Known("570.124.06".to_string()));
         assert_eq!(driver_open(&root), Fact::Known(true));
         assert!(driver_registry(&root).known().unwrap().starts_with("RMForceStaticBar1"));
-        assert_eq!(nvidia_fs(&root).known().unwrap().version, "2.17.5");
+        assert_eq!(nvidia_fs(&root).known().unwrap(), "2.17.5");
     }
 
     #[test]

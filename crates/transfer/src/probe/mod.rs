@@ -29,15 +29,15 @@ use stormlp_core::machine::{
     BuildFacts, DeviceContent, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
 };
 
-use self::libraries::Libraries;
 use self::root::Root;
+use crate::cufile::probe::CuFileProbe;
 
 pub use system::system_facts;
 
 /// The facts that plans and reports need, without opening any GPU library: the cuFile paths are
 /// reported as unavailable. Takes a few milliseconds.
 pub fn host_facts() -> HostFacts {
-    gather(&Root::system(), &Libraries::NotAsked)
+    gather(&Root::system(), None)
 }
 
 /// The same with the GPU libraries, which a child of `executable` opens and tests in `directory`.
@@ -50,8 +50,7 @@ pub fn host_facts_with_libraries(
     directory: Option<&Path>,
     goes_on: &dyn Fn(Duration) -> bool,
 ) -> HostFacts {
-    let libraries = Libraries::ask(executable, directory, goes_on);
-    gather(&Root::system(), &libraries)
+    gather(&Root::system(), Some(&libraries::ask(executable, directory, goes_on)))
 }
 
 /// Whether the kernel allows this process to use io_uring, and what refuses it.
@@ -59,10 +58,12 @@ pub fn io_uring() -> Availability {
     uring::availability(&Root::system())
 }
 
-fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
+fn gather(root: &Root, asked: Option<&CuFileProbe>) -> HostFacts {
+    let unasked = CuFileProbe::unavailable("cuFile was not probed", "run `stormlp doctor`");
+    let probe = asked.unwrap_or(&unasked);
     let uname = rustix::system::uname();
     let memory_bytes = memory::total_bytes(root);
-    let accelerators = libraries.accelerators();
+    let no_gpu = asked.and_then(|_| gpu::no_device(root));
     HostFacts {
         hostname: uname.nodename().to_string_lossy().into_owned(),
         kernel: uname.release().to_string_lossy().into_owned(),
@@ -75,15 +76,15 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         io_uring: uring::availability(root),
         tokio_uring: crate::engine::has_tokio_uring(),
         cuda_connections: crate::cuda::connections(),
-        cufile_buffer_bytes: libraries.cufile_buffer_bytes(),
-        cufile_limits: libraries.cufile_limits(),
-        cufile_statistics: libraries.cufile_statistics(),
+        cufile_buffer_bytes: probe.per_buffer_cache_bytes.filter(|bytes| *bytes > 0),
+        cufile_limits: probe.limits.clone(),
+        cufile_statistics: libraries::cufile_statistics(probe),
         numa_nodes: cpu::host_nodes(root),
-        paths: libraries::paths(libraries, &accelerators, gpu::no_device(root).as_deref()),
-        cuda_problem: libraries.cuda_problem(),
+        paths: libraries::paths(probe, no_gpu.as_deref()),
+        cuda_problem: asked.and_then(libraries::cuda_problem),
         cuda_visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
-        hidden_gpus: libraries.hidden_gpus(&gpu::devices(root)),
-        accelerators,
+        hidden_gpus: asked.and_then(|probe| libraries::hidden_gpus(probe, &gpu::devices(root))),
+        accelerators: probe.cuda.devices.clone(),
         storage: Vec::new(),
         stormlp_version: env!("CARGO_PKG_VERSION").to_string(),
         release_build: !cfg!(debug_assertions),
@@ -102,15 +103,15 @@ pub fn usable_memory_bytes() -> u64 {
 /// in [`host_facts_with_libraries`].
 pub fn machine(executable: &Path, directory: &Path, goes_on: &dyn Fn(Duration) -> bool) -> Machine {
     let root = Root::system();
-    let libraries = Libraries::ask(executable, Some(directory), goes_on);
-    let host = HostFacts { storage: storage_of_run([directory]), ..gather(&root, &libraries) };
+    let probe = libraries::ask(executable, Some(directory), goes_on);
+    let host = HostFacts { storage: storage_of_run([directory]), ..gather(&root, Some(&probe)) };
     let mut machine = Machine {
         format_version: FORMAT_VERSION,
         host,
         build: build(),
         processors: cpu::facts(&root),
         memory: memory::facts(&root),
-        gpu: gpu_facts(&root, &libraries),
+        gpu: gpu_facts(&root, probe),
         storage: storage::facts(&root, directory),
         warnings: Vec::new(),
     };
@@ -127,16 +128,16 @@ pub fn build() -> BuildFacts {
     }
 }
 
-fn gpu_facts(root: &Root, libraries: &Libraries) -> GpuFacts {
+fn gpu_facts(root: &Root, probe: CuFileProbe) -> GpuFacts {
     GpuFacts {
         devices: gpu::devices(root),
         driver_version: gpu::driver_version(root),
         driver_open: gpu::driver_open(root),
         driver_registry: gpu::driver_registry(root),
-        cuda: libraries.cuda_library(),
-        cufile: libraries.cufile_library(),
-        cufile_candidates: libraries.cufile_candidates(),
-        cufile_says: libraries.cufile_says(),
+        cuda: libraries::cuda_library(&probe),
+        cufile: libraries::cufile_library(&probe),
+        cufile_says: [probe.properties, probe.routes, probe.parameters].concat(),
+        cufile_candidates: probe.candidates,
         nvidia_fs: gpu::nvidia_fs(root),
         kernel_p2pdma: platform::kernel_p2pdma(root),
         iommu_groups: platform::iommu_groups(root),

@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{FileType, Stat, major, minor};
 use stormlp_core::facts::StorageOfRun;
-use stormlp_core::machine::{
-    BlockDevice, DeviceContent, Fact, Filesystem, StorageFacts, TargetFacts,
-};
+use stormlp_core::machine::{BlockDevice, DeviceContent, Fact, Filesystem, StorageFacts};
 
 use super::root::{Root, plain};
 use super::{block, device, direct, mounts};
@@ -27,7 +25,6 @@ pub(crate) fn facts(root: &Root, directory: &Path) -> StorageFacts {
         StorageFacts {
             directory: directory.to_path_buf(),
             examined: Fact::unknown(&reason),
-            target: None,
             filesystem: Fact::unknown(&reason),
             direct_io: Fact::unknown(&reason),
             devices: Fact::unknown(&reason),
@@ -87,45 +84,16 @@ fn is_block_device(path: &Path) -> bool {
 
 fn gather(root: &Root, directory: &Path) -> StorageFacts {
     let examined = nearest(directory);
-    let target = examined.known().and_then(|path| target(root, path));
     StorageFacts {
         directory: directory.to_path_buf(),
-        filesystem: examined.clone().and_then(|path| match &target {
-            // The node of a device is in an unrelated file system.
-            Some(TargetFacts::BlockDevice { mounted_at, .. }) => match mounted_at.first() {
-                Some(point) => filesystem_of(root, point),
-                None => Fact::unknown("nothing is mounted from this device"),
-            },
-            Some(TargetFacts::File { .. }) | None => filesystem_of(root, &path),
+        // The node of a device is in an unrelated file system.
+        filesystem: examined.clone().and_then(|path| match is_block_device(&path) {
+            true => Fact::unknown("this is a block device"),
+            false => filesystem_of(root, &path),
         }),
-        target,
         direct_io: examined.clone().and_then(|path| direct::probe(&path)),
         devices: examined.clone().and_then(|path| devices_of(root, &path)),
         examined,
-    }
-}
-
-/// The facts of a path that is not a folder; `None` for a folder, and for what is not storage.
-fn target(root: &Root, path: &Path) -> Option<TargetFacts> {
-    let stat = rustix::fs::stat(path).ok()?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Some(TargetFacts::File {
-            bytes: u64::try_from(stat.st_size).unwrap_or(0),
-            // The kernel counts in blocks of 512 bytes, regardless of the file system's block
-            // size.
-            allocated_bytes: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
-        }),
-        FileType::BlockDevice => {
-            let number = device_number(&stat);
-            let number = format!("{}:{}", major(number), minor(number));
-            let table = mounts::mounts(root).unwrap_or(Vec::new());
-            let of_device = table.into_iter().filter(|mount| mount.number == number);
-            let mut mounted_at: Vec<PathBuf> = of_device.map(|mount| mount.point).collect();
-            mounted_at.sort();
-            mounted_at.dedup();
-            Some(TargetFacts::BlockDevice { mounted_at, carries: block::carried(root, &number) })
-        }
-        _ => None,
     }
 }
 
@@ -223,18 +191,6 @@ mod tests {
         let (_keep, never) = mpsc::channel::<()>();
         let answer = within(Duration::from_millis(20), move || never.recv());
         assert!(answer.unwrap_err().contains("did not respond"));
-    }
-
-    #[test]
-    fn facts_describe_the_file_itself() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        std::fs::write(&path, [7; 5000]).unwrap();
-        let found = facts(&Root::system(), &path);
-        let Some(TargetFacts::File { bytes, .. }) = found.target else { panic!("{found:?}") };
-        assert_eq!(bytes, 5000);
-        assert!(found.filesystem.known().is_some());
-        assert_eq!(facts(&Root::system(), folder.path()).target, None);
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub struct CudaProbe {
 }
 
 impl CuFileProbe {
-    pub(super) fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             driver: Availability::unavailable(reason, remedy),
             folder: None,
