@@ -14,7 +14,7 @@ use crate::json::{Integrity, unseal};
 use crate::note::{Cause, Note};
 use crate::path::PathKind;
 use crate::tag::Tags;
-use crate::telemetry::{DeviceQueue, Load, Track};
+use crate::telemetry::{Load, Track};
 use crate::warning::Warning;
 
 /// The version of the saved report's format. It increases when an old reader would misread a new
@@ -172,9 +172,6 @@ pub struct Series {
     /// a matrix, whose threads keep their configured depth and size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
-    /// The queues of the block devices, sampled every 10 ms; empty without telemetry or devices.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub device_queues: Vec<DeviceQueue>,
     /// Bytes that each rank moved in each interval: in training the accelerators of this process, if
     /// there are 2 to 64; else the processes of a multi-host run; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

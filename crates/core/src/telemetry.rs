@@ -257,38 +257,6 @@ pub struct SizeCount {
     pub transfers: u64,
 }
 
-/// How deep the queue of a block device was, by samples of the block layer's count of requests in
-/// flight.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct DeviceQueue {
-    /// The device: `nvme0n1`.
-    pub of: String,
-    /// The depths that were seen, in ascending order.
-    pub depths: Vec<DeviceDepth>,
-}
-
-/// The samples of a block device's queue at one depth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct DeviceDepth {
-    /// Requests in flight, reads and writes of all programs; more than 1024 are counted as 1024.
-    pub depth: u32,
-    /// The number of samples.
-    pub samples: u64,
-    /// Requests that the device completed between these samples and the ones before them.
-    pub requests: u64,
-}
-
-impl DeviceQueue {
-    /// The share of the requests by depth, 0 to 1 each; `None` if none was completed.
-    pub fn shares(&self) -> Option<Vec<(u32, f64)>> {
-        let all: u64 = self.depths.iter().map(|one| one.requests).sum();
-        let share = |one: &DeviceDepth| (one.depth, one.requests as f64 / all as f64);
-        (all > 0).then(|| self.depths.iter().map(share).collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -49,7 +49,7 @@ pub fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64,
 
 /// The sums of the amounts of all numbers by powers of two, from the smallest to the largest class
 /// that occurs; `name` names that up to a power.
-pub fn by_class(
+fn by_class(
     counts: impl IntoIterator<Item = (u64, f64)>,
     name: impl Fn(u64) -> String,
 ) -> Vec<(String, f64)> {

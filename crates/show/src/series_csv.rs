@@ -1,5 +1,4 @@
-//! What a report has over time as CSV: a line for each interval of each quantity, and for each depth
-//! of the queues of devices.
+//! What a report has over time as CSV: a line for each interval of each quantity.
 
 use stormlp_core::printable::printable;
 use stormlp_core::report::{Interval, Series};
@@ -8,14 +7,12 @@ use crate::shown::Shown;
 use crate::telemetry::latencies;
 
 /// The columns. Units are in the names of the quantities, which are those of the report.
-const COLUMNS: [&str; 7] =
-    ["part", "quantity", "of", "queue_depth", "start_seconds", "duration_seconds", "value"];
+const COLUMNS: [&str; 6] = ["part", "quantity", "of", "start_seconds", "duration_seconds", "value"];
 
 /// A line, without its part.
 struct Line {
     quantity: &'static str,
     of: String,
-    queue_depth: Option<u32>,
     time: Interval,
     value: f64,
 }
@@ -32,12 +29,11 @@ fn of_parts(parts: &[(String, &Series)]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     for (part, series) in parts {
-        for line in rows(series).into_iter().chain(depths(series)) {
+        for line in rows(series) {
             writer.write_record([
                 &*printable(part),
                 line.quantity,
                 &*printable(&line.of),
-                &line.queue_depth.map_or(String::new(), |depth| depth.to_string()),
                 &line.time.from_seconds.to_string(),
                 &line.time.seconds.to_string(),
                 &line.value.to_string(),
@@ -70,44 +66,22 @@ fn rows(series: &Series) -> Vec<Line> {
     let means = means.map(|(name, of, values)| (name, of.to_string(), values));
     let lines = |(quantity, of, values): (&'static str, String, Vec<f64>)| {
         let known = series.timed(&values).filter(|(_, value)| value.is_finite());
-        let line =
-            |(time, value)| Line { quantity, of: of.clone(), queue_depth: None, time, value };
+        let line = |(time, value)| Line { quantity, of: of.clone(), time, value };
         known.map(line).collect::<Vec<Line>>()
     };
     own.chain(ranks).chain(tracks).chain(means).flat_map(lines).collect()
 }
 
-/// The share of the requests of each device by the depth of its queue, over the whole part.
-fn depths(series: &Series) -> Vec<Line> {
-    let times = || series.timed(&series.interval_bytes).map(|(time, _)| time);
-    let Some((first, last)) = times().next().zip(times().last()) else {
-        return Vec::new();
-    };
-    let time = Interval { seconds: last.end() - first.from_seconds, ..first };
-    let of_device = |queue: &stormlp_core::telemetry::DeviceQueue| {
-        let line = |(depth, value)| Line {
-            quantity: "device_queue_share",
-            of: queue.of.clone(),
-            queue_depth: Some(depth),
-            time,
-            value,
-        };
-        queue.shares().into_iter().flatten().map(line).collect::<Vec<Line>>()
-    };
-    series.device_queues.iter().flat_map(of_device).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlp_core::telemetry::{DeviceDepth, DeviceQueue, Measure, Track};
+    use stormlp_core::telemetry::{Measure, Track};
 
     #[test]
     fn every_interval_of_every_quantity_has_a_line() {
         let of = "nvme0n1".to_string();
         let track =
             |measure, values: &[f64]| Track { measure, of: of.clone(), values: values.to_vec() };
-        let depth = |depth, requests| DeviceDepth { depth, samples: 9, requests };
         let series = Series {
             started_seconds: 1.0,
             interval_seconds: 0.5,
@@ -118,28 +92,22 @@ mod tests {
                 track(Measure::DeviceReads, &[8.0, 0.0]),
                 track(Measure::DeviceReadSeconds, &[0.016, 0.0]),
             ],
-            device_queues: vec![DeviceQueue {
-                of: of.clone(),
-                depths: vec![depth(1, 30), depth(4, 10)],
-            }],
             ..Series::default()
         };
         let csv = of_parts(&[("run 1".to_string(), &series)]).unwrap();
         let expected = "\
-part,quantity,of,queue_depth,start_seconds,duration_seconds,value
-run 1,interval_bytes,,,1,0.5,10
-run 1,interval_bytes,,,1.5,0.25,20
-run 1,rank_interval_bytes,0,,1,0.5,4
-run 1,rank_interval_bytes,0,,1.5,0.25,8
-run 1,rank_interval_bytes,1,,1,0.5,6
-run 1,rank_interval_bytes,1,,1.5,0.25,12
-run 1,device_reads,nvme0n1,,1,0.5,8
-run 1,device_reads,nvme0n1,,1.5,0.25,0
-run 1,device_read_seconds,nvme0n1,,1,0.5,0.016
-run 1,device_read_seconds,nvme0n1,,1.5,0.25,0
-run 1,device_read_latency_us,nvme0n1,,1,0.5,2000
-run 1,device_queue_share,nvme0n1,1,1,0.75,0.75
-run 1,device_queue_share,nvme0n1,4,1,0.75,0.25
+part,quantity,of,start_seconds,duration_seconds,value
+run 1,interval_bytes,,1,0.5,10
+run 1,interval_bytes,,1.5,0.25,20
+run 1,rank_interval_bytes,0,1,0.5,4
+run 1,rank_interval_bytes,0,1.5,0.25,8
+run 1,rank_interval_bytes,1,1,0.5,6
+run 1,rank_interval_bytes,1,1.5,0.25,12
+run 1,device_reads,nvme0n1,1,0.5,8
+run 1,device_reads,nvme0n1,1.5,0.25,0
+run 1,device_read_seconds,nvme0n1,1,0.5,0.016
+run 1,device_read_seconds,nvme0n1,1.5,0.25,0
+run 1,device_read_latency_us,nvme0n1,1,0.5,2000
 ";
         // Without requests there is no latency.
         assert_eq!(csv, expected);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::drive::DriverSet;
 use crate::drive::load::InFlightStats;
-use crate::telemetry::{BlockDevices, CpuTimes, Instruments, QueueWatch, thread_cpu_seconds};
+use crate::telemetry::{BlockDevices, CpuTimes, Instruments, thread_cpu_seconds};
 use stormlp_core::report::Series;
 use stormlp_core::telemetry::{Measure, Reading, Telemetry, Track};
 
@@ -85,8 +85,6 @@ pub struct Sampler<'a> {
     most_of_interval: u32,
     /// CPU time spent reading the instruments.
     cost_seconds: f64,
-    /// Samples the queues of the devices, from the first sample on.
-    queues: Option<QueueWatch>,
 }
 
 impl<'a> Sampler<'a> {
@@ -103,7 +101,6 @@ impl<'a> Sampler<'a> {
             last: Sample::default(),
             most_of_interval: 0,
             cost_seconds: 0.0,
-            queues: None,
         }
     }
 
@@ -133,9 +130,6 @@ impl<'a> Sampler<'a> {
     }
 
     fn look_at(&mut self, now_ns: u64, counters: Counters, everything: bool) {
-        if self.ends.is_empty() {
-            self.queues = self.instruments.watch_queues();
-        }
         let before = thread_cpu_seconds();
         let readings = self.instruments.read(everything || self.ends.is_empty());
         self.cost_seconds += thread_cpu_seconds() - before;
@@ -247,8 +241,6 @@ impl<'a> Sampler<'a> {
             steps().map(|(a, b)| counted(b).saturating_sub(counted(a))).collect()
         };
         let tracks = self.instruments.tracks().iter().enumerate();
-        let (device_queues, queues_cost) =
-            self.queues.as_ref().map(QueueWatch::so_far).unwrap_or_default();
         Series {
             started_seconds: self.started_ns as f64 / 1e9,
             interval_seconds: self.interval_ns as f64 / 1e9,
@@ -262,9 +254,8 @@ impl<'a> Sampler<'a> {
             interval_in_flight_max: flown.iter().map(|(_, to)| to.most).collect(),
             interval_cpu_seconds: steps().map(|(a, b)| b.cpu_seconds - a.cpu_seconds).collect(),
             telemetry_cpu_seconds: (!self.instruments.tracks().is_empty())
-                .then_some(self.cost_seconds + queues_cost),
+                .then_some(self.cost_seconds),
             load: None,
-            device_queues,
             rank_interval_bytes: (0..self.last.counters.rank_bytes.len()).map(of_rank).collect(),
             tracks: tracks
                 .filter_map(|(index, (measure, of))| {

@@ -112,10 +112,6 @@ fn around(one: &NamedSeries) -> Group {
         drawn.charts.extend(telemetry::charts::depths(load));
         drawn.charts.extend(telemetry::charts::sizes(load));
     }
-    let queues = telemetry::charts::device_queues([&one.series].into_iter());
-    drawn
-        .charts
-        .extend(queues.into_iter().map(|(_, chart)| chart.note(telemetry::charts::QUEUES_NOTE)));
     drawn.place = Prominence::Folded;
     drawn
 }

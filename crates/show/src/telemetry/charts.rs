@@ -4,7 +4,7 @@ use stormlp_core::report::Series;
 use stormlp_core::telemetry::{Load, Measure, Track};
 use stormlp_core::units::ByteSize;
 
-use super::{Amount, Mean, means, queues, sampled, shown};
+use super::{Amount, Mean, means, sampled, shown};
 use crate::chart::{Axis, Chart, Group, Line, MOST_LINES, Scale};
 use crate::series::{depth_class, shares};
 
@@ -193,20 +193,6 @@ pub fn depths(load: &Load) -> Option<Chart> {
     let chart = Chart::bars("Queue depth", "% of the transfers", shares(counts, depth_class));
     let note = "Transfers in flight over all threads at each submission, the new one included.";
     chart.map(|chart| chart.note(note))
-}
-
-/// How the charts of [`device_queues`] were measured.
-pub const QUEUES_NOTE: &str = queues::HOW;
-
-/// The share of the requests of each block device by the depth of its queue.
-pub fn device_queues<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<(String, Chart)> {
-    let chart = |(device, depths): (String, Vec<(u32, f64)>)| {
-        let title = format!("Queue depth of {device}");
-        let depths = depths.into_iter().map(|(depth, share)| (u64::from(depth), share));
-        let bars = shares(depths, depth_class);
-        Some((device, Chart::bars(title, "% of the device's I/Os", bars)?))
-    };
-    queues::of_all(series).into_iter().take(MOST_LINES).filter_map(chart).collect()
 }
 
 /// Throughput of each rank over time, or of some of many; `None` for a single one.

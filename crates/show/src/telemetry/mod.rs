@@ -1,7 +1,6 @@
 //! System telemetry of a run: devices, host, network, GPUs, and its own queue depth.
 
 pub mod charts;
-mod queues;
 
 use stormlp_core::report::{Interval, Series};
 use stormlp_core::telemetry::{DepthCount, Load, Measure, Track};
@@ -42,9 +41,6 @@ pub fn section<'s>(
     }
     if let Some(depths) = depths(&loads) {
         section.facts.add("queue depth", depths);
-    }
-    for (device, shares) in queues::of_all(series.clone()).into_iter().take(MOST_DEVICES) {
-        section.facts.add(format!("queue of {device}"), queues::to_text(&shares));
     }
     if let Some(sizes) = sizes(&loads) {
         section.facts.add("transfer sizes", sizes);

@@ -131,10 +131,6 @@ fn storage(report: &TrainReport) -> Group {
     drawn.add(what, marked, "the report has no values of them above 0");
     let counted = series.and_then(|one| one.load.as_ref()).and_then(telemetry::charts::depths);
     drawn.add("Queue depth", counted, "the transfers had one depth, or were not counted");
-    let queues = telemetry::charts::device_queues(series.into_iter());
-    drawn
-        .charts
-        .extend(queues.into_iter().map(|(_, chart)| chart.note(telemetry::charts::QUEUES_NOTE)));
     drawn
 }
 

@@ -48,8 +48,8 @@ impl DeviceCounters {
         }
     }
 
-    /// Parses the single line of a `stat` file in sysfs, with the requests in flight now.
-    fn parse(line: &str) -> Option<(Self, u32)> {
+    /// Parses the single line of a `stat` file in sysfs.
+    fn parse(line: &str) -> Option<Self> {
         let fields: Vec<u64> =
             line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
         let [
@@ -61,7 +61,7 @@ impl DeviceCounters {
             _,
             written_sectors,
             writing_ms,
-            in_flight,
+            _,
             busy_ms,
             queued_ms,
             ..,
@@ -69,7 +69,7 @@ impl DeviceCounters {
         else {
             return None;
         };
-        let counters = Self {
+        Some(Self {
             reads: *reads,
             read_bytes: read_sectors << 9,
             reading_ms: *reading_ms,
@@ -78,8 +78,7 @@ impl DeviceCounters {
             writing_ms: *writing_ms,
             busy_ms: *busy_ms,
             queued_ms: *queued_ms,
-        };
-        Some((counters, u32::try_from(*in_flight).unwrap_or(u32::MAX)))
+        })
     }
 }
 
@@ -117,11 +116,6 @@ impl BlockDevice {
         Self::in_folder(&Path::new("/sys/class/block").join(name.replace('/', "!")))
     }
 
-    /// A second handle, for another thread.
-    pub(super) fn again(&self) -> Option<Self> {
-        Some(Self { name: self.name.clone(), stat: self.stat.try_clone().ok()? })
-    }
-
     /// The device described by `folder` in sysfs.
     fn in_folder(folder: &Path) -> Option<Self> {
         Some(Self {
@@ -137,11 +131,6 @@ impl BlockDevice {
 
     /// The current counters.
     pub fn counters(&self) -> Option<DeviceCounters> {
-        self.now().map(|(counters, _)| counters)
-    }
-
-    /// The current counters and the requests in flight.
-    pub(super) fn now(&self) -> Option<(DeviceCounters, u32)> {
         let mut line = [0u8; 512];
         let len = self.stat.read_at(&mut line, 0).ok()?;
         DeviceCounters::parse(std::str::from_utf8(&line[..len]).ok()?)
@@ -184,11 +173,11 @@ mod tests {
     #[test]
     fn a_stat_line_is_read_by_its_documented_columns() {
         let line = "  10  1  2048  5  20  2  4096  7  3  30  40  0 0 0 0 0 0\n";
-        let (counters, in_flight) = DeviceCounters::parse(line).unwrap();
+        let counters = DeviceCounters::parse(line).unwrap();
         assert_eq!((counters.reads, counters.read_bytes), (10, 2048 * 512));
         assert_eq!((counters.writes, counters.written_bytes), (20, 4096 * 512));
         assert_eq!((counters.reading_ms, counters.writing_ms), (5, 7));
-        assert_eq!((counters.busy_ms, counters.queued_ms, in_flight), (30, 40, 3));
+        assert_eq!((counters.busy_ms, counters.queued_ms), (30, 40));
         assert_eq!(DeviceCounters::parse("1 2 3"), None);
     }
 

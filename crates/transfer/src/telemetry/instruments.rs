@@ -10,7 +10,6 @@ use super::devices::BlockDevice;
 use super::gpu::{self, Gpus};
 use super::host::Host;
 use super::network::Port;
-use super::queues::QueueWatch;
 use crate::probe::{self, root::Root};
 
 /// The metrics of a device, the host and a port, in reading order.
@@ -95,11 +94,6 @@ impl Instruments {
             follow(&OF_GPU, name);
         }
         Self { devices, host, ports, gpus, data: None, tracks }
-    }
-
-    /// Begins to sample the queues of the devices; `None` if there is nothing to sample.
-    pub(crate) fn watch_queues(&self) -> Option<QueueWatch> {
-        QueueWatch::start(self.devices.iter().filter_map(BlockDevice::again).collect())
     }
 
     /// Adds the share of `data` in the page cache, if anything is sampled and the kernel reports

@@ -6,7 +6,6 @@ mod gpu;
 mod host;
 mod instruments;
 mod network;
-mod queues;
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -17,7 +16,6 @@ use serde::{Deserialize, Serialize};
 pub use devices::{BlockDevice, BlockDevices, DeviceCounters};
 pub(crate) use gpu::gpu_state;
 pub use instruments::Instruments;
-pub(crate) use queues::QueueWatch;
 
 /// What is read at most once a second, because of its cost.
 #[derive(Debug, Default)]

@@ -199,8 +199,6 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
         let mut drawn = telemetry::charts::over_time(title, series, &[]);
         drawn.charts.extend(telemetry::charts::in_flight(series));
         drawn.charts.extend(telemetry::charts::ranks(series, ("GiB/s", GIB)));
-        let queues = telemetry::charts::device_queues([series].into_iter());
-        drawn.charts.extend(queues.into_iter().map(|(_, chart)| chart));
         drawn.place = Prominence::Folded;
         (!drawn.charts.is_empty()).then_some(drawn)
     };
