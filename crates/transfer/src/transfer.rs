@@ -157,13 +157,21 @@ pub trait AcceleratorBuffer: Send {
     ///
     /// # Errors
     /// When the device fails.
-    fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError>;
+    fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
+        let target = self.host_mut().expect("memory of the host, or with copies of its own");
+        target[..source.len()].copy_from_slice(source);
+        Ok(())
+    }
 
     /// Copies the start of this memory to `target` and waits for completion.
     ///
     /// # Errors
     /// When the device fails.
-    fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError>;
+    fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
+        let source = self.host().expect("memory of the host, or with copies of its own");
+        target.copy_from_slice(&source[..target.len()]);
+        Ok(())
+    }
 }
 
 /// A file attached to an engine or a path.

@@ -63,16 +63,6 @@ impl AcceleratorBuffer for EmulatedBuffer {
     fn host_mut(&mut self) -> Option<&mut [u8]> {
         Some(&mut self.0)
     }
-
-    fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
-        self.0[..source.len()].copy_from_slice(source);
-        Ok(())
-    }
-
-    fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
-        target.copy_from_slice(&self.0[..target.len()]);
-        Ok(())
-    }
 }
 
 /// A thread that copies for the host stand-in, like a GPU's copy engine.

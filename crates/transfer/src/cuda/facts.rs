@@ -1,7 +1,6 @@
 //! The GPUs and their properties.
 
 use std::ffi::CStr;
-use std::path::Path;
 
 use cudarc::driver::{result, sys};
 use stormlp_core::facts::{AcceleratorFacts, GpuPart};
@@ -9,6 +8,8 @@ use stormlp_core::facts::{AcceleratorFacts, GpuPart};
 use super::calls::{absent, failed, present};
 use super::ordinal;
 use crate::error::TransferError;
+use crate::probe::gpu;
+use crate::probe::root::Root;
 
 /// The CUDA version that the driver supports, `12.8`.
 ///
@@ -46,16 +47,15 @@ fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
     // SAFETY: `device` comes from `get`.
     let memory_bytes = unsafe { result::device::total_mem(device) }.ok();
     let pci_address = pci_address(device);
-    let folder =
-        pci_address.as_ref().map(|address| Path::new("/sys/bus/pci/devices").join(address));
+    let pci = pci_address.as_deref().map(|address| gpu::device(&Root::system(), address));
     let part = name.contains(SLICE).then_some(GpuPart::MigSlice);
     Ok(AcceleratorFacts {
         index: ordinal.unsigned_abs(),
         name,
-        numa_node: folder.as_deref().and_then(numa_node),
-        pcie_link: folder.as_deref().and_then(pcie_link),
+        numa_node: pci.as_ref().and_then(|pci| pci.numa_node),
+        pcie_link: pci.as_ref().and_then(|pci| pci.link.clone().ok()),
         // What belongs to the whole GPU is not the part's.
-        bar1_bytes: folder.as_deref().filter(|_| part.is_none()).and_then(bar1_bytes),
+        bar1_bytes: pci.filter(|_| part.is_none()).and_then(|pci| pci.bar1_bytes.ok()),
         // CUDA needs a context to say; NVML does not.
         free_memory_bytes: None,
         part,
@@ -95,60 +95,9 @@ fn pci_address(device: sys::CUdevice) -> Option<String> {
     Some(text.to_ascii_lowercase())
 }
 
-/// The NUMA node of a PCI device; sysfs reports −1 for none.
-fn numa_node(folder: &Path) -> Option<u32> {
-    let text = std::fs::read_to_string(folder.join("numa_node")).ok()?;
-    text.trim().parse().ok()
-}
-
-/// The link that a PCI device has trained, in the kernel's words.
-fn pcie_link(folder: &Path) -> Option<String> {
-    let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
-    let (speed, width) = (text("current_link_speed")?, text("current_link_width")?);
-    Some(format!("{} x{}", speed.trim(), width.trim()))
-}
-
-/// Size of BAR1: the second region in a device's `resource`, whose lines hold first and last
-/// address. Not the second line, which from Hopper on is the upper half of BAR0.
-fn bar1_bytes(folder: &Path) -> Option<u64> {
-    let text = std::fs::read_to_string(folder.join("resource")).ok()?;
-    let region = |line: &str| {
-        let mut words = line.split_whitespace();
-        let mut address = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-        Some((address()?, address()?))
-    };
-    let mut regions = text.lines().filter_map(region).filter(|(first, last)| last > first);
-    let (first, last) = regions.nth(1)?;
-    (last - first).checked_add(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn facts_of_the_bus_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("numa_node"), "1\n").unwrap();
-        let lines = "0x00000000f6000000 0x00000000f6ffffff 0x0000000000040200\n\
-                     0x0000383000000000 0x00003837ffffffff 0x000000000014220c\n";
-        std::fs::write(folder.path().join("resource"), lines).unwrap();
-        assert_eq!(numa_node(folder.path()), Some(1));
-        assert_eq!(pcie_link(folder.path()), None);
-        std::fs::write(folder.path().join("current_link_speed"), "32.0 GT/s PCIe\n").unwrap();
-        std::fs::write(folder.path().join("current_link_width"), "16\n").unwrap();
-        assert_eq!(pcie_link(folder.path()).unwrap(), "32.0 GT/s PCIe x16");
-        assert_eq!(bar1_bytes(folder.path()), Some(32 << 30));
-        let zeroes = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
-        let (bar0, bar1) = lines.split_at(lines.find('\n').unwrap() + 1);
-        let hopper = format!("{bar0}{zeroes}{bar1}");
-        std::fs::write(folder.path().join("resource"), hopper).unwrap();
-        assert_eq!(bar1_bytes(folder.path()), Some(32 << 30));
-        std::fs::write(folder.path().join("numa_node"), "-1\n").unwrap();
-        std::fs::write(folder.path().join("resource"), "nonsense").unwrap();
-        assert_eq!(numa_node(folder.path()), None);
-        assert_eq!(bar1_bytes(folder.path()), None);
-    }
 
     #[test]
     fn without_cuda_the_error_has_a_remedy() {

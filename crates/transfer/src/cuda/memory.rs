@@ -250,16 +250,4 @@ impl AcceleratorBuffer for PinnedMemory {
         // SAFETY: as above, and `&mut` makes the access exclusive.
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
     }
-
-    fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
-        let target = self.host_mut().expect("pinned memory is the host's");
-        target[..source.len()].copy_from_slice(source);
-        Ok(())
-    }
-
-    fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
-        let source = self.host().expect("pinned memory is the host's");
-        target.copy_from_slice(&source[..target.len()]);
-        Ok(())
-    }
 }

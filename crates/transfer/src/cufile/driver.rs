@@ -9,7 +9,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use stormlp_core::facts::CuFileLimits;
 
-use super::config::Config;
 use super::count::{Statistics, Switch, Tallies};
 use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
@@ -132,17 +131,6 @@ fn ask_posix_pool(api: &Api) -> Vec<(u64, u64)> {
         }
     }
     Vec::new()
-}
-
-/// The buffers of compatibility mode as cufile.json sets them, else `defaults`.
-fn configured_pool(defaults: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    let config = Config::read();
-    let sizes = config.numbers("properties", "posix_pool_slab_size_kb");
-    let counts = config.numbers("properties", "posix_pool_slab_count");
-    if sizes.is_empty() || sizes.len() != counts.len() {
-        return defaults;
-    }
-    sizes.into_iter().map(|kib| kib.saturating_mul(1024)).zip(counts).collect()
 }
 
 /// Empty if the library is too old (before 1.16) or has no direct route.
@@ -298,7 +286,8 @@ impl Driver {
         &self.said.routes
     }
 
-    /// The limits that a plan has to keep.
+    /// The limits that a plan has to keep: those of cufile.json as it is installed, where the
+    /// library is too old to report them.
     pub(crate) fn limits(&self) -> CuFileLimits {
         let properties = self.properties().ok();
         let is_forced = self.said.parameters.flag("force_compat_mode") == Some(true);
@@ -311,17 +300,14 @@ impl Driver {
         let defaults = CuFileLimits::defaults(has_direct_route);
         let positive = |number: Option<u64>| number.filter(|number| *number > 0);
         let depth = self.said.parameters.size("max_io_queue_depth");
-        let depth = depth.map(|depth| depth as u64).or_else(|| {
-            let set = Config::read().numbers("execution", "max_io_queue_depth");
-            set.first().copied()
-        });
         let registered = properties.map(|known| known.max_registered_bytes);
         let entries = properties.map(|known| known.max_batch_entries as u64);
         CuFileLimits {
-            stream_transfers: positive(depth).unwrap_or(defaults.stream_transfers),
+            stream_transfers: positive(depth.map(|depth| depth as u64))
+                .unwrap_or(defaults.stream_transfers),
             registered_bytes: positive(registered).unwrap_or(defaults.registered_bytes),
             posix_pool: match self.said.posix_pool.is_empty() {
-                true => configured_pool(defaults.posix_pool),
+                true => defaults.posix_pool,
                 false => self.said.posix_pool.clone(),
             },
             batch_entries: positive(entries).unwrap_or(defaults.batch_entries),

@@ -4,38 +4,22 @@
 //! log's name and folder, but 1.16 to 1.20 accept and ignore them (tested); they read the
 //! environment at the time of the first call that logs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::environment;
 
 /// The variable with the path of cuFile's log.
 pub(super) const LOG_VARIABLE: &str = "CUFILE_LOGFILE_PATH";
 
-/// The resulting location of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogDestination {
-    /// The log goes to this file.
-    File(PathBuf),
-    /// The user chose a location in the environment, which is kept.
-    Chosen(PathBuf),
-    /// The environment could no longer be changed: `cufile.log` in the current directory.
-    CurrentDirectory,
-}
-
-/// Sends cuFile's log to `file`, unless the environment already names a location.
+/// Sends cuFile's log to `file`, unless the environment already names a location; returns whether
+/// it did.
 ///
 /// Call this before the process starts its first thread, other than the one that takes signals,
 /// and before cuFile is opened: changing the environment while other threads may read it is
-/// undefined behaviour, so with more threads nothing is changed and the result says so.
-pub fn send_log_to(file: &Path) -> LogDestination {
-    if let Some(chosen) = std::env::var_os(LOG_VARIABLE).filter(|path| !path.is_empty()) {
-        return LogDestination::Chosen(chosen.into());
-    }
-    if environment::set(LOG_VARIABLE, file) {
-        LogDestination::File(file.to_path_buf())
-    } else {
-        LogDestination::CurrentDirectory
-    }
+/// undefined behaviour, so with more threads nothing is changed, and `cufile.log` is in the current
+/// directory.
+pub fn send_log_to(file: &Path) -> bool {
+    !environment::is_set(LOG_VARIABLE) && environment::set(LOG_VARIABLE, file)
 }
 
 /// Forbids compatibility mode for libraries that only read the environment (up to 1.13); call it
@@ -54,8 +38,7 @@ mod tests {
     fn with_other_threads_the_environment_is_left_alone() {
         // The test harness runs this alongside its main thread.
         if std::env::var_os(LOG_VARIABLE).is_none() {
-            let answer = send_log_to(Path::new("/nowhere/cufile.log"));
-            assert_eq!(answer, LogDestination::CurrentDirectory);
+            assert!(!send_log_to(Path::new("/nowhere/cufile.log")));
             assert!(std::env::var_os(LOG_VARIABLE).is_none());
         }
     }

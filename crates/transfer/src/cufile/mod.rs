@@ -9,7 +9,6 @@
 mod batch;
 mod buffer;
 mod candidates;
-mod config;
 mod count;
 mod driver;
 mod error;
@@ -35,7 +34,7 @@ pub use error::CuFileError;
 pub(crate) use handle::FileHandle;
 pub(crate) use kernel::{NvfsCounts, NvidiaFsCounts, TO_ENABLE};
 pub use loader::{Api, LIBRARY_VARIABLE};
-pub use log::{LogDestination, forbid_compat_mode, send_log_to};
+pub use log::{forbid_compat_mode, send_log_to};
 pub use stats::{RouteCounters, Routes};
 pub(crate) use stream::FileStream;
 pub(crate) use tally::{RouteCounting, Tally};

@@ -13,9 +13,6 @@ use super::version::LibraryVersion;
 
 /// The library's files as the loader knows them, that of the runtime package first.
 pub(super) const FILES: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
-/// The variable with the file of its settings, and where that is otherwise.
-pub(super) const SETTINGS_VARIABLE: &str = "CUFILE_ENV_PATH_JSON";
-pub(super) const DEFAULT_SETTINGS: &str = "/etc/cufile.json";
 
 /// A numbered parameter of the library.
 #[derive(Debug)]

@@ -88,7 +88,7 @@ impl Client {
     /// # Errors
     /// When the bucket cannot be part of an address.
     pub fn session(self: &Arc<Self>, bucket: &str) -> Result<Session, TransferError> {
-        let (style, region) = (self.settings.style(), self.settings.region.clone());
+        let (style, region) = (self.settings.addressing, self.settings.region.clone());
         let _alone = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
         let load = |at: &usize| self.endpoints[*at].sessions.load(Ordering::Relaxed);
         let at = (0..self.endpoints.len()).min_by_key(load).unwrap_or_default();
@@ -109,7 +109,7 @@ impl Client {
         let seen = self.seen.get();
         ObjectStore {
             endpoint: host(&self.endpoints[at].url),
-            addressing: self.settings.addressing().name().to_string(),
+            addressing: self.settings.addressing().to_string(),
             server: self.server.get().cloned(),
             http: seen.map(|seen| format!("HTTP/1.{}", seen.http_minor)),
             tls: seen.and_then(|seen| seen.tls).map(str::to_string),

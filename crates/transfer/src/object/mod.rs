@@ -31,6 +31,6 @@ pub use error::{ObjectError, ObjectFault};
 pub use get::{Expected, Get};
 pub(crate) use pool::SessionPool;
 pub use session::{Listed, ObjectFacts, Session, read_reply};
-pub use settings::{Addressing, Settings};
+pub use settings::Settings;
 pub use upload::{PART_BYTES, Upload};
 pub use uploads::Pending;

@@ -30,7 +30,6 @@ pub(super) struct Head {
     pub(super) content_range: Option<String>,
     pub(super) location: Option<String>,
     pub(super) region: Option<String>,
-    pub(super) last_modified: Option<String>,
     /// Whether stormlp put the object: see [`MARK`].
     pub(super) marked: bool,
     /// The checksum of the whole object or part.
@@ -85,7 +84,6 @@ impl Head {
             // Its query is a signature.
             "location" => self.location = text().split('?').next().map(str::to_string),
             "x-amz-bucket-region" => self.region = Some(text()),
-            "last-modified" => self.last_modified = Some(text()),
             MARK => self.marked = true,
             name => self.checksum = self.checksum.or_else(|| Checksum::of_header(name, &text())),
         }

@@ -37,8 +37,6 @@ pub struct ObjectFacts {
     pub bytes: u64,
     /// What identifies its content.
     pub etag: Option<String>,
-    /// When it was written, as the endpoint spells it.
-    pub last_modified: Option<String>,
     /// The checksum of all of it, if it was asked for.
     pub(crate) checksum: Option<Checksum>,
 }
@@ -46,7 +44,7 @@ pub struct ObjectFacts {
 impl ObjectFacts {
     /// An object of which no more is known.
     pub fn of_size(bytes: u64) -> Self {
-        Self { bytes, etag: None, last_modified: None, checksum: None }
+        Self { bytes, etag: None, checksum: None }
     }
 }
 
@@ -159,10 +157,9 @@ impl Session {
     /// When the request fails, also for lack of permission.
     pub fn head(&mut self, key: &str) -> Result<Option<ObjectFacts>, ObjectError> {
         let (found, checks) = (self.head_of(key)?, self.checks());
-        Ok(found.map(|(bytes, Head { etag, last_modified, checksum, .. })| ObjectFacts {
+        Ok(found.map(|(bytes, Head { etag, checksum, .. })| ObjectFacts {
             bytes,
             etag,
-            last_modified,
             checksum: checksum.filter(|_| checks),
         }))
     }
@@ -250,11 +247,7 @@ impl Session {
                 let Some(bytes) = one.size.filter(|_| one.key.starts_with(prefix)) else {
                     return Err(wrong("it contains other objects, or no sizes".to_string()));
                 };
-                let facts = ObjectFacts {
-                    etag: one.etag,
-                    last_modified: one.last_modified,
-                    ..ObjectFacts::of_size(bytes)
-                };
+                let facts = ObjectFacts { etag: one.etag, ..ObjectFacts::of_size(bytes) };
                 all.push(Listed { key: one.key, facts });
             }
             let between = page.common_prefixes.into_iter().map(|one| one.prefix);

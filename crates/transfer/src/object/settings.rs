@@ -9,25 +9,6 @@ use url::Url;
 use super::ini::Ini;
 use crate::error::TransferError;
 
-/// How the bucket stands in an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Addressing {
-    /// `http://endpoint/bucket/key`
-    Path,
-    /// `http://bucket.endpoint/key`
-    Virtual,
-}
-
-impl Addressing {
-    /// Its name in the settings of AWS tools.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::Virtual => "virtual",
-        }
-    }
-}
-
 /// The endpoint and the credentials. Nothing prints the latter: they are in no report, plan, error
 /// or log.
 #[derive(Clone)]
@@ -36,14 +17,15 @@ pub struct Settings {
     pub(super) endpoints: Vec<Url>,
     pub(super) region: String,
     pub(super) credentials: Credentials,
-    pub(super) addressing: Addressing,
+    /// How the bucket stands in an address.
+    pub(super) addressing: UrlStyle,
     pub(super) ca_bundle: Option<PathBuf>,
 }
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<String> = self.endpoints.iter().map(host).collect();
-        write!(f, "{} ({} addressing)", hosts.join(", "), self.addressing.name())
+        write!(f, "{} ({} addressing)", hosts.join(", "), self.addressing())
     }
 }
 
@@ -92,8 +74,8 @@ impl Settings {
             credentials: credentials(sources, &files)?,
             addressing: match addressing.as_deref() {
                 // As MLPerf's tools have it where an endpoint is named.
-                None | Some("path" | "auto") => Addressing::Path,
-                Some("virtual") => Addressing::Virtual,
+                None | Some("path" | "auto") => UrlStyle::Path,
+                Some("virtual") => UrlStyle::VirtualHost,
                 Some(other) => {
                     return Err(lacks(
                         format!("`{other}` is not an addressing style"),
@@ -113,15 +95,11 @@ impl Settings {
         self.endpoints.iter().map(alone).collect()
     }
 
-    /// How buckets are addressed.
-    pub fn addressing(&self) -> Addressing {
-        self.addressing
-    }
-
-    pub(super) fn style(&self) -> UrlStyle {
+    /// How buckets are addressed, by its name in the settings of AWS tools.
+    pub fn addressing(&self) -> &'static str {
         match self.addressing {
-            Addressing::Path => UrlStyle::Path,
-            Addressing::Virtual => UrlStyle::VirtualHost,
+            UrlStyle::Path => "path",
+            UrlStyle::VirtualHost => "virtual",
         }
     }
 }

@@ -47,7 +47,8 @@ fn is_gpu(root: &Root, address: &str) -> bool {
     has("vendor", NVIDIA) && has("class", DISPLAY)
 }
 
-fn device(root: &Root, address: &str) -> PciGpu {
+/// The GPU at a PCI address.
+pub(crate) fn device(root: &Root, address: &str) -> PciGpu {
     let folder = pci_folder(address);
     let text = |name: &str| root.text(folder.join(name));
     let driver = root
@@ -196,6 +197,29 @@ mod tests {
         assert_eq!(gpu.numa_node, Some(0));
         assert_eq!(gpu.p2p_memory_bytes, Fact::Known(0));
         assert!(gpu.link.known().is_none());
+    }
+
+    #[test]
+    fn the_facts_of_the_bus_vary_with_the_generation() {
+        let bars = [
+            "0x00000000f6000000 0x00000000f6ffffff 0x0000000000040200\n",
+            "0x0000383000000000 0x00003837ffffffff 0x000000000014220c\n",
+        ];
+        let zeroes = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+        let of = |node: &str, resource: &str| {
+            let tree = Tree::new()
+                .file(&format!("{GPU}/numa_node"), node)
+                .file(&format!("{GPU}/resource"), resource)
+                .file(&format!("{GPU}/current_link_speed"), "32.0 GT/s PCIe\n")
+                .file(&format!("{GPU}/current_link_width"), "16\n");
+            device(&tree.root(), "0000:3b:00.0")
+        };
+        let gpu = of("1\n", &bars.concat());
+        assert_eq!((gpu.numa_node, gpu.bar1_bytes), (Some(1), Fact::Known(32 << 30)));
+        assert_eq!(gpu.link, Fact::Known("32.0 GT/s PCIe x16".to_string()));
+        let hopper = of("-1\n", &[bars[0], zeroes, bars[1]].concat());
+        assert_eq!((hopper.numa_node, hopper.bar1_bytes), (None, Fact::Known(32 << 30)));
+        assert!(of("-1\n", "nonsense").bar1_bytes.known().is_none());
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Buckets {
             };
             let (objects, folders) = session.list_folder(&folder)?;
             let objects = objects.iter().map(|one| named(&one.key, facts(&one.facts)));
-            let folders = folders.iter().map(|key| named(key, FOLDER));
+            let folders = folders.iter().map(|key| named(key, Facts::of(Kind::Folder)));
             // Some tools put an empty object where a folder is to be.
             let mut entries: Vec<Entry> =
                 objects.chain(folders).filter(|entry| !entry.name.is_empty()).collect();
@@ -255,27 +255,10 @@ fn beneath(key: &str) -> String {
     }
 }
 
-/// What is known of a folder, which has no object of its own.
-const FOLDER: Facts = Facts {
-    kind: Kind::Folder,
-    bytes: 0,
-    allocated_bytes: 0,
-    changed_ns: 0,
-    identity: Identity { inode: 0, born_ns: None },
-    link: false,
-    file_system_id: 0,
-};
-
 fn facts(of: &ObjectFacts) -> Facts {
-    Facts {
-        kind: Kind::File,
-        bytes: of.bytes,
-        allocated_bytes: of.bytes,
-        changed_ns: 0,
-        identity: Identity { inode: digest(of.etag.as_deref().unwrap_or_default()), born_ns: None },
-        link: false,
-        file_system_id: 0,
-    }
+    let identity =
+        Identity { inode: digest(of.etag.as_deref().unwrap_or_default()), born_ns: None };
+    Facts { bytes: of.bytes, allocated_bytes: of.bytes, identity, ..Facts::of(Kind::File) }
 }
 
 /// FNV-1a: the same for the same ETag on every machine and in every version.

@@ -199,17 +199,6 @@ pub(super) fn space(path: &Path) -> Result<Option<Space>, TransferError> {
     }))
 }
 
-/// A dangling link.
-const NOWHERE: Facts = Facts {
-    kind: Kind::Nothing,
-    bytes: 0,
-    allocated_bytes: 0,
-    changed_ns: 0,
-    identity: Identity { inode: 0, born_ns: None },
-    link: true,
-    file_system_id: 0,
-};
-
 /// The facts of `name` in a folder; with `follow`, those of a link's target.
 fn facts(folder: BorrowedFd<'_>, name: &Path, follow: bool) -> Result<Facts, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -220,7 +209,10 @@ fn facts(folder: BorrowedFd<'_>, name: &Path, follow: bool) -> Result<Facts, Err
         return Ok(known(folder, name, of, &stat));
     }
     let stat = match statx(folder, name, AtFlags::empty(), wanted) {
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(NOWHERE),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+            // A dangling link.
+            return Ok(Facts { link: true, ..Facts::of(Kind::Nothing) });
+        }
         stat => stat?,
     };
     let of = FileType::from_raw_mode(stat.stx_mode.into());

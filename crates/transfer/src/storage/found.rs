@@ -54,6 +54,19 @@ pub enum RecordedState {
 }
 
 impl Facts {
+    /// The facts of which no more than the type is known.
+    pub(super) const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            bytes: 0,
+            allocated_bytes: 0,
+            changed_ns: 0,
+            identity: Identity { inode: 0, born_ns: None },
+            link: false,
+            file_system_id: 0,
+        }
+    }
+
     /// Whether it is known to differ from the file that was `made`.
     pub fn is_another(&self, made: Option<Identity>) -> bool {
         made.is_some_and(|made| !made.may_be(self.identity))

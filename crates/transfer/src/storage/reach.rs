@@ -95,42 +95,34 @@ pub(super) fn is_held(folder: &Path) -> bool {
 
 /// A name and the folder it is looked up in.
 pub(super) struct Spot {
-    folder: LookupStart,
+    /// The held folder; names outside held folders are looked up as usual.
+    folder: Option<Arc<OwnedFd>>,
     /// A single name beneath a held folder; any path elsewhere.
     pub(super) name: PathBuf,
-}
-
-enum LookupStart {
-    /// Names outside held folders are looked up as usual.
-    StorageRouter,
-    Held(Arc<OwnedFd>),
 }
 
 impl Spot {
     /// The spot of `path`; its last component is not resolved.
     pub(super) fn of(path: &Path) -> Result<Self, Errno> {
         let Some((held, rest)) = beneath(path)? else {
-            return Ok(Self { folder: LookupStart::StorageRouter, name: path.to_path_buf() });
+            return Ok(Self { folder: None, name: path.to_path_buf() });
         };
         let name = rest.file_name().ok_or(Errno::XDEV)?;
         let folder = match parent(rest) {
             above if above == Path::new(".") => Arc::clone(&held.folder),
             above => held.beneath(above)?,
         };
-        Ok(Self { folder: LookupStart::Held(folder), name: name.into() })
+        Ok(Self { folder: Some(folder), name: name.into() })
     }
 
     /// The folder the name is looked up in.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
-        match &self.folder {
-            LookupStart::StorageRouter => CWD,
-            LookupStart::Held(folder) => folder.as_fd(),
-        }
+        self.folder.as_ref().map_or(CWD, AsFd::as_fd)
     }
 
     /// Whether the spot lies beneath a held folder.
     pub(super) fn is_held(&self) -> bool {
-        !matches!(self.folder, LookupStart::StorageRouter)
+        self.folder.is_some()
     }
 }
 

@@ -154,13 +154,11 @@ fn forbidden_fallback() {
 fn log_goes_where_it_was_sent() {
     // The scene chose a place in the environment, which stands.
     let chosen = std::env::current_dir().unwrap().join("chosen.log");
-    let answer = stormlp_transfer::cufile::send_log_to(Path::new("ours.log"));
-    assert_eq!(answer, stormlp_transfer::cufile::LogDestination::Chosen(chosen.clone()));
+    assert!(!stormlp_transfer::cufile::send_log_to(Path::new("ours.log")));
     // SAFETY: this child has a single thread, and nobody else reads the environment.
     unsafe { std::env::remove_var("CUFILE_LOGFILE_PATH") };
     let ours = std::env::current_dir().unwrap().join("ours.log");
-    let answer = stormlp_transfer::cufile::send_log_to(&ours);
-    assert_eq!(answer, stormlp_transfer::cufile::LogDestination::File(ours.clone()));
+    assert!(stormlp_transfer::cufile::send_log_to(&ours));
     round_trip(&Setup::on_host(PathKind::Gds, 1), 2, true);
     assert!(std::fs::read_to_string(ours).unwrap().contains("compatible mode"));
     assert!(!chosen.exists() && !Path::new("cufile.log").exists());
