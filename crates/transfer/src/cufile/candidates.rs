@@ -16,101 +16,57 @@ use super::version::LibraryVersion;
 /// The name of the library everywhere.
 const NAME: &str = "libcufile.so.0";
 
-/// A libcufile that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Candidate {
-    pub(super) path: PathBuf,
-    /// Where it was looked for, in words.
-    pub(super) origin: String,
-    /// Its version as far as it is known without opening it, `1.13.1`.
-    pub(super) version: Option<String>,
-}
-
-impl Candidate {
-    /// One whose version is on record beside it.
-    fn at(path: PathBuf, origin: &str) -> Option<Self> {
-        path.exists().then(|| Self {
-            version: version_of_file(&path).or_else(|| version_of_package(&path)),
-            origin: origin.to_string(),
-            path,
-        })
-    }
-
-    /// The CUDA major version that it belongs to.
-    fn cuda_major(&self) -> Option<u32> {
-        let version = self.version.as_deref()?;
+/// A libcufile at `path` with its version, as far as that is known without opening it: `1.13.1`.
+pub(super) fn candidate(path: PathBuf, origin: &str, version: Option<String>) -> LibraryCandidate {
+    let cuda_major = |version: &str| {
         let mut parts = version.split('.');
         let version = format!("{}.{}", parts.next()?, parts.next()?);
         Some(version.parse::<LibraryVersion>().ok()?.cuda_major())
+    };
+    LibraryCandidate {
+        cuda_major: version.as_deref().and_then(cuda_major),
+        origin: origin.to_string(),
+        taken: false,
+        why: String::new(),
+        path,
+        version,
     }
+}
 
-    /// How well it fits a driver for CUDA `driver`; less is better. A driver also runs libraries of
-    /// older CUDA versions.
-    fn misfit(&self, driver: Option<u32>) -> u8 {
-        match (self.cuda_major(), driver) {
-            (_, None) => 0,
-            (Some(own), Some(driver)) if own == driver => 0,
-            (Some(own), Some(driver)) if own < driver => 1,
-            (None, Some(_)) => 2,
-            (Some(_), Some(_)) => 3,
-        }
-    }
-
-    /// As a fact: the CUDA version that it belongs to, and why it is taken or not.
-    pub(super) fn fact(&self, taken: bool, why: String) -> LibraryCandidate {
-        LibraryCandidate {
-            path: self.path.clone(),
-            origin: self.origin.clone(),
-            version: self.version.clone(),
-            cuda_major: self.cuda_major(),
-            taken,
-            why,
+/// How well a library for CUDA `own` fits a driver for CUDA `driver`, less is better, and in words.
+/// A driver also runs libraries of older CUDA versions.
+pub(super) fn fit(own: Option<u32>, driver: Option<u32>) -> (u8, String) {
+    match (own, driver) {
+        (_, None) => (0, "CUDA's driver does not report its version".to_string()),
+        (None, Some(_)) => (2, "its version is unknown".to_string()),
+        (Some(own), Some(driver)) => {
+            let misfit = if own == driver {
+                0
+            } else if own < driver {
+                1
+            } else {
+                3
+            };
+            (misfit, format!("it is for CUDA {own}, the driver for CUDA {driver}"))
         }
     }
 }
 
 /// Puts the best fits for a driver of CUDA `driver` first, otherwise keeps the order; a file found
 /// under several names counts once.
-pub(super) fn ranked(found: Vec<Candidate>, driver: Option<u32>) -> Vec<Candidate> {
+pub(super) fn ranked(
+    mut found: Vec<LibraryCandidate>,
+    driver: Option<u32>,
+) -> Vec<LibraryCandidate> {
     let mut seen = Vec::new();
-    let mut ranked: Vec<Candidate> = found
-        .into_iter()
-        .filter(|candidate| {
-            let real = fs::canonicalize(&candidate.path).unwrap_or(candidate.path.clone());
-            let new = !seen.contains(&real);
-            seen.push(real);
-            new
-        })
-        .collect();
-    ranked.sort_by_key(|candidate| candidate.misfit(driver));
-    ranked
-}
-
-/// Why `taken` was preferred, out of `all`.
-pub(super) fn reason(taken: &Candidate, all: &[Candidate], driver: Option<u32>) -> String {
-    if all.len() == 1 {
-        return "it is the only one".to_string();
-    }
-    match (driver, taken.cuda_major()) {
-        (None, _) => "it is the first one; CUDA's driver does not report its version".to_string(),
-        (Some(driver), Some(own)) if own == driver => {
-            format!("it is the first one for CUDA {driver}, the driver's version")
-        }
-        (Some(driver), Some(own)) if own < driver => {
-            format!("none is for CUDA {driver}, the driver's version, which also runs CUDA {own}'s")
-        }
-        (Some(driver), _) => format!("none is known to fit CUDA {driver}, the driver's version"),
-    }
-}
-
-/// Why `other` was not taken.
-pub(super) fn reason_against(other: &Candidate, driver: Option<u32>) -> String {
-    match (driver, other.cuda_major()) {
-        (Some(driver), Some(own)) if own != driver => {
-            format!("it is for CUDA {own}, the driver for CUDA {driver}")
-        }
-        _ => "another one comes first".to_string(),
-    }
+    found.retain(|candidate| {
+        let real = fs::canonicalize(&candidate.path).unwrap_or(candidate.path.clone());
+        let new = !seen.contains(&real);
+        seen.push(real);
+        new
+    });
+    found.sort_by_key(|candidate| fit(candidate.cuda_major, driver).0);
+    found
 }
 
 /// Where to look besides the loader's folders.
@@ -144,7 +100,7 @@ impl Places {
     }
 
     /// The libraries there, in order of preference.
-    pub(super) fn candidates(&self) -> Vec<Candidate> {
+    pub(super) fn candidates(&self) -> Vec<LibraryCandidate> {
         let mut found: Vec<(PathBuf, &str)> = Vec::new();
         found.extend(toolkit_libraries(&self.toolkits).map(|path| (path, "a CUDA toolkit")));
         if let Some(prefix) = &self.virtual_env {
@@ -158,7 +114,11 @@ impl Places {
         for prefix in self.python_prefixes() {
             found.extend(in_python(&prefix).map(|path| (path, "python3 on the path")));
         }
-        found.into_iter().filter_map(|(path, origin)| Candidate::at(path, origin)).collect()
+        let of_record = |(path, origin): (PathBuf, &str)| {
+            let version = version_of_file(&path).or_else(|| version_of_package(&path));
+            candidate(path, origin, version)
+        };
+        found.into_iter().filter(|(path, _)| path.exists()).map(of_record).collect()
     }
 
     /// The prefixes below which the first `python3` on the path has its packages.
@@ -276,7 +236,7 @@ mod tests {
         file(&site.join(format!("{record}.dist-info/RECORD")));
     }
 
-    fn versions(found: &[Candidate]) -> Vec<(&str, Option<&str>)> {
+    fn versions(found: &[LibraryCandidate]) -> Vec<(&str, Option<&str>)> {
         found.iter().map(|one| (one.origin.as_str(), one.version.as_deref())).collect()
     }
 
@@ -344,20 +304,16 @@ mod tests {
 
     #[test]
     fn the_choice_is_explained() {
-        let candidate = |version: Option<&str>| Candidate {
-            path: PathBuf::from(format!("/{version:?}")),
-            origin: "the loader".to_string(),
-            version: version.map(str::to_string),
+        let of = |version: Option<&str>| {
+            let path = PathBuf::from(format!("/{version:?}"));
+            candidate(path, "the loader", version.map(str::to_string))
         };
-        let [old, new] = ["1.14.1", "1.20"].map(|version| candidate(Some(version)));
-        let both = [old.clone(), new.clone()];
-        assert_eq!(reason(&old, &both[..1], Some(13)), "it is the only one");
-        assert!(reason(&new, &both, Some(13)).contains("for CUDA 13, the driver's version"));
-        assert!(reason(&old, &both, Some(14)).contains("also runs CUDA 12's"));
-        assert!(reason_against(&new, Some(12)).contains("for CUDA 13, the driver for CUDA 12"));
-        assert_eq!(reason_against(&new, Some(13)), "another one comes first");
-        let order = ranked(vec![new.clone(), candidate(None), old.clone()], Some(12));
-        assert_eq!(order, [old, candidate(None), new]);
+        let [old, new] = ["1.14.1", "1.20"].map(|version| of(Some(version)));
+        assert_eq!((old.cuda_major, new.cuda_major), (Some(12), Some(13)));
+        let words = fit(new.cuda_major, Some(12)).1;
+        assert!(words.contains("for CUDA 13, the driver for CUDA 12"), "{words}");
+        let order = ranked(vec![new.clone(), of(None), old.clone()], Some(12));
+        assert_eq!(order, [old, of(None), new]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use libloading::Library;
 use stormlp_core::machine::LibraryCandidate;
 
-use super::candidates::{Candidate, Places, ranked, reason, reason_against};
+use super::candidates::{Places, candidate, fit, ranked};
 use super::error::{CuFileError, check};
 use super::nvidia::FILES;
 use super::sys;
@@ -165,48 +165,47 @@ fn opened() -> &'static Opened {
 impl Opened {
     /// The library that the user has chosen; no other is tried.
     fn chosen(path: &Path) -> Self {
-        let origin = LIBRARY_VARIABLE.to_string();
-        let candidate = Candidate { path: path.to_path_buf(), origin, version: None };
-        match load(path).map_err(|tried| CuFileError::NotFound { tried: vec![tried] }) {
-            Ok(library) => {
-                let why = format!("{LIBRARY_VARIABLE} names it");
-                let api = Api::look_up(library, path);
-                let candidate = candidate.fact(api.is_ok(), why);
-                Self { candidates: vec![told_by(&api, candidate)], api }
+        let mut candidate = candidate(path.to_path_buf(), LIBRARY_VARIABLE, None);
+        let library = load(path).map_err(|tried| CuFileError::NotFound { tried: vec![tried] });
+        let api = library.and_then(|library| Api::look_up(library, path));
+        candidate.taken = api.is_ok();
+        match &api {
+            Ok(api) => {
+                candidate.version = Some(api.version.to_string());
+                candidate.cuda_major = Some(api.version.cuda_major());
+                candidate.why = format!("{LIBRARY_VARIABLE} names it");
             }
-            Err(error) => {
-                Self { candidates: vec![candidate.fact(false, error.to_string())], api: Err(error) }
-            }
+            Err(error) => candidate.why = error.to_string(),
         }
+        Self { candidates: vec![candidate], api }
     }
 
     /// The one that fits a driver of CUDA `driver` best; of several the loader's first, then those
     /// of `places` in their order.
     fn best(places: &Places, driver: Option<u32>) -> Self {
         let mut tried = Vec::new();
-        let mut found: Vec<Candidate> = of_loader(&mut tried).into_iter().collect();
+        let mut found: Vec<_> = of_loader(&mut tried).into_iter().collect();
         found.extend(places.candidates());
-        let found = ranked(found, driver);
-        let mut candidates = Vec::with_capacity(found.len());
+        let mut candidates = ranked(found, driver);
         let mut api: Option<Api> = None;
         let mut refused = None;
-        for candidate in &found {
+        for candidate in &mut candidates {
+            candidate.why = fit(candidate.cuda_major, driver).1;
             if api.is_some() {
-                candidates.push(candidate.fact(false, reason_against(candidate, driver)));
                 continue;
             }
             let path = &candidate.path;
             match load(path).map(|library| Api::look_up(library, path)) {
                 Ok(Ok(usable)) => {
-                    candidates.push(candidate.fact(true, reason(candidate, &found, driver)));
+                    candidate.taken = true;
                     api = Some(usable);
                 }
                 Ok(Err(error)) => {
-                    candidates.push(candidate.fact(false, error.to_string()));
+                    candidate.why = error.to_string();
                     refused.get_or_insert(error);
                 }
                 Err(error) => {
-                    candidates.push(candidate.fact(false, format!("it does not load: {error}")));
+                    candidate.why = format!("it does not load: {error}");
                     tried.push(error);
                 }
             }
@@ -217,30 +216,14 @@ impl Opened {
     }
 }
 
-/// `candidate` with what the library itself reports.
-fn told_by(api: &Result<Api, CuFileError>, candidate: LibraryCandidate) -> LibraryCandidate {
-    match api {
-        Ok(api) => LibraryCandidate {
-            version: Some(api.version.to_string()),
-            cuda_major: Some(api.version.cuda_major()),
-            ..candidate
-        },
-        Err(error) => LibraryCandidate { why: error.to_string(), ..candidate },
-    }
-}
-
 /// The library that the loader finds by its name; where it does not, `tried` gets the reasons.
-fn of_loader(tried: &mut Vec<String>) -> Option<Candidate> {
+fn of_loader(tried: &mut Vec<String>) -> Option<LibraryCandidate> {
     for name in FILES {
         match load(Path::new(name)) {
             Ok(library) => {
                 let symbols = Symbols::of(library, Path::new(name));
                 let version = symbols.version().ok().map(|version| version.to_string());
-                return Some(Candidate {
-                    path: symbols.path,
-                    origin: "the loader".to_string(),
-                    version,
-                });
+                return Some(candidate(symbols.path, "the loader", version));
             }
             Err(error) => tried.push(error),
         }

@@ -11,13 +11,13 @@ mod log;
 mod message;
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read as _};
-use std::os::fd::OwnedFd;
+use std::io::{self, Seek as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use stormlp_core::facts::Availability;
 
 use super::log::LOG_VARIABLE;
@@ -51,21 +51,16 @@ pub fn run(
 ) -> CuFileProbe {
     let mut command = Command::new(exe);
     command.arg(ARGUMENT).args(folder);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Without a log of its own the probe's would end up in the current directory.
     let log = ProbeLog::new().ok();
     let log_path = log.as_ref().map_or_else(|| "/dev/null".into(), ProbeLog::path);
     command.env(LOG_VARIABLE, &log_path);
     let patience = ChildPatience { limit: time_limit, goes_on };
-    let attended = command.spawn().and_then(|child| {
-        let pid = child.id();
-        attend(child, patience, Child::kill).map(|ended| (ended, pid))
-    });
-    match attended {
-        Ok((ended, pid)) => {
+    match attend(&mut command, patience, Child::kill) {
+        Ok(ended) => {
             // A child that was killed or crashed could not remove its file.
             if let Some(folder) = folder.filter(|_| !ended.status.is_some_and(|s| s.success())) {
-                let _ = std::fs::remove_file(probe_file(folder, pid));
+                let _ = std::fs::remove_file(probe_file(folder, ended.process));
             }
             judge(&ended, time_limit, &log_path)
         }
@@ -85,63 +80,67 @@ struct ChildPatience<'a> {
 
 /// How a child ended.
 struct Ended {
+    process: u32,
     /// `None`: it had to be killed.
     status: Option<ExitStatus>,
-    /// A killed process that still exists: a driver holds it in the kernel.
-    left_behind: Option<u32>,
+    /// Whether it still exists although it was killed: a driver holds it in the kernel.
+    left_behind: bool,
     stdout: String,
     stderr: String,
 }
 
-/// Waits for the child to end, by itself or at the limit. Its own children may live on and keep
-/// the pipes open: they are not waited for.
+/// Starts a child and waits for it to end, by itself or at the limit. Its own children may live on.
 fn attend(
-    mut child: Child,
+    command: &mut Command,
     patience: ChildPatience<'_>,
     kill: impl FnOnce(&mut Child) -> io::Result<()>,
 ) -> io::Result<Ended> {
-    let mut stdout = child.stdout.take().map(Words::of).transpose()?;
-    let mut stderr = child.stderr.take().map(Words::of).transpose()?;
-    let mut listen = || {
-        for words in [stdout.as_mut().map(Words::take), stderr.as_mut().map(Words::take)] {
-            words.unwrap_or(Ok(()))?;
-        }
-        io::Result::Ok(())
-    };
-    let status = ended_within(patience, &mut child, &mut listen)?;
-    let mut left_behind = None;
+    let (stdout, stderr) = (sink()?, sink()?);
+    command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+    let mut child = command.spawn()?;
+    let status = ended_within(patience, &mut child)?;
+    let mut left_behind = false;
     if status.is_none() {
         kill(&mut child)?;
         let patience = ChildPatience { limit: DEATH, goes_on: &|_| true };
         // That it was killed is what counts.
-        let died = ended_within(patience, &mut child, &mut listen)?;
-        left_behind = died.is_none().then(|| child.id());
+        left_behind = ended_within(patience, &mut child)?.is_none();
     }
-    Ok(Ended {
-        status,
-        left_behind,
-        stdout: stdout.map_or_else(String::new, Words::into_text),
-        stderr: stderr.map_or_else(String::new, Words::into_text),
-    })
+    let (stdout, stderr) = (written(&stdout)?, written(&stderr)?);
+    Ok(Ended { process: child.id(), status, left_behind, stdout, stderr })
 }
 
-/// Reads the child's output until it ends or patience runs out.
-fn ended_within(
-    patience: ChildPatience<'_>,
-    child: &mut Child,
-    listen: &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<Option<ExitStatus>> {
+/// Waits until the child ends or patience runs out.
+fn ended_within(patience: ChildPatience<'_>, child: &mut Child) -> io::Result<Option<ExitStatus>> {
     let begun = Instant::now();
     loop {
-        // In this order: output written before the end is in the pipe when the end is seen.
         let status = child.try_wait()?;
-        listen()?;
         let taken = begun.elapsed();
         if status.is_some() || taken >= patience.limit || !(patience.goes_on)(taken) {
             return Ok(status);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The most output of a child; writing more fails, so that a library that prints endlessly does not
+/// fill memory.
+const OUTPUT_BYTES: u64 = 1 << 20;
+
+/// A file in memory for the output of a child, which neither blocks it nor waits for its children.
+fn sink() -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create("probe", flags)?);
+    file.set_len(OUTPUT_BYTES)?;
+    fcntl_add_seals(&file, SealFlags::GROW)?;
+    Ok(file)
+}
+
+/// What was written to a sink: up to the position, which all that write to it share.
+fn written(mut sink: &File) -> io::Result<String> {
+    let mut bytes = vec![0; sink.stream_position()? as usize];
+    sink.read_exact_at(&mut bytes, 0)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The result from the child's output and exit; what it could not quote itself is in `log`.
@@ -169,9 +168,11 @@ fn judge(ended: &Ended, time_limit: Duration, log: &Path) -> CuFileProbe {
             step.words(),
             time_limit.as_secs_f64(),
             hint_on_hanging(step),
-            ended.left_behind.map_or_else(String::new, |process| format!(
-                "; process {process} is left behind: the kernel has not ended it"
-            ))
+            if ended.left_behind {
+                format!("; process {} is left behind: the kernel has not ended it", ended.process)
+            } else {
+                String::new()
+            }
         ),
     };
     let remedy = "repair or remove the NVIDIA driver stack, or name another library with \
@@ -206,62 +207,16 @@ fn add_library_words<'a>(availability: &mut Availability, lines: impl Iterator<I
     }
 }
 
-/// Output beyond this is dropped: a library that prints endlessly must not fill memory.
-const KEPT_BYTES: usize = 1 << 20;
-/// Bytes read at a time, so that endless output cannot block the reader.
-const TURN_BYTES: usize = 1 << 20;
-
-/// The reading end of a pipe, and what has been read from it.
-#[derive(Debug)]
-struct Words {
-    pipe: File,
-    bytes: Vec<u8>,
-}
-
-impl Words {
-    /// Reads `pipe` without ever blocking.
-    fn of(pipe: impl Into<OwnedFd>) -> io::Result<Self> {
-        let pipe = File::from(pipe.into());
-        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
-        Ok(Self { pipe, bytes: Vec::new() })
-    }
-
-    /// Reads what is in the pipe now, so that the child does not block on a full one.
-    fn take(&mut self) -> io::Result<()> {
-        let mut block = [0; 16 << 10];
-        let mut left = TURN_BYTES;
-        while left > 0 {
-            match self.pipe.read(&mut block) {
-                Ok(0) => return Ok(()),
-                Ok(read) => {
-                    let room = KEPT_BYTES - self.bytes.len();
-                    self.bytes.extend_from_slice(&block[..read.min(room)]);
-                    left = left.saturating_sub(read);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn into_text(self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use super::*;
 
     fn ended(status: Option<i32>, stdout: &str, stderr: &str) -> Ended {
         use std::os::unix::process::ExitStatusExt as _;
         Ended {
             status: status.map(ExitStatus::from_raw),
-            left_behind: None,
+            process: 0,
+            left_behind: false,
             stdout: stdout.to_string(),
             stderr: stderr.to_string(),
         }
@@ -325,9 +280,7 @@ mod tests {
         let lines = "(while [ -e \"$0\" ]; do sleep 0.1; done) &\necho said >&2\n";
         std::fs::write(&script, lines).unwrap();
         let mut child = Command::new("sh");
-        child.arg(&script).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = child.spawn().unwrap();
-        let ended = attend(child, PATIENT, Child::kill).unwrap();
+        let ended = attend(child.arg(&script), PATIENT, Child::kill).unwrap();
         assert!(ended.status.unwrap().success());
         assert_eq!(ended.stderr, "said\n");
     }
@@ -335,23 +288,22 @@ mod tests {
     const PATIENT: ChildPatience<'_> = ChildPatience { limit: TIME_LIMIT, goes_on: &|_| true };
 
     /// A child that sleeps for longer than any test.
-    fn sleeper() -> Child {
+    fn sleeper() -> Command {
         let mut command = Command::new("sleep");
-        command.arg("600").stdout(Stdio::piped());
-        command.stderr(Stdio::piped()).spawn().unwrap()
+        command.arg("600");
+        command
     }
 
     #[test]
     fn a_child_that_survives_its_kill_is_left_behind_and_named() {
-        let child = sleeper();
-        let process = child.id();
         let patience = ChildPatience { limit: Duration::from_millis(10), ..PATIENT };
         // As in the kernel's uninterruptible sleep, the signal has no effect.
-        let ended = attend(child, patience, |_| Ok(())).unwrap();
+        let ended = attend(&mut sleeper(), patience, |_| Ok(())).unwrap();
+        let process = ended.process;
         let probe = judge(&ended, patience.limit, Path::new(NO_LOG));
         let pid = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        assert_eq!(ended.left_behind, Some(process));
+        assert!(ended.left_behind);
         assert!(
             reason(&probe.driver).contains(&format!("process {process} is left behind")),
             "{probe:?}"
@@ -361,8 +313,8 @@ mod tests {
     #[test]
     fn giving_up_does_not_wait_for_the_limit() {
         let patience = ChildPatience { goes_on: &|_| false, ..PATIENT };
-        let ended = attend(sleeper(), patience, Child::kill).unwrap();
-        assert!(ended.status.is_none() && ended.left_behind.is_none());
+        let ended = attend(&mut sleeper(), patience, Child::kill).unwrap();
+        assert!(ended.status.is_none() && !ended.left_behind);
     }
 
     #[test]
@@ -391,15 +343,10 @@ mod tests {
     }
 
     #[test]
-    fn output_is_limited_and_an_open_pipe_is_not_waited_for() {
-        let (reader, mut writer) = io::pipe().unwrap();
-        let mut words = Words::of(reader).unwrap();
-        words.take().unwrap();
-        for _ in 0..40 {
-            writer.write_all(&[b'x'; 32 << 10]).unwrap();
-            words.take().unwrap();
-        }
-        assert_eq!(words.bytes.len(), KEPT_BYTES);
-        assert!(words.into_text().starts_with("xxx"));
+    fn output_is_limited() {
+        let mut child = Command::new("sh");
+        child.args(["-c", "i=0; while [ $i -lt 40 ]; do printf %32768s x; i=$((i + 1)); done"]);
+        let ended = attend(&mut child, PATIENT, Child::kill).unwrap();
+        assert_eq!(ended.stdout.len() as u64, OUTPUT_BYTES);
     }
 }
