@@ -260,7 +260,8 @@ fn clean_does_not_follow_a_manifest_out_of_its_folder() {
     let folder = folder();
     fs::create_dir(folder.path().join("d")).unwrap();
     fs::write(folder.path().join("precious"), "x").unwrap();
-    let manifest = r#"{"format_version":1,"made_by":"gds","files":[{"name":"../precious"}]}"#;
+    let manifest =
+        r#"{"format_version":1,"made_by":"gds","files":[{"name":"../precious","bytes":1}]}"#;
     fs::write(folder.path().join("d/.stormlp-manifest.json"), manifest).unwrap();
     let text = stderr(in_folder(folder.path(), "clean d").assert().code(3));
     assert!(text.contains("is outside the folder"), "{text}");

@@ -417,10 +417,13 @@ fn what_objects_cannot_do_is_refused() {
         ("train unet3d --data-dir s3://bucket/d/set --path cpu", "path cpu moves files"),
         (
             "datagen unet3d --data-dir s3://bucket/d --files 2 --engine uring",
-            "--engine is for files",
+            "--engine has no effect on objects",
         ),
         ("datasize unet3d --data-dir s3://bucket/d", "objects cannot be used here"),
-        ("checkpoint llama3-8b --dir s3://bucket/c --fsync none", "complete when its upload is"),
+        (
+            "checkpoint llama3-8b --dir s3://bucket/c --fsync none",
+            "--fsync has no effect on objects",
+        ),
     ] {
         if arguments.contains("d/set") {
             assert_eq!(run(&server, DATASET).0, 0);

@@ -188,7 +188,7 @@ fn what_only_objects_have_is_refused_for_files() {
         ("gds --dir here --path cpu --verify=crc", "--verify=crc is for objects"),
         ("gds --dir here --path cpu --verify none", "--verify=none is for objects"),
         ("checkpoint tiny.yaml --dir here --verify=crc", "--verify=crc is for objects"),
-        ("datagen unet3d --data-dir here --files 1 --verify-objects crc", "is for objects"),
+        ("datagen unet3d --data-dir here --files 1 --verify-objects crc", "no effect on files"),
         (
             "datagen unet3d --data-dir here --files 1 --verify-objects content",
             "use none, size or crc",

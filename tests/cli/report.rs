@@ -143,7 +143,7 @@ fn several_reports_are_shown_in_every_format_that_supports_them() {
     assert_eq!(twice.lines().count(), 2 * rows.lines().count() - 1);
     let said = refused(place, &format!("{all} --format gdsio"), 3);
     assert!(said.contains("gdsio's result lines"), "{said}");
-    for (more, code) in [("--format svg", 2), ("--export a.md", 2)] {
+    for (more, code) in [("--format svg", 2), ("--baseline a.md", 2)] {
         refused(place, &format!("{all} {more}"), code);
     }
 }

@@ -85,11 +85,11 @@ fn wrong_words_are_2() {
         ("unet3d --epochs 1000000000000", "from 1 to 1000000:"),
         ("unet3d -n -1", "`-1` is not a whole number of 1 or more"),
         ("unet3d --transfer-size 0", "1 byte or more"),
-        ("unet3d --storage null --path gds", "null storage reads and writes nothing"),
-        ("unet3d --storage null --data-dir /data", "--data-dir would have no effect"),
-        ("unet3d --path null --generate", "--generate would have no effect"),
+        ("unet3d --storage null --path gds", "--path has no effect with null storage"),
+        ("unet3d --storage null --data-dir /data", "--data-dir has no effect"),
+        ("unet3d --path null --generate", "--generate has no effect"),
         ("unet3d --compute-time {type:zipf}", "compute-time"),
-        ("unet3d --storage null --cold", "--cold would have no effect"),
+        ("unet3d --storage null --cold", "--cold has no effect"),
     ] {
         let text = stderr(train(folder.path(), words).assert().failure());
         assert!(text.contains(said), "{words}: {text}");
@@ -322,7 +322,7 @@ fn null_storage_is_not_written_to() {
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(made, ["stormlp-results"]);
     let words = "unet3d --storage null --checkpoint-folder ckpt";
-    check(folder.path(), words, 2, &["--checkpoint-folder would have no effect"]);
+    check(folder.path(), words, 2, &["--checkpoint-folder has no effect"]);
 }
 
 #[test]

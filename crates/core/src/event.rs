@@ -14,6 +14,8 @@ pub enum Unit {
     Steps,
     /// Files.
     Files,
+    /// Simulated runs.
+    Runs,
 }
 
 /// A single event. Events carry plain facts, no formatting.

@@ -1,16 +1,16 @@
 //! Selects the library by which processes find each other.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use stormlp_core::names::{Named, unknown};
 use stormlp_core::stop::StopToken;
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 use crate::engine::{CommThread, Timeouts};
 use crate::environment::{Environment, Launch, Launcher};
 use crate::error::GroupError;
 use crate::group::Group;
-use crate::mpi::Mpi;
+use crate::mpi::{Mpi, MpiLibrary};
 use crate::pmi1::Pmi1;
 use crate::pmix::Pmix;
 
@@ -24,7 +24,10 @@ const GIVING_UP: Timeouts =
 const FINDING: &str = "while the processes were looking for each other, before any measurement";
 
 /// The values of `--group`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Display, EnumString, IntoStaticStr, VariantNames,
+)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Choice {
     /// Whatever the launcher provides.
     #[default]
@@ -39,37 +42,8 @@ pub enum Choice {
     Pmi1,
 }
 
-impl Choice {
-    /// All choices with their names on the command line.
-    pub const NAMES: [(&'static str, Self); 5] = [
-        ("auto", Self::Auto),
-        ("none", Self::None),
-        ("mpi", Self::Mpi),
-        ("pmix", Self::Pmix),
-        ("pmi1", Self::Pmi1),
-    ];
-
-    fn name(self) -> &'static str {
-        let named = Self::NAMES.iter().find(|(_, choice)| *choice == self);
-        named.map_or("auto", |(name, _)| name)
-    }
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Choice {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, choice)| *choice)
-            .ok_or_else(|| format!("`{text}` is not a group: use auto, none, mpi, pmix or pmi1"))
-    }
+impl Named for Choice {
+    const WHAT: &'static str = "a group";
 }
 
 /// Finds the other processes; waits for them for as long as `patience` allows, or until a stop is
@@ -102,7 +76,7 @@ pub fn join(
         }
     }
     if choice != Choice::Auto {
-        return Err(GroupError::Unusable { asked: choice.name(), why: tried.join("; ") });
+        return Err(GroupError::Unusable { asked: choice.into(), why: tried.join("; ") });
     }
     if tried.is_empty() {
         tried.push("it provides no PMIx or PMI, and has no MPI of its own".to_string());
@@ -160,8 +134,14 @@ fn open(
     match candidate {
         Choice::Mpi => {
             let by = environment.launch.map(|launch| launch.by);
-            let library = crate::mpi::find(by == Some(Launcher::OpenMpi))?;
-            CommThread::start(patience, stop, move || Mpi::init(library))
+            match crate::mpi::find(by == Some(Launcher::OpenMpi))? {
+                MpiLibrary::Pointers(table) => {
+                    CommThread::start(patience, stop, move || Mpi::init(table))
+                }
+                MpiLibrary::Integers(table) => {
+                    CommThread::start(patience, stop, move || Mpi::init(table))
+                }
+            }
         }
         Choice::Pmix => {
             let library = crate::pmix::find()?;
@@ -197,7 +177,7 @@ fn checked(
             },
         });
     }
-    Ok(Group::of(engine, backend.name()))
+    Ok(Group::of(engine, backend.into()))
 }
 
 fn to_text(launch: Option<Launch>) -> String {
@@ -253,10 +233,10 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_shown() {
-        for (name, choice) in Choice::NAMES {
-            assert_eq!(name.parse(), Ok(choice));
-            assert_eq!(choice.to_string(), name);
+        for name in Choice::VARIANTS {
+            assert_eq!(name.parse::<Choice>().unwrap().to_string(), *name);
         }
-        assert!("ssh".parse::<Choice>().is_err());
+        let error = "ssh".parse::<Choice>().unwrap_err();
+        assert_eq!(error, "`ssh` is not a group: use auto, none, mpi, pmix or pmi1");
     }
 }

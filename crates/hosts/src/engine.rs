@@ -13,8 +13,7 @@ use stormlp_core::stop::StopToken;
 
 use crate::error::GroupError;
 use crate::rounds::{
-    AT_BARRIER, AroundBarrier, Ask, Backend, CommonWork, EXCHANGING, Health, LibraryView, Next,
-    Rounds, Then,
+    AT_BARRIER, AroundBarrier, Ask, Backend, EXCHANGING, Health, LibraryView, Rounds, Then,
 };
 
 /// Timeout for a library to shut down; a lost host must not hold up the others.
@@ -135,33 +134,12 @@ impl CommThread {
         self.ask_and_wait(AT_BARRIER, Ask::Barrier)
     }
 
-    pub(crate) fn barrier_then(&self, then: Then<()>) {
-        self.ask(Ask::Barrier(then));
-    }
-
     pub(crate) fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
         self.ask_and_wait(EXCHANGING, |then| Ask::Gather(bytes.to_vec(), then))
     }
 
-    pub(crate) fn all_gather_then(&self, bytes: Vec<u8>, then: Then<Vec<Vec<u8>>>) {
-        self.ask(Ask::Gather(bytes, then));
-    }
-
     pub(crate) fn barriers(&self, count: u32) -> Result<Vec<AroundBarrier>, GroupError> {
         self.ask_and_wait(AT_BARRIER, |then| Ask::Barriers(count, then))
-    }
-
-    pub(crate) fn step_then(&self, next: Next, then: Then<Option<Duration>>) {
-        let came = Instant::now();
-        self.ask(Ask::Step { came, next, then });
-    }
-
-    pub(crate) fn works(&self, work: CommonWork) {
-        self.ask(Ask::Work(work));
-    }
-
-    pub(crate) fn edge_then(&self, then: Then<bool>) {
-        self.ask(Ask::Edge(then));
     }
 
     /// Whether hosts currently exchange heartbeats.
@@ -205,7 +183,8 @@ impl CommThread {
         let _ = over.recv_timeout(limit);
     }
 
-    fn ask(&self, ask: Ask) {
+    /// Sends a request to the thread.
+    pub(crate) fn ask(&self, ask: Ask) {
         let asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
         let Err(mpsc::SendError(ask)) = asks.send(ask) else {
             return;
@@ -273,6 +252,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use crate::rounds::{CommonWork, Next};
 
     /// A meeting point for processes that are threads in this test.
     #[derive(Default)]
@@ -343,6 +323,10 @@ mod tests {
         (0..size).map(one).collect()
     }
 
+    fn step(next: Next, then: Then<Option<Duration>>) -> Ask {
+        Ask::Step { came: Instant::now(), next, then }
+    }
+
     /// Runs an asynchronous request and returns a receiver for its result.
     fn asked<T: Send + 'static>(ask: impl FnOnce(Then<T>)) -> Receiver<Result<T, GroupError>> {
         let (told, answer) = mpsc::channel();
@@ -373,7 +357,7 @@ mod tests {
     fn a_silent_host_ends_the_wait() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, Duration::from_millis(1500));
-        let first = asked(|then| engines[1].barrier_then(then));
+        let first = asked(|then| engines[1].ask(Ask::Barrier(then)));
         engines[0].barrier().unwrap();
         first.recv().unwrap().unwrap();
         engines[0].call_them(vec!["one".to_string(), "other".to_string()]);
@@ -388,7 +372,7 @@ mod tests {
     fn a_stop_ends_the_wait_for_a_silent_host_before_its_time_is_up() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, LONG * 10);
-        let first = asked(|then| engines[1].barrier_then(then));
+        let first = asked(|then| engines[1].ask(Ask::Barrier(then)));
         engines[0].barrier().unwrap();
         first.recv().unwrap().unwrap();
         place.state.lock().unwrap().frozen.push(1);
@@ -407,22 +391,22 @@ mod tests {
         for engine in &engines {
             let (told, sender) = (Arc::clone(&told), stopped.0.clone());
             let is_first = engine.seen().rank == 0;
-            engine.works(CommonWork {
+            engine.ask(Ask::Work(CommonWork {
                 is_stopped: Box::new(move || is_first && told.load(Ordering::Relaxed)),
                 stop: Box::new(move || sender.send(()).unwrap()),
-            });
+            }));
         }
         // One is waiting for the other in a step when it happens.
-        let step = asked(|then| engines[1].step_then(Next::Step, then));
+        let step = asked(|then| engines[1].ask(step(Next::Step, then)));
         assert_eq!(step.recv_timeout(LOOK * 10).ok(), None);
         told.store(true, Ordering::Relaxed);
         assert_eq!(step.recv().unwrap(), Ok(None));
-        let edges = engines.iter().map(|engine| asked(|then| engine.edge_then(then)));
+        let edges = engines.iter().map(|engine| asked(|then| engine.ask(Ask::Edge(then))));
         for edge in edges {
             assert_eq!(edge.recv().unwrap(), Ok(true));
         }
         assert_eq!(stopped.1.try_iter().count(), 2);
-        let edge = asked(|then| engines[0].edge_then(then));
+        let edge = asked(|then| engines[0].ask(Ask::Edge(then)));
         assert_eq!(edge.recv().unwrap(), Ok(false), "it is reported once");
     }
 
@@ -432,22 +416,22 @@ mod tests {
         let heard = Arc::new((Mutex::new(0), Condvar::new()));
         for engine in &engines {
             let heard = Arc::clone(&heard);
-            engine.works(CommonWork {
+            engine.ask(Ask::Work(CommonWork {
                 is_stopped: Box::new(|| true),
                 stop: Box::new(move || {
                     *heard.0.lock().unwrap() += 1;
                     heard.1.notify_all();
                 }),
-            });
+            }));
         }
         let all = heard.0.lock().unwrap();
         drop(heard.1.wait_while(all, |count| *count < 2).unwrap());
         // One continues at once, the other reaches a step before it looks.
-        assert_eq!(asked(|then| engines[0].edge_then(then)).recv().unwrap(), Ok(true));
-        let gather = asked(|then| engines[0].all_gather_then(vec![0], then));
-        let step = asked(|then| engines[1].step_then(Next::Step, then));
+        assert_eq!(asked(|then| engines[0].ask(Ask::Edge(then))).recv().unwrap(), Ok(true));
+        let gather = asked(|then| engines[0].ask(Ask::Gather(vec![0], then)));
+        let step = asked(|then| engines[1].ask(step(Next::Step, then)));
         assert_eq!(step.recv().unwrap(), Ok(None));
-        assert_eq!(asked(|then| engines[1].edge_then(then)).recv().unwrap(), Ok(true));
+        assert_eq!(asked(|then| engines[1].ask(Ask::Edge(then))).recv().unwrap(), Ok(true));
         engines[1].all_gather(&[1]).unwrap();
         assert_eq!(gather.recv().unwrap().unwrap(), [[0], [1]]);
     }
@@ -468,7 +452,7 @@ mod tests {
         let engines = start(&place, 2, LONG);
         let steps = |next| {
             let steps: Vec<_> =
-                engines.iter().map(|engine| asked(|then| engine.step_then(next, then))).collect();
+                engines.iter().map(|engine| asked(|then| engine.ask(step(next, then)))).collect();
             for step in steps {
                 assert!(step.recv().unwrap().unwrap().is_some());
             }
@@ -495,8 +479,8 @@ mod tests {
     #[test]
     fn hosts_at_different_points_fail_instead_of_waiting_forever() {
         let engines = start(&Arc::default(), 2, LONG);
-        let barrier = asked(|then| engines[0].barrier_then(then));
-        let gather = asked(|then| engines[1].all_gather_then(vec![1], then));
+        let barrier = asked(|then| engines[0].ask(Ask::Barrier(then)));
+        let gather = asked(|then| engines[1].ask(Ask::Gather(vec![1], then)));
         let (one, other) = (barrier.recv().unwrap(), gather.recv().unwrap());
         assert!(matches!(one, Err(GroupError::Lost { .. })), "{one:?}");
         assert!(matches!(other, Err(GroupError::Lost { .. })), "{other:?}");

@@ -1,10 +1,10 @@
 //! A process group as seen by its members.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::engine::CommThread;
 use crate::error::GroupError;
-use crate::rounds::{AroundBarrier, CommonWork, Next};
+use crate::rounds::{AroundBarrier, Ask, CommonWork, Next};
 
 /// The processes of a run; each stands for a host.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Group {
     pub fn barrier_then(&self, then: impl FnOnce(Result<(), GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(())),
-            Some(engine) => engine.barrier_then(Box::new(then)),
+            Some(engine) => engine.ask(Ask::Barrier(Box::new(then))),
         }
     }
 
@@ -98,7 +98,10 @@ impl Group {
     ) {
         match &self.engine {
             None => then(Ok(Some(Duration::ZERO))),
-            Some(engine) => engine.step_then(next, Box::new(then)),
+            Some(engine) => {
+                let came = Instant::now();
+                engine.ask(Ask::Step { came, next, then: Box::new(then) });
+            }
         }
     }
 
@@ -110,7 +113,8 @@ impl Group {
         stop: impl Fn() + Send + 'static,
     ) {
         if let Some(engine) = &self.engine {
-            engine.works(CommonWork { is_stopped: Box::new(is_stopped), stop: Box::new(stop) });
+            let (is_stopped, stop) = (Box::new(is_stopped), Box::new(stop));
+            engine.ask(Ask::Work(CommonWork { is_stopped, stop }));
         }
     }
 
@@ -119,7 +123,7 @@ impl Group {
     pub fn edge_then(&self, then: impl FnOnce(Result<bool, GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(false)),
-            Some(engine) => engine.edge_then(Box::new(then)),
+            Some(engine) => engine.ask(Ask::Edge(Box::new(then))),
         }
     }
 
@@ -148,7 +152,7 @@ impl Group {
     ) {
         match &self.engine {
             None => then(Ok(vec![bytes])),
-            Some(engine) => engine.all_gather_then(bytes, Box::new(then)),
+            Some(engine) => engine.ask(Ask::Gather(bytes, Box::new(then))),
         }
     }
 

@@ -182,10 +182,10 @@ impl Command {
     /// How the command moves objects.
     pub(crate) fn verify_objects(&self) -> Verify {
         match self {
-            Self::Gds(args) => args.verify_objects(),
-            Self::Train(args) => args.verify_objects(),
-            Self::Checkpoint(args) => args.verify_objects(),
-            Self::Datagen(args) => args.verify_objects(),
+            Self::Gds(args) => args.matrix.verify,
+            Self::Train(args) => args.request.verify,
+            Self::Checkpoint(args) => args.request.verify,
+            Self::Datagen(args) => args.request.verify_objects,
             _ => Verify::default(),
         }
     }
@@ -200,7 +200,7 @@ impl Command {
     pub(crate) fn to_text(&self) -> &'static str {
         match self {
             Self::Train(args) if args.dry_run => "train --dry-run",
-            Self::Checkpoint(args) if args.is_dry() => "checkpoint --dry-run",
+            Self::Checkpoint(args) if args.request.dry_run => "checkpoint --dry-run",
             _ => self.name(),
         }
     }

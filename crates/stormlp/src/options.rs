@@ -1,6 +1,6 @@
-//! Which options `-h` lists, and where: the dozen that people use. `--help` lists all.
+//! Which options `-h` lists: the dozen that people use. `--help` lists all.
 
-use clap::{Arg, Command, Id};
+use clap::{Arg, Command};
 
 use crate::commands::deliver::{Format, formats_without};
 
@@ -30,68 +30,52 @@ const USUAL: [(&str, &str); 6] = [
 ];
 /// The options of every command.
 const OF_ALL: [&str; 3] = ["quiet", "details", "help"];
-/// Only for those who reproduce DLIO: under one heading, after all others.
-const REPRODUCERS: [&str; 4] = ["samples-per-file", "read-threads", "prefetch", "transfer-size"];
-const REPRODUCERS_HEADING: &str = "To reproduce a run of DLIO";
 /// The commands that several processes can run together.
 const OF_SEVERAL_PROCESSES: [&str; 5] = ["gds", "train", "checkpoint", "datagen", "doctor"];
 /// The options of such commands, which all accept and only those list.
-const OF_GROUPS: [&str; 2] = ["group", "barrier-timeout"];
+const OF_GROUPS: [&str; 2] = ["group", "barrier_timeout"];
 
 /// Arranges the options of the command line for its help.
 pub(crate) fn arranged(mut line: Command) -> Command {
-    let of_groups: Vec<Arg> = line
-        .get_arguments()
-        .filter(|option| OF_GROUPS.contains(&name_of(option)))
-        .cloned()
-        .collect();
-    let names: Vec<String> =
-        line.get_subcommands().map(|command| command.get_name().to_string()).collect();
+    let is_of_groups = |option: &&Arg| OF_GROUPS.contains(&option.get_id().as_str());
+    let of_groups: Vec<Arg> = line.get_arguments().filter(is_of_groups).cloned().collect();
     // Among the options of commands they stand where results are shown.
     for id in ["quiet", "details"] {
         line = line.mut_arg(id, |option| option.help_heading("Results"));
     }
-    for option in &of_groups {
-        line = line.mut_arg(option.get_id().as_str(), |option| option.hide(true));
+    for id in OF_GROUPS {
+        line = line.mut_arg(id, |option| option.hide(true));
     }
-    for name in &names {
-        line = line.mut_subcommand(name, |mut command| {
-            if OF_SEVERAL_PROCESSES.contains(&name.as_str()) {
-                let listed = of_groups.iter().map(|option| option.clone().hide_short_help(true));
-                command = command.args(listed);
-            }
-            if name == "train" {
-                command = last(command);
-            }
-            if ["train", "checkpoint", "kvcache"].contains(&name.as_str()) {
-                let formats = formats_without(&[Format::Gdsio]);
-                command = command.mut_arg("format", |option| option.value_parser(formats));
-            }
-            match USUAL.iter().find(|(usual, _)| usual == name) {
-                Some((_, usual)) => short(command, usual),
-                None => command,
-            }
-        });
-    }
-    line
+    line.mut_subcommands(|mut command| {
+        let name = command.get_name().to_string();
+        if OF_SEVERAL_PROCESSES.contains(&name.as_str()) {
+            let listed = of_groups.iter().map(|option| option.clone().hide_short_help(true));
+            command = command.args(listed);
+        }
+        let refused = match name.as_str() {
+            "train" | "checkpoint" | "kvcache" => &[Format::Gdsio][..],
+            "compare" | "plan" => &Format::OF_REPORTS,
+            _ => &[],
+        };
+        if !refused.is_empty() {
+            let formats = formats_without(refused);
+            command = command.mut_arg("format", |option| option.value_parser(formats));
+        }
+        if ["gds", "train", "checkpoint", "kvcache"].contains(&name.as_str()) {
+            // A plan has no result.
+            let of_results = ["export", "baseline", "tag"];
+            command = command.mut_arg("dry_run", |option| option.conflicts_with_all(of_results));
+        }
+        match USUAL.iter().find(|(usual, _)| *usual == name) {
+            Some((_, usual)) => short(command, usual),
+            None => command,
+        }
+    })
 }
 
 /// The name of an option as typed, or that of an argument without one.
 fn name_of(option: &Arg) -> &str {
     option.get_long().unwrap_or(option.get_id().as_str())
-}
-
-/// Moves the options of reproducers to the end.
-fn last(mut command: Command) -> Command {
-    let all = command.get_arguments();
-    let ids: Vec<Id> = all
-        .filter(|option| REPRODUCERS.contains(&name_of(option)))
-        .map(|option| option.get_id().clone())
-        .collect();
-    for id in ids {
-        command = command.mut_arg(id, |option| option.help_heading(REPRODUCERS_HEADING));
-    }
-    command
 }
 
 /// Leaves all but `usual` options out of `-h`.
@@ -123,22 +107,11 @@ mod tests {
                 let is_known = known.get_arguments().any(|option| name_of(option) == name);
                 assert!(is_known, "{command} {name}");
             }
-            let reproducers =
-                known.get_arguments().filter(|option| REPRODUCERS.contains(&name_of(option)));
-            assert!(command != "train" || reproducers.count() == REPRODUCERS.len());
             let (short, long) = (help(command, "-h"), help(command, "--help"));
             assert!(short.contains("--export") && !short.contains("--telemetry"), "{short}");
             assert!(short.lines().count() < long.lines().count(), "{command}: {short}");
             assert!(long.contains("--export"), "{long}");
         }
-    }
-
-    #[test]
-    fn what_reproduces_dlio_comes_last() {
-        let long = help("train", "--help");
-        let heading = long.find(REPRODUCERS_HEADING).unwrap();
-        assert!(long.find("--telemetry").unwrap() < heading, "{long}");
-        assert!(long.find("--transfer-size").unwrap() > heading, "{long}");
     }
 
     #[test]

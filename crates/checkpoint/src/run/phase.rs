@@ -145,7 +145,7 @@ impl<'a> Stage<'a> {
         phase.measured.complete = !has_failed && phase.measured.ranks.len() == wanted;
         // A failure here also ends the other hosts.
         if let Some(hosts) = self.hosts.filter(|_| !has_failed) {
-            together::put_together(hosts, &mut phase, self.stop)?;
+            together::put_together(hosts, transport.path, &mut phase, self.stop)?;
         }
         Ok(phase)
     }

@@ -10,6 +10,7 @@ use crate::plan::{CheckpointPlan, dealt_to, host_of};
 use crate::report::{CheckpointResult, RankResult};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::path::PathKind;
 use stormlp_core::report::{HostShare, Series};
 use stormlp_core::stop::StopToken;
 use stormlp_hosts::parts::{count_members_once, evidence_of_all};
@@ -83,6 +84,7 @@ pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
 /// Waits until all hosts have finished a phase, and merges their measurements into this one's.
 pub(super) fn put_together(
     hosts: &Hosts,
+    path: PathKind,
     phase: &mut PhaseOutcome,
     stop: &StopToken,
 ) -> Result<(), CheckpointError> {
@@ -96,17 +98,17 @@ pub(super) fn put_together(
     let counted = count_members_once(&hosts.members, |nth| {
         all[nth].device.map_or(0, |device| device.read_bytes + device.written_bytes)
     });
-    let merged = merged(all, &counted);
+    let merged = merged(path, all, &counted);
     *own = PhaseMeasurement { complete: merged.complete && !stopped, ..merged };
     Ok(())
 }
 
 /// The measurements of all hosts as one; devices are of those that are `counted`.
-fn merged(all: Vec<PhaseMeasurement>, counted: &[bool]) -> PhaseMeasurement {
+fn merged(path: PathKind, all: Vec<PhaseMeasurement>, counted: &[bool]) -> PhaseMeasurement {
     let series: Vec<&Series> = all.iter().map(|one| &one.series).collect();
     let mut sum = PhaseMeasurement {
         series: sum_of_series(&series),
-        evidence: evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref())),
+        evidence: evidence_of_all(path, all.iter().filter_map(|one| one.evidence.as_ref())),
         device: Some(DeviceCounters::default()),
         complete: true,
         ..PhaseMeasurement::default()

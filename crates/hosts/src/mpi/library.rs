@@ -17,20 +17,17 @@ const OPEN_MPI: [&CStr; 2] = [c"libmpi.so.40", c"libmpi_abi.so.0"];
 const MPICH: [&CStr; 4] =
     [c"libmpich.so.12", c"libmpi.so.12", c"libmpi_abi.so.1", c"libmpi_abi.so.0"];
 
-/// An opened library. It is never closed: it has its own threads and exit handlers.
-pub(crate) struct MpiLibrary {
-    pub(super) path: String,
-    pub(super) flavour: Flavour,
-}
-
-/// The type of handles.
-pub(super) enum Flavour {
+/// An opened library, by its type of handles. It is never closed: it has its own threads and exit
+/// handlers.
+pub(crate) enum MpiLibrary {
+    /// Handles are pointers.
     Pointers(MpiTable<*mut c_void>),
+    /// Handles are integers.
     Integers(MpiTable<c_int>),
 }
 
 // SAFETY: the addresses are of functions and of constants of a library that is never closed.
-unsafe impl Send for MpiLibrary {}
+unsafe impl<H> Send for MpiTable<H> {}
 
 type Init = unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int;
 type GetInteger<H> = unsafe extern "C" fn(H, *mut c_int) -> c_int;
@@ -44,8 +41,8 @@ type Finalize = unsafe extern "C" fn() -> c_int;
 type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
 
 /// The functions and constants in use.
-#[derive(Clone, Copy)]
-pub(super) struct MpiTable<H> {
+pub(crate) struct MpiTable<H> {
+    pub(super) path: String,
     pub(super) init: Init,
     pub(super) rank: GetInteger<H>,
     pub(super) size: GetInteger<H>,
@@ -88,28 +85,33 @@ pub(crate) fn find(open_mpi: bool) -> Result<MpiLibrary, String> {
 }
 
 fn examine(opened: Opened, path: String) -> Result<MpiLibrary, String> {
-    let flavour = if path.contains("mpi_abi") {
+    let library = if path.contains("mpi_abi") {
         // The standard ABI uses small integers in place of addresses.
         let constant = |value: usize| std::ptr::without_provenance_mut(value);
         let constants = [constant(0x101), constant(0x247), constant(0x142)];
-        table(&opened, constants).map(Flavour::Pointers)
+        table(&opened, path, constants).map(MpiLibrary::Pointers)
     } else if let Ok(world) = address(&opened, c"ompi_mpi_comm_world") {
         let byte = address(&opened, c"ompi_mpi_byte")?;
         let errors_return = address(&opened, c"ompi_mpi_errors_return")?;
-        table(&opened, [world, byte, errors_return]).map(Flavour::Pointers)
+        table(&opened, path, [world, byte, errors_return]).map(MpiLibrary::Pointers)
     } else {
         let numbers = [0x4400_0000, 0x4c00_010d, 0x5400_0001];
-        table(&opened, numbers).map(Flavour::Integers)
+        table(&opened, path, numbers).map(MpiLibrary::Integers)
     }?;
     std::mem::forget(opened);
-    Ok(MpiLibrary { path, flavour })
+    Ok(library)
 }
 
 /// Resolves the functions. The constants of the library are known by now.
-fn table<H>(opened: &Opened, [world, byte, errors_return]: [H; 3]) -> Result<MpiTable<H>, String> {
+fn table<H>(
+    opened: &Opened,
+    path: String,
+    [world, byte, errors_return]: [H; 3],
+) -> Result<MpiTable<H>, String> {
     // SAFETY: each name has the type that the MPI standard gives it, with handles of this flavour.
     unsafe {
         Ok(MpiTable {
+            path,
             init: function(opened, c"MPI_Init")?,
             rank: function(opened, c"MPI_Comm_rank")?,
             size: function(opened, c"MPI_Comm_size")?,

@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use library::{Flavour, MpiTable};
+use library::MpiTable;
 pub(crate) use library::{MpiLibrary, find};
 
 use crate::rounds::{Backend, LibraryView};
@@ -26,69 +26,15 @@ const VERSION_BYTES: usize = 8192;
 /// Larger than `MPI_Status` of every flavour.
 const STATUS_WORDS: usize = 16;
 
-/// An initialised MPI library, for either type of handle.
-pub(crate) enum Mpi {
-    /// Handles are pointers.
-    Pointers(MpiCalls<*mut c_void>),
-    /// Handles are integers.
-    Integers(MpiCalls<c_int>),
-}
-
-impl Mpi {
-    /// Initialises the library on the thread that will make all calls.
-    pub(crate) fn init(library: MpiLibrary) -> Result<Self, String> {
-        match library.flavour {
-            Flavour::Pointers(table) => MpiCalls::init(table, library.path).map(Self::Pointers),
-            Flavour::Integers(table) => MpiCalls::init(table, library.path).map(Self::Integers),
-        }
-    }
-}
-
-impl Backend for Mpi {
-    fn seen(&self) -> LibraryView {
-        match self {
-            Self::Pointers(calls) => calls.seen.clone(),
-            Self::Integers(calls) => calls.seen.clone(),
-        }
-    }
-
-    fn barrier(&mut self) -> Result<(), String> {
-        match self {
-            Self::Pointers(calls) => calls.barrier(),
-            Self::Integers(calls) => calls.barrier(),
-        }
-    }
-
-    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        match self {
-            Self::Pointers(calls) => calls.all_gather(bytes),
-            Self::Integers(calls) => calls.all_gather(bytes),
-        }
-    }
-
-    fn abort(&mut self, code: u8) {
-        match self {
-            Self::Pointers(calls) => calls.abort(code),
-            Self::Integers(calls) => calls.abort(code),
-        }
-    }
-
-    fn leave(&mut self) {
-        match self {
-            Self::Pointers(calls) => calls.leave(),
-            Self::Integers(calls) => calls.leave(),
-        }
-    }
-}
-
-/// The functions in use, for one type of handle.
-pub(crate) struct MpiCalls<H> {
+/// An initialised MPI library, for one type of handle.
+pub(crate) struct Mpi<H> {
     table: MpiTable<H>,
     seen: LibraryView,
 }
 
-impl<H: Copy> MpiCalls<H> {
-    fn init(table: MpiTable<H>, path: String) -> Result<Self, String> {
+impl<H: Copy> Mpi<H> {
+    /// Initialises the library on the thread that will make all calls.
+    pub(crate) fn init(table: MpiTable<H>) -> Result<Self, String> {
         // SAFETY: MPI takes no arguments where both are null, and this is the process's only call.
         check("MPI_Init", unsafe { (table.init)(std::ptr::null_mut(), std::ptr::null_mut()) })?;
         // A lost host must not end this process before its results are saved.
@@ -101,31 +47,9 @@ impl<H: Copy> MpiCalls<H> {
         check("MPI_Comm_rank", unsafe { (table.rank)(table.world, &raw mut rank) })?;
         // SAFETY: as above.
         check("MPI_Comm_size", unsafe { (table.size)(table.world, &raw mut size) })?;
-        let library = version(table.version).unwrap_or(path);
+        let library = version(table.version).unwrap_or_else(|| table.path.clone());
         let seen = LibraryView { rank: rank.max(0) as u32, size: size.max(1) as u32, library };
         Ok(Self { table, seen })
-    }
-
-    fn barrier(&mut self) -> Result<(), String> {
-        let mut request = self.table.world;
-        // SAFETY: MPI is set up; the request is written by the call and lives until it is over.
-        check("MPI_Ibarrier", unsafe { (self.table.barrier)(self.table.world, &raw mut request) })?;
-        self.finish(request)
-    }
-
-    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let own = (bytes.len() as u64).to_le_bytes();
-        let lengths: Vec<usize> = self
-            .gather_equal(&own)?
-            .chunks_exact(own.len())
-            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize)
-            .collect();
-        let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
-        let mut padded = bytes.to_vec();
-        padded.resize(longest, 0);
-        let all = self.gather_equal(&padded)?;
-        let each = all.chunks_exact(longest).zip(lengths);
-        Ok(each.map(|(bytes, length)| bytes[..length].to_vec()).collect())
     }
 
     /// All-gather with the same number of bytes from each process.
@@ -183,6 +107,34 @@ impl<H: Copy> MpiCalls<H> {
                 thread::sleep((waited / 64).clamp(SLEEPS[0], SLEEPS[1]))
             }
         }
+    }
+}
+
+impl<H: Copy> Backend for Mpi<H> {
+    fn seen(&self) -> LibraryView {
+        self.seen.clone()
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        let mut request = self.table.world;
+        // SAFETY: MPI is set up; the request is written by the call and lives until it is over.
+        check("MPI_Ibarrier", unsafe { (self.table.barrier)(self.table.world, &raw mut request) })?;
+        self.finish(request)
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let own = (bytes.len() as u64).to_le_bytes();
+        let lengths: Vec<usize> = self
+            .gather_equal(&own)?
+            .chunks_exact(own.len())
+            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize)
+            .collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
+        let mut padded = bytes.to_vec();
+        padded.resize(longest, 0);
+        let all = self.gather_equal(&padded)?;
+        let each = all.chunks_exact(longest).zip(lengths);
+        Ok(each.map(|(bytes, length)| bytes[..length].to_vec()).collect())
     }
 
     fn abort(&mut self, code: u8) {

@@ -1,6 +1,7 @@
 //! A trial of several hosts: they begin at the same moment, each with users and a folder of its own,
 //! and what they measured is put together.
 
+use stormlp_core::path::PathKind;
 use stormlp_hosts::multi_host::{Hosts, sum_of_series};
 use stormlp_hosts::parts::{count_members_once, evidence_of_all};
 
@@ -46,14 +47,14 @@ impl Stage<'_> {
             result: result_of(one),
         });
         let each = each.collect();
-        let measured = merged(hosts, all);
+        let measured = merged(hosts, self.plan.transport.path, all);
         let result = TrialResult { hosts: each, ..result_of(&measured) };
         Ok(Together { trial: Some((result, measured)), is_stopped, failure: None })
     }
 }
 
 /// The measurements of `all` hosts as one; devices are those of each machine once.
-fn merged(hosts: &Hosts, all: Vec<Measured>) -> Measured {
+fn merged(hosts: &Hosts, path: PathKind, all: Vec<Measured>) -> Measured {
     let counted = count_members_once(&hosts.members, |nth| {
         all[nth].watched.device.map_or(0, |device| device.read_bytes + device.written_bytes)
     });
@@ -61,7 +62,7 @@ fn merged(hosts: &Hosts, all: Vec<Measured>) -> Measured {
     let device = counting.map(|one| one.watched.device).reduce(|sum, one| Some(sum? + one?));
     let series: Vec<_> = all.iter().map(|one| &one.watched.series).collect();
     let series = sum_of_series(&series);
-    let evidence = evidence_of_all(all.iter().filter_map(|one| one.evidence.as_ref()));
+    let evidence = evidence_of_all(path, all.iter().filter_map(|one| one.evidence.as_ref()));
     let mut all = all.into_iter();
     let mut sum = all.next().unwrap_or_default();
     for Measured { tally, watched, .. } in all {

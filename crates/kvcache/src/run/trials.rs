@@ -395,7 +395,7 @@ impl Run<'_> {
         }
         let broken = fallback::broken_demand(required, path, &evidence, objects);
         self.seen.push(evidence);
-        let named = evidence_of_all(self.seen.iter())
+        let named = evidence_of_all(path, self.seen.iter())
             .map(|evidence| NamedEvidence { name: "objects".to_string(), evidence });
         self.report.evidence = named.into_iter().collect();
         broken.map(|summary| Fault::FellBack { summary }.into())

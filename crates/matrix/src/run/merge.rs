@@ -65,7 +65,7 @@ fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
         overlap_share: at_once(parts),
         measurement: measurement(parts),
         verification: verification(parts),
-        evidence: evidence_of_all(evidence.iter().flatten().copied()),
+        evidence: evidence_of_all(first.requested_path, evidence.iter().flatten().copied()),
         ..first.clone()
     };
     let shown = whole.evidence.as_ref();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
-use serde_json::Value;
+use serde::Deserialize;
 use stormlp_checkpoint::plan::{MARKER_NAME as CHECKPOINT_NAME, run_number, step_of};
 use stormlp_core::facts::Identity;
 use stormlp_core::location::{folder_or_prefix, names_object};
@@ -65,15 +65,10 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let mut left = Vec::new();
     for folder in folders {
         let cleaned = clean(storage, &folder, args.dry_run)?;
-        let (files, bytes) = (cleaned.files, cleaned.bytes);
         let verb = if args.dry_run { "would remove" } else { "removed" };
-        let line = format!(
-            "{verb} {}, {}, from {}",
-            counted(files, if names_object(&folder) { "object" } else { "file" }),
-            ByteSize(bytes),
-            folder.display()
-        );
-        lines.push(printable(&line).into_owned());
+        let files = counted(cleaned.files, if names_object(&folder) { "object" } else { "file" });
+        let (bytes, place) = (ByteSize(cleaned.bytes), folder.display().to_string());
+        lines.push(format!("{verb} {files}, {bytes}, from {}", printable(&place)));
         if cleaned.uploads > 0 {
             let verb = if args.dry_run { "would abort" } else { "aborted" };
             lines.push(format!("{verb} {}", counted(cleaned.uploads, "unfinished upload")));
@@ -141,26 +136,17 @@ fn is_file(storage: &dyn Storage, path: &Path) -> Result<bool, Failure> {
     }
 }
 
-/// What was removed from a folder, and what was kept because stormlp did not create it.
-#[derive(Default)]
-struct Cleaned {
-    files: u64,
-    bytes: u64,
-    left: Vec<String>,
-    /// Uploads that killed runs left.
-    uploads: u64,
-}
-
 /// Removes the files of a folder that are unchanged since their creation.
-fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
+fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedFolder, Failure> {
     if is_file(storage, &folder.join(OBJECTS_NAME))? {
-        return clean_kvcache(storage, folder, dry_run);
+        // No list names the objects of KV caches: they are known by their content.
+        return clean_objects(storage, folder, dry_run).map_err(KvcacheError::not_started);
     }
     // A lock is a file; a dry run must not create one.
     let locks = if dry_run { Vec::new() } else { locks(storage, folder)? };
-    let mut cleaned = Cleaned::default();
+    let mut cleaned = CleanedFolder::default();
     let mut parents = BTreeSet::new();
-    let Lists { all, begun } = listed(storage, folder)?;
+    let (all, begun) = listed(storage, folder)?;
     let of_begun = |path: &Path| begun.as_ref().is_some_and(|head| head.is_of(folder, path));
     let ours = |path: &Path| all.contains_key(path) || of_begun(path);
     cleaned.uploads = storage.abort_uploads(folder, &ours, dry_run)?;
@@ -186,8 +172,6 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned,
     }
     if !dry_run {
         storage.remove_all(&gone)?;
-    }
-    if !dry_run {
         // Datasets have both folders, even if empty.
         parents.extend(["train", "valid"].map(|half| folder.join(half)));
         for parent in parents.iter().rev() {
@@ -236,13 +220,6 @@ fn remove_run_folder(storage: &dyn Storage, folder: &Path) -> Result<(), Failure
     Ok(())
 }
 
-/// Removes the objects of KV caches, which no list names: they are known by their content.
-fn clean_kvcache(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
-    let CleanedFolder { files, bytes, left, uploads } =
-        clean_objects(storage, folder, dry_run).map_err(KvcacheError::not_started)?;
-    Ok(Cleaned { files, bytes, left, uploads })
-}
-
 /// Locks a folder while it is cleaned, and the directory above the run's folder, where a run over several
 /// checkpoints has its lock.
 fn locks(storage: &dyn Storage, folder: &Path) -> Result<Vec<FolderLock>, Failure> {
@@ -257,12 +234,8 @@ fn locks(storage: &dyn Storage, folder: &Path) -> Result<Vec<FolderLock>, Failur
         .map_err(|error| Failure::machine(anyhow::Error::new(error)))
 }
 
-/// What the lists of a folder name.
-struct Lists {
-    all: BTreeMap<PathBuf, Listed>,
-    /// The dataset of a run that did not finish putting objects.
-    begun: Option<ManifestHead>,
-}
+/// The files that the lists of a folder name, and the dataset of a run that did not finish.
+type Listing = (BTreeMap<PathBuf, Listed>, Option<ManifestHead>);
 
 /// What a list records about a file.
 enum Listed {
@@ -272,8 +245,6 @@ enum Listed {
     OfDataset(ManifestFile),
     /// It was being written under a temporary name, and may have any size.
     Temporary,
-    /// The list does not record its size.
-    Unknown,
     /// An object that no list names, but a run can have put: what it is.
     Unnamed(RecordedState),
 }
@@ -317,7 +288,7 @@ impl Listed {
         let same = match self {
             Self::Bytes(bytes, identity) => seen.same(path, *bytes, *identity),
             Self::OfDataset(file) => seen.same(path, file.bytes, file.identity),
-            Self::Temporary | Self::Unknown | Self::Unnamed(_) => None,
+            Self::Temporary | Self::Unnamed(_) => None,
         };
         if let Some(same) = same {
             return Ok(same);
@@ -330,12 +301,6 @@ impl Listed {
                 Ok(RecordedState::Nothing)
             }
             Self::Temporary => storage.left(path, None, None),
-            Self::Unknown => Ok(match storage.left(path, None, None)? {
-                RecordedState::Same(_) => {
-                    RecordedState::Other("a file of unknown size".to_string())
-                }
-                left => left,
-            }),
             Self::OfDataset(file) => Ok(match state_of(storage, folder, file)? {
                 FileState::Gone => RecordedState::Nothing,
                 FileState::Whole(_) | FileState::Empty => RecordedState::Same(storage.found(path)?),
@@ -345,8 +310,23 @@ impl Listed {
     }
 }
 
-/// The files named by the lists and the journal of a folder, and the remains of interrupted writes.
-fn listed(storage: &dyn Storage, folder: &Path) -> Result<Lists, Failure> {
+/// The manifest of test files or of a dataset, or the marker of a checkpoint.
+#[derive(Deserialize)]
+struct List {
+    files: Vec<FileOfList>,
+}
+
+/// An entry of a list.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FileOfList {
+    OfDataset(ManifestFile),
+    Other { name: String, bytes: u64, identity: Option<Identity> },
+}
+
+/// The files named by the lists and the journal of a folder, and the remains of interrupted writes;
+/// and the dataset of a run that did not finish putting objects.
+fn listed(storage: &dyn Storage, folder: &Path) -> Result<Listing, Failure> {
     let mut all: Vec<(String, Listed)> = Vec::new();
     let mut begun = None;
     for path in LISTS.map(|name| folder.join(name)) {
@@ -356,18 +336,15 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Lists, Failure> {
             true => Failure::no_plan(error),
         })?;
         let Some(text) = text else { continue };
-        let list: Value = serde_json::from_str(&text)
+        let list: List = serde_json::from_str(&text)
             .with_context(|| format!("cannot read the manifest {}", path.display()))
             .map_err(Failure::no_plan)?;
-        for file in list["files"].as_array().into_iter().flatten() {
-            match serde_json::from_value::<ManifestFile>(file.clone()) {
-                Ok(file) => all.extend(of_dataset(file)),
-                Err(_) => {
-                    let beside = file["side_files"].as_array().into_iter().flatten();
-                    all.extend(std::iter::once(file).chain(beside).filter_map(by_size));
-                }
+        all.extend(list.files.into_iter().flat_map(|file| match file {
+            FileOfList::OfDataset(file) => of_dataset(file),
+            FileOfList::Other { name, bytes, identity } => {
+                vec![(name, Listed::Bytes(bytes, identity))]
             }
-        }
+        }));
     }
     if is_file(storage, &folder.join(JOURNAL_NAME))? {
         let record = Record::load(storage, folder).map_err(|error| match error {
@@ -398,7 +375,7 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Lists, Failure> {
         let puts = puts_beneath(storage, folder, &paths)?.into_iter();
         paths.extend(puts.map(|(path, left)| (path, Listed::Unnamed(left))));
     }
-    Ok(Lists { all: paths, begun })
+    Ok((paths, begun))
 }
 
 /// What writes put for the listed objects of a folder.
@@ -426,15 +403,6 @@ fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
         beside.map(|side| (side.name.clone(), Listed::Bytes(side.bytes, None))).collect();
     all.push((file.name.clone(), Listed::OfDataset(file)));
     all
-}
-
-/// A file of another list, which records at most its size.
-fn by_size(file: &Value) -> Option<(String, Listed)> {
-    let name = file["name"].as_str()?.to_string();
-    let bytes = file["bytes"].as_u64();
-    let identity = serde_json::from_value(file["identity"].clone()).ok();
-    let listed = |bytes| Listed::Bytes(bytes, identity);
-    Some((name, bytes.map_or(Listed::Unknown, listed)))
 }
 
 /// A listed name as a path, if it stays inside the folder.

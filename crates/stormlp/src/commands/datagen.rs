@@ -14,11 +14,11 @@ use stormlp_dataset::report::{GenerateReport, Verification};
 use stormlp_training::plan::generate::GenerateRequest;
 use stormlp_training::show::datagen as text;
 
+use crate::commands::idle::refuse;
 use crate::commands::workloads;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
-use stormlp_core::verify::Verify;
 use stormlp_hosts::consistency_fields;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
@@ -43,7 +43,7 @@ Examples:
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    request: GenerateRequest,
+    pub(crate) request: GenerateRequest,
 
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -82,11 +82,6 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// How objects are verified.
-    pub(crate) fn verify_objects(&self) -> Verify {
-        self.request.verify_objects
-    }
-
     /// Verifying and planning take one process; files are written by all.
     pub(crate) fn needs(&self) -> Needs {
         match (self.request.mode.verify, self.request.mode.dry_run) {
@@ -155,7 +150,11 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
     workloads::tell_edition(&workload, request.profile, session);
     let (folder, recipe) = (request.folder(&workload), request.recipe(&workload));
     let existing = request.mode.existing();
-    check_options(request, names_object(&folder))?;
+    if names_object(&folder) {
+        refuse(&[("--engine", request.engine != EngineChoice::Auto)], "on objects")?;
+    } else {
+        refuse(&[("--verify-objects", request.verify_objects.is_for_objects())], "on files")?;
+    }
     let dataset = Dataset::new(recipe)?;
     let profile = workload.profile(request.profile).name();
     Ok(GeneratePlan {
@@ -165,19 +164,6 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
         storage: Arc::clone(&session.storage),
         ..GeneratePlan::new(folder, &workload.name, profile, dataset)
     })
-}
-
-/// Rejects options of files for objects, and the other way round.
-fn check_options(request: &GenerateRequest, of_objects: bool) -> Result<(), Failure> {
-    if of_objects && request.engine != EngineChoice::Auto {
-        return Err(Failure::usage("--engine is for files: objects are put over HTTP"));
-    }
-    if request.verify_objects.is_for_objects() && !of_objects {
-        return Err(Failure::usage(
-            "--verify-objects is for objects: leave it out, or use --data-dir s3://bucket/prefix",
-        ));
-    }
-    Ok(())
 }
 
 /// The command line without its mode options.

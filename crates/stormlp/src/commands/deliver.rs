@@ -1,10 +1,8 @@
 //! Delivery of results, common to all commands: the folder in which a result is saved after every
 //! unit of work, stdout, exported files, and comparison with an earlier report.
 
-mod answer;
 mod file;
 mod forms;
-mod sink;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -33,27 +31,18 @@ use stormlp_hosts::peers::Peers;
 use stormlp_hosts::saver::{Saver, results_folder};
 use stormlp_hosts::session::Session;
 
-pub(crate) use answer::AnswerArgs;
 pub(crate) use file::check_folder;
-pub(crate) use forms::{Forms, Targets};
-use sink::of_file;
-pub(crate) use sink::{Format, Sink, formats_without};
+pub(crate) use forms::{ExportArgs, Format, Forms, Targets, formats_without};
 
 /// Advice if the folder for MLPerf's files cannot be written.
 const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
 
-/// Output options.
+/// Output options of a report.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct ShowArgs {
-    /// Output format [default: text]
-    #[arg(long, value_enum)]
-    format: Option<Format>,
-
-    /// Also write the result to a file: .json, .csv (appended to), .series.csv, .md, .html, .txt,
-    /// .prom, .svg; repeatable
-    #[arg(long, value_name = "FILE")]
-    export: Vec<PathBuf>,
+    #[command(flatten)]
+    targets: ExportArgs,
 
     /// An earlier report of the same command to compare with, in text, json, markdown and html
     #[arg(long, value_name = "REPORT")]
@@ -86,7 +75,6 @@ pub(crate) struct OutputArgs {
 pub(crate) struct Delivery {
     kind: ReportKind,
     targets: Targets,
-    per_job: bool,
     baseline: Option<(String, AnyReport)>,
     results_dir: Option<PathBuf>,
     /// The saved report that the run continues.
@@ -101,7 +89,7 @@ impl OutputArgs {
     /// If an option has no effect, or a file cannot be used.
     pub(crate) fn open(self, kind: ReportKind) -> Result<Delivery, Failure> {
         let tags = tag::collect(&self.tag).map_err(Failure::usage)?;
-        let delivery = self.show.open(kind)?;
+        let delivery = self.show.open(kind, None)?;
         Ok(Delivery { results_dir: self.results_dir, tags, ..delivery })
     }
 
@@ -126,28 +114,16 @@ impl OutputArgs {
         self.telemetry.unwrap_or_default()
     }
 
-    /// Prints a plan instead of a result. For a `closed` one, the folder for results matters.
+    /// Prints a plan instead of a result.
     ///
     /// # Errors
-    /// If an option has no effect on a plan.
+    /// If a plan does not have the format.
     pub(crate) fn print_plan<T: serde::Serialize>(
         &self,
         plan: &T,
-        closed: bool,
         document: impl FnOnce(&T) -> Document,
     ) -> Result<(), Failure> {
-        let vain = [
-            ("--export", !self.show.export.is_empty()),
-            ("--baseline", self.show.baseline.is_some()),
-            ("--results-dir", self.results_dir.is_some() && !closed),
-            ("--tag", !self.tag.is_empty()),
-        ];
-        if let Some((option, _)) = vain.into_iter().find(|(_, given)| *given) {
-            return Err(Failure::usage(format!(
-                "{option} has no effect with --dry-run: leave out one of them"
-            )));
-        }
-        match self.show.format() {
+        match self.show.targets.format() {
             Format::Text => output::show(&document(plan)),
             Format::Markdown => output::print(&markdown::render(&document(plan))),
             Format::Json => output::print(&output::json(plan)?),
@@ -166,83 +142,61 @@ fn file_system(folder: &Path) -> Option<u64> {
 }
 
 impl ShowArgs {
-    fn format(&self) -> Format {
-        self.format.unwrap_or(Format::Text)
-    }
-
-    /// Adds the format of the file named by `--output`, and returns the sink for it.
-    ///
-    /// # Errors
-    /// If the folder of the file is missing, or its format is neither given nor clear from its
-    /// extension.
-    pub(crate) fn with_output(mut self, output: Option<PathBuf>) -> Result<(Self, Sink), Failure> {
-        if let Some(path) = &output {
-            check_folder("--output", path)?;
-            if self.format.is_none() {
-                self.format = Some(of_file(path)?);
-            }
-        }
-        Ok((self, Sink(output)))
-    }
-
-    /// Like [`OutputArgs::open`], for an existing report.
-    pub(crate) fn open(self, kind: ReportKind) -> Result<Delivery, Failure> {
+    /// Like [`OutputArgs::open`], for an existing report; `output` takes the place of stdout.
+    pub(crate) fn open(
+        self,
+        kind: ReportKind,
+        output: Option<PathBuf>,
+    ) -> Result<Delivery, Failure> {
         let columns_of_csv = crate::any_report::record_columns(kind);
-        let targets = Targets::open(self.format(), self.export, &columns_of_csv)?;
+        let targets = self.targets.open(output, &columns_of_csv)?;
         if targets.any(|format| format == Format::Gdsio) && kind != ReportKind::Gds {
             let name = kind.name();
             return Err(Failure::usage(format!(
                 "gdsio's result lines are only for `stormlp gds`, not for `stormlp {name}`"
             )));
         }
-        let is_compared = |format: Format| format.is_drawn() || format == Format::Json;
+        let is_compared = |format: Format| {
+            matches!(format, Format::Text | Format::Markdown | Format::Html | Format::Json)
+        };
         if self.baseline.is_some() && !targets.any(is_compared) {
             return Err(Failure::usage(
                 "--baseline shows in --format text, json, markdown and html only",
             ));
         }
-        let baseline = self.baseline.as_deref();
-        Ok(Delivery {
-            kind,
-            targets,
-            per_job: false,
-            baseline: baseline
-                .map(|path| {
-                    let file = saved::only(path)?;
-                    let name = file.display().to_string();
-                    saved::of_kind(&file, kind).map(|report| (name, report))
-                })
-                .transpose()?,
-            results_dir: None,
-            resumes: None,
-            tags: Tags::new(),
-        })
+        let baseline = |path: &Path| {
+            let file = saved::only(path)?;
+            let name = file.display().to_string();
+            saved::of_kind(&file, kind).map(|report| (name, report))
+        };
+        let baseline = self.baseline.as_deref().map(baseline).transpose()?;
+        Ok(Delivery { baseline, ..Delivery::new(kind, targets) })
     }
 
-    /// Rejects the options that apply only to a single report of stormlp, not to `this`.
-    pub(crate) fn of_other(self, this: &str) -> Result<Format, Failure> {
-        if self.export.is_empty() && self.baseline.is_none() {
-            Ok(self.format())
-        } else {
-            Err(Failure::usage(format!(
-                "--export and --baseline require a single report, not {this}"
-            )))
+    /// The same for something other than a single report of stormlp, `this`; `columns` are those of
+    /// CSV.
+    pub(crate) fn open_other(
+        self,
+        this: &str,
+        output: Option<PathBuf>,
+        columns: &[&str],
+    ) -> Result<Targets, Failure> {
+        if self.baseline.is_some() {
+            return Err(Failure::usage(format!("--baseline requires a single report, not {this}")));
         }
+        self.targets.open(output, columns)
     }
 }
 
 impl Delivery {
+    fn new(kind: ReportKind, targets: Targets) -> Self {
+        Self { kind, targets, baseline: None, results_dir: None, resumes: None, tags: Tags::new() }
+    }
+
     /// The output of `stormlp gdsio`: its result line, and a line for each job with `-J`.
     pub(crate) fn gdsio(per_job: bool) -> Self {
-        Self {
-            kind: ReportKind::Gds,
-            targets: Targets::stdout(Format::Gdsio),
-            per_job,
-            baseline: None,
-            results_dir: None,
-            resumes: None,
-            tags: Tags::new(),
-        }
+        let targets = Targets { format: Format::Gdsio, per_job, ..Targets::default() };
+        Self::new(ReportKind::Gds, targets)
     }
 
     /// The report head of a run that starts now.
@@ -303,9 +257,8 @@ impl Delivery {
         session: &Session,
         outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (printed, exported) = self.with_forms(report, |forms| {
-            (self.targets.print(forms, &Sink(None)), self.targets.export(forms))
-        });
+        let (printed, exported) = self
+            .with_forms(report, |forms| (self.targets.print(forms), self.targets.export(forms)));
         let printed = match &saved {
             Ok(path) => {
                 let path = path.display();
@@ -330,15 +283,18 @@ impl Delivery {
         }
     }
 
-    /// Prints a report and writes the exports.
+    /// Prints a saved report and writes the exports.
     ///
     /// # Errors
-    /// If stdout or a file cannot be written.
-    pub(crate) fn write(&self, report: &AnyReport, sink: &Sink) -> Result<(), Failure> {
-        self.with_forms(report, |forms| {
-            let printed = self.targets.print(forms, sink);
-            self.targets.export(forms).and(printed)
-        })
+    /// If it has nothing in common with the baseline, or stdout or a file cannot be written.
+    pub(crate) fn write(&self, report: &AnyReport) -> Result<(), Failure> {
+        let (document, comparable) = self.compared(report);
+        if !comparable {
+            let why = document.caveat.unwrap_or_default();
+            let help = "name a --baseline that measured the same";
+            return Err(Failure::no_plan(anyhow::anyhow!("{why}")).with_help(help));
+        }
+        self.with_forms(report, |forms| self.targets.deliver(forms))
     }
 
     /// Does something with a report in all formats.
@@ -349,7 +305,6 @@ impl Delivery {
             sheets: &|| vec![Sheet::new(&**report, document.clone())],
             documents: vec![document.clone()],
             reports: vec![report],
-            per_job: self.per_job,
         })
     }
 
@@ -378,21 +333,6 @@ impl Delivery {
             value["comparison"] = serde_json::to_value(comparison).map_err(Failure::bug)?;
         }
         output::json(&json::sealed(&value, &report.head().integrity).map_err(Failure::bug)?)
-    }
-
-    /// Rejects a saved report that has nothing in common with the baseline.
-    ///
-    /// # Errors
-    /// With exit code 3.
-    pub(crate) fn check_baseline(&self, report: &AnyReport) -> Result<(), Failure> {
-        let (document, comparable) = self.compared(report);
-        if comparable {
-            Ok(())
-        } else {
-            let why = document.caveat.unwrap_or_default();
-            let help = "name a --baseline that measured the same";
-            Err(Failure::no_plan(anyhow::anyhow!("{why}")).with_help(help))
-        }
     }
 }
 

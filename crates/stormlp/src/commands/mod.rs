@@ -15,6 +15,7 @@ mod driver;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod hang;
+mod idle;
 pub(crate) mod kvcache;
 pub(crate) mod man;
 pub(crate) mod plan;
@@ -22,9 +23,10 @@ mod process;
 pub(crate) mod report;
 mod saved;
 pub(crate) mod submission;
-mod threads;
 pub(crate) mod train;
 pub(crate) mod workloads;
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use crate::cli::Command;
 use stormlp_core::failure::Failure;
@@ -54,4 +56,10 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Completions(args) => completions::run(args, session),
         Command::Man(args) => man::run(args, session),
     }
+}
+
+/// A new seed for each run, so that storage has never seen its content.
+fn fresh_seed() -> u64 {
+    // 32 bits, which every JSON reader preserves. The report contains it for `--seed`.
+    RandomState::new().build_hasher().finish() >> 32
 }

@@ -1,7 +1,7 @@
 //! Runs a command of a comparison or a calibration in a shell, until it ends or the user stops it.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -55,6 +55,20 @@ pub(crate) fn run(
         }
         thread::sleep(LOOK_EVERY);
     }
+}
+
+/// The line that explains a command's end best, of its output in `folder`: an error of ours, the last
+/// message, such as the exception of a Python program, or the last line that it printed.
+pub(crate) fn last_words(folder: &Path) -> Option<String> {
+    let read = |name| {
+        String::from_utf8_lossy(&fs::read(folder.join(name)).unwrap_or_default()).into_owned()
+    };
+    let (errors, printed) = (read("stderr"), read("stdout"));
+    let mut lines = errors.lines().filter(|line| !line.trim().is_empty());
+    let last = lines.clone().next_back();
+    let best = lines.find(|line| line.starts_with("error: ")).or(last);
+    let best = best.or_else(|| printed.lines().rfind(|line| !line.trim().is_empty()));
+    best.map(|line| line.trim().to_string())
 }
 
 /// Sends a signal to a command and all it started. One that has just ended needs none.

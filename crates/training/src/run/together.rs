@@ -39,7 +39,7 @@ pub(super) fn evidence(
     let others = others.filter(|_| plan.transport.path == PathKind::S3);
     let all = others.and_then(|hosts| hosts.exchange(&own, stop).ok().flatten());
     match all {
-        Some(all) => evidence_of_all(all.iter().flatten()),
+        Some(all) => evidence_of_all(PathKind::S3, all.iter().flatten()),
         None => own,
     }
 }

@@ -1,13 +1,11 @@
 //! Runs of DLIO, and what its output files say.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, bail};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use anyhow::{Context as _, anyhow};
+use serde_json::Value;
 use stormlp_core::failure::Failure;
 use stormlp_core::shell::shell_word;
 use stormlp_core::stats;
@@ -25,33 +23,8 @@ const SOURCE: &str = "git+https://github.com/argonne-lcf/dlio_benchmark@392621b"
 pub(super) struct Dlio {
     python: PathBuf,
     variables: Vec<(&'static str, OsString)>,
-    description: String,
-}
-
-/// The times that a rank saves.
-#[derive(Deserialize)]
-struct Output {
-    #[serde(rename = "1")]
-    epoch: EpochTimes,
-}
-
-#[derive(Deserialize)]
-struct EpochTimes {
-    compute: BTreeMap<String, Vec<f64>>,
-    au: BTreeMap<String, f64>,
-}
-
-#[derive(Deserialize)]
-struct Summary {
-    metric: CheckpointMetrics,
-}
-
-#[derive(Deserialize)]
-struct CheckpointMetrics {
-    #[serde(rename = "save_checkpoint_io_mean_GB_per_second")]
-    save_gib_per_second: f64,
-    #[serde(rename = "load_checkpoint_io_mean_GB_per_second")]
-    restore_gib_per_second: f64,
+    /// Its place and its Python.
+    pub(super) description: String,
 }
 
 impl Dlio {
@@ -69,36 +42,26 @@ impl Dlio {
         ];
         let shown = python.display().to_string();
         if let Some(tree) = tree {
-            let found = tree
-                .canonicalize()
-                .with_context(|| format!("cannot use DLIO in {}", tree.display()));
-            let found = found
-                .map_err(|error| Failure::machine(error).with_help(how_to_have_it(&shown, None)))?;
+            let what = || format!("cannot use DLIO in {}", tree.display());
+            let help = how_to_have_it(&shown, None);
+            let found = tree.canonicalize().with_context(what);
+            let found = found.map_err(|error| Failure::machine(error).with_help(help))?;
             variables.push(("PYTHONPATH", found.into()));
         }
-        let mut dlio = Self { python, variables, description: String::new() };
         let says = "import platform, dlio_benchmark; print('DLIO in', dlio_benchmark.__path__[0] + \
                     ', Python', platform.python_version())";
         let words = [shown.clone(), "-c".to_string(), says.to_string()];
-        let ended = work.start(&words, &dlio.variables)?;
-        if !ended.success() {
-            let last = work.last_words();
-            let why = if last.is_empty() { ended.to_string() } else { last };
-            let help = match ended.code() {
-                Some(126 | 127) => HOW.to_string(),
-                _ => how_to_have_it(&shown, tree),
-            };
-            let what = anyhow!("{shown} does not run DLIO: {why}");
-            return Err(Failure::machine(what).with_help(help));
+        let ended = work.start(&words, &variables)?;
+        if ended.success() {
+            let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;
+            return Ok(Self { python, variables, description: said.trim().to_string() });
         }
-        let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;
-        dlio.description = said.trim().to_string();
-        Ok(dlio)
-    }
-
-    /// Its place and its Python.
-    pub(super) fn description(&self) -> &str {
-        &self.description
+        let why = work.last_words().unwrap_or_else(|| ended.to_string());
+        let help = match ended.code() {
+            Some(126 | 127) => HOW.to_string(),
+            _ => how_to_have_it(&shown, tree),
+        };
+        Err(Failure::machine(anyhow!("{shown} does not run DLIO: {why}")).with_help(help))
     }
 
     /// Runs it with `keys` of its configuration; what it saved lies in the returned folder.
@@ -148,9 +111,9 @@ impl Dlio {
     ) -> Result<Observed, Failure> {
         let (out, cpu_seconds) =
             self.run(base(format), &keys(format, trial, trial.samples(), folder), work)?;
-        let times: Output = of_json(&out.join("0_output.json"))?;
-        let (step_seconds, oversleep_seconds) = of_steps(&times.epoch, trial.compute_seconds)
-            .map_err(|error| Failure::machine(error).with_help(HOW))?;
+        let times = read_json(&out.join("0_output.json"))?;
+        let (step_seconds, oversleep_seconds) =
+            of_steps(&times, trial.compute_seconds).ok_or_else(|| unknown("0_output.json"))?;
         Ok(Observed { trial, bytes: 0, cpu_seconds, step_seconds, oversleep_seconds })
     }
 
@@ -166,11 +129,10 @@ impl Dlio {
         ];
         keys.extend(MODEL.map(|(key, value)| format!("model.{key}={value}")));
         let (out, _) = self.run("unet3d", &keys, work)?;
-        let summary: Summary = of_json(&out.join("summary.json"))?;
-        Ok(CheckpointPace {
-            save_seconds_per_gib: 1.0 / summary.metric.save_gib_per_second,
-            restore_seconds_per_gib: 1.0 / summary.metric.restore_gib_per_second,
-        })
+        let summary = read_json(&out.join("summary.json"))?;
+        let places =
+            ["save", "load"].map(|what| format!("/metric/{what}_checkpoint_io_mean_GB_per_second"));
+        pace(&summary, &places).ok_or_else(|| unknown("summary.json"))
     }
 }
 
@@ -205,29 +167,36 @@ fn keys(format: DataFormat, trial: Trial, files: u64, folder: &Path) -> Vec<Stri
     keys
 }
 
-fn of_json<T: DeserializeOwned>(file: &Path) -> Result<T, Failure> {
+/// The seconds for a GiB from the rates at `places` of a result: of saves and of restores.
+pub(super) fn pace(result: &Value, places: &[String; 2]) -> Option<CheckpointPace> {
+    let seconds = |place: &String| {
+        let rate = result.pointer(place)?.as_f64().filter(|rate| *rate > 0.0)?;
+        Some(1.0 / rate)
+    };
+    let [saves, restores] = places.each_ref().map(seconds);
+    Some(CheckpointPace { save_seconds_per_gib: saves?, restore_seconds_per_gib: restores? })
+}
+
+fn read_json(file: &Path) -> Result<Value, Failure> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("DLIO left no {}", file.display()))
         .map_err(|error| Failure::machine(error).with_help(HOW))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("{} of DLIO is of an unknown version", file.display()))
-        .map_err(|error| Failure::machine(error).with_help(HOW))
+    let name = || file.display().to_string();
+    serde_json::from_str(&text).map_err(|_| unknown(&name()))
+}
+
+fn unknown(file: &str) -> Failure {
+    Failure::machine(anyhow!("{file} of DLIO is of an unknown version")).with_help(HOW)
 }
 
 /// Time of a step besides what counts as compute, and how much longer than `asked_seconds` a step
 /// computes. The first step is in neither figure, as in AU.
-fn of_steps(times: &EpochTimes, asked_seconds: f64) -> anyhow::Result<(f64, f64)> {
-    let (compute, au) = times
-        .compute
-        .get("block1")
-        .zip(times.au.get("block1"))
-        .ok_or_else(|| anyhow!("DLIO's output has no block of steps"))?;
-    let counted = compute.get(1..).unwrap_or_default();
-    if counted.is_empty() || *au <= 0.0 {
-        bail!("DLIO's output has no steps");
-    }
-    let mean = stats::mean(counted);
-    Ok(((mean * 100.0 / au - mean).max(0.0), (mean - asked_seconds).max(0.0)))
+fn of_steps(times: &Value, asked_seconds: f64) -> Option<(f64, f64)> {
+    let computes = times.pointer("/1/compute/block1")?.as_array()?.get(1..)?;
+    let computes: Vec<f64> = computes.iter().filter_map(Value::as_f64).collect();
+    let au = times.pointer("/1/au/block1")?.as_f64().filter(|au| *au > 0.0)?;
+    let mean = (!computes.is_empty()).then(|| stats::mean(&computes))?;
+    Some(((mean * 100.0 / au - mean).max(0.0), (mean - asked_seconds).max(0.0)))
 }
 
 #[cfg(test)]
@@ -247,11 +216,10 @@ mod tests {
         let text = r#"{"hostname": "a", "1": {
             "load": {"block1": [1.0, 0.0, 0.0]}, "compute": {"block1": [0.5, 0.022, 0.02]},
             "au": {"block1": 84.0}}}"#;
-        let output: Output = serde_json::from_str(text).unwrap();
-        let (step, oversleep) = of_steps(&output.epoch, 0.02).unwrap();
+        let output: Value = serde_json::from_str(text).unwrap();
+        let (step, oversleep) = of_steps(&output, 0.02).unwrap();
         assert!((step - 0.004).abs() < 1e-9, "{step}");
         assert!((oversleep - 0.001).abs() < 1e-9, "{oversleep}");
-        let none = EpochTimes { compute: BTreeMap::new(), au: BTreeMap::new() };
-        assert!(of_steps(&none, 0.02).is_err());
+        assert_eq!(of_steps(&Value::Null, 0.02), None);
     }
 }

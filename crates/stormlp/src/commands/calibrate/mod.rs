@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         cpu_model: facts.cpu_model,
         cpus: facts.cpus,
         load_before,
-        client: dlio.description().to_string(),
+        client: dlio.description.clone(),
         formats: Vec::with_capacity(formats.len()),
         checkpoint: None,
     };

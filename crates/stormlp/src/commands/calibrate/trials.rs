@@ -16,7 +16,7 @@ use stormlp_training::plan::calibration::{
 };
 use stormlp_transfer::telemetry::CpuTimes;
 
-use super::dlio::Dlio;
+use super::dlio::{Dlio, pace};
 use crate::commands::process;
 use crate::output;
 
@@ -86,20 +86,15 @@ impl<'a> Workplace<'a> {
             return Err(Failure::machine(anyhow::anyhow!(
                 "`{} …` ended with {status}: {}",
                 named.join(" "),
-                self.last_words()
+                self.last_words().unwrap_or_default()
             )));
         }
         Ok(CpuTimes::of_children().since(before).total_seconds())
     }
 
-    /// The last line that the last command printed: of a Python program that failed, its exception.
-    pub(super) fn last_words(&self) -> String {
-        let read = |name| fs::read(self.folder.join(name)).unwrap_or_default();
-        let last = |text: Vec<u8>| {
-            let text = String::from_utf8_lossy(&text).into_owned();
-            text.lines().rfind(|line| !line.trim().is_empty()).map(|line| line.trim().to_string())
-        };
-        last(read("stderr")).or_else(|| last(read("stdout"))).unwrap_or_default()
+    /// The last words of the last command.
+    pub(super) fn last_words(&self) -> Option<String> {
+        process::last_words(&self.folder)
     }
 }
 
@@ -189,9 +184,10 @@ fn own_command(
         "--accelerator=h100".to_string(),
         "--profile=v2".to_string(),
         format!("--data-dir={}", folder.display()),
-        "--samples-per-file=1".to_string(),
         "--params".to_string(),
         format!("dataset.format={format}"),
+        "dataset.num_samples_per_file=1".to_string(),
+        format!("reader.batch_size={}", trial.batch_size),
         format!("dataset.record_length_bytes={}", trial.record_bytes),
         "dataset.record_length_bytes_stdev=0".to_string(),
         "workflow.checkpoint=False".to_string(),
@@ -207,14 +203,14 @@ fn own_cpu(
     work: &Workplace<'_>,
 ) -> Result<f64, Failure> {
     let mut words = own_command("train", format, trial, folder, work)?;
+    let results = work.path("results");
     words.extend([
         format!("--files={}", trial.samples()),
-        format!("--batch-size={}", trial.batch_size),
         format!("--steps={STEPS}"),
         "--epochs=1".to_string(),
         // The time of a step decides nothing here, as long as readers do not spin.
         format!("--compute-time={}", trial.compute_seconds / 4.0),
-        format!("--results-dir={}", work.path("results").display()),
+        format!("--results-dir={}", results.display()),
         "--quiet".to_string(),
     ]);
     work.run(&words, &[])
@@ -245,46 +241,31 @@ pub(super) fn own_checkpoint(work: &Workplace<'_>) -> Result<CheckpointPace, Fai
     }
     // JSON is YAML, too.
     fs::write(&file, workload.to_string()).map_err(|error| not_made(error.into()))?;
-    let words = [
+    let options = "--profile=v2 --container=torch --ranks=1 --scale=1 --writes=2 --reads=2 --pause=0 \
+                   --format=json --quiet";
+    let (saves, results) = (work.path("own-checkpoints"), work.path("results"));
+    let mut words = vec![
         work.session.executable()?.display().to_string(),
         "checkpoint".to_string(),
         file.display().to_string(),
-        format!("--dir={}", work.path("own-checkpoints").display()),
-        format!("--results-dir={}", work.path("results").display()),
-        "--profile=v2".to_string(),
-        "--container=torch".to_string(),
-        "--ranks=1".to_string(),
-        "--scale=1".to_string(),
-        "--writes=2".to_string(),
-        "--reads=2".to_string(),
-        "--pause=0".to_string(),
-        "--format=json".to_string(),
-        "--quiet".to_string(),
+        format!("--dir={}", saves.display()),
+        format!("--results-dir={}", results.display()),
     ];
+    words.extend(options.split_whitespace().map(str::to_string));
     work.run(&words, &[])?;
     let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;
-    let report: serde_json::Value = serde_json::from_str(&said).map_err(Failure::bug)?;
-    let pace = |phase: &str| -> Result<f64, Failure> {
-        let rate = &report["summary"][phase]["dlio"]["gib_per_second"]["mean"];
-        let rate = rate.as_f64().filter(|rate| *rate > 0.0);
-        Ok(1.0 / rate.ok_or_else(|| Failure::bug(anyhow::anyhow!("no rate of {phase}")))?)
-    };
-    Ok(CheckpointPace {
-        save_seconds_per_gib: pace("save")?,
-        restore_seconds_per_gib: pace("restore")?,
-    })
+    let report = serde_json::from_str(&said).map_err(Failure::bug)?;
+    let places =
+        ["save", "restore"].map(|phase| format!("/summary/{phase}/dlio/gib_per_second/mean"));
+    pace(&report, &places).ok_or_else(|| Failure::bug(anyhow::anyhow!("no rates of checkpoints")))
 }
 
 /// Bytes of the files that a trial reads.
 fn bytes_of(folder: &Path, trial: Trial) -> std::io::Result<u64> {
-    let mut bytes = 0;
-    let mut files = 0;
+    let mut sizes = Vec::new();
     for entry in fs::read_dir(folder.join("train"))? {
-        let found = entry?.metadata()?;
-        if found.is_file() {
-            bytes += found.len();
-            files += 1;
-        }
+        sizes.push(entry?.metadata()?.len());
     }
-    Ok((bytes as f64 / f64::from(files.max(1)) * trial.samples() as f64) as u64)
+    let mean = sizes.iter().sum::<u64>() as f64 / sizes.len().max(1) as f64;
+    Ok((mean * trial.samples() as f64) as u64)
 }

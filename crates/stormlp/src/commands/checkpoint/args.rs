@@ -1,6 +1,5 @@
 //! The arguments of `stormlp checkpoint`, and their conversion to a request.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use stormlp_checkpoint::plan::{
@@ -14,10 +13,9 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 
 use crate::commands::calibrate::calibrated_checkpoints;
 use crate::commands::deliver::OutputArgs;
-use crate::commands::threads::{check_cufile, check_wait};
+use crate::commands::idle::{refuse, refuse_on_path};
 use crate::commands::workloads::{of_training, read_text};
 use stormlp_core::failure::Failure;
-use stormlp_core::verify::Verify;
 use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp checkpoint`.
@@ -35,7 +33,7 @@ Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is save
 ./stormlp-results (see --results-dir); checkpoints stay until `stormlp clean` removes them.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) request: CheckpointRequest,
+    pub(crate) request: CheckpointRequest,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -46,46 +44,29 @@ pub(crate) struct Args {
     pub(super) mlperf_output: Option<PathBuf>,
 }
 
-impl Args {
-    /// How objects are verified.
-    pub(crate) fn verify_objects(&self) -> Verify {
-        self.request.verify
-    }
-
-    /// Whether this is a dry run.
-    pub(crate) fn is_dry(&self) -> bool {
-        self.request.dry_run
-    }
-}
-
 /// Rejects options that have no effect together with others.
 fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
-    let saves = asked.saves();
-    let restores = asked.reads.or(asked.workload.reads) != Some(0);
-    let to_host = !asked.path.ends_in_accelerator();
-    let idle = [
-        ("--cold", asked.cold && !restores, "a run without restores"),
-        ("--verify", asked.verify.is_of_content() && !restores, "a run without restores"),
-        ("--rank-shift", asked.rank_shift.is_some() && !restores, "a run without restores"),
-        ("--fsync", asked.fsync.is_some() && !saves, "a run without saves"),
-        ("--overlap", asked.overlap_step_seconds.is_some() && !saves, "a run without saves"),
-        ("--keep", asked.keep.is_some() && !saves, "a run without saves"),
-        ("--keep-last", asked.keep_last.is_some() && !saves, "a run without saves"),
-        ("--run", asked.run.is_some() && saves, "a run that saves"),
-        ("--device", asked.device.is_some() && to_host, "a run whose --path ends in host memory"),
-    ];
-    match idle.into_iter().find(|(_, idle, _)| *idle) {
-        None => Ok(()),
-        Some((option, _, beside)) => {
-            Err(Failure::usage(format!("{option} has no effect in {beside}: leave it out")))
-        }
+    if asked.reads.or(asked.workload.reads) == Some(0) {
+        let options = [
+            ("--cold", asked.cold),
+            ("--verify", asked.verify.is_of_content()),
+            ("--rank-shift", asked.rank_shift.is_some()),
+        ];
+        refuse(&options, "in a run without restores")?;
     }
-}
-
-/// A new seed for each run, so that storage has never seen its content.
-pub(super) fn fresh_seed() -> u64 {
-    // 32 bits, which every JSON reader preserves. The report contains it for `--seed`.
-    RandomState::new().build_hasher().finish() >> 32
+    if asked.saves() {
+        refuse(&[("--run", asked.run.is_some())], "in a run that saves")?;
+    } else {
+        let options = [
+            ("--fsync", asked.fsync.is_some()),
+            ("--overlap", asked.overlap_step_seconds.is_some()),
+            ("--keep", asked.keep.is_some()),
+            ("--keep-last", asked.keep_last.is_some()),
+        ];
+        refuse(&options, "in a run without saves")?;
+    }
+    let of_cufile = (asked.require_gds, asked.cufile_stats);
+    refuse_on_path(asked.path, &asked.threading, of_cufile, asked.device.is_some())
 }
 
 /// The request, completed from the model's file and other options.
@@ -95,10 +76,8 @@ pub(super) fn fresh_seed() -> u64 {
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     let mut request = args.request.clone();
     request.workload = workload(&request.model)?;
-    refuse_idle(&request)?;
     take_objects(&mut request)?;
-    check_cufile(request.path, request.require_gds, request.cufile_stats)?;
-    check_wait(&request.threading, request.path.ends_in_accelerator())?;
+    refuse_idle(&request)?;
     request.command = Session::command_line();
     if request.folders.is_empty() {
         request.folders.push(default_folder(&request.workload));
@@ -150,16 +129,11 @@ fn take_objects(request: &mut CheckpointRequest) -> Result<(), Failure> {
         ))
         .with_help("use prefixes of objects alone, or folders alone"));
     }
-    if request.path != PathKind::default() {
-        return Err(Failure::usage(format!("path {} moves files, not objects", request.path))
-            .with_help("leave --path out"));
-    }
-    if let Some(policy) = request.fsync.filter(|policy| *policy != FsyncPolicy::PerFile) {
-        return Err(Failure::usage(format!(
-            "--fsync {policy} is for files: an object is complete when its upload is"
-        ))
-        .with_help("leave --fsync out"));
-    }
+    let options = [
+        ("--path", request.path != PathKind::default()),
+        ("--fsync", request.fsync.is_some_and(|policy| policy != FsyncPolicy::PerFile)),
+    ];
+    refuse(&options, "on objects, each of which is complete when its upload is")?;
     request.path = PathKind::S3;
     Ok(())
 }

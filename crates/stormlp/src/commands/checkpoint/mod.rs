@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if request.dry_run {
         return dry_run(&request, &host, &args.output, (&peers, session));
     }
-    request.seed.get_or_insert_with(args::fresh_seed);
+    request.seed.get_or_insert_with(super::fresh_seed);
     let delivery = args.output.open(ReportKind::Checkpoint);
     let delivery = peers.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
@@ -129,6 +129,6 @@ fn dry_run(
         return Err(resolution.problems.into());
     };
     let dry_run = DryRun { plan, problems: &resolution.problems };
-    output.print_plan(&dry_run, plan.request.closed, checkpoint::dry_run)?;
+    output.print_plan(&dry_run, checkpoint::dry_run)?;
     if resolution.problems.is_empty() { Ok(()) } else { Err(resolution.problems.into()) }
 }

@@ -16,26 +16,24 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Failure;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::note::Cause;
+use stormlp_core::report::Ending;
 use stormlp_core::sequential::MOST_PAIRS;
 use stormlp_core::units::counted;
 use stormlp_hosts::session::Session;
-use stormlp_show::comparison::Comparison;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::Saved;
-use crate::cli::VERSION;
 use crate::commands::saved;
-use crate::hosts::hostname;
-use crate::output;
 use stormlp_hosts::saver::{new_folder, results_folder};
+
+/// The sides of a comparison, the baseline first: their options and folders.
+pub(super) const SIDES: [&str; 2] = ["run", "against"];
 
 /// What is compared.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Request {
-    /// The command of the baseline.
-    pub(super) run: String,
-    /// The command that is compared with it.
-    pub(super) against: String,
+    /// The commands of both [sides](SIDES).
+    pub(super) commands: [String; 2],
     /// The commands before every run.
     pub(super) setup: Vec<String>,
     /// The least change that matters; `None` for that of each figure.
@@ -44,101 +42,34 @@ pub(super) struct Request {
     pub(super) force: bool,
     /// The seed of the random order.
     pub(super) seed: u32,
-    /// When the comparison started, RFC 3339 in UTC.
-    pub(super) started_at: String,
     /// The folder in which the commands run.
     pub(super) folder: PathBuf,
-    /// The host and the stormlp that started the comparison.
-    pub(super) hostname: String,
-    pub(super) version: String,
-}
-
-/// A side of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    /// The baseline: `--run`.
-    Run,
-    /// The other: `--against`.
-    Against,
-}
-
-impl Side {
-    /// Its option and folder.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Against => "against",
-        }
-    }
 }
 
 impl Request {
-    /// A request that starts now, without commands.
-    pub(super) fn new(session: &Session) -> Self {
-        let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Self {
-            run: String::new(),
-            against: String::new(),
-            setup: Vec::new(),
-            effect_percent: None,
-            force: false,
-            seed: clock.map_or(0, |since| since.subsec_nanos()),
-            started_at: session.started_at(),
-            folder: std::env::current_dir().unwrap_or_else(|_| ".".into()),
-            hostname: hostname(),
-            version: VERSION.to_string(),
-        }
-    }
-
-    /// Warns if what runs now is not what ran before.
-    fn warn_of_changes(&self) {
-        let (host, version) = (hostname(), VERSION.to_string());
-        for (what, then, now) in
-            [("host", &self.hostname, &host), ("stormlp version", &self.version, &version)]
-        {
-            if then != now {
-                output::say(format!(
-                    "warning: the pairs so far are of {what} {then}, and this is {now}: start a new \
-                     comparison unless both do the same"
-                ));
-            }
-        }
-    }
-
-    /// The command of a side.
-    pub(super) fn command(&self, side: Side) -> &str {
-        match side {
-            Side::Run => &self.run,
-            Side::Against => &self.against,
-        }
-    }
-
     /// Whether the commands differ in options that decide on the work, so that it differs on
     /// purpose. Other programs or workloads are no option.
     pub(super) fn differs_in_options(&self) -> bool {
-        let [run, against] = [&self.run, &self.against].map(|command| options(command));
+        let [run, against] = self.commands.each_ref().map(|command| options(command));
         run != against
     }
 
     /// The order within a pair, the first of which is 0. Two pairs are a block, in the order ABBA or
     /// BAAB at random: a steady drift of the machine cancels out in it.
-    pub(super) fn order(&self, pair: usize) -> [Side; 2] {
+    pub(super) fn order(&self, pair: usize) -> [usize; 2] {
         let mut random = Mt19937::new(self.seed);
         let mut draws = (0..=pair / 2).map(|_| random.next_u32().is_multiple_of(2));
         let baseline_first = draws.next_back().unwrap_or(true) == pair.is_multiple_of(2);
-        if baseline_first { [Side::Run, Side::Against] } else { [Side::Against, Side::Run] }
+        if baseline_first { [0, 1] } else { [1, 0] }
     }
 
     /// Rejects commands whose report would not be found.
     fn check(&self) -> Result<(), Failure> {
-        for side in [Side::Run, Side::Against] {
-            let command = self.command(side);
-            let given =
+        for (command, side) in self.commands.iter().zip(SIDES) {
+            let is_given =
                 |option: &&str| command.split_whitespace().any(|word| word.starts_with(*option));
-            if let Some(option) = ["--results-dir", "--dry-run"].iter().find(|option| given(option))
-            {
-                let name = side.name();
-                let message = format!("--{name} has {option}, and its report is kept by compare");
+            if let Some(option) = ["--results-dir", "--dry-run"].into_iter().find(is_given) {
+                let message = format!("--{side} has {option}, and its report is kept by compare");
                 let help = format!("leave out {option} there; compare has --results-dir, too");
                 return Err(Failure::usage(message).with_help(help));
             }
@@ -149,19 +80,8 @@ impl Request {
 
 /// Options that say where data and results are, and how these are shown. Commands that differ only
 /// in them mean to do the same work.
-const NOT_WORK: [&str; 11] = [
-    "columns",
-    "data-dir",
-    "details",
-    "dir",
-    "export",
-    "file",
-    "format",
-    "output",
-    "quiet",
-    "results-dir",
-    "tag",
-];
+const NOT_WORK: &str =
+    "columns data-dir details dir export file format output quiet results-dir tag";
 
 /// The options of a command that decide on its work, with their values: `--name=value` is as
 /// `--name value`.
@@ -175,7 +95,7 @@ fn options(command: &str) -> BTreeSet<(&str, &str)> {
         let option = word.split_once('=').unwrap_or_else(|| {
             (word, words.next_if(|next| !next.starts_with('-')).unwrap_or_default())
         });
-        if !NOT_WORK.contains(&option.0.trim_start_matches('-')) {
+        if !NOT_WORK.split(' ').any(|name| name == option.0.trim_start_matches('-')) {
             options.insert(option);
         }
     }
@@ -185,7 +105,8 @@ fn options(command: &str) -> BTreeSet<(&str, &str)> {
 /// The folder of a comparison.
 #[derive(Debug)]
 pub(super) struct Folder {
-    place: PathBuf,
+    /// Where it is.
+    pub(super) place: PathBuf,
     pub(super) request: Request,
 }
 
@@ -229,23 +150,13 @@ impl Folder {
             let help = "mount or restore it, or start a new comparison";
             return Err(Failure::machine(anyhow::anyhow!(message)).with_help(help));
         }
-        request.warn_of_changes();
         let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_path_buf());
         Ok(Self { place, request })
     }
 
-    /// Where it is.
-    pub(super) fn place(&self) -> &Path {
-        &self.place
-    }
-
     /// The folder of a side's run in a pair, the first of which is 0.
-    pub(super) fn of_run(&self, pair: usize, side: Side) -> PathBuf {
-        self.of_pair(pair).join(side.name())
-    }
-
-    fn of_pair(&self, pair: usize) -> PathBuf {
-        self.place.join(format!("pair-{:02}", pair + 1))
+    pub(super) fn of_run(&self, pair: usize, side: usize) -> PathBuf {
+        self.place.join(format!("pair-{:02}/{}", pair + 1, SIDES[side]))
     }
 
     /// The complete pairs from the first on. A pair that was cut off is kept under another name and
@@ -257,17 +168,20 @@ impl Folder {
         let mut pairs = Vec::new();
         while pairs.len() < MOST_PAIRS {
             let nth = pairs.len();
-            let pair = self.of_pair(nth);
+            let pair = self.place.join(format!("pair-{:02}", nth + 1));
             if !Disk.is_folder(&pair)? {
                 break;
             }
-            let both = self.report(nth, Side::Run);
-            match both.and_then(|run| Ok([run, self.report(nth, Side::Against)?])) {
+            match self.pair(nth) {
                 Ok(both) => pairs.push(both),
                 // One that cannot be read may be complete.
                 Err(failure) if failure.cause() != Cause::Plan => return Err(failure),
                 Err(_) => {
-                    self.set_aside(&pair)?;
+                    let mut cut = (1..).map(|time| format!("{}-cut-{time}", pair.display()));
+                    let free = cut.find(|name| !Path::new(name).exists()).unwrap_or_default();
+                    fs::rename(&pair, free)
+                        .with_context(|| format!("cannot rename {}", pair.display()))
+                        .map_err(Failure::machine)?;
                     break;
                 }
             }
@@ -275,19 +189,12 @@ impl Folder {
         Ok(pairs)
     }
 
-    fn set_aside(&self, pair: &Path) -> Result<(), Failure> {
-        let name = |nth: u32| {
-            let mut name = pair.as_os_str().to_os_string();
-            name.push(format!("-cut-{nth}"));
-            PathBuf::from(name)
-        };
-        let mut nth = 1;
-        while Disk.look(&name(nth))?.is_some() {
-            nth += 1;
-        }
-        fs::rename(pair, name(nth))
-            .with_context(|| format!("cannot rename {}", pair.display()))
-            .map_err(Failure::machine)
+    /// The complete reports of a pair.
+    ///
+    /// # Errors
+    /// Those of [`Self::report`].
+    pub(super) fn pair(&self, pair: usize) -> Result<[Saved; 2], Failure> {
+        Ok([self.report(pair, 0)?, self.report(pair, 1)?])
     }
 
     /// The complete report of a run.
@@ -295,12 +202,11 @@ impl Folder {
     /// # Errors
     /// With exit code 3 if the command left none, several, or one that is not complete; with 4 or 5
     /// if it cannot be read.
-    pub(super) fn report(&self, pair: usize, side: Side) -> Result<Saved, Failure> {
+    fn report(&self, pair: usize, side: usize) -> Result<Saved, Failure> {
         let folder = self.of_run(pair, side);
-        let command = self.request.command(side);
+        let (command, name) = (&self.request.commands[side], SIDES[side]);
         let wrong = |what: &str| {
-            let message =
-                format!("--{} left {what} in {}: {command}", side.name(), folder.display());
+            let message = format!("--{name} left {what} in {}: {command}", folder.display());
             let help = "a command runs `stormlp gds`, `train` or `checkpoint` once, and leaves its \
                         report where STORMLP_RESULTS_DIR says";
             Failure::no_plan(anyhow::anyhow!(message)).with_help(help)
@@ -313,22 +219,18 @@ impl Folder {
             several => return Err(wrong(&counted(several.len() as u64, "report"))),
         };
         let report = saved::any(file)?;
-        if *report.ending() != stormlp_core::report::Ending::Complete {
+        if *report.ending() != Ending::Complete {
             return Err(wrong("an incomplete report"));
         }
         let name = file.strip_prefix(&self.place).unwrap_or(file).display().to_string();
         Ok((name, report))
     }
 
-    /// Keeps the answer so far.
+    /// Keeps a `value`, such as the answer so far.
     ///
     /// # Errors
     /// With exit code 4 if it cannot be written.
-    pub(super) fn keep(&self, comparison: &Comparison) -> Result<(), Failure> {
-        self.write("comparison.json", comparison)
-    }
-
-    fn write(&self, name: &str, value: &impl Serialize) -> Result<(), Failure> {
+    pub(super) fn write(&self, name: &str, value: &impl Serialize) -> Result<(), Failure> {
         let path = self.place.join(name);
         let json = serde_json::to_vec_pretty(value).context("a comparison is plain data")?;
         storage::write_atomically(&path, &json)
@@ -363,16 +265,12 @@ mod tests {
     #[test]
     fn blocks_of_two_pairs_are_balanced_and_begin_at_random() {
         let request = |seed| Request {
-            run: String::new(),
-            against: String::new(),
+            commands: Default::default(),
             setup: Vec::new(),
             effect_percent: None,
             force: false,
             seed,
-            started_at: String::new(),
             folder: PathBuf::new(),
-            hostname: String::new(),
-            version: String::new(),
         };
         let mut first = 0;
         for seed in 0..100 {
@@ -380,7 +278,7 @@ mod tests {
             for block in 0..7 {
                 assert_ne!(request.order(2 * block), request.order(2 * block + 1));
                 assert_eq!(request.order(block), request.order(block));
-                first += usize::from(request.order(2 * block)[0] == Side::Run);
+                first += usize::from(request.order(2 * block)[0] == 0);
             }
         }
         assert!((280..420).contains(&first), "{first} of 700 blocks");

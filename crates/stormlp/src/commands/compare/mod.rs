@@ -1,7 +1,6 @@
 //! `stormlp compare`: whether saved reports, or the runs of two commands, differ.
 
 mod kept;
-
 mod turns;
 
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ use stormlp_show::comparison::{Comparison, Named, Terms};
 use stormlp_show::html::Sheet;
 
 use self::kept::{Folder, Request};
-use super::deliver::{AnswerArgs, Targets};
+use super::deliver::{ExportArgs, Targets};
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -91,7 +90,7 @@ pub(crate) struct Args {
     fail_on_regression: Option<f64>,
 
     #[command(flatten)]
-    answer: AnswerArgs,
+    answer: ExportArgs,
 }
 
 impl Args {
@@ -106,24 +105,24 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let gate = args.fail_on_regression;
     match (&args.run, &args.against, &args.resume, &args.history) {
         (Some(run), Some(against), ..) => {
-            let answer = args.answer.open(&Comparison::record_columns())?;
+            let answer = args.answer.open_answer(&Comparison::record_columns())?;
             let request = Request {
-                run: run.clone(),
-                against: against.clone(),
+                commands: [run.clone(), against.clone()],
                 setup: args.setup.clone(),
                 effect_percent: args.effect,
                 force: args.force,
-                ..Request::new(session)
+                seed: super::fresh_seed() as u32,
+                folder: std::env::current_dir().unwrap_or_else(|_| ".".into()),
             };
             let folder = Folder::create(args.results_dir.as_deref(), request, session)?;
             in_turns(&folder, &answer, gate, session)
         }
         (_, _, Some(place), _) => {
-            let answer = args.answer.open(&Comparison::record_columns())?;
+            let answer = args.answer.open_answer(&Comparison::record_columns())?;
             in_turns(&Folder::resume(place)?, &answer, gate, session)
         }
         (_, _, _, Some(place)) if args.baseline.is_empty() && args.now.is_empty() => {
-            let answer = args.answer.open(&History::record_columns())?;
+            let answer = args.answer.open_answer(&History::record_columns())?;
             over_time(place.clone(), args.effect, &answer, gate)
         }
         _ => saved_reports(args),
@@ -140,7 +139,7 @@ fn in_turns(
     let (comparison, ended) = turns::compare(folder, session);
     let printed = comparison.as_ref().map_or(Ok(()), |comparison| shown(answer, comparison));
     if !session.quiet {
-        output::say(format!("reports: {}", folder.place().display()));
+        output::say(format!("reports: {}", folder.place.display()));
     }
     ended?;
     printed?;
@@ -188,7 +187,7 @@ fn over_time(
 /// Compares saved reports.
 fn saved_reports(args: Args) -> Result<(), Failure> {
     let (baseline, now) = sides(args.baseline, args.now)?;
-    let answer = args.answer.open(&Comparison::record_columns())?;
+    let answer = args.answer.open_answer(&Comparison::record_columns())?;
     let (baseline, now) = (read(&baseline)?, read(&now)?);
     let earlier = read(args.history.as_slice())?;
     check_kinds(&baseline, &now)?;
@@ -198,18 +197,30 @@ fn saved_reports(args: Args) -> Result<(), Failure> {
         earlier: &named(&earlier),
         pairs: false,
     };
-    let comparison = Comparison::of(&named(&baseline), &named(&now), terms);
-    if let Some(words) = comparison.difference_words().filter(|_| !args.force) {
-        let help = "compare runs of the same options, or add --force to compare them anyway";
-        return Err(Failure::no_plan(anyhow::anyhow!("{words}")).with_help(help));
-    }
-    if comparison.figures.is_empty() {
-        let help = "name reports that measured the same";
-        let sentence = &comparison.sentence;
-        return Err(Failure::no_plan(anyhow::anyhow!("{sentence}")).with_help(help));
-    }
+    let comparison = compared(&named(&baseline), &named(&now), terms)?;
     shown(&answer, &comparison)?;
     args.fail_on_regression.map_or(Ok(()), |percent| fail_beyond(percent, &comparison))
+}
+
+/// The comparison of two sides.
+///
+/// # Errors
+/// With exit code 3 if they did different work, or measured nothing that can be compared.
+fn compared(
+    baseline: &[Named<'_>],
+    now: &[Named<'_>],
+    terms: Terms<'_>,
+) -> Result<Comparison, Failure> {
+    let may_differ = terms.force;
+    let comparison = Comparison::of(baseline, now, terms);
+    let (fact, help) = match comparison.difference_words().filter(|_| !may_differ) {
+        Some(words) => (words, "compare runs of the same options, or add --force"),
+        None if comparison.figures.is_empty() => {
+            (comparison.sentence, "both sides must have measured the same")
+        }
+        None => return Ok(comparison),
+    };
+    Err(Failure::no_plan(anyhow::anyhow!(fact)).with_help(help))
 }
 
 /// The paths of both sides: without `--`, two paths are one for each side.
@@ -252,8 +263,8 @@ fn read(places: &[PathBuf]) -> Result<Vec<Saved>, Failure> {
     Ok(reports)
 }
 
-fn named(side: &[Saved]) -> Vec<Named<'_>> {
-    let named = side.iter().map(|(name, report)| Named { name, report: &**report });
+fn named<'a>(side: impl IntoIterator<Item = &'a Saved>) -> Vec<Named<'a>> {
+    let named = side.into_iter().map(|(name, report)| Named { name, report: &**report });
     named.collect()
 }
 

@@ -12,15 +12,15 @@ use stormlp_core::sequential::{MOST_PAIRS, is_look};
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::counted;
 use stormlp_hosts::session::Session;
-use stormlp_show::comparison::{Comparison, Named, Terms};
+use stormlp_show::comparison::{Comparison, Terms};
 
-use super::Saved;
-use super::kept::{Folder, Side};
+use super::kept::{Folder, SIDES};
+use super::{Saved, compared, named};
 use crate::commands::process;
 use crate::output;
 
 /// The exit code of a run that measured everything and missed its target.
-const MISSED: u8 = 6;
+const MISSED: i32 = 6;
 /// A shell's exit code for a command that it did not find.
 const NOT_FOUND: i32 = 127;
 
@@ -51,9 +51,7 @@ fn until_settled(
         pairs => format!("; {} measured before", counted(pairs, "pair")),
     };
     say(format!("each command runs at most {MOST_PAIRS} times, in turns{there}"));
-    if let Some(judged) = judged(folder, &pairs)? {
-        *answer = Some(judged);
-    }
+    *answer = judged(folder, &pairs)?;
     loop {
         let settled = answer.as_ref().is_some_and(Comparison::is_settled);
         if pairs.len() >= MOST_PAIRS || is_look(pairs.len()) && settled {
@@ -65,7 +63,7 @@ fn until_settled(
         if let Some(comparison) = &comparison {
             let count = pairs.len();
             say(format!("pair {count} of at most {MOST_PAIRS}: {}", comparison.progress()));
-            folder.keep(comparison)?;
+            folder.write("comparison.json", comparison)?;
         }
         *answer = comparison;
     }
@@ -79,57 +77,32 @@ fn judged(folder: &Folder, pairs: &[[Saved; 2]]) -> Result<Option<Comparison>, F
     if pairs.is_empty() {
         return Ok(None);
     }
-    let side = |nth: usize| -> Vec<Named<'_>> {
-        let named = pairs.iter().map(|pair| {
-            let (name, report) = &pair[nth];
-            Named { name, report: &**report }
-        });
-        named.collect()
-    };
     let request = &folder.request;
     let effect = request.effect_percent.map(|percent| percent / 100.0);
     // What is typed on one side only is what the comparison is of.
-    let may_differ = request.force || request.differs_in_options();
-    let terms = Terms { force: may_differ, effect, pairs: true, earlier: &[] };
-    let comparison = Comparison::of(&side(0), &side(1), terms);
-    if let Some(words) = comparison.difference_words().filter(|_| !may_differ) {
-        let help = "give both commands the same options, or add --force to compare them anyway";
-        return Err(Failure::no_plan(anyhow::anyhow!("{words}")).with_help(help));
-    }
-    if comparison.figures.is_empty() {
-        let help = "both commands must measure the same";
-        let sentence = &comparison.sentence;
-        return Err(Failure::no_plan(anyhow::anyhow!("{sentence}")).with_help(help));
-    }
-    Ok(Some(comparison))
+    let force = request.force || request.differs_in_options();
+    let terms = Terms { force, effect, pairs: true, earlier: &[] };
+    let [run, against] = [0, 1].map(|side: usize| named(pairs.iter().map(|pair| &pair[side])));
+    compared(&run, &against, terms).map(Some)
 }
 
 /// Measures a pair, the first of which is 0.
 fn measured(folder: &Folder, pair: usize, session: &Session) -> Result<[Saved; 2], Failure> {
     for side in folder.request.order(pair) {
         let place = folder.of_run(pair, side);
-        fs::create_dir_all(&place)
-            .with_context(|| format!("cannot make the folder {}", place.display()))
-            .map_err(Failure::machine)?;
         for (nth, setup) in folder.request.setup.iter().enumerate() {
             let logs = place.join(format!("setup-{}", nth + 1));
-            fs::create_dir_all(&logs)
-                .with_context(|| format!("cannot make the folder {}", logs.display()))
-                .map_err(Failure::machine)?;
             let status = run(folder, (pair, side), setup, &logs, session)?;
             if !status.success() {
-                return Err(failed(folder, (pair, side), "--setup", &logs, status));
+                return Err(failed(folder, (pair, side), "setup", &logs, status));
             }
         }
-        let command = folder.request.command(side);
-        let status = run(folder, (pair, side), command, &place, session)?;
-        let code = status.code().and_then(|code| u8::try_from(code).ok());
-        if !status.success() && code != Some(MISSED) {
-            let option = format!("--{}", side.name());
-            return Err(failed(folder, (pair, side), &option, &place, status));
+        let status = run(folder, (pair, side), &folder.request.commands[side], &place, session)?;
+        if !status.success() && status.code() != Some(MISSED) {
+            return Err(failed(folder, (pair, side), SIDES[side], &place, status));
         }
     }
-    Ok([folder.report(pair, Side::Run)?, folder.report(pair, Side::Against)?])
+    folder.pair(pair)
 }
 
 /// Runs a command of a pair; its output goes to `logs`.
@@ -138,7 +111,7 @@ fn measured(folder: &Folder, pair: usize, session: &Session) -> Result<[Saved; 2
 /// With exit code 130 if the user stopped it, and 4 if it could not be started.
 fn run(
     folder: &Folder,
-    (pair, side): (usize, Side),
+    (pair, side): (usize, usize),
     command: &str,
     logs: &Path,
     session: &Session,
@@ -146,9 +119,12 @@ fn run(
     let results = folder.of_run(pair, side).into_os_string();
     let variables = [
         ("STORMLP_RESULTS_DIR", results),
-        ("STORMLP_SIDE", side.name().into()),
+        ("STORMLP_SIDE", SIDES[side].into()),
         ("PATH", search_path(&session.executable()?)),
     ];
+    fs::create_dir_all(logs)
+        .with_context(|| format!("cannot make the folder {}", logs.display()))
+        .map_err(Failure::machine)?;
     let place = &folder.request.folder;
     let status = process::run(command, (place, &variables), logs, &session.stop)
         .with_context(|| format!("cannot start {command}"))
@@ -168,36 +144,35 @@ fn search_path(executable: &Path) -> OsString {
     parts.join(std::ffi::OsStr::new(":"))
 }
 
-/// A command that failed, with the last line of its messages.
+/// A command that failed, the value of an `option`, with the last line of its messages.
 fn failed(
     folder: &Folder,
-    (pair, side): (usize, Side),
+    (pair, side): (usize, usize),
     option: &str,
     logs: &Path,
     status: ExitStatus,
 ) -> Failure {
     let cause = match status.code() {
-        Some(2) if option != "--setup" => Cause::Usage,
-        Some(3) if option != "--setup" => Cause::Plan,
-        Some(5) if option != "--setup" => Cause::Storage,
+        _ if option == "setup" => Cause::Machine,
+        Some(2) => Cause::Usage,
+        Some(3) => Cause::Plan,
+        Some(5) => Cause::Storage,
         _ => Cause::Machine,
     };
-    let messages = fs::read_to_string(logs.join("stderr")).unwrap_or_default();
-    let lines = || messages.lines().map(str::trim).filter(|line| !line.is_empty());
-    let error = lines().find(|line| line.starts_with("error: ")).or_else(|| lines().next_back());
-    let said = error.map_or(String::new(), |line| format!(": {line}"));
-    let (number, name) = (pair + 1, side.name());
-    let fact = format!("{option} failed in pair {number} ({name}), {status}{said}");
-    let output = format!("its output is in {}; ", shell_word(&logs.to_string_lossy()));
-    if status.code() == Some(NOT_FOUND) && option != "--setup" {
-        let whole = "give the whole command, such as 'stormlp gds --threads 8'";
-        return Failure::saying(cause, fact).with_help(whole);
-    }
-    Failure::saying(cause, fact).with_help(output + &resume(folder))
+    let said = process::last_words(logs).map_or(String::new(), |line| format!(": {line}"));
+    let (number, name) = (pair + 1, SIDES[side]);
+    let fact = format!("--{option} failed in pair {number} ({name}), {status}{said}");
+    let help = if status.code() == Some(NOT_FOUND) && option != "setup" {
+        "give the whole command, such as 'stormlp gds --threads 8'".to_string()
+    } else {
+        let output = shell_word(&logs.to_string_lossy());
+        format!("its output is in {output}; {}", resume(folder))
+    };
+    Failure::saying(cause, fact).with_help(help)
 }
 
 /// How to continue.
 fn resume(folder: &Folder) -> String {
-    let place = folder.place().to_string_lossy();
+    let place = folder.place.to_string_lossy();
     format!("`stormlp compare --resume {}` continues", shell_word(&place))
 }

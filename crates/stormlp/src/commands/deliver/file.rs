@@ -30,12 +30,13 @@ pub(crate) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Replaces the content of the file of an option. A regular file keeps its old content until the
-/// new one is complete; a pipe or a device is written to.
+/// Replaces the content of the file of an option by whole lines. A regular file keeps its old content
+/// until the new one is complete; a pipe or a device is written to.
 ///
 /// # Errors
 /// With exit code 4 if it cannot be written.
 pub(super) fn replace(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
+    let text = if text.ends_with('\n') { text } else { &format!("{text}\n") };
     let wrote = if is_stream(path) {
         fs::write(path, text).map_err(anyhow::Error::new)
     } else {

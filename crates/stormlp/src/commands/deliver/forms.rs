@@ -1,18 +1,156 @@
 //! A result in every format, and the places that it goes to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 use stormlp_core::failure::Failure;
 use stormlp_core::report::ReportKind;
+use stormlp_hosts::session::Session;
 use stormlp_matrix::show::gdsio_lines;
 use stormlp_show::document::Document;
 use stormlp_show::html::{self, Sheet};
-use stormlp_show::{Shown, csv, markdown, openmetrics, series_csv};
+use stormlp_show::{Shown, csv, markdown, openmetrics, series_csv, text};
+use stormlp_transfer::run_context::now;
 
 use super::file::{append_csv, check_folder, check_header, replace};
-use super::sink::{Format, Sink, of_file};
 use crate::any_report::AnyReport;
+use crate::hosts::hostname;
+use crate::output;
+
+/// How a result is written down.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people, as wide as the terminal
+    #[default]
+    #[value(alias = "table")]
+    Text,
+    /// The whole report, for scripts
+    Json,
+    /// A line for each cell, epoch or checkpoint
+    Csv,
+    /// CSV over time: a line for each interval of each quantity, for plotting
+    SeriesCsv,
+    /// For a README or a ticket
+    Markdown,
+    /// gdsio's result lines, only for `stormlp gds`
+    Gdsio,
+    /// One self-contained page with charts, tables and evidence
+    Html,
+    /// For a site's monitoring
+    Openmetrics,
+    /// The first chart alone, for a README
+    Svg,
+}
+
+impl Format {
+    /// The formats that only reports of runs have.
+    pub(crate) const OF_REPORTS: [Self; 4] =
+        [Self::Gdsio, Self::Openmetrics, Self::SeriesCsv, Self::Svg];
+}
+
+/// Parses a format; help does not list `refused`, for which a command has a better answer than that
+/// there is no such format.
+pub(crate) fn formats_without(refused: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
+    let values = Format::value_variants().iter().filter_map(|format| {
+        let value = format.to_possible_value()?;
+        Some(value.hide(refused.contains(format)))
+    });
+    PossibleValuesParser::new(values.collect::<Vec<_>>())
+        .try_map(|text| Format::from_str(&text, false))
+}
+
+/// The format for a file extension.
+fn of_file(path: &Path) -> Result<Format, Failure> {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    if name.ends_with(".series.csv") {
+        return Ok(Format::SeriesCsv);
+    }
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("json") => Ok(Format::Json),
+        Some("csv") => Ok(Format::Csv),
+        Some("md" | "markdown") => Ok(Format::Markdown),
+        Some("gdsio" | "log") => Ok(Format::Gdsio),
+        Some("txt") => Ok(Format::Text),
+        Some("html" | "htm") => Ok(Format::Html),
+        Some("prom" | "openmetrics") => Ok(Format::Openmetrics),
+        Some("svg") => Ok(Format::Svg),
+        _ => Err(Failure::usage(format!(
+            "{}: the extension is not that of a format: use .json, .csv, .series.csv, .md, .html, \
+             .txt, .prom, .svg or .gdsio",
+            path.display()
+        ))),
+    }
+}
+
+/// Output options of every result.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct ExportArgs {
+    /// Output format [default: text]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+
+    /// Also write the result to a file, in the format of its extension: .json, .csv (appended to),
+    /// .md, .html or .txt; for a report also .series.csv, .prom, .svg; repeatable
+    #[arg(long, value_name = "FILE")]
+    export: Vec<PathBuf>,
+}
+
+impl ExportArgs {
+    /// The format of stdout.
+    pub(super) fn format(&self) -> Format {
+        self.format.unwrap_or_default()
+    }
+
+    /// Checks that every file can be written: those of `--export`, and the one of `--output`, which
+    /// takes the place of stdout; `columns` are those of CSV.
+    ///
+    /// # Errors
+    /// If the extension of a file is not that of a format, or the file cannot be used.
+    pub(crate) fn open(
+        self,
+        output: Option<PathBuf>,
+        columns: &[&str],
+    ) -> Result<Targets, Failure> {
+        let format = match (self.format, &output) {
+            (None, Some(path)) => of_file(path)?,
+            (format, _) => format.unwrap_or_default(),
+        };
+        output.as_ref().map_or(Ok(()), |path| check_folder("--output", path))?;
+        let with_format = |path: PathBuf| of_file(&path).map(|format| (path, format));
+        let exports: Vec<_> = self.export.into_iter().map(with_format).collect::<Result<_, _>>()?;
+        for (path, format) in &exports {
+            check_folder("--export", path)?;
+            if *format == Format::Csv {
+                check_header(path, columns)?;
+            }
+        }
+        Ok(Targets { format, output, exports, per_job: false })
+    }
+
+    /// The same for a result that is not a report of a run.
+    ///
+    /// # Errors
+    /// Also if only reports have a format.
+    pub(crate) fn open_answer(self, columns: &[&str]) -> Result<Targets, Failure> {
+        let targets = self.open(None, columns)?;
+        if targets.any(|format| Format::OF_REPORTS.contains(&format)) {
+            return Err(only_for_reports());
+        }
+        Ok(targets)
+    }
+}
+
+/// The failure for a format that only reports of runs have.
+fn only_for_reports() -> Failure {
+    Failure::usage(
+        "gdsio's result lines, openmetrics, series-csv and svg are only for reports: use text, \
+         json, csv, markdown or html",
+    )
+}
 
 /// A result, as its formats take it.
 pub(crate) struct Forms<'a> {
@@ -24,59 +162,9 @@ pub(crate) struct Forms<'a> {
     pub(crate) sheets: &'a dyn Fn() -> Vec<Sheet>,
     /// The reports of runs, for the formats that only these have.
     pub(crate) reports: Vec<&'a AnyReport>,
-    /// Whether gdsio's lines have one for each job.
-    pub(crate) per_job: bool,
 }
 
 impl Forms<'_> {
-    /// The result in a format; `sink` decides how much text shows.
-    ///
-    /// # Errors
-    /// If the result does not have the format.
-    pub(crate) fn text(&self, format: Format, sink: &Sink) -> Result<String, Failure> {
-        let joined = |draw: &dyn Fn(&Document) -> String| {
-            self.documents.iter().map(draw).collect::<Vec<_>>().join("\n")
-        };
-        match (format, self.reports.as_slice()) {
-            (Format::Text, _) => Ok(joined(&|document| sink.drawn(document))),
-            (Format::Markdown, _) => Ok(joined(&|document| markdown::render(document))),
-            (Format::Json, _) => (self.json)(),
-            (Format::Html, _) => Ok(html::page((self.sheets)())),
-            (Format::Csv, reports) => {
-                if let Some(first) = reports.first() {
-                    self.only(first.head().kind, "CSV")?;
-                }
-                let documents = self.documents.iter().enumerate();
-                documents.map(|(nth, document)| rows(document, nth == 0)).collect()
-            }
-            (_, []) => Err(Self::only_for_reports()),
-            (Format::Openmetrics, reports) => {
-                let shown: Vec<&dyn Shown> = reports.iter().map(|report| &***report).collect();
-                Ok(openmetrics::render(&shown))
-            }
-            (Format::Gdsio, reports) => {
-                self.only(ReportKind::Gds, "gdsio's result lines")?;
-                let lines = reports.iter().filter_map(|report| report.as_gds());
-                Ok(lines.map(|report| gdsio_lines(report, self.per_job)).collect())
-            }
-            (Format::SeriesCsv, [report]) => csv_text(series_csv::render(&***report)),
-            (Format::Svg, [report]) => {
-                html::lead(&***report).map_err(|why| Failure::no_plan(anyhow::anyhow!("{why}")))
-            }
-            (Format::SeriesCsv | Format::Svg, _) => Err(Failure::usage(
-                "--format series-csv and svg are of one report: name one of them",
-            )),
-        }
-    }
-
-    /// The failure for a format that only reports of runs have.
-    pub(super) fn only_for_reports() -> Failure {
-        Failure::usage(
-            "gdsio's result lines, openmetrics, series-csv and svg are only for reports: use text, \
-             json, csv, markdown or html",
-        )
-    }
-
     /// Rejects reports of other commands.
     ///
     /// # Errors
@@ -94,50 +182,61 @@ impl Forms<'_> {
     }
 }
 
-/// The format of stdout and the files that a result is exported to. They are checked before the work.
-#[derive(Debug)]
+/// Where a result goes: to stdout or the file of `--output`, and to those of `--export`.
+#[derive(Debug, Default)]
 pub(crate) struct Targets {
-    pub(super) format: Format,
-    exports: Vec<(PathBuf, Format)>,
+    /// The format of stdout.
+    pub(crate) format: Format,
+    pub(super) output: Option<PathBuf>,
+    pub(super) exports: Vec<(PathBuf, Format)>,
+    /// Whether gdsio's lines have one for each job.
+    pub(super) per_job: bool,
 }
 
 impl Targets {
-    /// Only stdout.
-    pub(super) fn stdout(format: Format) -> Self {
-        Self { format, exports: Vec::new() }
-    }
-
-    /// Checks that every export can be written; `columns` are those of CSV.
-    ///
-    /// # Errors
-    /// If the extension of a file is not that of a format, or the file cannot be used.
-    pub(super) fn open(
-        format: Format,
-        exports: Vec<PathBuf>,
-        columns: &[&str],
-    ) -> Result<Self, Failure> {
-        let with_format = |path: PathBuf| of_file(&path).map(|format| (path, format));
-        let exports: Vec<_> = exports.into_iter().map(with_format).collect::<Result<_, _>>()?;
-        for (path, format) in &exports {
-            check_folder("--export", path)?;
-            if *format == Format::Csv {
-                check_header(path, columns)?;
-            }
-        }
-        Ok(Self { format, exports })
-    }
-
     /// Whether any format is one that `takes` selects.
     pub(super) fn any(&self, takes: impl Fn(Format) -> bool) -> bool {
         takes(self.format) || self.exports.iter().any(|(_, format)| takes(*format))
     }
 
-    /// Prints the result.
+    /// Prints an answer and writes the exports; `data` is the machine-readable form, and `page` the
+    /// page, which tells what made it.
     ///
     /// # Errors
-    /// If it does not have the format, or stdout or the file of `sink` cannot be written.
-    pub(super) fn print(&self, forms: &Forms<'_>, sink: &Sink) -> Result<(), Failure> {
-        sink.write(&forms.text(self.format, sink)?)
+    /// If stdout or a file cannot be written.
+    pub(crate) fn answer(
+        &self,
+        data: &(impl Serialize + ?Sized),
+        document: Document,
+        page: impl Fn(Document) -> Sheet,
+    ) -> Result<(), Failure> {
+        let by = |sheet: Sheet| sheet.made_by(Session::command_line(), &hostname(), &now());
+        self.deliver(&Forms {
+            json: &|| output::json(data),
+            sheets: &|| vec![by(page(document.clone()))],
+            documents: vec![document.clone()],
+            reports: Vec::new(),
+        })
+    }
+
+    /// Prints the result and writes the exports.
+    ///
+    /// # Errors
+    /// If stdout or a file cannot be written.
+    pub(crate) fn deliver(&self, forms: &Forms<'_>) -> Result<(), Failure> {
+        let printed = self.print(forms);
+        self.export(forms).and(printed)
+    }
+
+    /// Prints the result, for a terminal as much as fits.
+    ///
+    /// # Errors
+    /// If it does not have the format, or stdout or the file of `--output` cannot be written.
+    pub(super) fn print(&self, forms: &Forms<'_>) -> Result<(), Failure> {
+        match &self.output {
+            None => output::print(&self.text(forms, self.format, output::drawn)?),
+            Some(path) => replace("--output", path, &self.text(forms, self.format, whole)?),
+        }
     }
 
     /// Writes every export that can be written; returns the first error.
@@ -147,10 +246,60 @@ impl Targets {
     pub(super) fn export(&self, forms: &Forms<'_>) -> Result<(), Failure> {
         let write = |(path, format): &(PathBuf, Format)| match (format, &*forms.documents) {
             (Format::Csv, [document]) => append_csv(path, document),
-            _ => replace("--export", path, &forms.text(*format, &Sink(Some(path.clone())))?),
+            _ => replace("--export", path, &self.text(forms, *format, whole)?),
         };
         self.exports.iter().map(write).fold(Ok(()), Result::and)
     }
+
+    /// The result in a format; `draw` decides how much text shows.
+    ///
+    /// # Errors
+    /// If the result does not have the format.
+    fn text(
+        &self,
+        forms: &Forms<'_>,
+        format: Format,
+        draw: fn(&Document) -> String,
+    ) -> Result<String, Failure> {
+        let joined = |draw: fn(&Document) -> String| {
+            forms.documents.iter().map(draw).collect::<Vec<_>>().join("\n")
+        };
+        match (format, forms.reports.as_slice()) {
+            (Format::Text, _) => Ok(joined(draw)),
+            (Format::Markdown, _) => Ok(joined(markdown::render)),
+            (Format::Json, _) => (forms.json)(),
+            (Format::Html, _) => Ok(html::page((forms.sheets)())),
+            (Format::Csv, reports) => {
+                if let Some(first) = reports.first() {
+                    forms.only(first.head().kind, "CSV")?;
+                }
+                let documents = forms.documents.iter().enumerate();
+                documents.map(|(nth, document)| rows(document, nth == 0)).collect()
+            }
+            (_, []) => Err(only_for_reports()),
+            (Format::Openmetrics, reports) => {
+                let shown: Vec<&dyn Shown> = reports.iter().map(|report| &***report).collect();
+                Ok(openmetrics::render(&shown))
+            }
+            (Format::Gdsio, reports) => {
+                forms.only(ReportKind::Gds, "gdsio's result lines")?;
+                let lines = reports.iter().filter_map(|report| report.as_gds());
+                Ok(lines.map(|report| gdsio_lines(report, self.per_job)).collect())
+            }
+            (Format::SeriesCsv, [report]) => csv_text(series_csv::render(&***report)),
+            (Format::Svg, [report]) => {
+                html::lead(&***report).map_err(|why| Failure::no_plan(anyhow::anyhow!("{why}")))
+            }
+            (Format::SeriesCsv | Format::Svg, _) => Err(Failure::usage(
+                "--format series-csv and svg are of one report: name one of them",
+            )),
+        }
+    }
+}
+
+/// A document as the text of a file, which shows everything.
+fn whole(document: &Document) -> String {
+    text::render(document, None)
 }
 
 /// The records of a document as CSV.

@@ -14,9 +14,8 @@ use stormlp_matrix::show as matrix;
 
 use super::deliver::OutputArgs;
 use super::saved;
-use crate::commands::threads::check_wait;
+use crate::commands::idle::refuse;
 use stormlp_core::failure::Failure;
-use stormlp_core::verify::Verify;
 use stormlp_hosts::session::Session;
 
 pub(crate) use lane::{measure, report};
@@ -40,7 +39,7 @@ Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is save
 ./stormlp-results (see --results-dir); `stormlp report` shows it again.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    matrix: MatrixRequest,
+    pub(crate) matrix: MatrixRequest,
 
     /// Folders and files are local to each host, so results do not describe shared storage
     #[arg(long, help_heading = "Several hosts")]
@@ -57,13 +56,6 @@ pub(crate) struct Args {
     /// options and, on several hosts, the same launcher
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir"])]
     pub(crate) resume: Option<PathBuf>,
-}
-
-impl Args {
-    /// How objects are verified.
-    pub(crate) fn verify_objects(&self) -> Verify {
-        self.matrix.verify
-    }
 }
 
 /// Runs the matrix.
@@ -84,7 +76,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if args.dry_run {
         let layouts = peers.exchange(&plan.layout())?;
         return if session.group.leads() {
-            (args.output).print_plan(&plan, false, |plan| matrix::plan(plan, &layouts))
+            args.output.print_plan(&plan, |plan| matrix::plan(plan, &layouts))
         } else {
             Ok(())
         };
@@ -111,37 +103,22 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
         ));
     }
     let paths = request.paths();
-    check_wait(&request.threading, paths.iter().any(|path| path.ends_in_accelerator()))?;
+    if !paths.iter().any(|path| path.ends_in_accelerator()) {
+        let options = [("--wait", request.threading.wait.is_some())];
+        refuse(&options, "where transfers end in host memory")?;
+    }
     if !paths.iter().any(|path| path.needs_cufile()) {
-        for (option, is_given) in [
+        let options = [
             ("--no-register", request.no_register),
             ("--cufile-stats", request.cufile_stats.is_some()),
-        ] {
-            if is_given {
-                return Err(Failure::usage(format!(
-                    "{option} has no effect on {}: cuFile is not used; leave it out, or name \
-                     another --path",
-                    named(&paths)
-                )));
-            }
-        }
+        ];
+        refuse(&options, "without a --path that uses cuFile")?;
     }
-    if request.engine != EngineChoice::Auto
-        && let Some(path) = paths.first()
-        && paths.iter().all(|path| matches!(path, PathKind::S3 | PathKind::Null))
-    {
-        return Err(Failure::usage(format!(
-            "--engine {} has no effect on path {path}: leave it out",
-            request.engine.name()
-        )));
+    if paths.iter().all(|path| matches!(path, PathKind::S3 | PathKind::Null)) {
+        let options = [("--engine", request.engine != EngineChoice::Auto)];
+        refuse(&options, "on objects and with path null")?;
     }
     Ok(request)
-}
-
-/// `paths cpu, cpu-gpu`.
-fn named(paths: &[PathKind]) -> String {
-    let names: Vec<&str> = paths.iter().map(|path| path.name()).collect();
-    format!("{} {}", if names.len() == 1 { "path" } else { "paths" }, names.join(", "))
 }
 
 #[cfg(test)]

@@ -2,30 +2,20 @@
 
 mod named;
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use stormlp_core::units::{counted, format_duration};
+use stormlp_core::event::{Event, Observer as _, Unit};
 use stormlp_planner::plan::presets;
 use stormlp_planner::plan::presets::Preset;
 use stormlp_planner::plan::{Sizing, SizingAnswer, SizingRequest};
 use stormlp_planner::run as predict;
-use stormlp_planner::run::{Simulating, SimulationCallback, SizingError};
+use stormlp_planner::run::{Simulating, SizingError};
 use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
 
-use super::deliver::AnswerArgs;
+use super::deliver::ExportArgs;
 use super::workloads;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
-
-/// No progress lines before this time.
-const QUIET_FOR: Duration = Duration::from_secs(1);
-/// Interval of progress lines.
-const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Arguments of `stormlp plan`.
 #[derive(Debug, clap::Args)]
@@ -63,7 +53,7 @@ pub(crate) struct Args {
     brief: bool,
 
     #[command(flatten)]
-    answer: AnswerArgs,
+    answer: ExportArgs,
 }
 
 /// Runs `stormlp plan`.
@@ -75,7 +65,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if list_storage {
         return list();
     }
-    let answer = answer.open(&record_columns())?;
+    let answer = answer.open_answer(&record_columns())?;
     let sizing = named::sizing(request)?;
     workloads::tell_edition(&sizing.workload, sizing.asked.profile, session);
     let found = predicted(&sizing, !brief, session)?;
@@ -87,73 +77,28 @@ fn predicted(
     with_tables: bool,
     session: &Session,
 ) -> Result<SizingAnswer, Failure> {
-    with_progress(session, |look| predict::answer(sizing, with_tables, &session.stop, look))
-        .map_err(|error| match error {
-            SizingError::Problems(problems) => problems.into(),
-            SizingError::Simulation(SimulateError::Stopped) => {
-                Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
-            }
-            SizingError::Simulation(error) => {
-                Failure::no_plan(error.clone()).with_help(match error {
-                    SimulateError::Endless => "check the units of --storage",
-                    _ => "change --steps, or remove options that shorten the run",
-                })
-            }
-        })
-}
-
-/// Does `work`, and prints progress lines once it takes longer than [`QUIET_FOR`].
-fn with_progress<T>(session: &Session, work: impl FnOnce(SimulationCallback<'_>) -> T) -> T {
-    let now = Mutex::new(Simulating::default());
-    let look = |simulating| *now.lock().unwrap_or_else(PoisonError::into_inner) = simulating;
-    if session.quiet {
-        return work(&look);
-    }
-    let begun = Instant::now();
-    thread::scope(|scope| {
-        // Dropped when the work ends, even by a panic, which stops the lines.
-        let (_working, is_over) = mpsc::channel::<()>();
-        let now = &now;
-        let lines = move || {
-            let mut pause = QUIET_FOR;
-            while is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                pause = LINE_EVERY;
-                let at = *now.lock().unwrap_or_else(PoisonError::into_inner);
-                output::say(line(at, begun.elapsed()));
-            }
-        };
-        // Where threads are limited, the answer comes without them.
-        let _ = thread::Builder::new().name("progress".to_string()).spawn_scoped(scope, lines);
-        work(&look)
+    let progress = session.progress();
+    progress.event(&Event::PhaseStarted {
+        label: "simulating".to_string(),
+        total: None,
+        unit: Unit::Runs,
+    });
+    let look = |at: Simulating| progress.event(&Event::Progress { done: at.done });
+    let answer = predict::answer(sizing, with_tables, &session.stop, &look);
+    progress.event(&Event::PhaseFinished);
+    answer.map_err(|error| match error {
+        SizingError::Problems(problems) => problems.into(),
+        SizingError::Simulation(SimulateError::Stopped) => {
+            Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
+        }
+        SizingError::Simulation(error) => Failure::no_plan(error.clone()).with_help(match error {
+            SimulateError::Endless => "check the units of --storage",
+            _ => "change --steps, or remove options that shorten the run",
+        }),
     })
-}
-
-/// A progress line.
-fn line(at: Simulating, elapsed: Duration) -> String {
-    format!(
-        "simulating {} on {}; {} done after {}",
-        counted(u64::from(at.accelerators), "accelerator"),
-        counted(u64::from(at.devices), "drive"),
-        counted(at.done, "simulation"),
-        format_duration(elapsed.as_secs_f64())
-    )
 }
 
 fn list() -> Result<(), Failure> {
     let found: Vec<Preset> = presets::names().map(presets::find).collect::<Result<_, _>>()?;
     output::show(&stormlp_planner::show::presets(&found))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_progress_line_has_what_is_simulated_and_how_much_is_done() {
-        let at = Simulating { accelerators: 4096, devices: 1, done: 4 };
-        assert_eq!(
-            line(at, Duration::from_secs(6)),
-            "simulating 4096 accelerators on 1 drive; 4 simulations done after 6.0 s"
-        );
-    }
 }

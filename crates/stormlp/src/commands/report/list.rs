@@ -10,23 +10,21 @@ use stormlp_core::units::counted;
 use stormlp_show::document::{Document, Table, word};
 use stormlp_show::records::Records;
 
-use super::super::deliver::{Format, Forms, ShowArgs, Sink};
+use super::super::deliver::{Format, Targets};
 use super::super::saved;
 use super::{Filter, several};
 use crate::output;
 use stormlp_core::failure::Failure;
+use stormlp_show::html::Sheet;
 
 /// A row of the list. If a report cannot be read, the headline is the reason, and only the file is
 /// given besides.
 #[derive(Debug, Default, Serialize)]
 struct Row {
-    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     status: &'static str,
     headline: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
     file: PathBuf,
     figure: Option<f64>,
@@ -40,7 +38,7 @@ struct Row {
 }
 
 /// The CSV columns; new ones are only added at the end.
-const COLUMNS: [&str; 11] = [
+pub(super) const COLUMNS: [&str; 11] = [
     "started_at",
     "kind",
     "status",
@@ -121,37 +119,28 @@ impl Row {
     }
 }
 
-/// Lists the reports in `places`, at least one of which is a folder of reports.
-pub(super) fn show(
-    places: &[PathBuf],
-    filter: &Filter,
-    show: ShowArgs,
-    sink: &Sink,
-) -> Result<(), Failure> {
-    let format = show.of_other("a folder of them")?;
-    let files = places
-        .iter()
-        .map(|place| saved::files(place))
-        .collect::<Result<Vec<_>, Failure>>()?
-        .concat();
-    if format == Format::Openmetrics {
-        return several::metrics(&files, filter, sink);
+/// Lists the reports in `places`, at least one of which is a folder of reports. Metrics are those of
+/// all that can be read; each other report gets a warning.
+pub(super) fn show(places: &[PathBuf], filter: &Filter, to: &Targets) -> Result<(), Failure> {
+    let files: Result<Vec<_>, Failure> = places.iter().map(|place| saved::files(place)).collect();
+    let files = files?.concat();
+    if to.format == Format::Openmetrics {
+        let read = files.iter().filter_map(|file| {
+            let left_out = |failure: Failure| {
+                let fact = failure.note.fact;
+                output::say(format!("warning: {} is left out: {fact}", file.display()));
+            };
+            saved::any(file).map_err(left_out).ok()
+        });
+        let reports = filter.taken(read.collect(), files.len())?;
+        return several(&reports, to);
     }
     let rows = rows(&files, filter)?;
     let mut document = document(places, &rows);
-    if format == Format::Text {
-        let next = "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE NOW` \
-                    compares two";
-        document.sections.iter_mut().for_each(|one| one.lines.push(next.to_string()));
-    }
-    let forms = Forms {
-        json: &|| output::json(&rows),
-        sheets: &|| vec![document.clone().into()],
-        documents: vec![document.clone()],
-        reports: Vec::new(),
-        per_job: false,
-    };
-    sink.write(&forms.text(format, sink)?)
+    let next =
+        "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE NOW` compares two";
+    document.sections.iter_mut().for_each(|one| one.lines.push(next.to_string()));
+    to.answer(&rows, document, Sheet::from)
 }
 
 /// A row for each report that passes the filter, newest last. Without a filter, unreadable reports

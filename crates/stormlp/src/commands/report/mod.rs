@@ -1,7 +1,6 @@
 //! `stormlp report`: shows saved reports in any format, or lists folders of them.
 
 mod list;
-mod several;
 
 use std::path::PathBuf;
 
@@ -10,10 +9,9 @@ use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::units::counted;
 use stormlp_mlperf::dlio;
-use stormlp_mlperf::dlio::DlioRun;
-use stormlp_transfer::storage::{Disk, Storage as _};
+use stormlp_show::html::Sheet;
 
-use super::deliver::{Forms, ShowArgs, Sink};
+use super::deliver::{Forms, ShowArgs, Targets};
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -77,6 +75,16 @@ impl Filter {
         self.kind.is_none() && self.tags.is_empty()
     }
 
+    /// The reports that pass, newest last.
+    ///
+    /// # Errors
+    /// If none of `count` reports does.
+    fn taken(&self, mut reports: Vec<AnyReport>, count: usize) -> Result<Vec<AnyReport>, Failure> {
+        reports.retain(|report| self.takes(report.head()));
+        reports.sort_by(|a, b| a.head().started_at.cmp(&b.head().started_at));
+        if reports.is_empty() { Err(self.none_of(count)) } else { Ok(reports) }
+    }
+
     /// The failure if none of `count` reports passes.
     fn none_of(&self, count: usize) -> Failure {
         let reports = counted(count as u64, "report");
@@ -98,51 +106,41 @@ impl Filter {
 /// Shows reports, or lists folders of them.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let filter = Filter { kind: args.kind, tags: tag::collect(&args.tag).map_err(Failure::usage)? };
-    let (show, sink) = args.show.with_output(args.output)?;
+    let (show, output) = (args.show, args.output);
     let places = if args.places.is_empty() { vec![results_folder()] } else { args.places };
     let files: Vec<PathBuf> =
         places.iter().map(|place| saved::file(place)).collect::<Result<_, _>>()?;
-    if let [only] = files.as_slice() {
-        if let Some(run) = saved::dlio(only)? {
-            return if filter.is_open() {
-                of_dlio(&run, show, &sink)
-            } else {
-                Err(Failure::usage("--kind and --tag are for stormlp's own reports"))
-            };
+    if let [only] = files.as_slice()
+        && let Some(run) = saved::dlio(only)?
+    {
+        if !filter.is_open() {
+            return Err(Failure::usage("--kind and --tag are for stormlp's own reports"));
         }
-        if !Disk.is_folder(only)? {
-            let report = saved::any(only)?;
-            return if filter.takes(report.head()) {
-                one(&report, show, &sink)
-            } else {
-                Err(filter.none_of(1))
-            };
-        }
+        let targets = show.open_other("DLIO's files", output, &[])?;
+        return targets.answer(&run.summary, dlio::document(&run), Sheet::from);
     }
     if files.iter().any(|file| file.is_dir()) {
-        list::show(&files, &filter, show, &sink)
-    } else {
-        several::show(&files, &filter, show, &sink)
+        let targets = show.open_other("a folder of them", output, &list::COLUMNS)?;
+        return list::show(&files, &filter, &targets);
+    }
+    let reports: Result<_, Failure> = files.iter().map(|file| saved::any(file)).collect();
+    let reports = filter.taken(reports?, files.len())?;
+    match (files.as_slice(), reports.as_slice()) {
+        ([_], [report]) => show.open(report.head().kind, output)?.write(report),
+        _ => several(&reports, &show.open_other("several of them", output, &[])?),
     }
 }
 
-/// Shows one report.
-fn one(report: &AnyReport, show: ShowArgs, sink: &Sink) -> Result<(), Failure> {
-    let delivery = show.open(report.head().kind)?;
-    delivery.check_baseline(report)?;
-    delivery.write(report, sink)
-}
-
-/// Shows the output of a DLIO or mlpstorage run.
-fn of_dlio(run: &DlioRun, show: ShowArgs, sink: &Sink) -> Result<(), Failure> {
-    let format = show.of_other("DLIO's files")?;
-    let document = dlio::document(run);
+/// Shows several reports at once.
+fn several(reports: &[AnyReport], targets: &Targets) -> Result<(), Failure> {
     let forms = Forms {
-        json: &|| output::json(&run.summary),
-        sheets: &|| vec![document.clone().into()],
-        documents: vec![document.clone()],
-        reports: Vec::new(),
-        per_job: false,
+        documents: reports.iter().map(|report| report.document()).collect(),
+        json: &|| {
+            let sealed: Result<Vec<_>, _> = reports.iter().map(AnyReport::sealed).collect();
+            output::json(&sealed.map_err(Failure::bug)?)
+        },
+        sheets: &|| reports.iter().map(|report| Sheet::new(&**report, report.document())).collect(),
+        reports: reports.iter().collect(),
     };
-    sink.write(&forms.text(format, sink)?)
+    targets.deliver(&forms)
 }

@@ -10,7 +10,6 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::report::{Head, ReportKind};
-use stormlp_core::verify::Verify;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
@@ -29,6 +28,7 @@ use stormlp_transfer::probe;
 
 use super::deliver::{Delivery, OutputArgs};
 use super::driver::{Lane, Outputs, Running, Start, drive};
+use super::workloads;
 use crate::hosts::Needs;
 
 /// Arguments of `stormlp train`.
@@ -53,7 +53,7 @@ powers of 1024, kB, MB, GB powers of 1000."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    request: TrainRequest,
+    pub(crate) request: TrainRequest,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -114,7 +114,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 
 /// The request of the command line for this host.
 fn asked(args: &Args, session: &Session) -> Result<RequestedRun, Failure> {
-    let workload = args::workload(&args.request)?;
+    let TrainRequest { workload, accelerator, params, .. } = &args.request;
+    let workload = workloads::load(workload, accelerator.as_deref(), params)?;
     check_phases(&workload, &args.request.workload)?;
     let request = args::request(args, &workload)?;
     RequestedRun::of(workload, request, session)
@@ -130,8 +131,7 @@ fn print_plan(
     if let Some(dataset) = &prepared.data.to_make {
         dataset.announce("a run would first make", session);
     }
-    let plan = &prepared.plan;
-    args.output.print_plan(plan, plan.request.closed, |plan| {
+    args.output.print_plan(&prepared.plan, |plan| {
         let mut document = stormlp_training::show::plan(plan);
         document.warn(&prepared.warnings);
         more(&mut document);
@@ -187,11 +187,6 @@ fn course<'a>(prepared: &Prepared, head: Head, inventory: &'a Inventory) -> RunI
 }
 
 impl Args {
-    /// How objects are verified.
-    pub(crate) fn verify_objects(&self) -> Verify {
-        self.request.verify
-    }
-
     /// A search runs on one host, one count after the other; everything else runs with the others.
     pub(crate) fn needs(&self) -> Needs {
         if self.request.find_max { Needs::OneProcess("train --find-max") } else { Needs::Group }

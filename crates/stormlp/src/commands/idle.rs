@@ -1,0 +1,44 @@
+//! Rejects options that have no effect together with others.
+
+use stormlp_core::failure::Failure;
+use stormlp_core::path::PathKind;
+use stormlp_core::transport::Threading;
+
+/// Rejects `options` that are given; `place` says where they have no effect.
+///
+/// # Errors
+/// With exit code 2.
+pub(crate) fn refuse(options: &[(&str, bool)], place: &str) -> Result<(), Failure> {
+    match options.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            Err(Failure::usage(format!("{option} has no effect {place}: leave it out")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Rejects options for threads, cuFile and `--device` if the transfers of `path` need none of them.
+///
+/// # Errors
+/// With exit code 2.
+pub(crate) fn refuse_on_path(
+    path: PathKind,
+    threading: &Threading,
+    (require_gds, cufile_stats): (bool, Option<u8>),
+    has_device: bool,
+) -> Result<(), Failure> {
+    let with_path = match path {
+        // Nobody needs to name it.
+        PathKind::S3 => "on objects".to_string(),
+        path => format!("with --path {path}"),
+    };
+    if !path.needs_cufile() {
+        let options = [("--require-gds", require_gds), ("--cufile-stats", cufile_stats.is_some())];
+        refuse(&options, &format!("{with_path}, which cuFile does not move"))?;
+    }
+    if !path.ends_in_accelerator() {
+        let options = [("--wait", threading.wait.is_some()), ("--device", has_device)];
+        refuse(&options, &format!("{with_path}, which ends in host memory"))?;
+    }
+    Ok(())
+}
