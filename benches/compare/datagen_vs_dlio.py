@@ -91,7 +91,7 @@ def same_answer(args, workload):
                          for side in ("stormlp", "dlio", "out"))
     for folder in (ours, theirs, out):
         shutil.rmtree(folder, ignore_errors=True)
-    options = ["--files", str(train), "--samples-per-file", str(samples),
+    options = ["--files", str(train), "--params", f"dataset.num_samples_per_file={samples}",
                *params(length, stdev, valid)]
     stormlp(args, workload, ours, *options)
     dlio_options = [f"++workload.dataset.num_files_train={train}",

@@ -69,7 +69,7 @@ def command(options, place, bandwidth, folder, files):
         "workflow.checkpoint=False",
     ]
     words = ["train", "unet3d", "--find-max", "--data-dir", f"data-{files}", "--generate"]
-    words += ["--files", files, "--batch-size", BATCH, "--compute-time", f"{options.compute}s"]
+    words += ["--files", files, "--params", f"reader.batch_size={BATCH}", "--compute-time", f"{options.compute}s"]
     words += ["--epochs", 1, "--throttle", f"read={bandwidth}B", "--format", "json"]
     words += ["--results-dir", folder, "--params", *params]
     return [options.stormlp.resolve(), *words]

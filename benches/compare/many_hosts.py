@@ -38,7 +38,7 @@ import time
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 MPIRUN = ["mpirun.openmpi" if shutil.which("mpirun.openmpi") else "mpirun", "--oversubscribe",
           "--bind-to", "none"]
-OWN = ["unet3d", "--storage", "null", "--epochs", "1", "--params", "workflow.checkpoint=False"]
+OWN = ["unet3d", "--path", "null", "--epochs", "1", "--params", "workflow.checkpoint=False"]
 NULL = [*OWN, "--steps", "200", "--compute-time", "30ms"]
 
 
@@ -97,7 +97,7 @@ def dataset(args, folder):
     if not os.path.exists(os.path.join(folder, "data")):
         words = [args.stormlp, "datagen", "unet3d", "--data-dir", "data", *params, "--quiet"]
         subprocess.run(words, cwd=folder, check=True, capture_output=True)
-    return ["unet3d", "--data-dir", "data", "--epochs", "1", "--batch-size", "1", "--steps", "200",
+    return ["unet3d", "--data-dir", "data", "--epochs", "1", "--params", "reader.batch_size=1", "--steps", "200",
             "--compute-time", "10ms", "-n", "1", *params, "workflow.checkpoint=False"]
 
 

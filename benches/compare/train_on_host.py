@@ -66,7 +66,7 @@ def stormlp(args, *words):
 def folder_of(args, name):
     folder = os.path.join(args.dir, f"compare-{name}-host")
     command = [args.stormlp, "datagen", name, "--accelerator", "h100", "--data-dir", folder,
-               "--files", str(FILES[name]), "--samples-per-file", str(SAMPLES[name]), "--resume"]
+               "--files", str(FILES[name]), "--params", f"dataset.num_samples_per_file={SAMPLES[name]}", "--resume"]
     done, _ = run(command)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -108,7 +108,7 @@ def holds(args, name, folder, accelerators):
         warm(folder)
         report = stormlp(args, name, "--accelerator", "h100", "--profile", "v2", "-n",
                          str(accelerators), "--data-dir", wide, "--files", str(files),
-                         "--samples-per-file", str(SAMPLES[name]), "--epochs", "2",
+                         "--params", f"dataset.num_samples_per_file={SAMPLES[name]}", "--epochs", "2",
                          "--params", "workflow.checkpoint=False")
         au = report["au_percent"]["profile"]
         ahead = max(epoch["prefetched_share"] for epoch in report["epochs"])
@@ -153,7 +153,7 @@ def cpu(args):
     for name in args.workloads:
         folder = folder_of(args, name)
         words = [name, "--accelerator", "h100", "--profile", "v2", "--data-dir", folder,
-                 "--files", str(FILES[name]), "--samples-per-file", str(SAMPLES[name]),
+                 "--files", str(FILES[name]), "--params", f"dataset.num_samples_per_file={SAMPLES[name]}",
                  "--compute-time", "1us", "--epochs", "3", "--params",
                  "workflow.checkpoint=False"]
 
@@ -181,13 +181,13 @@ def pacing(args):
     for name, count, wanted in [("unet3d", 4, 99.5), ("resnet50", 60, 99.5),
                                 ("cosmoflow", 16, 97.0)]:
         steps = {"unet3d": 20, "resnet50": 30, "cosmoflow": 2000}[name]
-        report = stormlp(args, name, "--accelerator", "h100", "--storage", "null", "-n",
+        report = stormlp(args, name, "--accelerator", "h100", "--path", "null", "-n",
                          str(count), "--steps", str(steps), "--epochs", "1")
         au = report["au_percent"]
         print(f"{name} on {count}, null storage: AU {au['profile']:.2f} % (nominal"
               f" {au['nominal']:.2f} %, wanted {wanted})")
     count, steps = 512, 3000
-    report = stormlp(args, "dlrm", "--storage", "null", "-n", str(count), "--steps", str(steps),
+    report = stormlp(args, "dlrm", "--path", "null", "-n", str(count), "--steps", str(steps),
                      "--epochs", "1")
     au, epoch = report["au_percent"], report["epochs"][0]
     cpu_us = (epoch["cpu_user_seconds"] + epoch["cpu_system_seconds"]) / (count * steps) * 1e6
@@ -199,7 +199,7 @@ def pacing(args):
 
 def memory(args):
     for name in EVERY:
-        report = stormlp(args, name, "--storage", "null", "-n", "128", "--steps", "3",
+        report = stormlp(args, name, "--path", "null", "-n", "128", "--steps", "3",
                          "--epochs", "1")
         print(f"{name} on 128: {report['peak_rss_bytes'] / (1 << 20):.0f} MiB resident"
               " (wanted under 1024)")

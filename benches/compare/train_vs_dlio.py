@@ -154,7 +154,7 @@ def make(args, name, record_bytes=None):
     folder = os.path.join(args.dir, f"compare-{name}{suffix}")
     command = [args.stormlp, "datagen", workload.base or name, "--accelerator",
                workload.accelerator, "--profile", "v1", "--data-dir", folder, "--files",
-               str(workload.files), "--samples-per-file", str(workload.samples), "--resume",
+               str(workload.files), "--params", f"dataset.num_samples_per_file={workload.samples}", "--resume",
                *stormlp_params(workload, record_bytes)]
     done, _ = run(command)
     if done.returncode != 0:
@@ -185,7 +185,7 @@ def stormlp_command(args, name, folder):
     command = [args.stormlp, "train", workload.base or name, "--accelerator",
                workload.accelerator, "--profile", args.profile, "--accelerators",
                str(args.accelerators), "--data-dir", folder, "--files",
-               str(workload.seen(args.cold)), "--samples-per-file", str(workload.samples),
+               str(workload.seen(args.cold)), "--params", f"dataset.num_samples_per_file={workload.samples}",
                "--steps", str(steps(args, name)), "--epochs", "1", "--format", "json",
                *(["--client", args.client] if args.client else []), *stormlp_params(workload, None)]
     compute = args.compute or workload.compute

@@ -21,10 +21,10 @@ import sys
 # Workload, options that make it small, and the throttles that it meets. Demand of one accelerator:
 # unet3d 350 MB/s, resnet50 183 MB/s, cosmoflow 141 MB/s.
 CASES = [
-    ("unet3d", ["--compute-time", "40ms", "--batch-size", "7"],
+    ("unet3d", ["--compute-time", "40ms", "--params", "reader.batch_size=7"],
      ["dataset.record_length_bytes=2000000", "dataset.record_length_bytes_stdev=300000"],
      ["read=600MB/s,latency=500us", "read=300MB/s,latency=2ms"]),
-    ("resnet50", ["--compute-time", "20ms", "--batch-size", "32"],
+    ("resnet50", ["--compute-time", "20ms", "--params", "reader.batch_size=32"],
      ["dataset.num_samples_per_file=64"],
      ["read=400MB/s,latency=500us", "read=160MB/s,latency=2ms"]),
     ("cosmoflow", ["--compute-time", "20ms"],
@@ -59,7 +59,7 @@ def as_it_is(args, throttle):
 def files_for(workload, options, samples_per_file, accelerators, steps):
     """Training files that so many steps of so many accelerators take. More than that many batches are
     read ahead at no time, so that no run comes to the end of its files and has storage to itself."""
-    batch = int(options[options.index("--batch-size") + 1]) if "--batch-size" in options else 1
+    batch = next((int(one.split("=")[1]) for one in options if one.startswith("reader.batch_size=")), 1)
     return -(-(steps + READ_AHEAD_BATCHES) * accelerators * batch // samples_per_file)
 
 

@@ -37,7 +37,7 @@ fn edit(place: &Path, change: impl FnOnce(&mut serde_json::Value)) {
     fs::write(place, all.to_string()).unwrap();
 }
 
-const WORDS: &str = "unet3d --storage null --steps 20 --epochs 1 --batch-size 5 --compute-time 10ms \
+const WORDS: &str = "unet3d --path null --steps 20 --epochs 1 --params reader.batch_size=5 --compute-time 10ms \
     --params metric.au=0.001";
 
 #[test]
@@ -59,7 +59,7 @@ fn a_saved_calibration_is_the_clients_cost_in_train_and_plan() {
     assert!((nominal / au - 10.0 / 12.0).abs() < 0.01, "{nominal} of {au}");
 
     let mut plan = stormlp();
-    let words = "unet3d --brief --host-memory 1GiB --epochs 1 --steps 60 --batch-size 5 --compute-time \
+    let words = "unet3d --brief --host-memory 1GiB --epochs 1 --steps 60 --params reader.batch_size=5 --compute-time \
                  10ms -n 1 --storage read=900GB/s,iops=100M --format json --client";
     plan.arg("plan").args(words.split_whitespace()).arg(&file);
     let answer: serde_json::Value = serde_json::from_str(&stdout(plan.assert().success())).unwrap();
@@ -122,7 +122,7 @@ fn a_checkpoints_client_is_that_of_v2() {
 #[test]
 fn a_format_without_a_known_cost_has_none() {
     let folder = folder();
-    let words = "dlrm --storage null --steps 4 --epochs 1";
+    let words = "dlrm --path null --steps 4 --epochs 1";
     let run = |more: &str| train(folder.path(), &format!("{words} {more}")).assert();
     let unknown = "DLIO's cost is not known for parquet, and `stormlp calibrate` cannot measure it";
     let said = stderr(run("--client dlio --dry-run").code(3));
@@ -149,7 +149,7 @@ fn a_client_of_the_known_machine_costs_what_its_format_does() {
     let folder = folder();
     let of = |workload: &str| {
         let words = format!(
-            "{workload} --storage null --steps 4 --epochs 1 --compute-time 10ms --client dlio --dry-run"
+            "{workload} --path null --steps 4 --epochs 1 --compute-time 10ms --client dlio --dry-run"
         );
         stdout(train(folder.path(), &words).assert().success())
     };
@@ -191,7 +191,7 @@ fn a_file_that_is_no_calibration_is_refused_with_the_command_that_makes_one() {
     let other = stderr(run("other.json").code(3));
     assert!(other.contains("is not a calibration"), "{other}");
     save(&folder.path().join("npz.json"));
-    let words = "cosmoflow --storage null --steps 4 --client npz.json";
+    let words = "cosmoflow --path null --steps 4 --client npz.json";
     let format = stderr(train(folder.path(), words).assert().code(3));
     assert!(format.contains("calibrate --formats tfrecord"), "{format}");
 }

@@ -9,7 +9,7 @@ use crate::gds::QUICK;
 use crate::{last_line, stderr, stdout, stormlp};
 
 const GDS: &str = "gds --path buffered";
-pub(crate) const TRAIN: &str = "train unet3d --storage null --steps 4 --compute-time 2ms --epochs 2 \
+pub(crate) const TRAIN: &str = "train unet3d --path null --steps 4 --compute-time 2ms --epochs 2 \
     --params metric.au=0.001";
 const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
 
@@ -177,8 +177,6 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
         ("gds --path null", "--engine psync", "--engine"),
         (TRAIN, "--dry-run --mlperf-output d", "--mlperf-output"),
         (TRAIN, "--engine psync", "--engine"),
-        (TRAIN, "--transfer-size 1M", "--transfer-size"),
-        ("train unet3d", "--transfer-size 1M", "npz"),
         ("train unet3d", "--device cuda:0", "--device"),
         (CHECKPOINT, "--device host", "--device"),
         ("checkpoint tiny.yaml", "--reads 0 --verify", "--verify"),

@@ -520,8 +520,7 @@ fn accelerators_and_ranks_are_dealt_over_the_devices() {
     for (devices, named) in [("all", 2), ("cuda:0,cuda:1", 2), ("cuda:1", 0)] {
         let folder = train::folder();
         let small = train::SMALL;
-        let words =
-            "unet3d -n 2 --batch-size 3 --files 28 --epochs 1 --compute-time 1ms --path gds";
+        let words = "unet3d -n 2 --params reader.batch_size=3 --files 28 --epochs 1 --compute-time 1ms --path gds";
         let command = train::train(folder.path(), &format!("{words} --device {devices} {small}"));
         let Some([all, second]) = calls_of_two(command, folder.path(), "cuFileRead") else {
             return;
@@ -559,7 +558,8 @@ fn devices_without_work_are_left_alone_and_named() {
     let (report, log) = left(folder.path());
     assert_eq!(log, "driver open, GPUs: 1\n");
     assert_eq!(report["plan"]["transport"]["devices"], serde_json::json!([]));
-    let mut command = train_by_gds(folder.path(), "-n 2 --batch-size 3 --device all --threads 1");
+    let mut command =
+        train_by_gds(folder.path(), "-n 2 --params reader.batch_size=3 --device all --threads 1");
     with_double(&mut command, "direct");
     let said = stderr(command.env("DOUBLE_GPUS", "2").assert().code(3));
     assert!(said.contains("--threads 1: each of 2 devices needs a thread"), "{said}");

@@ -148,7 +148,7 @@ fn scraped(port: u16) -> Option<String> {
 fn the_textfile_collector_takes_the_metrics() {
     let folder = measured();
     let place = folder.path();
-    run(place, "train unet3d --storage null --steps 4 --compute-time 2ms --epochs 1");
+    run(place, "train unet3d --path null --steps 4 --compute-time 2ms --epochs 1");
     fs::create_dir(place.join("textfile")).unwrap();
     run(place, "report results --output textfile/stormlp.prom").success();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

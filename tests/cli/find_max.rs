@@ -10,8 +10,8 @@ use crate::train::{folder, train};
 use crate::{stderr, stdout};
 
 /// One accelerator asks for 0.8 MB/s: two samples of 20 kB every 50 ms.
-const SMALL: &str = "unet3d --find-max --files 200 --batch-size 2 --compute-time 50ms --epochs 1 \
-    --read-threads 1 --prefetch 1 --params dataset.record_length_bytes=20000 \
+const SMALL: &str = "unet3d --find-max --files 200 --compute-time 50ms --epochs 1 \
+    --params reader.batch_size=2 reader.read_threads=1 reader.prefetch_size=1 dataset.record_length_bytes=20000 \
     dataset.record_length_bytes_stdev=0 workflow.checkpoint=False";
 
 /// At most seven accelerators get a fifth of what they ask for.
@@ -74,16 +74,13 @@ fn a_threshold_that_not_even_one_accelerator_meets_is_6_with_its_au() {
 #[test]
 fn a_search_limited_by_the_dataset_is_a_lower_bound_and_reports_what_it_needs() {
     let folder = folder();
-    let words = "unet3d --find-max --files 12 --batch-size 2 --compute-time 50ms --epochs 1 \
+    let words = "unet3d --find-max --files 12 --params reader.batch_size=2 --compute-time 50ms --epochs 1 \
         --confirm 0 --params dataset.record_length_bytes=150000 \
         dataset.record_length_bytes_stdev=0 workflow.checkpoint=False metric.au=0.001";
     let page = stdout(train(folder.path(), words).assert().success());
     assert!(page.contains("at least 1 accelerator meets the 0.1 % of unet3d"), "{page}");
     assert!(page.contains("limited by  the size of the dataset"), "{page}");
-    assert!(
-        page.contains("`stormlp datagen unet3d --data-dir stormlp-data/unet3d --files"),
-        "{page}"
-    );
+    assert!(page.contains("use --files "), "{page}");
     let report = report(folder.path());
     assert_eq!(report["find_max"]["is_lower_bound"], true);
     assert_eq!(report["find_max"]["limited_by"], "dataset");
@@ -93,16 +90,14 @@ fn a_search_limited_by_the_dataset_is_a_lower_bound_and_reports_what_it_needs() 
         assert_eq!(run["prefetch_bound"], true, "{run}");
         assert_eq!(run["certain"], false, "{run}");
     }
-    // The command makes the dataset that is there, but larger: the same records.
-    assert!(page.contains("--overwrite --params dataset.record_length_bytes=150000"), "{page}");
 }
 
 #[test]
 fn a_small_starter_set_is_enlarged_and_the_search_continues() {
     let folder = folder();
     // One accelerator has 21 steps with the 168 files of the workload.
-    let words = "unet3d --find-max --batch-size 8 --compute-time 200ms --epochs 1 --confirm 0 \
-        --read-threads 1 --prefetch 1 --throttle read=1100K \
+    let words = "unet3d --find-max --params reader.batch_size=8 --compute-time 200ms --epochs 1 --confirm 0 \
+        --params reader.read_threads=1 --params reader.prefetch_size=1 --throttle read=1100K \
         --params dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0 \
         workflow.checkpoint=False metric.au=0.5";
     train(folder.path(), words).assert().success();
@@ -129,7 +124,7 @@ fn a_search_is_resumed_only_with_its_own_options() {
     let before = report(folder.path());
     let tried = before["find_max"]["tried"].as_array().unwrap().len();
     let resume = format!("--resume {}", path.display());
-    let other = words.replace("--read-threads 1", "--read-threads 2");
+    let other = words.replace("reader.read_threads=1", "reader.read_threads=2");
     let other = format!("{other} {resume}");
     let said = stderr(train(folder.path(), &other).assert().code(3));
     assert!(said.contains("is from a different run: `loader` differs"), "{said}");
@@ -151,7 +146,7 @@ fn options_incompatible_with_a_search_are_refused() {
     for (words, told) in [
         ("unet3d --find-max -n 4", "--accelerators"),
         ("unet3d --confirm 2", "--find-max"),
-        ("unet3d --find-max --compute-time 0s --storage null", "no compute is emulated"),
+        ("unet3d --find-max --compute-time 0s --path null", "no compute is emulated"),
     ] {
         let said = stderr(train(folder.path(), words).assert().code(2));
         assert!(said.contains(told), "{words}: {said}");

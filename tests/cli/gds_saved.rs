@@ -185,7 +185,7 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
     write("newer.json", r#"{"format_version": 999, "kind": "gds"}"#);
     write("no.json", "{}");
     write("text.json", "hello");
-    let train = "train unet3d --storage null --steps 3 --epochs 1 --format json";
+    let train = "train unet3d --path null --steps 3 --epochs 1 --format json";
     let train = in_folder(folder.path(), train).output().unwrap().stdout;
     write("train.json", &String::from_utf8(train).unwrap());
     write("cut.json", r#"{"format_version": 1, "kind": "gds", "cells": []}"#);

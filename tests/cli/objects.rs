@@ -226,7 +226,7 @@ fn a_dataset_is_made_read_and_removed() {
 }
 
 pub(super) const TRAIN: &str = "train unet3d --data-dir s3://bucket/d/set --format json --epochs 2 \
-                     --batch-size 2 --compute-time 0 --params dataset.record_length_bytes=40000 \
+                     --params reader.batch_size=2 --compute-time 0 --params dataset.record_length_bytes=40000 \
                      dataset.record_length_bytes_stdev=0";
 
 #[test]

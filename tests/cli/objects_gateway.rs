@@ -154,7 +154,7 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
     }
     let trained = gateway.run(
         folder,
-        &format!("train unet3d --data-dir s3://bucket/small --batch-size 2 --compute-time 1 --epochs 1 --format json {sizes}=40000"),
+        &format!("train unet3d --data-dir s3://bucket/small --params reader.batch_size=2 --compute-time 1 --epochs 1 --format json {sizes}=40000"),
     );
     assert!(trained.contains("\"effective_path\": \"s3\""), "{trained}");
     gateway.run(

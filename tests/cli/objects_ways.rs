@@ -79,7 +79,7 @@ fn a_run_that_verified_nothing_says_so_on_every_screen() {
 /// Two objects of 40 MB.
 fn large(command: &str) -> String {
     let command = command.replace("--files 12", "--files 2").replace("=40000 ", "=40000000 ");
-    command.replace("--batch-size 2", "--batch-size 1")
+    command.replace("--params reader.batch_size=2", "--params reader.batch_size=1")
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn objects_of_records_are_compared_if_one_thread_reads_all_of_each() {
             &server,
             &format!(
                 "train resnet50 --data-dir s3://bucket/r --verify crc --format json --epochs 1 \
-                 --batch-size 4 --compute-time 0 {more} {RECORDS}"
+                 --params reader.batch_size=4 --compute-time 0 {more} {RECORDS}"
             ),
         );
         assert_eq!(code, 6, "{out}{error}");

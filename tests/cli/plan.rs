@@ -59,7 +59,7 @@ fn a_requested_number_is_shown_with_its_needs() {
 fn an_object_store_is_limited_by_the_connections_of_each_host() {
     let store = "read=40GB/s,write=20GB/s,latency=5ms,connection=1GB/s";
     let of = |number| {
-        let words = "unet3d --accelerator h100 --read-threads 16 --storage";
+        let words = "unet3d --accelerator h100 --params reader.read_threads=16 --storage";
         json(&format!("{words} {store},connections={number}"))
     };
     let few = of(8);
@@ -146,7 +146,7 @@ fn reports_of_other_commands_are_rejected_as_storage() {
     let mut command = stormlp();
     command.current_dir(place.path());
     command.args(
-        "train unet3d --storage null --epochs 1 --steps 3 --compute-time 1ms --quiet".split(' '),
+        "train unet3d --path null --epochs 1 --steps 3 --compute-time 1ms --quiet".split(' '),
     );
     let _ = command.assert();
     let reports = std::fs::read_dir(place.path().join("stormlp-results")).unwrap();
@@ -180,7 +180,7 @@ fn the_cost_of_a_host_comes_from_a_run_without_storage() {
     let place = crate::train::folder();
     // Each step takes 5 ms more than its compute of 5 ms.
     crate::calibrate::save(&place.path().join("dlio.json"));
-    let words = "unet3d --storage null --steps 20 --epochs 1 --compute-time 5ms --batch-size 1 \
+    let words = "unet3d --path null --steps 20 --epochs 1 --compute-time 5ms --params reader.batch_size=1 \
         --client dlio.json";
     let _ = crate::train::train(place.path(), words).assert();
     let report = crate::gds::saved(place.path());

@@ -11,7 +11,7 @@ use crate::checkpoint::folder;
 use crate::gds::QUICK;
 use crate::{stderr, stdout, stormlp};
 
-const TRAIN: &str = "train unet3d --storage null --steps 4 --compute-time 2ms --epochs 2 \
+const TRAIN: &str = "train unet3d --path null --steps 4 --compute-time 2ms --epochs 2 \
     --params metric.au=0.001";
 const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
 

@@ -37,7 +37,7 @@ fn a_finished_run_fits_a_screen_and_ends_with_its_answer() {
     let header = sweep.lines().find(|line| line.contains("GiB/s")).unwrap();
     assert!(header.contains("depth") && !header.contains("threads"), "{sweep}");
     screen(folder, &format!("gds {QUICK} --dry-run"));
-    let train = "train unet3d --storage null --steps 6 --epochs 2 -n 1";
+    let train = "train unet3d --path null --steps 6 --epochs 2 -n 1";
     assert!(screen(folder, train).contains("AU "));
     screen(folder, "train unet3d --dry-run --generate");
     let plan = "plan unet3d --storage read=10GB/s --steps 20 --epochs 1 --hosts 1";

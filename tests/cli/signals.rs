@@ -66,10 +66,7 @@ fn hangup_is_ignored() -> bool {
 const LONG: [(&str, &str); 4] = [
     ("gds --path null --threads 1 --file-size 1M --duration 5m", "stormlp-data/gds"),
     ("gdsio -D d -w 1 -s 1M -i 1M -x 1 -I 0 -T 300", "d/gdsio.0"),
-    (
-        "train unet3d --storage null --steps 10000 --compute-time 100ms --epochs 1",
-        "stormlp-results",
-    ),
+    ("train unet3d --path null --steps 10000 --compute-time 100ms --epochs 1", "stormlp-results"),
     ("checkpoint tiny.yaml --ranks 8 --writes 2 --pause 5m --dir c", "c/.stormlp-lock"),
 ];
 

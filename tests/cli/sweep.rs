@@ -278,7 +278,7 @@ fn train(engine: &str) -> Swept {
     Swept {
         words: format!(
             "train unet3d --data-dir stormlp-data/set --generate --files 4 --epochs 2 \
-             --batch-size 1 --compute-time 1ms --read-threads 1 --engine {engine} --params \
+             --params reader.batch_size=1 --compute-time 1ms --params reader.read_threads=1 --engine {engine} --params \
              dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=5000 \
              metric.au=0.001 workflow.checkpoint=False"
         ),
@@ -298,7 +298,7 @@ fn train(engine: &str) -> Swept {
 fn find_max(engine: &str) -> Swept {
     Swept {
         words: format!(
-            "train unet3d --find-max --data-dir stormlp-data/set --files 12 --batch-size 2 \
+            "train unet3d --find-max --data-dir stormlp-data/set --files 12 --params reader.batch_size=2 \
              --compute-time 20ms --epochs 1 --confirm 0 --engine {engine} --params \
              dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0 \
              workflow.checkpoint=False metric.au=0.001"

@@ -71,7 +71,7 @@ fn a_starter_set_is_made_once_and_read_every_epoch() {
 #[test]
 fn the_official_clients_cost_is_in_au_and_in_the_report() {
     let folder = folder();
-    let words = "unet3d --storage null --steps 10 --epochs 1 --compute-time 10ms --client dlio \
+    let words = "unet3d --path null --steps 10 --epochs 1 --compute-time 10ms --client dlio \
                  --params metric.au=0.001";
     let report = report(folder.path(), words);
     let au = report["au_percent"]["profile"].as_f64().unwrap();
@@ -136,7 +136,7 @@ fn every_path_reads_the_same_bytes() {
 #[test]
 fn record_files_are_read_through_tensorflows_pattern() {
     let folder = folder();
-    let words = "resnet50 --files 4 --samples-per-file 50 --batch-size 10 --epochs 2 \
+    let words = "resnet50 --files 4 --params dataset.num_samples_per_file=50 reader.batch_size=10 --epochs 2 \
         --compute-time 1ms --steps 20 --params dataset.record_length_bytes=3000 metric.au=0.001";
     let report = report(folder.path(), words);
     assert_eq!(report["plan"]["loader"]["kind"], "interleave");
@@ -146,7 +146,7 @@ fn record_files_are_read_through_tensorflows_pattern() {
 #[test]
 fn column_files_are_read_by_row_group() {
     let folder = folder();
-    let words = "flux --files 2 --samples-per-file 40 --batch-size 8 --compute-time 1ms \
+    let words = "flux --files 2 --params dataset.num_samples_per_file=40 reader.batch_size=8 --compute-time 1ms \
         --epochs 1 --params dataset.parquet.row_group_size=16 metric.au=0.001";
     let report = report(folder.path(), words);
     assert_eq!(report["plan"]["reads"]["kind"], "row_groups");
@@ -159,7 +159,7 @@ fn column_files_are_read_by_row_group() {
 #[test]
 fn null_storage_needs_no_dataset() {
     let folder = folder();
-    let words = "unet3d --storage null -n 16 --steps 5 --epochs 1 --compute-time 5ms \
+    let words = "unet3d --path null -n 16 --steps 5 --epochs 1 --compute-time 5ms \
         --params metric.au=0.001";
     let report = report(folder.path(), words);
     assert_eq!(report["plan"]["accelerators"], 16);
@@ -177,7 +177,7 @@ fn null_storage_reads_nothing_and_is_reported() {
                 reader: {data_loader: pytorch, batch_size: 8}\n\
                 train: {computation_time: 0.001}\nmetric: {au: 0.001}\n";
     std::fs::write(folder.path().join("mine.yaml"), yaml).unwrap();
-    let words = "mine.yaml --profile v2 --storage null --steps 3 --epochs 1";
+    let words = "mine.yaml --profile v2 --path null --steps 3 --epochs 1";
     let report = report(folder.path(), words);
     // No byte was read, whatever the loaders asked for.
     assert_eq!(report["bytes_read"], 0);
@@ -222,16 +222,15 @@ fn several_runs_begin_with_a_warm_up() {
 }
 
 #[test]
-fn evaluation_and_checkpoints_follow_the_workload() {
+fn checkpoints_follow_the_workload() {
     let folder = folder();
     let words = format!(
         "unet3d --files 28 --epochs 2 --compute-time 1ms --profile v1 {SMALL} \
-         workflow.evaluation=True dataset.num_files_eval=4 reader.batch_size_eval=2 workflow.checkpoint=True \
+         workflow.checkpoint=True \
          checkpoint.steps_between_checkpoints=2 model.model_size_bytes=100000"
     );
     let report = report(folder.path(), &words);
     for epoch in report["epochs"].as_array().unwrap() {
-        assert_eq!(epoch["evaluation"]["steps"], 2);
         let blocks = epoch["accelerators"][0]["blocks"].as_array().unwrap();
         assert_eq!(blocks.len(), 2, "a checkpoint after two of four steps");
     }
@@ -264,10 +263,10 @@ fn the_files_of_mlperfs_tools_hold_the_same_figures() {
 fn the_configuration_of_a_run_makes_the_same_plan() {
     let folder = folder();
     let words = format!(
-        "unet3d --files 28 --epochs 2 --steps 3 --batch-size 4 --seed 7 --profile native \
+        "unet3d --files 28 --epochs 2 --steps 3 --profile native \
          --mlperf-output mlperf {SMALL} \
-         train.computation_time=0.0015 train.computation_time_stdev=0.0001 workflow.evaluation=True dataset.num_files_eval=8 reader.batch_size_eval=2 \
-         evaluation.eval_time=0.001 workflow.checkpoint=True \
+         train.computation_time=0.0015 train.computation_time_stdev=0.0001 train.seed=7 reader.batch_size=4 \
+         workflow.checkpoint=True \
          checkpoint.checkpoint_after_epoch=1 model.model_size_bytes=1000 \
          reader.preprocess_time=0.0001 reader.file_shuffle=seed"
     );
@@ -284,11 +283,6 @@ fn the_configuration_of_a_run_makes_the_same_plan() {
     let memory = plan["memory_bytes"].as_u64().unwrap() + 8 * 3 * 2;
     plan["memory_bytes"] = memory.into();
     assert_eq!(plan, first["plan"]);
-    let outputs = mlperf_files(folder.path(), "0_output.json");
-    let evaluated = outputs[0]["1"]["compute"]["eval"].as_array().unwrap();
-    let steps = first["epochs"][0]["evaluation"]["steps"].as_u64().unwrap();
-    assert!(steps > 0);
-    assert_eq!(evaluated.len() as u64, steps, "a time for every step");
 }
 
 /// The files of this name in the folders of all runs, in the order of their names.
@@ -322,7 +316,7 @@ fn every_one_of_several_runs_has_mlperf_files_with_its_steps_and_checkpoint() {
 #[test]
 fn a_dry_run_prints_the_plan_and_reads_nothing() {
     let folder = folder();
-    let words = "unet3d --storage null --steps 7 --dry-run";
+    let words = "unet3d --path null --steps 7 --dry-run";
     let text = stdout(train(folder.path(), words).assert().success());
     assert!(text.contains("unet3d"), "{text}");
     assert!(!folder.path().join("stormlp-results").exists());
@@ -353,7 +347,7 @@ fn warnings(report: &Value) -> Vec<String> {
 #[test]
 fn files_in_subfolders_are_read_and_dlios_view_is_reported() {
     let folder = folder();
-    let datagen = "unet3d --data-dir data --files 21 --subfolders 3 --params \
+    let datagen = "unet3d --data-dir data --files 21 --params dataset.num_subfolders_train=3 \
         dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000";
     let mut make = stormlp();
     make.current_dir(folder.path()).arg("datagen");

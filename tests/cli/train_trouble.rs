@@ -79,17 +79,14 @@ fn wrong_words_are_2() {
         ("unet3d --epochs=-1", "epochs"),
         ("unet3d --compute-time=-5", "compute-time"),
         ("unet3d --profile v9", "v9"),
-        ("unet3d --storage tape", "tape"),
-        ("unet3d --read-threads 1000000000", "1024"),
-        ("unet3d --prefetch 1000000000", "65536"),
+        ("unet3d --params reader.read_threads=1000000000", "1024"),
+        ("unet3d --params reader.prefetch_size=1000000000", "65536"),
         ("unet3d --epochs 1000000000000", "from 1 to 1000000:"),
         ("unet3d -n -1", "`-1` is not a whole number of 1 or more"),
-        ("unet3d --transfer-size 0", "1 byte or more"),
-        ("unet3d --storage null --path gds", "--path has no effect with null storage"),
-        ("unet3d --storage null --data-dir /data", "--data-dir has no effect"),
+        ("unet3d --path null --data-dir /data", "--data-dir has no effect"),
         ("unet3d --path null --generate", "--generate has no effect"),
         ("unet3d --compute-time {type:zipf}", "compute-time"),
-        ("unet3d --storage null --cold", "--cold has no effect"),
+        ("unet3d --path null --cold", "--cold has no effect"),
     ] {
         let text = stderr(train(folder.path(), words).assert().failure());
         assert!(text.contains(said), "{words}: {text}");
@@ -101,16 +98,16 @@ fn wrong_words_are_2() {
 fn invalid_workloads_are_3() {
     let folder = folder();
     check(folder.path(), "unet4d", 3, &["unet4d", "stormlp workloads"]);
-    let unknown = "unet3d --storage null --params reader.read_thread=3";
+    let unknown = "unet3d --path null --params reader.read_thread=3";
     check(folder.path(), unknown, 3, &["read_thread", "read_threads"]);
-    let words = "unet3d --storage null --files 3 --accelerators 9";
+    let words = "unet3d --path null --files 3 --accelerators 9";
     check(folder.path(), words, 3, &["3 samples", "--files"]);
     let datagen = "model: {name: mine}\nworkflow: {generate_data: True, train: False}\n";
     fs::write(folder.path().join("make.yaml"), datagen).unwrap();
     check(folder.path(), "make.yaml", 3, &["no training", "stormlp datagen make.yaml"]);
     fs::write(folder.path().join("empty.yaml"), "model: {name: x}\n").unwrap();
     check(folder.path(), "empty.yaml", 3, &["empty.yaml has no `dataset`"]);
-    let other = "my.yaml --accelerator b200 --storage null";
+    let other = "my.yaml --accelerator b200 --path null";
     fs::write(folder.path().join("my.yaml"), "dataset: {format: npz}\n").unwrap();
     check(folder.path(), other, 3, &["accelerator custom", "--params stormlp.accelerator=b200"]);
     fs::write(folder.path().join("bad.yaml"), "reader: [1").unwrap();
@@ -130,8 +127,6 @@ fn what_this_machine_lacks_is_4() {
     check(folder.path(), "no-such.yaml", 4, &["no-such.yaml"]);
     let words = format!("retinanet --files 48 {SMALL} --path cpu-gpu --device cuda:7");
     check(folder.path(), &words, 4, &["no cuda:7", "stormlp doctor"]);
-    let words = "unet3d --storage null --memory-limit 1M";
-    check(folder.path(), words, 4, &["1 MiB"]);
     assert!(!folder.path().join("stormlp-results").exists());
 }
 
@@ -141,8 +136,8 @@ fn too_few_files_and_wrong_sample_counts_name_both_numbers() {
     dataset(folder.path(), "unet3d", 21, "");
     let words = format!("unet3d --data-dir data --files 30 {SMALL}");
     check(folder.path(), &words, 4, &["21 files", "30", "--files"]);
-    let words = format!("unet3d --data-dir data --files 21 --samples-per-file 2 {SMALL}");
-    check(folder.path(), &words, 3, &["contains 1 sample,", "--samples-per-file"]);
+    let words = format!("unet3d --data-dir data --files 21 {SMALL} dataset.num_samples_per_file=2");
+    check(folder.path(), &words, 3, &["contains 1 sample,", "dataset.num_samples_per_file"]);
 }
 
 #[test]
@@ -165,7 +160,7 @@ fn unwritable_result_folders_are_4_before_the_run() {
     let folder = folder();
     fs::write(folder.path().join("file"), "").unwrap();
     for option in ["--results-dir", "--mlperf-output"] {
-        let words = format!("unet3d --storage null --steps 4 {option} file/x");
+        let words = format!("unet3d --path null --steps 4 {option} file/x");
         check(folder.path(), &words, 4, &["file/x", option]);
     }
     assert!(!folder.path().join("stormlp-results").exists());
@@ -257,7 +252,7 @@ fn a_zip_without_its_directory_ends_the_run_as_it_would_numpy() {
 #[test]
 fn a_corrupt_record_ends_the_run_with_file_and_offset() {
     let folder = folder();
-    let data = dataset(folder.path(), "resnet50", 8, "--samples-per-file 20 --batch-size 10");
+    let data = dataset(folder.path(), "resnet50", 8, "--params dataset.num_samples_per_file=20");
     let bad = &files_of(&data)[1];
     let mut bytes = fs::read(bad).unwrap();
     // The second record's length: the first one says where it is.
@@ -266,7 +261,7 @@ fn a_corrupt_record_ends_the_run_with_file_and_offset() {
     bytes[second] ^= 1;
     fs::write(bad, bytes).unwrap();
     let words = format!(
-        "resnet50 --data-dir data --files 8 --samples-per-file 20 --batch-size 10 --epochs 1 \
+        "resnet50 --data-dir data --files 8 --params dataset.num_samples_per_file=20 reader.batch_size=10 --epochs 1 \
          --compute-time 1ms {SMALL}"
     );
     let name = bad.file_name().unwrap().to_str().unwrap();
@@ -280,8 +275,8 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
-        "unet3d --data-dir {} --files 28 --epochs 3 --compute-time 1ms --profile v1 --checkpoint-folder ckpt \
-         {SMALL} workflow.checkpoint=True checkpoint.steps_between_checkpoints=2 \
+        "unet3d --data-dir {} --files 28 --epochs 3 --compute-time 1ms --profile v1 \
+         {SMALL} checkpoint.checkpoint_folder=ckpt workflow.checkpoint=True checkpoint.steps_between_checkpoints=2 \
          model.model_size_bytes=30000000",
         data.display()
     );
@@ -298,7 +293,7 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
         "what was measured is saved",
         "help: checkpoints go to",
         "28.61 MiB free",
-        "--checkpoint-folder",
+        "checkpoint.checkpoint_folder",
     ] {
         assert!(said.contains(part), "`{part}` is not in: {said}");
     }
@@ -315,14 +310,12 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
 #[test]
 fn null_storage_is_not_written_to() {
     let folder = folder();
-    let words = "unet3d --storage null --steps 4 --epochs 1 --compute-time 1ms \
+    let words = "unet3d --path null --steps 4 --epochs 1 --compute-time 1ms \
         --params workflow.checkpoint=True model.model_size_bytes=1000";
     train(folder.path(), words).output().unwrap();
     let made: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(made, ["stormlp-results"]);
-    let words = "unet3d --storage null --checkpoint-folder ckpt";
-    check(folder.path(), words, 2, &["--checkpoint-folder has no effect"]);
 }
 
 #[test]
@@ -330,10 +323,10 @@ fn a_checkpoint_folder_that_cannot_be_made_is_4_before_the_run() {
     let folder = folder();
     fs::write(folder.path().join("file"), "").unwrap();
     let words = format!(
-        "unet3d --files 21 --epochs 1 --compute-time 1ms --checkpoint-folder file/ckpt {SMALL} \
-         workflow.checkpoint=True"
+        "unet3d --files 21 --epochs 1 --compute-time 1ms {SMALL} \
+         checkpoint.checkpoint_folder=file/ckpt workflow.checkpoint=True"
     );
-    let said = ["file/ckpt", "checkpoints go to", "--checkpoint-folder"];
+    let said = ["file/ckpt", "checkpoints go to", "checkpoint.checkpoint_folder"];
     check(folder.path(), &words, 4, &said);
     assert!(!folder.path().join("stormlp-results").exists());
 }
@@ -374,7 +367,7 @@ fn a_later_run_that_cannot_start_keeps_the_report_of_earlier_ones() {
     dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
         "unet3d --data-dir data --files 28 --epochs 60 --runs 2 --compute-time 5ms \
-         --checkpoint-folder ckpt {SMALL} workflow.checkpoint=True \
+         {SMALL} checkpoint.checkpoint_folder=ckpt workflow.checkpoint=True \
          checkpoint.checkpoint_after_epoch=1000"
     );
     let mut child = run_past(folder.path(), &words, "epoch 1 of ");

@@ -51,7 +51,7 @@ const DEAF: [&str; 9] = [
 #[test]
 fn a_run_is_saved_and_ends_with_its_own_code_without_readers() {
     let gds = format!("gds --path buffered {QUICK}");
-    let null = "train unet3d --storage null --steps 4 --epochs 1 --compute-time";
+    let null = "train unet3d --path null --steps 4 --epochs 1 --compute-time";
     let commands = [
         (gds.as_str(), 0),
         ("gdsio -D d -w 1 -s 1M -i 1M -x 1 -I 1", 0),

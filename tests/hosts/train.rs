@@ -13,7 +13,7 @@ use crate::launcher::{Launcher, said, second_process};
 
 /// A run without storage, short enough for a test.
 const NULL: [&str; 8] =
-    ["train", "unet3d", "--storage", "null", "--steps", "12", "--compute-time", "20ms"];
+    ["train", "unet3d", "--path", "null", "--steps", "12", "--compute-time", "20ms"];
 
 /// A dataset of small files in `folder`, and the options to train on it.
 fn dataset(folder: &Path) -> Vec<&'static str> {
@@ -153,7 +153,8 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
 fn hosts_with_different_plans_do_nothing() {
     Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = launcher.two_of(folder.path(), &NULL, &["--batch-size", "3"]);
+        let mut command =
+            launcher.two_of(folder.path(), &NULL, &["--params", "reader.batch_size=3"]);
         let output = command.output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");

@@ -146,7 +146,7 @@ pub(crate) const RUNS: [Run; 13] = [
     },
     Run {
         name: "train with two GPUs",
-        words: "train unet3d -n 2 --batch-size 3 --path gds --device all --threads 8 --files 28 --epochs 1 \
+        words: "train unet3d -n 2 --params reader.batch_size=3 --path gds --device all --threads 8 --files 28 --epochs 1 \
                 --compute-time 1ms --params dataset.record_length_bytes=150000 \
                 dataset.record_length_bytes_stdev=20000 metric.au=0.001",
         repeats: 1,

@@ -164,7 +164,7 @@ fn other_counts_and_sizes_of_samples() {
     other.samples_per_file = 1;
     let samples = finding(folder.path(), other);
     assert_eq!(samples.kind, Some(Cause::Plan));
-    assert_eq!(samples.remedy, "run with --samples-per-file=2");
+    assert_eq!(samples.remedy, "run with --params dataset.num_samples_per_file=2");
     let mut larger = recipe(DataFormat::Tfrecord);
     larger.size = SizeRule::Length { mean_bytes: 15_000.0, stdev_bytes: 0.0 };
     let size = finding(folder.path(), larger);

@@ -70,18 +70,6 @@ pub fn memory_bytes(members: &[Member]) -> u64 {
     hosts.map(|member| member.memory_bytes).sum()
 }
 
-/// A process of the first host with more processes than CPUs, and their number. If each may use
-/// only one CPU, it is unknown whether they share it.
-pub fn crowded(members: &[Member]) -> Option<(&Member, usize)> {
-    let counted = members.iter().map(|member| {
-        let here = members.iter().filter(|other| other.shares_host_with(member));
-        (member, here.count())
-    });
-    let mut crowded =
-        counted.filter(|(member, here)| member.cpus > 1 && *here > member.cpus as usize);
-    crowded.next()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,19 +80,6 @@ mod tests {
             stormlp_fixtures::member(1, "h1"),
             stormlp_fixtures::member(2, "h2"),
         ]
-    }
-
-    #[test]
-    fn a_host_with_more_processes_than_cpus_is_crowded() {
-        let mut members: Vec<Member> =
-            (0..4).map(|rank| stormlp_fixtures::member(rank, "h1")).collect();
-        members.push(stormlp_fixtures::member(4, "h2"));
-        assert_eq!(crowded(&members), None, "four on four CPUs");
-        members.push(stormlp_fixtures::member(5, "h1"));
-        assert_eq!(crowded(&members).map(|(member, here)| (member.rank, here)), Some((0, 5)));
-        // Each is bound to one CPU, so they need not share one.
-        members.iter_mut().for_each(|member| member.cpus = 1);
-        assert_eq!(crowded(&members), None);
     }
 
     #[test]

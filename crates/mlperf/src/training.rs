@@ -8,7 +8,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
-use stormlp_core::report::Ending;
 use stormlp_core::stats::{self, population_deviation as deviation};
 use stormlp_core::units::GIB;
 use stormlp_show::stamp;
@@ -17,8 +16,7 @@ use stormlp_training::plan::metrics::{self, Rule};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::{
-    AcceleratorEpoch, BlockSums, EpochReport, EvaluationReport, StepLists, TrainReport,
-    WrittenCheckpoint,
+    AcceleratorEpoch, BlockSums, EpochReport, StepLists, TrainReport, WrittenCheckpoint,
 };
 
 use crate::official::{self, Metadata, OutputFile, free_folder, hydra, override_list, pretty};
@@ -30,7 +28,6 @@ struct OneRun<'a> {
     number: u32,
     warm_up: bool,
     epochs: &'a [EpochReport],
-    complete: bool,
     /// Whether it is complete and reached the AU threshold.
     meets_threshold: bool,
     started: f64,
@@ -74,7 +71,6 @@ fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<OneRun<
             number: 1,
             warm_up: false,
             epochs: &report.results.epochs,
-            complete: report.ending == Ending::Complete,
             meets_threshold: report.results.meets_threshold,
             started: report.results.started_unix_seconds,
             duration: report.results.duration_seconds,
@@ -87,7 +83,6 @@ fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<OneRun<
         number: one.run,
         warm_up: one.warm_up,
         epochs: &one.epochs,
-        complete: one.complete,
         meets_threshold: one.meets_threshold,
         started: one.started_unix_seconds,
         duration: one.duration_seconds,
@@ -193,7 +188,7 @@ fn summary(run: &OneRun) -> Value {
         "num_accelerators": report.plan.accelerators,
         "metric": metric(run),
         "num_files_train": plan.data.files,
-        "num_files_eval": plan.data.eval_files,
+        "num_files_eval": 0,
         "num_samples_per_file": plan.data.samples_per_file,
         "potential_caching": potential_caching,
         "data_size_per_host_GB": data_gib,
@@ -212,53 +207,27 @@ fn gib(bytes: f64) -> f64 {
     bytes / f64::from(1u32 << 30)
 }
 
+/// AU and throughput epoch by epoch, with means and population deviations.
 fn metric(run: &OneRun) -> Value {
-    let mut metric = json!({});
+    let rule = Rule::of(&run.report.plan);
     let epochs = || run.scored().map(|epoch| &epoch.measures);
-    phase(
-        run,
-        "train",
-        &epochs().map(|m| m.au_percent.profile).collect::<Vec<f64>>(),
-        &epochs().map(|m| m.samples_per_second).collect::<Vec<f64>>(),
-        run.meets_threshold,
-        &mut metric,
-    );
-    let of_epochs = run.epochs.iter().filter_map(|e| e.evaluation.as_ref());
-    let evaluations: Vec<&EvaluationReport> =
-        of_epochs.filter(|evaluation| evaluation.is_whole(&run.report.plan)).collect();
-    if !evaluations.is_empty() {
-        let au: Vec<f64> = evaluations.iter().map(|e| e.au_percent).collect();
-        let throughput: Vec<f64> = evaluations.iter().map(|e| e.samples_per_second).collect();
-        let meets = run.complete && stats::mean(&au) >= run.report.plan.metric.threshold_percent;
-        phase(run, "eval", &au, &throughput, meets, &mut metric);
-    }
+    let au: Vec<f64> = epochs().map(|m| m.au_percent.profile).collect();
+    let throughput: Vec<f64> = epochs().map(|m| m.samples_per_second).collect();
+    let throughput_mean = stats::mean(&throughput);
+    let throughput_stdev = deviation(&throughput);
+    let mut metric = json!({
+        "train_au_percentage": au,
+        "train_au_mean_percentage": stats::mean(&au),
+        "train_au_meet_expectation": if run.meets_threshold { "success" } else { "fail" },
+        "train_au_stdev_percentage": deviation(&au),
+        "train_throughput_samples_per_second": throughput,
+        "train_throughput_mean_samples_per_second": throughput_mean,
+        "train_throughput_stdev_samples_per_second": throughput_stdev,
+        "train_io_mean_MB_per_second": metrics::mib(&rule, throughput_mean),
+        "train_io_stdev_MB_per_second": metrics::mib(&rule, throughput_stdev),
+    });
     checkpoints(run, &mut metric);
     metric
-}
-
-/// AU and throughput of `train` or `eval`, epoch by epoch, with means and population deviations.
-fn phase(
-    run: &OneRun,
-    name: &str,
-    au: &[f64],
-    throughput: &[f64],
-    meets: bool,
-    metric: &mut Value,
-) {
-    let rule = Rule::of(&run.report.plan);
-    let throughput_mean = stats::mean(throughput);
-    let throughput_stdev = deviation(throughput);
-    let mut put = |key: &str, value: Value| metric[format!("{name}_{key}")] = value;
-    put("au_percentage", au.into());
-    put("au_mean_percentage", stats::mean(au).into());
-    let verdict = if meets { "success" } else { "fail" };
-    put("au_meet_expectation", verdict.into());
-    put("au_stdev_percentage", deviation(au).into());
-    put("throughput_samples_per_second", throughput.into());
-    put("throughput_mean_samples_per_second", throughput_mean.into());
-    put("throughput_stdev_samples_per_second", throughput_stdev.into());
-    put("io_mean_MB_per_second", metrics::mib(&rule, throughput_mean).into());
-    put("io_stdev_MB_per_second", metrics::mib(&rule, throughput_stdev).into());
 }
 
 /// Means of rates and times of checkpoints during training; v1.0's DLIO has no such keys.
@@ -306,7 +275,7 @@ fn span(run: &OneRun, started: f64, seconds: f64) -> Value {
     })
 }
 
-/// `N_per_epoch_stats.json`: start and end of each epoch, block, checkpoint and evaluation.
+/// `N_per_epoch_stats.json`: start and end of each epoch, block and checkpoint.
 fn per_epoch(run: &OneRun, rank: u32) -> Value {
     let mut all = json!({});
     for epoch in run.epochs {
@@ -318,9 +287,6 @@ fn per_epoch(run: &OneRun, rank: u32) -> Value {
         for (index, checkpoint) in written.enumerate() {
             let (name, saved) = saved(run, checkpoint);
             entry[format!("{name}{}", index + 1)] = saved;
-        }
-        if let Some(evaluation) = &epoch.evaluation {
-            entry["eval"] = span(run, evaluation.started_seconds, evaluation.duration_seconds);
         }
         all[epoch.epoch.to_string()] = entry;
     }
@@ -362,13 +328,6 @@ fn output(run: &OneRun, rank: u32) -> Value {
             let times = of_block.map(|(own, _)| own);
             put(&mut entry, &format!("block{}", index + 1), au, throughput, times);
         }
-        if let (Some(evaluation), Some(rules)) = (&epoch.evaluation, &report.plan.evaluation) {
-            for block in blocks(&evaluation.accelerators, rank) {
-                let (au, throughput) = metrics::evaluation(rules.batch_size, block);
-                let times = lists.and_then(|lists| lists.evaluation.get(rank as usize));
-                put(&mut entry, "eval", au, throughput, times.map(Vec::as_slice));
-            }
-        }
         let start = run.started + epoch.started_seconds;
         entry["start"] = stamp::iso(start).into();
         entry["end"] = stamp::iso(start + epoch.duration_seconds).into();
@@ -377,7 +336,7 @@ fn output(run: &OneRun, rank: u32) -> Value {
     all
 }
 
-/// Adds a block, or the evaluation, to an epoch; without `times` it has no lists.
+/// Adds a block to an epoch; without `times` it has no lists.
 fn put(entry: &mut Value, name: &str, au: f64, throughput: f64, times: Option<&[(f32, f32)]>) {
     entry["au"][name] = au.into();
     entry["throughput"][name] = throughput.into();

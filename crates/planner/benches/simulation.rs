@@ -23,9 +23,8 @@ fn plan(accelerators: u32, steps: u64, epochs: u32) -> TrainPlan {
     let workload = catalog::find("unet3d", Some("h100")).unwrap();
     let request = TrainRequest {
         accelerators: Some(accelerators),
-        length: RunLength { steps: Some(steps), epochs: Some(epochs), ..RunLength::default() },
+        length: RunLength { steps: Some(steps), epochs: Some(epochs) },
         files: Some(u64::from(accelerators) * 7 * steps),
-        memory_limit_bytes: Some(u64::MAX),
         ..TrainRequest::default()
     };
     let workload = workload.workload(&[]).unwrap();

@@ -12,7 +12,7 @@ const USUAL: [(&str, &str); 6] = [
     ),
     (
         "train",
-        "workload accelerator accelerators epochs closed data-dir generate path storage find-max \
+        "workload accelerator accelerators epochs closed data-dir generate path find-max \
          dry-run export",
     ),
     ("checkpoint", "model scale closed writes reads verify dir path fsync cold dry-run export"),

@@ -27,8 +27,7 @@ pub struct TrainResults {
     pub stdev: Spread,
     /// Whether every epoch ran and the mean AU by the profile's formula reaches the threshold.
     pub meets_threshold: bool,
-    /// Mean bytes and CPU time of the epochs of a scored run; excludes evaluations and the time
-    /// between epochs.
+    /// Mean bytes and CPU time of the epochs of a scored run; excludes the time between epochs.
     #[serde(flatten)]
     pub cost: Cost,
     /// Peak resident memory of the process in bytes.
@@ -210,10 +209,8 @@ pub struct EpochReport {
     pub duration_seconds: f64,
     /// Share of the files in the page cache at its start, 0 to 1; `None` when nothing is read.
     pub cached_share: Option<f64>,
-    /// Activity of the block devices.
-    pub device: Option<DeviceUse>,
-    /// The accelerator that kept the others waiting longest.
-    pub slowest: Option<Slowest>,
+    /// Share of the time in which the block devices had requests, in percent.
+    pub device_busy_percent: Option<f64>,
     /// Distributions over all accelerators and steps.
     pub latency: StepLatency,
     /// The accelerators, with their blocks of steps.
@@ -221,9 +218,6 @@ pub struct EpochReport {
     /// The share of each process by rank, if there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostShare>,
-    /// The evaluation that followed, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evaluation: Option<EvaluationReport>,
 }
 
 impl EpochReport {
@@ -304,30 +298,6 @@ pub fn meets_threshold(report: &TrainReport) -> bool {
         && results.mean.au_percent.profile >= report.plan.metric.threshold_percent
 }
 
-/// Activity of the block devices over a period.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct DeviceUse {
-    /// Share of the time with requests in flight, in percent.
-    pub busy_percent: f64,
-    /// Mean queue depth (requests in flight).
-    pub queue_depth: f64,
-    /// Mean bytes per read request.
-    pub request_bytes: f64,
-    /// Bytes per second.
-    pub bytes_per_second: f64,
-}
-
-/// The accelerator that kept the others waiting longest.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Slowest {
-    /// Its rank, from 0.
-    pub accelerator: u32,
-    /// Seconds it kept the others waiting at barriers.
-    pub delayed_others_seconds: f64,
-}
-
 /// Distributions over accelerators and steps in microseconds; `None` when nothing was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -339,7 +309,7 @@ pub struct StepLatency {
     /// Delay between the end of a computation and its handling by this host; not counted as compute
     /// time.
     pub compute_overshoot_us: Option<LatencyUs>,
-    /// From the start of a read to its last byte, including evaluations and loader starts.
+    /// From the start of a read to its last byte, including loader starts.
     pub read_us: Option<LatencyUs>,
     /// Registration of a file with cuFile, which `read_us` does not contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -380,35 +350,6 @@ pub struct BlockSums {
     pub barrier_seconds: f64,
     /// Fetch wait of the first step.
     pub first_fetch_seconds: f64,
-}
-
-/// An evaluation after an epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct EvaluationReport {
-    /// Steps per accelerator.
-    pub steps: u64,
-    /// AU in percent, by measured compute.
-    pub au_percent: f64,
-    /// Samples per second over all accelerators, for the whole evaluation.
-    pub samples_per_second: f64,
-    /// Seconds from the start of the run.
-    pub started_seconds: f64,
-    /// Wall time in seconds.
-    pub duration_seconds: f64,
-    /// Bytes read.
-    pub bytes_read: u64,
-    /// The accelerators; an evaluation is one block of steps.
-    #[serde(default)]
-    pub accelerators: Vec<AcceleratorEpoch>,
-}
-
-impl EvaluationReport {
-    /// Whether every accelerator completed all its steps.
-    pub fn is_whole(&self, plan: &TrainPlan) -> bool {
-        let planned = plan.evaluation.as_ref().map_or(0, |plan| plan.steps);
-        self.accelerators.len() == plan.accelerators as usize && self.steps >= planned
-    }
 }
 
 /// One of several runs.
@@ -516,6 +457,4 @@ pub struct StepLists {
     pub epoch: u32,
     /// Fetch wait and measured compute in seconds, by accelerator and step.
     pub steps: Vec<Vec<(f32, f32)>>,
-    /// The same for the evaluation that followed; empty if there was none.
-    pub evaluation: Vec<Vec<(f32, f32)>>,
 }

@@ -211,7 +211,7 @@ fn framing(
                     file.name,
                     counted(layout.samples, "sample")
                 ),
-                format!("run with --samples-per-file={}", layout.samples),
+                format!("run with --params dataset.num_samples_per_file={}", layout.samples),
             )];
         }
         payload_shares.push(layout.payload_bytes() as f64 / file.bytes as f64);

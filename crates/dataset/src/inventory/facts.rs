@@ -19,8 +19,6 @@ pub struct Inventory {
     pub folder: Location,
     /// Training files, sorted by base name as in DLIO.
     pub train: Vec<FoundFile>,
-    /// Evaluation files, sorted too.
-    pub valid: Vec<FoundFile>,
     /// Files not in the workload's format; some of their names.
     pub foreign: Vec<String>,
     /// Samples per file, from the manifest or the first file; `None` if unknown.
@@ -44,12 +42,6 @@ impl Inventory {
         let files = usize::try_from(files).unwrap_or(usize::MAX);
         self.train.iter().take(files).map(|file| file.bytes).sum()
     }
-
-    /// Bytes of the first `files` evaluation files.
-    pub fn valid_bytes(&self, files: u64) -> u64 {
-        let files = usize::try_from(files).unwrap_or(usize::MAX);
-        self.valid.iter().take(files).map(|file| file.bytes).sum()
-    }
 }
 
 /// The most names of foreign files passed to a plan.
@@ -59,42 +51,20 @@ const MAX_FOREIGN: usize = 10;
 /// are only known after writing, they are estimated.
 #[must_use]
 pub fn planned(folder: &Path, dataset: &Dataset) -> Inventory {
-    let files = |wanted: Split| {
-        let indices = (0..dataset.files()).filter(|index| dataset.place(*index).0 == wanted);
-        let mut files: Vec<FoundFile> = indices
-            .map(|index| FoundFile {
-                name: dataset.path(index),
-                bytes: dataset.expected_bytes(index),
-            })
-            .collect();
-        files.sort_by(|a, b| dlio_order(&a.name, &b.name));
-        files
-    };
+    let indices = (0..dataset.files()).filter(|index| dataset.place(*index).0 == Split::Train);
+    let mut train: Vec<FoundFile> = indices
+        .map(|index| FoundFile { name: dataset.path(index), bytes: dataset.expected_bytes(index) })
+        .collect();
+    train.sort_by(|a, b| dlio_order(&a.name, &b.name));
     Inventory {
         folder: folder.into(),
-        train: files(Split::Train),
-        valid: files(Split::Valid),
+        train,
         foreign: Vec::new(),
         samples_per_file: Some(dataset.recipe().samples_per_file),
         files: Some(dataset.recipe().train_files),
         unfinished: false,
         starter: false,
         direct: Availability::Available,
-    }
-}
-
-impl Dataset {
-    /// Whether the existing files match the planned ones; to the byte if sizes are known
-    /// beforehand.
-    #[must_use]
-    pub fn is_as_planned(&self, planned: &Inventory, made: &Inventory) -> bool {
-        let exact = self.sizes_are_exact();
-        let same = |planned: &[FoundFile], made: &[FoundFile]| {
-            let pairs = planned.iter().zip(made);
-            let mut alike = pairs.map(|(a, b)| a.name == b.name && (!exact || a.bytes == b.bytes));
-            planned.len() == made.len() && alike.all(|alike| alike)
-        };
-        same(&planned.train, &made.train) && same(&planned.valid, &made.valid)
     }
 }
 
@@ -107,7 +77,6 @@ impl FoundDataset {
         Inventory {
             folder: (&self.folder).into(),
             train: self.train.files.clone(),
-            valid: self.valid.files.clone(),
             foreign: foreign.take(MAX_FOREIGN).cloned().collect(),
             samples_per_file: self.samples_per_file(storage, dataset),
             files: self

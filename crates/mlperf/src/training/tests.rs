@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 use stormlp_core::report::Ending;
-use stormlp_training::plan::distribution::Distribution;
-use stormlp_training::plan::metrics;
-use stormlp_training::plan::train_plan::EvaluationPlan;
-use stormlp_training::report::{AcceleratorEpoch, BlockSums, EvaluationReport, RunReport};
+use stormlp_training::report::RunReport;
 
 use super::*;
 use crate::fixtures::training::{plan, report, workload};
@@ -16,11 +13,7 @@ fn file<'a>(files: &'a [OutputFile], end: &str) -> &'a OutputFile {
 
 /// The files of a run with the steps of one epoch.
 fn written() -> Vec<OutputFile> {
-    let steps = vec![vec![StepLists {
-        epoch: 1,
-        steps: vec![vec![(1.5, 0.25); 12]; 2],
-        evaluation: Vec::new(),
-    }]];
+    let steps = vec![vec![StepLists { epoch: 1, steps: vec![vec![(1.5, 0.25); 12]; 2] }]];
     files(&report(), &workload(), &steps, Path::new("/out"), &|_| false)
 }
 
@@ -207,39 +200,9 @@ fn the_configuration_is_the_whole_workload_as_it_ran() {
     assert_eq!(again.edition, Profile::V2);
 }
 
-/// A report with an evaluation after each epoch and a checkpoint after the first.
-fn report_with_evaluations() -> TrainReport {
+/// A report with a checkpoint after the first epoch.
+fn report_with_checkpoint() -> TrainReport {
     let mut report = report();
-    let rules = EvaluationPlan {
-        batch_size: 7,
-        steps: 4,
-        eval_time: Distribution::constant(0.25),
-        after_epoch: 1,
-        epochs_between: 1,
-    };
-    report.plan.evaluation = Some(rules);
-    for (epoch, seconds) in report.results.epochs.iter_mut().zip([1.25, 2.5]) {
-        let block = BlockSums {
-            seconds,
-            steps: 4,
-            window_steps: 3,
-            window_compute_seconds: 0.75,
-            excluded_seconds: 0.25,
-            ..BlockSums::default()
-        };
-        let (au_percent, samples_per_second) = metrics::evaluation(7, &block);
-        epoch.evaluation = Some(EvaluationReport {
-            steps: 4,
-            au_percent,
-            samples_per_second: 2.0 * samples_per_second,
-            started_seconds: 6.5,
-            duration_seconds: seconds,
-            bytes_read: 0,
-            accelerators: (0..2)
-                .map(|accelerator| AcceleratorEpoch { accelerator, blocks: vec![block] })
-                .collect(),
-        });
-    }
     report.results.checkpoints = vec![WrittenCheckpoint {
         epoch: 1,
         step: 12,
@@ -251,13 +214,9 @@ fn report_with_evaluations() -> TrainReport {
 }
 
 #[test]
-fn evaluations_and_checkpoints_have_dlios_keys_too() {
-    let report = report_with_evaluations();
-    let steps = vec![vec![StepLists {
-        epoch: 1,
-        steps: vec![vec![(1.5, 0.25); 12]; 2],
-        evaluation: vec![vec![(0.5, 0.25); 4]; 2],
-    }]];
+fn checkpoints_have_dlios_keys_too() {
+    let report = report_with_checkpoint();
+    let steps = vec![vec![StepLists { epoch: 1, steps: vec![vec![(1.5, 0.25); 12]; 2] }]];
     let files = files(&report, &workload(), &steps, Path::new("/out"), &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     let keys = summary["metric"].as_object().unwrap().iter();
@@ -266,15 +225,6 @@ fn evaluations_and_checkpoints_have_dlios_keys_too() {
         .map(|(key, value)| format!("{key}: {value}"))
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    eval_au_percentage: [75.0,33.33333333333333]
-    eval_au_mean_percentage: 54.166666666666664
-    eval_au_meet_expectation: "fail"
-    eval_au_stdev_percentage: 20.833333333333336
-    eval_throughput_samples_per_second: [44.8,22.4]
-    eval_throughput_mean_samples_per_second: 33.599999999999994
-    eval_throughput_stdev_samples_per_second: 11.2
-    eval_io_mean_MB_per_second: 4697.590924072265
-    eval_io_stdev_MB_per_second: 1565.8636413574218
     save_checkpoint_io_mean_GB_per_second: 2.0
     save_checkpoint_io_stdev_GB_per_second: 0.0
     save_checkpoint_duration_mean_seconds: 1.5
@@ -282,29 +232,15 @@ fn evaluations_and_checkpoints_have_dlios_keys_too() {
     checkpoint_size_GB: 3.0
     "#);
     let output: Value = serde_json::from_str(&file(&files, "1_output.json").content).unwrap();
-    assert_eq!(output["1"]["load"]["eval"].as_array().unwrap().len(), 4);
-    assert_eq!(output["1"]["proc"]["eval"][0], 0.75);
     assert_eq!(output["1"]["load"]["block1"].as_array().unwrap().len(), 12);
-    assert_eq!(output["1"]["au"]["eval"], 75.0);
-    assert_eq!(output["2"]["throughput"]["eval"], 11.2);
     let stats = file(&files, "0_per_epoch_stats.json");
     let stats: Value = serde_json::from_str(&stats.content).unwrap();
     assert_eq!(stats["1"]["save_ckpt1"]["throughput"], 2.0);
-    assert_eq!(stats["1"]["eval"]["duration"], "1.25");
-}
-
-#[test]
-fn an_incomplete_evaluation_does_not_count() {
-    let mut report = report_with_evaluations();
-    report.results.epochs[1].evaluation.as_mut().unwrap().steps = 3;
-    let files = files(&report, &workload(), &[], Path::new("/out"), &|_| false);
-    let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
-    assert_eq!(summary["metric"]["eval_au_percentage"], serde_json::json!([75.0]));
 }
 
 #[test]
 fn v1_has_its_own_keys_for_checkpoints() {
-    let mut report = report_with_evaluations();
+    let mut report = report_with_checkpoint();
     report.plan.profile = Profile::V1;
     let files = files(&report, &workload(), &[], Path::new("/out"), &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
@@ -378,13 +314,7 @@ fn runs_of_one_second_have_separate_folders_and_none_is_overwritten() {
 #[test]
 fn every_run_has_its_own_steps_and_checkpoints() {
     let steps: Vec<Vec<StepLists>> = [1.0, 2.0]
-        .map(|fetch| {
-            vec![StepLists {
-                epoch: 1,
-                steps: vec![vec![(fetch, 0.25); 12]; 2],
-                evaluation: Vec::new(),
-            }]
-        })
+        .map(|fetch| vec![StepLists { epoch: 1, steps: vec![vec![(fetch, 0.25); 12]; 2] }])
         .to_vec();
     let files = files(&report_of_runs(2, 70.0), &workload(), &steps, Path::new("/out"), &|_| false);
     assert_eq!(folders(&files).len(), 2);

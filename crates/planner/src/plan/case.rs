@@ -309,11 +309,9 @@ impl Sizing {
     fn size(&self, accelerators: u32, hosts: u32) -> Result<DataSize, Problems> {
         let profile = self.workload.profile(self.asked.profile);
         let usual = SizeRequest::of(&self.workload, profile, u64::from(accelerators));
-        let batch_size = self.asked.length.batch_size.map_or(usual.batch_size, u64::from);
         let request = SizeRequest {
             hosts: u64::from(hosts),
             host_memory_bytes: self.host_memory_bytes(),
-            batch_size,
             ..usual
         };
         datasize(&request).map_err(|error| {
@@ -336,10 +334,8 @@ impl Sizing {
             profile: asked.profile,
             accelerators: Some(accelerators),
             length: RunLength { steps, ..asked.length },
-            readers: asked.readers,
             compute: asked.compute,
             files: Some(files),
-            seed: asked.seed,
             ..TrainRequest::default()
         };
         let mut workload = self.workload.clone();

@@ -26,7 +26,7 @@ pub fn measured(report: &TrainReport, place: &Path) -> Result<ClientCost, Failur
     };
     let what = format!("--host-cost: {} {why}", place.display());
     Err(Failure::saying(Cause::Plan, what).with_help(
-        "use a report of `stormlp train WORKLOAD --storage null`, or set --host-cost-per-step and \
+        "use a report of `stormlp train WORKLOAD --path null`, or set --host-cost-per-step and \
          --host-cost-per-gib",
     ))
 }

@@ -8,7 +8,7 @@ use stormlp_core::profile::Profile;
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
 use stormlp_training::plan::client::Client;
 use stormlp_training::plan::distribution::Distribution;
-use stormlp_training::plan::request::{Readers, RunLength};
+use stormlp_training::plan::request::RunLength;
 
 /// Upper end of the search.
 pub const MAX_ACCELERATORS: u32 = 100_000;
@@ -44,22 +44,14 @@ pub struct SizingRequest {
     #[arg(long = "compute-time", value_name = "TIME")]
     pub compute: Option<Distribution>,
 
-    /// Batch size, epochs and steps.
+    /// Epochs and steps.
     #[command(flatten)]
     pub length: RunLength,
-
-    /// Reader workers and prefetching.
-    #[command(flatten)]
-    pub readers: Readers,
 
     /// Read path: buffered uses the page cache, cpu and gds bypass it, s3 reads objects
     /// [default: buffered, cpu if the workload sets odirect, or s3 with connection=]
     #[arg(long, value_name = "PATH")]
     pub path: Option<PathKind>,
-
-    /// Seed for shuffling and all random values
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
-    pub seed: Option<u64>,
 
     /// Workload parameters to override, as in mlpstorage: reader.batch_size=8
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
@@ -99,12 +91,12 @@ pub struct SizingRequest {
         value_parser = parse_seconds, help_heading = "Hosts")]
     pub barrier_seconds: Option<f64>,
 
-    /// Measured host cost: a saved report of `stormlp train WORKLOAD --storage null` on such a
+    /// Measured host cost: a saved report of `stormlp train WORKLOAD --path null` on such a
     /// host; the two options below override it
     #[arg(long, value_name = "REPORT", conflicts_with = "client", help_heading = "Hosts")]
     pub host_cost: Option<PathBuf>,
 
-    /// Time per step besides loading and compute, as shown by `stormlp train --storage null`
+    /// Time per step besides loading and compute, as shown by `stormlp train --path null`
     /// [default: 0, or DLIO's with --client dlio]
     #[arg(long = "host-cost-per-step", value_name = "TIME",
         value_parser = parse_seconds, help_heading = "Hosts")]

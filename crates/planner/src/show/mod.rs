@@ -263,9 +263,9 @@ fn limits(answer: &SizingAnswer) -> String {
         Some(StoragePart::Latency) => {
             let storage = &answer.storage_model;
             let (of, more) = match (storage.connections.is_some(), storage.has_objects()) {
-                (true, _) => ("latency and bandwidth of a connection", "--read-threads"),
-                (false, true) => ("latency", "--read-threads"),
-                (false, false) => ("latency", "--read-threads or readahead="),
+                (true, _) => ("latency and bandwidth of a connection", "reader.read_threads"),
+                (false, true) => ("latency", "reader.read_threads"),
+                (false, false) => ("latency", "reader.read_threads or readahead="),
             };
             format!(
                 ": {of}, at this number of reads in flight; more {unit}s do not help, more {more} may"

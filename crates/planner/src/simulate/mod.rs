@@ -21,11 +21,11 @@ use storage::{GROUPS_AT_MOST, Grain, SimulatedStorage};
 use stormlp_core::stop::StopToken;
 use stormlp_core::units::ByteSize;
 use stormlp_training::plan::metrics;
-use stormlp_training::plan::train_plan::{EvaluationPlan, TrainPlan};
+use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
 use stormlp_training::run::attribution::{self, Reading};
 use stormlp_training::run::machine::drive::{self, DriveError, InFlightReads, VirtualClock};
-use stormlp_training::run::machine::{Loader, Machine, Nanos, PhaseSpec, Share};
+use stormlp_training::run::machine::{Machine, Nanos, PhaseSpec, Share};
 use stormlp_training::run::measure::{self, PhaseMeasured};
 use stormlp_training::run::{prepare, verdict};
 use stormlp_transfer::telemetry::CpuTimes;
@@ -131,7 +131,7 @@ impl<'a> Simulation<'a> {
     fn new(plan: &'a TrainPlan, scenario: &'a Scenario, sizes: Sizes) -> Self {
         let calls = Calls::of(plan, scenario);
         let sizes = Arc::new(sizes);
-        let phase = phase_of(plan, scenario, (calls, &sizes), plan.data.files, plan.batch_size, 1);
+        let phase = phase_of(plan, scenario, (calls, &sizes), 1);
         let reads = plan.reads_of_epoch() * f64::from(plan.epochs);
         let grain = Grain {
             parts: (scenario.events as f64 / reads.max(1.0)) as u64,
@@ -145,7 +145,7 @@ impl<'a> Simulation<'a> {
             scenario,
             calls,
             sizes,
-            machine: Machine::new(loaders(plan, plan.batch_size), false),
+            machine: Machine::new(prepare::loaders(plan, accelerators as usize), false),
             storage,
             clock: VirtualClock::default(),
             flights: InFlightReads::default(),
@@ -156,7 +156,6 @@ impl<'a> Simulation<'a> {
     fn epochs(&mut self, stop: &StopToken) -> Result<Vec<EpochReport>, SimulateError> {
         let plan = self.plan;
         let mut next_checkpoint = plan.checkpoint.as_ref().and_then(|rules| rules.after_epoch);
-        let mut next_evaluation = plan.evaluation.as_ref().map(|rules| rules.after_epoch);
         let mut epochs = Vec::new();
         for epoch in 1..=plan.epochs {
             self.before_last = self.totals();
@@ -167,27 +166,16 @@ impl<'a> Simulation<'a> {
                 self.clock.now += checkpoint_ns(plan, self.scenario);
                 next_checkpoint = Some(epoch.saturating_add(rules.epochs_between.max(1)));
             }
-            if next_evaluation.is_some_and(|next| epoch >= next)
-                && let Some(rules) = &plan.evaluation
-            {
-                let pause = rules.epochs_between.max(1);
-                next_evaluation = next_evaluation.map(|next| next.saturating_add(pause));
-                self.evaluation(epoch, rules, stop)?;
-            }
         }
         let last = epochs.last().cloned();
         epochs.extend(last.iter().cycle().take(self.scenario.more_like_last as usize).cloned());
         Ok(epochs)
     }
 
-    fn phase(&self, files: u64, batch_size: u32, epoch: u32) -> Phase {
-        let how = (self.calls, &self.sizes);
-        phase_of(self.plan, self.scenario, how, files, batch_size, epoch)
-    }
-
     fn training(&mut self, epoch: u32, stop: &StopToken) -> Result<EpochReport, SimulateError> {
         let plan = self.plan;
-        let Phase { reads, shares } = self.phase(plan.data.files, plan.batch_size, epoch);
+        let how = (self.calls, &self.sizes);
+        let Phase { reads, shares } = phase_of(plan, self.scenario, how, epoch);
         self.storage.turn_to(reads);
         if plan.prewarm {
             let spec = PhaseSpec { steps: 1, shares: shares.clone(), ..PhaseSpec::nothing() };
@@ -204,25 +192,6 @@ impl<'a> Simulation<'a> {
         let waiting = attribution::divide(&first, &last, 1, false);
         let measured = PhaseMeasured::between([&first, &last], waiting, &self.machine, 0);
         Ok(measure::epoch(plan, epoch, &measured))
-    }
-
-    /// One evaluation, with loaders of its own.
-    fn evaluation(
-        &mut self,
-        epoch: u32,
-        rules: &EvaluationPlan,
-        stop: &StopToken,
-    ) -> Result<(), SimulateError> {
-        let plan = self.plan;
-        self.drain()?;
-        let loaders = loaders(plan, rules.batch_size);
-        let training = self.machine.exchange_loaders(loaders);
-        let Phase { reads, shares } = self.phase(plan.data.eval_files, rules.batch_size, epoch);
-        self.storage.turn_to(reads);
-        self.run(prepare::evaluation(plan, rules, epoch, shares), stop)?;
-        self.drain()?;
-        self.machine.exchange_loaders(training);
-        Ok(())
     }
 
     fn run(&mut self, spec: PhaseSpec, stop: &StopToken) -> Result<(), SimulateError> {
@@ -315,16 +284,14 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The reads of `epoch` over so many files, in batches of `batch_size`.
+/// The reads of `epoch`.
 fn phase_of(
     plan: &TrainPlan,
     scenario: &Scenario,
     (calls, sizes): (Calls, &Arc<Sizes>),
-    files: u64,
-    batch_size: u32,
     epoch: u32,
 ) -> Phase {
-    let (index, shares) = prepare::index(plan, files, u64::from(batch_size), epoch);
+    let (index, shares) = prepare::index(plan, epoch);
     let reads = Reads::new(plan, calls, sizes, index);
     let cache = Cache::at(plan, scenario, calls.direct, epoch);
     Phase { reads: (reads, cache), shares }
@@ -365,11 +332,6 @@ fn limited_by(limited_by: Bound, waiting: &WaitingSeconds) -> LimitedBy {
 
 /// Storage that is busy for as much of a run does all that it can.
 const FULL_PERCENT: f64 = 95.0;
-
-/// A loader for each accelerator of `plan`.
-fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
-    prepare::loaders(plan, plan.accelerators as usize, batch_size)
-}
 
 /// The assumptions for `plan` on `scenario`.
 fn assumptions_of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<String> {

@@ -28,7 +28,7 @@ fn plan_by(
     let entry = catalog::find(workload, None).unwrap();
     let request = TrainRequest {
         accelerators: Some(accelerators),
-        length: RunLength { steps: Some(steps), epochs: Some(epochs), ..RunLength::default() },
+        length: RunLength { steps: Some(steps), epochs: Some(epochs) },
         files: (workload == "unet3d").then_some(u64::from(accelerators) * 7 * steps),
         ..TrainRequest::default()
     };
@@ -357,7 +357,7 @@ fn every_builtin_workload_can_be_predicted() {
         let workload = entry.workload(&[]).unwrap();
         let request = TrainRequest {
             accelerators: Some(2),
-            length: RunLength { steps: Some(5), epochs: Some(2), ..RunLength::default() },
+            length: RunLength { steps: Some(5), epochs: Some(2) },
             ..TrainRequest::default()
         };
         let host = stormlp_fixtures::host();

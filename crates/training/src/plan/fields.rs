@@ -29,7 +29,7 @@ impl Field for DataLoader {
             Some("tensorflow") => Self::Tensorflow,
             Some("pytorch" | "dali" | "native_dali") => Self::Pytorch,
             Some("synthetic") => {
-                let why = "which reads nothing: leave it out and run with --storage null";
+                let why = "which reads nothing: leave it out and run with --path null";
                 return Err(format!(" is `synthetic`, {why}"));
             }
             _ => return Err(wants(value, "use tensorflow, pytorch or dali")),
@@ -57,7 +57,7 @@ impl Field for Distribution {
     }
 
     fn parts(&self) -> &'static [&'static str] {
-        &["type", "mean", "stdev", "min", "max", "shape", "scale", "lam"]
+        &["type", "mean", "stdev", "min", "max", "scale"]
     }
 
     /// Merges `parts` over the existing time, unless they use another distribution.

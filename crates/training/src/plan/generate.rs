@@ -34,15 +34,6 @@ pub struct GenerateRequest {
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub files: Option<u64>,
 
-    /// Samples per file.
-    #[arg(long, value_name = "N",
-        value_parser = whole::<u64>(1..=u64::from(u32::MAX)))]
-    pub samples_per_file: Option<u64>,
-
-    /// Number of subfolders for training files.
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
-    pub subfolders: Option<u64>,
-
     /// Rules for file sizes [default: the workload's edition].
     #[arg(long, value_name = "v1|v2|v3|native")]
     pub profile: Option<Profile>,
@@ -115,14 +106,7 @@ impl GenerateRequest {
     /// The dataset of `workload`, with the options that override it.
     pub fn recipe(&self, workload: &Workload) -> Recipe {
         let mut dataset = workload.dataset.clone();
-        let overrides = [
-            (self.files, &mut dataset.num_files_train),
-            (self.samples_per_file, &mut dataset.num_samples_per_file),
-            (self.subfolders, &mut dataset.num_subfolders_train),
-        ];
-        for (asked, setting) in overrides {
-            *setting = asked.unwrap_or(*setting);
-        }
+        dataset.num_files_train = self.files.unwrap_or(dataset.num_files_train);
         spec::recipe(&dataset, workload.profile(self.profile), self.making)
     }
 

@@ -21,6 +21,7 @@ const GENERATE: &str = "it is for the generator; use the options of `stormlp dat
 const OBJECT: &str = "it is for object storage, which --data-dir s3://BUCKET/PREFIX names";
 const OUTPUT: &str = "--results-dir and --mlperf-output determine where reports are saved";
 const PROFILER: &str = "device and CPU figures are in every report";
+const EVALUATION: &str = "stormlp only trains: AU does not include evaluations";
 const UNREAD: &str = "DLIO's own files have it, but DLIO does not read it";
 const HDF5: &str = "only HDF5 files without chunks are supported";
 const AUTO: &str = "stormlp always lists the folder";
@@ -47,16 +48,16 @@ const ALL: &[Key<Workload>] = &[
     Ignored("model.num_layers", CHECKPOINT),
     Ignored("model.parallelism", CHECKPOINT),
     Ignored("model.transformer", CHECKPOINT),
+    ForOthers("workflow.evaluation", EVALUATION, |_| false.into()),
     Ignored("workflow.do_eval", UNREAD),
     Ignored("dataset.eval_num_samples_per_file", UNREAD),
     Ignored("train.total_eval_steps", UNREAD),
-    Ignored("evaluation.total_eval_steps", UNREAD),
+    Ignored("evaluation", EVALUATION),
     Ignored("checkpoint.optimization_groups", CHECKPOINT),
     Ignored("checkpoint.layer_parameters", CHECKPOINT),
     Ignored("checkpoint.num_layers", CHECKPOINT),
     ForOthers("workflow.generate_data", GENERATE, |_| false.into()),
     Used("workflow.train", |w| &mut w.workflow.train),
-    Used("workflow.evaluation", |w| &mut w.workflow.evaluation),
     Used("workflow.checkpoint", |w| &mut w.workflow.checkpoint),
     Ignored("workflow.profiling", PROFILER),
     Ignored("workflow.debug", PYTHON),
@@ -84,7 +85,7 @@ const ALL: &[Key<Workload>] = &[
     Alias("dataset.record_length_resize", "dataset.record_length_bytes_resize"),
     // DLIO 1.0.0 had them here; later they moved to `reader`.
     Alias("dataset.batch_size", "reader.batch_size"),
-    Alias("dataset.batch_size_eval", "reader.batch_size_eval"),
+    Ignored("dataset.batch_size_eval", EVALUATION),
     Ignored("dataset.file_access", "DLIO ignores it too"),
     Ignored("dataset.record-length", UNREAD),
     Used("dataset.record_dims", |w| &mut w.dataset.record_dims),
@@ -111,7 +112,7 @@ const ALL: &[Key<Workload>] = &[
     Ignored("dataset.parquet.compression", "row groups are stored uncompressed"),
     Used("reader.data_loader", |w| &mut w.reader.data_loader),
     Within("reader.batch_size", 1.0, COUNT, |w| &mut w.reader.batch_size),
-    Within("reader.batch_size_eval", 1.0, COUNT, |w| &mut w.reader.batch_size_eval),
+    Ignored("reader.batch_size_eval", EVALUATION),
     Within("reader.read_threads", 0.0, MAX_READ_THREADS as f64, |w| &mut w.reader.read_threads),
     Used("reader.computation_threads", |w| &mut w.reader.computation_threads),
     Within("reader.prefetch_size", 0.0, MAX_PREFETCH as f64, |w| &mut w.reader.prefetch_size),
@@ -155,11 +156,6 @@ const ALL: &[Key<Workload>] = &[
     }),
     Used("train.seed", |w| &mut w.train.seed),
     Used("train.seed_change_epoch", |w| &mut w.train.seed_change_epoch),
-    Used("evaluation.eval_time", |w| &mut w.evaluation.eval_time),
-    SetBy("evaluation.eval_time_stdev", |w, value| add_stdev(&mut w.evaluation.eval_time, value)),
-    Used("evaluation.eval_after_epoch", |w| &mut w.evaluation.eval_after_epoch),
-    Used("evaluation.epochs_between_evals", |w| &mut w.evaluation.epochs_between_evals),
-    Ignored("evaluation.steps_between_evals", UNREAD),
     Used("checkpoint.checkpoint_folder", |w| &mut w.checkpoint.checkpoint_folder),
     OrMinusOne("checkpoint.checkpoint_after_epoch", |w| &mut w.checkpoint.checkpoint_after_epoch),
     OrMinusOne("checkpoint.epochs_between_checkpoints", |w| {

@@ -1,6 +1,5 @@
 //! Memory requirements of a run, checked before it starts.
 
-use super::request::TrainRequest;
 use crate::plan::train_plan::{LoaderPlan, TrainPlan};
 use stormlp_core::facts::{HostFacts, PROCESS_BYTES};
 use stormlp_core::failure::Problems;
@@ -41,7 +40,7 @@ pub(super) fn estimate(plan: &TrainPlan) -> u64 {
     let epochs = u64::from(plan.epochs) * u64::from(plan.runs);
     [
         u64::from(plan.most_accelerators()).saturating_mul(ACCELERATOR_BYTES + tasks * TASK_BYTES),
-        (plan.data.files.saturating_add(plan.data.eval_files)).saturating_mul(FILE_BYTES),
+        plan.data.files.saturating_mul(FILE_BYTES),
         epochs.saturating_mul(each_epoch),
     ]
     .into_iter()
@@ -49,13 +48,8 @@ pub(super) fn estimate(plan: &TrainPlan) -> u64 {
 }
 
 /// Reports a problem when the estimate exceeds the limit.
-pub(super) fn check(
-    plan: &TrainPlan,
-    request: &TrainRequest,
-    host: &HostFacts,
-    problems: &mut Problems,
-) {
-    let limit = request.memory_limit_bytes.unwrap_or_else(|| host.usable_memory_bytes());
+pub(super) fn check(plan: &TrainPlan, host: &HostFacts, problems: &mut Problems) {
+    let limit = host.usable_memory_bytes();
     if plan.memory_bytes > limit {
         problems.machine(
             format!(
@@ -63,8 +57,8 @@ pub(super) fn check(
                 ByteSize(plan.memory_bytes),
                 ByteSize(limit)
             ),
-            "use fewer accelerators, files or steps, or raise the memory limit (--memory-limit, \
-             cgroup, ulimit -v)",
+            "use fewer accelerators, files or steps, or raise the memory limit (cgroup, \
+             ulimit -v)",
         );
     }
 }

@@ -152,16 +152,6 @@ pub fn mib_of_samples(samples_per_second: f64, sample_bytes: f64) -> f64 {
     samples_per_second * sample_bytes / f64::from(1u32 << 20)
 }
 
-/// AU and samples per second of one accelerator's evaluation; the latter over the whole block,
-/// nothing excluded (`compute_metrics_eval` in DLIO's `statscounter.py`).
-pub fn evaluation(batch_size: u32, block: &BlockSums) -> (f64, f64) {
-    let window = block.seconds - block.excluded_seconds;
-    (
-        percent(block.window_compute_seconds, window),
-        ratio(block.steps as f64 * f64::from(batch_size), block.seconds),
-    )
-}
-
 fn percent(part: f64, whole: f64) -> f64 {
     100.0 * ratio(part, whole)
 }

@@ -101,7 +101,7 @@ fn yaml_that_is_none_has_a_place_too() {
 fn what_cannot_be_emulated_is_refused() {
     insta::assert_snapshot!(error("dataset: {format: zarr}"), @"my.yaml:1:19: `dataset.format`: `zarr` is not a format that stormlp reads: use npz, npy, tfrecord, jpeg, png, indexed_binary, hdf5, csv or parquet");
     insta::assert_snapshot!(error("dataset: {format: mmap_indexed_binary}"), @"my.yaml:1:19: `dataset.format`: `mmap_indexed_binary` is not emulated: DLIO maps these files and never touches the samples; use indexed_binary, which reads them");
-    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml:1:23: `reader.data_loader` is `synthetic`, which reads nothing: leave it out and run with --storage null");
+    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml:1:23: `reader.data_loader` is `synthetic`, which reads nothing: leave it out and run with --path null");
     insta::assert_snapshot!(error("reader: {read_type: in_memory}"), @"my.yaml:1:21: `reader.read_type` is `in_memory`: samples are always read on demand; leave it out");
 }
 
@@ -111,13 +111,13 @@ fn distributions_are_dlios() {
         parse(&format!("train:\n  computation_time: {text}\n")).map(|w| w.train.computation_time)
     };
     assert_eq!(time("0.5").unwrap(), Distribution::constant(0.5));
-    assert_eq!(time("{type: gamma, shape: 2, scale: 0.1}").unwrap().mean_seconds(), 0.2);
+    assert_eq!(time("{type: exponential, scale: 0.2}").unwrap().mean_seconds(), 0.2);
     assert_eq!(
         time("{mean: 0.3, stdev: 0.01}").unwrap(),
         Distribution::Normal { mean: 0.3, stdev: 0.01 }
     );
     insta::assert_snapshot!(time("{type: uniform, min: 2, max: 1}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: min 2 is above max 1");
-    insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: cauchy: unknown variant `cauchy`, expected one of `constant`, `normal`, `uniform`, `gamma`, `exponential`, `poisson`");
+    insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: cauchy: unknown variant `cauchy`, expected one of `constant`, `normal`, `uniform`, `exponential`");
     insta::assert_snapshot!(time("-1").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: value is -1, it must be 0 or more");
 }
 
@@ -156,11 +156,11 @@ fn times_may_be_set_by_their_parts() {
     assert_eq!(time(drawn, &[".mean=0.1"]).unwrap(), normal(0.1, 0.02));
     // Parameters of another distribution replace the whole value, in any order.
     assert_eq!(
-        time(drawn, &[".scale=0.1", ".shape=2", ".type=gamma"]).unwrap(),
-        Distribution::Gamma { shape: 2.0, scale: 0.1 }
+        time(drawn, &[".min=0.1", ".max=2", ".type=uniform"]).unwrap(),
+        Distribution::Uniform { min: 0.1, max: 2.0 }
     );
     assert_eq!(time(drawn, &[".mean=0.1", "=0.7"]).unwrap(), Distribution::constant(0.7));
-    insta::assert_snapshot!(time("0.3", &[".type=gamma", ".shape=2"]).unwrap_err(), @"--params: `train.computation_time`: gamma: missing field `scale`");
+    insta::assert_snapshot!(time("0.3", &[".type=uniform", ".max=2"]).unwrap_err(), @"--params: `train.computation_time`: uniform: missing field `min`");
     insta::assert_snapshot!(time("0.3", &[".mean=-1"]).unwrap_err(), @"--params: `train.computation_time`: value is -1, it must be 0 or more");
     insta::assert_snapshot!(time("0.3", &[".median=1"]).unwrap_err(), @"--params: unknown key `train.computation_time.median`: neither MLPerf Storage nor DLIO has a similar one");
 }

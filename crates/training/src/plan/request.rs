@@ -14,7 +14,6 @@ use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
-use stormlp_core::units::parse_some_bytes;
 use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::section::DataFormat;
@@ -30,20 +29,6 @@ pub const MAX_RUNS: u32 = 1000;
 
 /// Epochs of a run on a starter set. Files are dropped before each, so more would show the same.
 const STARTER_EPOCHS: u32 = 2;
-
-/// Where the data of a run come from. Without storage, reads complete at once, which shows this
-/// host's ceiling for the workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum StorageKind {
-    /// From the dataset.
-    #[default]
-    Real,
-    /// From nowhere.
-    Null,
-}
 
 /// The processes that run a workload together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,10 +49,6 @@ pub struct RequestedHosts {
 #[derive(clap::Args)]
 #[serde(default)]
 pub struct RunLength {
-    /// Samples per step and accelerator
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
-    pub batch_size: Option<u32>,
-
     /// Number of epochs [default: the workload's, on a starter dataset 2 at most]
     #[arg(long, value_name = "N",
         value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS)))]
@@ -76,23 +57,6 @@ pub struct RunLength {
     /// Steps per epoch [default: as many as the dataset has]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub steps: Option<u64>,
-}
-
-/// Readers and prefetching.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(clap::Args)]
-#[serde(default)]
-pub struct Readers {
-    /// Reader workers per accelerator; 0 reads inline, like PyTorch
-    #[arg(long, value_name = "N",
-        value_parser = whole::<u32>(..=u64::from(MAX_READ_THREADS)))]
-    pub read_threads: Option<u32>,
-
-    /// Batches to prefetch
-    #[arg(long, value_name = "N",
-        value_parser = whole::<u32>(..=u64::from(MAX_PREFETCH)))]
-    pub prefetch: Option<u32>,
 }
 
 /// Options of a training run. `None` falls back to the workload, then to the default.
@@ -141,7 +105,7 @@ pub struct TrainRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<CalibrationOrigin>,
 
-    /// Batch size, epochs and steps.
+    /// Epochs and steps.
     #[command(flatten)]
     #[serde(flatten)]
     pub length: RunLength,
@@ -156,11 +120,8 @@ pub struct TrainRequest {
     #[arg(long)]
     pub closed: bool,
 
-    /// Seed for shuffling
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
-    pub seed: Option<u64>,
-
-    /// Workload parameters to override, as in mlpstorage: reader.read_threads=8
+    /// Workload parameters to override, as in mlpstorage: reader.read_threads=8, reader.batch_size=4,
+    /// reader.prefetch_size=2, train.seed=7, checkpoint.checkpoint_folder=DIR (docs/workloads.md has all)
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub params: Vec<String>,
 
@@ -175,11 +136,6 @@ pub struct TrainRequest {
         help_heading = "The dataset")]
     pub files: Option<u64>,
 
-    /// Samples per file
-    #[arg(long, value_name = "N",
-        value_parser = whole::<u64>(1..=u64::from(u32::MAX)), help_heading = "The dataset")]
-    pub samples_per_file: Option<u64>,
-
     /// Generate the dataset if the folder is empty, in any folder
     #[arg(long, help_heading = "The dataset")]
     pub generate: bool,
@@ -190,8 +146,8 @@ pub struct TrainRequest {
 
     /// Path: buffered and cpu read to host memory; page-cache, cpu-gpu and cpu-async-gpu to GPU
     /// memory, or host memory that emulates it; gds, gds-async and gds-batch require libcufile (see
-    /// `stormlp doctor`); null is --storage null [default: buffered, or cpu if the workload sets
-    /// odirect]
+    /// `stormlp doctor`); null reads nothing and needs no dataset: it shows this host's upper limit for
+    /// the workload [default: buffered, or cpu if the workload sets odirect]
     #[arg(long, value_name = "PATH", help_heading = "Reading")]
     pub path: Option<PathKind>,
 
@@ -200,10 +156,6 @@ pub struct TrainRequest {
     /// host]
     #[arg(long, value_name = "LIST", help_heading = "Reading")]
     pub device: Option<Devices>,
-
-    /// null does no I/O and needs no dataset: it shows this host's upper limit for the workload
-    #[arg(long, value_name = "real|null", default_value = "real", help_heading = "Reading")]
-    pub storage: StorageKind,
 
     /// Fail if a path of cuFile falls back to another path
     #[arg(long, help_heading = "Reading")]
@@ -219,18 +171,6 @@ pub struct TrainRequest {
     /// dataset]
     #[arg(long, help_heading = "Reading")]
     pub cold: bool,
-
-    /// Reader workers and prefetching.
-    #[command(flatten, next_help_heading = "Reading")]
-    #[serde(flatten)]
-    pub readers: Readers,
-
-    /// Read size for record files; split into chunks of up to 256K through the page cache and 1M
-    /// with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M with O_DIRECT, which
-    /// has no read-ahead]
-    #[arg(long = "transfer-size", value_name = "SIZE",
-        value_parser = parse_some_bytes, help_heading = "Reading")]
-    pub transfer_bytes: Option<u64>,
 
     /// Verify objects: none, size (sizes and ETags), crc (checksums too: HEAD tells those of objects
     /// that are read in ranges)
@@ -251,16 +191,6 @@ pub struct TrainRequest {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024),
         help_heading = "Reading")]
     pub threads: Option<u32>,
-
-    /// Memory limit of the run [default: this host's memory, or its cgroup limit]
-    #[arg(long = "memory-limit", value_name = "SIZE",
-        value_parser = parse_some_bytes, help_heading = "Reading")]
-    pub memory_limit_bytes: Option<u64>,
-
-    /// Folder for checkpoints written during training
-    #[arg(long, value_name = "DIR", help_heading = "Reading",
-        value_parser = str::parse::<Location>, value_hint = clap::ValueHint::AnyPath)]
-    pub checkpoint_folder: Option<Location>,
 
     /// How threads wait, and the placement of threads and buffers.
     #[command(flatten)]
@@ -371,9 +301,9 @@ impl TrainRequest {
         }
     }
 
-    /// Whether nothing is read, by either of the options for that.
+    /// Whether nothing is read.
     pub fn is_null(&self) -> bool {
-        self.storage == StorageKind::Null || self.path == Some(PathKind::Null)
+        self.path == Some(PathKind::Null)
     }
 }
 /// Parses a way to verify; samples are dropped, so their content cannot be.

@@ -6,15 +6,14 @@ mod epoch;
 
 use super::distribution::Distribution;
 use super::memory;
-use super::request::{StorageKind, TrainRequest};
+use super::request::TrainRequest;
 use super::rules::{self, CLOSED_RUNS};
-use super::steps::{StepInputs, steps};
+use super::steps::StepInputs;
 use super::transport;
 use super::warnings;
 use super::workload::{DataLoader, MetricSpec, Shuffle, Workload};
 use crate::plan::train_plan::{
-    BlockEnd, CheckpointPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan,
-    TrainPlan,
+    BlockEnd, CheckpointPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan, TrainPlan,
 };
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
@@ -79,7 +78,7 @@ impl TrainPlan {
         let mut resolver = Resolver::new(workload, request, host, inventory);
         let plan = resolver.plan();
         rules::closed_problems(workload, request, &plan, host, &mut resolver.problems);
-        memory::check(&plan, request, host, &mut resolver.problems);
+        memory::check(&plan, host, &mut resolver.problems);
         let plan = resolver.problems.or(plan)?;
         let mut warnings = warnings::of(&plan, workload, request, host);
         warnings.extend(resolver.limited);
@@ -98,7 +97,7 @@ pub fn imagined(
     host: &HostFacts,
     path: PathKind,
 ) -> Result<TrainPlan, Problems> {
-    let request = TrainRequest { storage: StorageKind::Null, ..request.clone() };
+    let request = TrainRequest { path: Some(PathKind::Null), ..request.clone() };
     let nothing = Inventory::default();
     let mut resolver =
         Resolver { reads_as: Some(path), ..Resolver::new(workload, &request, host, &nothing) };
@@ -203,7 +202,6 @@ impl<'a> Resolver<'a> {
                 exclude_end_steps: workload.metric.exclude_end_steps,
             },
             shuffle: self.shuffle(),
-            evaluation: self.evaluation(&split, data.eval_files, path),
             checkpoint: self.checkpoint(profile),
             transport,
             memory_bytes: 0,
@@ -241,9 +239,9 @@ impl<'a> Resolver<'a> {
             format: dataset.format,
             files: 0,
             accelerators: request.accelerators.unwrap_or(1),
-            batch_size: request.length.batch_size.unwrap_or(reader.batch_size),
-            samples_per_file: request.samples_per_file.unwrap_or(dataset.num_samples_per_file),
-            read_threads: request.readers.read_threads.unwrap_or(reader.read_threads),
+            batch_size: reader.batch_size,
+            samples_per_file: dataset.num_samples_per_file,
+            read_threads: reader.read_threads,
         }
     }
 
@@ -259,7 +257,7 @@ impl<'a> Resolver<'a> {
     /// The reproducible shuffle of samples.
     fn shuffle(&self) -> ShufflePlan {
         let (workload, request) = (self.workload, self.request);
-        let seed = request.seed.unwrap_or(workload.train.seed);
+        let seed = workload.train.seed;
         ShufflePlan {
             files: workload.reader.file_shuffle,
             samples: workload.reader.sample_shuffle,
@@ -347,7 +345,7 @@ impl<'a> Resolver<'a> {
         files: u64,
     ) -> LoaderPlan {
         let reader = &self.workload.reader;
-        let prefetch = self.request.readers.prefetch.unwrap_or(reader.prefetch_size);
+        let prefetch = reader.prefetch_size;
         if format == DataFormat::Tfrecord {
             return LoaderPlan::Interleave {
                 read_threads: read_threads.max(1),
@@ -384,7 +382,7 @@ impl<'a> Resolver<'a> {
             DataFormat::IndexedBinary => ReadPattern::IndexedSample,
             DataFormat::Parquet => ReadPattern::RowGroups,
             DataFormat::Tfrecord => {
-                let asked = self.request.transfer_bytes.or(self.workload.reader.transfer_size);
+                let asked = self.workload.reader.transfer_size;
                 let bytes = asked.unwrap_or_else(|| default_transfer_bytes(path));
                 ReadPattern::Records {
                     transfer_size: if path.wants_direct() {
@@ -395,43 +393,6 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-    }
-
-    fn evaluation(
-        &mut self,
-        split: &StepInputs,
-        eval_files: u64,
-        path: PathKind,
-    ) -> Option<EvaluationPlan> {
-        if !self.workload.workflow.evaluation {
-            return None;
-        }
-        let batch_size = self.workload.reader.batch_size_eval;
-        let found = self.inventory.valid.len() as u64;
-        if path != PathKind::Null && found < eval_files {
-            self.problems.plan(
-                format!(
-                    "{} has {found} evaluation files in valid/, but the workload has {eval_files}",
-                    self.inventory.folder
-                ),
-                format!("set --params dataset.num_files_eval={found}"),
-            );
-        }
-        let count = steps(&StepInputs { files: eval_files, batch_size, ..*split });
-        if count == 0 {
-            self.problems.plan(
-                format!("{eval_files} evaluation files are less than one step of all accelerators"),
-                "set --params workflow.evaluation=False, or more dataset.num_files_eval",
-            );
-        }
-        let spec = &self.workload.evaluation;
-        Some(EvaluationPlan {
-            batch_size,
-            steps: count.max(1),
-            eval_time: self.time("evaluation.eval_time", spec.eval_time),
-            after_epoch: spec.eval_after_epoch.max(1),
-            epochs_between: spec.epochs_between_evals.max(1),
-        })
     }
 
     /// DLIO writes checkpoints either between blocks of steps or at ends of epochs, and reads only
@@ -448,11 +409,7 @@ impl<'a> Resolver<'a> {
         };
         let steps_between = self.steps_between_checkpoints();
         Some(CheckpointPlan {
-            folder: self
-                .request
-                .checkpoint_folder
-                .clone()
-                .unwrap_or_else(|| Location::from(&spec.checkpoint_folder)),
+            folder: Location::from(&spec.checkpoint_folder),
             bytes,
             after_epoch: steps_between.is_none().then_some(spec.checkpoint_after_epoch.max(1)),
             epochs_between: spec.epochs_between_checkpoints.max(1),

@@ -5,7 +5,7 @@ use strum::VariantArray as _;
 
 use crate::plan::catalog;
 use crate::plan::client::Client;
-use crate::plan::request::{Readers, RequestedHosts, RunLength};
+use crate::plan::request::{RequestedHosts, RunLength};
 use crate::plan::train_plan::BlockEnd;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::note::Cause;
@@ -64,7 +64,7 @@ fn unet3d_on_h100_is_v2s_run() {
     assert_eq!(plan.checkpoint.as_ref().unwrap().bytes, 10_240);
     insta::assert_snapshot!(warning_lines(&got), @r"
     the dataset (22.94 GiB) fits in this host's memory (64 GiB): not comparable with published results; `--full` makes a comparable dataset, see `stormlp datasize` for its size
-    an epoch has 24 steps, MLPerf requires 500; use more files
+    an epoch has 24 steps, MLPerf requires 500; use more --files, or a higher --steps
     ");
 }
 
@@ -153,7 +153,7 @@ fn resnet50_goes_through_the_interleave() {
 #[test]
 fn null_storage_needs_no_files() {
     let request = TrainRequest {
-        storage: StorageKind::Null,
+        path: Some(PathKind::Null),
         length: RunLength { steps: Some(100), ..RunLength::default() },
         accelerators: Some(16),
         ..TrainRequest::default()
@@ -197,30 +197,29 @@ fn a_file_system_without_direct_reads_is_found_before_the_run() {
 
 #[test]
 fn all_problems_are_reported_at_once() {
-    let unet3d = workload("unet3d", "h100");
+    let mut unet3d = workload("unet3d", "h100");
+    unet3d.dataset.num_samples_per_file = 4;
     let request = TrainRequest {
         files: Some(12),
-        samples_per_file: Some(4),
         path: Some(PathKind::GdsCompat),
         compute: Some(Distribution::constant(-1.0)),
-        memory_limit_bytes: Some(1 << 20),
         ..TrainRequest::default()
     };
     let mut inventory = folder(10, 146_600_628);
     inventory.samples_per_file = Some(1);
-    let problems = resolve(&unet3d, &request, &inventory).unwrap_err();
+    let problems = TrainPlan::resolve(&unet3d, &request, &host(1 << 20), &inventory).unwrap_err();
     assert_eq!(problems.cause(), Cause::Plan);
     insta::assert_snapshot!(problems, @r"
     5 problems:
       - path gds-compat is not for training
         help: use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds, gds-async, gds-batch or null
       - the files in /data/set have 1 sample each, but the workload has 4
-        help: set --samples-per-file 1
+        help: set --params dataset.num_samples_per_file=1
       - /data/set has 10 training files, but the workload has 12
         help: set --files 10, or make more with `stormlp datagen`
       - --compute-time: value is -1, it must be 0 or more
       - the run needs about 25.26 MiB of memory, 1 MiB may be used
-        help: use fewer accelerators, files or steps, or raise the memory limit (--memory-limit, cgroup, ulimit -v)
+        help: use fewer accelerators, files or steps, or raise the memory limit (cgroup, ulimit -v)
     ");
 }
 
@@ -249,7 +248,7 @@ fn too_many_accelerators_and_too_few_steps_are_reported_with_their_numbers() {
         ..TrainRequest::default()
     };
     insta::assert_snapshot!(only(resolve(&unet3d, &ask(100, None), &data)), @"168 samples in 168 files: less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
-    insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU of profile v2, which excludes 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU of profile v2, which excludes 1, needs 3; use more --files or a higher --steps, or fewer accelerators");
     insta::assert_snapshot!(only(resolve(&unet3d, &ask(1, Some(25)), &data)), @"25 steps per epoch requested, but the dataset has 24; set --steps 24, or use more files");
 }
 
@@ -257,7 +256,7 @@ fn too_many_accelerators_and_too_few_steps_are_reported_with_their_numbers() {
 fn an_unknown_edition_causes_a_warning() {
     let text = "model: {name: mine}\ndataset: {format: npz, num_files_train: 5000}\n";
     let mine = Workload::parse(text, "my.yaml", &[]).unwrap();
-    let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
+    let null = TrainRequest { path: Some(PathKind::Null), ..TrainRequest::default() };
     let got = resolve(&mine, &null, &Inventory::default()).unwrap();
     insta::assert_snapshot!(warning_lines(&got), @"no edition is given: native is assumed, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)");
     let named = TrainRequest { profile: Some(Profile::V2), ..null };
@@ -266,42 +265,21 @@ fn an_unknown_edition_causes_a_warning() {
 }
 
 #[test]
-fn too_few_steps_name_what_decided_them() {
-    let unet3d = workload("unet3d", "h100");
-    let few = |request: TrainRequest| {
-        let got = resolve(&unet3d, &request, &folder(168, 146_600_628)).unwrap();
-        let few = got.warnings.iter().find(|w| w.fact.contains("MLPerf requires"));
-        few.unwrap().remedy.clone()
-    };
-    let steps = Some(10);
-    let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
-    assert_eq!(few(TrainRequest::default()), "use more files");
-    assert_eq!(few(null.clone()), "set --steps");
-    assert_eq!(
-        few(TrainRequest { length: RunLength { steps, ..RunLength::default() }, ..null }),
-        "raise --steps"
-    );
-}
-
-#[test]
 fn memory_grows_with_what_is_kept() {
     let unet3d = workload("unet3d", "h100");
-    let bytes = |request: TrainRequest| {
-        let storage = StorageKind::Null;
-        let request = TrainRequest { storage, ..request };
-        let got = resolve(&unet3d, &request, &Inventory::default()).unwrap();
+    let of = |unet3d: &Workload, request: TrainRequest| {
+        let request = TrainRequest { path: Some(PathKind::Null), ..request };
+        let got = resolve(unet3d, &request, &Inventory::default()).unwrap();
         got.plan.memory_bytes
     };
+    let bytes = |request: TrainRequest| of(&unet3d, request);
     let base = bytes(TrainRequest::default());
+    let (mut readers, mut ahead) = (unet3d.clone(), unet3d.clone());
+    readers.reader.read_threads = 1024;
+    ahead.reader.prefetch_size = 65_536;
+    assert!(of(&readers, TrainRequest::default()) > base);
+    assert!(of(&ahead, TrainRequest::default()) > base);
     for more in [
-        TrainRequest {
-            readers: Readers { read_threads: Some(1024), ..Readers::default() },
-            ..TrainRequest::default()
-        },
-        TrainRequest {
-            readers: Readers { prefetch: Some(65_536), ..Readers::default() },
-            ..TrainRequest::default()
-        },
         TrainRequest {
             length: RunLength { epochs: Some(1_000_000), ..RunLength::default() },
             ..TrainRequest::default()
@@ -372,21 +350,19 @@ fn null_storage_imagines_enough_files_for_every_kind_of_loader() {
     for (name, accelerator) in [("flux", "b200"), ("unet3d", "h100"), ("cosmoflow", "h100")] {
         for (batch_size, accelerators, steps) in [(300, 2, 5), (7, 3, 11), (1, 1, 3)] {
             let request = TrainRequest {
-                storage: StorageKind::Null,
-                length: RunLength {
-                    batch_size: Some(batch_size),
-                    steps: Some(steps),
-                    ..RunLength::default()
-                },
+                path: Some(PathKind::Null),
+                length: RunLength { steps: Some(steps), ..RunLength::default() },
                 accelerators: Some(accelerators),
                 ..TrainRequest::default()
             };
-            let got = resolve(&workload(name, accelerator), &request, &Inventory::default());
+            let mut workload = workload(name, accelerator);
+            workload.reader.batch_size = batch_size;
+            let got = resolve(&workload, &request, &Inventory::default());
             assert_eq!(got.unwrap().plan.steps_per_epoch, steps, "{name}");
         }
     }
     let endless = TrainRequest {
-        storage: StorageKind::Null,
+        path: Some(PathKind::Null),
         accelerators: Some(2),
         length: RunLength { steps: Some(u64::MAX), ..RunLength::default() },
         ..TrainRequest::default()
@@ -395,14 +371,4 @@ fn null_storage_imagines_enough_files_for_every_kind_of_loader() {
         .unwrap_err()
         .to_string();
     assert!(refused.contains("of memory"), "{refused}");
-}
-
-#[test]
-fn the_null_path_needs_no_files_for_evaluation_either() {
-    let mut unet3d = workload("unet3d", "h100");
-    unet3d.workflow.evaluation = true;
-    unet3d.dataset.num_files_eval = 20;
-    let request = TrainRequest { path: Some(PathKind::Null), ..TrainRequest::default() };
-    let plan = resolve(&unet3d, &request, &Inventory::default()).unwrap().plan;
-    assert!(plan.evaluation.is_some());
 }

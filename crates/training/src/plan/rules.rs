@@ -22,36 +22,35 @@ use stormlp_core::workload_file::KeyNote;
 pub const CLOSED_RUNS: u32 = 5;
 /// Maximum prefetch of a closed run, in batches.
 const MOST_PREFETCH: u32 = 2;
-/// Parameters that a closed run may set.
-const ALLOWED: [&str; 12] = [
-    "dataset.num_files_train",
-    "dataset.num_subfolders_train",
-    "dataset.data_folder",
-    "reader.read_threads",
-    "reader.computation_threads",
-    "reader.transfer_size",
-    "reader.odirect",
-    "reader.prefetch_size",
-    "checkpoint.checkpoint_folder",
-    "storage.storage_type",
-    "storage.storage_root",
-    "storage.storage_options",
-];
-/// Additional parameters that an open run may set.
-const ALLOWED_IN_OPEN: [&str; 4] =
-    ["framework", "dataset.format", "dataset.num_samples_per_file", "reader.data_loader"];
-/// Keys that launchers and DLIO's own files set but that are not part of the workload.
-const NOT_OF_THE_WORKLOAD: [&str; 10] = [
-    "defaults",
-    "hydra",
-    "model.type",
-    "workflow.",
-    "output.",
-    "profiling.",
-    "dataset.skip_listing",
-    "dataset.listing_validation_interval",
-    "dataset.num_files_generated",
-    "dataset.total_disk_bytes",
+/// Who may set a parameter: keys, or sections that end in a dot. Launchers and DLIO's own files set those
+/// of the tool, which are not part of the workload; nobody may set any other.
+const FREEDOM: [(&str, Freedom); 26] = [
+    ("dataset.num_files_train", Freedom::Closed),
+    ("dataset.num_subfolders_train", Freedom::Closed),
+    ("dataset.data_folder", Freedom::Closed),
+    ("reader.read_threads", Freedom::Closed),
+    ("reader.computation_threads", Freedom::Closed),
+    ("reader.transfer_size", Freedom::Closed),
+    ("reader.odirect", Freedom::Closed),
+    ("reader.prefetch_size", Freedom::Closed),
+    ("checkpoint.checkpoint_folder", Freedom::Closed),
+    ("storage.storage_type", Freedom::Closed),
+    ("storage.storage_root", Freedom::Closed),
+    ("storage.storage_options", Freedom::Closed),
+    ("framework", Freedom::Open),
+    ("dataset.format", Freedom::Open),
+    ("dataset.num_samples_per_file", Freedom::Open),
+    ("reader.data_loader", Freedom::Open),
+    ("defaults", Freedom::Tool),
+    ("hydra", Freedom::Tool),
+    ("model.type", Freedom::Tool),
+    ("workflow.", Freedom::Tool),
+    ("output.", Freedom::Tool),
+    ("profiling.", Freedom::Tool),
+    ("dataset.skip_listing", Freedom::Tool),
+    ("dataset.listing_validation_interval", Freedom::Tool),
+    ("dataset.num_files_generated", Freedom::Tool),
+    ("dataset.total_disk_bytes", Freedom::Tool),
 ];
 /// Storage types that are file systems.
 const FILES: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
@@ -110,16 +109,10 @@ pub enum Freedom {
 
 /// Who may set the parameter `key`.
 pub fn freedom(key: &str) -> Freedom {
-    let beside = |name: &&str| key == *name || name.ends_with('.') && key.starts_with(*name);
-    if ALLOWED.contains(&key) {
-        Freedom::Closed
-    } else if ALLOWED_IN_OPEN.contains(&key) {
-        Freedom::Open
-    } else if NOT_OF_THE_WORKLOAD.iter().any(beside) {
-        Freedom::Tool
-    } else {
-        Freedom::Fixed
-    }
+    let names = |(name, _): &&(&str, Freedom)| {
+        key == *name || name.ends_with('.') && key.starts_with(*name)
+    };
+    FREEDOM.iter().find(names).map_or(Freedom::Fixed, |(_, freedom)| *freedom)
 }
 
 /// The error in this prefetch value, if any.
@@ -164,39 +157,42 @@ pub(super) fn closed_problems(
             if V2.workloads.contains(&named) { &V2 } else { &V3 }
         }
     };
-    let mut broken: Vec<(&str, String)> = Vec::new();
+    let mut broke = |rule: &str, what: String| {
+        let fact = format!("rule {rule} of {}: {what}", edition.name);
+        problems.plan(fact, "follow the rules, or run without --closed");
+    };
     if !edition.workloads.contains(&named) {
         let (model, accelerator) = named;
         let what = format!("{model} on {accelerator} is not one of its closed workloads");
-        broken.push((edition.of_workloads, what));
+        broke(edition.of_workloads, what);
     }
-    broken.extend(parameters(workload, plan, edition));
-    broken.extend(transfers(request, plan, edition));
-    broken.extend(data(plan, host, request.hosts.as_ref(), edition));
-    broken.extend(results(request, edition));
+    for what in parameters(workload, plan).into_iter().chain(transfers(request, plan, edition)) {
+        broke(edition.of_parameters, what);
+    }
+    if let Some(what) = data(plan, host, request.hosts.as_ref()) {
+        broke(edition.of_data, what);
+    }
+    for folder in edition.of_results.iter().flat_map(|_| &request.results_beside_data) {
+        let folder = folder.display().to_string();
+        let what = format!(
+            "results go to {}, which is on the dataset's file system; use another one \
+             (--results-dir, --mlperf-output)",
+            printable(&folder)
+        );
+        broke(edition.of_results.unwrap_or_default(), what);
+    }
     if plan.runs != CLOSED_RUNS + 1 {
-        let asked = request.runs.unwrap_or(1);
         let what = format!(
             "{} requested; a result needs {CLOSED_RUNS} scored runs after a warm-up (--runs \
              {CLOSED_RUNS})",
-            counted(u64::from(asked), "run")
+            counted(u64::from(request.runs.unwrap_or(1)), "run")
         );
-        broken.push((edition.of_runs, what));
-    }
-    for (rule, what) in broken {
-        problems.plan(
-            format!("rule {rule} of {}: {what}", edition.name),
-            "follow the rules, or run without --closed",
-        );
+        broke(edition.of_runs, what);
     }
 }
 
 /// Parameters that differ from the edition's and must not be set, or not to this value.
-fn parameters(
-    workload: &Workload,
-    plan: &TrainPlan,
-    edition: &EditionRules,
-) -> Vec<(&'static str, String)> {
+fn parameters(workload: &Workload, plan: &TrainPlan) -> Vec<String> {
     let found = catalog::find(&plan.workload, Some(&plan.accelerator)).ok();
     let Some(base) = found.and_then(|entry| entry.workload(&[]).ok()) else {
         return Vec::new();
@@ -220,8 +216,7 @@ fn parameters(
     let objects = plan.transport.path == PathKind::S3;
     broken.extend(vain.filter_map(|note| set_in_vain(note, &base, objects)));
     broken.extend(prefetch_fault(planned.reader.prefetch_size));
-    let rule = edition.of_parameters;
-    broken.into_iter().map(|what| (rule, what)).collect()
+    broken
 }
 
 /// The error for a key that has no effect here but would in the official tool.
@@ -238,11 +233,7 @@ fn set_in_vain(note: &KeyNote, base: &Workload, objects: bool) -> Option<String>
 }
 
 /// Checks how data is transferred: like the official tool, with nothing to tune.
-fn transfers(
-    request: &TrainRequest,
-    plan: &TrainPlan,
-    edition: &EditionRules,
-) -> Vec<(&'static str, String)> {
+fn transfers(request: &TrainRequest, plan: &TrainPlan, edition: &EditionRules) -> Vec<String> {
     let path = plan.transport.path;
     // Other profiles have other defaults, which nobody asked for.
     let is_chosen = matches!(plan.profile, Profile::V2 | Profile::V3) || request.path.is_some();
@@ -254,7 +245,7 @@ fn transfers(
         _ => false,
     };
     let rules = [
-        (plan.is_null(), "--storage null reads no dataset".to_string()),
+        (plan.is_null(), "--path null reads no dataset".to_string()),
         (
             !plan.is_null() && is_chosen && !official,
             format!(
@@ -264,36 +255,11 @@ fn transfers(
         ),
         (request.engine != EngineChoice::Auto, "--engine may not be set".to_string()),
     ];
-    let broken = rules.into_iter().filter(|(broken, _)| *broken);
-    broken.map(|(_, what)| (edition.of_parameters, what)).collect()
-}
-
-/// Results on the same file system as the dataset.
-fn results(request: &TrainRequest, edition: &EditionRules) -> Vec<(&'static str, String)> {
-    let Some(rule) = edition.of_results else {
-        return Vec::new();
-    };
-    let beside = request.results_beside_data.iter();
-    beside
-        .map(|folder| {
-            let folder = folder.display().to_string();
-            let folder = printable(&folder);
-            let what = format!(
-                "results go to {folder}, which is on the dataset's file system; use another one \
-                 (--results-dir, --mlperf-output)"
-            );
-            (rule, what)
-        })
-        .collect()
+    rules.into_iter().filter(|(broken, _)| *broken).map(|(_, what)| what).collect()
 }
 
 /// Whether the dataset meets the edition's size requirement on this host.
-fn data(
-    plan: &TrainPlan,
-    host: &HostFacts,
-    hosts: Option<&RequestedHosts>,
-    edition: &EditionRules,
-) -> Option<(&'static str, String)> {
+fn data(plan: &TrainPlan, host: &HostFacts, hosts: Option<&RequestedHosts>) -> Option<String> {
     if plan.data.files == 0 {
         // A missing dataset is reported without a rule.
         return None;
@@ -311,12 +277,11 @@ fn data(
         } else {
             format!("{files} in the dataset")
         };
-        let what = format!(
+        format!(
             "{found}; five times this host's memory and 500 steps per epoch require {} (use --full; see \
              `stormlp datasize` for the calculation)",
             needed.files
-        );
-        (edition.of_data, what)
+        )
     })
 }
 

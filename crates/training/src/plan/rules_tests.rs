@@ -49,13 +49,13 @@ fn what_may_be_set_breaks_no_rule() {
 #[test]
 fn every_broken_rule_is_named_with_its_number() {
     let params = [
+        "reader.batch_size=4",
         "reader.prefetch_size=5",
         "storage.storage_type=s3",
         "reader.pin_memory=False",
         "metric.au=0.5",
     ];
     let found = broken(&params, 14, |request| {
-        request.length.batch_size = Some(4);
         request.engine = EngineChoice::Psync;
         request.path = Some(PathKind::PageCache);
         request.runs = Some(2);

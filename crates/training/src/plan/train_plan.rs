@@ -62,8 +62,6 @@ pub struct TrainPlan {
     pub metric: MetricPlan,
     /// Order of files and samples.
     pub shuffle: ShufflePlan,
-    /// Evaluation after epochs.
-    pub evaluation: Option<EvaluationPlan>,
     /// Checkpoints written during training.
     pub checkpoint: Option<CheckpointPlan>,
     /// How the data is transferred.
@@ -211,8 +209,6 @@ pub struct DataPlan {
     pub format: DataFormat,
     /// Training files used: the first ones of the inventory.
     pub files: u64,
-    /// Evaluation files used.
-    pub eval_files: u64,
     /// Samples per file.
     pub samples_per_file: u64,
     /// Configured bytes per sample (`record_length_bytes`), used to compute MiB/s.
@@ -222,8 +218,6 @@ pub struct DataPlan {
     pub read_sample_bytes: f64,
     /// Bytes of the training files as found; with null storage, their nominal size.
     pub bytes: u64,
-    /// Bytes of the evaluation files.
-    pub eval_bytes: u64,
     /// Columns of a parquet file; empty otherwise.
     pub columns: Vec<ParquetColumn>,
     /// Rows per row group; 0 for other formats.
@@ -241,7 +235,6 @@ impl DataPlan {
     pub fn take_sizes(&mut self, inventory: &Inventory) {
         if self.folder.is_some() {
             self.bytes = inventory.train_bytes(self.files);
-            self.eval_bytes = inventory.valid_bytes(self.eval_files);
         }
     }
 
@@ -423,22 +416,6 @@ pub struct ShufflePlan {
     /// files again in each epoch.
     #[serde(default)]
     pub by_generators: bool,
-}
-
-/// Evaluation after epochs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct EvaluationPlan {
-    /// Samples per step per accelerator.
-    pub batch_size: u32,
-    /// Steps per accelerator.
-    pub steps: u64,
-    /// Time per step.
-    pub eval_time: Distribution,
-    /// The first epoch followed by an evaluation.
-    pub after_epoch: u32,
-    /// Epochs between evaluations.
-    pub epochs_between: u32,
 }
 
 /// Checkpoints written during training.

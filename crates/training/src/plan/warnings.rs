@@ -3,15 +3,13 @@
 use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
 use super::request::TrainRequest;
 use super::resolve::steps_needed;
-use super::transport::BLOCKING_THREADS;
 use super::workload::Workload;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::path::EngineKind;
 use stormlp_core::placement;
 use stormlp_core::profile::Profile;
-use stormlp_core::transport::{self, EngineChoice};
+use stormlp_core::transport;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 
@@ -29,7 +27,6 @@ pub(super) fn of(
     if plan.transport.path.has_engine() {
         warnings.extend(transport::engine_warning(request.engine, host));
     }
-    warnings.extend(ring_instead(plan));
     warnings.extend(plan.transport.emulated.then(transport::emulated_warning));
     let waits = plan.transport.waits_for_gpu();
     warnings.extend(transport::wait_warning(&request.threading, waits));
@@ -43,60 +40,35 @@ pub(super) fn of(
     warnings.extend(edition(workload, request.profile));
     let calibration = request.calibration.iter();
     warnings.extend(calibration.flat_map(|origin| origin.warnings(&host.hostname)));
-    warnings.extend(few_steps(plan, request));
+    warnings.extend(few_steps(plan));
     warnings.extend(short_last_block(plan, workload));
     warnings.extend(no_effect(workload));
     warnings
 }
 
-/// Warns when there are too many readers for a thread each, so that a ring reads in place of them.
-fn ring_instead(plan: &TrainPlan) -> Option<Warning> {
-    let transport = &plan.transport;
-    let is_other = plan.profile != Profile::Native
-        && transport.path.uses_page_cache()
-        && transport.requested_engine == EngineChoice::Auto
-        && transport.engine != EngineKind::Psync;
-    is_other.then(|| {
-        Warning::new(
-            WarningKind::NotComparable,
-            format!(
-                "more than {BLOCKING_THREADS} readers: a ring reads in place of blocking threads, \
-                 and has the device serve more and smaller requests of read-ahead than the \
-                 official client's"
-            ),
-            "use fewer accelerators for each host, or --engine psync",
-        )
-    })
-}
-
 fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     let memory = host.usable_memory_bytes();
-    let data = ByteSize(plan.data.bytes);
-    let advice = "`--full` makes a comparable dataset, see `stormlp datasize` for its size";
-    if plan.data.bytes <= memory {
-        let cold = if plan.request.cold {
-            "; its files are dropped from the page cache before each epoch"
-        } else {
-            ""
-        };
-        return Some(Warning::new(
-            WarningKind::FitsInMemory,
-            format!(
-                "the dataset ({data}) fits in this host's memory ({}): not comparable with \
-                 published results{cold}",
-                ByteSize(memory)
-            ),
-            advice,
-        ));
-    }
-    (plan.data.bytes / MEMORY_MULTIPLE < memory).then(|| {
+    let fits = plan.data.bytes <= memory;
+    let (kind, how) = if fits {
+        (WarningKind::FitsInMemory, "fits in this host's memory".to_string())
+    } else {
+        let how = format!("is less than {MEMORY_MULTIPLE} times this host's memory");
+        (WarningKind::NotComparable, how)
+    };
+    let cold = if fits && plan.request.cold {
+        "; its files are dropped from the page cache before each epoch"
+    } else {
+        ""
+    };
+    (fits || plan.data.bytes / MEMORY_MULTIPLE < memory).then(|| {
         Warning::new(
-            WarningKind::NotComparable,
+            kind,
             format!(
-                "the dataset ({data}) is less than {MEMORY_MULTIPLE} times this host's memory ({})",
+                "the dataset ({}) {how} ({}): not comparable with published results{cold}",
+                ByteSize(plan.data.bytes),
                 ByteSize(memory)
             ),
-            advice,
+            "`--full` makes a comparable dataset, see `stormlp datasize` for its size",
         )
     })
 }
@@ -117,12 +89,7 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
     })
 }
 
-fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
-    let advice = match request.length.steps {
-        Some(_) => "raise --steps",
-        None if plan.is_null() => "set --steps",
-        None => "use more files",
-    };
+fn few_steps(plan: &TrainPlan) -> Option<Warning> {
     (plan.steps_per_epoch < MIN_STEPS - 1).then(|| {
         Warning::new(
             WarningKind::NotComparable,
@@ -130,7 +97,7 @@ fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
                 "an epoch has {}, MLPerf requires {MIN_STEPS}",
                 counted(plan.steps_per_epoch, "step")
             ),
-            advice,
+            "use more --files, or a higher --steps",
         )
     })
 }
@@ -159,6 +126,7 @@ fn no_effect(workload: &Workload) -> Option<Warning> {
     let keys: Vec<&str> = workload
         .without_effect
         .iter()
+        .filter(|note| note.value != "false")
         .map(|note| note.key.as_str())
         .filter(|key| {
             !matches!(

@@ -35,8 +35,6 @@ pub struct Workload {
     pub reader: ReaderSpec,
     /// `train`.
     pub train: TrainSpec,
-    /// `evaluation`.
-    pub evaluation: EvaluationSpec,
     /// `checkpoint`, as far as training uses it.
     pub checkpoint: CheckpointSpec,
     /// `metric`.
@@ -50,8 +48,6 @@ pub struct Workload {
 pub struct Workflow {
     /// Whether the training loop runs.
     pub train: bool,
-    /// Whether evaluation follows epochs.
-    pub evaluation: bool,
     /// Whether training writes checkpoints.
     pub checkpoint: bool,
 }
@@ -91,8 +87,6 @@ pub struct ReaderSpec {
     pub data_loader: DataLoader,
     /// `batch_size`, per accelerator.
     pub batch_size: u32,
-    /// `batch_size_eval`.
-    pub batch_size_eval: u32,
     /// `read_threads`, per accelerator; 0 reads inline without overlap.
     pub read_threads: u32,
     /// `computation_threads`: parallel parse calls of the TensorFlow loader.
@@ -127,17 +121,6 @@ pub struct TrainSpec {
     pub seed: u64,
     /// `seed_change_epoch`: whether the epoch is added to the seed.
     pub seed_change_epoch: bool,
-}
-
-/// `evaluation`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EvaluationSpec {
-    /// `eval_time`.
-    pub eval_time: Distribution,
-    /// `eval_after_epoch`: the first epoch followed by an evaluation.
-    pub eval_after_epoch: u32,
-    /// `epochs_between_evals`.
-    pub epochs_between_evals: u32,
 }
 
 /// `checkpoint`, as far as training uses it.
@@ -191,7 +174,7 @@ impl Default for Workload {
             accelerator: "custom".to_string(),
             edition: Profile::Native,
             edition_is_known: false,
-            workflow: Workflow { train: true, evaluation: false, checkpoint: false },
+            workflow: Workflow { train: true, checkpoint: false },
             describes_dataset: false,
             dataset: DatasetSpec::default(),
             reader: ReaderSpec::default(),
@@ -201,11 +184,6 @@ impl Default for Workload {
                 computation_time: Distribution::ZERO,
                 seed: 123,
                 seed_change_epoch: true,
-            },
-            evaluation: EvaluationSpec {
-                eval_time: Distribution::ZERO,
-                eval_after_epoch: 1,
-                epochs_between_evals: 1,
             },
             checkpoint: CheckpointSpec {
                 checkpoint_folder: "./checkpoints/".to_string(),
@@ -226,7 +204,6 @@ impl Default for ReaderSpec {
         Self {
             data_loader: DataLoader::Tensorflow,
             batch_size: 1,
-            batch_size_eval: 1,
             read_threads: 1,
             computation_threads: 1,
             prefetch_size: 2,

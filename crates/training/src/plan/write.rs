@@ -6,10 +6,9 @@
 use serde_yaml::{Mapping, Value};
 
 use super::keys::KEYS;
-use super::resolve::default_transfer_bytes;
 use super::steps::{StepInputs, steps};
 use super::workload::Workload;
-use crate::plan::train_plan::{ReadPattern, TrainPlan};
+use crate::plan::train_plan::TrainPlan;
 use stormlp_core::workload_file::{line, sections};
 use stormlp_dataset::section::DataFormat;
 
@@ -25,33 +24,18 @@ impl Workload {
         planned.edition_is_known = true;
         let dataset = &mut planned.dataset;
         dataset.num_files_train = plan.data.files;
-        dataset.num_samples_per_file = plan.data.samples_per_file;
         if let Some(folder) = &plan.data.folder {
             dataset.data_folder = Some(folder.to_string());
         }
-        let reader = &mut planned.reader;
-        reader.batch_size = plan.batch_size;
-        reader.read_threads = plan.loader.read_threads();
-        reader.prefetch_size = plan.loader.prefetch_size();
-        if let ReadPattern::Records { transfer_size } = plan.reads {
-            let usual = || default_transfer_bytes(plan.transport.path);
-            if reader.transfer_size.unwrap_or_else(usual) != transfer_size {
-                reader.transfer_size = Some(transfer_size);
-            }
-        }
         if !plan.is_null() {
-            reader.odirect = !plan.transport.path.uses_page_cache();
+            planned.reader.odirect = !plan.transport.path.uses_page_cache();
         }
         let train = &mut planned.train;
         train.epochs = plan.epochs;
         train.computation_time = plan.compute;
-        train.seed = plan.shuffle.seed;
         let all = steps(&StepInputs::of(plan));
         train.total_training_steps = (plan.steps_per_epoch < all).then_some(plan.steps_per_epoch);
         planned.workflow.checkpoint = plan.checkpoint.is_some();
-        if let Some(checkpoint) = &plan.checkpoint {
-            planned.checkpoint.checkpoint_folder = checkpoint.folder.to_string();
-        }
         planned
     }
 

@@ -5,10 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::catalog::CATALOG;
 use crate::plan::distribution::Distribution;
-use crate::plan::request::{Readers, RunLength, StorageKind, TrainRequest};
+use crate::plan::request::{RunLength, TrainRequest};
 use crate::plan::workload::Shuffle;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::GIB;
 use stormlp_dataset::inventory::facts::Inventory;
@@ -47,7 +48,6 @@ fn folder(workload: &Workload, files: Option<u64>) -> Inventory {
     Inventory {
         folder: "/data/a set".into(),
         train: some("train", files.unwrap_or(dataset.num_files_train).min(2000)),
-        valid: some("valid", dataset.num_files_eval.min(500)),
         ..Inventory::default()
     }
 }
@@ -71,27 +71,20 @@ fn built_in_workloads_are_read_as_they_were_written() {
 fn the_file_of_a_run_makes_the_same_plan() {
     let changed = TrainRequest {
         accelerators: Some(2),
-        length: RunLength { batch_size: Some(3), epochs: Some(4), steps: Some(6) },
-        readers: Readers { read_threads: Some(5), prefetch: Some(7) },
-        compute: Some(Distribution::Gamma { shape: 2.0, scale: 0.25 }),
-        seed: Some(42),
+        length: RunLength { epochs: Some(4), steps: Some(6) },
+        compute: Some(Distribution::Uniform { min: 0.25, max: 0.75 }),
         profile: Some(Profile::Native),
-        transfer_bytes: Some(65536),
-        checkpoint_folder: Some("/ckpt".into()),
         ..TrainRequest::default()
     };
     for mut workload in built_in() {
-        workload.dataset.num_files_eval = 320;
-        workload.workflow.evaluation = true;
         workload.workflow.checkpoint = true;
-        for (storage, files) in [(StorageKind::Null, None), (StorageKind::Real, Some(600))] {
+        for (path, files) in [(Some(PathKind::Null), None), (None, Some(600))] {
             for request in [&changed, &TrainRequest::default()] {
-                let first =
-                    TrainRequest { accelerators: Some(2), storage, files, ..request.clone() };
+                let first = TrainRequest { accelerators: Some(2), path, files, ..request.clone() };
                 let inventory = folder(&workload, files);
                 let plan = TrainPlan::resolve(&workload, &first, &host(), &inventory).unwrap().plan;
                 let second =
-                    TrainRequest { accelerators: Some(2), storage, ..TrainRequest::default() };
+                    TrainRequest { accelerators: Some(2), path, ..TrainRequest::default() };
                 let written = again(&workload.as_planned(&plan));
                 let planned_again = TrainPlan::resolve(&written, &second, &host(), &inventory);
                 let planned_again =
@@ -111,7 +104,7 @@ fn direct_reads_are_kept_and_steps_only_if_requested() {
         let resolved = TrainPlan::resolve(workload, &request, &host(), &inventory);
         workload.as_planned(&resolved.unwrap().plan)
     };
-    let direct = plan(Some(stormlp_core::path::PathKind::Cpu));
+    let direct = plan(Some(PathKind::Cpu));
     assert!(direct.reader.odirect);
     assert!(!plan(None).reader.odirect);
     assert_eq!(direct.train.total_training_steps, None);
@@ -151,9 +144,7 @@ fn times() -> impl Strategy<Value = Distribution> {
         (seconds(), seconds()).prop_map(|(mean, stdev)| Distribution::Normal { mean, stdev }),
         (seconds(), seconds())
             .prop_map(|(min, more)| Distribution::Uniform { min, max: min + more }),
-        (seconds(), seconds()).prop_map(|(shape, scale)| Distribution::Gamma { shape, scale }),
         seconds().prop_map(|scale| Distribution::Exponential { scale }),
-        seconds().prop_map(|lam| Distribution::Poisson { lam }),
     ]
 }
 
@@ -169,7 +160,6 @@ proptest! {
         words in prop::collection::vec("[a-z/][a-z0-9 .:#'\"~/-]{0,12}", 2),
         compute in times(),
         preprocess in times(),
-        eval in times(),
         shuffle in (shuffles(), shuffles()),
         counts in prop::collection::vec(1u64..1_000_000, 8),
         record_bytes in prop_oneof![1.0..1e12, Just(114_660.07), Just(4096.0)],
@@ -182,7 +172,6 @@ proptest! {
         workload.checkpoint.checkpoint_folder.clone_from(&words[1]);
         workload.train.computation_time = compute;
         workload.reader.preprocess_time = preprocess;
-        workload.evaluation.eval_time = eval;
         (workload.reader.file_shuffle, workload.reader.sample_shuffle) = shuffle;
         workload.dataset.num_subfolders_train = counts[0];
         if workload.dataset.format != DataFormat::Parquet {

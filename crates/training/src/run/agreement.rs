@@ -12,7 +12,6 @@ use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::members;
-use stormlp_hosts::multi_host::Hosts;
 
 use stormlp_core::failure::Failure;
 use stormlp_hosts::consistency_fields;
@@ -72,21 +71,6 @@ pub fn warnings(peers: &Peers, plan: &TrainPlan) -> Vec<Warning> {
     warnings
 }
 
-/// Warns if processes share too few CPUs, with the cost of a barrier there.
-pub fn crowded(peers: &Peers, others: Option<&Hosts>) -> Option<Warning> {
-    let barrier = others?.facts.empty_barrier_us?;
-    let (member, here) = members::crowded(peers.members())?;
-    Some(Warning::new(
-        WarningKind::Hosts,
-        format!(
-            "{here} processes share the {} CPUs of {}: an uncontended barrier takes {:.0} µs \
-             there (p50; p99 {:.0} µs), and AU includes one per step",
-            member.cpus, member.hostname, barrier.p50, barrier.p99
-        ),
-        "start one process on each host, with more --accelerators",
-    ))
-}
-
 /// Plan fields that may differ between hosts, besides the request, which is compared by itself:
 /// location of the files, and values derived from the number of CPUs and accelerators.
 const APART: [&str; 14] = [
@@ -106,35 +90,18 @@ const APART: [&str; 14] = [
     "transport.devices",
 ];
 /// Names of plan parts that differ from their keys.
-const NAMES: [(&str, &str); 8] = [
-    ("checkpoint", "checkpoints"),
-    ("client", "option --client"),
-    ("compute", "compute time"),
-    ("epochs", "number of epochs"),
-    ("metric", "parameters metric.*"),
-    ("preprocess", "parameter reader.preprocess_time"),
-    ("runs", "number of runs, including warm-up"),
-    ("transport", "way the bytes travel (--path, --engine, --device, --pages)"),
-];
+const NAMES: [(&str, &str); 1] =
+    [("transport", "way the bytes travel (--path, --engine, --device, --pages)")];
 
 /// Request fields that may differ between hosts: accelerators, location of the files, and what is
 /// compared by its effect on the plan.
-const ASKED_APART: [&str; 7] = [
-    "workload",
-    "accelerator",
-    "accelerators",
-    "accelerators_total",
-    "params",
-    "data_dir",
-    "checkpoint_folder",
-];
+const ASKED_APART: [&str; 6] =
+    ["workload", "accelerator", "accelerators", "accelerators_total", "params", "data_dir"];
 /// Names of request fields that differ from their keys.
-const ASKED_NAMES: [(&str, &str); 6] = [
+const ASKED_NAMES: [(&str, &str); 4] = [
     ("compute", "option --compute-time"),
     ("keep_step_times", "option --mlperf-output"),
-    ("memory_limit_bytes", "option --memory-limit"),
     ("telemetry_seconds", "option --telemetry"),
-    ("transfer_bytes", "option --transfer-size"),
     consistency_fields::OF_THREADS,
 ];
 
@@ -146,7 +113,7 @@ pub fn asked(request: &TrainRequest) -> Vec<ConsistencyField> {
 /// The part of a run of `plan` over `inventory` that must be equal on all hosts.
 pub fn consistency_fields(plan: &TrainPlan, inventory: &Inventory) -> Vec<ConsistencyField> {
     let mut hasher = DefaultHasher::new();
-    for file in inventory.train.iter().chain(&inventory.valid) {
+    for file in &inventory.train {
         (&file.name, file.bytes).hash(&mut hasher);
     }
     let data = &plan.data;

@@ -31,14 +31,14 @@ pub(super) fn ceiling(
 ) -> Result<Option<Measures>, String> {
     let plan = on_null_storage(&course.plan, &course.head.host);
     let own = 0..plan.accelerators;
-    let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default(), &own);
+    let order = prepare::order(surroundings.storage, &plan, &Inventory::default(), &own);
     // Deliberate throttling of storage would throttle null storage as well.
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let silent = RunContext { storage: &storage, observer: &Silent, ..*surroundings };
     let mut unwanted = Distributions::default();
     let measured = epochs::run(
         &plan,
-        &orders,
+        &order,
         accelerators,
         Others::default(),
         &silent,
@@ -66,7 +66,6 @@ fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
         epochs: 1,
         runs: 1,
         steps_per_epoch: plan.steps_per_epoch.min(most.max(4)),
-        evaluation: None,
         checkpoint: None,
         request: TrainRequest {
             cold: false,

@@ -23,7 +23,7 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::inventory::{self, FoundDataset, ScanError};
 use stormlp_dataset::manifest::{ManifestError, ManifestHead};
 use stormlp_dataset::section::DatasetSpec;
-use stormlp_dataset::spec::{self, DEFAULT_SEED, DatasetDefaults};
+use stormlp_dataset::spec::{self, DatasetDefaults};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage};
 
@@ -82,6 +82,16 @@ struct NewData {
 struct DataPlace {
     folder: PathBuf,
     is_default: bool,
+    /// A workload file's own folder that has no dataset.
+    unused: Option<Warning>,
+}
+
+impl DataPlace {
+    /// The command that generates the dataset of workload `name` here.
+    fn datagen(&self, name: &str) -> String {
+        let folder = self.folder.to_string_lossy();
+        format!("stormlp datagen {} --data-dir {}", shell_word(name), shell_word(&folder))
+    }
 }
 
 /// The dataset to make in `folder`: the rest of the one that was `begun` there, a full one, or a
@@ -117,20 +127,14 @@ pub fn find(
     facts: &HostFacts,
     session: &Session,
 ) -> Result<Data, Failure> {
-    let name = &*request.workload;
     let place = place(as_asked, request, &*session.storage)?;
     let profile = as_asked.profile(request.profile);
-    let mut workload = as_asked.clone();
-    if let Some(samples) = request.samples_per_file {
-        workload.dataset.num_samples_per_file = samples;
-    }
-    let workload = &mut workload;
-    let datagen = datagen_command(name, &place);
+    let workload = &mut as_asked.clone();
+    let datagen = place.datagen(&request.workload);
     let found = scan(&*session.storage, &place.folder, workload, &datagen)?;
     let may_generate = place.is_default || request.generate || request.full;
     let begun =
         found.as_ref().and_then(|found| found.record.as_ref()).map(|record| record.head.clone());
-    let as_asked = workload.clone();
     let direct = direct_support(workload, request, &place.folder, found.as_ref());
     if let Some(head) = begun.as_ref().filter(|head| head.starter) {
         starter::shape(workload, head.train_files);
@@ -145,31 +149,25 @@ pub fn find(
             return Err(nothing_there(&place.folder, workload, &datagen));
         }
         let new = to_begin(workload, request, facts, (begun.as_ref(), &place.folder))?;
-        let warning = unused_folder(workload, &place, name);
         // Before anything is written to another folder.
-        if let Some(warning) = warning.as_ref().filter(|_| !session.quiet) {
+        if let Some(warning) = place.unused.as_ref().filter(|_| !session.quiet) {
             session.say(format!("warning: {warning}"));
         }
         let mut data = to_make(workload, new, profile, place.folder, session)?;
         data.inventory.direct = direct;
-        data.warnings.extend(warning);
+        data.warnings.extend(place.unused);
         return Ok(data);
     };
-    let options = match begun {
-        Some(head) => made_with(&head, &found, &as_asked),
-        None => asked_for(request),
-    };
     let files = take_what_is_there(workload, request, &found, may_generate);
-    let dataset = dataset(&as_read(workload), profile)?;
-    let mut warnings: Vec<_> = unused_folder(workload, &place, name).into_iter().collect();
-    for finding in
-        inventory::check(&*session.storage, &found, &dataset, &format!("{datagen}{options}"))
-    {
-        let warning = finding.map_err(|problem| {
+    // Nothing but training files is read.
+    let as_read = DatasetSpec { num_files_eval: 0, ..workload.dataset.clone() };
+    let dataset = dataset(&as_read, profile)?;
+    let mut warnings = Vec::from_iter(place.unused);
+    for finding in inventory::check(&*session.storage, &found, &dataset, &datagen) {
+        warnings.push(finding.map_err(|problem| {
             let fact = format!("the dataset in {}: {}", place.folder.display(), problem.fact);
             Failure::saying(problem.kind, fact).with_help(problem.remedy)
-        })?;
-        warnings.push(warning);
+        })?);
     }
     let inventory = found.for_plan(&*session.storage, &dataset);
     Ok(Data {
@@ -210,28 +208,17 @@ fn to_make(
 }
 
 impl MissingDataset {
-    /// Generates the dataset, or completes an interrupted one, and returns its files, which are
-    /// those `planned`.
+    /// Generates the dataset, or completes an interrupted one, and returns its files.
     ///
     /// # Errors
     /// With exit code 4 if it does not fit, 5 if storage fails, 130 if the user stops it.
-    pub fn make(&self, planned: &Inventory, session: &Session) -> Result<Inventory, Failure> {
+    pub fn make(&self, session: &Session) -> Result<Inventory, Failure> {
         self.announce("making", session);
         let GeneratePlan { folder, dataset, .. } = &self.plan;
         generate::run(&self.plan, &session.progress(), &session.stop).map_err(generation)?;
         let made = inventory::scan(&*session.storage, folder, dataset.recipe().format.name())
-            .map_err(Failure::storage)?
-            .for_plan(&*session.storage, dataset);
-        if dataset.is_as_planned(planned, &made) {
-            return Ok(made);
-        }
-        let fact = format!(
-            "the dataset that was made in {} is not the one that was planned",
-            folder.display()
-        );
-        let folder = shell_word(&folder.to_string_lossy());
-        Err(Failure::saying(Cause::Internal, fact)
-            .with_help(format!("remove it with `stormlp clean {folder}`")))
+            .map_err(Failure::storage)?;
+        Ok(made.for_plan(&*session.storage, dataset))
     }
 
     /// Prints what `verb` applies to: number of files, bytes and estimated time.
@@ -253,66 +240,7 @@ impl MissingDataset {
     }
 }
 
-/// The command that generates the dataset named by the user.
-fn datagen_command(name: &str, place: &DataPlace) -> String {
-    let folder = place.folder.to_string_lossy();
-    format!("stormlp datagen {} --data-dir {}", shell_word(name), shell_word(&folder))
-}
-
-/// The workload without the parts that this run does not read.
-fn as_read(workload: &Workload) -> Workload {
-    let mut read = workload.clone();
-    if !read.workflow.evaluation {
-        read.dataset.num_files_eval = 0;
-    }
-    read
-}
-
-/// The options of `stormlp datagen` that correspond to those of this run.
-fn asked_for(request: &TrainRequest) -> String {
-    let asked = [("--files", request.files), ("--samples-per-file", request.samples_per_file)];
-    let given = asked.iter().filter_map(|(option, value)| Some((option, (*value)?)));
-    given.map(|(option, value)| format!(" {option} {value}")).collect()
-}
-
-/// The warning for a workload file whose folder is empty; the folder of built-in workloads is
-/// MLPerf's.
-fn unused_folder(workload: &Workload, place: &DataPlace, name: &str) -> Option<Warning> {
-    let named = workload.dataset.data_folder.as_deref()?;
-    let is_file = name.contains(['/', '.']);
-    (place.is_default && is_file && Path::new(named) != place.folder).then(|| {
-        Warning::new(
-            WarningKind::Dataset,
-            format!(
-                "dataset.data_folder of {name} is {named}, which contains no dataset: {} is used",
-                place.folder.display()
-            ),
-            "name the dataset's folder with --data-dir",
-        )
-    })
-}
-
-/// The options of `stormlp datagen` that regenerate the dataset of `head`, where it differs from
-/// the workload.
-fn made_with(head: &ManifestHead, found: &FoundDataset, workload: &Workload) -> String {
-    let spec = &workload.dataset;
-    let numbers = [
-        ("--files ", head.train_files, spec.num_files_train),
-        ("--samples-per-file ", head.samples_per_file, spec.num_samples_per_file),
-        ("--subfolders ", found.train.subfolders, spec.num_subfolders_train),
-        ("--seed ", head.seed, DEFAULT_SEED),
-        ("--params dataset.num_files_eval=", head.valid_files, spec.num_files_eval),
-    ];
-    let mut options = String::new();
-    for (option, made, usual) in numbers {
-        if made != usual {
-            options.push_str(&format!(" {option}{made}"));
-        }
-    }
-    options
-}
-
-/// Sets the workload's numbers of files to those the run will use, and returns the number of
+/// Sets the workload's number of files to that the run will use, and returns the number of
 /// training files unless the workload sets it. A dataset generated by stormlp is used completely,
 /// whatever the workload file says, so that a missing file is detected.
 fn take_what_is_there(
@@ -323,9 +251,6 @@ fn take_what_is_there(
 ) -> Option<u64> {
     let spec = &mut workload.dataset;
     let made = found.record.as_ref().map(|record| &record.head);
-    if let Some(head) = made.filter(|head| head.valid_files > 0) {
-        spec.num_files_eval = spec.num_files_eval.min(head.valid_files);
-    }
     if let Some(files) = request.files {
         spec.num_files_train = files;
         return None;
@@ -347,11 +272,8 @@ fn direct_support(
     folder: &Path,
     found: Option<&FoundDataset>,
 ) -> Availability {
-    let by_default = workload.reader.odirect;
-    if names_object(folder) {
-        return Availability::Available;
-    }
-    if !request.path.map_or(by_default, PathKind::wants_direct) {
+    let wants_direct = request.path.map_or(workload.reader.odirect, PathKind::wants_direct);
+    if !wants_direct || names_object(folder) {
         return Availability::Available;
     }
     let first = found.and_then(|found| found.train.files.first());
@@ -374,16 +296,34 @@ fn place(
     storage: &dyn Storage,
 ) -> Result<DataPlace, Failure> {
     if let Some(folder) = &request.data_dir {
-        return Ok(DataPlace { folder: folder.folder().to_path_buf(), is_default: false });
+        return Ok(DataPlace {
+            folder: folder.folder().to_path_buf(),
+            is_default: false,
+            unused: None,
+        });
     }
     // A workload file that names an existing folder refers to it.
     let named = workload.dataset.data_folder.as_ref().map(PathBuf::from);
-    if let Some(folder) = named
+    if let Some(folder) = &named
         && storage.is_folder(&folder.join("train"))?
     {
-        return Ok(DataPlace { folder, is_default: false });
+        return Ok(DataPlace { folder: folder.clone(), is_default: false, unused: None });
     }
-    Ok(DataPlace { folder: default_folder(workload), is_default: true })
+    let folder = default_folder(workload);
+    let name = &request.workload;
+    // The folder of built-in workloads is MLPerf's.
+    let unused = named.filter(|named| name.contains(['/', '.']) && *named != folder).map(|named| {
+        Warning::new(
+            WarningKind::Dataset,
+            format!(
+                "dataset.data_folder of {name} is {}, which contains no dataset: {} is used",
+                named.display(),
+                folder.display()
+            ),
+            "name the dataset's folder with --data-dir",
+        )
+    });
+    Ok(DataPlace { folder, is_default: true, unused })
 }
 
 fn scan(
@@ -424,10 +364,9 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
     ))
 }
 
-/// The dataset described by the workload.
-pub fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
-    let recipe = spec::recipe(&workload.dataset, profile, DatasetDefaults::default());
-    Ok(Dataset::new(recipe)?)
+/// The dataset described by `spec`.
+fn dataset(spec: &DatasetSpec, profile: Profile) -> Result<Dataset, Failure> {
+    Ok(Dataset::new(spec::recipe(spec, profile, DatasetDefaults::default()))?)
 }
 
 /// `--full` requests a set whose folder may contain a smaller one.

@@ -109,11 +109,11 @@ impl TrainError {
 /// Advice for when a checkpoint cannot be written.
 fn checkpoint_remedy(plan: &TrainPlan) -> String {
     let Some(checkpoint) = &plan.checkpoint else {
-        return "name another folder with --checkpoint-folder".to_string();
+        return "name another folder with --params checkpoint.checkpoint_folder=DIR".to_string();
     };
     format!(
         "checkpoints go to {}: make sure that it can be written to and has {} free for each, or \
-         name another folder with --checkpoint-folder",
+         name another folder with --params checkpoint.checkpoint_folder=DIR",
         checkpoint.folder,
         ByteSize(checkpoint.bytes)
     )

@@ -121,7 +121,7 @@ impl AcceleratorFinder<'_> {
             self.say(format_args!("the search takes {takes}"));
         }
         if let Some(dataset) = &self.to_make {
-            self.inventory = dataset.make(&self.inventory, self.session)?;
+            self.inventory = dataset.make(self.session)?;
             self.trials.begun = Instant::now();
         }
         self.lock = lock(&*self.session.storage, &self.first)?;
@@ -385,5 +385,5 @@ impl CountTrials for AcceleratorFinder<'_> {
 
 /// The first epoch of a run, without the work between epochs.
 fn beginning(plan: TrainPlan) -> TrainPlan {
-    TrainPlan { epochs: 1, runs: 1, evaluation: None, checkpoint: None, ..plan }
+    TrainPlan { epochs: 1, runs: 1, checkpoint: None, ..plan }
 }

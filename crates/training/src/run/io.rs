@@ -39,8 +39,8 @@ const POLLS_BETWEEN_WAITS: u32 = 16;
 /// longer than the read.
 const NULL_READS_AT_ONCE: usize = 32;
 
-/// Measurements of one I/O thread.
-#[derive(Debug, Clone)]
+/// Measurements of one I/O thread, or of all.
+#[derive(Debug, Clone, Default)]
 pub(super) struct IoTally {
     pub(super) evidence: Option<Evidence>,
     pub(super) bytes: u64,
@@ -172,19 +172,7 @@ fn live(
 
 fn give_up(shared: &Shared, error: TrainError) -> IoTally {
     shared.fail(error);
-    IoTally::new()
-}
-
-impl IoTally {
-    fn new() -> Self {
-        Self {
-            evidence: None,
-            bytes: 0,
-            reads: 0,
-            latency: LatencyHistogram::new(),
-            registration: LatencyHistogram::new(),
-        }
-    }
+    IoTally::default()
 }
 
 impl<'a> IoThread<'a> {
@@ -213,7 +201,7 @@ impl<'a> IoThread<'a> {
                 finished: Vec::with_capacity(slots.max(NULL_READS_AT_ONCE)),
                 taken: Vec::with_capacity(NULL_READS_AT_ONCE),
             },
-            tally: IoTally::new(),
+            tally: IoTally::default(),
         }
     }
 

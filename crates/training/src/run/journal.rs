@@ -130,6 +130,7 @@ mod tests {
     use std::sync::Arc;
 
     use stormlp_core::event::Silent;
+    use stormlp_core::path::PathKind;
     use stormlp_core::report::{Head, ReportKind};
     use stormlp_core::stop::StopToken;
     use stormlp_dataset::inventory::facts::Inventory;
@@ -140,17 +141,18 @@ mod tests {
     use super::*;
     use crate::plan::catalog;
     use crate::plan::distribution::Distribution;
-    use crate::plan::request::{RunLength, StorageKind, TrainRequest};
+    use crate::plan::request::{RunLength, TrainRequest};
 
     /// A run on null storage with `runs` of three epochs: its report when it has begun and after
     /// each line, and the lines.
     fn saved(runs: u32) -> (Vec<TrainReport>, Vec<SavedEpoch>) {
-        let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
+        let mut workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
+        workload.reader.batch_size = 2;
         let request = TrainRequest {
             accelerators: Some(2),
-            length: RunLength { batch_size: Some(2), epochs: Some(3), steps: Some(4) },
+            length: RunLength { epochs: Some(3), steps: Some(4) },
             compute: Some(Distribution::Constant { seconds: 0.0005 }),
-            storage: StorageKind::Null,
+            path: Some(PathKind::Null),
             runs: Some(runs),
             ..TrainRequest::default()
         };

@@ -2,10 +2,10 @@
 
 use crate::plan::metrics;
 use crate::plan::metrics::Rule;
-use crate::plan::train_plan::{EvaluationPlan, TrainPlan};
+use crate::plan::train_plan::TrainPlan;
 use crate::report::{
-    AcceleratorEpoch, BlockSums, Cost, DeviceUse, EpochReport, EvaluationReport, RunReport,
-    Slowest, StepLatency, WaitingSeconds, WrittenCheckpoint, scored,
+    AcceleratorEpoch, BlockSums, Cost, EpochReport, RunReport, StepLatency, WaitingSeconds,
+    WrittenCheckpoint, scored,
 };
 use serde::{Deserialize, Serialize};
 use stormlp_core::report::HostShare;
@@ -36,10 +36,6 @@ pub struct PhaseMeasured {
     pub cached_share: Option<f64>,
     /// The accelerators that began a block, with their blocks.
     pub accelerators: Vec<AcceleratorEpoch>,
-    /// How long each accelerator kept the others waiting at barriers.
-    pub blamed_ns: Vec<Nanos>,
-    /// The number of the first accelerator.
-    pub first_accelerator: u32,
     /// How long this host waited for the others at each step barrier.
     pub waits_us: Vec<u32>,
     /// The share of each host, once they have been put together.
@@ -74,8 +70,6 @@ impl PhaseMeasured {
             waiting,
             cached_share: None,
             accelerators: accelerators(&machine.blocks(), first_accelerator),
-            blamed_ns: machine.blamed_ns(),
-            first_accelerator,
             waits_us: Vec::new(),
             hosts: Vec::new(),
             checkpoints: Vec::new(),
@@ -100,7 +94,6 @@ impl PhaseMeasured {
         self.cached_share =
             [self.cached_share, next.cached_share].into_iter().flatten().reduce(f64::max);
         self.accelerators.extend(next.accelerators);
-        self.blamed_ns.extend(next.blamed_ns);
         self.checkpoints.extend(next.checkpoints);
         self.preread_samples += next.preread_samples;
         self.histograms.merge(&next.histograms);
@@ -163,7 +156,6 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
     let samples = plan.steps_per_epoch * plan.global_batch();
     let share = phase.preread_samples as f64 / samples.max(1) as f64;
     measures.prefetched_share = Some(share.min(1.0));
-    let milliseconds = 1e3 * elapsed;
     EpochReport {
         epoch,
         measures,
@@ -176,17 +168,12 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
         started_seconds: seconds(phase.started_ns),
         duration_seconds: phase.seconds(),
         cached_share: phase.cached_share,
-        device: phase.device.map(|device| DeviceUse {
-            busy_percent: (100.0 * device.busy_ms as f64 / milliseconds).min(100.0),
-            queue_depth: device.queued_ms as f64 / milliseconds,
-            request_bytes: device.read_bytes as f64 / device.reads.max(1) as f64,
-            bytes_per_second: 1e3 * device.read_bytes as f64 / milliseconds,
-        }),
-        slowest: slowest(&phase.blamed_ns, phase.first_accelerator),
+        device_busy_percent: phase
+            .device
+            .map(|device| (device.busy_ms as f64 / (10.0 * elapsed)).min(100.0)),
         latency: step_latency(&phase.histograms),
         accelerators,
         hosts: phase.hosts.clone(),
-        evaluation: None,
     }
 }
 
@@ -217,12 +204,6 @@ fn block_sums(block: &BlockTally) -> BlockSums {
     }
 }
 
-fn slowest(blamed_ns: &[Nanos], first: u32) -> Option<Slowest> {
-    let (accelerator, most) = (first..).zip(blamed_ns.iter().copied()).max_by_key(|(_, ns)| *ns)?;
-    (blamed_ns.len() > 1 && most > 0)
-        .then_some(Slowest { accelerator, delayed_others_seconds: most as f64 / 1e9 })
-}
-
 /// Summarises the distributions; that of reads is not known here.
 pub(super) fn step_latency(histograms: &StepHistograms) -> StepLatency {
     StepLatency {
@@ -231,27 +212,6 @@ pub(super) fn step_latency(histograms: &StepHistograms) -> StepLatency {
         compute_overshoot_us: histograms.overshoot.summary(),
         read_us: None,
         registration_us: None,
-    }
-}
-
-/// The report of one evaluation.
-pub(super) fn evaluation(plan: &EvaluationPlan, phase: &PhaseMeasured) -> EvaluationReport {
-    let accelerators = phase.accelerators.clone();
-    let blocks: Vec<&BlockSums> = accelerators.iter().flat_map(|a| &a.blocks).collect();
-    let (mut au, mut throughput) = (0.0, 0.0);
-    for block in &blocks {
-        let (block_au, block_throughput) = metrics::evaluation(plan.batch_size, block);
-        au += block_au / blocks.len() as f64;
-        throughput += block_throughput;
-    }
-    EvaluationReport {
-        steps: blocks.iter().map(|block| block.steps).min().unwrap_or(0),
-        au_percent: au,
-        samples_per_second: throughput,
-        started_seconds: seconds(phase.started_ns),
-        duration_seconds: phase.seconds(),
-        bytes_read: phase.bytes_read,
-        accelerators,
     }
 }
 

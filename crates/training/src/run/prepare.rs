@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::plan::distribution::Distribution;
-use crate::plan::train_plan::{BlockEnd, EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
+use crate::plan::train_plan::{BlockEnd, LoaderPlan, ReadPattern, TrainPlan};
 use crate::plan::workload::Shuffle;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::location::Location;
@@ -46,35 +46,29 @@ pub struct EpochOrder {
     pub shares: Vec<Share>,
 }
 
-/// The orders of a run.
-pub(super) struct Orders {
-    pub(super) training: Box<dyn Order>,
-    pub(super) evaluation: Option<Box<dyn Order>>,
-}
-
-/// The orders of `plan` over `inventory` (unused with null storage) for `own`, this host's
+/// The order of `plan` over `inventory` (unused with null storage) for `own`, this host's
 /// accelerators.
-pub(super) fn orders(
+pub(super) fn order(
     storage: &Arc<dyn Storage>,
     plan: &TrainPlan,
     inventory: &Inventory,
     own: &Range<u32>,
-) -> Orders {
-    let folder = plan.data.folder.as_ref().filter(|_| !plan.is_null());
-    let files = |found: &[FoundFile], count: u64, bytes: u64| match folder {
-        Some(folder) => real_files(folder, found, count),
-        None => null_files(count, bytes),
+) -> impl Order + use<> {
+    let files = match plan.data.folder.as_ref().filter(|_| !plan.is_null()) {
+        Some(folder) => real_files(folder, &inventory.train, plan.data.files),
+        None => null_files(plan.data.files, plan.data.bytes),
     };
-    let train = files(&inventory.train, plan.data.files, plan.data.bytes);
-    let valid = files(&inventory.valid, plan.data.eval_files, plan.data.eval_bytes);
-    let order = |files, batch_size| {
-        let order = PlannedOrder::new(storage, plan, files, batch_size, own.clone());
-        Box::new(order) as Box<dyn Order>
+    let workers = match plan.loader {
+        LoaderPlan::Workers { read_threads, .. } => read_threads.max(1) as usize,
+        LoaderPlan::Interleave { .. } => 1,
     };
-    let evaluation = plan.evaluation.as_ref();
-    Orders {
-        training: order(train, plan.batch_size),
-        evaluation: evaluation.map(|evaluation| order(valid, evaluation.batch_size)),
+    let limit = FRAMING_FILES_PER_WORKER * workers * own.len();
+    PlannedOrder {
+        pattern: pattern(plan, workers as u64),
+        plan: plan.clone(),
+        files: Arc::new(files),
+        own: own.clone(),
+        framing: Arc::new(FramingCache::new(Arc::clone(storage), limit)),
     }
 }
 
@@ -93,9 +87,9 @@ fn null_files(count: u64, bytes: u64) -> Vec<DataFile> {
     vec![file; count as usize]
 }
 
-/// One loader per accelerator, with batches of `batch_size` samples.
-pub fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) -> Vec<Loader> {
-    let batch_size = u64::from(batch_size);
+/// One loader per accelerator.
+pub fn loaders(plan: &TrainPlan, accelerators: usize) -> Vec<Loader> {
+    let batch_size = u64::from(plan.batch_size);
     let loader = match plan.loader {
         LoaderPlan::Workers {
             read_threads,
@@ -161,22 +155,6 @@ fn client_work(plan: &TrainPlan) -> ClientWork {
         .oversleeping((oversleep_seconds * 1e9) as Nanos)
 }
 
-/// The evaluation after epoch `epoch`.
-pub fn evaluation(
-    plan: &TrainPlan,
-    evaluation: &EvaluationPlan,
-    epoch: u32,
-    shares: Vec<Share>,
-) -> PhaseSpec {
-    PhaseSpec {
-        steps: evaluation.steps,
-        barrier: false,
-        checkpoint_steps: None,
-        compute: pace(evaluation.eval_time, plan.shuffle.seed, epoch),
-        ..training(plan, epoch, shares)
-    }
-}
-
 fn pace(distribution: Distribution, seed: u64, epoch: u32) -> Pace {
     drawn(distribution, seed.wrapping_add(u64::from(epoch)))
 }
@@ -196,48 +174,15 @@ pub(super) fn drawn(distribution: Distribution, seed: u64) -> Pace {
 struct PlannedOrder {
     plan: TrainPlan,
     files: Arc<Vec<DataFile>>,
-    batch_size: u64,
     pattern: AccessPattern,
     framing: Arc<FramingCache>,
     /// The accelerators of this host.
     own: Range<u32>,
 }
 
-impl PlannedOrder {
-    fn new(
-        storage: &Arc<dyn Storage>,
-        plan: &TrainPlan,
-        files: Vec<DataFile>,
-        batch_size: u32,
-        own: Range<u32>,
-    ) -> Self {
-        let workers = match plan.loader {
-            LoaderPlan::Workers { read_threads, .. } => read_threads.max(1) as usize,
-            LoaderPlan::Interleave { .. } => 1,
-        };
-        let open_files = workers * own.len();
-        Self {
-            pattern: pattern(plan, workers as u64),
-            plan: plan.clone(),
-            files: Arc::new(files),
-            batch_size: u64::from(batch_size),
-            own,
-            framing: Arc::new(FramingCache::new(
-                Arc::clone(storage),
-                FRAMING_FILES_PER_WORKER * open_files,
-            )),
-        }
-    }
-}
-
-/// The order of `epoch` over this many files, and each accelerator's share.
-pub fn index(
-    plan: &TrainPlan,
-    files: u64,
-    batch_size: u64,
-    epoch: u32,
-) -> (Arc<dyn EpochIndex>, Vec<Share>) {
-    let samples_per_file = plan.data.samples_per_file;
+/// The order of `epoch`, and each accelerator's share.
+pub fn index(plan: &TrainPlan, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) {
+    let (files, samples_per_file) = (plan.data.files, plan.data.samples_per_file);
     let accelerators = u64::from(plan.accelerators);
     let ranks = 0..plan.accelerators;
     if let LoaderPlan::Interleave { .. } = plan.loader {
@@ -251,26 +196,26 @@ pub fn index(
     });
     if plan.profile.reshuffles() {
         let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
-        let shares =
-            ranks.map(|rank| share(plan, batch_size, order.files_of(rank) * samples_per_file));
+        let shares = ranks.map(|rank| share(plan, order.files_of(rank) * samples_per_file));
         let shares = shares.collect();
         return (Arc::new(order), shares);
     }
     if plan.shuffle.by_generators {
         let threads = plan.loader.concurrent_reads().max(1) as u64;
         let of_files = (samples_per_file, accelerators);
-        let order = Generated::new(files, of_files, (threads, batch_size), shuffle, epoch);
-        let shares = ranks.map(|rank| share(plan, batch_size, order.samples(rank))).collect();
+        let order =
+            Generated::new(files, of_files, (threads, plan.batch_size.into()), shuffle, epoch);
+        let shares = ranks.map(|rank| share(plan, order.samples(rank))).collect();
         return (Arc::new(order), shares);
     }
     let order = Contiguous { files, samples_per_file, accelerators };
-    let shares = ranks.map(|rank| share(plan, batch_size, order.samples(rank))).collect();
+    let shares = ranks.map(|rank| share(plan, order.samples(rank))).collect();
     (Arc::new(order), shares)
 }
 
 /// Converts `samples` samples to a loader's share: batches, or row groups for each worker.
-fn share(plan: &TrainPlan, batch_size: u64, samples: u64) -> Share {
-    let batches = samples / batch_size.max(1);
+fn share(plan: &TrainPlan, samples: u64) -> Share {
+    let batches = samples / u64::from(plan.batch_size.max(1));
     let LoaderPlan::Workers { read_threads, .. } = plan.loader else {
         return Share::default();
     };
@@ -365,8 +310,7 @@ fn framing(format: DataFormat) -> Option<source::Framing> {
 
 impl Order for PlannedOrder {
     fn epoch(&self, epoch: u32) -> EpochOrder {
-        let files = self.files.len() as u64;
-        let (index, shares) = index(&self.plan, files, self.batch_size, epoch);
+        let (index, shares) = index(&self.plan, epoch);
         let own = self.own.start as usize..self.own.end as usize;
         let source = DatasetSource::new(
             Arc::clone(&self.files),

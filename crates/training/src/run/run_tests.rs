@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::plan::catalog;
 use crate::plan::distribution::Distribution;
-use crate::plan::request::{RunLength, StorageKind, TrainRequest};
-use crate::plan::train_plan::{BlockEnd, CheckpointPlan, EvaluationPlan, LoaderPlan, TrainPlan};
+use crate::plan::request::{RunLength, TrainRequest};
+use crate::plan::train_plan::{BlockEnd, CheckpointPlan, LoaderPlan, TrainPlan};
 use crate::report::AcceleratorEpoch;
 use stormlp_core::event::Silent;
 use stormlp_core::note::Cause;
+use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::Transport;
@@ -23,7 +24,7 @@ use stormlp_transfer::{Accelerator, HostStandIn};
 use super::epochs::{Distributions, RunMeasured, run};
 use super::error::TrainError;
 use super::machine::{ReadRequest, ReadResult, Share, Unit};
-use super::prepare::{EpochOrder, Order, Orders};
+use super::prepare::{EpochOrder, Order};
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
 use super::together::Others;
 use stormlp_transfer::run_context::RunContext;
@@ -70,12 +71,13 @@ const SOUND: Epochs = Epochs { panics_from: u32::MAX };
 
 /// Three epochs of two accelerators, each with two workers that finish their dealt batches.
 fn plan() -> TrainPlan {
-    let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
+    let mut workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
+    workload.reader.batch_size = 2;
     let request = TrainRequest {
         accelerators: Some(2),
-        length: RunLength { batch_size: Some(2), epochs: Some(3), steps: Some(STEPS) },
+        length: RunLength { epochs: Some(3), steps: Some(STEPS) },
         compute: Some(Distribution::Constant { seconds: 0.0005 }),
-        storage: StorageKind::Null,
+        path: Some(PathKind::Null),
         ..TrainRequest::default()
     };
     let nothing = Inventory::default();
@@ -94,43 +96,20 @@ fn plan() -> TrainPlan {
     }
 }
 
-fn evaluated(preprocess: f64) -> TrainPlan {
-    TrainPlan {
-        preprocess: Distribution::Constant { seconds: preprocess },
-        evaluation: Some(EvaluationPlan {
-            batch_size: 2,
-            steps: STEPS,
-            eval_time: Distribution::Constant { seconds: 0.0005 },
-            after_epoch: 1,
-            epochs_between: 1,
-        }),
-        ..plan()
-    }
-}
-
 fn told(
     plan: &TrainPlan,
-    order: impl Order + 'static,
+    order: impl Order,
     on_epoch: &mut dyn FnMut(),
     stop: &StopToken,
 ) -> RunMeasured {
-    let orders = Orders { training: Box::new(order), evaluation: Some(Box::new(SOUND)) };
     let host_memory: Arc<dyn Accelerator> = Arc::new(HostStandIn);
     let accelerators = host_memory.into();
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let surroundings = RunContext { storage: &storage, observer: &Silent, stop };
     let mut distributions = Distributions::default();
     let on_epoch = &mut |_: &mut RunMeasured, _: &Distributions, _| on_epoch();
-    run(
-        plan,
-        &orders,
-        &accelerators,
-        Others::default(),
-        &surroundings,
-        &mut distributions,
-        on_epoch,
-    )
-    .unwrap()
+    run(plan, &order, &accelerators, Others::default(), &surroundings, &mut distributions, on_epoch)
+        .unwrap()
 }
 
 /// Steps per block, by epoch and accelerator.
@@ -253,21 +232,9 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
 }
 
 #[test]
-fn evaluation_waits_for_samples_that_are_still_preprocessed() {
-    let run = told(&evaluated(0.003), SOUND, &mut || {}, &StopToken::new());
-    assert_eq!(run.ending, Ending::Complete);
-    assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);
-    for epoch in &run.report.epochs {
-        assert_eq!(epoch.evaluation.as_ref().unwrap().steps, STEPS);
-    }
-}
-
-#[test]
-fn a_stop_between_training_and_evaluation_begins_nothing_more() {
+fn a_stop_between_epochs_begins_nothing_more() {
     let stop = StopToken::new();
-    let mut pull = || stop.stop();
-    let run = told(&evaluated(0.003), SOUND, &mut pull, &stop);
+    let run = told(&plan(), SOUND, &mut || stop.stop(), &stop);
     assert_eq!(run.ending, Ending::Stopped);
     assert_eq!(run.report.epochs.len(), 1);
-    assert!(run.report.epochs[0].evaluation.is_none());
 }

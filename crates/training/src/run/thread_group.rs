@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use stormlp_core::evidence::Evidence;
-use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::Transport;
 use stormlp_hosts::Group;
@@ -44,16 +42,6 @@ pub(super) struct ThreadGroup {
     handles: Arc<Handles>,
     io: Vec<JoinHandle<IoTally>>,
     pacer: JoinHandle<()>,
-}
-
-/// Combined tallies of all I/O threads.
-#[derive(Debug, Clone)]
-pub(super) struct ThreadGroupTally {
-    pub(super) evidence: Option<Evidence>,
-    pub(super) bytes: u64,
-    pub(super) reads: u64,
-    pub(super) latency: LatencyHistogram,
-    pub(super) registration: LatencyHistogram,
 }
 
 impl ThreadGroup {
@@ -122,15 +110,9 @@ impl ThreadGroup {
     }
 
     /// Stops all threads and sums their tallies.
-    pub(super) fn stop(self) -> ThreadGroupTally {
+    pub(super) fn stop(self) -> IoTally {
         self.shared.quit();
-        let mut sum = ThreadGroupTally {
-            evidence: None,
-            bytes: 0,
-            reads: 0,
-            latency: LatencyHistogram::new(),
-            registration: LatencyHistogram::new(),
-        };
+        let mut sum = IoTally::default();
         let mut seen = Vec::with_capacity(self.threads);
         for thread in self.io {
             // A panic was already recorded as the run's failure by its thread.

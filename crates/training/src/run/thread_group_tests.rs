@@ -13,12 +13,13 @@ use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
 use stormlp_transfer::{Accelerator, AcceleratorSet, HostStandIn, engine};
 
 use super::error::TrainError;
+use super::io::IoTally;
 use super::machine::{
     BlockTally, ClientWork, Halt, Interleave, InterleaveConfig, Leftover, Loader, Pace, PhaseSpec,
     ReadRequest, ReadResult, Share, Unit, Workers, WorkersConfig,
 };
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
-use super::thread_group::{ThreadGroup, ThreadGroupSpec, ThreadGroupTally};
+use super::thread_group::{ThreadGroup, ThreadGroupSpec};
 use stormlp_test_support::{Builder, SEAMS};
 
 const FILES: u64 = 12;
@@ -119,7 +120,7 @@ fn records() -> Loader {
     })))
 }
 
-type Outcome = (Vec<Vec<BlockTally>>, ThreadGroupTally, Option<TrainError>);
+type Outcome = (Vec<Vec<BlockTally>>, IoTally, Option<TrainError>);
 
 fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Outcome {
     run_phase(path, engine, loader, files, phase(2, 6))

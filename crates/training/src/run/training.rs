@@ -70,7 +70,7 @@ pub fn run_on_hosts(
     let plan = &course.plan;
     let (accelerators, _cufile) = devices(plan)?;
     let own = super::together::accelerators(hosts, plan);
-    let orders = prepare::orders(surroundings.storage, plan, course.inventory, &own);
+    let order = prepare::order(surroundings.storage, plan, course.inventory, &own);
     let mut runs: Vec<RunMeasured> = Vec::new();
     let mut distributions = Distributions::default();
     let mut not_begun = None;
@@ -94,7 +94,7 @@ pub fn run_on_hosts(
         let into = anew.as_mut().unwrap_or(&mut distributions);
         match epochs::run(
             plan,
-            &orders,
+            &order,
             &accelerators,
             Others { hosts, judge: None },
             surroundings,
@@ -166,11 +166,11 @@ pub fn probe(
     let plan = &course.plan;
     let (accelerators, _cufile) = devices(plan)?;
     let own = 0..plan.accelerators;
-    let orders = prepare::orders(surroundings.storage, plan, course.inventory, &own);
+    let order = prepare::order(surroundings.storage, plan, course.inventory, &own);
     let mut distributions = Distributions::default();
     let measured = epochs::run(
         plan,
-        &orders,
+        &order,
         &accelerators,
         Others { hosts: None, judge: Some(judge) },
         surroundings,
@@ -345,7 +345,7 @@ fn find_ceiling(
         Err(why) => report.warnings.push(Warning::new(
             WarningKind::HarnessBound,
             format!("the ceiling of this host was not measured: {why}"),
-            "run the workload with --storage null",
+            "run the workload with --path null",
         )),
     }
 }

@@ -143,7 +143,7 @@ fn sentence(
             slowest_epoch(plan, epochs),
             spare_the_host(plan, epochs, waiting)
         ),
-        Bound::Barrier => at_barriers(au, epochs, waiting.barrier),
+        Bound::Barrier => at_barriers(au, waiting.barrier),
         Bound::Startup => format!(
             "AU {au:.1} %; {:.2} s of the wait was for the first batches of epochs",
             waiting.startup
@@ -154,20 +154,11 @@ fn sentence(
 
 /// The explanation when nothing waited for data: `seconds` of waiting at barriers. A value displayed
 /// as 0.00 s explains nothing.
-fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
+fn at_barriers(au: f64, seconds: f64) -> String {
     if seconds < LEAST_SECONDS {
         return format!("AU {au:.1} %; accelerators waited neither for data nor for each other");
     }
-    let slowest = epochs
-        .iter()
-        .filter_map(|epoch| epoch.slowest)
-        .max_by(|a, b| a.delayed_others_seconds.total_cmp(&b.delayed_others_seconds))
-        .filter(|slowest| slowest.delayed_others_seconds >= LEAST_SECONDS);
-    let most = slowest.map_or(String::new(), |slowest| {
-        let (accelerator, seconds) = (slowest.accelerator, slowest.delayed_others_seconds);
-        format!(", most for accelerator {accelerator} ({seconds:.2} s)")
-    });
-    format!("barrier-bound: accelerators waited {seconds:.2} s for slower peers{most}")
+    format!("barrier-bound: accelerators waited {seconds:.2} s for slower peers")
 }
 
 /// The client's activity while nothing is read. Preprocessing and DLIO's own work are emulated:
@@ -196,10 +187,10 @@ fn spare_the_host(
     if of_steps.is_some_and(|of_steps| of_steps > 0.5 * waiting.cpu) {
         "its cost per step is most of it, regardless of storage: only longer steps help"
     } else if plan.client.is_some() {
-        "the official tool would be slowed down as well: try more --read-threads or fewer \
-         accelerators"
+        "the official tool would be slowed down as well: try more reader.read_threads or \
+         fewer accelerators"
     } else if !plan.preprocess.is_zero() {
-        "try more --read-threads, which preprocess at the same time"
+        "try more reader.read_threads, which preprocess at the same time"
     } else if plan.accelerators > 1 {
         "try fewer accelerators, or more CPUs"
     } else {
@@ -216,9 +207,9 @@ fn slowest_epoch(plan: &TrainPlan, epochs: &[&EpochReport]) -> String {
     let Some(worst) = worst else {
         return String::new();
     };
-    let busy = match worst.device {
-        Some(device) if device.bytes_per_second > 0.0 => {
-            format!(", the device was busy {:.0} % of epoch {}", device.busy_percent, worst.epoch)
+    let busy = match worst.device_busy_percent {
+        Some(percent) if percent > 0.0 => {
+            format!(", the device was busy {percent:.0} % of epoch {}", worst.epoch)
         }
         _ => String::new(),
     };

@@ -2,7 +2,7 @@
 
 use crate::plan::client::{Client, ClientCost};
 use crate::plan::request::TrainRequest;
-use crate::report::{AcceleratorEpoch, Cost, Slowest, StepLatency};
+use crate::report::{AcceleratorEpoch, Cost, StepLatency};
 use stormlp_core::facts::FoundFile;
 use stormlp_dataset::inventory::facts::Inventory;
 
@@ -52,16 +52,6 @@ fn judged(
     prefetched_share: f64,
     waiting_seconds: WaitingSeconds,
 ) -> Verdict {
-    judged_by(plan, (au, prefetched_share), waiting_seconds, None)
-}
-
-/// The same, with `slowest` as the accelerator that the others waited for.
-fn judged_by(
-    plan: &TrainPlan,
-    (au, prefetched_share): (f64, f64),
-    waiting_seconds: WaitingSeconds,
-    slowest: Option<Slowest>,
-) -> Verdict {
     let measures = Measures {
         au_percent: AuPercent { profile: au, ..AuPercent::default() },
         window_samples_per_second: 10.0,
@@ -76,12 +66,10 @@ fn judged_by(
         started_seconds: 0.0,
         duration_seconds: 5.0,
         cached_share: None,
-        device: None,
-        slowest,
+        device_busy_percent: None,
         latency: StepLatency::default(),
         accelerators: vec![AcceleratorEpoch { accelerator: 0, blocks: Vec::new() }],
         hosts: Vec::new(),
-        evaluation: None,
     };
     verdict(plan, &[&epoch], &measures, None)
 }
@@ -120,21 +108,18 @@ fn client_cost_per_step_is_not_met_with_advice_to_read_faster() {
     let of_steps = judged(&plan, 90.0, 0.1, waiting(0.0, steps, 0.0, 0.0)).sentence;
     assert!(of_steps.contains("client-bound") && of_steps.contains("cost per step"), "{of_steps}");
     let of_bytes = judged(&plan, 90.0, 0.1, waiting(0.0, 5.0 * steps, 0.0, 0.0)).sentence;
-    assert!(of_bytes.contains("--read-threads"), "{of_bytes}");
+    assert!(of_bytes.contains("reader.read_threads"), "{of_bytes}");
 }
 
 #[test]
 fn a_wait_shown_as_zero_explains_nothing() {
     let plan = plan(&TrainRequest::default());
-    let of = |barrier: f64, delayed_others_seconds: f64| {
-        let slowest = Slowest { accelerator: 3, delayed_others_seconds };
-        let waiting = waiting(0.0, 0.0, barrier, 0.0);
-        let verdict = judged_by(&plan, (95.1, 0.0), waiting, Some(slowest));
+    let of = |barrier: f64| {
+        let verdict = judged(&plan, 95.1, 0.0, waiting(0.0, 0.0, barrier, 0.0));
         assert_eq!(verdict.limited_by, Bound::Barrier);
         verdict.sentence
     };
     let nothing = "AU 95.1 %; accelerators waited neither for data nor for each other";
-    assert_eq!(of(0.004, 0.004), nothing);
-    assert!(of(0.5, 0.004).contains("waited 0.50 s for slower peers"));
-    assert!(of(0.5, 0.2).contains("most for accelerator 3 (0.20 s)"));
+    assert_eq!(of(0.004), nothing);
+    assert!(of(0.5).contains("waited 0.50 s for slower peers"));
 }

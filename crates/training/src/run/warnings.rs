@@ -88,43 +88,25 @@ fn barrier(report: &TrainReport) -> Option<Warning> {
     })
 }
 
-/// Warns when this host handled events so late that it may have cost utilisation: the next reads
-/// were issued that much later.
+/// Warns when this host handled events so late that it may have changed AU: the next reads were issued
+/// that much later, or the lateness counts as compute, as in the official client.
 fn pacing(report: &TrainReport) -> Option<Warning> {
     let late_us = report.results.latency.compute_overshoot_us?.mean;
     let compute_us = report.plan.compute.mean_seconds() * 1e6;
-    if report.plan.late_compute_counts() {
-        return late_sleep(report, late_us, compute_us);
-    }
-    let au = report.results.mean.au_percent.measured;
-    let cost = late_cost_points(late_us, compute_us, au);
-    (cost > PACING_POINTS).then(|| {
-        Warning::new(
-            WarningKind::Pacing,
-            format!(
-                "this host was late itself: on average it noticed the end of compute \
-                 {late_us:.0} µs late and issued the next reads that much later, which may have \
-                 cost up to {cost:.1} points of AU (steps compute for {compute_us:.0} µs)"
-            ),
-            "leave a CPU free, or emulate fewer accelerators on this host",
-        )
-    })
-}
-
-/// Warns when steps that this host ended late raise AU, as they do in the official client.
-fn late_sleep(report: &TrainReport, late_us: f64, compute_us: f64) -> Option<Warning> {
     let au = report.results.mean.au_percent;
-    let gain = au.measured - au.nominal;
-    (late_us > 0.0 && gain > PACING_POINTS).then(|| {
+    let (points, effect) = if report.plan.late_compute_counts() {
+        (au.measured - au.nominal, "counts as compute, as in the official client, and raised AU by")
+    } else {
+        (late_cost_points(late_us, compute_us, au.measured), "may have cost up to")
+    };
+    (late_us > 0.0 && points > PACING_POINTS).then(|| {
         Warning::new(
             WarningKind::Pacing,
             format!(
                 "this host ended steps {late_us:.0} µs late on average (they compute for \
-                 {compute_us:.0} µs); as in the official client, that counts as compute, and AU is \
-                 {gain:.1} points higher than by nominal compute"
+                 {compute_us:.0} µs), which {effect} {points:.1} points of AU"
             ),
-            "leave a CPU free, or emulate fewer accelerators on this host; --profile native does \
-             not count it",
+            "leave a CPU free, or emulate fewer accelerators on this host",
         )
     })
 }

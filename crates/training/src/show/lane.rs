@@ -85,17 +85,8 @@ fn work(report: &TrainReport) -> Work {
         .typed_as(OPTIONS)
         .with("a warm-up run", warm_up)
         .with("cufile_stats", &of_cufile);
-    let of_workload = &[
-        "data",
-        "loader",
-        "reads",
-        "compute",
-        "preprocess",
-        "metric",
-        "shuffle",
-        "evaluation",
-        "checkpoint",
-    ];
+    let of_workload =
+        &["data", "loader", "reads", "compute", "preprocess", "metric", "shuffle", "checkpoint"];
     settings.add("workload", &plan.workload, of_workload);
     settings.add("accelerator", &plan.accelerator, &["compute"]);
     settings.add("accelerators", plan.accelerators, &["steps_per_epoch"]);
@@ -107,8 +98,6 @@ fn work(report: &TrainReport) -> Work {
         let explains = &["transport.placement", "transport.wait"];
         settings.add("threads", words, explains);
     }
-    let storage = if plan.is_null() { "null" } else { "real" };
-    settings.add("storage", storage, &["data.bytes", "data.eval_bytes"]);
     settings.add("dataset", super::plan::data(plan), &["data", "steps_per_epoch"]);
     settings.add("loader", super::plan::loader(plan), &["loader"]);
     settings.add("compute", plan.compute, &["compute"]);
@@ -118,9 +107,6 @@ fn work(report: &TrainReport) -> Work {
     if plan.request.verify != Verify::default() {
         settings.add("verify", plan.request.verify.words(), &[]);
     }
-    settings.add("batch", plan.batch_size, &["batch_size", "steps_per_epoch"]);
-    settings.add("steps", plan.steps_per_epoch, &["steps_per_epoch"]);
-    settings.add("epochs", plan.epochs, &["epochs"]);
     settings
 }
 

@@ -1,8 +1,7 @@
 //! The plan of a training run, as `--dry-run` prints it.
 
 use crate::plan::client::measured_where;
-use crate::plan::train_plan::{BlockEnd, LoaderPlan, ReadPattern, TrainPlan};
-use crate::plan::workload::Shuffle;
+use crate::plan::train_plan::{LoaderPlan, MetricPlan, ReadPattern, TrainPlan};
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::run::setting;
@@ -46,8 +45,14 @@ pub fn plan(plan: &TrainPlan) -> Document {
     facts.add("reads", reads(plan));
     brief.add("path", path(plan));
     transport(plan, facts);
-    facts.add("order", order(plan));
-    brief.add("AU", metric(plan));
+    let MetricPlan { threshold_percent, exclude_start_steps, exclude_end_steps } = &plan.metric;
+    brief.add(
+        "AU",
+        format!(
+            "threshold {threshold_percent:.1} %; the first {exclude_start_steps} and last \
+             {exclude_end_steps} steps of a block are left out"
+        ),
+    );
     between_epochs(plan, facts);
     brief.add("demand", demand(plan));
     brief.add("memory", format!("about {}", ByteSize(plan.memory_bytes)));
@@ -78,19 +83,6 @@ pub(super) fn transport(plan: &TrainPlan, facts: &mut Facts) {
 }
 
 fn between_epochs(plan: &TrainPlan, facts: &mut Facts) {
-    if let Some(evaluation) = &plan.evaluation {
-        facts.add(
-            "evaluation",
-            format!(
-                "{} steps of {} samples, {} each, after epoch {} and every {} epochs",
-                evaluation.steps,
-                evaluation.batch_size,
-                evaluation.eval_time,
-                evaluation.after_epoch,
-                evaluation.epochs_between
-            ),
-        );
-    }
     if let Some(checkpoint) = &plan.checkpoint {
         let when = match (checkpoint.steps_between, checkpoint.after_epoch) {
             (Some(steps), _) => format!("every {steps} steps"),
@@ -158,29 +150,6 @@ fn reads(plan: &TrainPlan) -> String {
     format!("{how}, up to {} a read", ByteSize(plan.transport.chunk_bytes))
 }
 
-fn order(plan: &TrainPlan) -> String {
-    let word = |shuffle: Shuffle| match shuffle {
-        Shuffle::Off => "in order",
-        Shuffle::Seed => "shuffled by seed",
-        Shuffle::Random => "shuffled at random",
-    };
-    let (shuffle, files) = (&plan.shuffle, word(plan.shuffle.files));
-    let order = match &plan.loader {
-        LoaderPlan::Workers { .. } if shuffle.by_generators => {
-            format!("as TensorFlow's generators read, all files {files} anew in each epoch")
-        }
-        // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the settings.
-        LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
-            return "contiguous ranges by file name, the same in every epoch".to_string();
-        }
-        LoaderPlan::Workers { .. } => format!("dealt round robin, files {files} each epoch"),
-        LoaderPlan::Interleave { .. } => {
-            format!("every n-th file by name, records {}", word(shuffle.samples))
-        }
-    };
-    format!("{order}, seed {}", shuffle.seed)
-}
-
 fn path(plan: &TrainPlan) -> String {
     let cold = if plan.request.cold {
         "; files are dropped from the page cache before each epoch"
@@ -188,20 +157,6 @@ fn path(plan: &TrainPlan) -> String {
         ""
     };
     format!("{} ({}){cold}", plan.transport.path, plan.transport.path.route())
-}
-
-fn metric(plan: &TrainPlan) -> String {
-    let end = match plan.block_end {
-        BlockEnd::AfterLastBarrier => "after the last barrier",
-        BlockEnd::AfterNextFetch => "after one more fetch",
-    };
-    format!(
-        "threshold {:.1} %; the first {} and last {} steps of a block are left out; a block ends \
-         {end}",
-        plan.metric.threshold_percent,
-        plan.metric.exclude_start_steps,
-        plan.metric.exclude_end_steps
-    )
 }
 
 fn demand(plan: &TrainPlan) -> String {

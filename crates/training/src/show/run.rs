@@ -423,19 +423,6 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
             scope(report, SCORED_MEAN)
         ),
     );
-    let read = match report.plan.data.folder {
-        Some(_) => format!("{:.2} MiB/s were read", report.results.mean.read_mib_per_second),
-        None => "nothing was read".to_string(),
-    };
-    facts.add(
-        "throughput",
-        format!(
-            "{:.2} samples/s, {:.2} MiB/s by the record length; {read}{}",
-            report.results.mean.samples_per_second,
-            report.results.mean.mib_per_second,
-            scope(report, SCORED_MEAN)
-        ),
-    );
     facts.add(
         "spread",
         format!(
@@ -458,24 +445,8 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
     }
 }
 
-/// Evaluations and checkpoints: part of the run, but not of AU.
+/// Checkpoints: part of the run, but not of AU.
 fn between_epochs(report: &TrainReport, facts: &mut Facts) {
-    for epoch in &report.results.epochs {
-        if let Some(evaluation) = &epoch.evaluation {
-            facts.add(
-                "evaluation",
-                format!(
-                    "after epoch {}: {}, AU {:.2} % by measured compute, {:.2} samples/s, {}{}",
-                    epoch.epoch,
-                    counted(evaluation.steps, "step"),
-                    evaluation.au_percent,
-                    evaluation.samples_per_second,
-                    format_duration(evaluation.duration_seconds),
-                    scope(report, "last run")
-                ),
-            );
-        }
-    }
     if let (Some(first), count) =
         (report.results.checkpoints.first(), report.results.checkpoints.len())
     {

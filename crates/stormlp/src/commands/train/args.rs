@@ -5,7 +5,6 @@ use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::EngineChoice;
 use stormlp_core::workload_file::sets;
-use stormlp_dataset::section::DataFormat;
 use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::workload::Workload;
 
@@ -15,28 +14,22 @@ use crate::commands::fresh_seed;
 use crate::commands::idle::{refuse, refuse_on_path};
 
 /// Rejects options that have no effect together with others.
-fn refuse_idle(asked: &TrainRequest, workload: &Workload) -> Result<(), Failure> {
+fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
     if asked.is_null() {
         let options = [
-            ("--path", asked.path.is_some_and(|path| path != PathKind::Null)),
             ("--engine", asked.engine != EngineChoice::Auto),
             ("--cold", asked.cold),
             ("--data-dir", asked.data_dir.is_some()),
             ("--generate", asked.generate),
             ("--full", asked.full),
-            ("--checkpoint-folder", asked.checkpoint_folder.is_some()),
         ];
         refuse(&options, "with null storage, which reads and writes nothing")?;
     }
     let of_objects = asked.data_dir.as_ref().is_some_and(Location::names_objects);
     let usual = if of_objects { PathKind::S3 } else { PathKind::Buffered };
-    let path = if asked.is_null() { PathKind::Null } else { asked.path.unwrap_or(usual) };
+    let path = asked.path.unwrap_or(usual);
     let of_cufile = (asked.require_gds, asked.cufile_stats);
     refuse_on_path(path, &asked.threading, of_cufile, asked.device.is_some())?;
-    if workload.dataset.format != DataFormat::Tfrecord {
-        let options = [("--transfer-size", asked.transfer_bytes.is_some())];
-        refuse(&options, &format!("on {} files: it is for tfrecord", workload.dataset.format))?;
-    }
     Ok(())
 }
 
@@ -46,7 +39,7 @@ fn refuse_idle(asked: &TrainRequest, workload: &Workload) -> Result<(), Failure>
 /// If an option has no effect, or the client's file cannot be used.
 pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args.request.clone();
-    refuse_idle(&request, workload)?;
+    refuse_idle(&request)?;
     request.drawn_seed = fresh_seed();
     request.telemetry = args.output.telemetry();
     request.keep_step_times = args.mlperf_output.is_some();

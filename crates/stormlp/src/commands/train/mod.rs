@@ -41,7 +41,7 @@ Examples:
       starter dataset in ./stormlp-data/unet3d and one emulated H100, about a minute
   stormlp train resnet50 --accelerator a100 -n 8 --data-dir /mnt/nvme/resnet50 --cold
       eight A100s on a dataset from `stormlp datagen` or DLIO, uncached in each epoch
-  stormlp train unet3d --storage null -n 16 --steps 20
+  stormlp train unet3d --path null -n 16 --steps 20
       upper limit of this host with infinitely fast storage
   stormlp train unet3d --data-dir /mnt/nvme/unet3d --find-max
       most H100s that storage feeds: a short read, a few probes, two full runs
@@ -94,7 +94,6 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let delivery = peers.agree(args.output.open(ReportKind::Train))?;
     let hosts = peers.hosts()?;
-    prepared.warnings.extend(agreement::crowded(&peers, hosts.as_ref()));
     prepared.warnings.extend(session.storage.impairments());
     let head = head(&prepared.plan, prepared.facts.clone(), &delivery, session);
     let transport = &prepared.plan.transport;
@@ -153,7 +152,7 @@ impl Lane<TrainPlan, TrainResults> for Training<'_> {
         let made;
         // A dataset is generated only if there is a valid plan for it.
         if let Some(dataset) = &self.prepared.data.to_make {
-            made = dataset.make(found, self.session)?;
+            made = dataset.make(self.session)?;
             found = &made;
         }
         self.prepared.plan.data.take_sizes(found);

@@ -18,8 +18,6 @@ impl Resolver<'_> {
             _ => self.found_files(samples_per_file),
         };
         let sample_bytes = spec.record_length_bytes;
-        let nominal = |files: u64| (files as f64 * samples_per_file as f64 * sample_bytes) as u64;
-        let eval_files = if self.workload.workflow.evaluation { spec.num_files_eval } else { 0 };
         let columns = &spec.parquet.columns;
         let read: u64 = columns.iter().filter(|c| c.read).map(|c| c.row_bytes()).sum();
         let parquet = spec.format == DataFormat::Parquet;
@@ -27,12 +25,10 @@ impl Resolver<'_> {
             folder: (path != PathKind::Null).then(|| self.inventory.folder.clone()),
             format: spec.format,
             files,
-            eval_files,
             samples_per_file,
             sample_bytes,
             read_sample_bytes: if parquet && read > 0 { read as f64 } else { sample_bytes },
-            bytes: nominal(files),
-            eval_bytes: nominal(eval_files),
+            bytes: (files as f64 * samples_per_file as f64 * sample_bytes) as u64,
             columns: columns.to_vec(),
             row_group_rows: if parquet { spec.parquet.row_group_size.max(1) } else { 0 },
         };
@@ -104,7 +100,7 @@ impl Resolver<'_> {
                     "the files in {folder} have {} each, but the workload has {samples_per_file}",
                     counted(in_file, "sample")
                 ),
-                format!("set --samples-per-file {in_file}"),
+                format!("set --params dataset.num_samples_per_file={in_file}"),
             );
         }
         let wanted =

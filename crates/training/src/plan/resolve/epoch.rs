@@ -60,12 +60,7 @@ impl Resolver<'_> {
         if steps < needed {
             self.problems.plan(
                 format!("an epoch has {}, {excluded}", counted(steps, "step")),
-                match self.wanted_steps() {
-                    Some(_) => "raise --steps (train.total_training_steps)",
-                    None => {
-                        "use more files (--files), fewer accelerators or a smaller --batch-size"
-                    }
-                },
+                "use more --files or a higher --steps, or fewer accelerators",
             );
         } else if let Some(between) = self.steps_between_checkpoints()
             && between < needed

@@ -12,12 +12,10 @@ use stormlp_dataset::spec::{self, DatasetDefaults};
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::StorageRouter;
 
-use super::{Data, NewData, datagen_command, dataset, direct_support, place, scan, to_make};
+use super::{Data, NewData, dataset, direct_support, place, scan, to_make};
 
 /// Maximum size of a starter set.
 const MOST_BYTES: u64 = 10 << 30;
-/// Training files per evaluation file.
-const TRAINED_PER_EVALUATED: u64 = 8;
 /// Approximate compute time of a run over a starter set.
 const SECONDS: f64 = 55.0;
 /// v2.0's formulas need three steps, the others two.
@@ -38,12 +36,11 @@ pub(super) fn files(
     files_within(workload, request, MOST_BYTES.min(half))
 }
 
-/// Makes the workload's dataset a starter set of `files` training files, without subfolders and
-/// with at most one evaluation file per eight training files.
+/// Makes the workload's dataset a starter set of `files` training files, without subfolders.
 pub(super) fn shape(workload: &mut Workload, files: u64) {
     let spec = &mut workload.dataset;
     spec.num_files_train = files;
-    spec.num_files_eval = evaluated_of(files, spec.num_files_eval);
+    spec.num_files_eval = 0;
     spec.num_subfolders_train = 0;
     spec.num_subfolders_eval = 0;
 }
@@ -57,28 +54,25 @@ fn files_within(
     let samples_per_file = spec.num_samples_per_file.max(1) as f64;
     let file_bytes = spec.record_length_bytes * samples_per_file;
     let accelerators = u64::from(request.accelerators.unwrap_or(1));
-    let step_samples = f64::from(request.length.batch_size.unwrap_or(workload.reader.batch_size))
-        * accelerators as f64;
+    let step_samples = f64::from(workload.reader.batch_size) * accelerators as f64;
     let files_of = |steps: f64| (steps * step_samples / samples_per_file).ceil() as u64;
     let least = match files_of(LEAST_STEPS).max(1) {
         few if few < accelerators => few,
         files => files.next_multiple_of(accelerators),
     };
-    let too_large =
-        |bytes: u64| {
-            Failure::saying(Cause::Machine, format!(
-            "three steps need {least} files for training, {} including evaluation files, but a \
-             starter dataset is limited to {} here",
-            ByteSize(bytes),
-            ByteSize(most_bytes)
-        ))
-        .with_help("give the number of files with --files N, or use fewer --accelerators")
-        };
+    let too_large = |bytes: u64| {
+        let (bytes, most) = (ByteSize(bytes), ByteSize(most_bytes));
+        let fact = format!(
+            "three steps need {least} training files, {bytes}, but a starter dataset is limited to \
+             {most} here"
+        );
+        Failure::saying(Cause::Machine, fact)
+            .with_help("give the number of files with --files N, or use fewer --accelerators")
+    };
     // First by the mean size, to avoid computing the sizes of a far too large set.
-    let within = trained_of((most_bytes as f64 / file_bytes) as u64, spec.num_files_eval);
+    let within = (most_bytes as f64 / file_bytes) as u64;
     if within < least {
-        let files = least + evaluated_of(least, spec.num_files_eval);
-        return Err(too_large((files as f64 * file_bytes) as u64));
+        return Err(too_large((least as f64 * file_bytes) as u64));
     }
     // Where space is the limit, whole steps: a few bytes more or less on the file system do not
     // change what a plan announced.
@@ -123,19 +117,7 @@ fn drawn_bytes(workload: &Workload, request: &TrainRequest, files: u64) -> Resul
     let mut starter = workload.clone();
     shape(&mut starter, files);
     let profile = workload.profile(request.profile);
-    Ok(dataset(&starter, profile)?.total_bytes())
-}
-
-/// The evaluation files for `files` training files, out of the workload's `evaluated`.
-fn evaluated_of(files: u64, evaluated: u64) -> u64 {
-    evaluated.min(files.div_ceil(TRAINED_PER_EVALUATED))
-}
-
-/// The most training files, out of `files`, that leave room for the evaluation files.
-fn trained_of(files: u64, evaluated: u64) -> u64 {
-    let share = TRAINED_PER_EVALUATED;
-    let with_a_share = (u128::from(files) * u128::from(share) / u128::from(share + 1)) as u64;
-    with_a_share.max(files.saturating_sub(evaluated))
+    Ok(dataset(&starter.dataset, profile)?.total_bytes())
 }
 
 /// A larger starter set for the accelerators of `request`, to replace the existing one; `None` if
@@ -155,12 +137,8 @@ pub fn larger(
         return Ok(None);
     }
     let profile = as_asked.profile(request.profile);
-    let mut workload = as_asked.clone();
-    if let Some(samples) = request.samples_per_file {
-        workload.dataset.num_samples_per_file = samples;
-    }
-    let workload = &mut workload;
-    let datagen = datagen_command(&request.workload, &place);
+    let workload = &mut as_asked.clone();
+    let datagen = place.datagen(&request.workload);
     let found = scan(&*session.storage, &place.folder, workload, &datagen)?;
     let head = found.and_then(|found| found.record).map(|record| record.head);
     let Some(head) = head.filter(|head| head.starter) else {
@@ -235,8 +213,8 @@ mod tests {
         assert_eq!(
             refused.note.fact,
             format!(
-                "three steps need {files} files for training, {needed} including evaluation \
-                 files, but a starter dataset is limited to {most} here"
+                "three steps need {files} training files, {needed}, but a starter dataset is \
+                 limited to {most} here"
             )
         );
         let refused = files_within(&workload, &request(1), three / 4).unwrap_err();

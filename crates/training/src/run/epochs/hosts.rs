@@ -2,28 +2,25 @@
 
 use std::time::Duration;
 
-use crate::report::WaitingSeconds;
-
-use super::super::attribution::Reading;
 use stormlp_hosts::multi_host::Hosts;
 
 use super::super::error::TrainError;
 use super::super::machine::Machine;
 use super::super::measure::PhaseMeasured;
-use super::{Cut, PhaseKind, Runner};
-use crate::run::prepare::Orders;
+use super::{Cut, Runner};
+use crate::run::prepare::Order;
 
 /// Interval for checking whether other hosts keep this one waiting.
 const LOOK_AT_HOSTS: Duration = Duration::from_millis(200);
 
-impl<'a> Runner<'a> {
+impl Runner<'_> {
     /// Runs all epochs, and waits for the other hosts at their end.
-    pub(super) fn all_epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
+    pub(super) fn all_epochs(&mut self, order: &dyn Order) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
-            return self.epochs(orders);
+            return self.epochs(order);
         };
         self.works()?;
-        let went = self.epochs(orders);
+        let went = self.epochs(order);
         if has_failed(&went) {
             return went;
         }
@@ -66,10 +63,9 @@ impl<'a> Runner<'a> {
     /// Waits for the other hosts before a phase. Hosts send no
     /// heartbeats between the barriers of consecutive steps, but they do before the first step and
     /// after a checkpoint.
-    pub(super) fn meet_before_phase(&self, kind: PhaseKind<'_>) -> Result<(), Cut> {
+    pub(super) fn meet_before_phase(&self) -> Result<(), Cut> {
         self.meet()?;
-        let hosts = self.hosts.filter(|_| kind.has_step_barriers());
-        let works = hosts.map(|hosts| hosts.run_with_heartbeat(self.surroundings.stop));
+        let works = self.hosts.map(|hosts| hosts.run_with_heartbeat(self.surroundings.stop));
         Ok(works.transpose().map(drop).map_err(TrainError::from)?)
     }
 
@@ -83,35 +79,9 @@ impl<'a> Runner<'a> {
         if went { Ok(()) } else { Err(self.abort()) }
     }
 
-    /// Watches a phase. Hosts without step barriers send heartbeats meanwhile, and wait for each
-    /// other at its end.
-    pub(super) fn watch_with_others(
-        &mut self,
-        epoch: u32,
-        kind: PhaseKind<'_>,
-        first: Reading,
-    ) -> (Reading, WaitingSeconds, Result<(), Cut>) {
-        let Some(hosts) = self.hosts.filter(|_| !kind.has_step_barriers()) else {
-            return self.watch(epoch, first);
-        };
-        let stop = self.surroundings.stop;
-        let watch = || {
-            let (last, waiting, went) = self.watch(epoch, first);
-            (last, waiting, went.and_then(|()| self.verdict()))
-        };
-        let ((last, waiting, went), heard) =
-            hosts.alongside(stop, watch, |(_, _, went)| has_failed(went));
-        let went = match heard {
-            Err(error) => Err(TrainError::from(error).into()),
-            Ok(true) => went.and(Err(self.abort())),
-            Ok(false) => went,
-        };
-        (last, waiting, went)
-    }
-
     /// Keeps meeting the other hosts at the ends of steps for which this host has no data left.
-    pub(super) fn catch_up(&self, kind: PhaseKind<'_>, steps: u64) -> Result<(), Cut> {
-        let Some(hosts) = self.hosts.filter(|_| kind.has_step_barriers()) else {
+    pub(super) fn catch_up(&self, steps: u64) -> Result<(), Cut> {
+        let Some(hosts) = self.hosts else {
             return Ok(());
         };
         let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::plan::probe::Judge;
-use crate::plan::train_plan::{EvaluationPlan, TrainPlan};
+use crate::plan::train_plan::TrainPlan;
 use crate::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
 use stormlp_core::event::{Event, Unit};
 use stormlp_core::evidence::Evidence;
@@ -28,9 +28,9 @@ use self::checkpoints::CheckpointWriter;
 use super::attribution::{self, Reading};
 use super::cache;
 use super::error::TrainError;
-use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
+use super::machine::{Halt, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
-use super::prepare::{self, EpochOrder, Orders};
+use super::prepare::{self, EpochOrder, Order};
 use super::shared::Shared;
 use super::source::Source;
 use super::thread_group::{ThreadGroup, ThreadGroupSpec};
@@ -58,19 +58,6 @@ enum Cut {
 impl<E: Into<TrainError>> From<E> for Cut {
     fn from(error: E) -> Self {
         Self::Error(error.into())
-    }
-}
-
-#[derive(Clone, Copy)]
-enum PhaseKind<'a> {
-    Training,
-    Evaluation(&'a EvaluationPlan),
-}
-
-impl PhaseKind<'_> {
-    /// Whether a barrier over all hosts ends each step.
-    fn has_step_barriers(self) -> bool {
-        matches!(self, Self::Training)
     }
 }
 
@@ -119,7 +106,7 @@ pub(super) struct Distributions {
 /// up) and its distributions.
 pub(super) type OnEpoch<'a> = &'a mut dyn FnMut(&mut RunMeasured, &Distributions, Nanos);
 
-/// Runs all epochs of `plan` over `orders`, calls `on_epoch` after each with the measurements so
+/// Runs all epochs of `plan` in `order`, calls `on_epoch` after each with the measurements so
 /// far, and adds to `distributions`. A failure, a triggered stop or a `judge` that has seen enough
 /// ends the run; measurements are kept.
 ///
@@ -127,7 +114,7 @@ pub(super) type OnEpoch<'a> = &'a mut dyn FnMut(&mut RunMeasured, &Distributions
 /// When the run cannot begin: no threads, no buffers, or a path not available on this machine.
 pub(super) fn run(
     plan: &TrainPlan,
-    orders: &Orders,
+    order: &dyn Order,
     accelerators: &AcceleratorSet,
     Others { hosts, judge }: Others<'_>,
     surroundings: &RunContext<'_>,
@@ -137,7 +124,7 @@ pub(super) fn run(
     let storage = &**surroundings.storage;
     let writer = checkpoints::writer(plan, hosts, storage)?;
     let own = together::accelerators(hosts, plan);
-    let loaders = prepare::loaders(plan, own.len(), plan.batch_size);
+    let loaders = prepare::loaders(plan, own.len());
     let spec = ThreadGroupSpec {
         storage: Arc::clone(surroundings.storage),
         transport: plan.transport.clone(),
@@ -151,7 +138,7 @@ pub(super) fn run(
     }
     let watched = watched(plan);
     let devices = storage.devices(watched.as_slice());
-    let instruments = instruments(plan, orders, watched);
+    let instruments = instruments(plan, order, watched);
     let measured = RunMeasured::begun(thread_group.backing, devices.names());
     let mut runner = Runner {
         plan,
@@ -170,7 +157,7 @@ pub(super) fn run(
         hosts,
         own,
     };
-    let went = guarded("main", || runner.all_epochs(orders)).map_err(Cut::from).flatten();
+    let went = guarded("main", || runner.all_epochs(order)).map_err(Cut::from).flatten();
     let shared = Arc::clone(&runner.thread_group.shared);
     let tally = runner.thread_group.stop();
     let mut measured = runner.measured;
@@ -220,14 +207,14 @@ fn watched(plan: &TrainPlan) -> Option<&Path> {
     folder.map(|location| location.folder())
 }
 
-/// The instruments for a run of `plan` over `orders`.
-fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Instruments {
+/// The instruments for a run of `plan` in `order`.
+fn instruments(plan: &TrainPlan, order: &dyn Order, watched: Option<&Path>) -> Instruments {
     let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
     let instruments = Instruments::around(watched, gpus, plan.request.telemetry);
     if moves_nothing(plan) {
         return instruments;
     }
-    let files: Vec<_> = orders.training.files().iter().map(|file| file.path.as_path()).collect();
+    let files: Vec<_> = order.files().iter().map(|file| file.path.as_path()).collect();
     instruments.and_cached(&files)
 }
 
@@ -259,66 +246,34 @@ struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    fn epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
+    fn epochs(&mut self, order: &dyn Order) -> Result<(), Cut> {
         let plan = self.plan;
         let mut next_checkpoint = plan.checkpoint.as_ref().and_then(|rules| rules.after_epoch);
-        let mut next_evaluation = plan.evaluation.as_ref().map(|rules| rules.after_epoch);
         for epoch in 1..=plan.epochs {
-            self.training(epoch, orders)?;
+            self.training(epoch, order)?;
             if next_checkpoint == Some(epoch)
                 && let Some(rules) = &plan.checkpoint
             {
                 self.checkpoint_after(epoch)?;
                 next_checkpoint = Some(epoch.saturating_add(rules.epochs_between.max(1)));
             }
-            if next_evaluation.is_some_and(|next| epoch >= next)
-                && let (Some(rules), Some(order)) = (&plan.evaluation, &orders.evaluation)
-            {
-                let pause = rules.epochs_between.max(1);
-                next_evaluation = next_evaluation.map(|next| next.saturating_add(pause));
-                self.evaluation(epoch, rules, order.epoch(epoch))?;
-            }
         }
         Ok(())
     }
 
     /// Runs one epoch's training, including the profile's prewarming.
-    fn training(&mut self, epoch: u32, orders: &Orders) -> Result<(), Cut> {
+    fn training(&mut self, epoch: u32, order: &dyn Order) -> Result<(), Cut> {
         let plan = self.plan;
         if plan.prewarm {
-            self.prewarm(orders.training.epoch(epoch))?;
+            self.prewarm(order.epoch(epoch))?;
         }
-        let order = orders.training.epoch(epoch);
+        let order = order.epoch(epoch);
         let label = format!("epoch {epoch} of {}", plan.epochs);
         let phase = PhaseSpec {
             writes_checkpoints: self.writer.is_some(),
             ..prepare::training(plan, epoch, order.shares)
         };
-        self.phase(epoch, PhaseKind::Training, &label, phase, order.source)
-    }
-
-    fn evaluation(
-        &mut self,
-        epoch: u32,
-        evaluation: &'a EvaluationPlan,
-        order: EpochOrder,
-    ) -> Result<(), Cut> {
-        self.drain()?;
-        let loaders = prepare::loaders(self.plan, self.own.len(), evaluation.batch_size);
-        let training = self.exchange_loaders(loaders);
-        let label = format!("evaluation after epoch {epoch}");
-        let phase = prepare::evaluation(self.plan, evaluation, epoch, order.shares);
-        let kind = PhaseKind::Evaluation(evaluation);
-        self.phase(epoch, kind, &label, phase, order.source)?;
-        self.drain()?;
-        self.exchange_loaders(training);
-        Ok(())
-    }
-
-    /// Replaces the loaders; only after a successful [`Self::drain`].
-    fn exchange_loaders(&self, loaders: Vec<Loader>) -> Vec<Loader> {
-        let shared = &self.thread_group.shared;
-        shared.with(|machine, _| machine.exchange_loaders(loaders))
+        self.phase(epoch, &label, phase, order.source)
     }
 
     /// Waits until everything that the loaders started has finished.
@@ -355,7 +310,6 @@ impl<'a> Runner<'a> {
     fn phase(
         &mut self,
         epoch: u32,
-        kind: PhaseKind<'a>,
         label: &str,
         phase: PhaseSpec,
         source: Arc<dyn Source>,
@@ -364,7 +318,7 @@ impl<'a> Runner<'a> {
         if self.surroundings.stop.is_stopped() {
             return Err(Cut::Stopped);
         }
-        self.meet_before_phase(kind)?;
+        self.meet_before_phase()?;
         let first = self.reading();
         let at_first = counters(self.plan, &first, &self.thread_group.shared);
         self.sampler.look(first.now, at_first);
@@ -374,8 +328,8 @@ impl<'a> Runner<'a> {
             return Err(Cut::Failed);
         }
         self.tell_start(label, steps);
-        let (last, waiting, went) = self.watch_with_others(epoch, kind, first);
-        let went = went.and_then(|()| self.verdict()).and_then(|()| self.catch_up(kind, steps));
+        let (last, waiting, went) = self.watch(epoch, first);
+        let went = went.and_then(|()| self.verdict()).and_then(|()| self.catch_up(steps));
         self.surroundings.observer.event(&Event::PhaseFinished);
         let shared = &self.thread_group.shared;
         let own = self.own.start;
@@ -388,7 +342,7 @@ impl<'a> Runner<'a> {
         // After losing a host nothing can be exchanged, so this host keeps its own part.
         let together = self.ends_with_others(&went);
         let put = if together { self.put_together(&mut measured) } else { Ok(()) };
-        self.book(epoch, kind, &measured);
+        self.book(epoch, &measured);
         self.thread_group.close_streams();
         went.and(put)?;
         self.verdict()
@@ -443,32 +397,16 @@ impl<'a> Runner<'a> {
     }
 
     /// Records the result of a phase and reports it.
-    fn book(&mut self, epoch: u32, kind: PhaseKind<'_>, phase: &PhaseMeasured) {
+    fn book(&mut self, epoch: u32, phase: &PhaseMeasured) {
         let plan = self.plan;
         let measured = &mut self.measured;
-        match kind {
-            PhaseKind::Training => {
-                let report = measure::epoch(plan, epoch, phase);
-                self.surroundings.note(measure::epoch_line(plan, &report));
-                measured.report.epochs.push(report);
-                measured.report.checkpoints.extend(phase.checkpoints.iter().cloned());
-                self.distributions.steps.merge(&phase.histograms);
-                if plan.request.keep_step_times {
-                    measured.steps.push(StepLists {
-                        epoch,
-                        steps: phase.steps.clone(),
-                        evaluation: Vec::new(),
-                    });
-                }
-            }
-            PhaseKind::Evaluation(evaluation) => {
-                if let Some(last) = measured.report.epochs.last_mut() {
-                    last.evaluation = Some(measure::evaluation(evaluation, phase));
-                }
-                if let Some(last) = measured.steps.last_mut() {
-                    last.evaluation.clone_from(&phase.steps);
-                }
-            }
+        let report = measure::epoch(plan, epoch, phase);
+        self.surroundings.note(measure::epoch_line(plan, &report));
+        measured.report.epochs.push(report);
+        measured.report.checkpoints.extend(phase.checkpoints.iter().cloned());
+        self.distributions.steps.merge(&phase.histograms);
+        if plan.request.keep_step_times {
+            measured.steps.push(StepLists { epoch, steps: phase.steps.clone() });
         }
         measured.series = self.sampler.series();
         (self.on_epoch)(measured, self.distributions, phase.ended_ns());

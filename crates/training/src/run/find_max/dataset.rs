@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use stormlp_core::failure::{Failure, Problems};
 use stormlp_core::note::Cause;
-use stormlp_core::shell::shell_word;
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 
@@ -66,7 +65,7 @@ impl AcceleratorFinder<'_> {
         };
         let begun = Instant::now();
         self.lock = None;
-        self.inventory = dataset.make(&larger.inventory, session)?;
+        self.inventory = dataset.make(session)?;
         self.workload.dataset = larger.spec;
         if let Some(plan) = self.plan_as_it_is(1) {
             self.lock = lock(&*session.storage, &plan)?;
@@ -91,7 +90,7 @@ impl AcceleratorFinder<'_> {
             Cause::Plan => (Limit::Dataset, self.what_it_needs(has_not)),
             Cause::Capacity => (Limit::Memory, String::new()),
             Cause::Machine if problems.to_string().contains("memory") => {
-                (Limit::Memory, "; raise --memory-limit where there is more".to_string())
+                (Limit::Memory, String::new())
             }
             _ => (Limit::Client, String::new()),
         };
@@ -131,27 +130,15 @@ impl AcceleratorFinder<'_> {
         self.trials.find.limit = Some(said);
     }
 
-    /// The command that generates a dataset for `count` accelerators.
+    /// The number of files that is enough for `count` accelerators.
     fn what_it_needs(&self, count: u32) -> String {
-        let folder = self.request.data_dir.as_ref().unwrap_or(&self.inventory.folder);
         let ahead = self.resolve(1).map_or(0, |resolved| resolved.plan.batches_ahead());
         // Then read-ahead covers a tenth, so that it no longer determines AU.
         let steps = self.enough_steps().max(10 * ahead);
         let files = self.files_for(count, steps);
-        let have = match count {
-            1 => "1 accelerator has".to_string(),
-            count => format!("{count} accelerators have"),
-        };
-        if self.request.is_null() {
-            return format!("; {have} {steps} steps with `--files {files}`");
-        }
-        format!(
-            "; {have} {steps} steps with `stormlp datagen {} --data-dir {} --files {files} \
-             --overwrite{}`, which replaces the existing dataset",
-            shell_word(&self.request.workload),
-            shell_word(&folder.to_string()),
-            datagen_options(&self.request)
-        )
+        let all = counted(u64::from(count), "accelerator");
+        let make = if self.request.is_null() { "" } else { " (`stormlp datagen --overwrite`)" };
+        format!("; for {steps} steps of {all} use --files {files}{make}")
     }
 
     /// The number of steps of an epoch that is conclusive.
@@ -162,25 +149,8 @@ impl AcceleratorFinder<'_> {
     /// The number of files that gives `count` accelerators this many steps.
     fn files_for(&self, count: u32, steps: u64) -> u64 {
         let spec = &self.workload.dataset;
-        let batch = self.request.length.batch_size.unwrap_or(self.workload.reader.batch_size);
-        let step_samples = u64::from(batch) * u64::from(count);
+        let step_samples = u64::from(self.workload.reader.batch_size) * u64::from(count);
         let samples = step_samples.saturating_mul(steps);
         samples.div_ceil(spec.num_samples_per_file.max(1))
     }
-}
-
-/// The options of `stormlp datagen`, except the number of files, that generate the dataset for
-/// `request`.
-fn datagen_options(request: &TrainRequest) -> String {
-    let samples = request.samples_per_file;
-    let samples = samples.map(|samples| format!(" --samples-per-file {samples}"));
-    let profile = request.profile;
-    let profile = profile.map(|profile| format!(" --profile {profile}"));
-    let mut options: String = [samples, profile].into_iter().flatten().collect();
-    let of_files = |param: &&String| param.starts_with("dataset.");
-    let keys: Vec<_> = request.params.iter().filter(of_files).map(|key| shell_word(key)).collect();
-    if !keys.is_empty() {
-        options.push_str(&format!(" --params {}", keys.join(" ")));
-    }
-    options
 }

@@ -88,17 +88,15 @@ fn difference(now: &TrainPlan, then: &TrainPlan) -> Option<String> {
         let mut value = serde_json::to_value(plan).unwrap_or_default();
         // The other options decide the rest of the plan, or are none of its business.
         let asked = value["request"].take();
-        for key in ["workload", "barrier", "cold", "require_gds", "cufile_stats", "verify"] {
+        for key in ["workload", "cold", "require_gds", "cufile_stats", "verify"] {
             value[key] = asked[key].clone();
         }
         if has_grown {
             value["data"]["files"] = Value::Null;
-            value["data"]["eval_files"] = Value::Null;
             value["steps_per_epoch"] = Value::Null;
         }
         value["shuffle"]["file_seed"] = Value::Null;
         value["data"]["bytes"] = Value::Null;
-        value["data"]["eval_bytes"] = Value::Null;
         value["memory_bytes"] = Value::Null;
         value
     };

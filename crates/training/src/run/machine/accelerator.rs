@@ -48,8 +48,6 @@ pub(super) struct Accelerator {
     pub(super) fetch_ns: u64,
     /// Time up to which the current fetch wait is attributed.
     booked_to: Nanos,
-    /// Barrier wait caused to others by arriving last.
-    pub(super) blamed_ns: u64,
     /// Fetch wait and compute of each step in seconds, if they are kept.
     pub(super) times: Option<Vec<(f32, f32)>>,
 }
@@ -68,7 +66,6 @@ impl Accelerator {
             preread: 0,
             fetch_ns: 0,
             booked_to: 0,
-            blamed_ns: 0,
             times: keep_times.then(Vec::new),
         }
     }

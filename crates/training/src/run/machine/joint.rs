@@ -25,9 +25,9 @@ enum BarrierState {
     #[default]
     Apart,
     /// All have arrived, but this has not been reported yet.
-    CompletedRead { for_the_last: bool, at: Nanos },
-    /// Waiting for the other hosts.
-    Waiting { for_the_last: bool, at: Nanos },
+    Arrived(Nanos),
+    /// Waiting for the other hosts since then.
+    Waiting(Nanos),
 }
 
 impl Joint {
@@ -36,27 +36,22 @@ impl Joint {
         self.waits_us.clear();
     }
 
-    fn come(&mut self, for_the_last: bool, at: Nanos) {
-        self.state = BarrierState::CompletedRead { for_the_last, at };
-    }
-
-    /// Ends the wait, of which the others took `waited`. Returns whether it was for the accelerator
-    /// that arrived last, and when that was.
-    fn pass(&mut self, waited: Nanos) -> Option<(bool, Nanos)> {
-        let BarrierState::Waiting { for_the_last, at } = self.state else {
+    /// Ends the wait, of which the others took `waited`. Returns when it began.
+    fn pass(&mut self, waited: Nanos) -> Option<Nanos> {
+        let BarrierState::Waiting(at) = self.state else {
             return None;
         };
         self.state = BarrierState::Apart;
         self.waits_us.push(u32::try_from(waited / 1000).unwrap_or(u32::MAX));
-        Some((for_the_last, at))
+        Some(at)
     }
 
     /// The step at whose end to wait for the other hosts; returned once per step.
     pub fn take_wish(&mut self) -> Option<u64> {
-        let BarrierState::CompletedRead { for_the_last, at } = self.state else {
+        let BarrierState::Arrived(at) = self.state else {
             return None;
         };
-        self.state = BarrierState::Waiting { for_the_last, at };
+        self.state = BarrierState::Waiting(at);
         Some(self.waits_us.len() as u64 + 1)
     }
 
@@ -95,11 +90,11 @@ impl Machine {
 
     /// All accelerators of this host have reached the barrier, or all but one that has nothing left
     /// to compute. Other hosts, if any, are then waited for.
-    pub(super) fn all_came(&mut self, for_the_last: bool, now: Nanos) {
-        let at = now.max(self.last_arrival.0);
+    pub(super) fn all_came(&mut self, now: Nanos) {
+        let at = now.max(self.last_arrival);
         match &mut self.joint {
-            None => self.release(for_the_last, now),
-            Some(joint) => joint.come(for_the_last, at),
+            None => self.release(at),
+            Some(joint) => joint.state = BarrierState::Arrived(at),
         }
     }
 
@@ -107,11 +102,11 @@ impl Machine {
     /// the end.
     pub fn others_came(&mut self, waited: Nanos, now: Nanos) {
         let passed = self.joint.as_mut().and_then(|joint| joint.pass(waited));
-        if let Some((for_the_last, at)) = passed
+        if let Some(at) = passed
             && !self.aborted
         {
             let opens = (at + waited).min(now);
-            self.release(for_the_last, opens);
+            self.release(opens);
             self.settle(opens);
         }
     }

@@ -11,7 +11,7 @@
 //! appear longer. The lateness is recorded. A phase may ask for the contrary
 //! ([`PhaseSpec::late_counts`]): then compute ends when it is handled, as a sleep does.
 //!
-//! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch, computes
+//! A *phase* is one epoch's training. Each accelerator fetches a batch, computes
 //! until an absolute deadline and waits at a barrier for all others; meanwhile its loader keeps
 //! reading. A checkpoint ends a block of steps for all accelerators, and blocks the one that writes
 //! it: the others begin their next block and wait for it at the barrier.
@@ -98,10 +98,8 @@ pub struct Machine {
     live: u32,
     /// Accelerators at the barrier.
     arrived: u32,
-    /// Time and accelerator of the last arrival.
-    last_arrival: (Nanos, u32),
-    /// Whether the barrier opens because that accelerator arrived, not because another one ended.
-    opens_for_the_last: bool,
+    /// Time of the last arrival.
+    last_arrival: Nanos,
     next_checkpoint: u64,
     /// Reads to start, a queue for each device that accelerators are dealt over.
     ready: Vec<VecDeque<ReadRequest>>,
@@ -135,8 +133,7 @@ impl Machine {
             aborted: false,
             live: 0,
             arrived: 0,
-            last_arrival: (0, 0),
-            opens_for_the_last: false,
+            last_arrival: 0,
             next_checkpoint: u64::MAX,
             ready: vec![VecDeque::with_capacity(64 * count)],
             deadlines: Queue::with_capacity(count),
@@ -160,15 +157,6 @@ impl Machine {
     /// Number of devices that the accelerators are dealt over.
     pub fn devices(&self) -> usize {
         self.ready.len()
-    }
-
-    /// Replaces the loaders and returns the old ones; only between phases and while none is busy
-    /// ([`Self::loaders_busy`]).
-    pub fn exchange_loaders(&mut self, loaders: Vec<Loader>) -> Vec<Loader> {
-        let slots = self.accelerators.iter_mut().zip(loaders);
-        slots
-            .map(|(accelerator, loader)| std::mem::replace(&mut accelerator.loader, loader))
-            .collect()
     }
 
     /// Begins a phase: every loader starts cold and every accelerator waits for its first batch.
@@ -196,7 +184,6 @@ impl Machine {
             let accelerator = &mut self.accelerators[index];
             accelerator.step = 0;
             accelerator.blocks.clear();
-            accelerator.blamed_ns = 0;
             (accelerator.landed, accelerator.preread) = (0, 0);
             if let Some(times) = &mut accelerator.times {
                 times.clear();
@@ -448,30 +435,26 @@ impl Machine {
         }
         accelerator.state = AcceleratorState::AtBarrier { since: now };
         self.arrived += 1;
-        self.last_arrival = self.last_arrival.max((now, index));
+        self.last_arrival = self.last_arrival.max(now);
         if self.arrived == self.live {
-            self.all_came(true, now);
+            self.all_came(now);
         }
     }
 
     /// Everyone has arrived, at `now` or with the last arrival: opens the barrier, either at once
     /// or after its own duration.
-    fn release(&mut self, for_the_last: bool, now: Nanos) {
+    fn release(&mut self, now: Nanos) {
         self.arrived = 0;
-        self.opens_for_the_last = for_the_last;
-        let now = now.max(self.last_arrival.0);
+        let now = now.max(self.last_arrival);
         match self.spec.barrier_ns {
             0 => self.open_barrier(now),
             own => self.deadlines.push(now + own, Wake::Barrier),
         }
     }
 
-    /// Opens the barrier. The last arrival is blamed for the wait, if the others waited for it.
+    /// Opens the barrier.
     fn open_barrier(&mut self, now: Nanos) {
-        let (arrived, last) = std::mem::take(&mut self.last_arrival);
-        // Time taken by other hosts is not attributed to local accelerators.
-        let blamed_to = if self.joint.is_some() { arrived } else { now };
-        let mut waited_ns = 0;
+        self.last_arrival = 0;
         let mut step = 0;
         for accelerator in &mut self.accelerators {
             if let AcceleratorState::AtBarrier { since } = accelerator.state {
@@ -479,12 +462,8 @@ impl Machine {
                 accelerator.waits.barrier_ns += wait;
                 accelerator.block.barrier_ns += wait;
                 self.histograms.barrier.record_ns(wait);
-                waited_ns += blamed_to.saturating_sub(since);
                 step = accelerator.step;
             }
-        }
-        if self.opens_for_the_last {
-            self.accelerators[last as usize].blamed_ns += waited_ns;
         }
         if let Some(marks) = &mut self.marks {
             let landed = self.accelerators.iter().map(|one| one.landed);
@@ -532,7 +511,7 @@ impl Machine {
         self.live -= 1;
         if self.live > 0 && self.arrived == self.live {
             // The others wait for an accelerator with nothing left to compute.
-            self.all_came(false, now);
+            self.all_came(now);
         }
         self.end_if_all_ended();
     }

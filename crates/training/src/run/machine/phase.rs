@@ -1,4 +1,4 @@
-//! The specification of one epoch's training or one evaluation.
+//! The specification of one epoch's training.
 
 use super::client::ClientWork;
 use super::loader::Share;
@@ -30,12 +30,12 @@ impl std::fmt::Debug for Pace {
     }
 }
 
-/// One epoch's training, or one evaluation.
+/// One epoch's training.
 #[derive(Debug)]
 pub struct PhaseSpec {
     /// Steps per accelerator.
     pub steps: u64,
-    /// Whether a barrier ends each step (training) or not (evaluation).
+    /// Whether a barrier ends each step.
     pub barrier: bool,
     /// Duration of the barrier itself, after the last accelerator has arrived.
     pub barrier_ns: Nanos,

@@ -54,11 +54,6 @@ impl Machine {
         self.accelerators.iter().map(|a| a.preread).sum()
     }
 
-    /// How long each accelerator kept the others waiting at barriers in this phase.
-    pub fn blamed_ns(&self) -> Vec<u64> {
-        self.accelerators.iter().map(|a| a.blamed_ns).collect()
-    }
-
     /// The phase's histograms.
     pub fn histograms(&self) -> &StepHistograms {
         &self.histograms
