@@ -464,14 +464,14 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
         report["plan"]["request"]["remove"] = true.into();
         report["plan"]["files"][0]["action"] = "fill".into();
         report["plan"]["files"][0]["created_by_stormlp"] = true.into();
-        report["plan"]["folders"][0]["path"] = json!(place.path("other"));
+        report["plan"]["folders"][0] = json!(place.path("other"));
     });
     place.run(&resume).success();
     place.is_unharmed();
     assert!(place.path("data/stormlp.0").exists());
     let after = read_json(&path);
     assert_eq!(after["cells"].as_array().unwrap().len(), 2);
-    assert_eq!(after["plan"]["folders"][0]["path"], "data");
+    assert_eq!(after["plan"]["folders"][0], "data");
     // Without its options it is another matrix.
     let message = stderr(place.run(&format!("gds --resume {}", path.display())).code(3));
     assert!(

@@ -27,8 +27,6 @@ pub enum WarningKind {
     TooShort,
     /// The host's CPU or the harness itself was the limit.
     HarnessBound,
-    /// Some threads took much longer than others.
-    LongTail,
     /// Other programs used the machine or its storage during the measurement.
     OthersLoad,
     /// Throughput drifted over the run.

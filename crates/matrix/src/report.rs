@@ -374,12 +374,8 @@ pub struct Knee {
     pub knee: KneePoint,
     /// Its bandwidth in percent of the best.
     pub share_of_best_percent: f64,
-    /// Median latency at the knee in microseconds, the mean over its cells.
-    pub latency_us_p50: Option<f64>,
-    /// 99th percentile of latency at the knee, in the same way.
+    /// 99th percentile of latency at the knee in microseconds, the mean over its cells.
     pub latency_us_p99: Option<f64>,
-    /// CPU time of the process per GiB at the knee, in seconds.
-    pub cpu_seconds_per_gib: f64,
     /// Number of cells averaged for the knee.
     pub runs: u64,
     /// The setting with the best bandwidth.

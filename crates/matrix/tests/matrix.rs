@@ -85,11 +85,11 @@ fn run(request: &MatrixRequest, folder: &Path, stop: &StopToken) -> MatrixReport
     run_report(report, &Silent, stop)
 }
 
-fn run_report(report: MatrixReport, observer: &dyn Observer, stop: &StopToken) -> MatrixReport {
+fn run_report(mut report: MatrixReport, observer: &dyn Observer, stop: &StopToken) -> MatrixReport {
     let storage: Arc<dyn Storage> = Arc::new(Disk);
-    let locked = matrix::lock(&storage, report).expect("folders of our own");
+    let folders = matrix::lock(&storage, &mut report).expect("folders of our own");
     let surroundings = RunContext { storage: &storage, observer, stop };
-    let report = matrix::run(locked, None, &surroundings, &mut |_| {}).expect("a run");
+    let report = matrix::run((report, folders), None, &surroundings, &mut |_| {}).expect("a run");
     assert!(report.head.ended_at.is_some());
     report
 }
@@ -240,7 +240,8 @@ fn a_folder_in_use_is_refused() {
     let request = request(folder.path());
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
-    let report = MatrixReport::new(head, plan, MatrixResults::default());
-    let error = matrix::lock(&(Arc::new(Disk) as Arc<dyn Storage>), report).err().expect("held");
+    let mut report = MatrixReport::new(head, plan, MatrixResults::default());
+    let disk: Arc<dyn Storage> = Arc::new(Disk);
+    let error = matrix::lock(&disk, &mut report).err().expect("held");
     assert!(error.to_string().contains("in use by another"), "{error}");
 }

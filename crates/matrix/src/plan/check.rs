@@ -22,8 +22,23 @@ const LARGEST_OBJECT_BYTES: u64 = 10_000 * (16 << 20);
 /// Reports options of a request that do not go together.
 pub(super) fn options(request: &MatrixRequest, problems: &mut Problems) {
     objects(request, problems);
-    if request.read_percent.is_some() {
-        mix(request, problems);
+    if request.read_percent.is_none() {
+        return;
+    }
+    if request.verify.is_of_content() {
+        problems.plan(
+            "a mix of reads and writes is not verified",
+            "leave out one of --verify and --read-percent",
+        );
+    }
+    let alike =
+        |a: &&Operation| request.ops.iter().any(|b| *a != b && a.is_random() == b.is_random());
+    let alike: Vec<&str> = request.ops.iter().filter(alike).map(|op| op.name()).collect();
+    if let [first, ..] = alike[..] {
+        problems.plan(
+            format!("with --read-percent, {} are the same mix", alike.join(" and ")),
+            format!("name one of the two, as in --op {first}"),
+        );
     }
 }
 
@@ -70,32 +85,13 @@ fn objects(request: &MatrixRequest, problems: &mut Problems) {
     for (_, option) in files_only.iter().filter(|(asked, _)| *asked) {
         problems.plan(format!("{option} is not done with objects"), "leave it out");
     }
-    let bytes = request.file_size_bytes.unwrap_or_default().saturating_add(request.offset_bytes);
+    let offset = request.jobs.iter().map(|job| job.offset_bytes).max().unwrap_or_default();
+    let bytes = request.file_size_bytes.unwrap_or_default().saturating_add(offset);
     if bytes > LARGEST_OBJECT_BYTES {
         problems.plan(
             format!("an object of {}", ByteSize(bytes)),
             format!("use up to {} for --file-size", ByteSize(LARGEST_OBJECT_BYTES)),
         );
-    }
-}
-
-/// Checks a mix of reads and writes: its operation only sets the order of offsets.
-fn mix(request: &MatrixRequest, problems: &mut Problems) {
-    if request.verify.is_of_content() {
-        problems.plan(
-            "a mix of reads and writes is not verified",
-            "leave out one of --verify and --read-percent",
-        );
-    }
-    for [read, write] in
-        [[Operation::Read, Operation::Write], [Operation::RandRead, Operation::RandWrite]]
-    {
-        if request.ops.contains(&read) && request.ops.contains(&write) {
-            problems.plan(
-                format!("with --read-percent, {read} and {write} are the same mix"),
-                format!("name one of the two, as in --op {read}"),
-            );
-        }
     }
 }
 

@@ -35,7 +35,7 @@ const NOWHERE: [&str; 13] = [
 const OF_A_HOST: [&str; 4] = ["engine", "placement", "thread_groups", "region_bytes"];
 /// Fields that are not part of the work of a run: how it was requested and named, file locations,
 /// repetitions, the random order drawn, and what counts as an error.
-const OF_A_RUN: [&str; 38] = [
+const OF_A_RUN: [&str; 36] = [
     "request.name",
     "request.preset",
     "request.repeat",
@@ -55,7 +55,6 @@ const OF_A_RUN: [&str; 38] = [
     "request.file_stem",
     "request.file_size_bytes",
     "request.shared_file",
-    "request.offset_bytes",
     "request.devices",
     "request.fsync",
     "request.memory",
@@ -66,7 +65,6 @@ const OF_A_RUN: [&str; 38] = [
     "request.threading",
     "files.path",
     "files.folder",
-    "files.block_device",
     "files.file_system",
     // The host's engine only lays out the files; the cells have their own.
     "engine",

@@ -1,19 +1,18 @@
 //! Which files a matrix uses, their sizes and what must be written first.
 //!
 //! Default sizes: existing files are used unchanged; else 1 GiB for each thread, limited to 8 GiB
-//! and a quarter of the free space in total; in a preset what a cell moves in its time. Sizes of explicitly
-//! named files follow gdsio: see [`SharedFile`].
+//! and a quarter of the free space in total. Sizes of explicitly named files follow gdsio: see
+//! [`SharedFile`].
 
 use std::path::Path;
 
-use super::choice::CellSpan;
 use super::devices;
 use super::inventory::{TargetFolder, TargetInventory};
 use super::manifest::{ContentState, ListedFile};
 use super::named_file::named_file;
 use super::request::{JobRequest, JobTarget, MatrixRequest};
-use crate::plan::matrix_plan::{ASSUMED_BYTES_PER_SECOND, FileAction, FilePlan, FolderPlan};
-use stormlp_core::facts::{Availability, HostFacts};
+use crate::plan::matrix_plan::{FileAction, FilePlan};
+use stormlp_core::facts::Availability;
 use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
 use stormlp_core::note::{Cause, Note};
@@ -32,7 +31,7 @@ pub(super) const DEFAULT_TOTAL_BYTES: u64 = 8 * GIB;
 #[derive(Debug, Default)]
 pub(super) struct PlannedFiles {
     /// The data folders.
-    pub(super) folders: Vec<FolderPlan>,
+    pub(super) folders: Vec<Location>,
     /// The files.
     pub(super) files: Vec<FilePlan>,
     /// For each job the indices of its files: one for each thread, or a single shared one.
@@ -101,7 +100,7 @@ pub(super) type FilesOfJob = (Vec<usize>, u64);
 /// Decides on all files of a request; `threads_of` has each job's maximum thread count.
 pub(super) fn decide(
     request: &MatrixRequest,
-    (facts, inventory): (&HostFacts, &TargetInventory),
+    inventory: &TargetInventory,
     threads_of: &[u32],
     problems: &mut Problems,
 ) -> PlannedFiles {
@@ -124,7 +123,6 @@ pub(super) fn decide(
                         needs: FileNeeds::of(request),
                         threads: *threads,
                         sharers: folder_files.max(1),
-                        fit: fitted_bytes(request, facts, path),
                     };
                     job.decide(&mut table, problems)
                 })
@@ -152,8 +150,6 @@ struct FolderJob<'a> {
     threads: u32,
     /// The number of files of all folder jobs.
     sharers: u64,
-    /// Their total size, if not the default.
-    fit: Option<u64>,
 }
 
 impl FolderJob<'_> {
@@ -171,12 +167,9 @@ impl FolderJob<'_> {
             return Err(lacking(format!("{path} cannot hold the files: {fact}"), remedy));
         }
         let used_bytes = self.used_bytes()?;
-        let known = table.folders.iter().position(|f| f.path.folder() == self.facts.path);
+        let known = table.folders.iter().position(|folder| folder.folder() == self.facts.path);
         let folder = known.unwrap_or_else(|| {
-            table.folders.push(FolderPlan {
-                path: Location::from(&self.facts.path),
-                create: !self.facts.exists,
-            });
+            table.folders.push(Location::from(&self.facts.path));
             table.folders.len() - 1
         });
         let mut files = Vec::new();
@@ -187,10 +180,6 @@ impl FolderJob<'_> {
             }
         }
         Ok((files, used_bytes))
-    }
-
-    fn offset_bytes(&self) -> u64 {
-        self.job.offset_bytes.unwrap_or(self.request.offset_bytes)
     }
 
     fn name(&self, thread: u32) -> String {
@@ -222,7 +211,7 @@ impl FolderJob<'_> {
         }
         let largest_io = largest_io_bytes(self.request, self.job);
         if let Some(there) = self.there_bytes()
-            && let Some(bytes) = there.checked_sub(self.offset_bytes())
+            && let Some(bytes) = there.checked_sub(self.job.offset_bytes)
             && bytes >= largest_io
         {
             return Ok(bytes);
@@ -230,19 +219,12 @@ impl FolderJob<'_> {
         let manifest = self.facts.manifest.iter();
         let own_bytes: u64 = manifest.flat_map(|it| &it.files).map(|file| file.bytes).sum();
         let free = self.facts.place.free_bytes;
-        let part = |of: u64| free.map_or(u64::MAX, |free| (free / of).saturating_add(own_bytes));
-        let room = part(4);
-        let least = largest_io + self.offset_bytes();
-        let bytes = round_down(match self.fit {
-            // As much as a cell moves, up to a quarter of the free space. At least the largest
-            // transfer, if half of the free space can hold that.
-            Some(fitting) => (fitting.min(room) / self.sharers)
-                .max(least.next_multiple_of(MIB))
-                .min(part(2) / self.sharers),
-            None => DEFAULT_FILE_BYTES.min(DEFAULT_TOTAL_BYTES.min(room) / self.sharers),
-        });
+        let room = free.map_or(u64::MAX, |free| (free / 4).saturating_add(own_bytes));
+        let least = largest_io + self.job.offset_bytes;
+        let all = DEFAULT_TOTAL_BYTES.min(room);
+        let bytes = round_down(DEFAULT_FILE_BYTES.min(all / self.sharers));
         if bytes >= least {
-            return Ok(bytes - self.offset_bytes());
+            return Ok(bytes - self.job.offset_bytes);
         }
         let path = self.facts.path.display();
         let limit = match free.map(ByteSize) {
@@ -267,8 +249,8 @@ impl FolderJob<'_> {
         if let Some(known) = table.files.iter().position(|file| file.path == path) {
             return Ok(known);
         }
-        let needed = used_bytes.checked_add(self.offset_bytes()).ok_or_else(|| {
-            Note::new(Cause::Plan, "offset and size overflow", "use a smaller --offset")
+        let needed = used_bytes.checked_add(self.job.offset_bytes).ok_or_else(|| {
+            Note::new(Cause::Plan, "offset and size overflow", "use a smaller offset")
         })?;
         self.check_is_ours(name, &path)?;
         let (action, bytes, content, created_by_stormlp) = self.contents(name, &path, needed)?;
@@ -295,7 +277,6 @@ impl FolderJob<'_> {
             content,
             folder: Some(folder),
             created_by_stormlp,
-            block_device: false,
             file_system: self.facts.place.file_system.clone(),
             hole_bytes: holes.copied().unwrap_or(0),
         });
@@ -323,14 +304,6 @@ impl FolderJob<'_> {
                 self.check_readable(path, (bytes, needed), content)?;
                 Ok((FileAction::Use, bytes, content, own.is_some()))
             }
-            (_, None) if self.only_reads() && self.has_foreign_files() => Err(lacking(
-                format!(
-                    "{} does not exist, and the folder has files of gdsio that stormlp did not \
-                     make",
-                    path.display()
-                ),
-                "use as many -w as there are files, or another -D",
-            )),
             _ if self.needs.content => {
                 Ok((FileAction::Fill, needed, Some(ContentState::Pattern { seed }), true))
             }
@@ -341,15 +314,6 @@ impl FolderJob<'_> {
     /// Whether a line of gdsio reads the files that are there, whoever made them.
     fn only_reads(&self) -> bool {
         self.request.is_gdsio() && !self.needs.writes
-    }
-
-    /// Whether the folder has files with gdsio's names that stormlp did not make: a read adds none.
-    fn has_foreign_files(&self) -> bool {
-        let prefix = format!("{}.", self.request.file_stem);
-        self.facts.files.iter().any(|file| {
-            let worker = file.name.strip_prefix(&prefix).and_then(|it| it.parse::<u32>().ok());
-            worker.is_some() && self.facts.listed(&file.name).is_none()
-        })
     }
 
     /// An existing file without a manifest entry is user data, whatever its name.
@@ -429,34 +393,4 @@ pub(super) fn largest_io_bytes(request: &MatrixRequest, job: &JobRequest) -> u64
 pub(super) fn round_down(bytes: u64) -> u64 {
     let unit = if bytes >= MIB { MIB } else { 4 * KIB };
     bytes - bytes % unit
-}
-
-/// Maximum time for writing the files as a share of the cells' time, at
-/// [`ASSUMED_BYTES_PER_SECOND`].
-const SHARE_FOR_WRITING: f64 = 0.5;
-
-/// Total size in bytes for the files of a preset in `folder`: what a cell moves in its time, so that
-/// no cache serves a second read, as far as disk link speeds allow; but writing them must not take
-/// longer than the measurements. `None` without a preset or a fixed duration.
-fn fitted_bytes(request: &MatrixRequest, facts: &HostFacts, folder: &Path) -> Option<u64> {
-    let CellSpan::Seconds(seconds) = request.span() else {
-        return None;
-    };
-    request.preset.as_ref()?;
-    let seconds = seconds + request.warmup_seconds;
-    let storage = facts.storage.iter();
-    let mut of_folder = storage.filter(|storage| storage.paths.iter().any(|path| path == folder));
-    let link = of_folder.find_map(|storage| storage.link_bytes_per_second());
-    let rate = link.map_or(ASSUMED_BYTES_PER_SECOND, |rate| rate as f64);
-    let lists = [
-        request.paths().len(),
-        request.ops.len(),
-        request.io_sizes.len(),
-        request.threads.len(),
-        request.queue_depths.len(),
-        request.repeat() as usize,
-    ];
-    let cells: f64 = lists.into_iter().map(|count| count as f64).product();
-    let writable = cells * seconds * SHARE_FOR_WRITING * ASSUMED_BYTES_PER_SECOND;
-    Some((rate * seconds).min(writable) as u64)
 }

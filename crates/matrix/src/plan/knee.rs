@@ -139,24 +139,18 @@ fn counted(cell: &CellReport) -> Option<&Measurement> {
     cell.result().filter(whole)
 }
 
-/// The next cell of a knee search, one group after the other, so that compared cells run close
-/// together. `tried` marks the cells started in this run. `None` if the search is done.
-fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
+/// The next cell to measure; `tried` marks the cells started in this run. `None` if all is done. A
+/// search takes one group after the other, so that compared cells run close together.
+pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
     let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
+    let open = |cell: &usize| !tried(*cell) && !results.has(*cell);
+    if !plan.request.find_knee {
+        return (0..plan.cells.len()).find(open);
+    }
     KneeGroup::all(plan).iter().find_map(|group| {
         let next = group.search(results, plan.request.repeat(), &tried).next()?;
-        let open = |cell: &&usize| !tried(**cell) && !results.has(**cell);
-        group.point(next).cells.iter().find(open).copied()
+        group.point(next).cells.iter().copied().find(open)
     })
-}
-
-/// The next cell to measure; `tried` marks the cells started in this run.
-pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
-    if plan.request.find_knee {
-        next_of_search(plan, results, tried)
-    } else {
-        (0..plan.cells.len()).find(|cell| !tried[*cell] && !results.has(*cell))
-    }
 }
 
 /// Expected number of remaining cells and their duration in seconds: all unmeasured cells, or those
@@ -221,11 +215,7 @@ fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: KneeAn
         cells.filter_map(|cell| results.of(*cell).and_then(counted)).collect()
     };
     let there = numbers(found.knee);
-    let known = |of: fn(&Measurement) -> Option<f64>| -> Option<f64> {
-        let values: Option<Vec<f64>> = there.iter().map(|numbers| of(numbers)).collect();
-        values.map(|values| mean(&values))
-    };
-    let costs: Vec<f64> = there.iter().map(|numbers| numbers.cpu_seconds_per_gib).collect();
+    let p99: Option<Vec<f64>> = there.iter().map(|numbers| numbers.latency_us.p99).collect();
     let measured = search.lines.iter().flatten().map(|setting| setting.rates.len() as u64);
     Knee {
         requested_path: group.path,
@@ -233,9 +223,7 @@ fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: KneeAn
         io_size: group.io_size,
         knee: point(found.knee),
         share_of_best_percent: search.rate(found.knee) / search.rate(found.best) * 100.0,
-        latency_us_p50: known(|numbers| numbers.latency_us.p50),
-        latency_us_p99: known(|numbers| numbers.latency_us.p99),
-        cpu_seconds_per_gib: mean(&costs),
+        latency_us_p99: p99.map(|each| mean(&each)),
         runs: there.len() as u64,
         best: point(found.best),
         noise_percent: found.noise_percent,

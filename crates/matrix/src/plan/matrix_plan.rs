@@ -63,8 +63,6 @@ pub struct FilePlan {
     pub folder: Option<usize>,
     /// Whether stormlp created it or will create it, so that it may be removed at the end.
     pub created_by_stormlp: bool,
-    /// Whether it is a block device.
-    pub block_device: bool,
     /// File system type: `xfs`, `tmpfs`.
     pub file_system: Option<String>,
     /// Bytes in holes or never written extents of an existing file: reading them does not access a
@@ -78,16 +76,6 @@ impl FilePlan {
         let kind = self.file_system.as_deref()?;
         stormlp_core::facts::keeps_files_in_memory(kind).then_some(kind)
     }
-}
-
-/// A data folder of a matrix, locked during the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FolderPlan {
-    /// Its location.
-    pub path: Location,
-    /// Whether it must be created.
-    pub create: bool,
 }
 
 /// The task of one thread of a cell.
@@ -171,21 +159,9 @@ pub struct CellPlan {
 impl CellPlan {
     /// Whether its threads make blocking calls, so that the queue depth has no effect.
     pub(super) fn blocks(&self) -> bool {
-        match self.transport.path {
-            PathKind::Gds => true,
-            // The copies of `cpu-async-gpu` overlap, but its reads and writes do not.
-            PathKind::Cpu
-            | PathKind::Buffered
-            | PathKind::CpuGpu
-            | PathKind::CpuAsyncGpu
-            | PathKind::PageCache => self.transport.engine == EngineKind::Psync,
-            PathKind::GdsAsync
-            | PathKind::GdsBatch
-            | PathKind::GdsBatchStream
-            | PathKind::GdsCompat
-            | PathKind::S3
-            | PathKind::Null => false,
-        }
+        let path = self.transport.path;
+        // The copies of `cpu-async-gpu` overlap, but its reads and writes do not.
+        path == PathKind::Gds || (path.has_engine() && self.transport.engine == EngineKind::Psync)
     }
 }
 
@@ -199,8 +175,8 @@ pub struct MatrixPlan {
     pub devices: Vec<DeviceId>,
     /// Placement of threads and their buffers.
     pub placement: Placement,
-    /// The data folders.
-    pub folders: Vec<FolderPlan>,
+    /// The data folders, locked during the run.
+    pub folders: Vec<Location>,
     /// The files.
     pub files: Vec<FilePlan>,
     /// Bytes to write before the first cell.

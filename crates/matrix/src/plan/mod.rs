@@ -26,8 +26,8 @@ mod resume;
 mod tests;
 
 pub use crate::plan::matrix_plan::{
-    ASSUMED_BYTES_PER_SECOND, CellPlan, FileAction, FilePlan, FolderPlan, LayoutSummary,
-    MatrixPlan, ThreadGroupPlan, WorkerPlan,
+    ASSUMED_BYTES_PER_SECOND, CellPlan, FileAction, FilePlan, LayoutSummary, MatrixPlan,
+    ThreadGroupPlan, WorkerPlan,
 };
 pub use crate::report::{
     CellReport, CellStatus, CellVerification, FileMismatch, FindKnee, HostCell, JobReport, Knee,

@@ -21,7 +21,7 @@ pub(super) fn named_file(
     threads: u32,
     table: &mut PlannedFiles,
 ) -> Decided<FilesOfJob> {
-    let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
+    let offset = job.offset_bytes;
     let path = facts.path.display();
     let needs = FileNeeds::of(request);
     check_access(request, facts, needs)?;
@@ -53,7 +53,7 @@ pub(super) fn named_file(
                         ByteSize(facts.bytes),
                         ByteSize(used.max(1).saturating_add(offset))
                     ),
-                    "use a smaller --file-size or --offset, or a larger file",
+                    "use a smaller --file-size or offset, or a larger file",
                 ));
             }
             (FileAction::Use, facts.bytes, used)
@@ -72,7 +72,6 @@ pub(super) fn named_file(
             },
             folder: None,
             created_by_stormlp: facts.kind == FileKind::Missing,
-            block_device: facts.kind == FileKind::BlockDevice,
             file_system: facts.place.file_system.clone(),
             hole_bytes: facts.hole_bytes,
         });

@@ -76,13 +76,13 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     let mixed = request.read_percent.is_some();
     let any = |direction| mixed || runnable.iter().any(|c| c.op.direction() == direction);
     let (reads, writes) = (any(Direction::Read), any(Direction::Write));
-    let what = match (request.verify.is_of_content(), reads) {
-        _ if request.verify == Verify::Crc => "computing checksums",
-        (true, true) if writes => "checking the pattern and generating the content",
-        (true, true) => "checking the pattern",
-        (true, false) => "generating the content",
-        (false, _) if writes && request.fill == Fill::Every => "generating the content",
-        (false, _) => return None,
+    let what = match request.verify {
+        Verify::Crc => "computing checksums",
+        verify if verify.is_of_content() && reads => "checking the pattern",
+        verify if verify.is_of_content() || (writes && request.fill == Fill::Every) => {
+            "generating the content"
+        }
+        _ => return None,
     };
     Some(Warning::new(
         WarningKind::HarnessBound,
@@ -117,7 +117,7 @@ fn lives_in_memory(table: &PlannedFiles) -> Option<Warning> {
     let (file, kind) =
         (table.files.iter()).find_map(|file| Some((file, file.file_system_in_memory()?)))?;
     let place = match file.folder {
-        Some(folder) => table.folders[folder].path.folder(),
+        Some(folder) => table.folders[folder].folder(),
         None => &file.path,
     };
     Some(Warning::new(

@@ -15,7 +15,7 @@ use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Pages, Threading};
 use stormlp_core::units::ByteSize;
-use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
+use stormlp_core::units::{parse_seconds, parse_some_bytes};
 use stormlp_core::verify::Verify;
 
 /// More threads than this do not help in a single-host benchmark.
@@ -77,7 +77,7 @@ pub struct JobRequest {
     /// The NUMA node its threads are bound to.
     pub numa_node: Option<u32>,
     /// Start offset in its files in bytes, instead of the request's.
-    pub offset_bytes: Option<u64>,
+    pub offset_bytes: u64,
     /// Its transfer size, instead of the cell's.
     pub io_size: Option<IoSize>,
 }
@@ -91,7 +91,7 @@ impl JobRequest {
             threads: None,
             device: None,
             numa_node: None,
-            offset_bytes: None,
+            offset_bytes: 0,
             io_size: None,
         }
     }
@@ -123,7 +123,7 @@ impl FromStr for JobRequest {
                 "threads" => job.threads = Some(whole(1..=MOST_THREADS.into())(value)?),
                 "offset" => {
                     let size: ByteSize = value.parse().map_err(|e| format!("{e}"))?;
-                    job.offset_bytes = Some(size.0);
+                    job.offset_bytes = size.0;
                 }
                 "io-size" => job.io_size = Some(value.parse()?),
                 _ => {
@@ -255,8 +255,7 @@ pub struct MatrixRequest {
     pub file_stem: String,
 
     /// Size of each thread's file, or of the part of --file to use [default: that of existing
-    /// files, else 1 GiB per thread, at most 8 GiB and a quarter of the free space in total; with
-    /// --preset, what a cell transfers, at most a quarter of the free space]
+    /// files, else 1 GiB per thread, at most 8 GiB and a quarter of the free space in total]
     #[arg(long = "file-size", value_name = "SIZE",
         help_heading = "Files", value_parser = parse_some_bytes)]
     pub file_size_bytes: Option<u64>,
@@ -264,11 +263,6 @@ pub struct MatrixRequest {
     /// How threads share a given file.
     #[arg(skip)]
     pub shared_file: SharedFile,
-
-    /// Start offset in every file
-    #[arg(long = "offset", value_name = "SIZE", help_heading = "Files",
-        value_parser = parse_bytes, default_value = "0")]
-    pub offset_bytes: u64,
 
     /// Data to write: once (incompressible, generated once), every (generated for every write),
     /// zero

@@ -12,7 +12,7 @@ use stormlp_core::failure::Problems;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::placement::{self, CpuList, HostNode, Placement};
 use stormlp_core::transport::{self, DeviceId};
-use stormlp_core::units::{ByteSize, MIB};
+use stormlp_core::units::{MIB, counted};
 use stormlp_core::warning::Warning;
 
 use super::files::{self, PlannedFiles, largest_io_bytes};
@@ -41,7 +41,7 @@ pub fn resolve(
     check_shares(&request.jobs, &thread_counts, &mut problems);
     let most = thread_counts.iter().copied().max().unwrap_or(1);
     let threads_of = job_threads(&request.jobs, most);
-    let table = files::decide(request, (facts, inventory), &threads_of, &mut problems);
+    let table = files::decide(request, inventory, &threads_of, &mut problems);
     check::room(inventory, &table, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
@@ -63,7 +63,14 @@ pub fn resolve(
         &mut problems,
     );
     let region_bytes = region_bytes(&cells, &thread_groups, |_| true);
-    check_memory(region_bytes, &table, most, facts, &mut problems);
+    capacity::check_memory(
+        &counted(most.into(), "thread"),
+        region_bytes.saturating_add(u64::from(most) * THREAD_BYTES + LAYOUT_BYTES),
+        "use fewer --threads, a smaller --queue-depth or a smaller --io-size, or raise the memory \
+         limit (cgroup, ulimit -v)",
+        facts,
+        &mut problems,
+    );
     check_open_files(&cells, &thread_groups, table.folders.len(), facts, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
@@ -156,7 +163,6 @@ fn thread_group(
     let mut workers = Vec::new();
     for (job_index, count) in job_threads(&request.jobs, threads).into_iter().enumerate() {
         let job = &request.jobs[job_index];
-        let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
         let (files, used) = (&table.of_job[job_index], table.used_bytes[job_index]);
         for thread in 0..count {
             let split = matches!(job.target, JobTarget::File(_))
@@ -171,7 +177,7 @@ fn thread_group(
             workers.push(WorkerPlan {
                 job: job_index,
                 file: files[thread as usize % files.len()],
-                start_bytes: offset + skip,
+                start_bytes: job.offset_bytes + skip,
                 length_bytes,
                 device,
                 numa_node,
@@ -208,14 +214,10 @@ impl<'a> Threads<'a> {
         let ends_there = paths.iter().any(|path| path.ends_in_accelerator());
         let near = if ends_there { devices } else { &[] };
         let (placement, each) = placement::decide_each(&request.threading, near, facts, problems);
-        let mut warnings = Vec::new();
-        for (at, placement) in each.iter().enumerate() {
-            for warning in placement::warnings(placement, near.get(at).copied(), facts) {
-                if !warnings.contains(&warning) {
-                    warnings.push(warning);
-                }
-            }
-        }
+        let of_each = each.iter().enumerate();
+        let warnings = distinct(of_each.flat_map(|(at, placement)| {
+            placement::warnings(placement, near.get(at).copied(), facts)
+        }));
         let of_devices = near.iter().copied().zip(each).collect();
         Self { placement, of_devices, warnings, nodes: &facts.numa_nodes }
     }
@@ -248,38 +250,9 @@ fn part(bytes: u64, threads: u32, thread: u32, io_bytes: u64) -> (u64, u64) {
     (before * unit, own * unit)
 }
 
-/// Maximum memory of the program itself, of a thread beside its buffers, and of file layout.
-const PROGRAM_BYTES: u64 = 32 * MIB;
+/// Maximum memory of a thread beside its buffers, and of file layout.
 const THREAD_BYTES: u64 = MIB;
 const LAYOUT_BYTES: u64 = 16 * MIB;
-
-/// Checks that everything fits in the usable memory.
-fn check_memory(
-    region_bytes: u64,
-    table: &PlannedFiles,
-    threads: u32,
-    facts: &HostFacts,
-    problems: &mut Problems,
-) {
-    let usable = facts.usable_memory_bytes();
-    let layout_bytes = if table.layout_bytes() > 0 { LAYOUT_BYTES } else { 0 };
-    let beside = PROGRAM_BYTES + layout_bytes + u64::from(threads) * THREAD_BYTES;
-    let (need, most) = (region_bytes.saturating_add(beside), usable / 10 * 8);
-    let fact = if region_bytes > most {
-        let (region, most) = (ByteSize(region_bytes), ByteSize(most));
-        format!("the buffers of the largest cell need {region}; this machine has {most} to spare")
-    } else if need > usable {
-        let (need, usable) = (ByteSize(need), ByteSize(usable));
-        format!("the run needs about {need}, and this process may use {usable}")
-    } else {
-        return;
-    };
-    problems.machine(
-        fact,
-        "use fewer --threads, a smaller --queue-depth or a smaller --io-size, or raise the memory \
-         limit (cgroup, ulimit -v)",
-    );
-}
 
 /// File descriptors of a folder: the folder and its lock.
 const FILES_PER_FOLDER: u64 = 2;

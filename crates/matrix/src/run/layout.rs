@@ -222,7 +222,6 @@ mod tests {
             content: None,
             folder: None,
             created_by_stormlp: true,
-            block_device: false,
             file_system: None,
             hole_bytes: 0,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::plan::{
     CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan, MatrixReport,
-    WorkerPlan, find_knees, likely_left, next_cell,
+    find_knees, likely_left, next_cell,
 };
 use stormlp_core::event::Event;
 use stormlp_core::evidence::{DirectIo, Evidence};
@@ -27,7 +27,6 @@ use super::cell::{Bench, CellMeasurement};
 use super::error::MatrixError;
 use super::merge;
 use super::numbers::numbers;
-use super::offsets::Visit;
 use super::prepare::{Folders, files_of, make_files, remove_files, residency, set_cache};
 use super::regions::Regions;
 use super::verification::verification;
@@ -39,30 +38,16 @@ use stormlp_transfer::fallback::{self, hold_cufile, settings};
 use stormlp_transfer::run_context::RunContext;
 use stormlp_transfer::run_context::now;
 
-/// A matrix whose folders are locked by this process.
-pub struct Locked {
-    report: MatrixReport,
-    folders: Folders,
-}
-
-impl Locked {
-    /// The report with the plan to run.
-    pub fn report(&self) -> &MatrixReport {
-        &self.report
-    }
-}
-
 /// Creates and locks the folders of the report's plan, so that no run is announced and then
 /// refused.
 ///
 /// # Errors
 /// If a folder is in use or cannot be created, or its manifest is unusable.
-pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Locked, MatrixError> {
+pub fn lock(storage: &Arc<dyn Storage>, report: &mut MatrixReport) -> Result<Folders, MatrixError> {
     for warning in storage.warnings() {
         report.warn(warning);
     }
-    let folders = Folders::enter(Arc::clone(storage), &report.plan)?;
-    Ok(Locked { report, folders })
+    Folders::enter(Arc::clone(storage), &report.plan)
 }
 
 /// Runs every cell of the report's plan that is not done yet, and calls `on_cell` after each, so
@@ -74,12 +59,11 @@ pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Lock
 /// If files cannot be created or buffers cannot be allocated. A failed cell becomes an entry of the
 /// report and the matrix continues; a panic ends it, as the report's ending says.
 pub fn run(
-    locked: Locked,
+    (mut report, mut folders): (MatrixReport, Folders),
     hosts: Option<&Hosts>,
     surroundings: &RunContext<'_>,
     on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
-    let Locked { mut report, mut folders } = locked;
     let plan = report.plan.clone();
     let &RunContext { storage, observer, stop } = surroundings;
     // Without runnable cells, the files are not needed.
@@ -151,7 +135,7 @@ fn lost(error: &MatrixError) -> Ending {
 
 /// The folders of a plan, and the named files and devices.
 fn places(plan: &MatrixPlan) -> impl Iterator<Item = &Path> {
-    let folders = plan.folders.iter().map(|folder| folder.path.folder());
+    let folders = plan.folders.iter().map(|folder| folder.folder());
     let named = plan.files.iter().filter(|file| file.folder.is_none());
     folders.chain(named.map(|file| &*file.path))
 }
@@ -363,9 +347,8 @@ impl Matrix<'_> {
         let broken = || broken_demand(plan, cell, evidence.as_ref()?, measured?.operations);
         if let Some(reason) = failure.or_else(broken) {
             entry.status = CellStatus::Failed;
-            // It ended early, and its threads did so one by one.
-            let of_course =
-                [WarningKind::TooShort, WarningKind::LongTail, WarningKind::NoSteadyState];
+            // It ended early.
+            let of_course = [WarningKind::TooShort, WarningKind::NoSteadyState];
             entry.warnings.retain(|warning| !of_course.contains(&warning.kind));
             entry.errno = reason.errno;
             entry.remedy = reason.remedy;
@@ -457,9 +440,14 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
             errno: error.errno(),
             remedy: fallback::remedy(plan.request.require_gds, error).map(str::to_string),
         },
-        WorkerFailure::Short { visit, moved } => {
-            Reason::saying(short(plan, worker, *visit, *moved))
-        }
+        WorkerFailure::Short { visit, moved } => Reason {
+            text: format!("{moved} of {} bytes at offset {} of {file}", visit.len, visit.offset),
+            errno: None,
+            remedy: Some(
+                "the file is too small, or was truncated meanwhile: use a smaller --file-size"
+                    .to_string(),
+            ),
+        },
         WorkerFailure::Mismatch { visit, mismatch } => Reason {
             text: format!(
                 "{DATA_MISMATCH} {file} at offset {}: read {:#04x}, expected {:#04x}",
@@ -478,20 +466,4 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
             remedy: None,
         },
     })
-}
-
-/// Explains a short read and how to fix it.
-fn short(plan: &MatrixPlan, worker: &WorkerPlan, visit: Visit, moved: usize) -> String {
-    let file = &plan.files[worker.file];
-    let what = format!(
-        "{moved} of {} bytes at offset {} of {}",
-        visit.len,
-        visit.offset,
-        file.path.display()
-    );
-    if file.created_by_stormlp {
-        format!("{what}: the file was truncated; run again to recreate it")
-    } else {
-        format!("{what}: the file is too small; use a smaller --file-size or another file")
-    }
 }

@@ -26,5 +26,6 @@ mod warnings;
 mod worker;
 
 pub use error::MatrixError;
-pub use matrix::{Locked, lock, run};
+pub use matrix::{lock, run};
 pub use merge::shares;
+pub use prepare::Folders;

@@ -57,14 +57,15 @@ fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Vec<CellReport>
     let folder = tempfile::tempdir_in(".").unwrap();
     let gated = Arc::new(Gated::new(Arc::new(Disk), Builder::default()));
     let storage: Arc<dyn Storage> = gated.clone();
-    let locked = lock(&storage, matrix(folder.path())).unwrap();
+    let mut report = matrix(folder.path());
+    let folders = lock(&storage, &mut report).unwrap();
     let mut told = Vec::new();
     let mut on_cell = |cell: &CellReport| {
         *gated.gate().0.lock().unwrap() = Some(broken);
         told.push(cell.clone());
     };
     let surroundings = RunContext { storage: &storage, observer: &Silent, stop: &StopToken::new() };
-    let ended = run_matrix(locked, None, &surroundings, &mut on_cell);
+    let ended = run_matrix((report, folders), None, &surroundings, &mut on_cell);
     (ended, told)
 }
 

@@ -13,7 +13,6 @@ use stormlp_core::event::{Event, Observer};
 use stormlp_core::facts::{Identity, keeps_inode_numbers};
 use stormlp_core::location::names_object;
 use stormlp_core::stop::StopToken;
-use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
@@ -28,7 +27,7 @@ use super::layout::lay_out;
 const WARM_BYTES: usize = 1 << 20;
 
 /// The locked folders of a matrix, with their manifests.
-pub(crate) struct Folders {
+pub struct Folders {
     storage: Arc<dyn Storage>,
     locks: Vec<FolderLock>,
     manifests: Vec<DataManifest>,
@@ -39,7 +38,7 @@ impl Folders {
     pub(crate) fn enter(storage: Arc<dyn Storage>, plan: &MatrixPlan) -> Result<Self, MatrixError> {
         let mut folders = Self { storage, locks: Vec::new(), manifests: Vec::new() };
         for (index, folder) in plan.folders.iter().enumerate() {
-            let folder = folder.path.folder();
+            let folder = folder.folder();
             folders.storage.hold(folder);
             folders.storage.make_folder(folder)?;
             let changes = |file: &FilePlan| {
@@ -140,7 +139,7 @@ impl Folders {
     fn save(&self, plan: &MatrixPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let folders: BTreeSet<usize> = files.iter().filter_map(|file| file.folder).collect();
         for folder in folders {
-            let path = plan.folders[folder].path.join(MANIFEST_NAME);
+            let path = plan.folders[folder].join(MANIFEST_NAME);
             let text = self.manifests[folder].to_json();
             self.storage.write(&path, text.as_bytes(), Durability::Certain)?;
         }
@@ -214,7 +213,7 @@ pub(crate) fn remove_files(
     if !plan.request.remove {
         return Ok(None);
     }
-    let ours = |file: &&FilePlan| file.created_by_stormlp && !file.block_device;
+    let ours = |file: &&FilePlan| file.created_by_stormlp;
     let (mut gone, mut left) = (Vec::new(), Vec::new());
     for file in plan.files.iter().filter(ours) {
         let made = folders.made(file);
@@ -240,21 +239,13 @@ pub(crate) fn remove_files(
         gone.push(file);
     }
     folders.note(plan, &gone, None)?;
-    Ok(not_removed(&left))
-}
-
-/// The warning about files not removed, with their types.
-fn not_removed(left: &[String]) -> Option<Warning> {
-    let (first, others) = left.split_first()?;
-    let others = match others.len() {
-        0 => String::new(),
-        count => format!(" (and so with {})", counted(count as u64, "other file")),
-    };
-    Some(Warning::new(
-        WarningKind::NotRemoved,
-        format!("{first}, which stormlp did not create{others}: it was not removed"),
-        "move it away if it is yours, or remove it",
-    ))
+    Ok((!left.is_empty()).then(|| {
+        Warning::new(
+            WarningKind::NotRemoved,
+            format!("{}, which stormlp did not create: it was not removed", left.join("; ")),
+            "move it away if it is yours, or remove it",
+        )
+    }))
 }
 
 /// Page cache residency of several files; `None` if the kernel does not report it.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::plan::{
-    DataManifest, FileFacts, FileKind, JobTarget, MANIFEST_NAME, MatrixRequest, StrayFile,
-    TargetFolder, TargetInventory, TargetPlace,
+    DataManifest, FileFacts, FileKind, JobRequest, JobTarget, MANIFEST_NAME, MatrixRequest,
+    StrayFile, TargetFolder, TargetInventory, TargetPlace,
 };
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::location::names_object;
@@ -31,8 +31,8 @@ pub(super) fn inventory(
     makes: usize,
 ) -> Result<TargetInventory, TransferError> {
     let mut inventory = TargetInventory::default();
-    for target in request.jobs.iter().map(|job| &job.target) {
-        match target {
+    for job in &request.jobs {
+        match &job.target {
             JobTarget::Folder(path) if inventory.folder(path).is_none() => {
                 inventory.folders.push(match names_object(path) {
                     true => prefix(storage, path)?,
@@ -44,7 +44,7 @@ pub(super) fn inventory(
             JobTarget::File(path) if inventory.file(path).is_none() => {
                 let mut facts = file(storage, path, request.writes())?;
                 if request.verifies_existing_data() && facts.readable.is_available() {
-                    facts.holds_pattern = holds_pattern(storage, request, path, facts.bytes)?;
+                    facts.holds_pattern = holds_pattern(storage, request, job, facts.bytes)?;
                 }
                 inventory.files.push(facts);
             }
@@ -239,12 +239,13 @@ fn file(storage: &dyn Storage, path: &Path, writes: bool) -> Result<FileFacts, T
 fn holds_pattern(
     storage: &dyn Storage,
     request: &MatrixRequest,
-    path: &Path,
+    job: &JobRequest,
     bytes: u64,
 ) -> Result<Option<bool>, TransferError> {
+    let path = job.target.path();
     let file = storage.open(path, Access::Read, false)?;
     let pattern = Pattern::new(request.seed, stream_of(path));
-    let start = request.offset_bytes.min(bytes);
+    let start = job.offset_bytes.min(bytes);
     let end = start + (request.file_size_bytes.unwrap_or(bytes)).min(bytes - start);
     let step = ((end - start) / PLACES).max(PLACE_BYTES as u64);
     let mut piece = vec![0; PLACE_BYTES];

@@ -21,8 +21,6 @@ const SHORT_SECONDS: f64 = 1.0;
 const COLD_SHARE: f64 = 0.01;
 /// Minimum share of the files in the page cache before a warm cell.
 const WARM_SHARE: f64 = 0.99;
-/// Maximum ratio of the last to the first thread's end before it is a long tail.
-const TAIL_RATIO: f64 = 1.2;
 /// Maximum difference between the two halves of a run.
 const DRIFT: f64 = 0.08;
 /// Minimum difference in standard errors.
@@ -46,7 +44,6 @@ pub(crate) fn of_cell(
         cache(plan, cell, measured),
         filled(cell, evidence, measured),
         length(plan, measured),
-        tail(measured),
         drift(measured),
         cpu(&cell.transport, evidence, measured),
         buffers(cell, measured),
@@ -95,26 +92,19 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
     if cell.op.direction() == Direction::Write || cell.transport.path == PathKind::Null {
         return None;
     }
-    let percent = share * 100.0;
-    match plan.request.cache {
+    let (state, advice) = match plan.request.cache {
         // The plan already warned that caches of in-memory files cannot be dropped.
-        CacheState::Cold if in_memory(plan) => None,
-        CacheState::Cold if share > COLD_SHARE => Some(Warning::new(
-            WarningKind::CacheState,
-            format!("{percent:.1} % of the files were in the page cache before a cold cell"),
-            "another process uses them; stop it, or drop the caches as root",
-        )),
-        CacheState::Warm if share < WARM_SHARE && cell.transport.path.uses_page_cache() => {
-            Some(Warning::new(
-                WarningKind::CacheState,
-                format!(
-                    "only {percent:.1} % of the files were in the page cache before a warm cell"
-                ),
-                "use a smaller --file-size or free some memory",
-            ))
+        CacheState::Cold if share > COLD_SHARE && !in_memory(plan) => {
+            ("cold", "another process uses them; stop it, or drop the caches as root")
         }
-        _ => None,
-    }
+        CacheState::Warm if share < WARM_SHARE && cell.transport.path.uses_page_cache() => {
+            ("warm", "use a smaller --file-size or free some memory")
+        }
+        _ => return None,
+    };
+    let percent = share * 100.0;
+    let fact = format!("{percent:.1} % of the files were in the page cache before a {state} cell");
+    Some(Warning::new(WarningKind::CacheState, fact, advice))
 }
 
 /// Direct reads after which more of the files is in the page cache than before.
@@ -167,37 +157,22 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
 
 /// Writes that had not reached storage at the end of the cell.
 fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
-    if !reach.is_write || !reach.through_cache {
-        return None;
-    }
+    reach.of_memory.filter(|_| reach.is_write)?;
     let wrote = ByteSize(measured.bytes);
     let devices = measured.device_names.join(", ");
-    let include = "`stormlp gds --fsync end` includes the time of storage";
-    let (fact, advice) = match (reach.device_bytes.map(ByteSize), reach.synced) {
-        (Some(_), _) if !reach.is_mostly_memory() => return None,
-        (None, true) => return None,
-        (Some(reached), false) => (
-            format!(
-                "{reached} of the {wrote} it wrote had reached {devices} when it ended; the rest \
-                 was in the page cache"
-            ),
-            include,
+    let fact = match reach.device_bytes.map(ByteSize) {
+        Some(reached) => format!(
+            "{reached} of the {wrote} it wrote had reached {devices} when it ended; the rest was in \
+             the page cache"
         ),
-        (Some(reached), true) => (
-            format!(
-                "{reached} of the {wrote} it wrote reached {devices}: it covered its files {:.1} \
-                 times, and later writes replaced earlier ones in the page cache",
-                reach.rounds
-            ),
-            "use --passes 1, or a larger --file-size, to write everything once",
+        None => format!(
+            "it wrote {wrote} to the page cache and did not sync: how much of it reached storage is \
+             unknown"
         ),
-        (None, false) => (
-            format!(
-                "it wrote {wrote} to the page cache and did not sync: how much of it reached \
-                 storage is unknown"
-            ),
-            include,
-        ),
+    };
+    let advice = match reach.synced {
+        true => "use --passes 1, or a larger --file-size, to write everything once",
+        false => "`stormlp gds --fsync end` includes the time of storage",
     };
     Some(Warning::new(WarningKind::CacheState, fact, advice))
 }
@@ -217,22 +192,6 @@ fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
         };
         let fact = format!("the cell ran for {:.2} s", measured.duration_seconds);
         Warning::new(WarningKind::TooShort, fact, advice)
-    })
-}
-
-/// One thread much slower than another.
-fn tail(measured: &Measurement) -> Option<Warning> {
-    let ratio = measured.last_done_seconds / measured.first_done_seconds.max(1e-9);
-    (ratio > TAIL_RATIO).then(|| {
-        let thread = measured.last_done_thread.unwrap_or_default();
-        Warning::new(
-            WarningKind::LongTail,
-            format!(
-                "thread {thread} ended at {:.2} s, {ratio:.1} times the first one's {:.2} s",
-                measured.last_done_seconds, measured.first_done_seconds
-            ),
-            "check that thread's file or device",
-        )
     })
 }
 

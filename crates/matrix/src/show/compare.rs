@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use crate::plan::{MatrixPlan, Measurement, Reach};
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{Shift, UncertainMean};
-use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
 
 use super::group::{CellGroup, cut_short};
@@ -27,11 +26,7 @@ pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> 
         return Some(compared(plan, &ranked, hosts));
     }
     let of_storage = ranked.iter().filter(|group| !is_from_memory(plan, group)).count();
-    let (of_kind, memory) = match of_storage {
-        0 => (&ranked[..], &[][..]),
-        _ => ranked.split_at(of_storage),
-    };
-    Some(format!("{}{}", best(plan, of_kind, hosts), faster_in_memory(of_kind, memory)))
+    Some(best(plan, if of_storage > 0 { &ranked[..of_storage] } else { &ranked }, hosts))
 }
 
 /// The groups that moved bytes, fastest first, those of storage before those from memory.
@@ -50,18 +45,6 @@ pub(super) fn ranked<'a, 'b: 'a>(
 pub(super) fn rank(plan: &MatrixPlan, a: &CellGroup<'_>, b: &CellGroup<'_>) -> Ordering {
     let memory = is_from_memory(plan, a).cmp(&is_from_memory(plan, b));
     memory.then_with(|| b.rate().total_cmp(&a.rate()))
-}
-
-/// How many settings that the answer leaves out are faster than it, because memory served them.
-fn faster_in_memory(of_storage: &[&CellGroup<'_>], memory: &[&CellGroup<'_>]) -> String {
-    let best = of_storage.iter().map(|group| group.rate()).fold(0.0, f64::max);
-    match memory.iter().filter(|group| group.rate() > best).count() as u64 {
-        0 => String::new(),
-        faster => {
-            let settings = counted(faster, "faster setting");
-            format!("; {settings} came from memory")
-        }
-    }
 }
 
 /// The highest throughput, the most operations and the lowest latency at depth 1, each with its

@@ -48,15 +48,11 @@ impl CellKey {
         format!("{} of {}, {hosts}{threads}{depth}", self.operation(), self.io_size.words())
     }
 
-    /// The operation, size and threads.
-    pub(super) fn words(&self) -> String {
-        let threads = counted(u64::from(self.threads), "thread");
-        format!("{} of {}, {threads}", self.operation(), self.io_size.words())
-    }
-
     /// All settings but the path.
     pub(super) fn title(&self) -> String {
-        format!("{}, depth {}", self.words(), self.queue_depth)
+        let threads = counted(u64::from(self.threads), "thread");
+        let size = self.io_size.words();
+        format!("{} of {size}, {threads}, depth {}", self.operation(), self.queue_depth)
     }
 
     /// Whether cells of both differ in nothing but their paths.
@@ -185,14 +181,16 @@ pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
     if cell.read_wrong_data() {
         return WRONG_DATA.to_string();
     }
-    let word = match cell.status {
-        CellStatus::Failed => "failed",
-        CellStatus::Ok | CellStatus::Unavailable => "n/a",
-    };
-    let reason = cell.reason.as_deref().unwrap_or("no reason was recorded");
+    let (word, reason) = failure_words(cell);
     let mut text = format!("{}: {reason}", cell.requested_path);
     if let Some(remedy) = cell.remedy.as_deref().filter(|remedy| !remedy.is_empty()) {
         text.push_str(&format!("; {remedy}"));
     }
     format!("{word} {}", table.footnote(text))
+}
+
+/// How a cell without results is marked, and the reason.
+pub(super) fn failure_words(cell: &CellReport) -> (&'static str, &str) {
+    let word = if cell.status == CellStatus::Failed { "failed" } else { "n/a" };
+    (word, cell.reason.as_deref().unwrap_or("no reason was recorded"))
 }

@@ -124,7 +124,6 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
     };
     let rows: Vec<Marked<'_>> = find.knees.iter().map(|knee| (knee, marks(knee))).collect();
     let op = |knee: &Knee| knee.op.of_mix(report.plan.request.read_percent);
-    let us = |us: Option<f64>| us.map(|us| Quantity::lower(us, "µs"));
     let columns = vec![
         word("path", 0, |(knee, _): &Marked<'_>| knee.requested_path.name()).setting(),
         word("op", 0, |(knee, _): &Marked<'_>| op(knee)).setting(),
@@ -139,10 +138,8 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
         number("% of best", 1, |(knee, _): &Marked<'_>| {
             Quantity::higher(knee.share_of_best_percent, "%")
         }),
-        number("p50 µs", 3, |(knee, _): &Marked<'_>| us(knee.latency_us_p50)),
-        number("p99 µs", 2, |(knee, _): &Marked<'_>| us(knee.latency_us_p99)),
-        number("CPU s/GiB", 2, |(knee, _): &Marked<'_>| {
-            Quantity::lower(knee.cpu_seconds_per_gib, "s/GiB")
+        number("p99 µs", 2, |(knee, _): &Marked<'_>| {
+            knee.latency_us_p99.map(|us| Quantity::lower(us, "µs"))
         }),
         word("limited by", 1, |(knee, _): &Marked<'_>| {
             knee.limited_by.map_or("unknown", |limit| limit.name())

@@ -1,9 +1,9 @@
 //! Progress output: what a run is about to do, and one row with fixed columns for each cell.
 
-use crate::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
+use crate::plan::{CellReport, MatrixPlan, MatrixReport, likely_left};
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
-use super::group::WRONG_DATA;
+use super::group::{WRONG_DATA, failure_words};
 use stormlp_show::numbers::{short, thousands};
 
 /// Assumed write rate of storage, before anything is measured.
@@ -36,7 +36,7 @@ pub fn beginning(report: &MatrixReport) -> Vec<String> {
 }
 
 fn places(plan: &MatrixPlan) -> String {
-    let folders = plan.folders.iter().map(|folder| folder.path.folder());
+    let folders = plan.folders.iter().map(|folder| folder.folder());
     let files = plan.files.iter().filter(|f| f.folder.is_none()).map(|f| f.path.as_path());
     let places: Vec<String> = folders.chain(files).map(|p| p.display().to_string()).collect();
     places.join(", ")
@@ -67,11 +67,7 @@ pub fn cell_row(number: &str, cell: &CellReport) -> String {
         ),
         None if cell.read_wrong_data() => format!("{head} {WRONG_DATA}"),
         None => {
-            let word = match cell.status {
-                CellStatus::Failed => "failed",
-                CellStatus::Ok | CellStatus::Unavailable => "n/a",
-            };
-            let reason = cell.reason.as_deref().unwrap_or("no reason was recorded");
+            let (word, reason) = failure_words(cell);
             format!("{head} {word}: {reason}")
         }
     }

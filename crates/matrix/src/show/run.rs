@@ -241,7 +241,7 @@ pub(super) fn files_words(plan: &MatrixPlan) -> String {
     let bytes = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes));
     let places: Vec<String> = match plan.folders.is_empty() {
         true => files.iter().map(|file| file.path.display().to_string()).collect(),
-        false => plan.folders.iter().map(|folder| folder.path.to_string()).collect(),
+        false => plan.folders.iter().map(ToString::to_string).collect(),
     };
     let count = counted(files.len() as u64, "file");
     format!("{count}, {} in total, in {}", ByteSize(bytes), places.join(", "))
@@ -401,11 +401,7 @@ fn evidence(groups: &[CellGroup<'_>]) -> Vec<(String, String)> {
 fn surroundings(report: &MatrixReport, document: &mut Document) {
     let measured =
         report.results.cells.iter().filter_map(|cell| Some(&cell.measurement.as_ref()?.series));
-    let title = match measured.clone().count() {
-        0..=1 => telemetry::TITLE.to_string(),
-        several => format!("{} ({several} cells)", telemetry::TITLE),
-    };
-    telemetry::section(document, &title, measured);
+    telemetry::section(document, telemetry::TITLE, measured);
 }
 
 /// A cell and one of its jobs.

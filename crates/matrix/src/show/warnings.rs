@@ -19,14 +19,9 @@ pub(super) fn of_cells(report: &MatrixReport) -> Vec<Warning> {
 /// The name of a cell, with what distinguishes it within its matrix.
 fn name(report: &MatrixReport, cell: &CellReport) -> String {
     let key = key_of(report, cell);
-    let depth = if report.results.cells.iter().all(|c| c.queue_depth == 1) {
-        String::new()
-    } else {
-        format!(", depth {}", cell.queue_depth)
-    };
     let repeat = match report.plan.request.repeat() {
         0 | 1 => String::new(),
         _ => format!(", repetition {}", cell.repeat),
     };
-    format!("{} {}{depth}{repeat}", key.path, key.words())
+    format!("{} {}{repeat}", key.path, key.setting(1))
 }

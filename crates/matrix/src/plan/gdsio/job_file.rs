@@ -94,7 +94,7 @@ fn set_of_job(run: &mut GdsioRun, job: &str, key: &str, value: &str) -> Result<(
     }
     let Some(last) = run.request.jobs.last_mut() else { return Ok(()) };
     match key {
-        "start_offset" => last.offset_bytes = Some(size(key, value)?),
+        "start_offset" => last.offset_bytes = size(key, value)?,
         "io_size" => last.io_size = Some(io_size(key, value)?),
         "directory" | "filename" if last.target.path() != Path::new("") => {
             return Err(format!("[{job}] has more than one directory or filename"));

@@ -26,10 +26,10 @@ pub struct GdsioRun {
     pub(super) transfer_type: u8,
     /// Kind of memory (`-m`).
     memory: u8,
+    /// Start offset of jobs without their own (`-o`).
+    offset_bytes: u64,
     /// Batch entries (`-B`).
     batch: Option<u32>,
-    /// Peer access between GPUs (`-p`).
-    nvlinks: bool,
     /// Per-job statistics (`-J`).
     pub per_job: bool,
 }
@@ -47,7 +47,7 @@ impl Default for GdsioRun {
             fsync: Fsync::None,
             ..MatrixRequest::plain(PathBuf::new())
         };
-        Self { request, transfer_type: 0, memory: 0, batch: None, nvlinks: false, per_job: false }
+        Self { request, transfer_type: 0, memory: 0, offset_bytes: 0, batch: None, per_job: false }
     }
 }
 
@@ -72,7 +72,7 @@ impl GdsioRun {
             }
             'm' => self.memory = number(name, value)?,
             's' => request.file_size_bytes = Some(some_size(name, value)?),
-            'o' => request.offset_bytes = size(name, value)?,
+            'o' => self.offset_bytes = size(name, value)?,
             'i' => request.io_sizes = vec![io_size(name, value)?],
             'x' => self.transfer_type = number(name, value)?,
             'I' => request.ops = vec![operation(name, value)?],
@@ -97,10 +97,16 @@ impl GdsioRun {
             'V' => request.verify = Verify::of_content(switch(name, value)?),
             'F' => request.fill = if switch(name, value)? { Fill::Every } else { Fill::Once },
             'b' => request.no_register = switch(name, value)?,
-            'p' => self.nvlinks = switch(name, value)?,
+            'p' if switch(name, value)? => {
+                return Err(
+                    "`-p (enable_nvlinks)` is not supported: stormlp does not use peer access \
+                     between GPUs; remove it, and enable cuFile's dynamic routing in cufile.json"
+                        .to_string(),
+                );
+            }
             'J' => self.per_job = switch(name, value)?,
             // Write buffers always have random content.
-            'R' | 'U' => drop(switch(name, value)?),
+            'R' | 'U' | 'p' => drop(switch(name, value)?),
             _ => {
                 return Err(format!(
                     "`{name}` is not supported: stormlp has no transfers over RDMA sockets; use \
@@ -164,17 +170,12 @@ impl GdsioRun {
     pub fn to_request(&self) -> Result<MatrixRequest, String> {
         let path = self.path()?;
         self.check_jobs()?;
-        if self.nvlinks {
-            return Err(
-                "`-p (enable_nvlinks)` is not supported: stormlp does not use peer access \
-                        between GPUs, so NVLink would not be used; remove it, and enable \
-                        cuFile's dynamic routing in cufile.json"
-                    .to_string(),
-            );
-        }
         let mut request = self.request.clone();
         request.paths = PathChoice::each(&[path]);
         request.memory = self.memory_kind(path)?;
+        for job in request.jobs.iter_mut().filter(|job| job.offset_bytes == 0) {
+            job.offset_bytes = self.offset_bytes;
+        }
         if request.verify.is_of_content() {
             match request.ops[0] {
                 Operation::Write => request.ops.push(Operation::Read),

@@ -267,7 +267,7 @@ fn a_job_file_is_read_with_its_variables() {
     );
     assert_eq!(request.io_sizes[0].count(), 4);
     assert_eq!(request.jobs[0].target, JobTarget::Folder(PathBuf::from("/mnt/one")));
-    assert_eq!(request.jobs[1].offset_bytes, Some(MIB));
+    assert_eq!(request.jobs[1].offset_bytes, MIB);
     let gpu = Some(DeviceId::nvidia(4));
     assert_eq!((request.jobs[1].threads, request.jobs[1].device), (Some(2), gpu));
 }

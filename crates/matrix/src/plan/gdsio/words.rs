@@ -1,7 +1,7 @@
 //! Rewords advice of `stormlp gds` for gdsio's command line, which lacks its options.
 
 /// Replacements; where one phrase contains another, the longer comes first.
-const PHRASES: [(&str, &str); 16] = [
+const PHRASES: [(&str, &str); 14] = [
     ("use --passes 1, or a larger", "leave -T out, or use a larger"),
     ("use more --passes or a larger", "use a larger"),
     ("with --fill once", "without -F"),
@@ -11,22 +11,19 @@ const PHRASES: [(&str, &str); 16] = [
     ("--path cpu", "-x 1"),
     ("the paths buffered and page-cache", "-x 1 -O 1"),
     ("--memory host", "-m 3"),
-    ("--memory mmap", "-m 4"),
-    ("--memory pinned", "-m 2"),
     ("--device host", "--emulate"),
-    ("use --path gds or", "use -x 0 or"),
+    ("or offset, or", "or -o, or"),
     ("add --path gds", "use -x 0"),
     ("--dir or --file", "-D or -f"),
     ("--dir for a folder", "-D for a folder"),
 ];
 
 /// Options with a gdsio letter.
-const LETTERS: [(&str, &str); 16] = [
+const LETTERS: [(&str, &str); 15] = [
     ("--path", "-x"),
     ("--op", "-I"),
     ("--io-size", "-i"),
     ("--file-size", "-s"),
-    ("--offset", "-o"),
     ("--threads", "-w"),
     ("--queue-depth", "-B"),
     ("--duration", "-T"),
@@ -96,7 +93,7 @@ mod tests {
         for (ours, theirs) in [
             ("use --passes 1, or a larger --file-size", "leave -T out, or use a larger -s"),
             (
-                "use a smaller --file-size or --offset, or a larger file",
+                "use a smaller --file-size or offset, or a larger file",
                 "use a smaller -s or -o, or a larger file",
             ),
             ("add --destroy-data=ext4 if", "add --destroy-data=ext4 if"),

@@ -192,7 +192,7 @@ fn how_often_a_cell_goes_over_its_files_counts_shared_bytes_once() {
         [(SharedFile::Split, 0), (SharedFile::Whole, 0), (SharedFile::Whole, MIB)]
     {
         request.shared_file = shared;
-        request.offset_bytes = offset;
+        request.jobs[0].offset_bytes = offset;
         let plan = solve(&request, &inventory);
         assert_eq!(plan.covered_bytes(&plan.cells[0]), GIB - offset, "{shared:?}");
     }
@@ -201,7 +201,7 @@ fn how_often_a_cell_goes_over_its_files_counts_shared_bytes_once() {
         device_read_bytes: Some(GIB),
         ..crate::show::fixtures::measurement()
     };
-    request.offset_bytes = 0;
+    request.jobs[0].offset_bytes = 0;
     let plan = solve(&request, &inventory);
     let reach = plan.reach(&plan.cells[0], &numbers, 1).unwrap();
     assert_eq!((reach.rounds, reach.device_share), (4.0, Some(0.25)));

@@ -204,14 +204,10 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
     };
     let room = telemetry::charts::room_for(fastest.iter().filter_map(series), MOST_SURROUNDINGS);
     let cells: Vec<Group> = fastest.iter().take(room).filter_map(around).collect();
-    let measured = all.iter().filter(|group| group.throughput().is_some()).count();
-    let mut rest = Group::new("Telemetry of the cells");
-    rest.absent.extend(match cells.len() {
-        0 => Some("No telemetry: it was off (`--telemetry`), or the cells were too short."),
-        several if several < measured => {
-            Some("Shown for the fastest cells of each path and operation; the report (JSON) has all.")
-        }
-        _ => None,
-    }.map(str::to_string));
+    let mut rest = Group::new("Telemetry of the fastest cells of each path and operation");
+    if cells.is_empty() {
+        let off = "No telemetry: it was off (`--telemetry`), or the cells were too short.";
+        rest.absent.push(off.to_string());
+    }
     [rest].into_iter().chain(cells).collect()
 }

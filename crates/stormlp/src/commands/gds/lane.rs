@@ -10,7 +10,7 @@ use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_matrix::plan::{CellReport, MatrixPlan, MatrixReport, MatrixResults};
 use stormlp_matrix::report::outcome::outcome;
-use stormlp_matrix::run::{self as matrix, Locked, agreement};
+use stormlp_matrix::run::{self as matrix, Folders, agreement};
 use stormlp_matrix::show::{beginning, gdsio_footnotes};
 
 use crate::commands::deliver::{Delivery, Format};
@@ -25,8 +25,8 @@ struct Matrix {
     resumes: bool,
     has_others: bool,
     has_footnotes: bool,
-    /// The report and its folders, until it runs.
-    locked: Option<Locked>,
+    /// Its folders, until it runs.
+    folders: Option<Folders>,
 }
 
 /// The report of a new plan.
@@ -51,8 +51,7 @@ pub(crate) fn measure(
         report.warn(warning);
     }
     report.results.group = hosts.as_ref().map(|hosts| hosts.facts.clone());
-    let locked = matrix::lock(&session.storage, report)?;
-    let report = locked.report().clone();
+    let folders = matrix::lock(&session.storage, &mut report)?;
     let plan = &report.plan;
     let needs_cufile = plan.cells.iter().any(|cell| cell.transport.path.needs_cufile());
     let opening = beginning(&report);
@@ -69,7 +68,7 @@ pub(crate) fn measure(
         resumes: delivery.resumes.is_some(),
         has_others: !peers.is_alone(),
         has_footnotes: delivery.format() == Format::Gdsio && session.group.leads(),
-        locked: Some(locked),
+        folders: Some(folders),
     };
     drive(start, lane, outputs, (peers, session))
 }
@@ -94,14 +93,14 @@ impl Matrix {
 
 impl Lane<MatrixPlan, MatrixResults> for Matrix {
     fn run(&mut self, begun: MatrixReport, on: Running<'_>) -> Result<MatrixReport, Failure> {
-        let Some(locked) = self.locked.take() else {
+        let Some(folders) = self.folders.take() else {
             return Ok(begun);
         };
         let mut on_cell = |cell: &CellReport| {
             on.progress.cell_finished(cell);
             on.saver.cell(cell);
         };
-        Ok(matrix::run(locked, on.hosts, &on.surroundings, &mut on_cell)?)
+        Ok(matrix::run((begun, folders), on.hosts, &on.surroundings, &mut on_cell)?)
     }
 
     fn outcome(&self, report: &MatrixReport, saved: Option<&Path>) -> Result<(), Failure> {
