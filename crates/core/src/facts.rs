@@ -18,25 +18,9 @@ pub fn keeps_files_in_memory(file_system: &str) -> bool {
 
 /// Whether files on this file system type may be remote. For FUSE only its server knows.
 pub fn is_on_network(file_system: &str) -> bool {
-    const NAMES: [&str; 16] = [
-        "9p",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "nfs",
-        "nfs4",
-        "orangefs",
-        "panfs",
-        "pvfs2",
-        "smb3",
-        "vastfs",
-        "wekafs",
-    ];
-    NAMES.contains(&file_system) || file_system.starts_with("fuse")
+    let known = "9p afs beegfs ceph cifs glusterfs gpfs lustre nfs nfs4 orangefs panfs pvfs2 smb3 vastfs \
+                 wekafs";
+    known.split(' ').any(|name| name == file_system) || file_system.starts_with("fuse")
 }
 
 /// Whether a file system type gives a file the same inode number on every mount. Without that, a

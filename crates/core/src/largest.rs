@@ -187,20 +187,6 @@ impl<T: Tried<Limit = L>, L: Copy> Largest<T, L> {
     pub fn known(&self) -> String {
         Bracket { passing: self.largest, missing: self.smallest_failing }.to_text()
     }
-
-    /// Estimated time left in seconds: runs take as long as earlier ones of their kind, the first as
-    /// long as `expected`.
-    pub fn seconds_left(&self, search: &Search, expected: impl Fn(RunKind) -> f64) -> f64 {
-        let left = search.left();
-        let of_kind = |kind: RunKind| match self.of_kind(kind).count() {
-            0 => expected(kind),
-            count => self.of_kind(kind).map(T::seconds).sum::<f64>() / count as f64,
-        };
-        [(RunKind::Probe, left.probes), (RunKind::Full, left.full)]
-            .map(|(kind, runs)| if runs == 0 { 0.0 } else { f64::from(runs) * of_kind(kind) })
-            .iter()
-            .sum()
-    }
 }
 
 /// How long a search takes, before anything is measured.
@@ -214,15 +200,6 @@ pub fn outlook(confirm_runs: u32, expected: impl Fn(RunKind) -> f64) -> String {
         counted(runs.into(), "full run"),
         format_duration(full)
     )
-}
-
-/// Estimated remaining work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RemainingWork {
-    /// Maximum remaining probes, unless results contradict each other.
-    pub probes: u32,
-    /// Full runs.
-    pub full: u32,
 }
 
 /// A search for the largest count that passes.
@@ -315,25 +292,6 @@ impl Search {
                 unconfirmed.find(|count| *count > 0).map(|count| (count, RunKind::Full))
             }
         }
-    }
-
-    /// The estimated remaining work.
-    pub fn left(&self) -> RemainingWork {
-        let Bracket { passing, missing } = self.bracket();
-        let probes = match missing {
-            None if self.trials.is_empty() => 2,
-            None if passing < self.most => 2,
-            None => 0,
-            // The suggestion of a run is usually right, which leaves it and its neighbour.
-            Some(missing) => ceil_log2(missing - passing).min(2),
-        };
-        let ends = [(passing, true), (missing.unwrap_or(0), missing.is_some())];
-        let full =
-            ends.into_iter().filter(|(_, known)| *known).map(|(count, _)| match (count, passing) {
-                (0, 0) => 0,
-                _ => self.confirm.saturating_sub(self.full_runs(count)),
-            });
-        RemainingWork { probes, full: full.sum() }
     }
 
     fn of(&self, count: u32) -> impl IntoIterator<Item = &Trial> {

@@ -221,26 +221,11 @@ pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
     }
 }
 
-/// The warning for an explicit node on a machine with only one.
-fn vain(placement: &Placement) -> Option<Warning> {
-    let NumaChoice::Node(node) = placement.numa else {
-        return None;
-    };
-    Some(Warning::new(
-        WarningKind::NoEffect,
-        format!(
-            "--numa {node} has no effect: this machine has only that NUMA \
-             node"
-        ),
-        "leave it out; --cpus binds to CPUs",
-    ))
-}
-
 /// Warnings about distant NUMA nodes: between `threads`, which may be bound, `device` and the
 /// drives.
 pub fn warnings(placement: &Placement, device: Option<DeviceId>, host: &HostFacts) -> Vec<Warning> {
     if host.numa_nodes.len() < 2 {
-        return vain(placement).into_iter().collect();
+        return Vec::new();
     }
     let far = |fact: String, advice: &str| Warning::new(WarningKind::FarPlacement, fact, advice);
     let (gpu, drives) = (gpu(device, host), drives(host));

@@ -185,24 +185,12 @@ impl Measure {
     /// How its values are derived.
     pub fn reading(self) -> Reading {
         match self {
-            Self::DeviceReadBytes
-            | Self::DeviceReads
-            | Self::DeviceWrittenBytes
-            | Self::DeviceWrites
-            | Self::DeviceReadSeconds
-            | Self::DeviceWriteSeconds
-            | Self::HostCpuSeconds
-            | Self::NetworkReceivedBytes
-            | Self::NetworkSentBytes
-            | Self::PcieReceivedBytes
-            | Self::PcieSentBytes
-            | Self::NvlinkReceivedBytes
-            | Self::NvlinkSentBytes => Reading::Count,
             Self::DeviceBusyShare | Self::DeviceInFlight => Reading::Seconds,
             Self::MemoryAvailableBytes
             | Self::PageCacheBytes
             | Self::DataCachedShare
             | Self::GpuBusyShare => Reading::Level,
+            _ => Reading::Count,
         }
     }
 }

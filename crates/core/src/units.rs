@@ -38,9 +38,6 @@ pub enum UnitError {
     /// The value is out of range.
     #[error("`{0}` is too large")]
     TooLarge(String),
-    /// A range such as `1M:16M:1M` is invalid.
-    #[error("`{0}` is not a range: write start:end:step with start <= end and step > 0")]
-    Range(String),
     /// The size is zero where there must be some.
     #[error("it must be 1 byte or more")]
     Zero,
@@ -155,28 +152,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     Duration::try_from_secs_f64(number * factor).map_err(|_| UnitError::TooLarge(text.to_string()))
 }
 
-/// Reads one entry of a list of sizes: a size, or a sweep `start:end:step` (end included).
-///
-/// # Errors
-/// If a part is not a size, the step is zero, the start is above the end, or the sweep has more
-/// than 10,000 entries.
-pub fn parse_size_sweep(text: &str) -> Result<Vec<ByteSize>, UnitError> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let bad = || UnitError::Range(text.to_string());
-    match parts.as_slice() {
-        [one] => Ok(vec![one.parse()?]),
-        [start, end, step] => {
-            let (start, end, step): (ByteSize, ByteSize, ByteSize) =
-                (start.parse()?, end.parse()?, step.parse()?);
-            if step.0 == 0 || start > end || (end.0 - start.0) / step.0 >= 10_000 {
-                return Err(bad());
-            }
-            Ok((0..=(end.0 - start.0) / step.0).map(|i| ByteSize(start.0 + i * step.0)).collect())
-        }
-        _ => Err(bad()),
-    }
-}
-
 /// A duration in human-readable form: `350 ms`, `5 s`, `2 m 05 s`, `1 h 10 m`.
 pub fn format_duration(seconds: f64) -> String {
     // An empty sum is -0.0.
@@ -243,21 +218,11 @@ mod tests {
         assert_eq!(format_duration(nothing.iter().sum()), "0 ms");
     }
 
-    #[test]
-    fn sweeps_include_their_end() {
-        let sizes = parse_size_sweep("1M:4M:1M").unwrap();
-        assert_eq!(sizes.iter().map(|s| s.0 / MIB).collect::<Vec<_>>(), [1, 2, 3, 4]);
-        assert!(parse_size_sweep("4M:1M:1M").is_err());
-        assert!(parse_size_sweep("1M:4M:0").is_err());
-        assert!(parse_size_sweep("1M:4M").is_err());
-    }
-
     proptest! {
         #[test]
         fn parsing_never_panics(text in ".{0,20}") {
             let _ = text.parse::<ByteSize>();
             let _ = parse_duration(&text);
-            let _ = parse_size_sweep(&text);
         }
 
         #[test]

@@ -106,20 +106,12 @@ pub enum ManifestError {
     /// It cannot be read or written.
     #[error(transparent)]
     File(#[from] TransferError),
-    /// It was not written by stormlp.
-    #[error("{path} is not a dataset manifest: {reason}")]
-    Malformed {
+    /// This `stormlp datagen` did not write it, or it was damaged.
+    #[error("{path} is not a manifest of this `stormlp datagen`: {reason}")]
+    Unusable {
         /// The manifest or journal.
         path: String,
         /// What is wrong with it.
-        reason: String,
-    },
-    /// A different command or a later version made it, and may need it.
-    #[error("{path} is not a manifest of this `stormlp datagen`: {reason}")]
-    Another {
-        /// The manifest or journal.
-        path: String,
-        /// How that was detected.
         reason: String,
     },
 }
@@ -210,14 +202,11 @@ impl Manifest {
 }
 
 fn check_head(head: &ManifestHead) -> Result<(), String> {
-    check_origin(&head.made_by, head.format_version)
-}
-
-fn check_origin(made_by: &str, format_version: u32) -> Result<(), String> {
+    let ManifestHead { made_by, format_version, .. } = head;
     if made_by != MADE_BY {
         return Err(format!("`stormlp {made_by}` made it, not `stormlp datagen`"));
     }
-    if format_version > FORMAT_VERSION {
+    if *format_version > FORMAT_VERSION {
         return Err(format!(
             "it has format version {format_version}, this stormlp reads up to {FORMAT_VERSION}"
         ));
@@ -244,8 +233,7 @@ impl Record {
         let manifest = storage
             .read_text(&folder.join(MANIFEST_NAME))?
             .map(|text| {
-                let unusable = |reason| unusable(folder, MANIFEST_NAME, &text, reason);
-                Manifest::parse(&text).map_err(unusable)
+                Manifest::parse(&text).map_err(|reason| unusable(folder, MANIFEST_NAME, reason))
             })
             .transpose()?;
         let mut journal = read_journal(storage, folder, JOURNAL_NAME)?;
@@ -279,7 +267,7 @@ fn read_journal(
     let Some(text) = storage.read_text(&folder.join(name))? else {
         return Ok(None);
     };
-    parse_journal(&text).map_err(|reason| unusable(folder, name, &text, reason))
+    parse_journal(&text).map_err(|reason| unusable(folder, name, reason))
 }
 
 /// The names of the journals in `folder` that belong to processes other than the first.
@@ -306,49 +294,8 @@ fn remove_beside(storage: &dyn Storage, folder: &Path) -> Result<(), ManifestErr
     Ok(())
 }
 
-/// The files still readable from the lines of a damaged manifest or journal, by name.
-///
-/// # Errors
-/// If storage fails to return them.
-pub fn salvaged(
-    storage: &dyn Storage,
-    folder: &Path,
-) -> Result<HashMap<String, ManifestFile>, ManifestError> {
-    let mut files = HashMap::new();
-    let lists = [MANIFEST_NAME, JOURNAL_NAME].map(ToString::to_string);
-    let beside = journals_beside(storage, folder)?;
-    for list in lists.iter().chain(&beside) {
-        let text = storage.read_text(&folder.join(list))?.unwrap_or_default();
-        let whole = (text.lines())
-            .filter_map(|line| serde_json::from_str(line.trim_end_matches(',')).ok())
-            .filter(|file: &ManifestFile| check_file(file).is_ok());
-        files.extend(whole.map(|file| (file.name.clone(), file)));
-    }
-    Ok(files)
-}
-
-fn unusable(folder: &Path, name: &str, text: &str, reason: String) -> ManifestError {
-    let path = folder.join(name).display().to_string();
-    match origin(text) {
-        Some(origin) if check_origin(&origin.made_by, origin.format_version).is_err() => {
-            ManifestError::Another { path, reason }
-        }
-        _ => ManifestError::Malformed { path, reason },
-    }
-}
-
-/// The self-description of every stormlp manifest, whichever command made it.
-#[derive(Deserialize)]
-struct Origin {
-    made_by: String,
-    format_version: u32,
-}
-
-/// The origin of a manifest's text, or of a journal's first line.
-fn origin(text: &str) -> Option<Origin> {
-    let head = text.lines().next().unwrap_or_default();
-    let parsed = serde_json::from_str(text).or_else(|_| serde_json::from_str(head));
-    parsed.ok()
+fn unusable(folder: &Path, name: &str, reason: String) -> ManifestError {
+    ManifestError::Unusable { path: folder.join(name).display().to_string(), reason }
 }
 
 /// The contents of a journal.

@@ -132,7 +132,7 @@ fn go_on<F: CountTrials>(
         trials.find.tried.push(tried);
         trials.search.tell(trial);
         trials.conclude();
-        say(session, format_args!("{line}; {}", known(lane)));
+        say(session, format_args!("{line}; {}", lane.trials().find.known()));
         saver.unit(|| report(lane, Ending::Unfinished));
     }
     Ok(Ending::Stopped)
@@ -141,17 +141,6 @@ fn go_on<F: CountTrials>(
 fn to_text<T: Tried>(tried: &T) -> String {
     let count = counted(tried.count().into(), T::WHAT);
     format!("{count}: {} ({})", tried.to_text(), format_duration(tried.seconds()))
-}
-
-/// What is known so far, and how long the rest takes.
-fn known<F: CountTrials>(lane: &mut F) -> String {
-    let expected = [RunKind::Probe, RunKind::Full].map(|kind| lane.expected_seconds(kind));
-    let Trials { search, find, .. } = lane.trials();
-    let left = find.seconds_left(search, |kind| expected[kind as usize]);
-    match search.next() {
-        None => find.known(),
-        Some(_) => format!("{}; about {} left", find.known(), format_duration(left)),
-    }
 }
 
 /// The report of the search so far.

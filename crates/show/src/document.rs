@@ -57,8 +57,6 @@ pub struct Section {
     pub place: DetailLevel,
     /// A table.
     pub table: Option<Table>,
-    /// Its progress over time.
-    pub series: Vec<Series>,
     /// Its latency distributions.
     pub distributions: Vec<TimeSummary>,
     /// Names and values below the table.
@@ -282,11 +280,9 @@ impl Section {
         self.table.is_none() && self.facts.0.is_empty() && self.lines.is_empty()
     }
 
-    /// Tables that summarise its series and distributions.
-    pub(crate) fn summaries(&self) -> impl Iterator<Item = Table> {
-        let series = Table::of_series(&self.series);
-        let distributions = Table::of_distributions(&self.distributions);
-        series.into_iter().chain(distributions)
+    /// A table of its distributions.
+    pub(crate) fn summary(&self) -> Option<Table> {
+        Table::of_distributions(&self.distributions)
     }
 }
 
@@ -354,25 +350,6 @@ impl Column {
     /// A column of settings as text.
     pub fn setting(name: impl Into<String>) -> Self {
         Self { is_setting: true, ..Self::words(name, 0) }
-    }
-
-    /// A column of settings as numbers.
-    pub fn number_setting(name: impl Into<String>) -> Self {
-        Self { is_setting: true, ..Self::numbers(name, 0) }
-    }
-
-    /// Keeps its cells on one line each.
-    #[must_use]
-    pub fn whole(mut self) -> Self {
-        self.is_whole = true;
-        self
-    }
-
-    /// Marks it as the one that holds the answer.
-    #[must_use]
-    pub fn leading(mut self) -> Self {
-        self.leads = true;
-        self
     }
 }
 
@@ -484,19 +461,6 @@ impl Quantity {
             _ => self.estimate.text(),
         }
     }
-}
-
-/// A value for each interval of a part of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// The part: `save 3`.
-    pub name: String,
-    /// The unit of the values.
-    pub unit: &'static str,
-    /// Length of an interval.
-    pub interval_seconds: f64,
-    /// The values.
-    pub values: Vec<f64>,
 }
 
 /// A distribution of durations.

@@ -18,7 +18,7 @@ pub fn render(document: &Document) -> String {
             text.push('\n');
             draw(&mut text, table);
         }
-        for summary in section.summaries() {
+        if let Some(summary) = section.summary() {
             text.push('\n');
             draw(&mut text, &summary);
         }

@@ -12,7 +12,6 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use stormlp_core::evidence::ObjectStore;
 use stormlp_core::printable::printable;
 use stormlp_core::report::ReportKind;
 use stormlp_core::tag::Tags;
@@ -209,28 +208,33 @@ fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
     write_newest(text, &Gauge::about_runs("stormlp_run_info", help), info.collect(), |labels| {
         labels.iter().take_while(|(name, _)| name != "status").cloned().collect()
     });
-    let started = sources.iter().map(|source| {
-        one(source.run_labels(), stamp::unix_seconds(&source.report.head().started_at))
-    });
-    let gauge = Gauge::about_runs("stormlp_run_start_timestamp_seconds", "When it started.");
-    write_family(text, &gauge, started.collect());
-    let wrong = sources.iter().map(|source| {
-        let wrong = source.report.mismatch().is_some();
-        one(source.run_labels(), f64::from(u8::from(wrong)))
-    });
-    let help = "1 if data read differed from what was expected, else 0.";
-    write_family(text, &Gauge::about_runs("stormlp_run_data_mismatch", help), wrong.collect());
-    let mut write_counts = |name, help, count: fn(&ObjectStore) -> u64| {
-        let counted = sources.iter().map(|source| {
-            let store = source.report.object_store();
-            store.map_or(Vec::new(), |store| one(source.run_labels(), count(&store) as f64))
+    for (name, help, value) in ABOUT_RUNS {
+        let samples = sources.iter().map(|source| {
+            value(source.report).map_or(Vec::new(), |value| one(source.run_labels(), value))
         });
-        write_family(text, &Gauge::about_runs(name, help), counted.collect());
-    };
-    write_counts("stormlp_run_object_requests", "Requests to an object store.", |s| s.requests);
-    let help = "Requests to an object store made again.";
-    write_counts("stormlp_run_object_retries", help, |s| s.retries);
+        write_family(text, &Gauge::about_runs(name, help), samples.collect());
+    }
 }
+
+type AboutRun = (&'static str, &'static str, fn(&dyn Shown) -> Option<f64>);
+
+/// Metrics about a run: name, help and value.
+const ABOUT_RUNS: [AboutRun; 4] = [
+    ("stormlp_run_start_timestamp_seconds", "When it started.", |run| {
+        Some(stamp::unix_seconds(&run.head().started_at))
+    }),
+    (
+        "stormlp_run_data_mismatch",
+        "1 if data read differed from what was expected, else 0.",
+        |run| Some(f64::from(u8::from(run.mismatch().is_some()))),
+    ),
+    ("stormlp_run_object_requests", "Requests to an object store.", |run| {
+        run.object_store().map(|store| store.requests as f64)
+    }),
+    ("stormlp_run_object_retries", "Requests to an object store made again.", |run| {
+        run.object_store().map(|store| store.retries as f64)
+    }),
+];
 
 type Labels = Vec<(String, String)>;
 

@@ -6,15 +6,8 @@ use stormlp_core::histogram::LatencyUs;
 use stormlp_core::report::{self, Interval};
 
 use crate::chart::Bar;
+pub use crate::document::TimeSummary;
 use crate::document::{Column, Quantity, Table};
-pub use crate::document::{Series, TimeSummary};
-
-/// Minimum number of intervals for a chart over time.
-const FEWEST: usize = 8;
-/// Number of bars of a chart over time.
-const BARS: usize = 20;
-/// Bars by height: none, then one eighth and more.
-const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Maximum number of ranks that are all shown.
 const MOST_RANKS: usize = 5;
@@ -76,50 +69,6 @@ pub fn shares(
     classes.into_iter().map(|(name, sum)| Bar::one(name, sum * 100.0 / all)).collect()
 }
 
-impl Series {
-    /// Throughput over time in units of `unit` bytes per second, then that of its ranks; empty if it
-    /// ended too soon.
-    pub fn rates(name: &str, series: &report::Series, unit: (&'static str, u64)) -> Vec<Self> {
-        let whole = Self::of_row(name.to_string(), series, &series.interval_bytes, unit);
-        let of_rank = |(rank, moved): (String, &[u64])| {
-            Self::of_row(format!("{name}, {rank}"), series, moved, unit)
-        };
-        whole.into_iter().chain(ranks(series).into_iter().filter_map(of_rank)).collect()
-    }
-
-    fn of_row(
-        name: String,
-        series: &report::Series,
-        moved: &[u64],
-        (unit, bytes): (&'static str, u64),
-    ) -> Option<Self> {
-        // The last interval is usually partial.
-        let (_, whole) = moved.split_last()?;
-        let seconds = series.interval_seconds;
-        let rate = |moved: &u64| *moved as f64 / bytes as f64 / seconds;
-        (whole.len() >= FEWEST).then(|| Self {
-            name,
-            unit,
-            interval_seconds: seconds,
-            values: whole.iter().map(rate).collect(),
-        })
-    }
-
-    /// One bar for each range of equal length, showing its mean.
-    fn bars(&self) -> String {
-        let highest = self.values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let count = BARS.min(self.values.len());
-        let place = |bar: usize| bar * self.values.len() / count;
-        let bar = |bar: usize| {
-            let part = &self.values[place(bar)..place(bar + 1)];
-            let mean = part.iter().sum::<f64>() / part.len() as f64;
-            let level = (mean / highest * 8.0).ceil() as usize;
-            LEVELS[level.min(8)]
-        };
-        (0..count).map(bar).collect()
-    }
-}
-
 impl TimeSummary {
     /// A distribution of times in microseconds.
     pub fn of(name: impl Into<String>, us: &LatencyUs) -> Self {
@@ -139,27 +88,6 @@ impl TimeSummary {
 }
 
 impl Table {
-    /// One row for each series; all in the same table have the same unit.
-    pub(crate) fn of_series(series: &[Series]) -> Option<Self> {
-        let unit = series.first()?.unit;
-        let numbers = [("min", 0), ("median", 0), ("max", 0), ("every s", 1)];
-        let numbers = numbers.map(|(name, drop)| Column::numbers(name, drop));
-        let words = ["over time", unit].map(|name| Column::words(name, 0));
-        let mut table = Self::new(words.into_iter().chain(numbers));
-        for one in series {
-            let mut sorted = one.values.clone();
-            sorted.sort_by(f64::total_cmp);
-            let [min, max] = [sorted.first(), sorted.last()].map(|end| end.copied());
-            let median = sorted.get(sorted.len() / 2).copied();
-            let rates = [min, median, max].map(Option::unwrap_or_default);
-            let mut row = vec![one.name.clone().into(), one.bars().into()];
-            row.extend(rates.map(|rate| Quantity::neutral(rate, one.unit).into()));
-            row.push(Quantity::neutral(one.interval_seconds, "s").into());
-            table.row(one.name.clone(), row);
-        }
-        Some(table)
-    }
-
     /// One row for each distribution; all in the same table have the same unit.
     pub(crate) fn of_distributions(distributions: &[TimeSummary]) -> Option<Self> {
         let first = distributions.first()?;
@@ -203,8 +131,5 @@ mod tests {
         let expected =
             ["rank 1, the slowest of 7", "rank 2, the median of 7", "rank 3, the fastest of 7"];
         assert_eq!(names(&many), expected);
-        let rates = Series::rates("run 1", &many, ("B/s", 1));
-        let values: Vec<f64> = rates.iter().map(|one| one.values[0]).collect();
-        assert_eq!(values, [28.0, 1.0, 4.0, 7.0]);
     }
 }

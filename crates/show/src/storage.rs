@@ -46,7 +46,7 @@ pub(crate) fn queues(host: &HostFacts, facts: &mut Facts) {
 }
 
 /// Queue settings under their `/sys` names, so that they can be looked up.
-fn settings(queue: &QueueOfStorage) -> String {
+pub(crate) fn settings(queue: &QueueOfStorage) -> String {
     let number = |number: Option<u32>| number.map(|number| number.to_string());
     let parts = [
         ("scheduler", queue.scheduler.clone()),

@@ -44,8 +44,11 @@ fn full() -> Document {
     document.brief.add("files", "one file");
     document.facts.add("host", "not on a screen");
     let measured = ["GiB/s", "IOPS", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs"];
-    let settings =
-        [Column::setting("path"), Column::setting("op"), Column::number_setting("depth")];
+    let settings = [
+        Column::setting("path"),
+        Column::setting("op"),
+        Column { numbers: true, ..Column::setting("depth") },
+    ];
     let measured = measured.iter().zip(1..).map(|(name, drop)| Column::numbers(*name, drop));
     let mut table = Table::new(settings.into_iter().chain(measured));
     for row in 0..8_u32 {

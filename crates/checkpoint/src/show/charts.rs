@@ -4,7 +4,7 @@ use crate::report::{CheckpointReport, CheckpointResult, PartSeconds, RankResult}
 use stormlp_core::report::NamedSeries;
 use stormlp_core::units::GIB;
 
-use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Prominence, Scale};
+use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 use stormlp_show::series::over_time;
 use stormlp_show::telemetry;
 
@@ -78,7 +78,7 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
 
 /// Each rank of each save or restore, from start to end.
 fn ranks(parts: &[&str], name: &str, results: &[CheckpointResult]) -> Group {
-    let mut drawn = Group::of_multiples(format!("Ranks of each {name}"), Prominence::Detail);
+    let mut drawn = Group::new(format!("Ranks of each {name}"));
     for result in results {
         let rows = result.ranks.iter().map(bar).collect();
         let what = format!("{name} {}", result.step);
@@ -112,7 +112,7 @@ fn around(one: &NamedSeries) -> Group {
         drawn.charts.extend(telemetry::charts::depths(load));
         drawn.charts.extend(telemetry::charts::sizes(load));
     }
-    drawn.place = Prominence::Folded;
+    drawn.is_folded = true;
     drawn
 }
 

@@ -17,11 +17,10 @@ use stormlp_show::document::{
 };
 use stormlp_show::hosts::processes;
 use stormlp_show::records::Records;
-use stormlp_show::series::{Series, TimeSummary};
+use stormlp_show::series::TimeSummary;
 use stormlp_show::{hosts, objects, storage, telemetry};
 
 /// The unit of throughput.
-const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
 /// JSON pointers to the columns of the records: with a leading `/` into the save or restore,
 /// otherwise into the report.
@@ -103,7 +102,7 @@ pub fn document(report: &CheckpointReport) -> Document {
         if !results.is_empty() {
             let section = phase(&mut document, title, report.plan.made_durable_by(), results);
             section.place = place;
-            over_time(section, report, part);
+            latencies(section, report, part);
         }
     }
     averages(&mut document, report, of_means);
@@ -247,7 +246,7 @@ fn phase<'d>(
     let saving = title == "Saves";
     let seconds = |value: f64| Quantity::lower(value, "s");
     let speed = |value: f64| Quantity::higher(value, "GiB/s");
-    let in_gib = |bytes: u64| Quantity::neutral(bytes as f64 / GIB_S.1 as f64, "GiB");
+    let in_gib = |bytes: u64| Quantity::neutral(bytes as f64 / (1u64 << 30) as f64, "GiB");
     let table = Table::of(
         results,
         |one| one.step.to_string(),
@@ -304,12 +303,9 @@ fn phase<'d>(
     section
 }
 
-/// Each save or restore over time, and the latencies of all their transfers.
-fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
+/// The latencies of all transfers of the saves or restores.
+fn latencies(section: &mut Section, report: &CheckpointReport, part: &str) {
     let is_of = |name: &str| name.starts_with(part);
-    let series = report.series.iter().filter(|one| is_of(&one.name));
-    let rates = series.flat_map(|one| Series::rates(&one.name, &one.series, GIB_S));
-    section.series = rates.collect();
     let timed = report
         .histograms
         .iter()

@@ -17,119 +17,120 @@ const SMALL_LOCKED_LIMIT: u64 = 64 * MIB;
 impl Machine {
     /// Everything worth changing on this machine, most important first.
     pub fn advice(&self) -> Vec<Warning> {
-        let mut found = Vec::new();
+        let mut found = Advice(Vec::new());
         build(self, &mut found);
         storage(self, &mut found);
         let gpu = self.host.accelerators.first();
         let gpu = gpu.map(|gpu| DeviceId::nvidia(gpu.index));
-        found.extend(placement::warnings(&Placement::default(), gpu, &self.host));
+        found.0.extend(placement::warnings(&Placement::default(), gpu, &self.host));
         host(self, &mut found);
         if let Some(hidden) = &self.host.hidden_gpus {
             let remedy = "fix the NVIDIA driver; runs that end in accelerator memory are refused \
                           without --device host";
-            found.push(Warning::new(WarningKind::KnownIssue, hidden.words(), remedy));
+            found.add(WarningKind::KnownIssue, hidden.words(), remedy);
         }
         let gpus = self.gpu.devices.known().is_some_and(|gpus| !gpus.is_empty());
         if gpus || self.host.support(PathKind::Gds).is_available() {
             direct_storage(self, &mut found);
         }
-        found
+        found.0
     }
 }
 
-fn build(machine: &Machine, found: &mut Vec<Warning>) {
+/// What is worth changing so far.
+struct Advice(Vec<Warning>);
+
+impl Advice {
+    fn add(&mut self, kind: WarningKind, fact: impl Into<String>, remedy: &str) {
+        self.0.push(Warning::new(kind, fact, remedy));
+    }
+}
+
+fn build(machine: &Machine, found: &mut Advice) {
     if !machine.host.release_build {
-        found.push(Warning::new(
-            WarningKind::DebugBuild,
-            "this is a debug build",
-            "measure with `cargo build --release`",
-        ));
+        let remedy = "measure with `cargo build --release`";
+        found.add(WarningKind::DebugBuild, "this is a debug build", remedy);
     }
     if machine.build.statically_linked {
-        found.push(Warning::new(
+        found.add(
             WarningKind::NoEffect,
             "this is a static build: it cannot open libcuda, libcufile or any other library",
             "use the dynamically linked build on hosts with GPUs",
-        ));
+        );
     }
 }
 
-fn storage(machine: &Machine, found: &mut Vec<Warning>) {
+fn storage(machine: &Machine, found: &mut Advice) {
     let storage = &machine.storage;
+    let directory = storage.directory.display();
     if let Fact::Known(filesystem) = &storage.filesystem
         && crate::facts::keeps_files_in_memory(&filesystem.kind)
     {
-        found.push(Warning::new(
+        found.add(
             WarningKind::FitsInMemory,
-            format!(
-                "{} is on a {}, which keeps its files in memory",
-                storage.directory.display(),
-                filesystem.kind
-            ),
+            format!("{directory} is on a {}, which keeps its files in memory", filesystem.kind),
             "no I/O there reaches a device; choose a folder on the storage under test",
-        ));
+        );
     }
-    if let Fact::Unknown(reason) = &storage.direct_io {
-        let advice = "choose a writable folder, or a file or device that you may read";
-        let fact = format!("O_DIRECT could not be tried: {reason}");
-        found.push(Warning::new(WarningKind::NotDirect, fact, advice));
-    }
-    if let Fact::Known(DirectSupport { honoured: false, tried, .. }) = &storage.direct_io {
-        found.push(Warning::new(
+    match &storage.direct_io {
+        Fact::Unknown(reason) => {
+            let remedy = "choose a writable folder, or a file or device that you may read";
+            let fact = format!("O_DIRECT could not be tried: {reason}");
+            found.add(WarningKind::NotDirect, fact, remedy);
+        }
+        Fact::Known(DirectSupport { honoured: false, tried, .. }) => found.add(
             WarningKind::NotDirect,
-            format!("O_DIRECT is refused in {} ({tried})", storage.directory.display()),
+            format!("O_DIRECT is refused in {directory} ({tried})"),
             "the direct paths would go through the page cache there",
-        ));
+        ),
+        Fact::Known(_) => {}
     }
 }
 
-fn host(machine: &Machine, found: &mut Vec<Warning>) {
+fn host(machine: &Machine, found: &mut Advice) {
     if let Availability::Unavailable { fact, remedy } = &machine.host.io_uring {
-        found.push(Warning::new(
-            WarningKind::EngineFellBack,
-            format!("io_uring cannot be used: {fact}"),
-            remedy.clone(),
-        ));
+        let fact = format!("io_uring cannot be used: {fact}");
+        found.add(WarningKind::EngineFellBack, fact, remedy);
     }
     if machine.memory.transparent_huge_pages == Fact::Known("never".to_string())
         && machine.memory.huge_pages_free.known().is_none_or(|&free| free == 0)
     {
-        found.push(Warning::new(
+        found.add(
             WarningKind::Buffers,
             "there are no huge pages, transparent or reserved",
             "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled` as root",
-        ));
+        );
     }
     if let Some(limit) = machine.host.locked_memory_limit_bytes
         && limit < SMALL_LOCKED_LIMIT
     {
-        found.push(Warning::new(
+        found.add(
             WarningKind::Buffers,
             format!("only {} of memory may be locked", ByteSize(limit)),
             "without root, larger buffers stay unregistered; `ulimit -l unlimited` fixes that",
-        ));
+        );
     }
 }
 
 /// What prevents the GPUs from reaching storage without the CPU.
-fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
+fn direct_storage(machine: &Machine, found: &mut Advice) {
     let gpu = &machine.gpu;
-    let mut known_issue = |fact: String, advice: &str| {
-        found.push(Warning::new(WarningKind::KnownIssue, fact, advice));
-    };
     let peer_to_peer = gpu.devices.known().is_some_and(|gpus| {
         gpus.iter().any(|gpu| gpu.p2p_memory_bytes.known().is_some_and(|&bytes| bytes > 0))
     });
     if gpu.nvidia_fs.known().is_none() && !peer_to_peer {
-        known_issue(
-            "neither nvidia-fs nor PCI peer-to-peer memory is available".to_string(),
-            "cuFile can only run in compatibility mode: load nvidia-fs, or the open driver with a static BAR1",
+        found.add(
+            WarningKind::KnownIssue,
+            "neither nvidia-fs nor PCI peer-to-peer memory is available",
+            "cuFile can only run in compatibility mode: load nvidia-fs, or the open driver with a \
+             static BAR1",
         );
     }
     if let Fact::Known(bridges) = &gpu.acs_redirecting
         && !bridges.is_empty()
     {
-        known_issue(
+        found.add(
+            WarningKind::KnownIssue,
             format!("PCI bridges that redirect peer-to-peer requests (ACS): {}", bridges.len()),
             "direct transfers cross the root complex; disable ACS in the firmware",
         );
@@ -138,8 +139,9 @@ fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
         && filesystem.kind == "ext4"
         && !filesystem.super_options.split(',').any(|option| option == "data=ordered")
     {
-        known_issue(
-            "ext4 is mounted without `data=ordered` among its options".to_string(),
+        found.add(
+            WarningKind::KnownIssue,
+            "ext4 is mounted without `data=ordered` among its options",
             "cuFile takes its direct path on ext4 only when the option is given at mount",
         );
     }

@@ -19,20 +19,6 @@ pub enum FormatError {
         /// What was found.
         found: String,
     },
-    /// The file ends before a required part.
-    #[error(
-        "{file}: at byte {offset}: expected {expected}, found the end of the file at byte {file_bytes}"
-    )]
-    Truncated {
-        /// The file.
-        file: String,
-        /// Offset where the missing part would start.
-        offset: u64,
-        /// What is missing.
-        expected: String,
-        /// The size of the file in bytes.
-        file_bytes: u64,
-    },
     /// A read failed in the operating system.
     #[error("{file}: at byte {offset}: cannot read: {source}")]
     Read {
@@ -75,16 +61,15 @@ impl FormatError {
         expected: impl Into<String>,
         file_bytes: u64,
     ) -> Self {
-        Self::Truncated { file: file.to_string(), offset, expected: expected.into(), file_bytes }
+        let found = format!("the end of the file at byte {file_bytes}");
+        Self::unexpected(file, offset, expected, found)
     }
 
     /// The file that the error refers to.
     #[must_use]
     pub fn file(&self) -> &str {
         match self {
-            Self::Unexpected { file, .. }
-            | Self::Truncated { file, .. }
-            | Self::Read { file, .. } => file,
+            Self::Unexpected { file, .. } | Self::Read { file, .. } => file,
         }
     }
 }

@@ -210,11 +210,8 @@ impl GenerateError {
                 let first = of_object(error);
                 format!("{first}the files made so far are complete: continue with `{resume}`")
             }
-            Self::Manifest(ManifestError::Malformed { .. }) => {
-                format!("`{overwrite}` recreates the dataset")
-            }
-            Self::Manifest(ManifestError::Another { .. }) => {
-                "choose another --data-dir".to_string()
+            Self::Manifest(ManifestError::Unusable { .. }) => {
+                "choose another --data-dir, or remove the folder yourself".to_string()
             }
             Self::Manifest(ManifestError::File(error)) => {
                 let first = of_object(error);

@@ -238,7 +238,7 @@ fn of_all(plan: &GeneratePlan) -> Result<Vec<ManifestFile>, GenerateError> {
     let mut listed = record.map(|record| record.files).unwrap_or_default();
     let mut of_index = |index: u64| {
         let name = plan.dataset.path(index);
-        listed.remove(&name).ok_or_else(|| ManifestError::Malformed {
+        listed.remove(&name).ok_or_else(|| ManifestError::Unusable {
             path: plan.folder.join(JOURNAL_NAME).display().to_string(),
             reason: format!("neither this journal nor another host's lists {name}"),
         })

@@ -15,12 +15,11 @@ use stormlp_transfer::storage::{Entry, RecordedState, Storage};
 use super::error::GenerateError;
 use super::plan::{Existing, GeneratePlan, room};
 use super::thread_group;
-use super::verify::{FileState, check_side_files, state_of};
+use super::verify::{FileState, check_framing, check_side_files, state_of};
 use crate::content::BLOCK_BYTES;
 use crate::dataset::Recipe;
 use crate::manifest::{
-    JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record,
-    journals_beside, salvaged,
+    JOURNAL_NAME, MANIFEST_NAME, ManifestFile, ManifestHead, Record, journals_beside,
 };
 use crate::names::Split;
 
@@ -67,14 +66,11 @@ pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
     if plan.existing == Existing::Overwrite {
-        let (listed, begun) = match Record::load(storage, folder) {
-            // A damaged list is removed together with the dataset that it lists.
-            Err(ManifestError::Malformed { .. }) => (salvaged(storage, folder)?, None),
-            loaded => loaded?.map_or_else(Default::default, |record| {
+        let (listed, begun) =
+            Record::load(storage, folder)?.map_or_else(Default::default, |record| {
                 let begun = !record.finished && names_object(folder);
                 (record.files, begun.then_some(record.head))
-            }),
-        };
+            });
         remove_dataset(plan, &listed, begun.as_ref())?;
         return Ok(Survey::of_nothing(plan));
     }
@@ -340,7 +336,7 @@ fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Surveyed, Generat
     let failed = StopToken::new();
     thread_group::each_file(plan, &Silent, &failed, |index| {
         let name = plan.dataset.path(index);
-        let state = state_of_index(plan, record, &name);
+        let state = state_of_index(plan, record, index, &name);
         let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
         match state {
             Ok(FileState::Whole(file)) => drop(looked.kept.insert(index, file)),
@@ -382,6 +378,7 @@ fn with_side_files(
 fn state_of_index(
     plan: &GeneratePlan,
     record: &Record,
+    index: u64,
     name: &str,
 ) -> Result<FileState, TransferError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
@@ -402,9 +399,11 @@ fn state_of_index(
                 }
             }
             RecordedState::Same(found) if found.bytes == 0 => FileState::Empty,
-            RecordedState::Same(_) => {
-                FileState::Foreign("a file that no manifest lists".to_string())
-            }
+            // A machine that lost its power may have lost the line of a file that it made.
+            RecordedState::Same(found) => match check_framing(plan, index, name, found.bytes) {
+                Ok(_) => FileState::Gone,
+                Err(_) => FileState::Foreign("a file that no manifest lists".to_string()),
+            },
             RecordedState::Other(what) => FileState::Foreign(what),
         }),
     }

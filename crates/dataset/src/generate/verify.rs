@@ -201,7 +201,12 @@ pub(super) fn check_side_files(
 
 /// Without a manifest: checks the format's own framing and index, the number of samples and the
 /// expected size.
-fn check_framing(plan: &GeneratePlan, index: u64, name: &str, bytes: u64) -> Result<u64, Fault> {
+pub(super) fn check_framing(
+    plan: &GeneratePlan,
+    index: u64,
+    name: &str,
+    bytes: u64,
+) -> Result<u64, Fault> {
     let file = FoundFile { name: name.to_string(), bytes };
     let layout = inventory::inspect(&*plan.storage, &plan.folder, &plan.dataset, &file)
         .map_err(|error| Fault::of_format(&error))?;

@@ -1,7 +1,7 @@
 //! Charts of a run: rates of the trials, bandwidth over time, classes, distributions.
 
 use stormlp_core::units::GIB;
-use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Prominence, Scale};
+use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 use stormlp_show::series::over_time;
 use stormlp_show::telemetry;
 
@@ -61,7 +61,7 @@ fn around_each(report: &KvcacheReport) -> Vec<Group> {
         let title = format!("Telemetry of {}", one.name);
         let mut drawn = telemetry::charts::over_time(title, &one.series, &[]);
         drawn.charts.extend(telemetry::charts::in_flight(&one.series));
-        drawn.place = Prominence::Folded;
+        drawn.is_folded = true;
         drawn
     });
     groups.collect()

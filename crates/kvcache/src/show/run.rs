@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
-use stormlp_core::units::GIB;
 use stormlp_show::document::{
     Cell, Col, DetailLevel, Document, Facts, Quantity, Section, Table, ended, mismatch, number,
     word,
 };
 use stormlp_show::hosts::{describe, processes};
-use stormlp_show::series::{Series, TimeSummary};
+use stormlp_show::series::TimeSummary;
 use stormlp_show::{objects, storage, telemetry};
 
 use super::plan::{name_of, setup};
@@ -23,7 +22,6 @@ use crate::report::{
 };
 
 /// The unit of throughput.
-const GIB_S: (&str, u64) = ("GiB/s", GIB);
 /// A percentile of too few samples.
 pub(super) const UNKNOWN: &str = "?";
 const TOO_FEW: &str = "?: fewer than 20 samples for a P95, or than 100 for a P99";
@@ -88,7 +86,7 @@ fn figures(document: &mut Document, report: &KvcacheReport) {
     // The answer about prompts has a table of its own.
     let has_loads = !serving::slowest_loads(report).is_empty();
     section.place = if has_loads { DetailLevel::Details } else { place };
-    over_time(section, report);
+    distributions(section, report);
     if has_loads {
         document.section("Time to load a prefix", Some(serving::table(report)));
     }
@@ -386,10 +384,8 @@ fn classes(report: &KvcacheReport) -> Table {
     )
 }
 
-/// Each trial over time, and the distributions of all.
-fn over_time(section: &mut Section, report: &KvcacheReport) {
-    let series = report.series.iter();
-    section.series = series.flat_map(|one| Series::rates(&one.name, &one.series, GIB_S)).collect();
+/// The distributions of all trials.
+fn distributions(section: &mut Section, report: &KvcacheReport) {
     let timed = report.histograms.iter();
     section.distributions =
         timed.map(|one| TimeSummary::of(one.name.replace('_', " "), &one.summary_us)).collect();

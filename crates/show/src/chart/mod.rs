@@ -11,8 +11,6 @@ mod table;
 
 pub use draw::{Form, svg};
 pub(crate) use palette::dark_rules;
-pub(crate) use plot::align;
 pub use plot::{
-    Axis, AxisValues, Bar, Bars, Chart, Group, Line, Lines, MOST_LINES, Plot, Prominence, Scale,
-    Setting, percentiles,
+    Axis, Bar, Bars, Chart, Group, Line, Lines, MOST_LINES, Plot, Scale, Setting, percentiles,
 };

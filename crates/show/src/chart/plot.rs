@@ -1,7 +1,5 @@
 //! What a chart shows: axes, lines and bars, cut down to what is readable.
 
-use std::collections::BTreeMap;
-
 use stormlp_core::histogram::{self, NamedHistogram};
 
 /// Maximum number of rows that are readable.
@@ -20,22 +18,8 @@ pub struct Group {
     pub charts: Vec<Chart>,
     /// Charts that could not be drawn, with the reason.
     pub absent: Vec<String>,
-    /// Its place on a page.
-    pub place: Prominence,
-    /// Whether its charts show one quantity each for another setting, so that they share a scale.
-    pub multiples: bool,
-}
-
-/// How prominently a page shows a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Prominence {
-    /// It answers the question of the run: large, and never collapsed.
-    Answer,
-    /// It explains the answer; the first charts are shown.
-    #[default]
-    Detail,
-    /// It is collapsed.
-    Folded,
+    /// Whether a page collapses it.
+    pub is_folded: bool,
 }
 
 /// One chart.
@@ -47,17 +31,6 @@ pub struct Chart {
     pub notes: Vec<String>,
     /// Its data.
     pub plot: Plot,
-    /// Additional extent of its axes, so that adjacent charts have the same scale.
-    pub stretch: AxisValues,
-}
-
-/// Values within the axes of a chart.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct AxisValues {
-    /// Values on the horizontal axis of lines.
-    pub across: Vec<f64>,
-    /// Values on the axis of measurements.
-    pub values: Vec<f64>,
 }
 
 /// The form of a chart.
@@ -148,11 +121,6 @@ impl Group {
         let why = "the report contains no readable distribution";
         drawn.add(what, percentiles(what, curves), why);
         drawn
-    }
-
-    /// A group of charts that show one quantity, each for another setting.
-    pub fn of_multiples(title: impl Into<String>, place: Prominence) -> Self {
-        Self { place, multiples: true, ..Self::new(title) }
     }
 
     /// Adds a chart, or notes that `what` is not drawn because of `why`.
@@ -303,7 +271,7 @@ impl Chart {
     }
 
     fn of(title: impl Into<String>, plot: Plot) -> Self {
-        Self { title: title.into(), notes: Vec::new(), plot, stretch: AxisValues::default() }
+        Self { title: title.into(), notes: Vec::new(), plot }
     }
 
     /// Adds a note.
@@ -329,66 +297,6 @@ impl Chart {
             lines.marks = marks.into_iter().filter(|(at, _)| is_amount(*at)).collect();
         }
         self
-    }
-
-    /// The extent of its axes: minimum and maximum, or all values of a categorical axis.
-    fn extent(&self) -> AxisValues {
-        let ends = |values: Vec<f64>| {
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            vec![least, values.iter().copied().fold(0.0, f64::max)]
-        };
-        match &self.plot {
-            Plot::Lines(lines) => {
-                let points = || lines.lines.iter().flat_map(Line::points);
-                let marks = lines.marks.iter().map(|(at, _)| *at);
-                let across = points().map(|(x, _)| x).chain(marks).collect();
-                AxisValues {
-                    across: match lines.x.scale {
-                        Scale::Counts => across,
-                        Scale::Linear | Scale::Log | Scale::Sizes | Scale::Quantiles => {
-                            ends(across)
-                        }
-                    },
-                    values: ends(points().map(|(_, y)| y).collect()),
-                }
-            }
-            Plot::Bars(bars) => AxisValues {
-                across: Vec::new(),
-                values: ends(bars.rows.iter().map(Bar::total).collect()),
-            },
-        }
-    }
-
-    /// What its axes measure: charts of a group that agree in it can share a scale.
-    fn axes(&self) -> (&str, &str) {
-        match &self.plot {
-            Plot::Lines(lines) => (&lines.x.name, &lines.y.name),
-            Plot::Bars(bars) => ("", &bars.unit),
-        }
-    }
-}
-
-/// Gives charts of the same name a common scale, so that they can be compared side by side. The
-/// charts of a group that show one quantity have one, too.
-pub(crate) fn align(sheets: &mut [&mut Vec<Group>]) {
-    let name = |group: &Group, chart: &Chart| match (group.multiples, chart.axes()) {
-        (true, (x, y)) => format!("{}\n\n{x}\n{y}", group.title),
-        (false, _) => format!("{}\n{}", group.title, chart.title),
-    };
-    let mut extents: BTreeMap<String, AxisValues> = BTreeMap::new();
-    for group in sheets.iter().flat_map(|groups| groups.iter()) {
-        for chart in &group.charts {
-            let own = chart.extent();
-            let all = extents.entry(name(group, chart)).or_default();
-            all.across.extend(own.across);
-            all.values.extend(own.values);
-        }
-    }
-    for group in sheets.iter_mut().flat_map(|groups| groups.iter_mut()) {
-        for nth in 0..group.charts.len() {
-            let all = extents.get(&name(group, &group.charts[nth]));
-            group.charts[nth].stretch = all.cloned().unwrap_or_default();
-        }
     }
 }
 

@@ -70,7 +70,7 @@ fn the_table_has_every_drawn_number() {
     let axis = Axis::new("I/O size", Scale::Sizes);
     let chart = Chart::lines("", axis, linear("GiB/s"), both).unwrap();
     assert_eq!(rows(&chart), [["4K", "1.00", "-"], ["8K", "2.00", "3.00"], ["1M", "-", "4.00"]]);
-    let svg = svg(&chart, Form::Third).unwrap();
+    let svg = svg(&chart, Form::Page).unwrap();
     for colour in ["#0B62A4", "#C2410C"] {
         let line = format!("<polyline fill=\"none\" stroke=\"{colour}\"");
         assert_eq!(svg.matches(&line).count(), 1, "{colour}: {svg}");
@@ -79,7 +79,7 @@ fn the_table_has_every_drawn_number() {
 }
 
 #[test]
-fn settings_are_named_beside_their_points_and_the_knee_stands_out() {
+fn the_knee_stands_out_with_its_setting_and_the_table_has_all() {
     let setting = |depth: u32, at| Setting { name: depth.to_string(), at };
     let settings =
         vec![setting(1, (0.5, 80.0)), setting(4, (1.9, 90.0)), setting(16, (1.8, 400.0))];
@@ -87,8 +87,8 @@ fn settings_are_named_beside_their_points_and_the_knee_stands_out() {
     let (x, y) = (Axis::new("GiB/s", Scale::Log), Axis::new("µs", Scale::Log));
     let chart = Chart::lines("", x, y, vec![line]).unwrap();
     assert_eq!(rows(&chart)[1], ["cpu", "4, the knee", "1.90", "90.0"]);
-    let svg = svg(&chart, Form::Half).unwrap();
-    assert!(svg.contains(">\nknee: 4\n<") && svg.contains(">\n16\n<"), "{svg}");
+    let svg = svg(&chart, Form::Page).unwrap();
+    assert!(svg.contains(">\nknee: 4\n<"), "{svg}");
 }
 
 /// How far from the top of a drawing a text is.
@@ -107,34 +107,22 @@ fn names_stay_within_the_chart() {
     let line = Line::through("cpu", settings, Some(1));
     let (x, y) = (Axis::new("GiB/s", Scale::Log), Axis::new("µs", Scale::Log));
     let chart = Chart::lines("", x, y, vec![line]).unwrap();
-    let drawn = svg(&chart, Form::Half).unwrap();
+    let drawn = svg(&chart, Form::Page).unwrap();
     // The point is at the top of its axis.
     assert!(height_of(&drawn, "knee: 32×48") >= height_of(&drawn, "1 ms"), "{drawn}");
     let counts = Axis::new("accelerators", Scale::Counts);
     let ends = vec![Line::new("", [(1.0, 1.0), (4890.0, 2.0)])];
     let chart = Chart::lines("", counts, linear("%"), ends).unwrap();
     let chart = chart.marks(vec![(4890.0, "4890, the maximum".to_string())]);
-    assert!(svg(&chart, Form::Third).unwrap().contains(">\n4890, the maximum\n<"));
+    assert!(svg(&chart, Form::Page).unwrap().contains(">\n4890, the maximum\n<"));
 }
 
 #[test]
 fn bars_have_one_unit_below_and_beside_them() {
     let bars = vec![Bar::one("cpu", 1500.0), Bar::one("gds", 900.0)];
     let chart = Chart::bars("p99 latency", "µs", bars).unwrap();
-    let svg = svg(&chart, Form::Third).unwrap();
+    let svg = svg(&chart, Form::Page).unwrap();
     assert!(svg.contains(">\n1,500\n<") && !svg.contains(" ms\n<"), "{svg}");
-}
-
-#[test]
-fn charts_of_one_quantity_in_a_group_get_one_scale() {
-    let mut group = Group::of_multiples("g", Prominence::Answer);
-    for most in [1.0, 100.0] {
-        group.charts.extend(lines(vec![(0.0, 0.0), (most / 10.0, most)]));
-    }
-    let mut groups = vec![group];
-    align(&mut [&mut groups]);
-    let svg = svg(&groups[0].charts[0], Form::Third).unwrap();
-    assert!(svg.contains(">\n100\n<"), "{svg}");
 }
 
 #[test]
@@ -170,7 +158,7 @@ fn a_line_ends_where_nothing_is_known_and_steps_have_no_slopes() {
     let gap = Line::new("", [(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0), (3.0, 4.0)]);
     assert_eq!(gap.pieces, [vec![(0.0, 1.0)], vec![(2.0, 3.0), (3.0, 4.0)]]);
     let chart = Chart::lines("", linear("seconds"), linear("KiB"), vec![gap]).unwrap();
-    let drawn = svg(&chart, Form::Third).unwrap();
+    let drawn = svg(&chart, Form::Page).unwrap();
     assert_eq!(drawn.matches("<polyline fill=\"none\" stroke=\"#0B62A4\"").count(), 1);
     assert_eq!(rows(&chart).len(), 3);
     let steps = |count: u32| {
@@ -191,25 +179,10 @@ fn names_that_do_not_fit_are_omitted() {
 }
 
 #[test]
-fn charts_of_one_name_get_one_scale() {
-    let group = |most: f64| {
-        let mut group = Group::new("g");
-        group.charts.extend(lines(vec![(0.0, 0.0), (most / 10.0, most)]));
-        vec![group]
-    };
-    let (mut small, mut large) = (group(1.0), group(100.0));
-    align(&mut [&mut small, &mut large]);
-    for groups in [small, large] {
-        let svg = svg(&groups[0].charts[0], Form::Third).unwrap();
-        assert!(svg.contains(">\n100\n<") && svg.contains(">\n10\n<"), "{svg}");
-    }
-}
-
-#[test]
 fn names_in_a_chart_are_escaped() {
     let bars = ["<script>\u{202e}", "&"].map(|name| Bar::one(name, 1.0));
     let chart = Chart::bars("<b>", "</svg>", bars.into()).unwrap();
-    for form in [Form::Third, Form::Half, Form::Whole, Form::Alone] {
+    for form in [Form::Page, Form::Alone] {
         let svg = svg(&chart, form).unwrap();
         assert_eq!(svg.matches("</svg>").count(), 1, "{svg}");
         assert!(!svg.contains("<script") && !svg.contains('\u{202e}'), "{svg}");
@@ -236,12 +209,12 @@ proptest! {
         let line = vec![Line::through("a", settings.collect(), Some(1))];
         let (x, y) = (Axis::new("x", scale), Axis::new("µs", scale));
         if let Some(chart) = Chart::lines("", x, y, line) {
-            prop_assert!(svg(&chart, Form::Whole).is_ok());
+            prop_assert!(svg(&chart, Form::Page).is_ok());
             chart.table();
         }
         let bars = values.iter().map(|value| Bar { name: String::new(), values: vec![*value; 2] });
         if let Some(chart) = Chart::stacked("", "s", &["a", "b"], bars.collect()) {
-            prop_assert!(svg(&chart.limit(1e20, "limit"), Form::Half).is_ok());
+            prop_assert!(svg(&chart.limit(1e20, "limit"), Form::Page).is_ok());
         }
     }
 }

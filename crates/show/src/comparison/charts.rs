@@ -1,7 +1,7 @@
 //! A comparison as a chart: what is left of the baseline in each figure.
 
 use super::{Compared, Comparison};
-use crate::chart::{Bar, Chart, Group, Prominence};
+use crate::chart::{Bar, Chart, Group};
 
 /// In percent of the baseline: longer bars would leave no room for the others.
 const LONGEST: f64 = 300.0;
@@ -9,7 +9,7 @@ const LONGEST: f64 = 300.0;
 impl Comparison {
     /// The interval of each figure; of several subjects that of their headline figures.
     pub fn charts(&self) -> Vec<Group> {
-        let mut group = Group { place: Prominence::Answer, ..Group::new("Against the baseline") };
+        let mut group = Group::new("Against the baseline");
         let first = self.figures.first().map(|one| &one.subject);
         let several = self.figures.iter().any(|one| Some(&one.subject) != first);
         let shown = self.figures.iter().filter(|one| !several || one.headline);

@@ -9,6 +9,8 @@ pub(crate) mod figure;
 pub mod history;
 pub mod judge;
 
+use std::collections::BTreeSet;
+
 use crate::comparison::judge::{Basis, Design, Judged, Sides, Verdict, judge};
 use serde::Serialize;
 use stormlp_core::report::ReportKind;
@@ -539,44 +541,26 @@ fn unmatched(
     }
     for subject in &before {
         let other = renamed.map_or(subject, |(_, after)| after);
+        let reports = || {
+            let of = |side: &'_ SideFigures, subject: &str| -> Vec<Vec<&'static str>> {
+                let own = |figures: &Vec<Figure>| {
+                    let own = figures.iter().filter(|one| one.subject == subject);
+                    own.map(|one| one.name).collect()
+                };
+                side.iter().map(own).collect()
+            };
+            [of(baseline, subject), of(now, other)].concat()
+        };
         if !after.contains(other) {
             continue;
         }
-        let sides = [("baseline", baseline, subject), ("now", now, other)];
-        let mut names: Vec<&str> = Vec::new();
-        for (_, side, subject) in sides {
-            let figures = side.iter().flatten().filter(|one| one.subject == *subject);
-            names.extend(figures.map(|figure| figure.name));
-        }
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let lacking = sides.map(|(called, side, subject)| {
-                let lacks =
-                    |figures: &&Vec<Figure>| !figures.iter().any(|one| one.is(subject, name));
-                (called, side.iter().filter(lacks).count(), side.len())
-            });
-            unmatched.extend(lacking_words(subject, name, lacking));
-        }
+        let reports = reports();
+        let names: BTreeSet<&str> = reports.iter().flatten().copied().collect();
+        let lacking = names.iter().filter(|name| !reports.iter().all(|own| own.contains(name)));
+        let words = |name: &&str| format!("{} (not in all reports)", full_name(subject, name));
+        unmatched.extend(lacking.map(words));
     }
     unmatched
-}
-
-/// Describes a figure missing from some reports: `lacking` has the counts for each side.
-fn lacking_words(subject: &str, name: &str, lacking: [(&str, usize, usize); 2]) -> Option<String> {
-    let figure = full_name(subject, name);
-    let words: Vec<String> = lacking
-        .iter()
-        .filter(|(_, lacks, _)| *lacks > 0)
-        .map(|(side, lacks, all)| {
-            if lacks == all {
-                format!("{side} lacks it")
-            } else {
-                format!("{lacks} of {all} reports of {side} lack it")
-            }
-        })
-        .collect();
-    (!words.is_empty()).then(|| format!("{figure} ({})", words.join(", ")))
 }
 
 /// Full name of a figure with its subject: `cpu, read of 1 MiB: throughput`.

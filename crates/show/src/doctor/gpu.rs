@@ -117,18 +117,14 @@ fn candidate(candidate: &LibraryCandidate) -> String {
 
 fn platform(gpu: &GpuFacts, facts: &mut Facts) {
     facts.add("kernel P2PDMA for cuFile", yes_no(&gpu.kernel_p2pdma));
-    let iommu = match &gpu.iommu_groups {
-        Fact::Known(0) => "does not translate (no groups)".to_string(),
-        Fact::Known(groups) => format!("{groups} groups"),
-        Fact::Unknown(reason) => format!("unknown ({reason})"),
+    let groups = |groups| match groups {
+        0 => "does not translate (no groups)".to_string(),
+        groups => format!("{groups} groups"),
     };
-    facts.add("IOMMU", iommu);
-    facts.add(
-        "ACS",
-        match &gpu.acs_redirecting {
-            Fact::Known(bridges) if bridges.is_empty() => "no bridge redirects".to_string(),
-            Fact::Known(bridges) => bridges.join(", "),
-            Fact::Unknown(reason) => format!("unknown ({reason})"),
-        },
-    );
+    facts.add("IOMMU", shown(&gpu.iommu_groups.clone().map(groups)));
+    let redirecting = |bridges: Vec<String>| match bridges.as_slice() {
+        [] => "no bridge redirects".to_string(),
+        bridges => bridges.join(", "),
+    };
+    facts.add("ACS", shown(&gpu.acs_redirecting.clone().map(redirecting)));
 }

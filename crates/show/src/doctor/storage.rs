@@ -1,11 +1,11 @@
 //! The storage behind the folder: file system, `O_DIRECT`, block devices.
 
-use stormlp_core::facts::QueueOfStorage;
 use stormlp_core::machine::{BlockDevice, DirectSupport, Fact, Filesystem, Machine, StorageFacts};
 use stormlp_core::units::ByteSize;
 
 use super::shown;
 use crate::document::{Document, Facts};
+use crate::storage::settings;
 
 pub(super) fn section(machine: &Machine, document: &mut Document) {
     let storage = &machine.storage;
@@ -32,10 +32,11 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
 
 /// Shows which folder was examined, if it differs from the requested one.
 fn examined(storage: &StorageFacts, facts: &mut Facts) {
-    match &storage.examined {
-        Fact::Known(path) if *path == storage.directory => {}
-        Fact::Known(path) => facts.add("checked", path.display().to_string()),
-        Fact::Unknown(reason) => facts.add("checked", format!("nothing ({reason})")),
+    if storage.examined.known() != Some(&storage.directory) {
+        facts.add(
+            "checked",
+            shown(&storage.examined.clone().map(|path| path.display().to_string())),
+        );
     }
 }
 
@@ -93,35 +94,6 @@ fn block(device: &BlockDevice, facts: &mut Facts) {
     }
     facts.add(format!("{indent}{}", of_device.name), words.join(", "));
     if let Some(queue) = &of_device.queue {
-        for line in settings(queue) {
-            facts.add("", line);
-        }
+        facts.add("", settings(queue));
     }
-}
-
-/// The queue settings under their `/sys` names, so that they can be looked up.
-fn settings(queue: &QueueOfStorage) -> [String; 2] {
-    let rotational = queue.rotational.map(u8::from);
-    [
-        format!(
-            "rotational {}, write_cache {}, scheduler {}, nr_requests {}, nomerges {}",
-            brief(&rotational),
-            brief(&queue.write_cache),
-            brief(&queue.scheduler),
-            brief(&queue.nr_requests),
-            brief(&queue.nomerges)
-        ),
-        format!(
-            "wbt_lat_usec {}, read_ahead_kb {}, max_sectors_kb {} (hardware {})",
-            brief(&queue.wbt_lat_usec),
-            brief(&queue.read_ahead_kb),
-            brief(&queue.max_sectors_kb),
-            brief(&queue.max_hw_sectors_kb)
-        ),
-    ]
-}
-
-/// A setting within a row of several.
-fn brief<T: ToString>(setting: &Option<T>) -> String {
-    setting.as_ref().map_or_else(|| "unknown".to_string(), T::to_string)
 }

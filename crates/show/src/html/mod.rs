@@ -11,8 +11,8 @@ use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::Warning;
 
 use self::write::Text;
-use crate::chart::{self, Chart, Form, Group, Prominence, dark_rules};
-use crate::document::{Document, Facts, Table};
+use crate::chart::{self, Chart, Form, Group, dark_rules};
+use crate::document::{Document, Facts};
 use crate::shown::Shown;
 use crate::storage;
 use crate::xml::escaped;
@@ -37,8 +37,6 @@ pub struct Sheet {
     /// The settings that define the work.
     settings: Facts,
     machine: Facts,
-    /// Whether nothing was run: known facts come first then.
-    is_answer: bool,
 }
 
 impl Sheet {
@@ -53,14 +51,13 @@ impl Sheet {
             command: head.command.clone(),
             settings: report.work().facts(),
             machine: machine(head),
-            is_answer: false,
         }
     }
 
     /// An answer of `stormlp name` without a report, with its charts.
     pub fn of_answer(name: &str, document: Document, groups: Vec<Group>) -> Self {
         let origin = format!("stormlp {name}");
-        Self { document, groups, origin, is_answer: true, ..Self::default() }
+        Self { document, groups, origin, ..Self::default() }
     }
 
     /// Adds the command, the host and the time that made it, as reports have them.
@@ -95,8 +92,7 @@ pub fn lead(report: &dyn Shown) -> Result<String, String> {
 }
 
 /// One page with all `sheets` side by side.
-pub fn page(mut sheets: Vec<Sheet>) -> String {
-    chart::align(&mut sheets.iter_mut().map(|sheet| &mut sheet.groups).collect::<Vec<_>>());
+pub fn page(sheets: Vec<Sheet>) -> String {
     let title = match sheets.as_slice() {
         [only] => only.document.headline.clone(),
         several => format!("{} reports of stormlp", several.len()),
@@ -191,9 +187,6 @@ impl HtmlPage<'_> {
         }
         self.warnings(&document.warnings.iter().map(Warning::to_string).collect::<Vec<_>>());
         self.text.push("</header>\n");
-        if sheet.is_answer {
-            self.facts("In short", &document.all_facts());
-        }
         for group in &sheet.groups {
             self.group(group);
         }
@@ -202,8 +195,8 @@ impl HtmlPage<'_> {
                 "" => "Results",
                 title => title,
             };
-            let summaries: Vec<Table> = section.summaries().collect();
-            let tables = section.table.iter().chain(&summaries);
+            let summary = section.summary();
+            let tables = section.table.iter().chain(&summary);
             if tables.clone().count() + section.facts.0.len() + section.lines.len() == 0 {
                 continue;
             }
@@ -213,9 +206,7 @@ impl HtmlPage<'_> {
             self.text.list("", &section.lines);
             self.text.push("</section>\n");
         }
-        if !sheet.is_answer {
-            self.facts("What ran where", &document.all_facts());
-        }
+        self.facts("What ran where", &document.all_facts());
         self.facts("Settings", &sheet.settings);
         self.facts("Machine", &sheet.machine);
         if !sheet.command.is_empty() {
@@ -263,11 +254,7 @@ impl HtmlPage<'_> {
             return;
         }
         self.begin(&group.title);
-        let shown = match group.place {
-            Prominence::Answer => group.charts.len(),
-            Prominence::Detail => SHOWN_AT_ONCE,
-            Prominence::Folded => 0,
-        };
+        let shown = if group.is_folded { 0 } else { SHOWN_AT_ONCE };
         let (shown, folded) = group.charts.split_at(shown.min(group.charts.len()));
         self.charts(group, shown, 1);
         if !folded.is_empty() {
@@ -285,39 +272,27 @@ impl HtmlPage<'_> {
 
     /// Some charts of a group, the first of them the `from`th.
     fn charts(&mut self, group: &Group, charts: &[Chart], from: usize) {
-        let wide = match (group.place, charts.len()) {
-            (_, 0) => return,
-            (Prominence::Answer | Prominence::Detail, 1) => Some(Form::Whole),
-            (Prominence::Answer, _) => Some(Form::Half),
-            (Prominence::Detail | Prominence::Folded, _) => None,
-        };
-        let class = match wide {
-            Some(Form::Whole) => " whole",
-            Some(_) => " half",
-            None => "",
-        };
-        self.text.push(&format!("<div class=\"charts{class}\">\n"));
+        if charts.is_empty() {
+            return;
+        }
+        self.text.push("<div class=\"charts\">\n");
         for (nth, chart) in (from..).zip(charts) {
-            self.chart(chart, wide, &format!("{}, {nth}", group.title));
+            self.chart(chart, &format!("{}, {nth}", group.title));
         }
         self.text.push("</div>\n");
     }
 
-    /// A chart, for narrow places and, if it has a `wide` form, for others.
-    fn chart(&mut self, chart: &Chart, wide: Option<Form>, name: &str) {
+    /// A chart and its numbers.
+    fn chart(&mut self, chart: &Chart, name: &str) {
         self.text.push("<figure>\n");
         self.text.element("figcaption", "", &chart.title);
-        let label = format!("{}; its numbers are in the table below", chart.title);
-        let label = escaped(&label);
-        let forms = wide.map(|form| ("class=\"wide\" ", form));
-        for (class, form) in forms.into_iter().chain([("", Form::Third)]) {
-            match chart::svg(chart, form) {
-                Ok(svg) => {
-                    let start = format!("<svg {class}role=\"img\" aria-label=\"{label}\"");
-                    self.text.push(&svg.replacen("<svg", &start, 1));
-                }
-                Err(error) => self.text.element("p", "", &format!("not drawn: {error}")),
+        let label = escaped(&format!("{}; its numbers are in the table below", chart.title));
+        match chart::svg(chart, Form::Page) {
+            Ok(svg) => {
+                let start = format!("<svg role=\"img\" aria-label=\"{label}\"");
+                self.text.push(&svg.replacen("<svg", &start, 1));
             }
+            Err(error) => self.text.element("p", "", &format!("not drawn: {error}")),
         }
         for note in &chart.notes {
             self.text.element("p", "class=\"note\"", note);

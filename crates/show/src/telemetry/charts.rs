@@ -4,7 +4,7 @@ use stormlp_core::report::Series;
 use stormlp_core::telemetry::{Load, Measure, Track};
 use stormlp_core::units::ByteSize;
 
-use super::{Amount, Mean, means, sampled, shown};
+use super::{Amount, DISPLAYS, Display, Mean, means, sampled};
 use crate::chart::{Axis, Chart, Group, Line, MOST_LINES, Scale};
 use crate::series::{depth_class, shares};
 
@@ -25,64 +25,6 @@ pub fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> us
 /// Why there is no chart over time.
 pub const NO_COURSE: &str = "the report contains fewer than two intervals, or nothing was moved";
 
-/// A chart of tracks with one unit.
-struct Picture {
-    title: &'static str,
-    unit: &'static str,
-    /// The measures with their line labels.
-    measures: &'static [(Measure, &'static str)],
-}
-
-const PICTURES: [Picture; 9] = [
-    Picture {
-        title: "Block devices over time",
-        unit: "MiB/s",
-        measures: &[(Measure::DeviceReadBytes, "read"), (Measure::DeviceWrittenBytes, "written")],
-    },
-    Picture {
-        title: "Requests in flight at block devices over time",
-        unit: "in flight, mean",
-        measures: &[(Measure::DeviceInFlight, "")],
-    },
-    Picture {
-        title: "Block devices busy over time",
-        unit: "% of the time",
-        measures: &[(Measure::DeviceBusyShare, "")],
-    },
-    Picture {
-        title: "Memory over time",
-        unit: "GiB",
-        measures: &[
-            (Measure::MemoryAvailableBytes, "available"),
-            (Measure::PageCacheBytes, "page cache"),
-        ],
-    },
-    Picture {
-        title: "Data in the page cache over time",
-        unit: "% of up to 64 files",
-        measures: &[(Measure::DataCachedShare, "")],
-    },
-    Picture {
-        title: "Network over time",
-        unit: "MiB/s",
-        measures: &[
-            (Measure::NetworkReceivedBytes, "received"),
-            (Measure::NetworkSentBytes, "sent"),
-        ],
-    },
-    Picture { title: "GPUs over time", unit: "% busy", measures: &[(Measure::GpuBusyShare, "")] },
-    Picture {
-        title: "PCIe of GPUs over time",
-        unit: "MiB/s",
-        measures: &[(Measure::PcieReceivedBytes, "received"), (Measure::PcieSentBytes, "sent")],
-    },
-    Picture {
-        title: "NVLink of GPUs over time",
-        unit: "MiB/s",
-        measures: &[(Measure::NvlinkReceivedBytes, "received"), (Measure::NvlinkSentBytes, "sent")],
-    },
-];
-
 /// Devices, host, network and GPUs over time, with labelled marks.
 pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, String)]) -> Group {
     let mut drawn = Group::new(title);
@@ -91,8 +33,9 @@ pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, Strin
         drawn.absent.push(format!("Devices, host and network over time: {why}."));
         return drawn;
     }
-    for picture in &PICTURES {
-        add(&mut drawn, picture.title, picture.unit, lines(series, picture), marks);
+    let alike = |a: &Display, b: &Display| a.chart == b.chart;
+    for shown in DISPLAYS.chunk_by(alike).filter(|shown| !shown[0].chart.is_empty()) {
+        add(&mut drawn, shown[0].chart, shown[0].unit, lines(series, shown), marks);
     }
     let title = "Mean size of a request of block devices over time";
     add(&mut drawn, title, "KiB", of_requests(series, "KiB"), marks);
@@ -126,20 +69,22 @@ fn points(series: &Series, values: &[f64], amount: Amount) -> impl Iterator<Item
         .map(move |(interval, value)| (interval.middle(), amount.shown(value, interval)))
 }
 
-fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
-    let of = |(measure, word): &(Measure, &str)| {
-        let tracks = series.tracks.iter().filter(|track| track.measure == *measure);
+/// The tracks of these measures, named after what they are if there are several.
+fn lines(series: &Series, displays: &[Display]) -> Vec<Line> {
+    let of = |shown: &Display| {
+        let tracks = series.tracks.iter().filter(|track| track.measure == shown.measure);
         let line = |track: &Track| {
-            let amount = shown(*measure).map_or(Amount::Level(1.0), |(.., amount)| amount);
-            let name = format!("{} {word}", track.of);
+            let name = match displays.len() {
+                1 => track.of.clone(),
+                _ => format!("{} {}", track.of, shown.what),
+            };
             // Sparse samples of a level are connected with lines.
             let is_read = |(_, value): &(f64, f64)| value.is_finite();
-            let points = points(series, &track.values, amount).filter(is_read);
-            Line::new(name.trim_end(), points)
+            Line::new(name, points(series, &track.values, shown.amount).filter(is_read))
         };
         tracks.map(line).collect::<Vec<Line>>()
     };
-    picture.measures.iter().flat_map(of).collect()
+    displays.iter().flat_map(of).collect()
 }
 
 /// Means over the requests of each device that have this unit; their lines are interrupted where

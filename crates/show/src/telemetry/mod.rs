@@ -4,7 +4,7 @@ pub mod charts;
 
 use stormlp_core::report::{Interval, Series};
 use stormlp_core::telemetry::{DepthCount, Load, Measure, Track};
-use stormlp_core::units::{ByteSize, GIB, KIB, MIB};
+use stormlp_core::units::{GIB, KIB, MIB};
 
 use crate::document::{Column, Document, Quantity, Table};
 
@@ -42,13 +42,6 @@ pub fn section<'s>(
     if let Some(depths) = depths(&loads) {
         section.facts.add("queue depth", depths);
     }
-    if let Some(sizes) = sizes(&loads) {
-        section.facts.add("transfer sizes", sizes);
-    }
-    let cost: f64 = series.filter_map(|one| one.telemetry_cpu_seconds).sum();
-    if cost > 0.0 {
-        section.facts.add("telemetry cost", format!("{:.1} ms of CPU time", cost * 1e3));
-    }
 }
 
 /// The distinct monitored block devices.
@@ -81,11 +74,11 @@ fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
         let devices = devices(series);
         let hidden = devices.get(1..).filter(|_| devices.len() > MOST_DEVICES).unwrap_or_default();
         for track in (series.tracks.iter()).filter(|one| !hidden.contains(&one.of.as_str())) {
-            if let Some((what, unit, amount)) = shown(track.measure) {
+            if let Some(shown) = DISPLAYS.iter().find(|one| one.measure == track.measure) {
                 add(Followed {
-                    name: format!("{} {what}", track.of),
-                    unit,
-                    values: over_time(&track.values, amount),
+                    name: format!("{} {}", track.of, shown.what),
+                    unit: shown.unit,
+                    values: over_time(&track.values, shown.amount),
                 });
             }
             for Mean { what, unit, values } in means(track, &series.tracks) {
@@ -139,32 +132,66 @@ impl Amount {
     }
 }
 
-/// How a measure is shown: label and unit; `None` if only the means over requests are.
-fn shown(measure: Measure) -> Option<(&'static str, &'static str, Amount)> {
-    let rate = Amount::Rate(MIB as f64);
-    let size = Amount::Level(GIB as f64);
-    let percent = Amount::Level(0.01);
-    Some(match measure {
-        Measure::DeviceReadBytes => ("read", "MiB/s", rate),
-        Measure::DeviceReads => ("reads", "1/s", Amount::Rate(1.0)),
-        Measure::DeviceWrittenBytes => ("written", "MiB/s", rate),
-        Measure::DeviceWrites => ("writes", "1/s", Amount::Rate(1.0)),
-        Measure::DeviceBusyShare => ("busy", "%", percent),
-        Measure::DeviceInFlight => ("in flight", "requests", Amount::Level(1.0)),
-        Measure::HostCpuSeconds => ("CPU", "CPUs", Amount::Rate(1.0)),
-        Measure::MemoryAvailableBytes => ("memory available", "GiB", size),
-        Measure::PageCacheBytes => ("page cache", "GiB", size),
-        Measure::DataCachedShare => ("in the page cache", "%", percent),
-        Measure::NetworkReceivedBytes => ("received", "MiB/s", rate),
-        Measure::NetworkSentBytes => ("sent", "MiB/s", rate),
-        Measure::GpuBusyShare => ("busy", "%", percent),
-        Measure::PcieReceivedBytes => ("received over PCIe", "MiB/s", rate),
-        Measure::PcieSentBytes => ("sent over PCIe", "MiB/s", rate),
-        Measure::NvlinkReceivedBytes => ("received over NVLink", "MiB/s", rate),
-        Measure::NvlinkSentBytes => ("sent over NVLink", "MiB/s", rate),
-        Measure::DeviceReadSeconds | Measure::DeviceWriteSeconds => return None,
-    })
+/// How a measure is shown.
+struct Display {
+    measure: Measure,
+    /// What it is, after the name of the device.
+    what: &'static str,
+    unit: &'static str,
+    amount: Amount,
+    /// The title of its chart; empty for none.
+    chart: &'static str,
 }
+
+const RATE: Amount = Amount::Rate(MIB as f64);
+const SIZE: Amount = Amount::Level(GIB as f64);
+const PERCENT: Amount = Amount::Level(0.01);
+
+/// All measures, except those of which only the means over requests are shown. Neighbours with the
+/// same title share a chart.
+const DISPLAYS: [Display; 17] = {
+    const fn display(
+        measure: Measure,
+        what: &'static str,
+        unit: &'static str,
+        amount: Amount,
+        chart: &'static str,
+    ) -> Display {
+        Display { measure, what, unit, amount, chart }
+    }
+    use Measure::*;
+    const DEVICES: &str = "Block devices over time";
+    const MEMORY: &str = "Memory over time";
+    const NETWORK: &str = "Network over time";
+    const PCIE: &str = "PCIe of GPUs over time";
+    const NVLINK: &str = "NVLink of GPUs over time";
+    const CACHED: &str = "Data in the page cache over time (of up to 64 files)";
+    [
+        display(DeviceReadBytes, "read", "MiB/s", RATE, DEVICES),
+        display(DeviceWrittenBytes, "written", "MiB/s", RATE, DEVICES),
+        display(DeviceReads, "reads", "1/s", Amount::Rate(1.0), ""),
+        display(DeviceWrites, "writes", "1/s", Amount::Rate(1.0), ""),
+        display(
+            DeviceInFlight,
+            "in flight",
+            "requests",
+            Amount::Level(1.0),
+            "Requests in flight at block devices over time",
+        ),
+        display(DeviceBusyShare, "busy", "%", PERCENT, "Block devices busy over time"),
+        display(HostCpuSeconds, "CPU", "CPUs", Amount::Rate(1.0), ""),
+        display(MemoryAvailableBytes, "memory available", "GiB", SIZE, MEMORY),
+        display(PageCacheBytes, "page cache", "GiB", SIZE, MEMORY),
+        display(DataCachedShare, "in the page cache", "%", PERCENT, CACHED),
+        display(NetworkReceivedBytes, "received", "MiB/s", RATE, NETWORK),
+        display(NetworkSentBytes, "sent", "MiB/s", RATE, NETWORK),
+        display(GpuBusyShare, "busy", "%", PERCENT, "GPUs busy over time"),
+        display(PcieReceivedBytes, "received over PCIe", "MiB/s", RATE, PCIE),
+        display(PcieSentBytes, "sent over PCIe", "MiB/s", RATE, PCIE),
+        display(NvlinkReceivedBytes, "received over NVLink", "MiB/s", RATE, NVLINK),
+        display(NvlinkSentBytes, "sent over NVLink", "MiB/s", RATE, NVLINK),
+    ]
+};
 
 /// Means over the requests of a device in each interval; NaN where they are unknown.
 struct Mean {
@@ -260,25 +287,6 @@ fn depths(loads: &[&Load]) -> Option<String> {
     ))
 }
 
-/// Transfer sizes, most frequent first.
-fn sizes(loads: &[&Load]) -> Option<String> {
-    let mut counts: Vec<(u64, u64)> = Vec::new();
-    for one in loads.iter().flat_map(|load| &load.sizes) {
-        match counts.iter_mut().find(|(up_to, _)| *up_to == one.up_to_bytes) {
-            Some((_, transfers)) => *transfers += one.transfers,
-            None => counts.push((one.up_to_bytes, one.transfers)),
-        }
-    }
-    let all: u64 = counts.iter().map(|(_, transfers)| transfers).sum();
-    counts.sort_by_key(|(up_to, transfers)| (std::cmp::Reverse(*transfers), *up_to));
-    let share = |(up_to, transfers): &(u64, u64)| {
-        let percent = 100.0 * *transfers as f64 / all as f64;
-        format!("{percent:.1} % up to {}", ByteSize(*up_to))
-    };
-    let words: Vec<String> = counts.iter().take(4).map(share).collect();
-    (!words.is_empty()).then(|| words.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,8 +355,6 @@ mod tests {
             );
         }
         assert!(shown.contains("median 2, mean 2.5, 90 % up to 4, at most 4"), "{shown}");
-        assert!(shown.contains("80.0 % up to 256 KiB, 20.0 % up to 4 KiB"), "{shown}");
-        assert!(shown.contains("24.0 ms of CPU time"), "{shown}");
     }
 
     #[test]

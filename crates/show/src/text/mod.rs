@@ -66,8 +66,7 @@ impl<'a> TextPage<'a> {
                 self.prose("", 0, &section.title);
                 "  "
             };
-            let summaries: Vec<Table> = section.summaries().collect();
-            section.table.iter().chain(&summaries).for_each(|table| self.table(table));
+            section.table.iter().chain(&section.summary()).for_each(|table| self.table(table));
             self.facts(indent, &section.facts);
             for line in &section.lines {
                 self.prose(indent, indent.len(), line);

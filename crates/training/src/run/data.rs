@@ -131,7 +131,7 @@ pub fn find(
     let profile = as_asked.profile(request.profile);
     let workload = &mut as_asked.clone();
     let datagen = place.datagen(&request.workload);
-    let found = scan(&*session.storage, &place.folder, workload, &datagen)?;
+    let found = scan(&*session.storage, &place.folder, workload)?;
     let may_generate = place.is_default || request.generate || request.full;
     let begun =
         found.as_ref().and_then(|found| found.record.as_ref()).map(|record| record.head.clone());
@@ -330,14 +330,13 @@ fn scan(
     storage: &dyn Storage,
     folder: &Path,
     workload: &Workload,
-    datagen: &str,
 ) -> Result<Option<FoundDataset>, Failure> {
     match inventory::scan(storage, folder, workload.dataset.format.name()) {
         Ok(found) => Ok(Some(found)),
         Err(ScanError::Missing(_)) => Ok(None),
-        Err(ScanError::Manifest(error @ ManifestError::Malformed { .. })) => {
+        Err(ScanError::Manifest(error @ ManifestError::Unusable { .. })) => {
             Err(Failure::machine(error)
-                .with_help(format!("`{datagen} --overwrite` recreates the dataset")))
+                .with_help("choose another --data-dir, or remove the folder yourself"))
         }
         Err(ScanError::Unreadable(error) | ScanError::Manifest(ManifestError::File(error)))
             if error.is_device_failure() || error.object_remedy().is_some() =>

@@ -18,10 +18,8 @@ use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table, mis
 use stormlp_show::hosts::{self, processes};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
-use stormlp_show::series::{Series, TimeSummary};
+use stormlp_show::series::TimeSummary;
 use stormlp_show::{objects, storage, telemetry};
-
-const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
 
 /// Label for a mean over epochs, if there were several runs.
 const SCORED_MEAN: &str = "mean of all scored runs";
@@ -104,9 +102,6 @@ fn of_run(report: &TrainReport) -> Document {
         ("registrations", &latency.registration_us),
     ];
     let section = document.details("", None);
-    let series = report.series.iter();
-    let rates = series.flat_map(|one| Series::rates(&one.name, &one.series, MIB_S));
-    section.series = rates.collect();
     let known = waits.into_iter().filter_map(|(name, us)| {
         let name = format!("{name}{}", scope(report, "scored runs"));
         Some(TimeSummary::of(name, us.as_ref()?))

@@ -4,13 +4,13 @@ use stormlp_core::knee;
 
 use super::sizes::{latency, without_p99};
 use super::{CellGroup, Operation, in_flight};
-use stormlp_show::chart::{Axis, Chart, Group, Line, Prominence, Scale, Setting};
+use stormlp_show::chart::{Axis, Chart, Group, Line, Scale, Setting};
 
 /// A chart for each size: a line for each path from setting to setting, with its knee. Cells that
 /// memory served have a line of their own.
 pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     let title = format!("{}: latency against throughput", operation.name);
-    let mut drawn = Group::of_multiples(title, Prominence::Answer);
+    let mut drawn = Group::new(title);
     let latency = latency(&operation.groups);
     for size in operation.sizes() {
         let groups = operation.of_size(size);
@@ -35,7 +35,7 @@ pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     }
     if !drawn.charts.is_empty() {
         drawn.absent.push(format!(
-            "Beside the points: threads × depth; the fastest of those in flight alike. The knee is \
+            "Settings are threads × depth; the fastest of those in flight alike. The knee is \
              the fewest in flight within {} % of the most, or within noise of that.",
             knee::WITHIN * 100.0
         ));

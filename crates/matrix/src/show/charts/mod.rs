@@ -14,7 +14,7 @@ use super::compare;
 use super::group::{CellGroup, groups};
 use super::objects;
 use stormlp_show::chart;
-use stormlp_show::chart::{Axis, Chart, Group, Line, Prominence, Scale};
+use stormlp_show::chart::{Axis, Chart, Group, Line, Scale};
 use stormlp_show::series::over_time;
 use stormlp_show::telemetry;
 
@@ -126,7 +126,7 @@ fn of_each_size(
 
 /// Latency distribution of each size, with the paths side by side.
 fn distributions(operations: &[Operation<'_>]) -> Group {
-    let mut drawn = Group::of_multiples("Latency distributions", Prominence::Detail);
+    let mut drawn = Group::new("Latency distributions");
     let chart = |operation: &Operation<'_>, title: &str, groups: &[&CellGroup<'_>]| {
         let repeated = groups.iter().any(|group| group.results().len() > 1);
         let measured = groups.iter().flat_map(|group| {
@@ -158,7 +158,7 @@ fn distributions(operations: &[Operation<'_>]) -> Group {
 
 /// Throughput of each size over time.
 fn courses(operations: &[Operation<'_>]) -> Group {
-    let mut drawn = Group::of_multiples("Throughput over time", Prominence::Detail);
+    let mut drawn = Group::new("Throughput over time");
     let chart = |operation: &Operation<'_>, title: &str, groups: &[&CellGroup<'_>]| {
         let lines = groups.iter().filter_map(|group| {
             let series = &group.results().first()?.series;
@@ -199,7 +199,7 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
         let mut drawn = telemetry::charts::over_time(title, series, &[]);
         drawn.charts.extend(telemetry::charts::in_flight(series));
         drawn.charts.extend(telemetry::charts::ranks(series, ("GiB/s", GIB)));
-        drawn.place = Prominence::Folded;
+        drawn.is_folded = true;
         (!drawn.charts.is_empty()).then_some(drawn)
     };
     let room = telemetry::charts::room_for(fastest.iter().filter_map(series), MOST_SURROUNDINGS);

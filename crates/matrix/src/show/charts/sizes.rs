@@ -6,7 +6,7 @@ use stormlp_core::units::GIB;
 
 use super::super::mix;
 use super::{CellGroup, Operation};
-use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Prominence, Scale};
+use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
 
 /// A quantity of a cell: its name, its unit and where it is.
 pub(super) type Quantity = (&'static str, &'static str, fn(&CellGroup<'_>) -> Option<f64>);
@@ -73,7 +73,7 @@ fn quantities(operation: &Operation<'_>) -> Vec<Quantity> {
 /// The charts that answer how fast each path is.
 pub(super) fn charts(operation: &Operation<'_>) -> Group {
     let sizes: Vec<IoSize> = operation.sizes().into_iter().filter(|size| size.is_fixed()).collect();
-    let mut drawn = Group { place: Prominence::Answer, ..Group::new("") };
+    let mut drawn = Group::new("");
     let quantities = quantities(operation);
     if sizes.len() > 1 {
         drawn.title = format!("{} over I/O size", operation.name);

@@ -5,7 +5,6 @@ use crate::report::{CellVerification, FileMismatch};
 use stormlp_core::report::HostShare;
 use stormlp_core::telemetry::{Measure, Track};
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_show::chart::Prominence;
 
 use super::*;
 
@@ -132,7 +131,7 @@ fn telemetry_is_reported_and_drawn_for_the_fastest_cell_of_each_path() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let groups = charts::charts(&report);
-    let around: Vec<_> = groups.iter().filter(|group| group.place == Prominence::Folded).collect();
+    let around: Vec<_> = groups.iter().filter(|group| group.is_folded).collect();
     let titles: Vec<&str> = around.iter().map(|group| group.title.as_str()).collect();
     let expected = [
         "Telemetry of cpu-gpu, read of 1 MiB, 8 threads, depth 1",

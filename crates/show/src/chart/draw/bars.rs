@@ -39,11 +39,11 @@ pub(super) fn height(bars: &Bars) -> i32 {
     above(bars) + bars.rows.len() as i32 * row_height(bars) + BELOW
 }
 
-/// Draws bars on an axis that also holds the values of `stretch`.
-pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> Drawn {
+/// Draws bars on their axis.
+pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, bars: &Bars) -> Drawn {
     let totals = bars.rows.iter().map(Bar::total);
     let limit = bars.limit.iter().map(|(value, _)| *value);
-    let values = totals.chain(limit.clone()).chain(stretch.iter().copied());
+    let values = totals.chain(limit.clone());
     // Without the unit, which would give each label one of its own: the values beside the bars have
     // only that below the axis.
     let axis = Axis::new("", Scale::Linear);

@@ -9,7 +9,7 @@ use super::{
     settings, shown, text_width, width_of, with_room,
 };
 use crate::chart::palette::AXIS;
-use crate::chart::plot::{AxisValues, Line, Lines};
+use crate::chart::plot::{Line, Lines};
 use crate::chart::ruler::Ruler;
 
 /// Lines with more points only have some of them marked.
@@ -19,14 +19,13 @@ const NAMES_WIDTH: (i32, i32) = (126, 230);
 /// Maximum number of letters of a label.
 const MARK_LETTERS: usize = 24;
 
-/// Draws lines on axes that also hold the values of `stretch`.
-pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &AxisValues) -> Drawn {
+/// Draws lines on their axes.
+pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, lines: &Lines) -> Drawn {
     let points = || lines.lines.iter().flat_map(Line::points);
     let marks = lines.marks.iter().map(|(at, _)| *at);
     let across = points().map(|(x, _)| x).chain(marks);
-    let x = Ruler::new(&lines.x, across.chain(stretch.across.iter().copied()));
-    let values = points().map(|(_, y)| y);
-    let y = Ruler::new(&lines.y, values.chain(stretch.values.iter().copied()));
+    let x = Ruler::new(&lines.x, across);
+    let y = Ruler::new(&lines.y, points().map(|(_, y)| y));
     let (least, most) = NAMES_WIDTH;
     let left = (y.letters() as i32 * LETTER_WIDTH + 26).clamp(least, most);
     let x = with_room(x, width_of(area) - left);

@@ -33,37 +33,19 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 type Plotted<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ruler, Ruler>>;
 type Pixel = (i32, i32);
 
-/// The proportions of a chart. Its text has one size, so wider ones are for wider places.
+/// Where a chart is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// For a third of a page, or a phone.
-    Third,
-    /// For half of a page.
-    Half,
-    /// For the whole width of a page.
-    Whole,
-    /// For a file: with its title, its background and its dark mode.
+    /// On a page, in a column that also fits a phone.
+    Page,
+    /// In a file: with its title, its background and its dark mode.
     Alone,
 }
 
-impl Form {
-    fn width(self) -> i32 {
-        match self {
-            Self::Third | Self::Alone => 880,
-            Self::Half => 1240,
-            Self::Whole => 2480,
-        }
-    }
-
-    /// Height of a line chart, including axes and labels.
-    fn lines_height(self) -> i32 {
-        match self {
-            Self::Third | Self::Alone => 520,
-            Self::Half => 640,
-            Self::Whole => 760,
-        }
-    }
-}
+/// Width of a chart.
+const WIDTH: i32 = 880;
+/// Height of a line chart, including axes and labels.
+const LINES_HEIGHT: i32 = 520;
 
 /// A chart as SVG: for a page that provides the title and the dark-mode rules, or with both
 /// included.
@@ -75,12 +57,12 @@ pub fn svg(chart: &Chart, form: Form) -> Result<String, String> {
     let alone = form == Form::Alone;
     let top = if alone { ABOVE } else { 0 };
     let legend = legend_of(chart);
-    let rows = legend.len().div_ceil(legend_columns(&legend, form.width())) as i32;
+    let rows = legend.len().div_ceil(legend_columns(&legend, WIDTH)) as i32;
     let plot = match &chart.plot {
-        Plot::Lines(_) => form.lines_height(),
+        Plot::Lines(_) => LINES_HEIGHT,
         Plot::Bars(bars) => bars::height(bars),
     };
-    let size = (form.width() as u32, (top + plot + rows * LEGEND_ROW_HEIGHT + 8) as u32);
+    let size = (WIDTH as u32, (top + plot + rows * LEGEND_ROW_HEIGHT + 8) as u32);
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let drawn = || -> Drawn {
         if alone {
@@ -89,10 +71,9 @@ pub fn svg(chart: &Chart, form: Form) -> Result<String, String> {
         }
         let (_, below) = area.split_vertically(top);
         let (place, _) = below.split_vertically(plot);
-        let stretch = &chart.stretch;
         match &chart.plot {
-            Plot::Lines(lines) => lines::draw(&area, &place, lines, stretch)?,
-            Plot::Bars(bars) => bars::draw(&area, &place, bars, &stretch.values)?,
+            Plot::Lines(lines) => lines::draw(&area, &place, lines)?,
+            Plot::Bars(bars) => bars::draw(&area, &place, bars)?,
         }
         draw_legend(&area, top + plot, &legend)?;
         area.present()

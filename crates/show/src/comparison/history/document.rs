@@ -9,17 +9,10 @@ use super::super::document::{between, ends, signed};
 use super::{Change, History, Tracked};
 use crate::chart::{Axis, Chart, Group, Line, Scale};
 use crate::document::{Document, Quantity, Section, Table, number, word};
-use crate::numbers::short;
 use crate::records::Records;
 
 /// Maximum number of changes in a table; the JSON has all.
 const MOST_CHANGES: usize = 12;
-/// Maximum number of combinations drawn on a terminal; a page draws all.
-const MOST_DRAWN: usize = 6;
-/// Width of a drawn series on a terminal.
-const DRAWN_WIDTH: usize = 48;
-/// Heights of a drawn value.
-const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const SECONDS_A_DAY: f64 = 86_400.0;
 
 /// Source of each record column in a change.
@@ -85,7 +78,7 @@ impl History {
         }
     }
 
-    /// The series for a reader: every change, and how the headline figures went.
+    /// The series for a reader: every change. A page also draws the figures.
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
         if let Some(last) = self.reports.last() {
@@ -96,14 +89,6 @@ impl History {
         if !rows.is_empty() {
             document.sections.push(changes(&rows));
         }
-        let headlines: Vec<&Tracked> = self.figures.iter().filter(|one| one.headline).collect();
-        let drawn = headlines.iter().take(MOST_DRAWN).filter(|one| one.values.len() > 1);
-        let mut lines: Vec<String> = drawn.map(|one| drawn_line(one)).collect();
-        if headlines.len() > MOST_DRAWN {
-            let left = headlines.len() - MOST_DRAWN;
-            lines.push(format!("and {left} more, which --format html draws"));
-        }
-        document.section("", None).lines = lines;
         let doubt = |words: &String| Warning::new(WarningKind::NotComparable, words, "");
         document.warn(&self.warnings.iter().map(doubt).collect::<Vec<_>>());
         let units = self.newest_first().into_iter().map(|(figure, change)| {
@@ -157,26 +142,6 @@ fn changes(rows: &[(&Tracked, &Change)]) -> Section {
         lines: (left > 0).then(|| format!("and {left} earlier ones")).into_iter().collect(),
         ..Section::default()
     }
-}
-
-/// A series in one line: `throughput ▅▆▅▁▁ 0.26 to 0.31 GiB/s`.
-fn drawn_line(figure: &Tracked) -> String {
-    let (values, unit) = (&figure.values, figure.unit);
-    let width = values.len().min(DRAWN_WIDTH);
-    let means: Vec<f64> = (0..width)
-        .map(|nth| {
-            let place = |nth: usize| nth * values.len() / width;
-            mean(&values[place(nth)..place(nth + 1)])
-        })
-        .collect();
-    let least = means.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let height = |value: &f64| {
-        let share = if most > least { (value - least) / (most - least) } else { 0.5 };
-        HEIGHTS[((share * HEIGHTS.len() as f64) as usize).min(HEIGHTS.len() - 1)]
-    };
-    let drawn: String = means.iter().map(height).collect();
-    format!("{} {drawn} {} to {} {unit}", figure.name, short(least), short(most))
 }
 
 fn chart(figure: &Tracked, days: &[f64]) -> Option<Chart> {

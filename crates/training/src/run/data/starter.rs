@@ -138,8 +138,7 @@ pub fn larger(
     }
     let profile = as_asked.profile(request.profile);
     let workload = &mut as_asked.clone();
-    let datagen = place.datagen(&request.workload);
-    let found = scan(&*session.storage, &place.folder, workload, &datagen)?;
+    let found = scan(&*session.storage, &place.folder, workload)?;
     let head = found.and_then(|found| found.record).map(|record| record.head);
     let Some(head) = head.filter(|head| head.starter) else {
         return Ok(None);
