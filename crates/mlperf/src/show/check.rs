@@ -1,7 +1,7 @@
 //! What a check of a tree found, failures first.
 
 use crate::submission::FindingKind::{Advice, Failed, Passed, PassedOpen, Unknown, Warned};
-use crate::submission::{CheckReport, FindingKind, NOTICE, Official, RuleFinding};
+use crate::submission::{CheckReport, Finding, FindingKind, NOTICE, Official};
 use crate::submission::{TreeShape, TreeVerdict};
 use stormlp_core::units::counted;
 
@@ -33,8 +33,8 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
     if let Some(mark) = &report.rehearsal {
         facts.add("rehearsal", format!("stormlp made {mark}"));
     }
-    let of = |kinds: [FindingKind; 2]| -> Vec<&RuleFinding> {
-        report.rules.iter().filter(|rule| kinds.contains(&rule.finding.kind)).collect()
+    let of = |kinds: [FindingKind; 2]| -> Vec<&Finding> {
+        report.rules.iter().filter(|rule| kinds.contains(&rule.kind)).collect()
     };
     for (name, _, kinds) in SECTIONS {
         facts.add(name, counted(of(kinds).len() as u64, "place"));
@@ -52,7 +52,7 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
 }
 
 fn headline(report: &CheckReport, tree: &str) -> String {
-    let failed = report.rules.iter().filter(|rule| rule.finding.kind == Failed);
+    let failed = report.rules.iter().filter(|rule| rule.kind == Failed);
     let mut ids: Vec<&str> = failed.map(|rule| rule.id).collect();
     ids.dedup();
     match report.verdict {
@@ -75,11 +75,9 @@ fn headline(report: &CheckReport, tree: &str) -> String {
 }
 
 /// Findings that differ in their places alone, together.
-fn grouped<'a>(rules: &[&'a RuleFinding]) -> Vec<Vec<&'a RuleFinding>> {
-    fn parts(rule: &RuleFinding) -> (&str, &str, &str, Official) {
-        (rule.id, &rule.finding.fact, &rule.finding.remedy, rule.official)
-    }
-    let mut groups: Vec<Vec<&RuleFinding>> = Vec::new();
+fn grouped<'a>(rules: &[&'a Finding]) -> Vec<Vec<&'a Finding>> {
+    let parts = |rule: &'a Finding| (rule.id, &rule.fact, &rule.remedy, rule.official);
+    let mut groups: Vec<Vec<&Finding>> = Vec::new();
     for rule in rules {
         match groups.iter_mut().find(|group| parts(group[0]) == parts(rule)) {
             Some(group) => group.push(rule),
@@ -91,20 +89,19 @@ fn grouped<'a>(rules: &[&'a RuleFinding]) -> Vec<Vec<&'a RuleFinding>> {
 
 /// A finding in the form of the official checker's messages, and its remedy below. The same holds at
 /// so many `others`.
-fn lines(rule: &RuleFinding, others: usize) -> Vec<String> {
-    let finding = &rule.finding;
-    let path = match (finding.path.as_str(), others) {
+fn lines(rule: &Finding, others: usize) -> Vec<String> {
+    let path = match (rule.path.as_str(), others) {
         ("", _) => "the tree".to_string(),
         (path, 0) => path.to_string(),
         (path, others) => format!("{path} and {}", counted(others as u64, "more place")),
     };
     let official = match rule.official {
-        Official::Fails => "official checker: fails",
-        Official::Warns => "official checker: warns",
-        Official::Silent => "official checker: silent",
+        Some(Official::Fails) => "official checker: fails",
+        Some(Official::Warns) => "official checker: warns",
+        Some(Official::Silent) | None => "official checker: silent",
     };
-    let first = format!("[{} {}] {path}: {}", rule.id, rule.name, finding.fact);
-    let second = match (finding.kind, finding.remedy.as_str()) {
+    let first = format!("[{} {}] {path}: {}", rule.id, rule.name, rule.fact);
+    let second = match (rule.kind, rule.remedy.as_str()) {
         (Passed | PassedOpen, _) => return vec![format!("{first}  ({official})")],
         (_, "") => format!("    {official}"),
         (_, remedy) => format!("    {remedy} ({official})"),

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::rule::Check::{Any, Checkpoints, Omitted, Training, Tree};
+use super::rule::Check::{Checkpoints, Dlio, KvCache, Omitted, Training, Tree, VectorDatabase};
 use super::rule::Official::{Fails, Silent, Warns};
-use super::rule::{Check, Finding, FindingKind, Rule, RuleFinding, advice};
-use super::survey::{Category, Submission, TreeShape};
+use super::rule::{Check, Finding, FindingKind, Rule, advice};
+use super::survey::{Category, DLIO, Submission, TreeShape};
 use super::{
     checkpoints, files, kv_cache, paths, recomputed, runs, scored, structure, systems, training,
 };
@@ -44,7 +44,7 @@ pub struct CheckReport {
     /// The results that were found, such as `training unet3d`.
     pub results: Vec<String>,
     /// What each rule found, in the order of the rules.
-    pub rules: Vec<RuleFinding>,
+    pub rules: Vec<Finding>,
 }
 
 /// The rules of v3.0, then stormlp's own.
@@ -62,19 +62,19 @@ const RULES: &[Rule] = &[
     ("2.1.11", "trainingWorkloads", Fails, Training(structure::workloads)),
     ("2.1.12", "trainingPhases", Fails, Training(structure::phases)),
     ("2.1.13", "datagenTimestamp", Fails, Training(files::one_datagen)),
-    ("2.1.14", "datagenFiles", Fails, Training(files::datagen_files)),
-    ("2.1.15", "datagenDlioConfig", Fails, Training(files::datagen_config)),
+    ("2.1.14", "datagenFiles", Fails, Training(|s, g| files::files(s, g, &g.datagen))),
+    ("2.1.15", "datagenDlioConfig", Fails, Training(|s, g| files::configs(s, g, &g.datagen))),
     ("2.1.16", "runResultsJson", Fails, Training(files::results_json)),
     ("2.1.17", "runTimestamps", Fails, Training(files::run_count)),
     ("2.1.18", "runTimestampGap", Fails, Training(files::gaps)),
-    ("2.1.19", "runFiles", Fails, Training(files::run_files)),
-    ("2.1.20", "runDlioConfig", Fails, Training(files::run_config)),
+    ("2.1.19", "runFiles", Fails, Training(|s, g| files::files(s, g, &g.runs))),
+    ("2.1.20", "runDlioConfig", Fails, Training(|s, g| files::configs(s, g, &g.runs))),
     ("2.1.21", "checkpointingWorkloads", Fails, Checkpoints(structure::workloads)),
     ("2.1.22", "checkpointingResultsJson", Fails, Checkpoints(files::results_json)),
     ("2.1.23", "checkpointingTimestamps", Fails, Checkpoints(files::checkpoint_count)),
     ("2.1.24", "checkpointingTimestampGap", Warns, Checkpoints(checkpoints::gap)),
-    ("2.1.25", "checkpointingFiles", Fails, Checkpoints(files::run_files)),
-    ("2.1.26", "checkpointingDlioConfig", Fails, Checkpoints(files::run_config)),
+    ("2.1.25", "checkpointingFiles", Fails, Checkpoints(|s, g| files::files(s, g, &g.runs))),
+    ("2.1.26", "checkpointingDlioConfig", Fails, Checkpoints(|s, g| files::configs(s, g, &g.runs))),
     ("3.1.1", "trainingVerifyDatasizeUsage", Fails, Training(training::sized)),
     ("3.1.2", "trainingRecalculateDatasetSize", Fails, Training(training::large_enough)),
     ("3.2.1", "trainingDatagenMinimumSize", Fails, Training(training::generated)),
@@ -111,23 +111,23 @@ const RULES: &[Rule] = &[
     ("4.7.3", "checkpointRemappingTimeReporting", Fails, Checkpoints(checkpoints::remapped)),
     ("4.7.4", "checkpointSimultaneousRwSupport", Fails, Tree(systems::capabilities)),
     ("4.7.4", "checkpointSimultaneousRwSupport", Warns, Checkpoints(checkpoints::simultaneous)),
-    ("5", "vectorDatabases", Fails, Tree(runs::vector_databases)),
-    ("6.3.1.1", "kvcacheFixedWorkloadPerOption", Silent, Tree(kv_cache::options)),
-    ("6.3.2.1", "kvcacheClosedSequenceLocks", Silent, Tree(kv_cache::sequence)),
-    ("6.3.3.3", "kvcachePerClientIsolation", Silent, Tree(kv_cache::ranks)),
-    ("6.3.4.1", "kvcacheAggregateBandwidth", Silent, Tree(kv_cache::aggregates)),
-    ("6.4.1", "kvcachePosixCacheDir", Silent, Tree(kv_cache::folders)),
+    ("5", "vectorDatabases", Fails, VectorDatabase(runs::vector_databases)),
+    ("6.3.1.1", "kvcacheFixedWorkloadPerOption", Silent, KvCache(kv_cache::options)),
+    ("6.3.2.1", "kvcacheClosedSequenceLocks", Silent, KvCache(kv_cache::sequence)),
+    ("6.3.3.3", "kvcachePerClientIsolation", Silent, KvCache(kv_cache::ranks)),
+    ("6.3.4.1", "kvcacheAggregateBandwidth", Silent, KvCache(kv_cache::aggregates)),
+    ("6.4.1", "kvcachePosixCacheDir", Silent, KvCache(paths::paths)),
     ("CHECK", "imagePool", Fails, Omitted("pools of images of source code")),
     ("PROV", "provenance", Fails, Omitted("stamps of runs and the manifest submission.yaml")),
     ("EDN", "comparabilityClass", Fails, Omitted("comparability classes and DLIO's revision")),
     ("RPT-01", "rollupTableAgreement", Fails, Omitted("public IDs of tables")),
-    ("LEAF-01", "runLeafMetadata", Fails, Tree(kv_cache::identified)),
-    ("stormlp.scored", "scoredFiguresAreThere", Silent, Any(scored::complete)),
+    ("LEAF-01", "runLeafMetadata", Fails, KvCache(kv_cache::identified)),
+    ("stormlp.scored", "scoredFiguresAreThere", Silent, Dlio(scored::complete)),
     ("stormlp.files", "filesCanBeRead", Silent, Tree(runs::readable)),
     ("stormlp.folders", "foldersBelongToResults", Silent, Tree(runs::placed)),
     (EDITION, "runsAreOfTheNewestEdition", Silent, Tree(runs::edition)),
-    ("stormlp.verification", "verificationFitsDivision", Silent, Any(runs::verification)),
-    ("stormlp.sums", "figuresFollowFromTheirParts", Silent, Any(recomputed::figures)),
+    ("stormlp.verification", "verificationFitsDivision", Silent, Dlio(runs::verification)),
+    ("stormlp.sums", "figuresFollowFromTheirParts", Silent, Dlio(recomputed::figures)),
 ];
 
 /// The only rule that a tree of another edition is checked by.
@@ -136,23 +136,25 @@ const EDITION: &str = "stormlp.edition";
 /// Checks a tree by the rules of v3.0.
 pub fn check(submission: &Submission) -> CheckReport {
     let mut rules = Vec::new();
-    for (id, name, official, check) in RULES.iter().copied() {
+    for (id, name, usual, check) in RULES.iter().copied() {
         if !submission.is_checked() && id != EDITION {
             continue;
         }
-        rules.extend(findings(check, submission).into_iter().map(|finding| {
-            let (finding, official) = finding.judged(official);
-            RuleFinding { id, name, finding, official }
+        rules.extend(findings(check, submission).into_iter().map(|found| {
+            let official = found.official.unwrap_or(usual);
+            // Where MLCommons only warns, nothing has failed.
+            let only_warns = found.kind == FindingKind::Failed && official == Warns;
+            let kind = if only_warns { FindingKind::Warned } else { found.kind };
+            Finding { id, name, kind, official: Some(official), ..found }
         }));
     }
-    let of = |kind| rules.iter().filter(move |rule: &&RuleFinding| rule.finding.kind == kind);
+    let of = |kind| rules.iter().filter(move |rule: &&Finding| rule.kind == kind);
     let mut blocked_by: Vec<String> =
         of(FindingKind::Unknown).map(|rule| rule.id.to_string()).collect();
     blocked_by.dedup();
     let rehearsal = submission.rehearsal();
-    let divisions = submission.groups.iter().map(|group| group.division.as_deref());
-    let mut divisions = divisions.chain(submission.other_runs.iter().map(|run| run.division));
-    let in_open = divisions.any(|division| division == Some("open"));
+    let mut groups = submission.groups.iter();
+    let in_open = groups.any(|group| group.division.as_deref() == Some("open"));
     let verdict = if of(FindingKind::Failed).next().is_some() {
         TreeVerdict::Invalid
     } else if rehearsal.is_some() && submission.is_checked() {
@@ -177,17 +179,18 @@ pub fn check(submission: &Submission) -> CheckReport {
 }
 
 fn findings(check: Check, submission: &Submission) -> Vec<Finding> {
-    let (category, check) = match check {
+    let (categories, check): (&[Category], _) = match check {
         Tree(check) => return check(submission),
         Omitted(subjects) => {
             let fact = format!("stormlp does not check {subjects}");
             return vec![advice("", fact, "run `mlpstorage validate`, which does")];
         }
-        Training(check) => (Some(Category::Training), check),
-        Checkpoints(check) => (Some(Category::Checkpointing), check),
-        Any(check) => (None, check),
+        Training(check) => (&[Category::Training], check),
+        Checkpoints(check) => (&[Category::Checkpointing], check),
+        Dlio(check) => (&DLIO, check),
+        KvCache(check) => (&[Category::KvCache], check),
+        VectorDatabase(check) => (&[Category::VectorDatabase], check),
     };
-    let groups = submission.groups.iter();
-    let wanted = groups.filter(|group| category.is_none_or(|wanted| group.category == wanted));
+    let wanted = submission.groups.iter().filter(|group| categories.contains(&group.category));
     wanted.flat_map(|group| check(submission, group)).collect()
 }

@@ -78,8 +78,6 @@ fn step_sums(epoch: &Value) -> Option<Vec<(String, StepSums)>> {
 /// Times of an epoch of a rank, and of its checkpoints.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EpochTimes {
-    /// Its duration: that of all its blocks of steps, where each has one.
-    pub seconds: Option<f64>,
     /// The time of each block by name, from its start to its end.
     pub blocks: Vec<(String, f64)>,
     /// Checkpoints written.
@@ -124,16 +122,12 @@ impl EpochTimes {
             });
             times.collect::<Result<Vec<CheckpointTime>, String>>()
         };
-        let blocks: Option<Vec<f64>> =
-            named("block").map(|(_, block)| number(&block["duration"])).collect();
-        let blocks = blocks.filter(|all| !all.is_empty()).map(|all| all.iter().sum());
         let spans = named("block").filter_map(|(name, block)| {
             let at = |key: &str| timestamp::seconds(block[key].as_str()?);
             Some((name.clone(), at("end")? - at("start")?))
         });
         Ok(Self {
             blocks: spans.collect(),
-            seconds: blocks.or_else(|| number(&epoch["duration"])),
             saves: checkpoints("save_ckpt")?,
             loads: checkpoints("load_ckpt")?,
         })
@@ -212,20 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn epoch_times_are_text_and_checkpoint_times_numbers() {
+    fn times_of_checkpoints_are_numbers() {
         let text = r#"{"1": {"start": "2026-06-01T10:00:00", "end": "2026-06-01T10:01:00",
             "duration": "60.00", "block1": {}, "save_ckpt1": {"duration": 2.0, "throughput": 4.5},
             "load_ckpt1": {"duration": 3}, "load_ckpt2": {}}}"#;
         let stats = epoch_times(text).unwrap();
         let epoch = &stats[0];
-        assert_eq!((epoch.seconds, epoch.loads.len()), (Some(60.0), 1));
+        assert_eq!(epoch.loads.len(), 1);
         assert_eq!(epoch.saves[0].gib_per_second, Some(4.5));
-        let text =
-            text.replace("4.5", "\"x\"").replace("\"block1\": {}", "\"block1\": {\"duration\": 9}");
+        let text = text.replace("4.5", "\"x\"");
         let why = epoch_times(&text).unwrap_err();
         assert_eq!(why, "throughput of save_ckpt1 is \"x\", not a number");
-        let stats = epoch_times(&text.replace("\"x\"", "1")).unwrap();
-        assert_eq!(stats[0].seconds, Some(9.0));
         assert_eq!(shown(1e300), "1e300");
     }
 }

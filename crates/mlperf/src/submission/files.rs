@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::leaf::Leaf;
+use super::leaf::{Leaf, LeafKind};
 use super::rule::{Finding, Official, advice, failed, or_passed, passed, unknown, wish};
 use super::survey::{Category, RunGroup, Submission, TreeShape};
 use super::timestamp;
@@ -57,29 +57,18 @@ fn not_runs(submission: &Submission, folder: &str, runs: &[Leaf]) -> Vec<Finding
     others.map(|name| failed(join(folder, name), fact, "move it out of the package")).collect()
 }
 
-/// 2.1.14: files of `datagen`.
-pub(super) fn datagen_files(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    check_files(submission, group, &group.datagen, "training_datagen")
-}
-
-/// 2.1.19 and 2.1.25: files of a run.
-pub(super) fn run_files(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    check_files(submission, group, &group.runs, &format!("{}_run", group.category.name()))
-}
-
-fn check_files(
-    submission: &Submission,
-    group: &RunGroup,
-    leaves: &[Leaf],
-    stem: &str,
-) -> Vec<Finding> {
+/// 2.1.14, 2.1.19 and 2.1.25: files of `leaves`.
+pub(super) fn files(submission: &Submission, group: &RunGroup, leaves: &[Leaf]) -> Vec<Finding> {
     let mut faults = Vec::new();
     for leaf in leaves {
         let files = submission.tree.files(&leaf.path);
+        let is_datagen = leaf.kind == LeafKind::Datagen;
+        let stem =
+            format!("{}_{}", group.category.name(), if is_datagen { "datagen" } else { "run" });
         let (out, err) = (format!("{stem}.stdout.log"), format!("{stem}.stderr.log"));
         let mut needed = vec![out.as_str(), err.as_str(), "dlio.log"];
         // DLIO writes no summary when it only generates.
-        if !stem.ends_with("datagen") {
+        if !is_datagen {
             needed.push("summary.json");
             faults.extend(rank_files(leaf, &files));
         }
@@ -117,19 +106,13 @@ fn rank_files(leaf: &Leaf, files: &[&str]) -> Vec<Finding> {
             faults.push(missing_file(files, &leaf.path, &format!("0{end}")));
             continue;
         }
-        let mut wished = |rank: u64, fact: String, remedy: &str| {
-            faults.push(wish(join(&leaf.path, &format!("{rank}{end}")), fact, remedy));
-        };
         let missing: Vec<u64> = (0..ranks).filter(|rank| !known.contains(rank)).collect();
         if let Some(rank) = missing.first() {
+            let place = join(&leaf.path, &format!("{rank}{end}"));
             let fact =
                 format!("{} of {ranks} ranks have no such file, rank {rank} first", missing.len());
-            wished(*rank, fact, "add the files of every rank, from the host that it ran on");
-        }
-        let beyond = known.iter().find(|rank| **rank >= ranks);
-        if let Some(rank) = beyond.filter(|_| leaf.figure("num_accelerators").is_some()) {
-            let fact = format!("the run had {}", counted(ranks, "rank"));
-            wished(*rank, fact, "copy all files of the run again, from one run");
+            let remedy = "add the files of every rank, from the host that it ran on";
+            faults.push(wish(place, fact, remedy));
         }
     }
     faults
@@ -155,17 +138,8 @@ fn missing_file(files: &[&str], folder: &str, name: &str) -> Finding {
     }
 }
 
-/// 2.1.15: configuration of `datagen`.
-pub(super) fn datagen_config(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    check_configs(submission, group, &group.datagen)
-}
-
-/// 2.1.20 and 2.1.26: configuration of a run.
-pub(super) fn run_config(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    check_configs(submission, group, &group.runs)
-}
-
-fn check_configs(submission: &Submission, group: &RunGroup, leaves: &[Leaf]) -> Vec<Finding> {
+/// 2.1.15, 2.1.20 and 2.1.26: configuration of `leaves`.
+pub(super) fn configs(submission: &Submission, group: &RunGroup, leaves: &[Leaf]) -> Vec<Finding> {
     let mut faults = Vec::new();
     for leaf in leaves {
         let folder = join(&leaf.path, "dlio_config");
@@ -192,7 +166,7 @@ fn check_configs(submission: &Submission, group: &RunGroup, leaves: &[Leaf]) -> 
 pub(super) fn results_json(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let folder = match group.category {
         Category::Training => group.run_folder(),
-        Category::Checkpointing => group.path.clone(),
+        _ => group.path.clone(),
     };
     let path = join(&folder, "results.json");
     let command = "run `mlpstorage reports reportgen` on the whole tree";

@@ -7,14 +7,11 @@ use serde_json::Value;
 
 use super::effective::alike;
 use super::figures::{number, rounded};
-use super::leaf::plain;
-use super::other_runs::OtherRun;
+use super::leaf::{Leaf, plain};
 use super::recomputed::same;
-use super::rule::{
-    COPY_FROM_RESULTS, COPY_METADATA, Finding, Official, advice, failed, or_passed, passed_open,
-    wish,
-};
-use super::survey::Submission;
+use super::rule::{COPY_FROM_RESULTS, COPY_METADATA, Finding, Official};
+use super::rule::{advice, failed, or_passed, passed_open, wish};
+use super::survey::{RunGroup, Submission};
 use super::tree::{Tree, join, last};
 use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
@@ -46,30 +43,27 @@ const fn option(
     ]
 }
 
-/// Runs of the benchmark that have a summary or metadata.
-fn runs(submission: &Submission) -> impl Iterator<Item = &OtherRun> {
-    let runs = submission.other_runs.iter();
-    runs.filter(|run| run.benchmark == "kv_cache" && run.command == "run")
-}
-
-/// What `check` finds in each run; nothing where there is none.
+/// What `check` finds in each run.
 fn check_runs(
-    submission: &Submission,
+    group: &RunGroup,
     fact: &str,
-    check: impl Fn(&OtherRun, &mut Vec<Finding>),
+    check: impl Fn(&Leaf, &mut Vec<Finding>),
 ) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for run in runs(submission) {
+    let of_run = |run| {
         let mut faults = Vec::new();
         check(run, &mut faults);
-        findings.extend(or_passed(faults, run, fact));
-    }
-    findings
+        or_passed(faults, run, fact)
+    };
+    group.runs.iter().flat_map(of_run).collect()
+}
+
+fn is_closed(group: &RunGroup) -> bool {
+    group.division.as_deref() == Some("closed")
 }
 
 /// A value that closed runs may not have, and open ones may.
-fn only_open(run: &OtherRun, fact: String, remedy: &str) -> Finding {
-    if run.is_closed() {
+fn only_open(group: &RunGroup, run: &Leaf, fact: String, remedy: &str) -> Finding {
+    if is_closed(group) {
         failed(run, fact, remedy)
     } else {
         passed_open(run, format!("{fact}: open"))
@@ -77,8 +71,8 @@ fn only_open(run: &OtherRun, fact: String, remedy: &str) -> Finding {
 }
 
 /// LEAF-01: a run has one metadata file, without which nothing shows what it is.
-pub(super) fn identified(submission: &Submission) -> Vec<Finding> {
-    check_runs(submission, "one metadata file", |run, faults| {
+pub(super) fn identified(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    check_runs(group, "one metadata file", |run, faults| {
         let names = &run.metadata_names;
         let fact = match names.len() {
             1 => return,
@@ -104,8 +98,8 @@ fn command(line: &str) -> Option<(String, BTreeMap<&str, &str>)> {
 }
 
 /// 6.3.1: each option has the arguments of the table.
-pub(super) fn options(submission: &Submission) -> Vec<Finding> {
-    check_runs(submission, "its options have the table's arguments", |run, faults| {
+pub(super) fn options(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    check_runs(group, "its options have the table's arguments", |run, faults| {
         let files = run.metadata.value()["command_output_files"].as_array();
         let lines = files.into_iter().flatten().filter_map(|file| file["command"].as_str());
         let commands: Vec<_> = lines.filter_map(command).collect();
@@ -124,32 +118,37 @@ pub(super) fn options(submission: &Submission) -> Vec<Finding> {
             if let Some(((name, wanted), found)) = differs {
                 let fact =
                     format!("option {option} ran with {name} {found}; the table has {wanted}");
-                faults.push(only_open(run, fact, RUN_AGAIN));
+                faults.push(only_open(group, run, fact, RUN_AGAIN));
             }
         }
     })
 }
 
 /// 6.3.2 and 6.6.1: seed, trials and pause are fixed; no configuration of one's own, no autoscaling.
-pub(super) fn sequence(submission: &Submission) -> Vec<Finding> {
-    check_runs(submission, "its sequence is the fixed one", |run, faults| {
+pub(super) fn sequence(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    check_runs(group, "its sequence is the fixed one", |run, faults| {
         let arguments = &run.metadata.value()["args"];
         for (name, wanted) in SEQUENCE {
             let found = Some(&arguments[name]).filter(|value| !value.is_null()).map(plain);
             if let Some(found) = found.filter(|found| !alike(found, wanted)) {
-                faults.push(only_open(run, format!("{name} is {found}, not {wanted}"), RUN_AGAIN));
+                faults.push(only_open(
+                    group,
+                    run,
+                    format!("{name} is {found}, not {wanted}"),
+                    RUN_AGAIN,
+                ));
             }
         }
         if let Some(path) = arguments["config"].as_str() {
-            faults.push(only_open(run, format!("--config {path}"), RUN_AGAIN));
+            faults.push(only_open(group, run, format!("--config {path}"), RUN_AGAIN));
         }
         for name in ["enable_autoscaling", "enable_rag", "enable_latency_tracing"] {
             if arguments[name] == true {
-                faults.push(only_open(run, format!("{name} is on"), RUN_AGAIN));
+                faults.push(only_open(group, run, format!("{name} is on"), RUN_AGAIN));
             }
         }
         let trials = run.summary.value()["trials_per_option"].as_u64();
-        if let Some(trials) = trials.filter(|trials| *trials != 3 && run.is_closed()) {
+        if let Some(trials) = trials.filter(|trials| *trials != 3 && is_closed(group)) {
             let fact = format!("summary.json has {}, not 3", counted(trials, "trial"));
             faults.push(failed(run, fact, RUN_AGAIN));
         }
@@ -157,7 +156,7 @@ pub(super) fn sequence(submission: &Submission) -> Vec<Finding> {
 }
 
 /// The ranks' files of an option: trial, rank and content.
-fn rank_files<'a>(tree: &'a Tree, run: &OtherRun, option: &str) -> Vec<(String, String, &'a str)> {
+fn rank_files<'a>(tree: &'a Tree, run: &Leaf, option: &str) -> Vec<(String, String, &'a str)> {
     let folder = join(&run.path, &format!("option_{option}"));
     let mut found = Vec::new();
     for trial in tree.folders(&folder) {
@@ -173,14 +172,14 @@ fn rank_files<'a>(tree: &'a Tree, run: &OtherRun, option: &str) -> Vec<(String, 
 }
 
 /// 6.3.3: every rank has a file of its own, and no rank is missing.
-pub(super) fn ranks(submission: &Submission) -> Vec<Finding> {
-    check_runs(submission, "every rank of every trial has its file", |run, faults| {
+pub(super) fn ranks(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+    check_runs(group, "every rank of every trial has its file", |run, faults| {
         let summary = run.summary.value();
         if summary["partial_failure"] == true {
             let fact = "partial_failure: its figures are of the ranks that were left";
             let fault = failed(run, fact, "run it again, until every rank ends");
             // Such a run was published in open, with a warning.
-            faults.push(if run.is_closed() { fault } else { fault.officially(Official::Warns) });
+            faults.push(if is_closed(group) { fault } else { fault.officially(Official::Warns) });
         }
         let total = summary["total_ranks"].as_u64();
         for (option, _) in TABLE {
@@ -213,9 +212,9 @@ const AGGREGATES: [(&str, &str); 4] = [
 
 /// 6.3.4: the summary's figures are those of the ranks: sums over ranks, means over trials, and the
 /// maximum P95. Ranks that read nothing from storage measure nothing.
-pub(super) fn aggregates(submission: &Submission) -> Vec<Finding> {
+pub(super) fn aggregates(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let fact = "its figures are those of the ranks' files that are there";
-    check_runs(submission, fact, |run, faults| {
+    check_runs(group, fact, |run, faults| {
         if !run.summary.is_found() {
             let fact = "there is no summary.json; without it, the report has no row";
             let fault = failed(run, fact, COPY_FROM_RESULTS);
@@ -227,7 +226,7 @@ pub(super) fn aggregates(submission: &Submission) -> Vec<Finding> {
             if cpu_ranks > 0 && cpu_ranks >= count("rank_count") {
                 let fact = format!("option {option}: all ranks were served from memory");
                 let remedy = "use more users or less memory: nothing was read";
-                faults.push(only_open(run, fact, remedy));
+                faults.push(only_open(group, run, fact, remedy));
             }
             let mut trials: BTreeMap<String, Vec<Value>> = BTreeMap::new();
             for (trial, rank, name) in rank_files(&submission.tree, run, option) {
@@ -267,20 +266,4 @@ fn aggregate(trials: &BTreeMap<String, Vec<Value>>, place: &str) -> Option<f64> 
     }
     let sums: Vec<f64> = figures.iter().map(|ranks| ranks.iter().sum()).collect();
     Some(mean(&sums))
-}
-
-/// 6.4.1: cache and results have folders of their own.
-pub(super) fn folders(submission: &Submission) -> Vec<Finding> {
-    check_runs(submission, "cache and results have separate folders", |run, faults| {
-        let arguments = &run.metadata.value()["args"];
-        let named = ["cache_dir", "results_dir"].map(|key| arguments[key].as_str());
-        let [Some(cache), Some(results)] = named else {
-            let fact = "the metadata does not name cache_dir and results_dir";
-            return faults.push(advice(run, fact, COPY_METADATA));
-        };
-        if cache.trim_end_matches('/') == results.trim_end_matches('/') {
-            let fact = format!("cache_dir {cache}, results_dir {results}");
-            faults.push(failed(run, fact, "choose another folder for results, and run again"));
-        }
-    })
 }

@@ -42,8 +42,6 @@ pub(super) struct Leaf {
 
 /// The edition whose rules are checked.
 pub(super) const NEWEST: &str = "3.0";
-/// Figures of shorter epochs mean nothing.
-const SHORT_SECONDS: f64 = 1.0;
 
 /// What ran in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,17 +271,8 @@ impl Leaf {
             || self.summary.value()["stormlp"].is_object()
     }
 
-    /// Whether stormlp made it, and an epoch of it is so short that the editions' formulas give meaningless
-    /// figures.
-    pub(super) fn is_short_rehearsal(&self) -> bool {
-        let mut epochs = self.stats.iter().flat_map(|(_, epochs)| epochs);
-        let is_short =
-            |epoch: &EpochTimes| epoch.seconds.is_none_or(|seconds| seconds < SHORT_SECONDS);
-        self.made_by_stormlp() && epochs.any(is_short)
-    }
-
     /// The profile that stormlp's mark names.
-    pub(super) fn profile(&self) -> Option<Profile> {
+    fn profile(&self) -> Option<Profile> {
         let mut marks =
             [&self.summary, &self.metadata].map(|file| &file.value()["stormlp"]).into_iter();
         marks.find_map(|mark| mark["profile"].as_str()?.parse().ok())

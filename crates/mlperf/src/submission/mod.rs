@@ -10,7 +10,6 @@ mod figures;
 mod files;
 mod kv_cache;
 mod leaf;
-mod other_runs;
 mod paths;
 pub mod read;
 mod recomputed;
@@ -27,7 +26,7 @@ pub mod tree;
 
 pub use check::{CheckReport, TreeVerdict, check};
 pub use figures::{CheckpointTime, EpochFigures, EpochTimes};
-pub use rule::{Finding, FindingKind, Official, RuleFinding};
+pub use rule::{Finding, FindingKind, Official};
 pub use survey::{Submission, TreeShape};
 
 /// The notice in every report that names MLPerf.

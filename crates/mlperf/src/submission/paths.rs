@@ -12,6 +12,7 @@ fn data_key(group: &RunGroup) -> &'static str {
     match group.category {
         Category::Training => "data_dir",
         Category::Checkpointing => "checkpoint_folder",
+        Category::KvCache | Category::VectorDatabase => "cache_dir",
     }
 }
 
@@ -39,7 +40,7 @@ fn lacking(leaf: &Leaf, at: &str, fact: String, remedy: &str) -> Finding {
     if leaf.made_by_stormlp() { advice(at, fact, remedy) } else { failed(at, fact, remedy) }
 }
 
-/// 3.4.1 and 4.4.1: data and results have separate folders.
+/// 3.4.1, 4.4.1 and 6.4.1: data and results have separate folders.
 pub(super) fn paths(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let key = data_key(group);
     let findings = group.runs.iter().map(|leaf| {

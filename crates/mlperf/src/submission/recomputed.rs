@@ -11,7 +11,6 @@ use super::scored::PERCENT;
 use super::survey::{Category, RunGroup, Submission};
 use super::training::record_bytes;
 use super::tree::{Parsed, join, last};
-use stormlp_core::profile::Profile;
 use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
 use stormlp_training::plan::metrics::mib_of_samples;
@@ -87,7 +86,7 @@ fn figures_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
     }
     let before = faults.len();
     for (path, epochs) in &leaf.ranks {
-        faults.extend(fault_of_rank(leaf, epochs, listed).map(fault(path)));
+        faults.extend(fault_of_rank(epochs, listed).map(fault(path)));
     }
     // Another rule reports missing files.
     let all_there = leaf.figure("num_accelerators") == Some(leaf.ranks.len() as f64);
@@ -111,25 +110,23 @@ fn figures_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
 }
 
 /// What is wrong with one rank's figures: missing epochs, or an impossible AU.
-fn fault_of_rank(leaf: &Leaf, epochs: &[EpochFigures], listed: usize) -> Option<String> {
+fn fault_of_rank(epochs: &[EpochFigures], listed: usize) -> Option<String> {
     let found = epochs.len();
-    if listed > found || listed < found && !leaf.made_by_stormlp() {
+    if listed != found {
         return Some(format!("{}; the summary has {listed}", counted(found as u64, "epoch")));
     }
     (1..).zip(epochs).find_map(|(number, epoch)| {
         let (Some(au), Some(_)) = (epoch.au_percent, epoch.samples_per_second) else {
             return Some(format!("epoch {number} has no AU and throughput"));
         };
-        let is_wrong = !PERCENT.contains(&au) && !leaf.is_short_rehearsal();
-        is_wrong.then(|| format!("AU of epoch {number} is {}, not from 0 to 100", shown(au)))
+        (!PERCENT.contains(&au))
+            .then(|| format!("AU of epoch {number} is {}, not from 0 to 100", shown(au)))
     })
 }
 
 /// AU of the ranks against the times of their steps.
 fn au_of_steps(leaf: &Leaf, faults: &mut Vec<Finding>) {
-    // Profile v1 counts the compute that was asked for.
-    let is_v1 = leaf.profile() == Some(Profile::V1);
-    if leaf.is_short_rehearsal() || is_v1 || leaves_out_more(leaf) {
+    if leaves_out_more(leaf) {
         return;
     }
     for (path, epochs) in &leaf.ranks {
@@ -296,14 +293,6 @@ fn columns(group: &RunGroup) -> Vec<(&'static str, Option<f64>)> {
         (!figures.is_empty()).then(|| mean(&figures))
     };
     match group.category {
-        Category::Checkpointing => [
-            ("Checkpointing - Write B/W (GiB/s)", "save_checkpoint_io_mean_GB_per_second"),
-            ("Checkpointing - Write Duration (secs)", "save_checkpoint_duration_mean_seconds"),
-            ("Checkpointing - Read B/W (GiB/s)", "load_checkpoint_io_mean_GB_per_second"),
-            ("Checkpointing - Read Duration (secs)", "load_checkpoint_duration_mean_seconds"),
-        ]
-        .map(|(column, key)| (column, mean_of(key)))
-        .to_vec(),
         Category::Training => {
             let rate = mean_of("train_io_mean_MB_per_second").map(|mib| mib / MIB_OF_GIB);
             let accelerators = group.runs.first().and_then(|leaf| leaf.figure("num_accelerators"));
@@ -312,5 +301,13 @@ fn columns(group: &RunGroup) -> Vec<(&'static str, Option<f64>)> {
                 ("Training - # Simulated Accelerators", accelerators),
             ]
         }
+        _ => [
+            ("Checkpointing - Write B/W (GiB/s)", "save_checkpoint_io_mean_GB_per_second"),
+            ("Checkpointing - Write Duration (secs)", "save_checkpoint_duration_mean_seconds"),
+            ("Checkpointing - Read B/W (GiB/s)", "load_checkpoint_io_mean_GB_per_second"),
+            ("Checkpointing - Read Duration (secs)", "load_checkpoint_duration_mean_seconds"),
+        ]
+        .map(|(column, key)| (column, mean_of(key)))
+        .to_vec(),
     }
 }

@@ -50,6 +50,10 @@ pub enum FindingKind {
 /// What a rule finds at one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
+    /// The rule's number; `stormlp.…` for stormlp's own rules.
+    pub id: &'static str,
+    /// The rule's name in the rules of v3.0.
+    pub name: &'static str,
     /// How it counts.
     #[serde(rename = "result")]
     pub kind: FindingKind,
@@ -60,23 +64,8 @@ pub struct Finding {
     pub fact: String,
     /// How to fix it; empty where there is nothing to fix.
     pub remedy: String,
-    /// What the official checker does here, where that differs from the rule's line in the table.
-    #[serde(skip)]
-    pub(super) official: Option<Official>,
-}
-
-/// A finding as it is reported.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RuleFinding {
-    /// The rule's number; `stormlp.…` for stormlp's own rules.
-    pub id: &'static str,
-    /// The rule's name in the rules of v3.0.
-    pub name: &'static str,
-    /// What it found.
-    #[serde(flatten)]
-    pub finding: Finding,
-    /// What the official checker does about it.
-    pub official: Official,
+    /// What the official checker does about it; that of the rule's line in the table, unless set here.
+    pub official: Option<Official>,
 }
 
 impl Finding {
@@ -86,21 +75,13 @@ impl Finding {
         fact: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        let path = at.as_ref().to_string();
-        Self { kind, path, fact: fact.into(), remedy: remedy.into(), official: None }
+        let (path, fact, remedy) = (at.as_ref().to_string(), fact.into(), remedy.into());
+        Self { id: "", name: "", kind, path, fact, remedy, official: None }
     }
 
     /// The same where the official checker differs from the rule's line in the table.
     pub(super) fn officially(self, official: Official) -> Self {
         Self { official: Some(official), ..self }
-    }
-
-    /// The same by what MLCommons does about it: where it warns, nothing has failed.
-    pub(super) fn judged(self, usual: Official) -> (Self, Official) {
-        let official = self.official.unwrap_or(usual);
-        let only_warns = self.kind == FindingKind::Failed && official == Official::Warns;
-        let kind = if only_warns { FindingKind::Warned } else { self.kind };
-        (Self { kind, ..self }, official)
     }
 }
 
@@ -181,14 +162,19 @@ pub(super) fn each_run(group: &RunGroup, check: impl Fn(&Leaf) -> Option<Finding
     findings
 }
 
+/// What a rule finds of a result.
+pub(super) type GroupCheck = fn(&Submission, &RunGroup) -> Vec<Finding>;
+
 /// What a rule looks at.
 #[derive(Clone, Copy)]
 pub(super) enum Check {
     Tree(fn(&Submission) -> Vec<Finding>),
-    Training(fn(&Submission, &RunGroup) -> Vec<Finding>),
-    Checkpoints(fn(&Submission, &RunGroup) -> Vec<Finding>),
-    /// Every result of either benchmark.
-    Any(fn(&Submission, &RunGroup) -> Vec<Finding>),
+    Training(GroupCheck),
+    Checkpoints(GroupCheck),
+    /// Every result of DLIO's benchmarks, training and checkpointing.
+    Dlio(GroupCheck),
+    KvCache(GroupCheck),
+    VectorDatabase(GroupCheck),
     /// Nothing: rules of these subjects are left to the official checker.
     Omitted(&'static str),
 }

@@ -1,12 +1,12 @@
 //! stormlp's own rules: runs that cannot be read or placed, or that are of another edition, and
 //! mlpstorage's verdict on each run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::leaf::{LeafKind, NEWEST};
 use super::rule::{COPY_METADATA, Finding, failed, or_passed, passed_open, unknown};
 use super::survey::{RunGroup, Submission, UNKNOWN_EDITION, is_elsewhere};
-use super::tree::{ReadDepth, last, wanted};
+use super::tree::{ReadDepth, wanted};
 
 /// Files that the rules need can be used.
 pub(super) fn readable(submission: &Submission) -> Vec<Finding> {
@@ -18,7 +18,8 @@ pub(super) fn readable(submission: &Submission) -> Vec<Finding> {
     let paths = tree.iter().map(|(path, _)| path).filter(|path| is_needed(path));
     let mut unusable: BTreeMap<&str, &str> =
         paths.filter_map(|path| Some((path, tree.fault(path)?))).collect();
-    for (path, why) in submission.leaves().flat_map(|leaf| &leaf.unusable) {
+    let leaves = submission.leaves().filter(|leaf| !is_elsewhere(&leaf.path));
+    for (path, why) in leaves.flat_map(|leaf| &leaf.unusable) {
         unusable.insert(path, why);
     }
     let faults = unusable.into_iter().map(|(path, why)| {
@@ -90,11 +91,7 @@ pub(super) fn verification(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 }
 
 /// 5: results of vector databases are not checked.
-pub(super) fn vector_databases(submission: &Submission) -> Vec<Finding> {
-    let runs = submission.other_runs.iter().filter(|run| run.benchmark == "vector_database");
-    let results: BTreeSet<&str> = runs.map(|run| run.result.as_str()).collect();
-    let fact = |path: &str| format!("not checked: {} is a result of a vector database", last(path));
-    let findings =
-        results.into_iter().map(|path| unknown(path, fact(path), "run `mlpstorage validate`"));
-    findings.collect()
+pub(super) fn vector_databases(_: &Submission, group: &RunGroup) -> Vec<Finding> {
+    let fact = format!("not checked: {} is a result of a vector database", group.model);
+    vec![unknown(group, fact, "run `mlpstorage validate`")]
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::checkpoints::counts;
 use super::figures::{number, shown};
 use super::leaf::Leaf;
-use super::rule::{COPY_FILES, Finding, advice, failed, or_passed};
+use super::rule::{COPY_FILES, Finding, failed, or_passed};
 use super::survey::{Category, RunGroup, Submission};
 use super::timestamp;
 use super::tree::join;
@@ -38,19 +38,13 @@ pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
         let summary = join(&leaf.path, "summary.json");
         if leaf.summary.is_found() {
             let remedy = "copy it again as the tool wrote it; if the run did not finish, run again";
-            let FigureFaults { missing, impossible } = faults_of_summary(group.category, leaf);
+            let FigureFaults { missing, impossible, .. } = faults_of_summary(group.category, leaf);
             if !missing.is_empty() {
                 let fact = format!("it has no {}", missing.join(", no "));
                 faults.push(failed(&summary, fact, remedy));
             }
             if !impossible.is_empty() {
-                // The formulas of short epochs give meaningless figures.
-                let found = impossible.join("; ");
-                faults.push(if leaf.is_short_rehearsal() {
-                    advice(&summary, found, remedy)
-                } else {
-                    failed(&summary, found, remedy)
-                });
+                faults.push(failed(&summary, impossible.join("; "), remedy));
             }
         } else if leaf.summary.path().is_none() {
             // Another rule reports one that cannot be read.
@@ -69,100 +63,102 @@ pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     or_passed(faults, group, "every figure of the result exists and is plausible")
 }
 
+/// Figures by their places in a summary.
+const OF_EVERY_RUN: [(&str, Bounds); 2] = [("/num_accelerators", COUNT), ("/num_hosts", COUNT)];
+const OF_TRAINING: [(&str, Bounds); 4] = [
+    ("/num_files_train", COUNT),
+    ("/metric/train_au_mean_percentage", SHARE),
+    ("/metric/train_throughput_mean_samples_per_second", POSITIVE),
+    ("/metric/train_io_mean_MB_per_second", POSITIVE),
+];
+
 /// Figures of a summary that are missing, and those that no run can have.
-#[derive(Default)]
-struct FigureFaults {
+struct FigureFaults<'a> {
+    summary: &'a Value,
     missing: Vec<String>,
     impossible: Vec<String>,
 }
 
-impl FigureFaults {
+impl FigureFaults<'_> {
     fn need(&mut self, exists: bool, what: &str) {
         if !exists {
             self.missing.push(what.to_string());
         }
     }
 
-    fn figure(&mut self, what: &str, value: &Value, (is_possible, wanted): Bounds) {
-        match number(value) {
-            None => self.missing.push(what.to_string()),
-            Some(figure) if !is_possible(figure) => {
-                self.impossible.push(format!("{what} is {}, and must be {wanted}", shown(figure)));
+    fn figures(&mut self, figures: &[(&str, Bounds)]) {
+        for (place, (is_possible, wanted)) in figures {
+            let what = place.trim_start_matches('/').replace('/', ".");
+            match self.summary.pointer(place).and_then(number) {
+                None => self.missing.push(what),
+                Some(figure) if !is_possible(figure) => {
+                    let figure = shown(figure);
+                    self.impossible.push(format!("{what} is {figure}, and must be {wanted}"));
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
         }
     }
 }
 
-fn faults_of_summary(category: Category, leaf: &Leaf) -> FigureFaults {
+fn faults_of_summary(category: Category, leaf: &Leaf) -> FigureFaults<'_> {
     let summary = leaf.summary.value();
-    let mut figures = FigureFaults::default();
+    let mut faults = FigureFaults { summary, missing: Vec::new(), impossible: Vec::new() };
     for key in ["start", "end"] {
         let time = summary[key].as_str().and_then(timestamp::seconds);
-        figures.need(time.is_some(), &format!("time `{key}`"));
+        faults.need(time.is_some(), &format!("time `{key}`"));
     }
-    for key in ["num_accelerators", "num_hosts"] {
-        figures.figure(key, &summary[key], COUNT);
-    }
-    memory(leaf, &mut figures);
+    faults.figures(&OF_EVERY_RUN);
+    memory(leaf, &mut faults);
     match category {
-        Category::Training => training(summary, &mut figures),
-        Category::Checkpointing => checkpoints(leaf, &mut figures),
+        Category::Training => training(summary, &mut faults),
+        _ => checkpoints(leaf, &mut faults),
     }
-    figures
+    faults
 }
 
 /// The memory of each host, which sizes of datasets and checkpoints are compared to.
-fn memory(leaf: &Leaf, figures: &mut FigureFaults) {
+fn memory(leaf: &Leaf, faults: &mut FigureFaults<'_>) {
     let key = "host_memory_GB";
     let list = leaf.summary.value()[key].as_array();
-    figures.need(list.is_some(), key);
+    faults.need(list.is_some(), key);
     let Some((list, hosts)) = list.zip(leaf.figure("num_hosts")) else { return };
     if list.len() as f64 != hosts {
         let (entries, hosts) = (counted(list.len() as u64, "number"), shown(hosts));
-        figures.impossible.push(format!("{key} has {entries}, num_hosts is {hosts}"));
+        faults.impossible.push(format!("{key} has {entries}, num_hosts is {hosts}"));
     } else if leaf.memory_gib().is_none() {
-        figures.impossible.push(format!("{key} has a number that is not a size"));
+        faults.impossible.push(format!("{key} has a number that is not a size"));
     }
 }
 
-fn training(summary: &Value, figures: &mut FigureFaults) {
+fn training(summary: &Value, faults: &mut FigureFaults<'_>) {
     let metric = &summary["metric"];
-    figures.figure("num_files_train", &summary["num_files_train"], COUNT);
-    for (key, bounds) in [
-        ("train_au_mean_percentage", SHARE),
-        ("train_throughput_mean_samples_per_second", POSITIVE),
-        ("train_io_mean_MB_per_second", POSITIVE),
-    ] {
-        figures.figure(&format!("metric.{key}"), &metric[key], bounds);
-    }
+    faults.figures(&OF_TRAINING);
     let [au, rates] = [(AU, SHARE), (RATES, POSITIVE)].map(|(key, bounds)| {
-        let epochs = metric[key].as_array().map_or(&[][..], Vec::as_slice);
-        figures.need(!epochs.is_empty(), &format!("metric.{key}"));
-        for (number, value) in (1..).zip(epochs) {
-            figures.figure(&format!("metric.{key} of epoch {number}"), value, bounds);
+        let epochs = metric[key].as_array().map_or(0, Vec::len);
+        faults.need(epochs > 0, &format!("metric.{key}"));
+        for epoch in 0..epochs {
+            faults.figures(&[(&format!("/metric/{key}/{epoch}"), bounds)]);
         }
-        epochs.len()
+        epochs
     });
     if au != rates && au > 0 && rates > 0 {
         let epochs = counted(au as u64, "epoch");
-        figures.impossible.push(format!("metric.{AU} has {epochs}, metric.{RATES} {rates}"));
+        faults.impossible.push(format!("metric.{AU} has {epochs}, metric.{RATES} {rates}"));
     }
     let flag = "train_au_meet_expectation";
-    figures.need(metric[flag].is_string(), &format!("metric.{flag}"));
+    faults.need(metric[flag].is_string(), &format!("metric.{flag}"));
 }
 
-fn checkpoints(leaf: &Leaf, figures: &mut FigureFaults) {
-    let metric = &leaf.summary.value()["metric"];
-    let size = "checkpoint_size_GB";
-    figures.figure(&format!("metric.{size}"), &metric[size], POSITIVE);
+fn checkpoints(leaf: &Leaf, faults: &mut FigureFaults<'_>) {
+    faults.figures(&[("/metric/checkpoint_size_GB", POSITIVE)]);
     // Only the counts show which phases must have figures.
     let (writes, reads) = counts(leaf).unwrap_or((0, 0));
     for (phase, count) in [("save", writes), ("load", reads)] {
         for what in ["io_mean_GB_per_second", "duration_mean_seconds"] {
             let key = format!("{phase}_checkpoint_{what}");
-            if count > 0 || !metric[&key].is_null() {
-                figures.figure(&format!("metric.{key}"), &metric[&key], POSITIVE);
+            if count > 0 || !leaf.summary.value()["metric"][&key].is_null() {
+                faults.figures(&[(&format!("/metric/{key}"), POSITIVE)]);
             }
         }
     }
@@ -174,7 +170,7 @@ fn missing_in_metadata(category: Category, leaf: &Leaf) -> Vec<&'static str> {
         Category::Training => {
             vec![(leaf.accelerator().is_some(), "the accelerator (args.accelerator_type)")]
         }
-        Category::Checkpointing => vec![
+        _ => vec![
             (counts(leaf).is_some(), "num_checkpoints_write and num_checkpoints_read"),
             (!leaf.parameter("checkpoint", "fsync").is_null(), "checkpoint.fsync"),
         ],

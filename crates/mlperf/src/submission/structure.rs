@@ -4,15 +4,14 @@ use std::fmt::Display;
 
 use super::leaf::{Leaf, plain};
 use super::rule::{Finding, Official, advice, failed, or_passed, passed};
-use super::survey::{
-    Category, DIVISIONS, OTHER_BENCHMARKS, PHASES, RunGroup, Submission, TreeShape,
-};
+use super::survey::{Category, DIVISIONS, PHASES, RunGroup, Submission, TreeShape};
 use super::systems;
 use super::tree::{Tree, join, last};
 use stormlp_checkpoint::plan::builtin;
 use stormlp_core::names::nearest;
 use stormlp_core::profile::Profile;
 use stormlp_training::plan::rules::closed_workloads;
+use strum::VariantNames as _;
 
 const PUT_TOGETHER: &str = "check the whole package once it is put together";
 
@@ -37,12 +36,10 @@ fn rename(name: &str) -> String {
 
 /// 1.1: only the official tool makes submissions.
 pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
-    let others = submission.other_runs.iter().map(|run| (run.path.as_str(), run.made_by_stormlp()));
-    let leaves = submission.leaves().map(|leaf| (leaf.path.as_str(), leaf.made_by_stormlp()));
-    let runs: Vec<(&str, bool)> = leaves.chain(others).collect();
-    let of_stormlp: Vec<&str> = runs.iter().filter(|(_, is)| *is).map(|(path, _)| *path).collect();
+    let (of_stormlp, others): (Vec<&Leaf>, Vec<&Leaf>) =
+        submission.leaves().partition(|leaf| leaf.made_by_stormlp());
     let Some(first) = of_stormlp.first() else {
-        if runs.is_empty() {
+        if others.is_empty() {
             let remedy = "name a folder that mlpstorage or DLIO wrote";
             return vec![failed("", "there is no run folder", remedy)];
         }
@@ -51,7 +48,7 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
         return vec![advice("", fact, remedy)];
     };
     let claims = |leaf: &&Leaf| leaf.verification().is_some_and(|verdict| verdict != "rehearsal");
-    let claiming = submission.leaves().filter(|leaf| leaf.made_by_stormlp()).filter(claims);
+    let claiming = of_stormlp.iter().filter(|leaf| claims(leaf));
     let mut faults: Vec<Finding> = claiming
         .map(|leaf| {
             let verdict = plain(&leaf.metadata.value()["verification"]);
@@ -59,8 +56,9 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
             failed(leaf, fact, "remove it: stormlp's runs are never submissions")
         })
         .collect();
-    if of_stormlp.len() < runs.len() {
-        let fact = format!("stormlp made {} of {} runs", of_stormlp.len(), runs.len());
+    if !others.is_empty() {
+        let all = of_stormlp.len() + others.len();
+        let fact = format!("stormlp made {} of {all} runs", of_stormlp.len());
         let remedy = "remove them: only runs of mlpstorage may be submitted";
         faults.push(failed(first, fact, remedy));
     }
@@ -216,7 +214,7 @@ fn unlike_the_first<T: Display>(
 
 /// 2.1.10: a system's folders are benchmarks.
 pub(super) fn categories(submission: &Submission) -> Vec<Finding> {
-    let known = [["training", "checkpointing"], OTHER_BENCHMARKS].concat();
+    let known = Category::VARIANTS;
     package_rule(submission, |faults| {
         for organisation in submission.organisations() {
             let results = join(&organisation, "results");
@@ -224,7 +222,7 @@ pub(super) fn categories(submission: &Submission) -> Vec<Finding> {
                 let system = join(&results, system);
                 let names = submission.tree.folders(&system).into_iter();
                 let unknown = names.filter(|name| !known.contains(name));
-                faults.extend(unknown.map(|name| unexpected(&join(&system, name), name, &known)));
+                faults.extend(unknown.map(|name| unexpected(&join(&system, name), name, known)));
             }
         }
         "no unknown benchmark".to_string()
@@ -235,7 +233,7 @@ pub(super) fn categories(submission: &Submission) -> Vec<Finding> {
 pub(super) fn workloads(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let mut known: Vec<&str> = match group.category {
         Category::Training => closed_workloads(Profile::V3).map(|(model, _)| model).collect(),
-        Category::Checkpointing => builtin::names().collect(),
+        _ => builtin::names().collect(),
     };
     known.dedup();
     vec![if known.contains(&group.model.as_str()) {

@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::leaf::{Leaf, LeafKind, NEWEST, is_metadata};
-use super::other_runs::{self, OtherRun};
 use super::timestamp;
 use super::tree::{Entry, Tree, is_in_image, join, last, parent};
 
@@ -20,23 +19,39 @@ pub enum TreeShape {
     Results,
 }
 
-/// A benchmark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// A benchmark, by the name of its folder.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum Category {
-    /// Training.
     Training,
-    /// Checkpointing.
     Checkpointing,
+    VectorDatabase,
+    KvCache,
 }
+
+/// The benchmarks that DLIO runs.
+pub(super) const DLIO: [Category; 2] = [Category::Training, Category::Checkpointing];
 
 impl Category {
     /// Its name, as in folders and files.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Training => "training",
-            Self::Checkpointing => "checkpointing",
-        }
+        self.into()
+    }
+
+    /// How far below its folder are those of its phases; that of a vector database names its index, too.
+    fn phase_depth(self) -> usize {
+        if self == Self::VectorDatabase { 3 } else { 2 }
     }
 }
 
@@ -76,8 +91,6 @@ pub struct Submission {
     pub(super) groups: Vec<RunGroup>,
     /// Run folders that belong to no result.
     pub(super) others: Vec<Leaf>,
-    /// Runs of vector databases and KV caches.
-    pub(super) other_runs: Vec<OtherRun>,
 }
 
 impl AsRef<str> for RunGroup {
@@ -101,18 +114,17 @@ impl Submission {
             divisions.any(|name| DIVISIONS.contains(&name.to_ascii_lowercase().as_str()));
         let shape = if is_package { TreeShape::Package } else { TreeShape::Results };
         let leaves = leaves(&tree, shape);
-        let other_runs = other_runs::find(&tree, shape);
-        let (edition, edition_from) = edition_of(&tree, &leaves);
         let (groups, others) = (Vec::new(), Vec::new());
-        let mut submission =
-            Self { tree, edition, edition_from, shape, groups, others, other_runs };
+        let (edition, edition_from) = (String::new(), String::new());
+        let mut submission = Self { tree, edition, edition_from, shape, groups, others };
         submission.group(leaves);
+        (submission.edition, submission.edition_from) = submission.shown_edition();
         submission
     }
 
     /// Whether there is nothing to check: no run, and no package around where runs should be.
     pub fn is_foreign(&self) -> bool {
-        let has_runs = self.leaves().next().is_some() || !self.other_runs.is_empty();
+        let has_runs = self.leaves().next().is_some();
         !has_runs && self.shape == TreeShape::Results && self.is_checked()
     }
 
@@ -120,6 +132,30 @@ impl Submission {
     /// and gets no verdict.
     pub(super) fn is_checked(&self) -> bool {
         [NEWEST, UNKNOWN_EDITION].contains(&self.edition.as_str())
+    }
+
+    /// The edition of the runs, and what shows it. A tree with a run of the newest edition is one of its
+    /// trees: a rule reports the other runs.
+    fn shown_edition(&self) -> (String, String) {
+        if let Some(path) = file_of_v1(&self.tree) {
+            return ("1.0".to_string(), path);
+        }
+        let known = self.leaves().filter_map(|leaf| {
+            let (edition, from) = leaf.edition()?;
+            Some((edition, format!("{}: {from}", leaf.place())))
+        });
+        let known: Vec<(String, String)> = known.collect();
+        let newest = known.iter().find(|(edition, _)| edition == NEWEST);
+        if let Some(shown) = newest.or(known.first()) {
+            return shown.clone();
+        }
+        // Other editions have no other benchmarks.
+        let is_dlio = self.groups.iter().any(|group| DLIO.contains(&group.category));
+        if is_dlio || !self.others.is_empty() {
+            (UNKNOWN_EDITION.to_string(), "no file shows it".to_string())
+        } else {
+            (NEWEST.to_string(), "the newest: no file shows one".to_string())
+        }
     }
 
     fn group(&mut self, leaves: Vec<Leaf>) {
@@ -156,7 +192,7 @@ impl Submission {
         }
     }
 
-    /// All run folders of training and checkpointing.
+    /// All run folders.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.groups.iter().flat_map(RunGroup::leaves).chain(&self.others)
     }
@@ -164,8 +200,7 @@ impl Submission {
     /// A run that stormlp made.
     pub(super) fn rehearsal(&self) -> Option<String> {
         let leaf = self.leaves().find(|leaf| leaf.made_by_stormlp());
-        let other = || self.other_runs.iter().find(|run| run.made_by_stormlp());
-        leaf.map(|leaf| leaf.place().to_string()).or_else(|| Some(other()?.path.clone()))
+        leaf.map(|leaf| leaf.place().to_string())
     }
 
     /// The results, such as `training unet3d`.
@@ -173,8 +208,6 @@ impl Submission {
         let groups = self.groups.iter();
         let mut results: Vec<String> =
             groups.map(|group| format!("{} {}", group.category.name(), group.model)).collect();
-        let others = self.other_runs.iter().filter(|run| run.command == "run");
-        results.extend(others.map(|run| format!("{} {}", run.benchmark, run.model)));
         results.dedup();
         results
     }
@@ -234,28 +267,6 @@ fn began(leaf: &Leaf) -> f64 {
     timestamp::folder_time(leaf.name()).or_else(by_summary).unwrap_or(f64::MAX)
 }
 
-/// The edition of the runs, and what shows it. A tree with a run of the newest edition is one of its
-/// trees: a rule reports the other runs.
-fn edition_of(tree: &Tree, leaves: &[Leaf]) -> (String, String) {
-    if let Some(path) = file_of_v1(tree) {
-        return ("1.0".to_string(), path);
-    }
-    let known = leaves.iter().filter_map(|leaf| {
-        let (edition, from) = leaf.edition()?;
-        Some((edition, format!("{}: {from}", leaf.place())))
-    });
-    let known: Vec<(String, String)> = known.collect();
-    let newest = known.iter().find(|(edition, _)| edition == NEWEST);
-    if let Some(shown) = newest.or(known.first()) {
-        return shown.clone();
-    }
-    if leaves.is_empty() {
-        (NEWEST.to_string(), "the newest: no file shows one".to_string())
-    } else {
-        (UNKNOWN_EDITION.to_string(), "no file shows it".to_string())
-    }
-}
-
 /// A file that only trees of v1.0 have: the report of `benchmark.sh`, or Hydra's files in `configs/`.
 fn file_of_v1(tree: &Tree) -> Option<String> {
     let files = tree.iter().filter(|(_, entry)| !matches!(entry, Entry::Folder));
@@ -267,19 +278,15 @@ fn file_of_v1(tree: &Tree) -> Option<String> {
     paths.find(is_its).map(str::to_string)
 }
 
-/// Benchmarks that are not DLIO's.
-pub(super) const OTHER_BENCHMARKS: [&str; 2] = ["vector_database", "kv_cache"];
-
-/// Whether `path` belongs to another benchmark or to source code.
+/// Whether `path` belongs to a vector database, which is not checked, or to source code.
 pub(super) fn is_elsewhere(path: &str) -> bool {
-    let mut parts = path.split('/');
-    parts.any(|part| OTHER_BENCHMARKS.contains(&part)) || is_in_image(path)
+    path.split('/').any(|part| part == Category::VectorDatabase.name()) || is_in_image(path)
 }
 
 /// The folders that hold a run's files.
 fn leaves(tree: &Tree, shape: TreeShape) -> Vec<Leaf> {
     let mut folders: BTreeSet<String> = BTreeSet::new();
-    for (path, _) in tree.iter().filter(|(path, _)| !is_elsewhere(path)) {
+    for (path, _) in tree.iter().filter(|(path, _)| !is_in_image(path)) {
         let (name, folder) = (last(path), parent(path));
         let marks = name == "summary.json"
             || name == "dlio_config"
@@ -297,35 +304,34 @@ fn leaves(tree: &Tree, shape: TreeShape) -> Vec<Leaf> {
             folders.insert(path.to_string());
         }
     }
-    let kind = |path: &str| {
-        let parts: Vec<&str> = path.split('/').collect();
-        match category(&parts, shape)? {
-            (_, Category::Checkpointing) => Some(LeafKind::Checkpoint),
-            (at, Category::Training) => match parts.get(at + 2).copied() {
-                Some("datasize") => Some(LeafKind::Datasize),
-                Some("datagen") => Some(LeafKind::Datagen),
-                Some("run") => Some(LeafKind::Run),
-                _ => None,
-            },
-        }
-    };
-    folders.iter().map(|path| Leaf::read(tree, path, kind(path))).collect()
+    folders.iter().map(|path| Leaf::read(tree, path, kind(path, shape))).collect()
+}
+
+/// What ran in the folder at `path`, by the folders above.
+fn kind(path: &str, shape: TreeShape) -> Option<LeafKind> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let (at, category) = category(&parts, shape)?;
+    if category == Category::Checkpointing {
+        return Some(LeafKind::Checkpoint);
+    }
+    match *parts.get(at + category.phase_depth())? {
+        "datasize" => Some(LeafKind::Datasize),
+        "datagen" => Some(LeafKind::Datagen),
+        "run" => Some(LeafKind::Run),
+        _ => None,
+    }
 }
 
 /// Which folder above a run names its benchmark. Systems and organisations may have the same name;
 /// the folder's depth in a package, and what follows it, tell them apart.
 fn category(parts: &[&str], shape: TreeShape) -> Option<(usize, Category)> {
-    let named = |at: usize| match parts.get(at).copied() {
-        Some("training") => Some((at, Category::Training)),
-        Some("checkpointing") => Some((at, Category::Checkpointing)),
-        _ => None,
-    };
+    let named = |at: usize| Some((at, parts.get(at)?.parse::<Category>().ok()?));
     // closed/ORGANISATION/results/SYSTEM/training
     let in_package = (shape == TreeShape::Package).then(|| named(4)).flatten();
     let all = || (0..parts.len().saturating_sub(2)).filter_map(named);
     let fits = |(at, category): &(usize, Category)| match category {
-        Category::Training => PHASES.contains(&parts[at + 2]),
         Category::Checkpointing => parts.len() == at + 3,
+        other => parts.get(at + other.phase_depth()).is_some_and(|part| PHASES.contains(part)),
     };
     let in_package = in_package.filter(|(at, _)| parts.len() > at + 2);
     in_package.or_else(|| all().find(fits)).or_else(|| all().next())

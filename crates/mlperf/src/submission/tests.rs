@@ -17,8 +17,8 @@ use super::tree::join;
 use super::*;
 
 fn failed(report: &CheckReport) -> Vec<(&str, &str)> {
-    let failed = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Failed);
-    failed.map(|rule| (rule.id, rule.finding.path.as_str())).collect()
+    let failed = report.rules.iter().filter(|rule| rule.kind == FindingKind::Failed);
+    failed.map(|rule| (rule.id, rule.path.as_str())).collect()
 }
 
 /// The rules that a tree breaks, each once.
@@ -61,12 +61,8 @@ fn every_broken_rule_is_reported() {
         let failed = failed(&report);
         assert!(failed.iter().any(|(found, _)| found == id), "case {index}, {id}: {failed:?}");
         assert_eq!(report.verdict, TreeVerdict::Invalid);
-        let broken = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Failed);
-        assert!(
-            broken
-                .into_iter()
-                .all(|rule| !rule.finding.fact.is_empty() && !rule.finding.remedy.is_empty())
-        );
+        let broken = report.rules.iter().filter(|rule| rule.kind == FindingKind::Failed);
+        assert!(broken.into_iter().all(|rule| !rule.fact.is_empty() && !rule.remedy.is_empty()));
     }
 }
 
@@ -89,13 +85,13 @@ fn impossible_figures_are_short_and_name_no_option() {
         let report = builder.check();
         assert_ne!(report.verdict, TreeVerdict::Closed);
         for rule in report.rules {
-            if rule.finding.kind == FindingKind::Passed {
+            if rule.kind == FindingKind::Passed {
                 continue;
             }
             let is_long = |word: &str| word.bytes().filter(u8::is_ascii_digit).count() > 19;
-            let fact = &rule.finding.fact;
+            let fact = &rule.fact;
             assert!(!fact.split(' ').any(is_long), "{key}: {fact}");
-            assert!(!fact.contains("--") && !rule.finding.remedy.is_empty(), "{fact}");
+            assert!(!fact.contains("--") && !rule.remedy.is_empty(), "{fact}");
         }
     }
 }
@@ -119,7 +115,7 @@ fn the_edition_follows_from_files_and_an_accelerator_of_another_is_a_fault() {
     assert_eq!(report.edition, "3.0");
     let faults: Vec<_> = report.rules.iter().filter(|rule| rule.id == "stormlp.edition").collect();
     assert_eq!(faults.len(), 8);
-    assert!(faults[0].finding.fact.contains("accelerator h100"), "{:?}", faults[0]);
+    assert!(faults[0].fact.contains("accelerator h100"), "{:?}", faults[0]);
     // One of stormlp's in another layout, with the profile in its mark.
     let mut builder = of_v2("");
     for number in 0..6 {

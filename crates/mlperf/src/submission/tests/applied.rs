@@ -9,8 +9,8 @@ use crate::submission::tree::join;
 use crate::submission::{CheckReport, FindingKind, Official, TreeVerdict};
 
 fn warned(report: &CheckReport) -> Vec<(&str, Official)> {
-    let warned = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Warned);
-    warned.map(|rule| (rule.id, rule.official)).collect()
+    let warned = report.rules.iter().filter(|rule| rule.kind == FindingKind::Warned);
+    warned.map(|rule| (rule.id, rule.official.unwrap())).collect()
 }
 
 /// Breaches that MLCommons warns of, or that only stormlp looks for.
@@ -215,8 +215,8 @@ fn a_run_that_writes_and_reads_passes_the_official_rule_of_remapping() {
     builder.remove(&checkpoint_leaf(1));
     let report = builder.check();
     let rules = report.rules.iter().filter(|rule| rule.id == "4.7.3");
-    let of_run: Vec<_> = rules.filter(|rule| rule.finding.path.contains("llama3-8b")).collect();
-    let found: Vec<_> = of_run.iter().map(|rule| (rule.finding.kind, rule.official)).collect();
+    let of_run: Vec<_> = rules.filter(|rule| rule.path.contains("llama3-8b")).collect();
+    let found: Vec<_> = of_run.iter().map(|rule| (rule.kind, rule.official.unwrap())).collect();
     assert_eq!(found, [(FindingKind::Advice, Official::Silent)], "{of_run:#?}");
 }
 

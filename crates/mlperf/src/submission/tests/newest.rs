@@ -18,7 +18,7 @@ fn a_tree_of_v1_is_refused_once() {
     let report = builder.check();
     assert_eq!(report.verdict, TreeVerdict::Incomplete);
     assert_eq!(report.rules.len(), 1, "{:#?}", report.rules);
-    assert!(report.rules[0].finding.fact.contains("not checked"));
+    assert!(report.rules[0].fact.contains("not checked"));
     assert_eq!(report.blocked_by, ["stormlp.edition"]);
 }
 
@@ -38,7 +38,7 @@ fn trees_of_v2_are_not_checked() {
     let report = of_v2("").check();
     assert_eq!((report.verdict, report.edition.as_str()), (TreeVerdict::Incomplete, "2.0"));
     assert_eq!((report.rules.len(), report.blocked_by), (1, vec!["stormlp.edition".to_string()]));
-    assert!(report.rules[0].finding.fact.contains("not checked"), "{:?}", report.rules[0]);
+    assert!(report.rules[0].fact.contains("not checked"), "{:?}", report.rules[0]);
     // One of stormlp's, too.
     let mut builder = of_v2("");
     for number in 0..6 {
@@ -61,7 +61,7 @@ fn trees_of_v2_are_not_checked() {
 #[test]
 fn rules_that_are_not_checked_are_named() {
     let report = package().check();
-    let omitted = report.rules.iter().filter(|rule| rule.finding.fact.contains("does not check"));
+    let omitted = report.rules.iter().filter(|rule| rule.fact.contains("does not check"));
     let ids: Vec<&str> = omitted.map(|rule| rule.id).collect();
     assert_eq!(ids, ["1.2", "2.1.6", "3.3.3", "3.3.7", "CHECK", "PROV", "EDN", "RPT-01"]);
 }

@@ -40,7 +40,7 @@ fn runs_on_objects_need_no_second_file_system() {
     let report = objects().check();
     assert_eq!((failed(&report), report.verdict), (vec![], TreeVerdict::Closed));
     let separate = report.rules.iter().find(|rule| rule.id == "3.4.2").unwrap();
-    assert_eq!(separate.finding.fact, "storage_type is s3, not a file system");
+    assert_eq!(separate.fact, "storage_type is s3, not a file system");
     let no_folder = changed(METADATA, |m| m["args"]["results_dir"] = Value::Null);
     assert_eq!(no_folder, [""; 0]);
     // Nothing but the description says so.
