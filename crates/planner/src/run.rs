@@ -11,7 +11,7 @@ use crate::plan::assumptions;
 use crate::plan::request::MAX_ACCELERATORS;
 use crate::plan::storage::MAX_DEVICES;
 use crate::plan::{
-    AtCount, AtDevices, Case, Extent, LimitedBy, Prediction, Sizing, SizingAnswer, StorageModel,
+    AtCount, Case, Extent, LimitedBy, Need, Prediction, Sizing, SizingAnswer, StorageModel,
     StoragePart, search,
 };
 use stormlp_core::failure::Problems;
@@ -24,9 +24,9 @@ use range::Alone;
 use whole::Whole;
 
 /// The part of a run simulated during a search.
-const TRIAL: Extent = Extent::Reads(500_000);
+const TRIAL: Extent = Extent::reads(500_000);
 /// The part of a run simulated for results: all of a typical run.
-const FULL: Extent = Extent::Reads(2_000_000);
+const FULL: Extent = Extent::reads(2_000_000);
 /// Numbers of devices in the table, as multiples of the given number.
 const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
 
@@ -76,7 +76,7 @@ pub fn answer(
         sizing,
         stop,
         look,
-        trial: Extent::Rough,
+        trial: Extent::ROUGH,
         done: Cell::new(0),
         known: BTreeMap::new(),
     };
@@ -86,8 +86,8 @@ pub fn answer(
     let whole = study.whole(accelerators, devices)?;
     let found = study.limit_above(largest, devices)?;
     let alone = study.alone(found.0)?;
-    let (search_limited_by, search_part) = limit_beside(largest, found, alone.as_ref(), sizing);
-    let range = study.range(largest, &whole, (search_limited_by, search_part))?;
+    let search_limit = limit_beside(largest, found, alone.as_ref(), sizing);
+    let range = study.range(largest, &whole, search_limit)?;
     let official = study.with_known_client(&whole)?;
     let au_percent = whole.prediction.au_percent;
     let warnings = sizing.client_warnings(&whole.case.whole, au_percent, official);
@@ -95,33 +95,26 @@ pub fn answer(
         Some(asked) => study.needed(asked)?,
         None => Need::default(),
     };
-    study.trial = Extent::Rough;
+    let (limited_by, storage_part) = match sizing.asked.accelerators {
+        Some(_) => (whole.prediction.limited_by, whole.prediction.storage_part()),
+        None => search_limit,
+    };
     let (over_accelerators, over_devices) = match with_tables {
         true => (study.over_accelerators(largest, accelerators)?, study.over_devices()?),
         false => (Vec::new(), Vec::new()),
     };
     Ok(SizingAnswer {
         largest_accelerators: largest,
-        largest_accelerators_range: range.accelerators,
-        au_percent_range: range.au_percent,
-        range_causes: range.others,
+        range,
         warnings,
         storage_alone_accelerators: alone.map_or(largest, |alone| alone.largest),
         // If memory is the limit, storage could not feed more either.
-        is_lower_bound: !matches!(search_limited_by, LimitedBy::Storage | LimitedBy::Memory),
-        limited_by: match sizing.asked.accelerators {
-            Some(_) => whole.prediction.limited_by,
-            None => search_limited_by,
-        },
-        storage_part: match sizing.asked.accelerators {
-            Some(_) => whole.prediction.storage_part(),
-            None => search_part,
-        },
+        is_lower_bound: !matches!(search_limit.0, LimitedBy::Storage | LimitedBy::Memory),
+        limited_by,
+        storage_part,
         model_error: assumptions::model_error(sizing, &whole.case.whole),
-        search_limited_by,
-        needed_devices: need.devices,
-        needed_hosts: need.hosts,
-        tried_devices: need.tried_devices,
+        search_limited_by: search_limit.0,
+        need,
         over_accelerators,
         over_devices,
         ..whole.into_answer(sizing)
@@ -130,12 +123,7 @@ pub fn answer(
 
 /// What limits one accelerator more than `largest`. Where a client is given, what storage feeds `alone`
 /// tells: waiting times do not, as both take a part of them.
-fn limit_beside(
-    largest: u32,
-    found: (LimitedBy, Option<StoragePart>),
-    alone: Option<&Alone>,
-    sizing: &Sizing,
-) -> (LimitedBy, Option<StoragePart>) {
+fn limit_beside(largest: u32, found: Limit, alone: Option<&Alone>, sizing: &Sizing) -> Limit {
     match alone.filter(|_| sizing.client().is_some()) {
         Some(alone) if alone.largest > largest => (LimitedBy::Client, None),
         Some(alone) => alone.limit,
@@ -148,6 +136,11 @@ fn demand(plan: &TrainPlan) -> f64 {
     plan.demand_bytes_per_second() * plan.passes()
 }
 
+/// What limits, and which part of storage if that does.
+type Limit = (LimitedBy, Option<StoragePart>);
+/// Accelerators, hosts and devices.
+type Numbers = (u32, u32, u32);
+
 /// The state of the search.
 struct Study<'a> {
     sizing: &'a Sizing,
@@ -157,23 +150,7 @@ struct Study<'a> {
     trial: Extent,
     /// Number of completed simulations.
     done: Cell<u64>,
-    /// Predictions by accelerators, hosts and devices.
-    known: BTreeMap<(u32, u32, u32), Known>,
-}
-
-/// The hosts and devices that a number of accelerators needs, as far as known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Need {
-    hosts: Option<u32>,
-    devices: Option<u32>,
-    /// Largest number of devices tried, if it was not sufficient.
-    tried_devices: Option<u32>,
-}
-
-impl Need {
-    fn more_than(devices: u32) -> Self {
-        Self { tried_devices: Some(devices), ..Self::default() }
-    }
+    known: BTreeMap<Numbers, Known>,
 }
 
 /// The prediction for a number of accelerators.
@@ -196,13 +173,7 @@ impl Study<'_> {
     }
 
     /// The prediction for these numbers, from a part of the run.
-    fn at(
-        &mut self,
-        accelerators: u32,
-        hosts: u32,
-        devices: u32,
-    ) -> Result<Prediction, SizingError> {
-        let key = (accelerators, hosts, devices);
+    fn at(&mut self, key: Numbers) -> Result<Prediction, SizingError> {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.prediction.clone());
         }
@@ -213,11 +184,8 @@ impl Study<'_> {
         Ok(prediction)
     }
 
-    fn case(
-        &self,
-        (accelerators, hosts, devices): (u32, u32, u32),
-        extent: Extent,
-    ) -> Result<Case, Problems> {
+    fn case(&self, numbers: Numbers, extent: Extent) -> Result<Case, Problems> {
+        let (accelerators, hosts, devices) = numbers;
         let storage = StorageModel { devices, ..self.sizing.storage.model.clone() };
         self.sizing.case(accelerators, hosts, &storage, extent)
     }
@@ -235,40 +203,34 @@ impl Study<'_> {
         Ok(Whole { case, prediction })
     }
 
-    fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
+    fn meets(&mut self, numbers: Numbers) -> Result<bool, SizingError> {
         let threshold = self.sizing.workload.metric.au * 100.0;
-        Ok(!self.prefetch_bound(accelerators, hosts, devices)?
-            && self.at(accelerators, hosts, devices)?.au_percent >= threshold)
+        Ok(!self.prefetch_bound(numbers)? && self.at(numbers)?.au_percent >= threshold)
     }
 
-    fn prefetch_bound(
-        &self,
-        accelerators: u32,
-        hosts: u32,
-        devices: u32,
-    ) -> Result<bool, SizingError> {
-        let case = self.case((accelerators, hosts, devices), TRIAL)?;
-        Ok(case.prefetch_bound())
+    fn prefetch_bound(&self, numbers: Numbers) -> Result<bool, SizingError> {
+        Ok(self.case(numbers, TRIAL)?.prefetch_bound())
     }
 
-    /// Largest number of accelerators that meets the threshold on `devices`; 0 if none does.
-    fn largest(&mut self, devices: u32) -> Result<u32, SizingError> {
+    /// Largest number of accelerators that meets the threshold on `devices`, tried from `guess`; 0 if
+    /// none does.
+    fn largest(&mut self, guess: u32, devices: u32) -> Result<u32, SizingError> {
         let sizing = self.sizing;
-        let guess = self.guess(devices)?;
         search::last(guess, sizing.most_accelerators(), |count| {
-            self.meets(count, sizing.hosts_of(count), devices)
+            self.meets((count, sizing.hosts_of(count), devices))
         })
     }
 
     /// As [`Self::largest`], confirmed with whole runs: part of a run may be on the other side of
     /// the threshold.
     fn largest_confirmed(&mut self, devices: u32) -> Result<u32, SizingError> {
-        let judged = self.largest(devices)?;
+        let judged = self.largest(self.guess(devices)?, devices)?;
         let most = self.sizing.most_accelerators();
         let mut meets = |count| {
             let hosts = self.sizing.hosts_of(count);
             Ok::<_, SizingError>(
-                !self.prefetch_bound(count, hosts, devices)? && self.whole(count, devices)?.meets(),
+                !self.prefetch_bound((count, hosts, devices))?
+                    && self.whole(count, devices)?.meets(),
             )
         };
         if judged > 0 && !meets(judged)? {
@@ -295,25 +257,21 @@ impl Study<'_> {
     }
 
     /// What limits one accelerator more than `largest`.
-    fn limit_above(
-        &mut self,
-        largest: u32,
-        devices: u32,
-    ) -> Result<(LimitedBy, Option<StoragePart>), SizingError> {
+    fn limit_above(&mut self, largest: u32, devices: u32) -> Result<Limit, SizingError> {
         if largest >= self.sizing.most_accelerators() {
             // The hosts are full, or the end of the search is reached.
             return Ok((LimitedBy::Client, None));
         }
-        let hosts = self.sizing.hosts_of(largest + 1);
-        if self.prefetch_bound(largest + 1, hosts, devices)? {
+        let numbers = (largest + 1, self.sizing.hosts_of(largest + 1), devices);
+        if self.prefetch_bound(numbers)? {
             return Ok((LimitedBy::Storage, Some(StoragePart::Devices)));
         }
-        let more = self.case((largest + 1, hosts, devices), TRIAL)?.whole;
+        let more = self.case(numbers, TRIAL)?.whole;
         if more.data.samples_per_file > 1 && u64::from(largest) == more.data.files {
             // Beyond that, every accelerator reads all files.
             return Ok((LimitedBy::Dataset, None));
         }
-        let prediction = self.at(largest + 1, hosts, devices)?;
+        let prediction = self.at(numbers)?;
         Ok((prediction.limited_by, prediction.storage_part()))
     }
 
@@ -330,30 +288,22 @@ impl Study<'_> {
         let is_limited = sizing.storage.model.link.is_some()
             || sizing.client().is_some()
             || sizing.host_rate().is_some();
-        let hosts = if is_open && is_limited {
-            match self.fewest_hosts(accelerators, enough)? {
-                Some(hosts) => hosts,
-                None => return Ok(Need::more_than(enough)),
-            }
-        } else {
-            sizing.hosts_of(accelerators)
-        };
-        if !self.meets(accelerators, hosts, enough)? {
-            return Ok(Need::more_than(enough));
+        let mut misses =
+            |hosts, devices| Ok::<_, SizingError>(!self.meets((accelerators, hosts, devices))?);
+        let mut hosts = sizing.hosts_of(accelerators);
+        let most_hosts = if is_open && is_limited { accelerators } else { hosts };
+        if misses(most_hosts, enough)? {
+            return Ok(Need { tried_devices: Some(enough), ..Need::default() });
         }
-        let misses = search::last(fewest, enough, |devices| {
-            Ok::<_, SizingError>(!self.meets(accelerators, hosts, devices)?)
-        })?;
-        self.confirmed_need(accelerators, hosts, misses + 1)
+        if is_open && is_limited {
+            hosts = 1 + search::last(1, accelerators, |hosts| misses(hosts, enough))?;
+        }
+        let misses = search::last(fewest, enough, |devices| misses(hosts, devices))?;
+        self.confirmed_need((accelerators, hosts, misses + 1))
     }
 
     /// Confirms `devices` with whole runs, and adds devices if a part of a run was too optimistic.
-    fn confirmed_need(
-        &self,
-        accelerators: u32,
-        hosts: u32,
-        devices: u32,
-    ) -> Result<Need, SizingError> {
+    fn confirmed_need(&self, (accelerators, hosts, devices): Numbers) -> Result<Need, SizingError> {
         let one = self.sizing.storage.model.devices;
         let whole = self.case((accelerators, hosts, one), TRIAL)?.whole;
         let demand = demand(&whole) * whole.metric.threshold_percent;
@@ -369,17 +319,14 @@ impl Study<'_> {
             let au = self.simulate(&case)?.au_percent;
             let threshold = case.whole.metric.threshold_percent;
             if au >= threshold {
-                return Ok(Need {
-                    hosts: Some(hosts),
-                    devices: Some(devices),
-                    tried_devices: None,
-                });
+                let (needed_hosts, needed_devices) = (Some(hosts), Some(devices));
+                return Ok(Need { needed_hosts, needed_devices, tried_devices: None });
             }
             tried = devices;
             let scaled = f64::from(devices) * threshold / au.max(1.0);
             devices = (scaled.ceil() as u32).clamp(devices + 1, MAX_DEVICES.max(devices + 1));
         }
-        Ok(Need::more_than(tried))
+        Ok(Need { tried_devices: Some(tried), ..Need::default() })
     }
 
     /// A number of devices with certainly enough bandwidth, and a lower bound.
@@ -400,20 +347,6 @@ impl Study<'_> {
         one.of_hosts(hosts).read_bytes_per_second()
     }
 
-    fn fewest_hosts(
-        &mut self,
-        accelerators: u32,
-        devices: u32,
-    ) -> Result<Option<u32>, SizingError> {
-        if !self.meets(accelerators, accelerators, devices)? {
-            return Ok(None);
-        }
-        let misses = search::last(1, accelerators, |hosts| {
-            Ok::<_, SizingError>(!self.meets(accelerators, hosts, devices)?)
-        })?;
-        Ok(Some(misses + 1))
-    }
-
     /// Rows for powers of two, for the largest and the requested number of accelerators.
     fn over_accelerators(&mut self, largest: u32, asked: u32) -> Result<Vec<AtCount>, SizingError> {
         let threshold_percent = self.sizing.workload.metric.au * 100.0;
@@ -428,18 +361,18 @@ impl Study<'_> {
         counts.dedup();
         let devices = self.sizing.storage.model.devices;
         let row = |count: u32| {
-            let hosts = self.sizing.hosts_of(count);
-            let prediction = self.at(count, hosts, devices)?;
+            let numbers = (count, self.sizing.hosts_of(count), devices);
+            let prediction = self.at(numbers)?;
             Ok(AtCount {
-                prefetch_bound: self.prefetch_bound(count, hosts, devices)?,
-                ..AtCount::of(count, &prediction, threshold_percent)
+                prefetch_bound: self.prefetch_bound(numbers)?,
+                ..AtCount::of((count, devices), &prediction, threshold_percent)
             })
         };
         counts.into_iter().map(row).collect()
     }
 
     /// Rows with the most accelerators for several numbers of devices.
-    fn over_devices(&mut self) -> Result<Vec<AtDevices>, SizingError> {
+    fn over_devices(&mut self) -> Result<Vec<AtCount>, SizingError> {
         let storage = &self.sizing.storage.model;
         if storage.surface.is_some() {
             return Ok(Vec::new());
@@ -447,30 +380,22 @@ impl Study<'_> {
         let multiples = MULTIPLES.map(|times| storage.devices.saturating_mul(times));
         let mut devices = multiples.to_vec();
         // The first row is free: it is already known.
-        while devices.len() > 1 && !self.is_worth_a_row(devices[devices.len() - 1])? {
+        while let [_, .., last] = devices[..]
+            && (last > MAX_DEVICES || self.guess(last)? > MOST_IN_ROWS)
+        {
             devices.pop();
         }
         devices.into_iter().map(|count| self.row_of_devices(count)).collect()
     }
 
-    fn is_worth_a_row(&self, devices: u32) -> Result<bool, SizingError> {
-        Ok(devices <= MAX_DEVICES && self.guess(devices)? <= MOST_IN_ROWS)
-    }
-
-    fn row_of_devices(&mut self, devices: u32) -> Result<AtDevices, SizingError> {
-        let largest_accelerators = self.largest(devices)?;
-        let shown = largest_accelerators.max(1);
-        let hosts = self.sizing.hosts_of(shown);
-        let prediction = self.at(shown, hosts, devices)?;
-        let (limited_by, storage_part) = self.limit_above(largest_accelerators, devices)?;
-        Ok(AtDevices {
-            devices,
-            largest_accelerators,
-            mib_per_second: prediction.mib_per_second,
-            read_mib_per_second: prediction.read_mib_per_second,
-            limited_by,
-            storage_part,
-        })
+    fn row_of_devices(&mut self, devices: u32) -> Result<AtCount, SizingError> {
+        let most = self.largest(self.guess(devices)?, devices)?;
+        let shown = most.max(1);
+        let prediction = self.at((shown, self.sizing.hosts_of(shown), devices))?;
+        let (limited_by, storage_part) = self.limit_above(most, devices)?;
+        let threshold_percent = self.sizing.workload.metric.au * 100.0;
+        let row = AtCount::of((most, devices), &prediction, threshold_percent);
+        Ok(AtCount { limited_by, storage_part, ..row })
     }
 }
 

@@ -46,9 +46,9 @@ fn published_results_limited_by_drives_are_predicted() {
         let storage = StorageModel { devices, ..presets::find(drive).unwrap().storage };
         let (sizing, stop) = (sizing("unet3d", storage), StopToken::new());
         let mut study = study(&sizing, &stop);
-        let largest = study.largest(devices).unwrap();
+        let largest = study.largest(1, devices).unwrap();
         assert!(largest.abs_diff(published) <= 1, "{drive}: {largest}");
-        let prediction = study.at(published, 1, devices).unwrap();
+        let prediction = study.at((published, 1, devices)).unwrap();
         let error = prediction.mib_per_second / mib_per_second - 1.0;
         assert!(error.abs() < 0.05, "{drive}: {error}");
     }
@@ -68,13 +68,13 @@ fn the_range_holds_published_results() {
         let storage = StorageModel { devices, ..presets::find(drive).unwrap().storage };
         let sizing = sizing(workload, storage);
         let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
-        let [low, high] = found.largest_accelerators_range;
+        let [low, high] = found.range.accelerators;
         let likely = found.largest_accelerators;
         assert!(low <= published && published <= high, "{drive} × {devices}: {low} {high}");
         assert!(f64::from(high - low) <= f64::from(likely) / 2.0 + 2.0, "{drive}: {low} {high}");
         assert!((low..=high).contains(&likely), "{drive}: {likely}");
         assert_eq!(found.search_limited_by, limit, "{workload} {drive} × {devices}");
-        let [low, high] = found.au_percent_range;
+        let [low, high] = found.range.au_percent;
         assert!(low <= found.au_percent && found.au_percent <= high, "{drive}: {low} {high}");
         let alone = found.storage_alone_accelerators;
         assert_eq!(alone > likely, limit == LimitedBy::Client, "{drive}: {alone}");
@@ -116,7 +116,7 @@ fn what_a_request_states_is_not_a_cause_of_its_range() {
         sizing.asked.length.steps = Some(100);
         change(&mut sizing);
         let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
-        found.range_causes.iter().map(|other| other.cause).collect::<Vec<_>>()
+        found.range.causes.iter().map(|other| other.cause).collect::<Vec<_>>()
     };
     use crate::plan::variants::RangeCause::{Client, Drives, Latency, PageCache, ReadAhead};
     assert_eq!(causes(|_| ()), [Client, PageCache, Latency, Drives]);
@@ -182,8 +182,8 @@ fn a_part_of_a_run_predicts_the_whole() {
         let prediction = simulate(&case.plan, &case.scenario, &stop).unwrap();
         (prediction.au_percent, case.run_seconds(&case.of_all(prediction.clone())))
     };
-    let part = simulated(Extent::Reads(10_000));
-    let whole = simulated(Extent::Reads(200_000));
+    let part = simulated(Extent::reads(10_000));
+    let whole = simulated(Extent::reads(200_000));
     assert!((part.0 - whole.0).abs() < 1.0, "{part:?} {whole:?}");
     assert!((part.1 / whole.1 - 1.0).abs() < 0.05, "{part:?} {whole:?}");
 }
@@ -194,8 +194,8 @@ fn a_slow_client_limits_before_storage() {
     sizing.host_cost = Some(ClientCost { step_seconds: 0.1, ..ClientCost::NONE });
     let stop = StopToken::new();
     let mut study = study(&sizing, &stop);
-    assert_eq!(study.largest(1).unwrap(), 0);
-    let one = study.at(1, 1, 1).unwrap();
+    assert_eq!(study.largest(1, 1).unwrap(), 0);
+    let one = study.at((1, 1, 1)).unwrap();
     assert_eq!(one.limited_by, LimitedBy::Client);
     // 323 ms of compute in each 423 ms.
     assert!((one.au_percent - 76.4).abs() < 0.5, "{}", one.au_percent);
@@ -220,7 +220,8 @@ fn required_hosts_and_drives_are_found() {
     storage.link = Some(crate::plan::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });
     let sizing = sizing("unet3d", storage);
     let stop = StopToken::new();
-    let Need { hosts, devices, .. } = study(&sizing, &stop).needed(10).unwrap();
+    let Need { needed_hosts: hosts, needed_devices: devices, .. } =
+        study(&sizing, &stop).needed(10).unwrap();
     // 90 % of their demand is 28.6 GB/s; three hosts have links for 37.5 GB/s.
     assert!(matches!(hosts, Some(3)), "{hosts:?}");
     assert!(matches!(devices, Some(5 | 6)), "{devices:?}");
@@ -232,7 +233,7 @@ fn no_profile_reports_more_than_storage_bandwidth() {
     for profile in [Profile::V1, Profile::V2, Profile::V3] {
         let mut sizing = sizing("resnet50", storage.clone());
         sizing.asked.profile = Some(profile);
-        let case = sizing.case(64, 1, &sizing.storage.model, Extent::Reads(10_000)).unwrap();
+        let case = sizing.case(64, 1, &sizing.storage.model, Extent::reads(10_000)).unwrap();
         let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
         let prediction = case.of_all(prediction);
         // 7 GB/s = 6,676 MiB/s.
@@ -248,7 +249,7 @@ fn a_step_limit_beyond_the_dataset_has_no_effect() {
     sizing.workload.train.total_training_steps = Some(1000);
     let storage = sizing.storage.model.clone();
     let steps = |sizing: &Sizing| {
-        let case = sizing.case(1, 1, &storage, Extent::Whole).unwrap();
+        let case = sizing.case(1, 1, &storage, Extent::WHOLE).unwrap();
         case.whole.steps_per_epoch
     };
     assert!((499..=500).contains(&steps(&sizing)));
@@ -262,7 +263,8 @@ fn required_drives_have_the_required_bandwidth() {
     sizing.asked.host_memory_bytes = Some(GIB);
     sizing.asked.length.epochs = Some(1);
     let stop = StopToken::new();
-    let Need { hosts, devices, .. } = study(&sizing, &stop).needed(40).unwrap();
+    let Need { needed_hosts: hosts, needed_devices: devices, .. } =
+        study(&sizing, &stop).needed(40).unwrap();
     let devices = devices.unwrap();
     // 90 % of 40 times 3.18 GB/s is 114.3 GB/s.
     assert!((115..=120).contains(&devices), "{devices}");
@@ -291,8 +293,8 @@ fn some_accelerators_on_their_share_represent_all() {
             let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
             (case.plan.accelerators, case.of_all(prediction))
         };
-        let (some, few) = simulated(Extent::Reads(10_000));
-        let (all, many) = simulated(Extent::Reads(2_200_000));
+        let (some, few) = simulated(Extent::reads(10_000));
+        let (all, many) = simulated(Extent::reads(2_200_000));
         assert!(some <= 64 && all == 160, "{some} {all}");
         let apart = few.au_percent - many.au_percent;
         assert!(apart.abs() < 1.0, "{what}: {few:?} {many:?}");
@@ -367,7 +369,7 @@ fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
             let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
             (case.plan.steps_per_epoch, prediction.au_percent)
         };
-        let (part, whole) = (simulated(Extent::Reads(10_000)), simulated(Extent::Whole));
+        let (part, whole) = (simulated(Extent::reads(10_000)), simulated(Extent::WHOLE));
         assert!(part.0 < 100 && whole.0 > 400, "{part:?} {whole:?}");
         assert!((part.1 - whole.1).abs() < 1.0, "{part:?} {whole:?}");
     }

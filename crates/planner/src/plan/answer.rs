@@ -42,18 +42,14 @@ pub struct SizingAnswer {
     pub read_mib_per_second: f64,
     /// Largest number of accelerators that meets the threshold; 0 if not even one does.
     pub largest_accelerators: u32,
-    /// The least and the most that `range_causes` leave possible. `largest_accelerators` is the
-    /// likely number.
-    pub largest_accelerators_range: [u32; 2],
-    /// The same of `au_percent`, at `accelerators`.
-    pub au_percent_range: [f64; 2],
+    /// What else is possible; `largest_accelerators` is the likely number.
+    #[serde(flatten)]
+    pub range: Range,
     /// Where the client's cost was measured, if the request names a client.
     pub client: Option<String>,
     /// Warnings about the client: that AU is an upper bound, or that the host was busy when its cost was
     /// measured.
     pub warnings: Vec<Warning>,
-    /// What is not known, and the answer with each of it changed.
-    pub range_causes: Vec<OtherAnswer>,
     /// The number that storage alone feeds, if hosts cost nothing.
     pub storage_alone_accelerators: u32,
     /// Whether storage could feed more: something else limited the search first.
@@ -64,13 +60,9 @@ pub struct SizingAnswer {
     pub storage_part: Option<StoragePart>,
     /// What ended the search.
     pub search_limited_by: LimitedBy,
-    /// Fewest devices for the requested number of accelerators; `None` if none was requested or no
-    /// number of devices tried was sufficient.
-    pub needed_devices: Option<u32>,
-    /// Fewest hosts for it, if that can be determined.
-    pub needed_hosts: Option<u32>,
-    /// Largest number of devices tried, if it was not sufficient.
-    pub tried_devices: Option<u32>,
+    /// What the requested number of accelerators needs.
+    #[serde(flatten)]
+    pub need: Need,
     /// Storage in the syntax of `--storage`.
     pub storage: String,
     /// Source of the storage figures.
@@ -90,7 +82,7 @@ pub struct SizingAnswer {
     /// Simulated numbers of accelerators, ascending.
     pub over_accelerators: Vec<AtCount>,
     /// Simulated numbers of devices, ascending, each with the most accelerators it feeds.
-    pub over_devices: Vec<AtDevices>,
+    pub over_devices: Vec<AtCount>,
     /// Assumptions of the model.
     pub assumptions: Vec<String>,
     /// Known error of the model compared with measurements.
@@ -102,6 +94,31 @@ impl SizingAnswer {
     pub fn is_upper_bound(&self) -> bool {
         self.warnings.iter().any(|warning| warning.kind == WarningKind::UpperBound)
     }
+}
+
+/// How else the answer could be.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Range {
+    /// The least and the most accelerators that `range_causes` leave possible.
+    #[serde(rename = "largest_accelerators_range")]
+    pub accelerators: [u32; 2],
+    /// The same of `au_percent`, at the answer's number of accelerators.
+    #[serde(rename = "au_percent_range")]
+    pub au_percent: [f64; 2],
+    /// What is not known, and the answer with each of it changed.
+    #[serde(rename = "range_causes")]
+    pub causes: Vec<OtherAnswer>,
+}
+
+/// The hosts and devices that a number of accelerators needs; empty if none was requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Need {
+    /// Fewest hosts, if that can be determined.
+    pub needed_hosts: Option<u32>,
+    /// Fewest devices, if a number that was tried is sufficient.
+    pub needed_devices: Option<u32>,
+    /// Largest number of devices tried, if it was not sufficient.
+    pub tried_devices: Option<u32>,
 }
 
 /// The answer with one assumption changed.
@@ -117,12 +134,15 @@ pub struct OtherAnswer {
     pub au_percent: f64,
 }
 
-/// The prediction for one number of accelerators.
+/// The prediction for one number of accelerators and devices.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AtCount {
-    /// Number of accelerators.
+    /// Number of accelerators; over devices, the most that reach the threshold, or 0.
     pub accelerators: u32,
-    /// AU as defined by the profile.
+    /// Number of devices.
+    pub devices: u32,
+    /// AU as defined by the profile. This and the following figures are those of one accelerator
+    /// where there are none.
     pub au_percent: f64,
     /// Samples per second of all of them.
     pub samples_per_second: f64,
@@ -130,7 +150,7 @@ pub struct AtCount {
     pub mib_per_second: f64,
     /// MiB/s actually read.
     pub read_mib_per_second: f64,
-    /// What limits this number of accelerators.
+    /// What limits this number of accelerators; over devices, one accelerator more.
     pub limited_by: LimitedBy,
     /// The limiting part of storage, if storage is the limit.
     pub storage_part: Option<StoragePart>,
@@ -140,28 +160,16 @@ pub struct AtCount {
     pub prefetch_bound: bool,
 }
 
-/// The prediction for one number of devices.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct AtDevices {
-    /// Number of devices.
-    pub devices: u32,
-    /// Largest number of accelerators that meets the threshold; 0 if not even one does.
-    pub largest_accelerators: u32,
-    /// Their throughput in MiB/s; that of one accelerator if not even one meets the threshold.
-    pub mib_per_second: f64,
-    /// MiB/s actually read by them.
-    pub read_mib_per_second: f64,
-    /// What limits one accelerator more.
-    pub limited_by: LimitedBy,
-    /// The limiting part of storage, if storage is the limit.
-    pub storage_part: Option<StoragePart>,
-}
-
 impl AtCount {
-    /// The row for a prediction of this many accelerators.
-    pub fn of(accelerators: u32, prediction: &Prediction, threshold_percent: f64) -> Self {
+    /// The row for a prediction of this many accelerators and devices.
+    pub fn of(
+        (accelerators, devices): (u32, u32),
+        prediction: &Prediction,
+        threshold_percent: f64,
+    ) -> Self {
         Self {
             accelerators,
+            devices,
             au_percent: prediction.au_percent,
             samples_per_second: prediction.samples_per_second,
             mib_per_second: prediction.mib_per_second,

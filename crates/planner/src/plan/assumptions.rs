@@ -1,11 +1,10 @@
 //! The assumptions behind an answer, each with the option that changes it.
 
 use super::case::Sizing;
-use super::storage::{Connections, DEFAULT_STRIPE_BYTES, StorageModel};
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration, short_size};
-use stormlp_training::plan::client::{KNOWN_HOST, unknown_cost};
+use stormlp_training::plan::client::{ClientCost, KNOWN_HOST, unknown_cost};
 use stormlp_training::plan::train_plan::TrainPlan;
 
 /// The error over all published rows: docs/validation.md, which a test compares.
@@ -58,8 +57,8 @@ pub fn of(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
     notes.extend(of_hosts(sizing, plan));
     if sizing.checkpoint().is_some() {
         notes.push(
-            "checkpoint times are size divided by bandwidth: overhead for files, latency and syncs is not \
-             included"
+            "checkpoints take their size divided by the write bandwidth, and no time where write= is not \
+             set"
                 .to_string(),
         );
     }
@@ -76,89 +75,50 @@ pub fn of(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
 
 fn of_storage(sizing: &Sizing) -> Vec<String> {
     let storage = &sizing.storage.model;
-    let mut notes = Vec::new();
     if let Some(surface) = &storage.surface {
-        notes.push(format!(
-            "throughput and latency are interpolated logarithmically between the {} measured sizes and \
-             depths; outside them the nearest value is used",
-            surface.points().len()
-        ));
-        // Options that cannot be combined with a report are not suggested.
         let included = if storage.has_objects() { "the caches of the store" } else { "page cache" };
-        notes.push(format!(
-            "the measurement already includes network and {included}, and adding more of this storage \
-             is not extrapolated"
-        ));
-        return notes;
+        return vec![format!(
+            "throughput and latency are interpolated between the {} measured sizes and depths, which \
+             include network and {included}; more of this storage is not extrapolated",
+            surface.points().len()
+        )];
     }
-    if let Some(connections) = storage.connections {
-        return of_store(storage, connections);
-    }
-    if storage.device.latency_seconds == 0.0 {
-        notes.push("reads have no latency: set it with e.g. latency=80us".to_string());
-    }
-    if storage.device.queue_depth.is_none() {
-        notes.push(
-            "devices serve any number of requests at a time: set a limit with e.g. queue=1024"
-                .to_string(),
-        );
-    }
-    if storage.devices > 1 && storage.stripe_bytes.is_none() {
-        notes.push(format!(
-            "files are striped over the devices in units of {}: change with stripe=SIZE",
-            short_size(DEFAULT_STRIPE_BYTES)
-        ));
-    }
-    if storage.is_per_host {
-        notes.push("each host's drives hold all files that it reads".to_string());
-    } else if storage.link.is_none() {
-        notes.push(
-            "there is no network between hosts and storage: add one with e.g. \
-             link=25GB/s,round-trip=50us"
-                .to_string(),
-        );
-    }
-    if storage.link.is_some() && storage.read_ahead_bytes.is_none() {
-        notes.push(format!(
-            "the file system reads {} ahead, as parallel ones do: set what its clients do with \
-             readahead=SIZE",
-            short_size(storage.read_ahead_bytes_or_default())
-        ));
-    }
-    if storage.cache_bytes.is_none() {
-        notes.push(
-            "there is no page cache, so all bytes come from storage: add one with cache=SIZE"
-                .to_string(),
-        );
-    }
-    notes
-}
-
-fn of_store(storage: &StorageModel, connections: Connections) -> Vec<String> {
-    let of_host = match connections.number {
-        Some(number) => format!(
-            "each host has {}, and a request takes one until its last byte",
-            counted(u64::from(number), "connection")
-        ),
-        None => {
-            "hosts have a connection for each request: set their number with e.g. connections=64"
+    let has_objects = storage.connections.is_some();
+    let connections = storage.connections.and_then(|all| all.number);
+    let reads_files = !has_objects && !sizing.is_uncached();
+    let stripe = short_size(storage.stripe_bytes_or_default());
+    let ahead = short_size(storage.read_ahead_bytes_or_default());
+    let notes = [
+        connections.map(|number| {
+            let all = counted(u64::from(number), "connection");
+            format!("each host has {all}, and a request takes one until its last byte")
+        }),
+        (has_objects && connections.is_none())
+            .then(|| "hosts have a connection for each request: set connections=64".to_string()),
+        (!has_objects && storage.device.latency_seconds == 0.0)
+            .then(|| "reads have no latency: set latency=80us".to_string()),
+        (!has_objects && storage.device.queue_depth.is_none())
+            .then(|| "devices serve any number of requests at a time: set queue=1024".to_string()),
+        (storage.devices > 1 && !has_objects)
+            .then(|| format!("files are striped over the devices in units of {stripe} (stripe=)")),
+        storage.is_per_host.then(|| "each host's drives hold all files that it reads".to_string()),
+        (storage.link.is_none() && !storage.is_per_host).then(|| {
+            "the network is no limit: set its bandwidth and latency, link=25GB/s,round-trip=50us"
                 .to_string()
-        }
-    };
-    let mut notes = vec![
-        of_host,
-        "each request takes the time of latency=, then that of its bytes on a connection"
-            .to_string(),
+        }),
+        reads_files.then(|| format!("the file system reads {ahead} ahead (readahead=)")),
+        reads_files.then(|| match storage.cache_bytes {
+            None => {
+                "there is no page cache, so all bytes come from storage: set cache=".to_string()
+            }
+            Some(_) => "the page cache starts cold, and hits take no time".to_string(),
+        }),
     ];
-    if storage.link.is_none() {
-        notes.push("the network of hosts is no limit: set it with e.g. link=12.5GB/s".to_string());
-    }
-    notes
+    notes.into_iter().flatten().collect()
 }
 
 fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
-    let mut notes = Vec::new();
-    notes.push(match plan.client {
+    let mut notes = vec![match plan.client {
         None => format!(
             "parsing, copying and the client's steps take hosts no time: set --host-cost-per-step \
              and --host-cost-per-gib{}",
@@ -167,27 +127,8 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
                 Some(why) => format!(" ({why})"),
             }
         ),
-        Some(cost) => format!(
-            "each step costs a host {:.0} us in addition to loading and compute, each GiB {} of {}{}",
-            cost.step_seconds_of(plan.batch_size) * 1e6,
-            format_duration(cost.worker_seconds(
-                GIB as f64 / plan.data.read_sample_bytes.max(1.0),
-                plan.data.read_sample_bytes
-            )),
-            match sizing.asked.host_cpus {
-                Some(cpus) => counted(u64::from(cpus), "CPU"),
-                None => format!(
-                    "a CPU that its reader has alone ({:.1} CPUs are busy with reading in all; if hosts \
-                     have fewer, set --host-cpus)",
-                    cost.worker_seconds(
-                        plan.demand_samples_per_second() * plan.passes(),
-                        plan.data.read_sample_bytes
-                    )
-                ),
-            },
-            if cost.estimated { format!("; measured on {KNOWN_HOST}") } else { String::new() }
-        ),
-    });
+        Some(cost) => client_cost(sizing, plan, cost),
+    }];
     let slept = plan.client.and_then(|cost| cost.oversleep_seconds);
     if let Some(seconds) = slept.filter(|_| plan.profile != Profile::V1) {
         notes.push(format!(
@@ -205,14 +146,29 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
             if sizing.asked.host_rate.is_some() { "as given" } else { published }
         ));
     }
-    if sizing.asked.barrier_seconds.unwrap_or(0.0) == 0.0 {
+    if sizing.asked.barrier_seconds.is_none() {
         notes.push("the barrier takes no time: set it with --barrier".to_string());
     }
-    notes.push(format!(
-        "the dataset is as large as MLPerf's rules require for {} of memory per host",
-        ByteSize(sizing.host_memory_bytes())
-    ));
     notes
+}
+
+fn client_cost(sizing: &Sizing, plan: &TrainPlan, cost: ClientCost) -> String {
+    let sample = plan.data.read_sample_bytes;
+    let of_gib = cost.worker_seconds(GIB as f64 / sample.max(1.0), sample);
+    let busy = cost.worker_seconds(plan.demand_samples_per_second() * plan.passes(), sample);
+    let cpus = match sizing.asked.host_cpus {
+        Some(cpus) => counted(u64::from(cpus), "CPU"),
+        None => format!(
+            "a CPU that its reader has alone ({busy:.1} CPUs are busy with reading in all; if hosts have \
+             fewer, set --host-cpus)"
+        ),
+    };
+    format!(
+        "each step costs a host {:.0} us in addition to loading and compute, each GiB {} of {cpus}{}",
+        cost.step_seconds_of(plan.batch_size) * 1e6,
+        format_duration(of_gib),
+        if cost.estimated { format!("; measured on {KNOWN_HOST}") } else { String::new() }
+    )
 }
 
 #[cfg(test)]

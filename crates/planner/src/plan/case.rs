@@ -1,7 +1,7 @@
 //! The runs that a prediction simulates: each a number of accelerators on hosts and storage.
 
 use super::known::KnownStorage;
-use super::part::{self, Fewest, Part};
+use super::part::{self, Part};
 use super::prediction::Prediction;
 use super::request::{HostRate, MAX_ACCELERATORS, SizingRequest};
 use super::scenario::Scenario;
@@ -114,18 +114,27 @@ impl Case {
     }
 }
 
-/// Reads of a rough part.
-const ROUGH_READS: u64 = 100_000;
-
 /// The part of a run that is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub struct Extent {
     /// About this many reads by all accelerators together.
-    Reads(u64),
-    /// As few reads as show roughly the same.
-    Rough,
+    pub(super) reads: u64,
+    /// Fewest steps of a simulated epoch, in addition to those in which loaders fill up.
+    pub(super) least_steps: u64,
+    /// Fewest accelerators that represent all of them.
+    pub(super) least_accelerators: u32,
+}
+
+impl Extent {
+    /// As few reads as show roughly the same: for ranges and tables.
+    pub const ROUGH: Self = Self { reads: 100_000, least_steps: 32, least_accelerators: 16 };
     /// The whole run.
-    Whole,
+    pub const WHOLE: Self = Self::reads(u64::MAX);
+
+    /// About this many reads.
+    pub const fn reads(reads: u64) -> Self {
+        Self { reads, least_steps: 64, least_accelerators: 64 }
+    }
 }
 
 impl Sizing {
@@ -270,16 +279,11 @@ impl Sizing {
             objects: self.path() == PathKind::S3,
             ..Scenario::of(storage.of_hosts(hosts))
         };
-        let (room, least) = match extent {
-            Extent::Reads(room) => (room, Fewest::FINE),
-            Extent::Rough => (ROUGH_READS, Fewest::ROUGH),
-            Extent::Whole => (u64::MAX, Fewest::FINE),
-        };
-        scenario.events = scenario.events.min(room);
-        if whole.reads_of_epoch() * f64::from(whole.epochs) <= room as f64 {
+        scenario.events = scenario.events.min(extent.reads);
+        if whole.reads_of_epoch() * f64::from(whole.epochs) <= extent.reads as f64 {
             return Ok(Case { plan: whole.clone(), whole, scenario, hosts, size });
         }
-        self.part(whole, scenario, size, (room as f64, least))
+        self.part(whole, scenario, size, extent)
     }
 
     /// A part of the run. Prefetched samples matter little in a whole epoch, so AU excludes the steps
@@ -289,7 +293,7 @@ impl Sizing {
         whole: TrainPlan,
         mut scenario: Scenario,
         size: DataSize,
-        extent: (f64, Fewest),
+        extent: Extent,
     ) -> Result<Case, Problems> {
         let part = Part::of(&whole, &scenario, size.files, extent);
         let made = |files| self.plan(part.accelerators, part.hosts, files, Some(part.steps));

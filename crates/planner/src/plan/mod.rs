@@ -22,7 +22,7 @@ pub mod storage;
 mod surface;
 pub mod variants;
 
-pub use answer::{AtCount, AtDevices, OtherAnswer, SizingAnswer};
+pub use answer::{AtCount, Need, OtherAnswer, Range, SizingAnswer};
 pub use case::{Case, Extent, Sizing};
 pub use checkpoint::{CheckpointTimes, Optimum};
 pub use known::KnownStorage;

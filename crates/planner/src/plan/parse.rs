@@ -130,18 +130,15 @@ impl FromStr for StorageModel {
         let (devices, is_per_host, rest) = reader.devices();
         let mut parts = rest.split(',').map(str::trim).peekable();
         let preset = parts.next_if(|first| !first.is_empty() && !first.contains('='));
-        let mut storage = match preset.map(presets::find) {
-            None => None,
-            Some(Ok(preset)) => Some(preset.storage),
-            Some(Err(problems)) => return Err(problems),
+        let mut storage = match preset {
+            None => StorageModel::of_bandwidth(0.0),
+            Some(name) => presets::find(name)?.storage,
         };
-        let target = storage.get_or_insert_with(|| StorageModel::of_bandwidth(0.0));
         for part in parts {
-            reader.part(part, target);
+            reader.part(part, &mut storage);
         }
-        (target.devices, target.is_per_host) = (devices, is_per_host);
-        reader.check(preset.is_some(), target);
-        let storage = storage.unwrap_or_else(|| StorageModel::of_bandwidth(0.0));
+        (storage.devices, storage.is_per_host) = (devices, is_per_host);
+        reader.check(preset.is_some(), &storage);
         reader.problems.or(())?;
         storage.problems().or(storage)
     }

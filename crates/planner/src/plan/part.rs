@@ -6,26 +6,11 @@
 //! all accelerators it represents, one after the other. If storage is the bottleneck, that is how
 //! long they wait in any case; if it is not, the error is less than 1/n with n reads in flight.
 
+use super::case::Extent;
 use super::scenario::{Scenario, Shares};
 use stormlp_training::plan::client::ClientCost;
 use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
-
-/// What a part has at least.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fewest {
-    /// Steps of a simulated epoch, in addition to those in which loaders fill up.
-    steps: u64,
-    /// Accelerators that represent all of them.
-    accelerators: u32,
-}
-
-impl Fewest {
-    /// For the number itself.
-    pub(super) const FINE: Self = Self { steps: 64, accelerators: 64 };
-    /// For its range, and for tables.
-    pub(super) const ROUGH: Self = Self { steps: 32, accelerators: 16 };
-}
 
 /// If an accelerator keeps one in more records than this, fewer but larger records are simulated.
 const MOST_KEPT_APART: u32 = 64;
@@ -44,13 +29,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// About `room` reads of `whole`, whose dataset has `files` files.
-    pub(super) fn of(
-        whole: &TrainPlan,
-        scenario: &Scenario,
-        files: u64,
-        (room, least): (f64, Fewest),
-    ) -> Self {
+    /// The `extent` of `whole`, whose dataset has `files` files.
+    pub(super) fn of(whole: &TrainPlan, scenario: &Scenario, files: u64, extent: Extent) -> Self {
         // Without a page cache to warm up, all epochs are alike; with one, all but the first, unless
         // hosts read other files in each.
         let epochs = match scenario.storage.cache_bytes {
@@ -60,12 +40,13 @@ impl Part {
         };
         let most = whole.steps_per_epoch;
         let filling = filling(whole);
-        let fewest = (filling + least.steps).min(most);
+        let fewest = (filling + extent.least_steps).min(most);
+        let room = extent.reads as f64;
         let of_step = whole.reads_of_epoch() / most as f64 / f64::from(whole.accelerators);
         let of_step = of_step / coarser(whole) * f64::from(epochs);
         let (accelerators, hosts) = if may_stand_for_others(whole, scenario) {
             let wanted = (room / of_step / fewest as f64) as u32;
-            standing(whole, scenario, wanted.max(least.accelerators))
+            standing(whole, scenario, wanted.max(extent.least_accelerators))
         } else {
             (whole.accelerators, scenario.hosts)
         };

@@ -5,8 +5,9 @@ pub use stormlp_training::plan::find_max::Limit as LimitedBy;
 use stormlp_training::report::WaitingSeconds;
 
 /// The limiting part of storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum StoragePart {
     /// Bandwidth or IOPS of the devices: more devices help.
     Devices,
@@ -54,8 +55,6 @@ pub struct Prediction {
     pub epoch_au_percent: Vec<f64>,
     /// Number of simulated events.
     pub events: u64,
-    /// Assumptions of the simulation.
-    pub assumptions: Vec<String>,
 }
 
 impl Prediction {

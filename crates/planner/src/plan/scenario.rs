@@ -63,22 +63,4 @@ impl Scenario {
     pub fn accelerators_per_host(&self, accelerators: u32) -> u32 {
         accelerators.div_ceil(self.hosts.max(1)).max(1)
     }
-
-    /// The host, from 0, of the accelerator with this rank.
-    pub fn host_of(&self, rank: u32, accelerators: u32) -> u32 {
-        rank / self.accelerators_per_host(accelerators)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn accelerators_are_distributed_in_blocks() {
-        let scenario = Scenario { hosts: 3, ..Scenario::of(StorageModel::of_bandwidth(1e9)) };
-        let hosts: Vec<u32> = (0..8).map(|rank| scenario.host_of(rank, 8)).collect();
-        assert_eq!(hosts, [0, 0, 0, 1, 1, 1, 2, 2]);
-        assert_eq!(scenario.accelerators_per_host(2), 1);
-    }
 }

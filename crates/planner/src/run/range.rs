@@ -3,22 +3,14 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use super::{SizingError, Study, Whole};
+use super::{Limit, SizingError, Study, Whole};
 use crate::plan::variants::{Variant, variants};
-use crate::plan::{Extent, LimitedBy, OtherAnswer, Sizing, StoragePart, search};
-
-/// How else the answer could be.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Range {
-    pub(super) accelerators: [u32; 2],
-    pub(super) au_percent: [f64; 2],
-    pub(super) others: Vec<OtherAnswer>,
-}
+use crate::plan::{Extent, LimitedBy, OtherAnswer, Range, Sizing};
 
 /// What storage feeds on hosts that cost nothing, and what limits one accelerator more.
 pub(super) struct Alone {
     pub(super) largest: u32,
-    pub(super) limit: (LimitedBy, Option<StoragePart>),
+    pub(super) limit: Limit,
 }
 
 impl Study<'_> {
@@ -27,13 +19,16 @@ impl Study<'_> {
         &self,
         largest: u32,
         whole: &Whole,
-        limit: (LimitedBy, Option<StoragePart>),
+        limit: Limit,
     ) -> Result<Range, SizingError> {
         let asked = whole.case.whole.accelerators;
         let other = |variant: Variant| {
             let mut study = self.on(&variant.sizing);
             let guess = (f64::from(largest) * variant.expected) as u32;
-            let (most, au_percent) = (study.near(guess)?, study.au_of(asked)?);
+            let devices = variant.sizing.storage.model.devices;
+            let most = study.largest(guess, devices)?;
+            let key = (asked, variant.sizing.hosts_of(asked), devices);
+            let au_percent = study.at(key)?.au_percent;
             self.done.set(study.done.get());
             Ok::<_, SizingError>(OtherAnswer {
                 cause: variant.cause,
@@ -43,10 +38,10 @@ impl Study<'_> {
             })
         };
         let variants = variants(self.sizing, &whole.case, limit);
-        let others: Vec<OtherAnswer> = variants.into_iter().map(other).collect::<Result<_, _>>()?;
+        let causes: Vec<OtherAnswer> = variants.into_iter().map(other).collect::<Result<_, _>>()?;
         let au = whole.prediction.au_percent;
-        let mut range = Range { accelerators: [largest; 2], au_percent: [au; 2], others };
-        for OtherAnswer { largest_accelerators: most, au_percent, .. } in &range.others {
+        let mut range = Range { accelerators: [largest; 2], au_percent: [au; 2], causes };
+        for OtherAnswer { largest_accelerators: most, au_percent, .. } in &range.causes {
             let [low, high] = range.accelerators;
             range.accelerators = [low.min(*most), high.max(*most)];
             let [low, high] = range.au_percent;
@@ -68,8 +63,7 @@ impl Study<'_> {
         let largest = if has_client {
             study.largest_confirmed(devices)?
         } else {
-            let guess = study.guess(devices)?;
-            study.near(guess)?
+            study.largest(study.guess(devices)?, devices)?
         };
         let limit = study.limit_above(largest, devices)?;
         self.done.set(study.done.get());
@@ -99,23 +93,9 @@ impl Study<'_> {
             sizing,
             stop: self.stop,
             look: self.look,
-            trial: Extent::Rough,
+            trial: Extent::ROUGH,
             done: Cell::new(self.done.get()),
             known: BTreeMap::new(),
         }
-    }
-
-    /// The largest number that meets the threshold, tried from `guess`.
-    fn near(&mut self, guess: u32) -> Result<u32, SizingError> {
-        let (sizing, devices) = (self.sizing, self.sizing.storage.model.devices);
-        search::last(guess, sizing.most_accelerators(), |count| {
-            self.meets(count, sizing.hosts_of(count), devices)
-        })
-    }
-
-    fn au_of(&mut self, accelerators: u32) -> Result<f64, SizingError> {
-        let sizing = self.sizing;
-        let (hosts, devices) = (sizing.hosts_of(accelerators), sizing.storage.model.devices);
-        Ok(self.at(accelerators, hosts, devices)?.au_percent)
     }
 }

@@ -1,6 +1,8 @@
 //! A whole run, and the part of the answer that it gives.
 
-use crate::plan::{Case, CheckpointTimes, Prediction, Sizing, SizingAnswer, assumptions};
+use crate::plan::{
+    Case, CheckpointTimes, Need, Prediction, Range, Sizing, SizingAnswer, assumptions,
+};
 use stormlp_training::plan::train_plan::TrainPlan;
 
 /// Throughput above storage bandwidth by more than this percentage is explained.
@@ -23,7 +25,6 @@ impl Whole {
         let meets_threshold = self.meets();
         let Self { case, prediction } = self;
         let mut notes = assumptions::of(sizing, &case.whole);
-        notes.extend(prediction.assumptions.iter().cloned());
         notes.extend(case.assumptions());
         notes.extend(above_storage(sizing, &case.whole, &prediction));
         let run_seconds = case.run_seconds(&prediction);
@@ -41,19 +42,15 @@ impl Whole {
             mib_per_second: prediction.mib_per_second,
             read_mib_per_second: prediction.read_mib_per_second,
             largest_accelerators: 0,
-            largest_accelerators_range: [0; 2],
-            au_percent_range: [prediction.au_percent; 2],
+            range: Range::default(),
             client: sizing.client_in_words(),
             warnings: Vec::new(),
-            range_causes: Vec::new(),
             storage_alone_accelerators: 0,
             is_lower_bound: false,
             limited_by: prediction.limited_by,
             storage_part: prediction.storage_part(),
             search_limited_by: prediction.limited_by,
-            needed_devices: None,
-            needed_hosts: None,
-            tried_devices: None,
+            need: Need::default(),
             storage: sizing.storage.model.to_string(),
             storage_source: sizing.storage.source.clone(),
             storage_model: sizing.storage.model.clone(),

@@ -32,7 +32,7 @@ pub(super) fn charts(answer: &SizingAnswer) -> Vec<Group> {
     let unit = unit(answer);
     let what = format!("Most accelerators over {unit}s");
     let rows = answer.over_devices.iter();
-    let points = rows.map(|at| (f64::from(at.devices), f64::from(at.largest_accelerators)));
+    let points = rows.map(|at| (f64::from(at.devices), f64::from(at.accelerators)));
     let lines = vec![Line::new("", points)];
     let chart = Chart::lines(&what, count(&format!("{unit}s")), amount("accelerators"), lines);
     let few =

@@ -4,8 +4,7 @@ mod charts;
 mod presets;
 
 use crate::plan::checkpoint::AFFORDABLE_PERCENT;
-use crate::plan::{AtCount, AtDevices, CheckpointTimes, LimitedBy, SizingAnswer, StoragePart};
-use serde::Serialize;
+use crate::plan::{AtCount, CheckpointTimes, LimitedBy, SizingAnswer, StoragePart};
 use serde_json::Value;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_training::plan::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
@@ -46,7 +45,7 @@ pub fn document(answer: &SizingAnswer) -> Document {
     let mut document = Document::new(headline(answer));
     document.brief = brief(answer);
     document.facts = facts(answer);
-    if !answer.range_causes.is_empty() {
+    if !answer.range.causes.is_empty() {
         document.details("Range, one assumption changed at a time", Some(range(answer)));
     }
     // The table of what was asked for is on the screen, the other among the details.
@@ -78,30 +77,25 @@ pub fn document(answer: &SizingAnswer) -> Document {
 /// A row for each number of accelerators and for each number of drives, or a single row without
 /// tables. For a number of drives, `accelerators` is the largest number they feed.
 fn rows_of_records(answer: &SizingAnswer) -> Vec<Value> {
-    let drives = answer.storage_model.devices;
-    let of_count = |at: &AtCount| marked(at, "accelerators", ("devices", drives));
-    let of_drives =
-        |at: &AtDevices| marked(at, "drives", ("accelerators", at.largest_accelerators));
-    let mut rows: Vec<Value> = answer.over_accelerators.iter().map(of_count).collect();
-    rows.extend(answer.over_devices.iter().map(of_drives));
+    let of = |kind: &'static str| {
+        move |at: &AtCount| {
+            let mut value = serde_json::to_value(at).unwrap_or_default();
+            value["row"] = kind.into();
+            value
+        }
+    };
+    let mut rows: Vec<Value> = answer.over_accelerators.iter().map(of("accelerators")).collect();
+    rows.extend(answer.over_devices.iter().map(of("drives")));
     if rows.is_empty() {
+        let numbers = (answer.accelerators, answer.storage_model.devices);
         let at = AtCount {
-            meets: answer.meets_threshold,
             limited_by: answer.limited_by,
             storage_part: answer.storage_part,
-            ..AtCount::of(answer.accelerators, &answer.prediction, answer.threshold_percent)
+            ..AtCount::of(numbers, &answer.prediction, answer.threshold_percent)
         };
-        rows.push(of_count(&at));
+        rows.push(of("accelerators")(&at));
     }
     rows
-}
-
-/// `row` as JSON, with its kind and one more number.
-fn marked(row: &impl Serialize, of: &str, (name, number): (&str, u32)) -> Value {
-    let mut value = serde_json::to_value(row).unwrap_or_default();
-    value["row"] = of.into();
-    value[name] = number.into();
-    value
 }
 
 /// The answer as an HTML sheet.
@@ -120,7 +114,7 @@ fn headline(answer: &SizingAnswer) -> String {
     let up_to = if answer.is_upper_bound() { "up to " } else { "" };
     let au = format!("{up_to}{}", percent(answer.au_percent));
     let threshold = percent(answer.threshold_percent);
-    let [low, high] = answer.largest_accelerators_range;
+    let [low, high] = answer.range.accelerators;
     let most = match largest {
         0 => format!("not even 1 reaches it (range {low} to {high})"),
         largest => format!("the maximum is {largest} (range {low} to {high})"),
@@ -181,11 +175,11 @@ fn brief(answer: &SizingAnswer) -> Facts {
 fn ends(answer: &SizingAnswer) -> Option<String> {
     let likely = answer.largest_accelerators;
     let of = |end: u32| {
-        let mut causes = answer.range_causes.iter();
+        let mut causes = answer.range.causes.iter();
         let cause = causes.find(|other| other.largest_accelerators == end && end != likely)?;
         Some(format!("{end} {}", cause.assumption))
     };
-    let ends: Vec<String> = answer.largest_accelerators_range.into_iter().filter_map(of).collect();
+    let ends: Vec<String> = answer.range.accelerators.into_iter().filter_map(of).collect();
     (!ends.is_empty()).then(|| ends.join("; "))
 }
 
@@ -210,20 +204,18 @@ fn times(checkpoint: &CheckpointTimes) -> String {
 /// The simulated machine and run.
 fn facts(answer: &SizingAnswer) -> Facts {
     let mut facts = Facts::default();
-    let busy = percent(answer.prediction.storage_busy_percent);
-    let cached = match answer.prediction.cached_percent {
-        cached if cached > 0.0 => format!("; {} of the bytes from the page cache", percent(cached)),
-        _ => String::new(),
-    };
-    let link = match answer.prediction.link_busy_percent {
-        link if link > 0.0 => format!(", network links {}", percent(link)),
-        _ => String::new(),
-    };
-    let connections = match answer.prediction.connections_busy_percent {
-        busy if busy > 0.0 => format!(", connections {}", percent(busy)),
-        _ => String::new(),
-    };
-    facts.add("utilisation", format!("storage {busy}{link}{connections}{cached}"));
+    let run = &answer.prediction;
+    let mut busy = format!("storage {}", percent(run.storage_busy_percent));
+    for (what, share) in [
+        ("network links", run.link_busy_percent),
+        ("connections", run.connections_busy_percent),
+        ("bytes from the page cache", run.cached_percent),
+    ] {
+        if share > 0.0 {
+            busy += &format!(", {what} {}", percent(share));
+        }
+    }
+    facts.add("utilisation", busy);
     facts.add("dataset", dataset(answer));
     facts.add("run", format!("{} (simulated)", format_duration(answer.run_seconds)));
     facts
@@ -232,7 +224,7 @@ fn facts(answer: &SizingAnswer) -> Facts {
 /// How many accelerators reach the threshold, and their AU, with one assumption changed at a time.
 fn range(answer: &SizingAnswer) -> Table {
     let likely = "likely: all assumptions listed below";
-    let others = answer.range_causes.iter();
+    let others = answer.range.causes.iter();
     let others = others.map(|one| (one.largest_accelerators, one.au_percent, &*one.assumption));
     let rows = [(answer.largest_accelerators, answer.au_percent, likely)].into_iter().chain(others);
     type Assumed<'a> = (u32, f64, &'a str);
@@ -251,60 +243,51 @@ fn range(answer: &SizingAnswer) -> Table {
 
 /// The limit, and whether storage could feed more.
 fn limits(answer: &SizingAnswer) -> String {
-    let limit = limit(answer.limited_by, answer.storage_part);
-    let unit = unit(answer);
+    let (unit, largest) = (unit(answer), answer.largest_accelerators);
+    let storage = &answer.storage_model;
     let part = match answer.storage_part {
-        Some(StoragePart::Link) => {
-            format!(": the network link of each host; more {unit}s do not help")
+        Some(StoragePart::Link) => "the network link of each host",
+        Some(StoragePart::Connections) => "the connections of each host: set more connections=",
+        Some(StoragePart::Latency) if storage.connections.is_some() => {
+            "latency and bandwidth of a connection: more reader.read_threads may help"
         }
-        Some(StoragePart::Connections) => format!(
-            ": the connections of each host; more {unit}s do not help, more connections= do"
-        ),
+        Some(StoragePart::Latency) if storage.has_objects() => {
+            "latency at this number of reads in flight: more reader.read_threads may help"
+        }
         Some(StoragePart::Latency) => {
-            let storage = &answer.storage_model;
-            let (of, more) = match (storage.connections.is_some(), storage.has_objects()) {
-                (true, _) => ("latency and bandwidth of a connection", "reader.read_threads"),
-                (false, true) => ("latency", "reader.read_threads"),
-                (false, false) => ("latency", "reader.read_threads or readahead="),
-            };
-            format!(
-                ": {of}, at this number of reads in flight; more {unit}s do not help, more {more} may"
-            )
+            "latency at this number of reads in flight: more reader.read_threads or readahead= may help"
         }
-        Some(StoragePart::Devices) | None => String::new(),
+        Some(StoragePart::Devices) | None => "",
     };
-    let now = if answer.asked || answer.largest_accelerators == 0 {
-        format!("{limit}{part}")
-    } else {
-        format!("{limit}, with one accelerator more{part}")
-    };
-    if answer.is_lower_bound && answer.largest_accelerators == 0 {
-        return format!("{now}; storage could feed more");
+    let mut now = limit(answer.limited_by, answer.storage_part);
+    if !answer.asked && largest > 0 {
+        now += ", with one accelerator more";
+    }
+    if !part.is_empty() {
+        now += &format!("; {part}; more {unit}s do not help");
     }
     if answer.is_lower_bound {
-        let alone = match answer.storage_alone_accelerators {
-            alone if alone > answer.largest_accelerators => format!(" ({alone} alone)"),
-            _ => String::new(),
-        };
-        return format!(
-            "{now}; storage could feed more{alone}: {} ended the search, so {} is a lower bound for what \
-             storage feeds",
-            answer.search_limited_by.name(),
-            answer.largest_accelerators
-        );
+        now += "; storage could feed more";
     }
-    now
+    if !answer.is_lower_bound || largest == 0 {
+        return now;
+    }
+    let alone = match answer.storage_alone_accelerators {
+        alone if alone > largest => format!(" ({alone} alone)"),
+        _ => String::new(),
+    };
+    format!(
+        "{now}{alone}: {} ended the search, so {largest} is a lower bound for what storage feeds",
+        answer.search_limited_by.name()
+    )
 }
 
 /// The limit, with the limiting part of storage unless that is the drives.
 fn limit(limit: LimitedBy, part: Option<StoragePart>) -> String {
-    let part = match part {
-        Some(StoragePart::Link) => " (link)",
-        Some(StoragePart::Connections) => " (connections)",
-        Some(StoragePart::Latency) => " (latency)",
-        Some(StoragePart::Devices) | None => "",
-    };
-    format!("{}{part}", limit.name())
+    match part.filter(|part| *part != StoragePart::Devices) {
+        Some(part) => format!("{} ({})", limit.name(), <&str>::from(part)),
+        None => limit.name().to_string(),
+    }
 }
 
 /// Whether clearly fewer bytes are read than the record length implies; start-up causes small differences.
@@ -318,24 +301,21 @@ fn hosts(answer: &SizingAnswer) -> String {
 }
 
 fn needs(answer: &SizingAnswer) -> String {
-    match (answer.needed_hosts, answer.needed_devices) {
-        (Some(hosts), Some(devices)) => format!(
-            "{} like this {} {} for {} at {}",
-            counted(u64::from(devices), unit(answer)),
+    let [accelerators, threshold] =
+        [counted(u64::from(answer.accelerators), "accelerator"), percent(answer.threshold_percent)];
+    let drives = |count: u32| counted(u64::from(count), unit(answer));
+    let need = &answer.need;
+    match (need.needed_hosts.zip(need.needed_devices), need.tried_devices) {
+        (Some((hosts, devices)), _) => format!(
+            "{} like this {} {} for {accelerators} at {threshold}",
+            drives(devices),
             if answer.storage_model.is_per_host { "in each of" } else { "on" },
             counted(u64::from(hosts), "host"),
-            counted(u64::from(answer.accelerators), "accelerator"),
-            percent(answer.threshold_percent)
         ),
-        _ => match answer.tried_devices {
-            Some(most) => format!(
-                "up to {} are not enough for {} at {}",
-                counted(u64::from(most), unit(answer)),
-                counted(u64::from(answer.accelerators), "accelerator"),
-                percent(answer.threshold_percent)
-            ),
-            None => "unknown: more of this storage was not simulated".to_string(),
-        },
+        (None, Some(most)) => {
+            format!("up to {} are not enough for {accelerators} at {threshold}", drives(most))
+        }
+        (None, None) => "unknown: more of this storage was not simulated".to_string(),
     }
 }
 
@@ -389,10 +369,10 @@ fn over_devices(answer: &SizingAnswer) -> Table {
         &answer.over_devices,
         |at| at.devices.to_string(),
         vec![
-            number(&format!("{}s", unit(answer)), 0, |at: &&AtDevices| at.devices),
-            number("most accelerators", 0, |at: &&AtDevices| at.largest_accelerators),
-            number("MiB/s", 0, |at: &&AtDevices| Quantity::higher(at.mib_per_second, "MiB/s")),
-            word("limit of one more", 0, |at: &&AtDevices| limit(at.limited_by, at.storage_part)),
+            number(&format!("{}s", unit(answer)), 0, |at: &&AtCount| at.devices),
+            number("most accelerators", 0, |at: &&AtCount| at.accelerators),
+            number("MiB/s", 0, |at: &&AtCount| Quantity::higher(at.mib_per_second, "MiB/s")),
+            word("limit of one more", 0, |at: &&AtCount| limit(at.limited_by, at.storage_part)),
         ],
     )
 }
@@ -400,47 +380,35 @@ fn over_devices(answer: &SizingAnswer) -> Table {
 fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
     let mut facts = Facts::default();
     facts.add("checkpoint", times(checkpoint));
-    let Some(save) = checkpoint.save_seconds else { return facts };
-    if let Some(interval) = checkpoint.affordable_interval_seconds {
-        facts.add(
-            "affordable",
+    let (Some(save), Some(interval)) =
+        (checkpoint.save_seconds, checkpoint.affordable_interval_seconds)
+    else {
+        return facts;
+    };
+    let [save_time, interval] = [save, interval].map(format_duration);
+    let cost = percent(AFFORDABLE_PERCENT);
+    facts.add("affordable", format!("one every {interval} of training costs {cost} of the time"));
+    let Some(optimum) = &checkpoint.optimum else {
+        facts.add("optimum", "set --mtbf, the mean time between failures of the job");
+        return facts;
+    };
+    let failure = format!("with a failure every {}", format_duration(optimum.mtbf_seconds));
+    let useful = percent(optimum.useful_percent);
+    facts.add(
+        "optimum",
+        if save >= optimum.mtbf_seconds {
+            format!("none: {failure} the job fails before a checkpoint is saved")
+        } else if optimum.useful_percent < LEAST_USEFUL_PERCENT {
             format!(
-                "one every {} of training costs {} of the time",
-                format_duration(interval),
-                percent(AFFORDABLE_PERCENT)
-            ),
-        );
-    }
-    match &checkpoint.optimum {
-        Some(optimum) if save >= optimum.mtbf_seconds => facts.add(
-            "optimum",
-            format!(
-                "none: with a failure every {} the job fails before a checkpoint is saved",
-                format_duration(optimum.mtbf_seconds)
-            ),
-        ),
-        Some(optimum) if optimum.useful_percent < LEAST_USEFUL_PERCENT => facts.add(
-            "optimum",
-            format!(
-                "no useful interval: with a failure every {} and {} to save, training gets at most {} of \
-                 the time",
-                format_duration(optimum.mtbf_seconds),
-                format_duration(save),
-                percent(optimum.useful_percent)
-            ),
-        ),
-        None => facts.add("optimum", "set --mtbf, the mean time between failures of the job"),
-        Some(optimum) => facts.add(
-            "optimum",
-            format!(
-                "one every {} (Daly; Young: {}) with a failure every {}: training gets {} of the time",
-                format_duration(optimum.daly_interval_seconds),
-                format_duration(optimum.young_interval_seconds),
-                format_duration(optimum.mtbf_seconds),
-                percent(optimum.useful_percent)
-            ),
-        ),
-    }
+                "no useful interval: {failure} and {save_time} to save, training gets at most {useful} \
+                 of the time"
+            )
+        } else {
+            let [daly, young] = [optimum.daly_interval_seconds, optimum.young_interval_seconds]
+                .map(format_duration);
+            format!("one every {daly} (Daly; Young: {young}) {failure}: training gets {useful}")
+        },
+    );
     facts
 }
 

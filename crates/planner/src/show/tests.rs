@@ -1,7 +1,7 @@
 //! Rendered answers.
 
 use crate::plan::variants::RangeCause;
-use crate::plan::{OtherAnswer, Prediction, StorageModel};
+use crate::plan::{Need, OtherAnswer, Prediction, Range, StorageModel};
 use stormlp_core::profile::Profile;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_training::plan::datasize::DataSize;
@@ -26,7 +26,6 @@ fn prediction() -> Prediction {
         waiting_seconds: WaitingSeconds::default(),
         epoch_au_percent: vec![91.5],
         events: 1,
-        assumptions: Vec::new(),
     }
 }
 
@@ -43,7 +42,7 @@ fn answer() -> SizingAnswer {
     let at = |accelerators, au_percent| AtCount {
         accelerators,
         meets: au_percent >= 90.0,
-        ..AtCount::of(1, &Prediction { au_percent, ..prediction() }, 90.0)
+        ..AtCount::of((1, 1), &Prediction { au_percent, ..prediction() }, 90.0)
     };
     SizingAnswer {
         measured: false,
@@ -60,19 +59,19 @@ fn answer() -> SizingAnswer {
         mib_per_second: 13_849.0,
         read_mib_per_second: 13_800.0,
         largest_accelerators: 5,
-        largest_accelerators_range: [4, 6],
-        au_percent_range: [83.2, 100.0],
+        range: Range {
+            accelerators: [4, 6],
+            au_percent: [83.2, 100.0],
+            causes: vec![with_page_cache()],
+        },
         client: None,
         warnings: Vec::new(),
-        range_causes: vec![with_page_cache()],
         storage_alone_accelerators: 5,
         is_lower_bound: false,
         limited_by: LimitedBy::Storage,
         storage_part: Some(StoragePart::Devices),
         search_limited_by: LimitedBy::Storage,
-        needed_devices: None,
-        needed_hosts: None,
-        tried_devices: None,
+        need: Need::default(),
         storage: "read=14.5GB/s".to_string(),
         storage_source: "as given".to_string(),
         storage_model: StorageModel::of_bandwidth(14.5e9),
@@ -88,14 +87,7 @@ fn answer() -> SizingAnswer {
         host_memory_bytes: 1006 << 30,
         run_seconds: 1863.0,
         over_accelerators: vec![at(4, 100.0), at(5, 91.5), at(6, 76.3)],
-        over_devices: vec![AtDevices {
-            devices: 1,
-            largest_accelerators: 5,
-            mib_per_second: 13_849.0,
-            read_mib_per_second: 13_800.0,
-            limited_by: LimitedBy::Storage,
-            storage_part: Some(StoragePart::Devices),
-        }],
+        over_devices: vec![AtCount { limited_by: LimitedBy::Storage, ..at(5, 91.5) }],
         checkpoint: Some(CheckpointTimes::new(
             "the model of unet3d".to_string(),
             499_153_191,
@@ -155,8 +147,7 @@ fn a_requested_number_is_shown_with_its_needs() {
         accelerators: 16,
         au_percent: 28.6,
         meets_threshold: false,
-        needed_devices: Some(4),
-        needed_hosts: Some(2),
+        need: Need { needed_devices: Some(4), needed_hosts: Some(2), tried_devices: None },
         ..answer()
     };
     let page = text::render(&document(&asked), Some(120));
@@ -165,7 +156,7 @@ fn a_requested_number_is_shown_with_its_needs() {
         "{page}"
     );
     assert!(page.contains("4 drives like this on 2 hosts for 16 accelerators at 90 %"), "{page}");
-    let none = SizingAnswer { needed_devices: None, tried_devices: Some(24), ..asked };
+    let none = SizingAnswer { need: Need { tried_devices: Some(24), ..Need::default() }, ..asked };
     let page = text::render(&document(&none), Some(120));
     assert!(page.contains("up to 24 drives are not enough for 16 accelerators at 90 %"), "{page}");
 }
@@ -188,7 +179,7 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
     assert_eq!(rows.lines().count(), 5);
     let drives = rows.lines().last().unwrap();
     assert!(
-        drives.starts_with("unet3d,h100,read=14.5GB/s,5,,,13849,storage,,1,drives,,"),
+        drives.starts_with("unet3d,h100,read=14.5GB/s,5,91.5,99.1,13849,storage,true,1,drives,,"),
         "{rows}"
     );
     let brief =

@@ -17,9 +17,8 @@ use crate::plan::prediction::BUSY_PERCENT;
 use crate::plan::{LimitedBy, Prediction, Scenario};
 use cache::Cache;
 use reads::{Calls, Reads, Sizes};
-use storage::{GROUPS_AT_MOST, Grain, SimulatedStorage};
+use storage::{Grain, SimulatedStorage};
 use stormlp_core::stop::StopToken;
-use stormlp_core::units::ByteSize;
 use stormlp_training::plan::metrics;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
@@ -37,9 +36,6 @@ const FROM_MEMORY_PERCENT: f64 = 50.0;
 /// Why a simulation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulateError {
-    /// Stopped by the user.
-    #[error("the simulation was stopped")]
-    Stopped,
     /// The plan has no steps or no accelerators.
     #[error("nothing to train: {steps} steps for {accelerators} accelerators")]
     NothingToDo {
@@ -51,18 +47,9 @@ pub enum SimulateError {
     /// Storage is so slow that a run would last for decades.
     #[error("a run on this storage would last more than 30 years")]
     Endless,
-    /// The simulation stalled.
+    /// The simulation was stopped by the user, or stalled.
     #[error(transparent)]
-    Drive(DriveError),
-}
-
-impl From<DriveError> for SimulateError {
-    fn from(error: DriveError) -> Self {
-        match error {
-            DriveError::Stopped => Self::Stopped,
-            error @ DriveError::Stalled { .. } => Self::Drive(error),
-        }
-    }
+    Drive(#[from] DriveError),
 }
 
 /// Predicts one run of `plan` on the hosts and storage of `scenario`. The same plan and scenario give
@@ -195,25 +182,18 @@ impl<'a> Simulation<'a> {
     }
 
     fn run(&mut self, spec: PhaseSpec, stop: &StopToken) -> Result<(), SimulateError> {
-        drive::run_on(
-            &mut self.machine,
-            &mut self.storage,
-            spec,
-            &mut self.clock,
-            &mut self.flights,
-            &|| stop.is_stopped(),
-        )
-        .map_err(SimulateError::from)?;
-        if self.storage.is_endless() { Err(SimulateError::Endless) } else { Ok(()) }
+        let Self { machine, storage, clock, flights, .. } = self;
+        drive::run_on(machine, storage, spec, clock, flights, &|| stop.is_stopped())?;
+        if self.storage.is_endless { Err(SimulateError::Endless) } else { Ok(()) }
     }
 
     fn drain(&mut self) -> Result<(), SimulateError> {
-        drive::drain(&mut self.machine, &mut self.storage, &mut self.clock, &mut self.flights)
-            .map_err(SimulateError::from)
+        let Self { machine, storage, clock, flights, .. } = self;
+        Ok(drive::drain(machine, storage, clock, flights)?)
     }
 
     fn reading(&mut self) -> Reading {
-        let served = self.storage.served();
+        let served = self.storage.served;
         Reading {
             now: self.clock.now,
             waits: self.machine.waits(self.clock.now),
@@ -224,7 +204,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn totals(&self) -> Totals {
-        let served = self.storage.served();
+        let served = self.storage.served;
         let [link_ns, host_ns, connections_ns] = self.storage.link_host_and_connections_ns();
         Totals {
             ns: self.clock.now as f64,
@@ -279,7 +259,6 @@ impl<'a> Simulation<'a> {
             waiting_seconds: mean.waiting_seconds,
             epoch_au_percent: measures.iter().map(au_percent).collect(),
             events: self.clock.events,
-            assumptions: assumptions_of(plan, self.scenario, &self.calls),
         }
     }
 }
@@ -332,68 +311,3 @@ fn limited_by(limited_by: Bound, waiting: &WaitingSeconds) -> LimitedBy {
 
 /// Storage that is busy for as much of a run does all that it can.
 const FULL_PERCENT: f64 = 95.0;
-
-/// The assumptions for `plan` on `scenario`.
-fn assumptions_of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<String> {
-    let storage = &scenario.storage;
-    let mut notes = vec![match calls.read_ahead {
-        None if scenario.objects => format!(
-            "objects are read in requests of up to {}, one after the other{}",
-            ByteSize(calls.most_bytes),
-            match calls.head_from_bytes {
-                Some(bytes) => format!("; a HEAD goes before those from {}", ByteSize(bytes)),
-                None => String::new(),
-            }
-        ),
-        Some(bytes) => format!(
-            "reads go through the page cache: for each, the kernel reads ahead in requests of {}, \
-             two in flight",
-            ByteSize(bytes)
-        ),
-        None => format!(
-            "requests of up to {} reach storage unchanged, {} per read in flight",
-            ByteSize(calls.most_bytes),
-            calls.window
-        ),
-    }];
-    if storage.surface.is_some() {
-        notes.push("storage is as fast as measured at the current depth".to_string());
-    } else {
-        notes.push(
-            "devices serve requests in order of arrival; latency does not grow until bandwidth, IOPS \
-             or queue are exhausted"
-                .to_string(),
-        );
-    }
-    if storage.devices > 1 && storage.surface.is_none() {
-        notes.push(format!(
-            "files are striped over all devices in units of {}{}",
-            ByteSize(storage.stripe_bytes_or_default()),
-            if storage.devices > GROUPS_AT_MOST && scenario.shares.storage >= 1.0 {
-                format!("; {} devices are simulated in {GROUPS_AT_MOST} groups", storage.devices)
-            } else {
-                String::new()
-            }
-        ));
-    }
-    match storage.cache_bytes.filter(|_| !calls.direct) {
-        Some(_) if plan.request.cold => {
-            notes.push("files are dropped from the page cache before each epoch".to_string());
-        }
-        Some(bytes) => notes.push(format!(
-            "the page cache starts cold and then keeps the same {} of what its host reads; cache hits \
-             take no time",
-            ByteSize(bytes)
-        )),
-        None => {}
-    }
-    if plan.checkpoint.is_some() && storage.write_bytes_per_second().is_none() {
-        notes.push("checkpoints take no time: the write bandwidth is unknown".to_string());
-    }
-    notes.push(if scenario.sample_stdev_bytes > 0.0 {
-        "file sizes are drawn as by DLIO".to_string()
-    } else {
-        "all files have the same size".to_string()
-    });
-    notes
-}

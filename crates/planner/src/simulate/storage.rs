@@ -15,7 +15,7 @@ use stormlp_training::run::machine::drive::Device;
 use stormlp_training::run::machine::{Nanos, ReadRequest, ReadResult};
 
 /// More devices than this are simulated in groups, each with the combined speed of its devices.
-pub(super) const GROUPS_AT_MOST: u32 = 64;
+const GROUPS_AT_MOST: u32 = 64;
 
 /// Number of simulated devices or groups. It is 1 for a share of storage: with many accelerators the
 /// load evens out over devices, but only in the long run, for which a part is too short.
@@ -62,17 +62,7 @@ struct Measured {
     by_depth: Vec<f64>,
 }
 
-/// Figures of one device in nanoseconds, and of the stripe.
-#[derive(Debug, Clone, Copy)]
-struct OfOne {
-    operation: f64,
-    byte: f64,
-    latency: f64,
-    stripe_bytes: f64,
-    devices: f64,
-}
-
-/// Figures of one group of devices in nanoseconds.
+/// Figures of one device, or of one group of devices, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
     operation: f64,
@@ -165,7 +155,10 @@ pub(super) struct SimulatedStorage {
     cache: Cache,
     calls: Calls,
     figures: Figures,
-    of_one: OfOne,
+    of_one: Figures,
+    /// The stripe of one device, and their number.
+    one_stripe_bytes: f64,
+    number: f64,
     stripe_bytes: u64,
     devices: Vec<Lines>,
     measured: Option<Measured>,
@@ -182,8 +175,8 @@ pub(super) struct SimulatedStorage {
     in_flight: u64,
     busy_until: Nanos,
     /// Whether a read would end after [`LONGEST_NS`].
-    is_endless: bool,
-    served: Served,
+    pub(super) is_endless: bool,
+    pub(super) served: Served,
 }
 
 /// Granularity of the simulation.
@@ -215,7 +208,9 @@ impl SimulatedStorage {
             cache,
             calls,
             figures: Figures::of(storage, in_group),
-            of_one: OfOne::of(storage),
+            of_one: Figures::of(storage, 1.0),
+            one_stripe_bytes: storage.stripe_bytes_or_default() as f64,
+            number: f64::from(storage.devices.max(1)),
             stripe_bytes: (storage.stripe_bytes_or_default() as f64 * in_group.max(1.0)) as u64,
             devices: vec![Lines::default(); groups as usize],
             measured: storage.surface.clone().map(|surface| Measured {
@@ -242,16 +237,6 @@ impl SimulatedStorage {
     /// Continues with the reads of another phase.
     pub(super) fn turn_to(&mut self, (reads, cache): (Reads, Cache)) {
         (self.reads, self.cache) = (reads, cache);
-    }
-
-    /// The statistics so far.
-    pub(super) fn served(&self) -> Served {
-        self.served
-    }
-
-    /// Whether the run would last for decades.
-    pub(super) fn is_endless(&self) -> bool {
-        self.is_endless
     }
 
     /// Busy time of all links, of all hosts with a limit, and of all connections.
@@ -328,8 +313,8 @@ impl SimulatedStorage {
             None => {
                 let of_one = &self.of_one;
                 let one_by_one = of_request * of_one.byte;
-                let moved = if of_request > of_one.stripe_bytes && of_one.devices > 1.0 {
-                    one_by_one / (of_request / of_one.stripe_bytes).min(of_one.devices)
+                let moved = if of_request > self.one_stripe_bytes && self.number > 1.0 {
+                    one_by_one / (of_request / self.one_stripe_bytes).min(self.number)
                 } else {
                     one_by_one
                 };
@@ -400,19 +385,6 @@ impl SimulatedStorage {
 fn rounded_up(at: f64) -> Nanos {
     let whole = at as Nanos;
     whole.saturating_add(Nanos::from((whole as f64) < at))
-}
-
-impl OfOne {
-    fn of(storage: &StorageModel) -> Self {
-        let of_one = Figures::of(storage, 1.0);
-        Self {
-            operation: of_one.operation,
-            byte: of_one.byte,
-            latency: of_one.latency,
-            stripe_bytes: storage.stripe_bytes_or_default() as f64,
-            devices: f64::from(storage.devices.max(1)),
-        }
-    }
 }
 
 impl Figures {

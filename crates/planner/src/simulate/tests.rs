@@ -348,7 +348,7 @@ fn empty_plans_and_stopped_simulations_are_errors() {
     let stop = StopToken::new();
     stop.stop();
     let plan = unet3d(8, 500);
-    assert_eq!(simulate(&plan, &scenario, &stop), Err(SimulateError::Stopped));
+    assert_eq!(simulate(&plan, &scenario, &stop), Err(DriveError::Stopped.into()));
 }
 
 #[test]

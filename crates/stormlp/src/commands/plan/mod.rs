@@ -10,6 +10,7 @@ use stormlp_planner::run as predict;
 use stormlp_planner::run::{Simulating, SizingError};
 use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
+use stormlp_training::run::machine::drive::DriveError;
 
 use super::deliver::ExportArgs;
 use super::workloads;
@@ -88,7 +89,7 @@ fn predicted(
     progress.event(&Event::PhaseFinished);
     answer.map_err(|error| match error {
         SizingError::Problems(problems) => problems.into(),
-        SizingError::Simulation(SimulateError::Stopped) => {
+        SizingError::Simulation(SimulateError::Drive(DriveError::Stopped)) => {
             Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
         }
         SizingError::Simulation(error) => Failure::no_plan(error.clone()).with_help(match error {
