@@ -8,11 +8,12 @@ use stormlp_checkpoint::plan::{CheckpointPlan, CheckpointProfile, FsyncPolicy, h
 use stormlp_checkpoint::report::{
     CheckpointReport, CheckpointResult, PhaseSummary, gib_per_second,
 };
+use stormlp_core::group::Machine;
 use stormlp_core::names::file_name;
 use stormlp_core::path::PathKind;
 use stormlp_core::units::GIB;
 
-use crate::official::{self, Metadata, OutputFile, free_folder, hydra, override_list, pretty};
+use crate::official::{self, Metadata, OutputFile, free_folder, pretty};
 use stormlp_show::stamp::{self, iso_after};
 
 /// The files of a run, in the layout of its edition. The folder is named after the second in which
@@ -24,45 +25,32 @@ pub fn files(
     folder: &Path,
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
-    let results = match report.plan.profile {
-        CheckpointProfile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
-        CheckpointProfile::V2 | CheckpointProfile::Native => String::new(),
-    };
-    let plan = &report.plan;
+    let (plan, host) = (&report.plan, &report.head.host);
+    let machines = official::machines(host, report.results.group.as_ref());
     let started = stamp::unix_seconds(&report.head.started_at);
     let runs = format!("checkpointing/{}", file_name(&plan.model, "model"));
-    let parent = match results.as_str() {
-        "" => runs,
-        results => format!("{results}/{runs}"),
-    };
-    let leaf = free_folder(&parent, started, taken);
-    let (config, overrides) = (config(plan), overrides(plan));
-    let file = |name: &str, content: String| OutputFile { path: format!("{leaf}/{name}"), content };
+    let leaf = free_folder(&official::parent(is_v3(plan), host, &runs), started, taken);
+    let config = config(plan);
+    // JSON is YAML that quotes every word.
+    let text = pretty(&config);
     let metadata = Metadata {
         benchmark: "checkpointing",
         folder: &leaf,
         started_unix_seconds: started,
         runtime_seconds: report.results.elapsed_seconds,
         command: &report.head.command,
-        args: args(report, folder),
-        overrides: &overrides,
-        config: config.clone(),
+        args: args(report, folder, &machines),
+        overrides: &overrides(plan),
+        config,
         mark: mark(report),
     };
-    let mut files = vec![file("summary.json", pretty(&summary(report)))];
-    for rank in 0..plan.scaling.ranks {
-        let stats = per_epoch_stats(report, rank);
-        files.push(file(&format!("{rank}_per_epoch_stats.json"), pretty(&stats)));
-        files.push(file(&format!("{rank}_output.json"), pretty(&output(report, rank))));
-    }
-    files.extend([
-        // JSON is YAML that quotes every word.
-        file("dlio_config/config.yaml", pretty(&config)),
-        file("dlio_config/overrides.yaml", override_list(&overrides)),
-        file("dlio_config/hydra.yaml", hydra(&plan.model, &leaf)),
-        metadata.file(),
-    ]);
-    files
+    let ranks = (0..plan.scaling.ranks)
+        .map(|rank| [per_epoch_stats(report, rank), output(report, rank, &machines)]);
+    metadata.dlio_files(&plan.model, &summary(report, &machines), ranks, text)
+}
+
+fn is_v3(plan: &CheckpointPlan) -> bool {
+    plan.profile == CheckpointProfile::V3
 }
 
 /// The workload as it ran, with DLIO's keys.
@@ -119,13 +107,13 @@ fn overrides(plan: &CheckpointPlan) -> Vec<String> {
 }
 
 /// The run as mlpstorage's arguments.
-fn args(report: &CheckpointReport, results: &Path) -> Value {
+fn args(report: &CheckpointReport, results: &Path, machines: &[Machine]) -> Value {
     let (plan, host) = (&report.plan, &report.head.host);
     json!({
         "command": "run",
         "model": plan.model,
         "num_processes": plan.scaling.ranks,
-        "hosts": official::names(host, report.results.group.as_ref()),
+        "hosts": official::names(machines),
         "client_host_memory_in_gb": host.memory_bytes / GIB,
         "checkpoint_folder": plan.request.folders.first(),
         "results_dir": official::results_dir(results),
@@ -154,7 +142,7 @@ fn mark(report: &CheckpointReport) -> Value {
 }
 
 /// `summary.json`, without phases that did not run.
-fn summary(report: &CheckpointReport) -> Value {
+fn summary(report: &CheckpointReport, machines: &[Machine]) -> Value {
     let mut metric = Map::new();
     let phases =
         [("save", &report.results.summary.save), ("load", &report.results.summary.restore)];
@@ -165,26 +153,20 @@ fn summary(report: &CheckpointReport) -> Value {
     }
     let size_gib = report.plan.dlio_counted_bytes as f64 / GIB as f64;
     metric.insert("checkpoint_size_GB".to_string(), size_gib.into());
-    let (host, group) = (&report.head.host, report.results.group.as_ref());
-    let mut summary = json!({
+    let summary = json!({
         "start": iso_after(&report.head.started_at, 0.0),
         "num_accelerators": report.plan.scaling.ranks,
         "metric": metric,
         "num_files_train": 0,
         "num_files_eval": 0,
         "num_samples_per_file": 1,
-        "potential_caching": vec![0; official::names(host, group).len()],
+        "potential_caching": vec![0; machines.len()],
         "data_size_per_host_GB": 0.0,
         "epochs": 1,
         "end": iso_after(&report.head.started_at, report.results.elapsed_seconds),
         "stormlp": mark(report),
     });
-    let is_v3 = report.plan.profile == CheckpointProfile::V3;
-    if let Value::Object(entries) = &mut summary {
-        let machines = official::machines(report.results.group.as_ref());
-        entries.extend(official::hosts(&report.head.host, machines, is_v3));
-    }
-    summary
+    official::with_hosts(summary, machines, is_v3(&report.plan))
 }
 
 fn phase_metrics(
@@ -247,14 +229,12 @@ fn phase_stats(report: &CheckpointReport, result: &CheckpointResult, seconds: f6
 }
 
 /// `RANK_output.json`: the host, and lists of steps, which are empty without training.
-fn output(report: &CheckpointReport, rank: u64) -> Value {
-    let is_v3 = report.plan.profile == CheckpointProfile::V3;
+fn output(report: &CheckpointReport, rank: u64, machines: &[Machine]) -> Value {
     let group = report.results.group.as_ref();
     let processes = group.map_or(1, |group| group.size as usize);
     let nth = report.plan.ranks.iter().position(|own| own.rank == rank);
     let process = nth.map_or(0, |nth| host_of(nth, processes, report.plan.ranks.len()));
-    let host = official::host_of(process as u32, &report.head.host, group, is_v3);
-    let mut all = Value::Object(host);
+    let mut all = official::host_of(process as u32, machines, is_v3(&report.plan));
     let started = &report.head.started_at;
     all["1"] = json!({
         "start": iso_after(started, 0.0),
@@ -272,18 +252,19 @@ mod tests {
 
     #[test]
     fn the_summary_has_the_times_of_rank_0() {
-        let summary = summary(&report(1.0));
+        let report = report(1.0);
+        let summary = summary(&report, &official::machines(&report.head.host, None));
         let metric = &summary["metric"];
         assert_eq!(metric["save_checkpoint_duration_mean_seconds"], 1.0);
         assert_eq!(metric["save_checkpoint_io_mean_GB_per_second"], 2.0);
         assert!(metric.get("load_checkpoint_io_mean_GB_per_second").is_none());
         assert_eq!(summary["start"], "2026-01-31T23:59:55.000000");
         assert_eq!(summary["end"], "2026-02-01T00:00:15.000000");
-        let stats = per_epoch_stats(&report(1.0), 0);
+        let stats = per_epoch_stats(&report, 0);
         assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 2.0);
         assert_eq!(stats["1"]["duration"], "20.00");
         // Each rank divides all bytes by its own time.
-        let stats = per_epoch_stats(&report(1.0), 1);
+        let stats = per_epoch_stats(&report, 1);
         assert_eq!(stats["1"]["save_ckpt2"]["duration"], 4.0);
         assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 0.5);
     }

@@ -48,6 +48,36 @@ pub(crate) struct Metadata<'a> {
 }
 
 impl Metadata<'_> {
+    /// The files of a run of DLIO: its summary, the statistics and the output of each rank, and its
+    /// configuration.
+    pub(crate) fn dlio_files(
+        self,
+        workload: &str,
+        summary: &Value,
+        ranks: impl Iterator<Item = [Value; 2]>,
+        config: String,
+    ) -> Vec<OutputFile> {
+        let folder = self.folder;
+        let file = |name: &str, content| OutputFile { path: format!("{folder}/{name}"), content };
+        let mut files = vec![file("summary.json", pretty(summary))];
+        for (rank, [stats, output]) in ranks.enumerate() {
+            files.push(file(&format!("{rank}_per_epoch_stats.json"), pretty(&stats)));
+            files.push(file(&format!("{rank}_output.json"), pretty(&output)));
+        }
+        let overrides = serde_yaml::to_string(self.overrides).expect("words are YAML");
+        let hydra = json!({"hydra": {
+            "job": {"name": "stormlp"},
+            "runtime": { "output_dir": folder, "choices": {"workload": workload} },
+        }});
+        files.extend([
+            file("dlio_config/config.yaml", config),
+            file("dlio_config/overrides.yaml", overrides),
+            file("dlio_config/hydra.yaml", pretty(&hydra)),
+            self.file(),
+        ]);
+        files
+    }
+
     /// The file under mlpstorage's name. Its verification is never CLOSED or OPEN: only mlpstorage's
     /// own runs are.
     pub(crate) fn file(self) -> OutputFile {
@@ -103,89 +133,59 @@ pub(crate) fn free_folder(
     names.find(|name| !taken(name)).unwrap_or_else(|| named(0))
 }
 
-/// Facts of the hosts with DLIO's keys and types: the CPU's name is a text up to v2.0, and a list
-/// since v3.0. Single facts are those of the first machine, which is `host`.
-pub(crate) fn hosts(host: &HostFacts, machines: &[Machine], is_v3: bool) -> Map<String, Value> {
-    let alone = [this_machine(host)];
-    let machines = match machines {
-        [] => &alone,
-        several => several,
-    };
-    let processor = if is_v3 {
-        json!(each(machines, |machine| machine.cpu_model.clone()))
+/// The folder for runs of a benchmark: v3.0's tool has one for each system.
+pub(crate) fn parent(is_v3: bool, host: &HostFacts, runs: &str) -> String {
+    if is_v3 {
+        format!("whatif/stormlp/results/{}/{runs}", host.hostname)
     } else {
-        json!(machines[0].cpu_model)
+        runs.to_string()
+    }
+}
+
+/// `value` with facts of the hosts by DLIO's keys and types: the CPU's name is a text up to v2.0, and a
+/// list since v3.0. Single facts are those of the first machine.
+pub(crate) fn with_hosts(mut value: Value, machines: &[Machine], is_v3: bool) -> Value {
+    let first = &machines[0];
+    value["num_hosts"] = machines.len().into();
+    value["hostname"] = first.hostname.clone().into();
+    value["host_cpu_count"] = machines.iter().map(|machine| machine.cpus).collect();
+    value["host_processor_name"] = if is_v3 {
+        machines.iter().map(|machine| machine.cpu_model.clone()).collect()
+    } else {
+        first.cpu_model.clone().into()
     };
-    let entry = |key: &str, value: Value| (key.to_string(), value);
-    Map::from_iter([
-        entry("num_hosts", machines.len().into()),
-        entry("hostname", machines[0].hostname.clone().into()),
-        entry("host_cpu_count", json!(each(machines, |machine| machine.cpus))),
-        entry("host_processor_name", processor),
-        entry("host_cpuinfo", json!({ "model name": machines[0].cpu_model })),
-        entry(
-            "host_meminfo",
-            json!({ "MemTotal": format!("{} kB", machines[0].memory_bytes >> 10) }),
-        ),
-        entry(
-            "host_memory_GB",
-            json!(each(machines, |machine| machine.memory_bytes as f64 / GIB as f64)),
-        ),
-    ])
+    value["host_cpuinfo"] = json!({ "model name": first.cpu_model });
+    value["host_meminfo"] = json!({ "MemTotal": format!("{} kB", first.memory_bytes >> 10) });
+    let gib = |machine: &Machine| machine.memory_bytes as f64 / GIB as f64;
+    value["host_memory_GB"] = machines.iter().map(gib).collect();
+    value
 }
 
 /// Facts of the host of process `rank`.
-pub(crate) fn host_of(
-    rank: u32,
-    host: &HostFacts,
-    group: Option<&GroupFacts>,
-    is_v3: bool,
-) -> Map<String, Value> {
-    let own = group.and_then(|group| group.machine_of(rank));
-    let mut entries = hosts(host, own.map_or(&[], std::slice::from_ref), is_v3);
-    let count = machines(group).len().max(1);
-    entries.insert("num_hosts".to_string(), count.into());
-    entries
+pub(crate) fn host_of(rank: u32, machines: &[Machine], is_v3: bool) -> Value {
+    let own = machines.iter().position(|machine| machine.ranks.contains(&rank)).unwrap_or(0);
+    let mut facts = with_hosts(json!({}), &machines[own..=own], is_v3);
+    facts["num_hosts"] = machines.len().into();
+    facts
 }
 
-/// The machines of a run with several processes.
-pub(crate) fn machines(group: Option<&GroupFacts>) -> &[Machine] {
-    group.map_or(&[], |group| &group.machines)
+/// The machines of a run, never none.
+pub(crate) fn machines(host: &HostFacts, group: Option<&GroupFacts>) -> Vec<Machine> {
+    match group {
+        Some(group) if !group.machines.is_empty() => group.machines.clone(),
+        _ => vec![Machine {
+            hostname: host.hostname.clone(),
+            ranks: vec![0],
+            cpus: host.cpus,
+            cpu_model: host.cpu_model.clone(),
+            memory_bytes: host.memory_bytes,
+        }],
+    }
 }
 
 /// The names of the hosts.
-pub(crate) fn names(host: &HostFacts, group: Option<&GroupFacts>) -> Vec<String> {
-    match machines(group) {
-        [] => vec![host.hostname.clone()],
-        several => each(several, |machine| machine.hostname.clone()),
-    }
-}
-
-fn each<T>(machines: &[Machine], get: impl Fn(&Machine) -> T) -> Vec<T> {
-    machines.iter().map(get).collect()
-}
-
-fn this_machine(host: &HostFacts) -> Machine {
-    Machine {
-        hostname: host.hostname.clone(),
-        ranks: Vec::new(),
-        cpus: host.cpus,
-        cpu_model: host.cpu_model.clone(),
-        memory_bytes: host.memory_bytes,
-    }
-}
-
-/// `hydra.yaml`.
-pub(crate) fn hydra(workload: &str, folder: &str) -> String {
-    pretty(&json!({"hydra": {
-        "job": {"name": "stormlp"},
-        "runtime": { "output_dir": folder, "choices": {"workload": workload} },
-    }}))
-}
-
-/// `overrides.yaml`: a list of words, quoted where YAML needs it.
-pub(crate) fn override_list(lines: &[String]) -> String {
-    serde_yaml::to_string(lines).expect("words are YAML")
+pub(crate) fn names(machines: &[Machine]) -> Vec<String> {
+    machines.iter().map(|machine| machine.hostname.clone()).collect()
 }
 
 /// JSON as DLIO indents it.

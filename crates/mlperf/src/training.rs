@@ -3,9 +3,11 @@
 //!
 //! One run is one folder. "MB" and "GB" in DLIO's key names are MiB and GiB.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use stormlp_core::group::Machine;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::stats::{self, population_deviation as deviation};
@@ -16,24 +18,18 @@ use stormlp_training::plan::metrics::{self, Rule};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::{
-    AcceleratorEpoch, BlockSums, EpochReport, StepLists, TrainReport, WrittenCheckpoint,
+    AcceleratorEpoch, BlockSums, EpochReport, RunReport, StepLists, TrainReport, WrittenCheckpoint,
 };
 
-use crate::official::{self, Metadata, OutputFile, free_folder, hydra, override_list, pretty};
+use crate::official::{self, Metadata, OutputFile, free_folder};
 
 /// A run of a report.
 struct OneRun<'a> {
     report: &'a TrainReport,
-    /// Its number, from 1, and whether it is the warm-up.
-    number: u32,
-    warm_up: bool,
-    epochs: &'a [EpochReport],
-    /// Whether it is complete and reached the AU threshold.
-    meets_threshold: bool,
-    started: f64,
-    duration: f64,
+    /// Its part of the report.
+    own: Cow<'a, RunReport>,
     steps: &'a [StepLists],
-    checkpoints: &'a [WrittenCheckpoint],
+    machines: &'a [Machine],
 }
 
 /// The files of every run of `report`. `steps` are the times of every step, run by run; a run
@@ -48,58 +44,51 @@ pub fn files(
     folder: &Path,
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
-    let results = match report.plan.profile {
-        Profile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
-        Profile::V1 | Profile::V2 | Profile::Native => String::new(),
-    };
+    let host = &report.head.host;
+    let machines = official::machines(host, report.results.group.as_ref());
+    let runs = format!("training/{}/run", report.plan.workload);
+    let parent = official::parent(is_v3(&report.plan), host, &runs);
     let mut files = Vec::new();
     let mut folders: Vec<String> = Vec::new();
-    for run in runs(report, steps) {
+    for (index, own) in runs_of(report).into_iter().enumerate() {
         let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
-        let free = free_folder(&parent(&results, &run), run.started, is_taken);
-        run_files(&run, workload, (folder, &free), &mut files);
+        let free = free_folder(&parent, own.started_unix_seconds, is_taken);
+        let steps = steps.get(index).map_or(&[][..], Vec::as_slice);
+        let run = OneRun { report, own, steps, machines: &machines };
+        files.extend(run_files(&run, workload, (folder, &free)));
         folders.push(free);
     }
     files
 }
 
-fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<OneRun<'a>> {
-    let steps_of = |index: usize| steps.get(index).map_or(&[][..], Vec::as_slice);
-    if report.results.runs.is_empty() {
-        return vec![OneRun {
-            report,
-            number: 1,
-            warm_up: false,
-            epochs: &report.results.epochs,
-            meets_threshold: report.results.meets_threshold,
-            started: report.results.started_unix_seconds,
-            duration: report.results.duration_seconds,
-            steps: steps_of(0),
-            checkpoints: &report.results.checkpoints,
-        }];
-    }
-    let several = report.results.runs.iter().enumerate().map(|(index, one)| OneRun {
-        report,
-        number: one.run,
-        warm_up: one.warm_up,
-        epochs: &one.epochs,
-        meets_threshold: one.meets_threshold,
-        started: one.started_unix_seconds,
-        duration: one.duration_seconds,
-        steps: steps_of(index),
-        checkpoints: &one.checkpoints,
-    });
-    several.collect()
+fn is_v3(plan: &TrainPlan) -> bool {
+    plan.profile == Profile::V3
 }
 
-impl<'a> OneRun<'a> {
+fn runs_of(report: &TrainReport) -> Vec<Cow<'_, RunReport>> {
+    let results = &report.results;
+    if !results.runs.is_empty() {
+        return results.runs.iter().map(Cow::Borrowed).collect();
+    }
+    vec![Cow::Owned(RunReport {
+        run: 1,
+        epochs: results.epochs.clone(),
+        meets_threshold: results.meets_threshold,
+        started_unix_seconds: results.started_unix_seconds,
+        duration_seconds: results.duration_seconds,
+        checkpoints: results.checkpoints.clone(),
+        ..RunReport::default()
+    })]
+}
+
+impl OneRun<'_> {
     /// The mark that tells stormlp's files from the official tool's.
     fn mark(&self) -> Value {
         json!({
             "version": self.report.head.host.stormlp_version,
             "profile": self.report.plan.profile,
-            "run": self.number,
-            "warm_up": self.warm_up,
+            "run": self.own.run,
+            "warm_up": self.own.warm_up,
             "held_to_closed_rules": self.report.plan.request.closed,
             "client": self.report.plan.client.map(|client| json!({
                 "step_seconds": client.step_seconds,
@@ -113,18 +102,9 @@ impl<'a> OneRun<'a> {
     }
 
     /// The complete epochs.
-    fn scored(&self) -> impl Iterator<Item = &'a EpochReport> {
+    fn scored(&self) -> impl Iterator<Item = &EpochReport> {
         let plan = &self.report.plan;
-        self.epochs.iter().filter(|epoch| epoch.is_whole(plan))
-    }
-}
-
-/// The folder that holds the runs.
-fn parent(results: &str, run: &OneRun) -> String {
-    let runs = format!("training/{}/run", run.report.plan.workload);
-    match results {
-        "" => runs,
-        results => format!("{results}/{runs}"),
+        self.own.epochs.iter().filter(|epoch| epoch.is_whole(plan))
     }
 }
 
@@ -132,75 +112,51 @@ fn run_files(
     run: &OneRun,
     workload: &Workload,
     (results, folder): (&Path, &str),
-    files: &mut Vec<OutputFile>,
-) {
+) -> Vec<OutputFile> {
     let plan = &run.report.plan;
-    let mut push = |name: &str, content: String| {
-        files.push(OutputFile { path: format!("{folder}/{name}"), content });
-    };
-    push("summary.json", pretty(&summary(run)));
-    for rank in 0..run.report.plan.accelerators {
-        let name = format!("{rank}_per_epoch_stats.json");
-        push(&name, pretty(&per_epoch(run, rank)));
-        push(&format!("{rank}_output.json"), pretty(&output(run, rank)));
-    }
-    let overrides = overrides(plan, workload);
-    let planned = workload.as_planned(plan);
-    push("dlio_config/config.yaml", planned.to_yaml());
-    push("dlio_config/overrides.yaml", override_list(&overrides));
-    let name = format!("{}_{}", plan.workload, plan.accelerator);
-    push("dlio_config/hydra.yaml", hydra(&name, folder));
+    let config = workload.as_planned(plan).to_yaml();
     let metadata = Metadata {
         benchmark: "training",
         folder,
-        started_unix_seconds: run.started,
-        runtime_seconds: run.duration,
+        started_unix_seconds: run.own.started_unix_seconds,
+        runtime_seconds: run.own.duration_seconds,
         command: &run.report.head.command,
         args: args(run, results),
-        overrides: &overrides,
+        overrides: &overrides(plan, workload),
         // It was written just now, so it can be read.
-        config: serde_yaml::from_str(&planned.to_yaml()).unwrap_or_default(),
+        config: serde_yaml::from_str(&config).unwrap_or_default(),
         mark: run.mark(),
     };
-    files.push(metadata.file());
+    let name = format!("{}_{}", plan.workload, plan.accelerator);
+    let ranks = (0..plan.accelerators).map(|rank| [per_epoch(run, rank), output(run, rank)]);
+    metadata.dlio_files(&name, &summary(run), ranks, config)
 }
 
 /// `summary.json`, with DLIO's keys.
 fn summary(run: &OneRun) -> Value {
     let report = run.report;
     let plan = &report.plan;
-    let host = &report.head.host;
-    let machines = official::machines(report.results.group.as_ref());
     // DLIO counts the first host's ranks for every host.
-    let of_first = machines.first().map_or(plan.accelerators, |first| {
-        let own = first.ranks.iter();
-        own.map(|rank| plan.accelerators_of(*rank).len() as u32).sum()
-    });
+    let own = run.machines[0].ranks.iter();
+    let of_first: u32 = own.map(|rank| plan.accelerators_of(*rank).len() as u32).sum();
     let share = f64::from(of_first) / f64::from(plan.accelerators.max(1));
     let data_gib = share * gib(plan.data.samples() as f64 * plan.data.sample_bytes);
-    let caches = |memory_bytes: u64| i32::from(data_gib < gib(memory_bytes as f64));
-    let potential_caching: Vec<i32> = match machines {
-        [] => vec![caches(host.memory_bytes)],
-        several => several.iter().map(|one| caches(one.memory_bytes)).collect(),
-    };
-    let mut summary = json!({
-        "start": stamp::iso(run.started),
+    let caches = |machine: &Machine| i32::from(data_gib < gib(machine.memory_bytes as f64));
+    let started = run.own.started_unix_seconds;
+    let summary = json!({
+        "start": stamp::iso(started),
         "num_accelerators": report.plan.accelerators,
         "metric": metric(run),
         "num_files_train": plan.data.files,
         "num_files_eval": 0,
         "num_samples_per_file": plan.data.samples_per_file,
-        "potential_caching": potential_caching,
+        "potential_caching": run.machines.iter().map(caches).collect::<Vec<i32>>(),
         "data_size_per_host_GB": data_gib,
         "epochs": run.scored().count(),
-        "end": stamp::iso(run.started + run.duration),
+        "end": stamp::iso(started + run.own.duration_seconds),
         "stormlp": run.mark(),
     });
-    let hosts = official::hosts(host, machines, report.plan.profile == Profile::V3);
-    if let Value::Object(entries) = &mut summary {
-        entries.extend(hosts);
-    }
-    summary
+    official::with_hosts(summary, run.machines, is_v3(plan))
 }
 
 fn gib(bytes: f64) -> f64 {
@@ -218,7 +174,7 @@ fn metric(run: &OneRun) -> Value {
     let mut metric = json!({
         "train_au_percentage": au,
         "train_au_mean_percentage": stats::mean(&au),
-        "train_au_meet_expectation": if run.meets_threshold { "success" } else { "fail" },
+        "train_au_meet_expectation": if run.own.meets_threshold { "success" } else { "fail" },
         "train_au_stdev_percentage": deviation(&au),
         "train_throughput_samples_per_second": throughput,
         "train_throughput_mean_samples_per_second": throughput_mean,
@@ -232,13 +188,13 @@ fn metric(run: &OneRun) -> Value {
 
 /// Means of rates and times of checkpoints during training; v1.0's DLIO has no such keys.
 fn checkpoints(run: &OneRun, metric: &mut Value) {
-    let Some(last) = run.checkpoints.last() else {
+    let Some(last) = run.own.checkpoints.last() else {
         return;
     };
     if run.report.plan.profile == Profile::V1 {
         return;
     }
-    let written = run.checkpoints.iter();
+    let written = run.own.checkpoints.iter();
     let rates: Vec<f64> = written.clone().map(gib_per_second).collect();
     let seconds: Vec<f64> = written.map(|c| c.duration_seconds).collect();
     let mut put = |key: &str, value: f64| metric[key] = value.into();
@@ -268,8 +224,8 @@ fn blocks(accelerators: &[AcceleratorEpoch], rank: u32) -> &[BlockSums] {
 
 fn span(run: &OneRun, started: f64, seconds: f64) -> Value {
     json!({
-        "start": stamp::iso(run.started + started),
-        "end": stamp::iso(run.started + started + seconds),
+        "start": stamp::iso(run.own.started_unix_seconds + started),
+        "end": stamp::iso(run.own.started_unix_seconds + started + seconds),
         // DLIO writes durations of blocks and epochs as text.
         "duration": format!("{seconds:.2}"),
     })
@@ -278,12 +234,12 @@ fn span(run: &OneRun, started: f64, seconds: f64) -> Value {
 /// `N_per_epoch_stats.json`: start and end of each epoch, block and checkpoint.
 fn per_epoch(run: &OneRun, rank: u32) -> Value {
     let mut all = json!({});
-    for epoch in run.epochs {
+    for epoch in &run.own.epochs {
         let mut entry = span(run, epoch.started_seconds, epoch.duration_seconds);
         for (index, block) in blocks(&epoch.accelerators, rank).iter().enumerate() {
             entry[format!("block{}", index + 1)] = span(run, block.started_seconds, block.seconds);
         }
-        let written = run.checkpoints.iter().filter(|c| c.epoch == epoch.epoch);
+        let written = run.own.checkpoints.iter().filter(|c| c.epoch == epoch.epoch);
         for (index, checkpoint) in written.enumerate() {
             let (name, saved) = saved(run, checkpoint);
             entry[format!("{name}{}", index + 1)] = saved;
@@ -309,14 +265,11 @@ fn saved(run: &OneRun, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) 
 fn output(run: &OneRun, rank: u32) -> Value {
     let report = run.report;
     let rule = Rule::of(&report.plan);
-    let is_v3 = report.plan.profile == Profile::V3;
     let process = (0..)
         .take(report.plan.hosts.len())
         .find(|process| report.plan.accelerators_of(*process).contains(&rank));
-    let group = report.results.group.as_ref();
-    let host = official::host_of(process.unwrap_or(0), &report.head.host, group, is_v3);
-    let mut all = Value::Object(host);
-    for epoch in run.epochs {
+    let mut all = official::host_of(process.unwrap_or(0), run.machines, is_v3(&report.plan));
+    for epoch in &run.own.epochs {
         let lists = run.steps.iter().find(|lists| lists.epoch == epoch.epoch);
         let mut steps = lists.and_then(|lists| lists.steps.get(rank as usize)).map(Vec::as_slice);
         let mut entry = json!({"load": {}, "proc": {}, "compute": {}, "throughput": {}, "au": {}});
@@ -328,7 +281,7 @@ fn output(run: &OneRun, rank: u32) -> Value {
             let times = of_block.map(|(own, _)| own);
             put(&mut entry, &format!("block{}", index + 1), au, throughput, times);
         }
-        let start = run.started + epoch.started_seconds;
+        let start = run.own.started_unix_seconds + epoch.started_seconds;
         entry["start"] = stamp::iso(start).into();
         entry["end"] = stamp::iso(start + epoch.duration_seconds).into();
         all[epoch.epoch.to_string()] = entry;
@@ -377,7 +330,7 @@ fn overrides(plan: &TrainPlan, workload: &Workload) -> Vec<String> {
 /// The run as mlpstorage's arguments.
 fn args(run: &OneRun, results: &Path) -> Value {
     let (plan, host) = (&run.report.plan, &run.report.head.host);
-    let hosts = official::names(host, run.report.results.group.as_ref());
+    let hosts = official::names(run.machines);
     json!({
         "command": "run",
         "model": plan.workload,
