@@ -4,9 +4,12 @@
 //! Only means and extremes are computed. "MB" and "GB" in DLIO's keys are MiB and GiB, and are shown
 //! as such.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use stormlp_core::stats::mean;
-use stormlp_core::units::{ByteSize, GIB, counted};
+use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_training::plan::client::ClientCost;
 
@@ -14,6 +17,8 @@ use stormlp_show::document::{
     Cell, Col, Document, Facts, Quantity, Table, number as number_column, word,
 };
 use stormlp_show::records::Records;
+
+use crate::submission::number;
 
 /// The files of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,26 +56,21 @@ pub fn is_summary(value: &Value) -> bool {
 pub fn document(run: &DlioRun) -> Document {
     let mut document = Document::new(headline(run));
     facts(run, &mut document.brief);
-    let epochs = epochs(run);
-    if !epochs.is_empty() {
-        document.table(table(&epochs));
-    }
-    for (name, prefix) in [("saves", "save"), ("restores", "load")] {
-        if let Some(words) = checkpoints(&run.summary["metric"], prefix) {
-            document.brief.add(name, words);
-        }
-    }
     document.warn(&warnings(&run.summary["metric"]));
-    let units = if epochs.is_empty() {
-        let saved = saved_and_restored(run);
-        if !saved.is_empty() {
-            document.table(table_of_checkpoints(&saved));
-        }
-        saved
+    let epochs = epochs(run);
+    let (rows, table) = if epochs.is_empty() {
+        let rows: Vec<Value> =
+            ["save", "load"].into_iter().flat_map(|phase| phase_rows(run, phase)).collect();
+        let table = table_of_checkpoints(&rows);
+        (rows, table)
     } else {
-        epochs
+        let table = table(&epochs);
+        (epochs, table)
     };
-    document.records = Records::new(&run.summary, units, &RECORDS);
+    if !rows.is_empty() {
+        document.table(table);
+    }
+    document.records = Records::new(&run.summary, rows, &RECORDS);
     document
 }
 
@@ -146,15 +146,6 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
         let words = format!("{samples:.2} samples/s, {mib:.2} MiB/s by the record length");
         facts.add("throughput", words);
     }
-    if let (Some(au), Some(samples)) = (
-        metric["eval_au_mean_percentage"].as_f64(),
-        metric["eval_throughput_mean_samples_per_second"].as_f64(),
-    ) {
-        facts.add("evaluation", format!("AU {au:.2} %, {samples:.2} samples/s"));
-    }
-    if let Some(spread) = metric["train_au_stdev_percentage"].as_f64() {
-        facts.add("spread", format!("AU {spread:.2} points across epochs"));
-    }
     if let Some(mark) = summary.get("stormlp") {
         let profile = mark["profile"].as_str().unwrap_or("unknown");
         facts.add("made by", format!("stormlp, profile {profile}: not an MLPerf result"));
@@ -168,36 +159,16 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
 
 /// Whether stormlp's run includes DLIO's own work; checkpoint runs say only that they do.
 fn client(mark: &Value) -> Option<String> {
-    let client = mark.get("client")?;
+    let mut client = mark.get("client")?.clone();
     if client.is_null() {
         return Some("none: AU is an upper bound, without DLIO's own work".to_string());
     }
-    let seconds = |key: &str| client[key].as_f64();
-    if let Some((save, restore)) =
-        seconds("save_seconds_per_gib").zip(seconds("restore_seconds_per_gib"))
-    {
-        let words = "s for each GiB that a rank saves";
-        return Some(format!("DLIO's own time is added: {save:.2} {words}, {restore:.2} restores"));
-    }
-    let cost = ClientCost {
-        step_seconds: client["step_seconds"].as_f64()?,
-        step_seconds_per_sample: client["step_seconds_per_sample"].as_f64().unwrap_or(0.0),
-        cpu_seconds_per_sample: client["cpu_seconds_per_sample"].as_f64().unwrap_or(0.0),
-        cpu_seconds_per_gib: client["cpu_seconds_per_gib"].as_f64()?,
-        oversleep_seconds: client["oversleep_seconds"].as_f64(),
-        cpus: 1,
-        estimated: client["estimated"].as_bool()?,
-    };
-    Some(format!("DLIO's own work: {cost}"))
-}
-
-/// Means of the saves (`save`) or restores (`load`) of a run.
-fn checkpoints(metric: &Value, prefix: &str) -> Option<String> {
-    let of = |key: &str| metric[format!("{prefix}_checkpoint_{key}")].as_f64();
-    let (rate, seconds) = (of("io_mean_GB_per_second")?, of("duration_mean_seconds")?);
-    let gib = metric["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
-    let size = ByteSize((gib * GIB as f64).round() as u64);
-    Some(format!("{size} each, {rate:.3} GiB/s, {seconds:.3} s by rank 0"))
+    // The mark has the times alone.
+    client["cpus"] = 1.into();
+    Some(match ClientCost::deserialize(&client) {
+        Ok(cost) => format!("DLIO's own work: {cost}"),
+        Err(_) => "DLIO's own time is added".to_string(),
+    })
 }
 
 /// The epochs by the summary and the ranks' files.
@@ -249,46 +220,38 @@ fn column<'a>(name: &str, drop: u8, key: &'static str, unit: &'static str) -> Co
     })
 }
 
-/// Each save and restore by rank 0, with the time of the slowest rank; without ranks' files the means
+/// Each save or restore by rank 0, with the time of the slowest rank; without ranks' files the means
 /// of the summary.
-fn saved_and_restored(run: &DlioRun) -> Vec<Value> {
-    let phases = ["save", "load"].into_iter();
-    phases.flat_map(|phase| phase_rows(run, phase)).collect()
-}
-
 fn phase_rows(run: &DlioRun, phase: &str) -> Vec<Value> {
-    let metric = &run.summary["metric"];
-    let mean = |key: &str| metric[format!("{phase}_checkpoint_{key}")].as_f64();
-    let entries = |stats: &Value| -> Vec<(String, String, Value)> {
+    let prefix = format!("{phase}_ckpt");
+    // By epoch and number.
+    let entries = |stats: &Value| -> BTreeMap<(u64, u64), Value> {
         let epochs = stats.as_object().into_iter().flatten();
-        let entries = epochs.flat_map(|(epoch, entries)| {
+        let all = epochs.flat_map(|(epoch, entries)| {
             let entries = entries.as_object().into_iter().flatten();
-            entries.map(move |(name, entry)| (epoch.clone(), name.clone(), entry.clone()))
+            entries.map(move |(name, entry)| (epoch, name, entry))
         });
-        let prefix = format!("{phase}_ckpt");
-        let mut own: Vec<_> = entries.filter(|(_, name, _)| name.starts_with(&prefix)).collect();
-        // As text the tenth would come before the second.
-        own.sort_by_key(|(epoch, name, _)| (epoch.len(), epoch.clone(), name.len(), name.clone()));
-        own
+        let own = all.filter_map(|(epoch, name, entry)| {
+            let nth = name.strip_prefix(&prefix)?.parse().ok()?;
+            Some(((epoch.parse().ok()?, nth), entry.clone()))
+        });
+        own.collect()
     };
-    let first = run.stats.first().map(entries).unwrap_or_default();
-    if first.is_empty() {
-        let means = mean("io_mean_GB_per_second").zip(mean("duration_mean_seconds")).map(
-            |(rate, seconds)| {
-                json!({"checkpoint": format!("{phase} mean"), "gib_per_second": rate,
-                   "duration_seconds": seconds})
-            },
-        );
-        return means.into_iter().collect();
-    }
     let of_ranks: Vec<_> = run.stats.iter().map(entries).collect();
-    let row = |(epoch, name, entry): &(String, String, Value)| {
-        let same = of_ranks.iter().flatten().filter(|other| (&other.0, &other.1) == (epoch, name));
-        let seconds = same.filter_map(|(_, _, entry)| number(&entry["duration"]));
-        let count = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    let Some(first) = of_ranks.first().filter(|own| !own.is_empty()) else {
+        let mean = |key: &str| number(&run.summary["metric"][format!("{phase}_checkpoint_{key}")]);
+        let means = mean("io_mean_GB_per_second").zip(mean("duration_mean_seconds"));
+        let row = means.map(|(rate, seconds)| {
+            json!({"checkpoint": format!("{phase} mean"), "gib_per_second": rate,
+                   "duration_seconds": seconds})
+        });
+        return row.into_iter().collect();
+    };
+    let row = |(key, entry): (&(u64, u64), &Value)| {
+        let seconds = of_ranks.iter().filter_map(|own| number(&own.get(key)?["duration"]));
         json!({
-            "epoch": number(&json!(epoch)),
-            "checkpoint": format!("{phase} {count}"),
+            "epoch": key.0,
+            "checkpoint": format!("{phase} {}", key.1),
             "gib_per_second": number(&entry["throughput"]),
             "duration_seconds": number(&entry["duration"]),
             "slowest_rank_seconds": seconds.reduce(f64::max),
@@ -328,14 +291,9 @@ fn blocks(entry: &Value) -> Vec<&Value> {
     blocks.map(|(_, value)| value).collect()
 }
 
-/// DLIO writes some durations as text.
-fn number(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.as_str()?.parse().ok())
-}
-
 fn numbers(list: &Value) -> Vec<f64> {
     let list = list.as_array().into_iter().flatten();
-    list.filter_map(Value::as_f64).collect()
+    list.filter_map(number).collect()
 }
 
 #[cfg(test)]
@@ -407,8 +365,6 @@ mod tests {
         hosts       1 host, first n1, 64.0 GiB of memory in total
         data        168 files, 1 sample each
         throughput  40.00 samples/s, 5592.40 MiB/s by the record length
-        evaluation  AU 88.00 %, 12.50 samples/s
-        spread      AU 0.00 points across epochs
         files of    2 ranks
         ───────────────────────────────────────────────────────────────────────────────────────────
          epoch   AU %   lowest rank AU %   samples/s   mean fetch wait s   longest wait s   took s

@@ -167,7 +167,7 @@ fn mean_of_blocks(entry: &Value) -> Option<f64> {
 }
 
 /// A number; DLIO writes some as text.
-pub(super) fn number(value: &Value) -> Option<f64> {
+pub(crate) fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
     number.filter(|number| number.is_finite())
 }

@@ -25,6 +25,7 @@ mod training;
 pub mod tree;
 
 pub use check::{CheckReport, TreeVerdict, check};
+pub(crate) use figures::number;
 pub use figures::{CheckpointTime, EpochFigures, EpochTimes};
 pub use rule::{Finding, FindingKind, Official};
 pub use survey::{Submission, TreeShape};
