@@ -19,18 +19,9 @@ pub fn system_faults(found: &[YamlFault], place: &str) -> String {
     lines.collect::<Vec<String>>().join("\n")
 }
 
-/// The number of problems: `1 field is wrong, and 2 fields are not filled in`.
+/// The number of problems.
 pub fn count_of_faults(found: &[YamlFault]) -> String {
-    let blank = found.iter().filter(|fault| fault.is_blank).count() as u64;
-    match (found.len() as u64 - blank, blank) {
-        (wrong, 0) => format!("{} wrong", are(wrong)),
-        (0, blank) => format!("{} not filled in", are(blank)),
-        (wrong, blank) => format!("{} wrong, and {} not filled in", are(wrong), are(blank)),
-    }
-}
-
-/// `1 field is`, `2 fields are`.
-fn are(fields: u64) -> String {
-    let verb = if fields == 1 { "is" } else { "are" };
-    format!("{} {verb}", counted(fields, "field"))
+    let blank = found.iter().filter(|fault| fault.is_blank).count();
+    let all = counted(found.len() as u64, "problem");
+    format!("{all}, {blank} of them a field that is not filled in")
 }

@@ -54,75 +54,67 @@ pub fn draft(facts: &SystemFacts, notice: &str) -> String {
 
 /// What this machine shows of a client. `null` fields are left out of the draft.
 fn client(facts: &SystemFacts) -> Value {
-    let mut client = json!({
-        "quantity": 1,
-        "chassis": {},
-        "operating_system": {},
-        "environment": pairs(&facts.environment),
-        "sysctl": pairs(&facts.sysctl),
-    });
-    let texts = [
-        ("chassis", "model_name", &facts.model),
-        ("chassis", "cpu_model", &facts.cpu_model),
-        ("operating_system", "name", &facts.os_name),
-        ("operating_system", "version", &facts.os_version),
-    ];
-    for (section, field, text) in texts {
-        if let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
-            client[section][field] = text.into();
-        }
-    }
-    let counts = [
-        ("cpu_qty", facts.sockets.map(u64::from)),
-        ("cpu_cores", facts.cores.map(u64::from)),
-        ("memory_capacity", facts.memory_gib),
-    ];
-    for (field, count) in counts {
-        if let Some(count) = count {
-            client["chassis"][field] = count.into();
-        }
-    }
-    if !facts.links.is_empty() {
-        client["networking"] = facts.links.iter().map(link).collect();
-    }
-    if !facts.drives.is_empty() {
-        client["drives"] = facts.drives.iter().map(drive).collect();
-    }
-    client
+    let text = |text: &Option<String>| {
+        let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
+        Some(Value::from(text))
+    };
+    let pairs = |pairs: &[(String, String)]| -> Value {
+        pairs.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+    };
+    known([
+        ("quantity", Some(1.into())),
+        (
+            "chassis",
+            Some(known([
+                ("model_name", text(&facts.model)),
+                ("cpu_model", text(&facts.cpu_model)),
+                ("cpu_qty", facts.sockets.map(Value::from)),
+                ("cpu_cores", facts.cores.map(Value::from)),
+                ("memory_capacity", facts.memory_gib.map(Value::from)),
+            ])),
+        ),
+        (
+            "operating_system",
+            Some(known([("name", text(&facts.os_name)), ("version", text(&facts.os_version))])),
+        ),
+        ("environment", Some(pairs(&facts.environment))),
+        ("sysctl", Some(pairs(&facts.sysctl))),
+        ("networking", (!facts.links.is_empty()).then(|| facts.links.iter().map(link).collect())),
+        ("drives", (!facts.drives.is_empty()).then(|| facts.drives.iter().map(drive).collect())),
+    ])
 }
 
-fn pairs(pairs: &[(String, String)]) -> Value {
-    pairs.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+/// A section of the fields that are known.
+fn known<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let fields = fields.into_iter();
+    Value::Object(fields.filter_map(|(name, value)| Some((name.to_string(), value?))).collect())
 }
 
 fn link(link: &Link) -> Value {
-    let mut port = json!({"unit_count": link.count, "type": link.kind, "state": "up"});
-    if !link.is_up {
-        port["state"] = "down".into();
-        port["speed"] = Value::Null;
-        port["traffic"] = Value::Null;
-    } else if let Some(speed) = link.gbit_per_second {
-        port["speed"] = speed.into();
-    }
-    port
+    let (state, speed, traffic) = match link.is_up {
+        true => ("up", link.gbit_per_second.map(Value::from), None),
+        false => ("down", Some(Value::Null), Some(Value::Null)),
+    };
+    known([
+        ("unit_count", Some(link.count.into())),
+        ("type", Some(link.kind.into())),
+        ("state", Some(state.into())),
+        ("speed", speed),
+        ("traffic", traffic),
+    ])
 }
 
 fn drive(drive: &Drive) -> Value {
-    let mut entry = json!({
-        "unit_count": drive.count,
-        "interface": drive.interface,
-        "capacity_in_GB": drive.capacity_gb.max(1),
-    });
-    for (field, text) in [("vendor_name", &drive.vendor), ("model_name", &drive.model)] {
-        if let Some(text) = text {
-            entry[field] = text.as_str().into();
-        }
-    }
     // A virtual machine's drive may claim to be rotational.
-    if drive.rotational && drive.interface != "other" {
-        entry["media_type"] = "HDD".into();
-    }
-    entry
+    let is_disk = drive.rotational && drive.interface != "other";
+    known([
+        ("unit_count", Some(drive.count.into())),
+        ("interface", Some(drive.interface.into())),
+        ("capacity_in_GB", Some(drive.capacity_gb.max(1).into())),
+        ("vendor_name", drive.vendor.as_deref().map(Value::from)),
+        ("model_name", drive.model.as_deref().map(Value::from)),
+        ("media_type", is_disk.then(|| "HDD".into())),
+    ])
 }
 
 /// The draft, line by line.

@@ -6,7 +6,7 @@ mod schema;
 use std::fmt;
 
 use serde::Serialize;
-use serde_yaml::{Mapping, Value};
+use serde_yaml::Value;
 
 use stormlp_core::names::unknown_among;
 use stormlp_core::workload_file::place::{TextPlace, find, of_error};
@@ -56,8 +56,8 @@ pub fn faults(text: &str) -> Vec<YamlFault> {
             }];
         }
     };
-    let mut walk = Checker { text, file: &file, at: Vec::new(), faults: Vec::new() };
-    walk.section("", &file, ROOT);
+    let mut walk = Checker { text, file: &file, faults: Vec::new() };
+    walk.section("", &file, ROOT, false);
     relations(&file["system_under_test"], &mut walk);
     walk.faults
 }
@@ -65,17 +65,16 @@ pub fn faults(text: &str) -> Vec<YamlFault> {
 struct Checker<'a> {
     text: &'a str,
     file: &'a Value,
-    /// The position in each section and list on the way to the current value.
-    at: Vec<usize>,
     faults: Vec<YamlFault>,
 }
 
 impl Checker<'_> {
+    /// Adds a fault of `field`, at its key or at its value.
     fn fault(&mut self, field: &str, at_key: bool, message: String, is_blank: bool) {
         if self.faults.len() >= MOST_FAULTS {
             return;
         }
-        let place = TextPlace { entries: self.at.clone(), at_key };
+        let place = TextPlace { entries: self.positions(field), at_key };
         self.faults.push(YamlFault {
             field: field.to_string(),
             line: find(self.text, &place).map(|(line, _)| line),
@@ -84,89 +83,83 @@ impl Checker<'_> {
         });
     }
 
-    fn section(&mut self, path: &str, value: &Value, fields: &[SchemaField]) {
+    /// The position in each section and list on the way to `field`; a field that is missing has that of
+    /// its section.
+    fn positions(&self, field: &str) -> Vec<usize> {
+        let mut here = self.file;
+        let mut positions = Vec::new();
+        for part in field.split(['.', '[']).filter(|part| !part.is_empty()) {
+            let next = match (here, part.strip_suffix(']')) {
+                (Value::Sequence(list), Some(index)) => {
+                    index.parse().ok().and_then(|index: usize| Some((index, list.get(index)?)))
+                }
+                (Value::Mapping(map), None) => {
+                    let mut entries = map.iter().enumerate();
+                    let found = entries.find(|(_, (key, _))| key.as_str() == Some(part));
+                    found.map(|(index, (_, value))| (index, value))
+                }
+                _ => None,
+            };
+            let Some((index, value)) = next else { break };
+            positions.push(index);
+            here = value;
+        }
+        positions
+    }
+
+    /// A section of these fields; it may have others where it `is_loose`.
+    fn section(&mut self, path: &str, value: &Value, fields: &[SchemaField], is_loose: bool) {
         let Some(entries) = value.as_mapping() else {
             let message = format!("expected a section, found {}", shown(value));
             return self.fault(path, false, message, value.is_null());
         };
-        for (index, (name, value)) in entries.iter().enumerate() {
-            self.at.push(index);
+        for (name, value) in entries {
             let name = name.as_str().map_or_else(|| shown(name), str::to_string);
             let place = below(path, &name);
             match fields.iter().find(|field| field.name == name) {
                 Some(field) if value.is_null() && !field.required => {}
                 Some(field) => self.value(&place, value, &field.kind),
+                None if is_loose => {}
                 None => {
                     let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
                     let message = unknown_among(&names, "a field of this section", &name);
                     self.fault(&place, true, message, false);
                 }
             }
-            self.at.pop();
         }
-        self.missing(path, entries, fields);
-    }
-
-    fn missing(&mut self, path: &str, entries: &Mapping, fields: &[SchemaField]) {
-        let is_there = |field: &SchemaField| entries.contains_key(field.name);
-        for field in fields.iter().filter(|field| field.required && !is_there(field)) {
-            let place = below(path, field.name);
-            self.fault(&place, true, "it is required".to_string(), true);
+        let is_missing = |field: &&SchemaField| field.required && !entries.contains_key(field.name);
+        for field in fields.iter().filter(is_missing) {
+            self.fault(&below(path, field.name), true, "it is required".to_string(), true);
         }
     }
 
     fn value(&mut self, path: &str, value: &Value, kind: &FieldKind) {
         let blank = value.is_null() || value.as_str() == Some(BLANK);
-        let wanted = match kind {
-            FieldKind::Section(fields) => return self.section(path, value, fields),
-            FieldKind::Loose(fields) => return self.loose(path, value, fields),
+        let is_text = |is: &dyn Fn(&str) -> bool| value.as_str().is_some_and(is);
+        let (is_right, wanted) = match kind {
+            FieldKind::Section(fields) => return self.section(path, value, fields, false),
+            FieldKind::Loose(fields) => return self.section(path, value, fields, true),
             FieldKind::List { least, of } => return self.list(path, value, *least, of),
-            FieldKind::Text if !blank && value.as_str().is_some_and(|text| !text.is_empty()) => {
-                return;
+            FieldKind::Text => (is_text(&|text| !blank && !text.is_empty()), "a text".to_string()),
+            FieldKind::Bool => (truth(value).is_some(), "true or false".to_string()),
+            FieldKind::Count { least } => (
+                whole(value).is_some_and(|count| count >= *least),
+                format!("a whole number, {least} or more"),
+            ),
+            FieldKind::Capacity => (
+                float(value).is_some_and(|tib| (1.0..1e15).contains(&tib)),
+                "a number of TiB, 1 or more; fractions are allowed".to_string(),
+            ),
+            FieldKind::Choice(names) => {
+                (is_text(&|text| names.contains(&text)), format!("one of {}", names.join(", ")))
             }
-            FieldKind::Text => "a text".to_string(),
-            FieldKind::Bool if truth(value).is_some() => return,
-            FieldKind::Bool => "true or false".to_string(),
-            FieldKind::Count { least } => match whole(value) {
-                Some(count) if count >= *least => return,
-                _ => format!("a whole number, {least} or more"),
-            },
-            FieldKind::Capacity if float(value).is_some_and(|tib| (1.0..1e15).contains(&tib)) => {
-                return;
-            }
-            FieldKind::Capacity => "a number of TiB, 1 or more; fractions are allowed".to_string(),
-            FieldKind::Choice(names) => match value.as_str() {
-                Some(text) if names.contains(&text) => return,
-                Some(text) if !blank => {
-                    let message = unknown_among(names, "one of its values", text);
-                    return self.fault(path, false, message, false);
-                }
-                _ => one_of(names),
-            },
         };
-        let message = if blank {
-            format!("not filled in: expected {wanted}")
-        } else {
-            format!("expected {wanted}, found {}", shown(value))
+        let message = match blank {
+            _ if is_right => return,
+            true => format!("not filled in: expected {wanted}"),
+            false => format!("expected {wanted}, found {}", shown(value)),
         };
         self.fault(path, false, message, blank);
-    }
-
-    /// A section that may have other fields.
-    fn loose(&mut self, path: &str, value: &Value, fields: &[SchemaField]) {
-        let Some(entries) = value.as_mapping() else {
-            return self.section(path, value, fields);
-        };
-        for (index, (name, value)) in entries.iter().enumerate() {
-            let known = fields.iter().find(|field| name.as_str() == Some(field.name));
-            let Some(field) = known.filter(|field| field.required || !value.is_null()) else {
-                continue;
-            };
-            self.at.push(index);
-            self.value(&below(path, field.name), value, &field.kind);
-            self.at.pop();
-        }
-        self.missing(path, entries, fields);
     }
 
     fn list(&mut self, path: &str, value: &Value, least: usize, of: &FieldKind) {
@@ -175,23 +168,11 @@ impl Checker<'_> {
             return self.fault(path, false, message, value.is_null());
         };
         if entries.len() < least {
-            let entries = if least == 1 { "entry" } else { "entries" };
-            self.fault(path, false, format!("expected at least {least} {entries}"), true);
+            self.fault(path, false, format!("expected at least {least} entry"), true);
         }
         for (index, entry) in entries.iter().enumerate() {
-            self.at.push(index);
             self.value(&format!("{path}[{index}]"), entry, of);
-            self.at.pop();
         }
-    }
-}
-
-/// `a`, `a or b`, `a, b or c`.
-fn one_of(names: &[&str]) -> String {
-    match names.split_last() {
-        Some((last, [])) => (*last).to_string(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
     }
 }
 
@@ -254,12 +235,7 @@ fn shown(value: &Value) -> String {
 /// fields are right, and those over several sections once all fields are.
 fn relations(system: &Value, walk: &mut Checker<'_>) {
     let all_right = walk.faults.is_empty();
-    if walk.is_right("solution.architecture") {
-        architecture(system, walk);
-    }
-    if walk.is_right("solution.capabilities") {
-        capabilities(system, walk);
-    }
+    solution(&system["solution"], walk);
     for (path, node) in nodes(system) {
         ports(&format!("{path}.networking"), &node["networking"], walk);
         power(&format!("{path}.chassis.power"), &node["chassis"]["power"], walk);
@@ -303,53 +279,28 @@ impl Checker<'_> {
         !self.faults.iter().any(|fault| is_in(&fault.field))
     }
 
-    /// Adds a fault of a field below `system_under_test`; the names in `path` lead to its line.
+    /// Adds a fault of a field below `system_under_test`.
     fn say(&mut self, path: &str, message: impl Into<String>) {
-        let mut here = &self.file["system_under_test"];
-        let mut steps = vec![0];
-        for part in path.split(['.', '[']).filter(|part| !part.is_empty()) {
-            let step = match (here, part.strip_suffix(']')) {
-                (Value::Sequence(_), Some(index)) => index.parse().ok(),
-                (Value::Mapping(map), None) => {
-                    map.keys().position(|key| key.as_str() == Some(part))
-                }
-                _ => None,
-            };
-            // A missing field is reported at its section.
-            let Some(step) = step else { break };
-            steps.push(step);
-            here = match here {
-                Value::Mapping(map) => map.values().nth(step).unwrap_or(&Value::Null),
-                list => &list[step],
-            };
-        }
-        self.at = steps;
         self.fault(&format!("system_under_test.{path}"), true, message.into(), false);
-        self.at.clear();
     }
 }
 
-fn architecture(system: &Value, walk: &mut Checker<'_>) {
-    let architecture = &system["solution"]["architecture"];
+fn solution(solution: &Value, walk: &mut Checker<'_>) {
+    let architecture = &solution["architecture"];
     let none = |key: &str| architecture[key].as_str() == Some("n/a");
-    if none("client_footprint") != none("client_installation") {
+    if walk.is_right("solution.architecture")
+        && none("client_footprint") != none("client_installation")
+    {
         let path = "solution.architecture.client_installation";
         walk.say(path, "either both client_footprint and client_installation are n/a, or neither");
     }
-}
-
-fn capabilities(system: &Value, walk: &mut Checker<'_>) {
-    let all = &system["solution"]["capabilities"];
-    let is = |key: &str| truth(&all[key]) == Some(true);
+    let capabilities = &solution["capabilities"];
+    let is = |key: &str| truth(&capabilities[key]) == Some(true);
     let both = is("simultaneous_write") && is("simultaneous_read");
-    let none = whole(&all["remap_time_in_seconds"]) == Some(0);
-    let path = "solution.capabilities.remap_time_in_seconds";
-    match (both, none) {
-        (true, false) => walk.say(path, "it must be 0 where reads and writes may be simultaneous"),
-        (false, true) => {
-            walk.say(path, "it must be above 0 unless reads and writes may be simultaneous")
-        }
-        _ => {}
+    let none = whole(&capabilities["remap_time_in_seconds"]) == Some(0);
+    if walk.is_right("solution.capabilities") && both != none {
+        let path = "solution.capabilities.remap_time_in_seconds";
+        walk.say(path, "it must be 0 where reads and writes may be simultaneous, and nowhere else");
     }
 }
 
@@ -387,32 +338,26 @@ fn power(path: &str, power: &Value, walk: &mut Checker<'_>) {
 /// Fields of on-premises deployments that a cloud does not have.
 fn deployment(system: &Value, walk: &mut Checker<'_>) {
     let is_cloud = system["deployment"].as_str() == Some("cloud");
+    let mut fields = Vec::new();
     for (path, node) in nodes(system) {
         for field in ["rack_units", "power"] {
-            let place = format!("{path}.chassis.{field}");
-            match (is_cloud, node["chassis"][field].is_null()) {
-                (true, false) => walk.say(&place, "a cloud deployment must not have it"),
-                (false, true) => walk.say(&place, "an onprem deployment must have it"),
-                _ => {}
-            }
+            let is_there = !node["chassis"][field].is_null();
+            fields.push((format!("{path}.chassis.{field}"), is_there));
         }
     }
     if is_cloud {
         for field in ["product_switches", "rack_power_supplies"] {
-            if entries(&system[field]).next().is_some() {
-                walk.say(field, "a cloud deployment must not have it");
-            }
+            fields.push((field.to_string(), entries(&system[field]).next().is_some()));
         }
-        return;
-    }
-    if system["total_rack_units"].is_null() {
-        walk.say("total_rack_units", "an onprem deployment must have it");
-    }
-    for (index, switch) in entries(&system["product_switches"]).enumerate() {
-        if switch["power"].is_null() {
-            let place = format!("product_switches[{index}].power");
-            walk.say(&place, "an onprem deployment must have it");
+    } else {
+        fields.push(("total_rack_units".to_string(), !system["total_rack_units"].is_null()));
+        for (index, switch) in entries(&system["product_switches"]).enumerate() {
+            fields.push((format!("product_switches[{index}].power"), !switch["power"].is_null()));
         }
+    }
+    let must = if is_cloud { "a cloud deployment must not" } else { "an onprem deployment must" };
+    for (place, _) in fields.iter().filter(|(_, is_there)| *is_there == is_cloud) {
+        walk.say(place, format!("{must} have it"));
     }
 }
 
