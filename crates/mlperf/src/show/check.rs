@@ -55,23 +55,19 @@ fn headline(report: &CheckReport, tree: &str) -> String {
     let failed = report.rules.iter().filter(|rule| rule.kind == Failed);
     let mut ids: Vec<&str> = failed.map(|rule| rule.id).collect();
     ids.dedup();
-    match report.verdict {
-        TreeVerdict::Invalid => {
-            format!("{tree}: INVALID by the rules of v3.0: {}", ids.join(", "))
-        }
+    let met = "every rule that can be checked is met";
+    let verdict = match report.verdict {
+        TreeVerdict::Invalid => format!("INVALID by the rules of v3.0: {}", ids.join(", ")),
         TreeVerdict::Incomplete => {
-            format!("{tree}: INCOMPLETE: cannot check {}", report.blocked_by.join(", "))
+            format!("INCOMPLETE: cannot check {}", report.blocked_by.join(", "))
         }
-        TreeVerdict::Open => {
-            format!("{tree}: every rule that can be checked is met; open division")
-        }
-        TreeVerdict::Closed => {
-            format!("{tree}: every rule that can be checked is met; closed division")
-        }
+        TreeVerdict::Open => format!("{met}; open division"),
+        TreeVerdict::Closed => format!("{met}; closed division"),
         TreeVerdict::Rehearsal => {
-            format!("{tree}: runs of stormlp that break none of the rules; not a submission")
+            "runs of stormlp that break none of the rules; not a submission".to_string()
         }
-    }
+    };
+    format!("{tree}: {verdict}")
 }
 
 /// Findings that differ in their places alone, together.
@@ -96,10 +92,11 @@ fn lines(rule: &Finding, others: usize) -> Vec<String> {
         (path, others) => format!("{path} and {}", counted(others as u64, "more place")),
     };
     let official = match rule.official {
-        Some(Official::Fails) => "official checker: fails",
-        Some(Official::Warns) => "official checker: warns",
-        Some(Official::Silent) | None => "official checker: silent",
+        Some(Official::Fails) => "fails",
+        Some(Official::Warns) => "warns",
+        Some(Official::Silent) | None => "silent",
     };
+    let official = format!("official checker: {official}");
     let first = format!("[{} {}] {path}: {}", rule.id, rule.name, rule.fact);
     let second = match (rule.kind, rule.remedy.as_str()) {
         (Passed | PassedOpen, _) => return vec![format!("{first}  ({official})")],

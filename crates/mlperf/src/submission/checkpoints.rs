@@ -2,19 +2,18 @@
 
 use serde_json::Value;
 
-use super::effective::{self, Parameter};
+use super::effective;
 use super::figures::{number, shown};
 use super::files::whole_ranks;
 use super::leaf::{Leaf, plain};
 use super::rule::{COPY_FILES, Finding, Official, each_run, or_passed};
 use super::rule::{advice, failed, holds, passed, passed_open, unknown, wish};
 use super::survey::{RunGroup, Submission};
-use super::system_yaml::truth_of;
 use super::timestamp;
 use stormlp_checkpoint::plan::HOST_RANKS;
-use stormlp_checkpoint::plan::rules::{COUNT, MEMORIES, outgrows_memory};
+use stormlp_checkpoint::plan::rules::COUNT;
 use stormlp_checkpoint::plan::{CheckpointWorkload, builtin};
-use stormlp_core::units::{GIB, counted, format_duration};
+use stormlp_core::units::{counted, format_duration};
 
 /// The longest time between the end of the writes and the start of the reads.
 const HANDOFF_SECONDS: f64 = 30.0;
@@ -53,23 +52,6 @@ pub(super) fn counts(leaf: &Leaf) -> Option<(i64, i64)> {
         argument.or_else(set).or_else(parameter).map(|count| count as i64)
     };
     Some((count("num_checkpoints_write")?, count("num_checkpoints_read")?))
-}
-
-/// 4.3.1: ten checkpoints are three times the hosts' memory, or caches are cleared.
-pub(super) fn beyond_memory(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    each_run(group, |leaf| {
-        let (size, memory) = (leaf.metric("checkpoint_size_GB")?, leaf.memory_gib()?);
-        let bytes = |gib: f64| (gib * GIB as f64) as u64;
-        let sizes =
-            format!("{COUNT} checkpoints of {size:.1} GiB, {MEMORIES} × {memory:.1} GiB of memory");
-        Some(if outgrows_memory(bytes(size), bytes(memory)) {
-            passed(leaf, sizes)
-        } else {
-            let fact =
-                format!("{sizes}: caches must be cleared before the reads; no file proves that");
-            advice(leaf, fact, "write and read in two runs, and clear the clients' caches between")
-        })
-    })
 }
 
 /// 4.3.2: writes are synced.
@@ -186,29 +168,23 @@ pub(super) fn parameters(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let is_free =
         |key: &str| FREE.contains(&key) || FREE_BELOW.iter().any(|above| key.starts_with(above));
     let usual = usual_parameters(group);
-    let mut findings = Vec::new();
-    let mut report = |leaf: &Leaf, fact: String| {
-        findings.push(if is_open(group, leaf) {
-            passed_open(leaf, format!("{fact}: open"))
-        } else {
-            let fact = format!("{fact}: only checkpoint.checkpoint_folder may be set");
-            failed(leaf, fact, "leave it as the model has it, and run again")
-        });
+    let differs = |key: &str, value: &str| {
+        usual.iter().any(|(known, own)| known == key && !effective::alike(own, value))
     };
-    for leaf in &group.runs {
-        for (key, value) in leaf.overrides.iter().filter(|(key, _)| !is_free(key)) {
-            report(leaf, format!("{key} is {value}"));
-        }
-        // What differs from the model without an override.
-        for Parameter { key, value, from } in effective::parameters(leaf) {
-            let own = usual.iter().find(|(own, _)| *own == key && leaf.set(&key).is_none());
-            if let Some((_, own)) = own.filter(|(_, own)| !effective::alike(own, &value))
-                && !is_free(&key)
-            {
-                report(leaf, format!("{key} is {value} by {from}, {own} in the model"));
-            }
-        }
-    }
+    let findings = group.runs.iter().flat_map(|leaf| {
+        let judge = |key: &str, value: &str| {
+            let fact = format!("{key} is {value}");
+            Some(if is_free(key) {
+                return None;
+            } else if is_open(group, leaf) {
+                passed_open(leaf, format!("{fact}: open"))
+            } else {
+                let fact = format!("{fact}: only checkpoint.checkpoint_folder may be set");
+                failed(leaf, fact, "leave it as the model has it, and run again")
+            })
+        };
+        effective::findings(leaf, judge, differs)
+    });
     or_passed(findings, group, "only folder and counts are set")
 }
 
@@ -289,7 +265,7 @@ fn handoff(write: &Leaf, read: &Leaf) -> Finding {
 /// 4.7.3: as much time as the system needs lies between writes and reads; the official checker accepts
 /// half of it.
 pub(super) fn remapped(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let capabilities = capabilities(submission, group);
+    let capabilities = &submission.description(group)["solution"]["capabilities"];
     let Some(declared) = number(&capabilities["remap_time_in_seconds"]) else {
         // The system's description lacks it, which is reported there, or is not in the tree.
         return Vec::new();
@@ -315,53 +291,6 @@ pub(super) fn remapped(submission: &Submission, group: &RunGroup) -> Vec<Finding
         wish(read, fact, remedy)
     } else {
         holds(observed >= declared, read, fact, remedy)
-    }]
-}
-
-/// 4.7.4: the system allows its hosts to write and to read at the same time.
-pub(super) fn simultaneous(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let capabilities = capabilities(submission, group);
-    if capabilities.is_null() {
-        return Vec::new();
-    }
-    let keys = ["simultaneous_write", "simultaneous_read"].into_iter();
-    let is_denied = |key: &&str| truth_of(&plain(&capabilities[*key])) == Some(false);
-    let denied: Vec<&str> = keys.filter(is_denied).collect();
-    if denied.is_empty() {
-        return vec![passed(group, "the system's description denies neither")];
-    }
-    let fact = format!(
-        "the system's description has {} as false, which no file of a run confirms",
-        denied.join(", ")
-    );
-    vec![failed(group, fact, "correct it if it is wrong, else confirm it in the review")]
-}
-
-fn capabilities(submission: &Submission, group: &RunGroup) -> Value {
-    submission.description(group)["solution"]["capabilities"].clone()
-}
-
-/// 2.1.24: less than the shorter run lies between the two. The official checker allows as long as
-/// the longer one took.
-pub(super) fn gap(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let [first, second] = group.runs.as_slice() else {
-        return vec![passed(group, "there are not two runs, so there is no gap")];
-    };
-    let Some(([(start, end), (next, after)], clock)) = spans(first, second) else {
-        return vec![unknown(group, "start or end of a run is missing", COPY_FILES)];
-    };
-    let (gap, took) = (next - end, [end - start, after - next]);
-    let (shorter, longer) = (took[0].min(took[1]), took[0].max(took[1]));
-    let [between, least, most] = [gap, shorter, longer].map(|s| format_duration(s.max(0.0)));
-    let fact = format!(
-        "{between} between the runs, by {clock}; the shorter took {least}, the longer {most}"
-    );
-    let remedy = "run both again, one right after the other";
-    let is_lenient = (shorter..longer).contains(&gap);
-    vec![if is_lenient {
-        wish(group, fact, remedy)
-    } else {
-        holds(gap < shorter, group, fact, remedy)
     }]
 }
 

@@ -4,36 +4,44 @@
 use serde_json::Value;
 
 use super::leaf::{Leaf, plain};
+use super::rule::Finding;
 
-/// A parameter of a run.
-pub(super) struct Parameter {
-    /// `reader.batch_size`.
-    pub(super) key: String,
-    /// Its value as it would be typed.
-    pub(super) value: String,
-    /// The file that has it.
-    pub(super) from: &'static str,
+/// A parameter of a run: its key, `reader.batch_size`, its value as it would be typed, and the file that
+/// has it.
+type Parameter = (String, String, &'static str);
+
+/// What `judge` finds of the keys that were set, and of the parameters that differ from the workload
+/// without an override.
+pub(super) fn findings(
+    leaf: &Leaf,
+    judge: impl Fn(&str, &str) -> Option<Finding>,
+    differs: impl Fn(&str, &str) -> bool,
+) -> Vec<Finding> {
+    let set = leaf.overrides.iter().filter_map(|(key, value)| judge(key, value));
+    let changed = parameters(leaf).into_iter().filter_map(|(key, value, from)| {
+        let is_set = leaf.set(&key).is_some_and(|set| alike(set, &value));
+        let found = judge(&key, &value).filter(|_| !is_set && differs(&key, &value))?;
+        Some(Finding { fact: format!("{} by {from}", found.fact), ..found })
+    });
+    set.chain(changed).collect()
 }
 
 /// The parameters in metadata and `config.yaml`, without lists and nulls.
-pub(super) fn parameters(leaf: &Leaf) -> Vec<Parameter> {
+fn parameters(leaf: &Leaf) -> Vec<Parameter> {
     let metadata = leaf.metadata.value();
-    let config = leaf.config.value();
-    let of_workload = |value: &'_ Value| {
-        if value["workload"].is_object() { value["workload"].clone() } else { value.clone() }
-    };
-    let sources = [
-        ("config.yaml", of_workload(config)),
-        ("the metadata", of_workload(&metadata["parameters"])),
-        ("the metadata", of_workload(&metadata["combined_params"])),
-        ("the metadata", of_workload(&metadata["yaml_params"])),
-    ];
     let mut found: Vec<Parameter> = Vec::new();
-    for (from, value) in &sources {
+    for (from, value) in [
+        ("config.yaml", leaf.config.value()),
+        ("the metadata", &metadata["parameters"]),
+        ("the metadata", &metadata["combined_params"]),
+        ("the metadata", &metadata["yaml_params"]),
+    ] {
+        let workload = &value["workload"];
+        let value = if workload.is_object() { workload } else { value };
         flatten(value, "", &mut |key, value| {
             let value = plain(value);
-            if !found.iter().any(|other| other.key == key && other.value == value) {
-                found.push(Parameter { key: key.to_string(), value, from });
+            if !found.iter().any(|(known, same, _)| known == key && *same == value) {
+                found.push((key.to_string(), value, from));
             }
         });
     }

@@ -311,9 +311,11 @@ impl Leaf {
         Some(choice.split_once('_').map_or(choice, |(model, _)| model).to_ascii_lowercase())
     }
 
-    /// The emulated accelerator.
+    /// The emulated accelerator: that of the metadata, else of Hydra's choice of workload, such as
+    /// `unet3d_h100`.
     pub(super) fn accelerator(&self) -> Option<String> {
-        self.named_accelerator().or_else(|| self.accelerator_of_choice())
+        let chosen = || Some(self.choice()?.rsplit_once('_')?.1.to_ascii_lowercase());
+        self.named_accelerator().or_else(chosen)
     }
 
     /// The emulated accelerator that the metadata names.
@@ -321,12 +323,6 @@ impl Leaf {
         let named = &self.metadata.value()["accelerator"];
         let named = self.argument("accelerator_type").as_str().or_else(|| named.as_str());
         named.map(str::to_ascii_lowercase)
-    }
-
-    /// The accelerator in Hydra's choice of workload: `h100` of `unet3d_h100`.
-    pub(super) fn accelerator_of_choice(&self) -> Option<String> {
-        let (_, accelerator) = self.choice()?.rsplit_once('_')?;
-        Some(accelerator.to_ascii_lowercase())
     }
 
     /// Hydra's choice of workload.

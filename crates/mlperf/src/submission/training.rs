@@ -1,10 +1,10 @@
 //! Rules of a training result: chapter 3.
 
-use super::effective::{self, Parameter};
+use super::effective;
 use super::figures::{number, shown};
 use super::files::whole_ranks;
 use super::leaf::{Leaf, LeafKind};
-use super::rule::{COPY_FILES, COPY_METADATA, Finding, Official, each_run, or_passed};
+use super::rule::{COPY_FILES, COPY_METADATA, Finding, Official, each_run};
 use super::rule::{advice, failed, holds, passed, passed_open, unknown, wish};
 use super::survey::{RunGroup, Submission};
 use stormlp_core::profile::Profile;
@@ -32,25 +32,21 @@ pub(super) fn file_count(leaf: &Leaf) -> Option<f64> {
     summary.filter(|files| *files > 0.0).or_else(set).or_else(parameter)
 }
 
-/// Bytes of a sample, by the leaf's files, else by its workload.
+/// A parameter of a leaf by its own files, else by its workload.
+fn parameter_or(
+    group: &RunGroup,
+    leaf: &Leaf,
+    (section, key): (&str, &str),
+    usual: fn(&Workload) -> f64,
+) -> Option<f64> {
+    let own = number(leaf.parameter(section, key)).filter(|own| *own > 0.0);
+    own.or_else(|| workload_of(group, leaf).as_ref().map(usual))
+}
+
+/// Bytes of a sample.
 pub(super) fn record_bytes(group: &RunGroup, leaf: &Leaf) -> Option<f64> {
-    let own = number(leaf.parameter("dataset", "record_length_bytes"));
-    let usual = || Some(workload_of(group, leaf)?.dataset.record_length_bytes);
-    own.filter(|bytes| *bytes > 0.0).or_else(usual)
-}
-
-/// Samples in a file, by the leaf's files, else by its workload.
-pub(super) fn samples_per_file(group: &RunGroup, leaf: &Leaf) -> Option<f64> {
-    let key = "num_samples_per_file";
-    let own = number(leaf.parameter("dataset", key)).filter(|samples| *samples > 0.0);
-    let usual = || Some(workload_of(group, leaf)?.dataset.num_samples_per_file as f64);
-    own.or(leaf.figure(key)).or_else(usual)
-}
-
-/// Samples of a step, by the leaf's files, else by its workload.
-pub(super) fn batch_size(group: &RunGroup, leaf: &Leaf) -> Option<f64> {
-    let own = number(leaf.parameter("reader", "batch_size")).filter(|size| *size > 0.0);
-    own.or_else(|| Some(f64::from(workload_of(group, leaf)?.reader.batch_size)))
+    let key = ("dataset", "record_length_bytes");
+    parameter_or(group, leaf, key, |workload| workload.dataset.record_length_bytes)
 }
 
 /// 3.1.1: `datasize` was used.
@@ -80,14 +76,21 @@ fn size_needed(group: &RunGroup, leaf: &Leaf) -> Result<Finding, String> {
     let memory = need(leaf.memory_gib(), "the hosts' memory")?;
     let accelerators = leaf.figure("num_accelerators").and_then(whole_ranks);
     let files = need(file_count(leaf), "the number of files")?;
+    let batch_size = parameter_or(group, leaf, ("reader", "batch_size"), |workload| {
+        f64::from(workload.reader.batch_size)
+    });
+    let samples = leaf.figure("num_samples_per_file").or_else(|| {
+        parameter_or(group, leaf, ("dataset", "num_samples_per_file"), |workload| {
+            workload.dataset.num_samples_per_file as f64
+        })
+    });
     let request = SizeRequest {
         accelerators: accelerators.ok_or("a possible number of accelerators is missing")?,
         hosts: 1,
         // Of all hosts together: hosts may differ.
         host_memory_bytes: (memory * GIB as f64).round() as u64,
-        batch_size: need(batch_size(group, leaf), "the batch size")? as u64,
-        samples_per_file: need(samples_per_file(group, leaf), "the number of samples in a file")?
-            as u64,
+        batch_size: need(batch_size, "the batch size")? as u64,
+        samples_per_file: need(samples, "the number of samples in a file")? as u64,
         sample_bytes: need(record_bytes(group, leaf), "the record length")?,
         profile: Profile::V3,
     };
@@ -121,34 +124,6 @@ pub(super) fn generated(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     };
     let fact = format!("{} files generated, {} required", shown(made), shown(needed));
     vec![holds(made >= needed, leaf, fact, "generate the rest, and run again")]
-}
-
-/// 3.3.1: the runs used at least the files of `datasize`, at most those of `datagen`.
-pub(super) fn used(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let sized = group.datasize.first().and_then(file_count);
-    let made = group.datagen.first().and_then(file_count);
-    let mut faults = Vec::new();
-    for leaf in &group.runs {
-        let Some(files) = file_count(leaf) else {
-            faults.push(unknown(leaf, "it does not have the number of files", COPY_FILES));
-            continue;
-        };
-        if let Some(sized) = sized.filter(|sized| files < *sized) {
-            let fact = format!("{} files used, {} by datasize", shown(files), shown(sized));
-            faults.push(failed(leaf, fact, "run on as many files as datasize requires"));
-        }
-        if let Some(made) = made.filter(|made| files > *made) {
-            let fact = format!("{} files used, {} generated", shown(files), shown(made));
-            let remedy = "the datagen run belongs to another dataset: add the right one";
-            faults.push(failed(leaf, fact, remedy));
-        }
-    }
-    if sized.is_none() && made.is_none() {
-        let fact = "datasize and datagen are missing, or do not have the number of files";
-        let remedy = "add the folders that `mlpstorage … datasize` and `datagen` wrote";
-        faults.push(advice(group, fact, remedy));
-    }
-    or_passed(faults, group, "datasize ≤ run ≤ datagen")
 }
 
 /// 3.3.2: AU reaches its threshold in every scored run.
@@ -203,39 +178,26 @@ pub(super) fn even(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 pub(super) fn parameters(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let mut findings = Vec::new();
     for leaf in group.runs.iter().chain(&group.datagen) {
-        let before = findings.len();
-        let of = |key: &str, value: &str| parameter(group, leaf, key, value);
-        findings.extend(leaf.overrides.iter().filter_map(|(key, value)| of(key, value)));
-        if leaf.kind == LeafKind::Run {
-            findings.extend(changed(group, leaf).into_iter().filter_map(|changed| {
-                let mut finding = of(&changed.key, &changed.value)?;
-                finding.fact = format!("{} by {}", finding.fact, changed.from);
-                Some(finding)
-            }));
-        }
-        if findings.len() == before {
-            findings.push(if leaf.overrides_file.is_found() || leaf.metadata.is_found() {
+        // Keys that the workload does not have, or that change nothing, do not count.
+        let differs = |key: &str, value: &str| {
+            leaf.kind == LeafKind::Run
+                && with(group, leaf, key, value)
+                    .is_some_and(|(set, base)| !set.differing_keys(&base).is_empty())
+        };
+        let of_leaf =
+            effective::findings(leaf, |key, value| parameter(group, leaf, key, value), differs);
+        let is_known = leaf.overrides_file.is_found() || leaf.metadata.is_found();
+        findings.extend(match of_leaf.is_empty() {
+            false => of_leaf,
+            true if is_known => {
                 let count = counted(leaf.overrides.len() as u64, "key");
-                passed(leaf, format!("{count} set, all allowed; the rest is the workload's"))
-            } else {
-                unknown(leaf, "overrides and metadata are missing", COPY_FILES)
-            });
-        }
+                let fact = format!("{count} set, all allowed; the rest is the workload's");
+                vec![passed(leaf, fact)]
+            }
+            true => vec![unknown(leaf, "overrides and metadata are missing", COPY_FILES)],
+        });
     }
     findings
-}
-
-/// Parameters of a run that differ from the workload without an override.
-fn changed(group: &RunGroup, leaf: &Leaf) -> Vec<Parameter> {
-    let mut found = effective::parameters(leaf);
-    found.retain(|found| {
-        let is_set = leaf.set(&found.key).is_some_and(|set| effective::alike(set, &found.value));
-        // Keys that the workload does not have, or that change nothing, do not count.
-        !is_set
-            && with(group, leaf, &found.key, &found.value)
-                .is_some_and(|(set, base)| !set.differing_keys(&base).is_empty())
-    });
-    found
 }
 
 /// The finding on a key that was set.

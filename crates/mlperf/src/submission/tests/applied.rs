@@ -23,25 +23,6 @@ const OF_TRAINING: &[(Official, Case)] = &[
     ),
     (
         Official::Warns,
-        ("3.3.1", |b| {
-            let leaf = format!("{SYSTEM}/training/unet3d/datasize/20260601_090000");
-            b.edit(&join(&leaf, "training_x_metadata.json"), |m| {
-                m["parameters"]["dataset"]["num_files_train"] = json!(29_000);
-                m["override_parameters"] = json!({});
-            });
-            let leaf = format!("{SYSTEM}/training/unet3d/datagen/20260601_090000");
-            b.put(
-                &join(&leaf, "dlio_config/overrides.yaml"),
-                "- ++workload.dataset.num_files_train=29000\n",
-            );
-            b.edit(&join(&leaf, "training_x_metadata.json"), |m| {
-                m["parameters"]["dataset"]["num_files_train"] = json!(29_000);
-                m["override_parameters"] = json!({});
-            });
-        }),
-    ),
-    (
-        Official::Warns,
         ("3.4.2", |b| {
             b.remove(&join(&run_name(1), "fs_separation.json"));
         }),
@@ -96,7 +77,6 @@ const OF_TRAINING: &[(Official, Case)] = &[
 /// The same of checkpoints.
 const OF_CHECKPOINTS: &[(Official, Case)] = &[
     // A minute lies between writes and reads.
-    (Official::Warns, ("4.7.4", |b| remapping(b, 60))),
     (Official::Silent, ("4.7.3", |b| remapping(b, 120))),
     (
         Official::Warns,
