@@ -26,86 +26,58 @@ use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, parse_duration, short_size};
 
-/// How a key is read, and how its value is shown, if it has one.
-type Key = (
-    &'static str,
-    fn(&mut StorageModel, &str) -> Result<(), String>,
-    fn(&StorageModel) -> Option<String>,
-);
+/// The place of a figure in a model, by the kind of its value.
+enum Slot<'a> {
+    Rate(&'a mut f64),
+    Seconds(&'a mut f64),
+    MaybeRate(&'a mut Option<f64>),
+    Operations(&'a mut Option<f64>),
+    Count(&'a mut Option<u32>),
+    /// So many bytes at least.
+    Bytes(&'a mut Option<u64>, u64),
+}
 
-const KEYS: [Key; 13] = [
-    (
-        "read",
-        |all, value| rate(value).map(|rate| all.device.read_bytes_per_second = rate),
-        |all| Some(typed_rate(all.device.read_bytes_per_second)),
-    ),
-    (
-        "write",
-        |all, value| rate(value).map(|rate| all.device.write_bytes_per_second = Some(rate)),
-        |all| all.device.write_bytes_per_second.map(typed_rate),
-    ),
-    (
-        "iops",
-        |all, value| operations(value).map(|rate| all.device.reads_per_second = Some(rate)),
-        |all| all.device.reads_per_second.map(typed_count),
-    ),
-    (
-        "write-iops",
-        |all, value| operations(value).map(|rate| all.device.writes_per_second = Some(rate)),
-        |all| all.device.writes_per_second.map(typed_count),
-    ),
-    (
-        "latency",
-        |all, value| seconds(value).map(|seconds| all.device.latency_seconds = seconds),
-        |all| typed_time(all.device.latency_seconds),
-    ),
-    (
-        "queue",
-        |all, value| whole(value).map(|depth| all.device.queue_depth = Some(depth)),
-        |all| all.device.queue_depth.map(|depth| depth.to_string()),
-    ),
-    (
-        "stripe",
-        |all, value| match size(value)? {
-            bytes if bytes < LEAST_STRIPE_BYTES => Err("must be at least 4K".to_string()),
-            bytes => {
-                all.stripe_bytes = Some(bytes);
-                Ok(())
-            }
-        },
-        |all| all.stripe_bytes.map(short_size),
-    ),
-    (
-        "readahead",
-        |all, value| size_or_none(value).map(|bytes| all.read_ahead_bytes = Some(bytes)),
-        |all| all.read_ahead_bytes.map(short_size),
-    ),
-    (
-        "link",
-        |all, value| rate(value).map(|rate| link(all).bytes_per_second = rate),
-        |all| all.link.map(|link| typed_rate(link.bytes_per_second)),
-    ),
-    (
-        "round-trip",
-        |all, value| seconds(value).map(|seconds| link(all).round_trip_seconds = seconds),
-        |all| all.link.and_then(|link| typed_time(link.round_trip_seconds)),
-    ),
-    (
-        "connection",
-        |all, value| rate(value).map(|rate| connections(all).bytes_per_second = rate),
-        |all| all.connections.map(|one| typed_rate(one.bytes_per_second)),
-    ),
-    (
-        "connections",
-        |all, value| whole(value).map(|number| connections(all).number = Some(number)),
-        |all| all.connections.and_then(|all| all.number).map(|number| number.to_string()),
-    ),
-    (
-        "cache",
-        |all, value| size(value).map(|bytes| all.cache_bytes = Some(bytes)),
-        |all| all.cache_bytes.map(short_size),
-    ),
+const KEYS: [(&str, fn(&mut StorageModel) -> Slot<'_>); 13] = [
+    ("read", |all| Slot::Rate(&mut all.device.read_bytes_per_second)),
+    ("write", |all| Slot::MaybeRate(&mut all.device.write_bytes_per_second)),
+    ("iops", |all| Slot::Operations(&mut all.device.reads_per_second)),
+    ("write-iops", |all| Slot::Operations(&mut all.device.writes_per_second)),
+    ("latency", |all| Slot::Seconds(&mut all.device.latency_seconds)),
+    ("queue", |all| Slot::Count(&mut all.device.queue_depth)),
+    ("stripe", |all| Slot::Bytes(&mut all.stripe_bytes, LEAST_STRIPE_BYTES)),
+    ("readahead", |all| Slot::Bytes(&mut all.read_ahead_bytes, 0)),
+    ("link", |all| Slot::Rate(&mut link(all).bytes_per_second)),
+    ("round-trip", |all| Slot::Seconds(&mut link(all).round_trip_seconds)),
+    ("connection", |all| Slot::Rate(&mut connections(all).bytes_per_second)),
+    ("connections", |all| Slot::Count(&mut connections(all).number)),
+    ("cache", |all| Slot::Bytes(&mut all.cache_bytes, 1)),
 ];
+
+impl Slot<'_> {
+    fn set(self, value: &str) -> Result<(), String> {
+        match self {
+            Self::Rate(slot) => *slot = rate(value)?,
+            Self::Seconds(slot) => *slot = seconds(value)?,
+            Self::MaybeRate(slot) => *slot = Some(rate(value)?),
+            Self::Operations(slot) => *slot = Some(operations(value)?),
+            Self::Count(slot) => *slot = Some(whole(value)?),
+            Self::Bytes(slot, least) => *slot = Some(size(value, least)?),
+        }
+        Ok(())
+    }
+
+    /// The value as it would be typed, if there is one.
+    fn shown(self) -> Option<String> {
+        match self {
+            Self::Rate(slot) => (*slot > 0.0).then(|| typed_rate(*slot)),
+            Self::Seconds(slot) => typed_time(*slot),
+            Self::MaybeRate(slot) => slot.map(typed_rate),
+            Self::Operations(slot) => slot.map(typed_count),
+            Self::Count(slot) => slot.map(|count| count.to_string()),
+            Self::Bytes(slot, _) => slot.map(short_size),
+        }
+    }
+}
 
 fn link(storage: &mut StorageModel) -> &mut Link {
     storage.link.get_or_insert(Link { bytes_per_second: 0.0, round_trip_seconds: 0.0 })
@@ -194,8 +166,8 @@ impl<'a> Reader<'a> {
             return self.problems.plan(message, USAGE);
         };
         let (key, value) = (key.trim(), value.trim());
-        let Some((known, set, _)) = KEYS.iter().find(|(known, ..)| *known == key) else {
-            let meant = nearest(key, KEYS.iter().map(|(known, ..)| *known))
+        let Some((known, slot)) = KEYS.iter().find(|(known, _)| *known == key) else {
+            let meant = nearest(key, KEYS.iter().map(|(known, _)| *known))
                 .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
             let message = format!("{at}: `{}` is not a storage key{meant}", printable(key));
             return self.problems.plan(message, USAGE);
@@ -205,7 +177,7 @@ impl<'a> Reader<'a> {
             return self.problems.plan(message, "remove one of them");
         }
         self.seen.push(known);
-        if let Err(why) = set(storage, value) {
+        if let Err(why) = slot(storage).set(value) {
             let message = format!("{at}: {known}={}: {why}", printable(value));
             self.problems.plan(message, USAGE);
         }
@@ -260,17 +232,12 @@ fn whole(value: &str) -> Result<u32, String> {
     number.ok_or_else(|| "expected a whole number above 0".to_string())
 }
 
-/// A size above 0.
-fn size(value: &str) -> Result<u64, String> {
-    match size_or_none(value)? {
-        0 => Err("must be above 0".to_string()),
-        bytes => Ok(bytes),
-    }
-}
-
-fn size_or_none(value: &str) -> Result<u64, String> {
+/// A size of so many bytes at least.
+fn size(value: &str, least: u64) -> Result<u64, String> {
     let size: ByteSize = value.parse().map_err(as_text)?;
     match size.bytes() {
+        0 if least > 0 => Err("must be above 0".to_string()),
+        bytes if bytes < least => Err(format!("must be at least {}", short_size(least))),
         bytes if bytes as f64 > MOST => Err("too large".to_string()),
         bytes => Ok(bytes),
     }
@@ -283,7 +250,7 @@ pub(super) fn rate(value: &str) -> Result<f64, String> {
         return Err(format!("missing unit: {plain}GB/s or {plain}MB/s"));
     }
     let is_bits = plain.ends_with('b') || plain.ends_with("bit");
-    match size(plain) {
+    match size(plain, 1) {
         Err(_) if is_bits => {
             Err("expected bytes, not bits: divide by 8, e.g. 14.5GB/s for 116Gb/s".to_string())
         }
@@ -335,7 +302,10 @@ impl fmt::Display for StorageModel {
         } else if self.devices != 1 {
             write!(f, "{}x:", self.devices)?;
         }
-        let parts = KEYS.iter().filter_map(|(key, _, of)| Some(format!("{key}={}", of(self)?)));
+        let mut figures = self.clone();
+        let parts = KEYS
+            .iter()
+            .filter_map(|(key, slot)| Some(format!("{key}={}", slot(&mut figures).shown()?)));
         f.write_str(&parts.collect::<Vec<String>>().join(","))
     }
 }

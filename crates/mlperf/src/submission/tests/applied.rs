@@ -77,7 +77,6 @@ const OF_TRAINING: &[(Official, Case)] = &[
 /// The same of checkpoints.
 const OF_CHECKPOINTS: &[(Official, Case)] = &[
     // A minute lies between writes and reads.
-    (Official::Silent, ("4.7.3", |b| remapping(b, 120))),
     (
         Official::Warns,
         ("4.3.4", |b| {
@@ -106,18 +105,6 @@ const OF_CHECKPOINTS: &[(Official, Case)] = &[
         Official::Silent,
         ("2.1.25", |b| {
             b.remove(&join(&checkpoint_leaf(0), "7_per_epoch_stats.json"));
-        }),
-    ),
-    (
-        Official::Silent,
-        ("4.6.2", |b| {
-            for number in 0..2 {
-                b.edit(&join(&checkpoint_leaf(number), "summary.json"), |s| {
-                    s["num_hosts"] = json!(2);
-                    s["host_memory_GB"] = json!([32.0, 32.0]);
-                });
-            }
-            b.describe("quantity: 1", "quantity: 2");
         }),
     ),
 ];
