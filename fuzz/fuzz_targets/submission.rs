@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_mlperf::submission::tree::{Content, Entry, Tree};
+use stormlp_mlperf::submission::tree::{Entry, Tree};
 use stormlp_mlperf::submission::{Submission, check, system_yaml};
 
 // Trees of a training and a checkpointing result whose files hold parts of the input, and the input
@@ -53,8 +53,5 @@ fn add(tree: &mut Tree, path: &str, text: Option<&str>) {
     for (at, _) in path.match_indices('/') {
         tree.add(&path[..at], Entry::Folder);
     }
-    let text = text.unwrap_or_default();
-    let content = Content::of(path, text.to_string());
-    let bytes = text.len() as u64;
-    tree.add(path, Entry::File { bytes, content });
+    tree.add(path, Entry::of(path, text.unwrap_or_default().to_string()));
 }

@@ -230,7 +230,7 @@ pub(super) fn order(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 /// Start and end of two runs by one clock, and which clock that is.
 fn spans(first: &Leaf, second: &Leaf) -> Option<([(f64, f64); 2], &'static str)> {
     let invocation = |leaf: &Leaf| {
-        let at = |key: &str| timestamp::seconds(leaf.metadata.value()[key].as_str()?);
+        let at = |key: &str| timestamp::seconds(leaf.metadata.value[key].as_str()?);
         at("invocation_start_time").zip(at("invocation_end_time"))
     };
     if let (Some(first), Some(second)) = (invocation(first), invocation(second)) {

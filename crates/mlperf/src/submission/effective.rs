@@ -28,10 +28,10 @@ pub(super) fn findings(
 
 /// The parameters in metadata and `config.yaml`, without lists and nulls.
 fn parameters(leaf: &Leaf) -> Vec<Parameter> {
-    let metadata = leaf.metadata.value();
+    let metadata = &leaf.metadata.value;
     let mut found: Vec<Parameter> = Vec::new();
     for (from, value) in [
-        ("config.yaml", leaf.config.value()),
+        ("config.yaml", &leaf.config.value),
         ("the metadata", &metadata["parameters"]),
         ("the metadata", &metadata["combined_params"]),
         ("the metadata", &metadata["yaml_params"]),

@@ -30,8 +30,7 @@ pub(super) fn one_datagen(submission: &Submission, group: &RunGroup) -> Vec<Find
             TreeShape::Results => advice(folder, fact, "add it to the package"),
         }];
     };
-    let mut faults = misnamed(&group.datagen);
-    faults.extend(not_runs(submission, &folder, &group.datagen));
+    let mut faults = misplaced(submission, Some(&folder), &group.datagen);
     if group.datagen.len() > 1 {
         let fact = counted(group.datagen.len() as u64, "datagen run");
         faults.push(failed(&folder, fact, "keep the one that wrote the dataset of the runs"));
@@ -39,22 +38,21 @@ pub(super) fn one_datagen(submission: &Submission, group: &RunGroup) -> Vec<Find
     or_passed(faults, folder, first.name())
 }
 
-/// Leaves that are not named after a time.
-fn misnamed(leaves: &[Leaf]) -> Vec<Finding> {
-    let wrong = leaves.iter().filter(|leaf| timestamp::folder_time(leaf.name()).is_none());
-    let fault = |leaf: &Leaf| {
+/// Folders in `folder` that are not named after a time, or are none of the `runs`; without a folder
+/// of their own, runs may lie beside others.
+fn misplaced(submission: &Submission, folder: Option<&str>, runs: &[Leaf]) -> Vec<Finding> {
+    let wrong = runs.iter().filter(|leaf| timestamp::folder_time(leaf.name()).is_none());
+    let wrong = wrong.map(|leaf| {
         let fact = format!("`{}` is not a time in the form YYYYMMDD_HHmmss", leaf.name());
         failed(leaf, fact, "restore the name that mlpstorage gave it")
-    };
-    wrong.map(fault).collect()
-}
-
-/// Folders in `folder` that are not `runs`.
-fn not_runs(submission: &Submission, folder: &str, runs: &[Leaf]) -> Vec<Finding> {
-    let names = submission.tree.folders(folder).into_iter();
+    });
+    let names = folder.into_iter().flat_map(|folder| submission.tree.folders(folder));
     let others = names.filter(|name| runs.iter().all(|leaf| leaf.name() != *name));
     let fact = "it is not a run: it has no file of one, and its name is not a time";
-    others.map(|name| failed(join(folder, name), fact, "move it out of the package")).collect()
+    let others = others.map(|name| {
+        failed(join(folder.unwrap_or_default(), name), fact, "move it out of the package")
+    });
+    wrong.chain(others).collect()
 }
 
 /// 2.1.14, 2.1.19 and 2.1.25: files of `leaves`.
@@ -171,8 +169,8 @@ pub(super) fn results_json(submission: &Submission, group: &RunGroup) -> Vec<Fin
     let path = join(&folder, "results.json");
     let command = "run `mlpstorage reports reportgen` on the whole tree";
     vec![match submission.tree.get(&path) {
-        Some(Entry::File { .. }) => passed(path, "it exists"),
-        Some(_) => failed(path, "it is not a regular file", command),
+        Some(Entry::Folder | Entry::Other) => failed(path, "it is not a regular file", command),
+        Some(_) => passed(path, "it exists"),
         None if submission.shape == TreeShape::Results => {
             advice(path, "a results folder, not a package", command)
         }
@@ -184,16 +182,14 @@ pub(super) fn results_json(submission: &Submission, group: &RunGroup) -> Vec<Fin
 pub(super) fn run_count(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let wanted = CLOSED_RUNS as usize + 1;
     let folder = group.run_folder();
-    let mut faults = misnamed(&group.runs);
+    // DLIO on its own puts runs of all kinds beside each other.
+    let own = Some(folder.as_str()).filter(|folder| last(folder) == "run");
+    let mut faults = misplaced(submission, own, &group.runs);
     if group.runs.iter().any(|leaf| leaf.path.is_empty()) {
         let fact =
             format!("one run on its own; a result has a warm-up and {CLOSED_RUNS} scored runs");
         faults.push(unknown(group, fact, "check the folder that holds all runs of the result"));
         return faults;
-    }
-    // DLIO on its own puts runs of all kinds beside each other.
-    if last(&folder) == "run" {
-        faults.extend(not_runs(submission, &folder, &group.runs));
     }
     let found = group.runs.len();
     if found != wanted {
@@ -282,10 +278,9 @@ fn gap_fault(before: &Leaf, after: &Leaf, gap: f64, shortest: f64) -> Option<Fin
 
 /// 2.1.23: one run, or one that writes and one that reads.
 pub(super) fn checkpoint_count(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let mut faults = misnamed(&group.runs);
-    if last(parent(&group.path)) == "checkpointing" {
-        faults.extend(not_runs(submission, &group.path, &group.runs));
-    }
+    let path = group.path.as_str();
+    let own = Some(path).filter(|path| last(parent(path)) == "checkpointing");
+    let mut faults = misplaced(submission, own, &group.runs);
     let found = group.runs.len();
     if !(1..=2).contains(&found) {
         let fact = format!("{}: {}", counted(found as u64, "run"), names(group));

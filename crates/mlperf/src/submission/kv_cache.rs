@@ -99,7 +99,7 @@ fn arguments(line: &str) -> BTreeMap<&str, &str> {
 /// 6.3.1: each option has the arguments of the table.
 pub(super) fn options(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     check_runs(group, "its options have the table's arguments", |run, faults| {
-        let files = run.metadata.value()["command_output_files"].as_array();
+        let files = run.metadata.value["command_output_files"].as_array();
         let lines = files.into_iter().flatten().filter_map(|file| file["command"].as_str());
         let commands: Vec<_> = lines.map(arguments).collect();
         for (option, wanted) in TABLE {
@@ -131,7 +131,7 @@ pub(super) fn options(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 /// 6.3.2 and 6.6.1: seed, trials and pause are fixed; no configuration of one's own, no autoscaling.
 pub(super) fn sequence(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     check_runs(group, "its sequence is the fixed one", |run, faults| {
-        let arguments = &run.metadata.value()["args"];
+        let arguments = &run.metadata.value["args"];
         for (name, wanted) in SEQUENCE {
             let found = Some(&arguments[name]).filter(|value| !value.is_null()).map(plain);
             if let Some(found) = found.filter(|found| !alike(found, wanted)) {
@@ -143,7 +143,7 @@ pub(super) fn sequence(_: &Submission, group: &RunGroup) -> Vec<Finding> {
                 ));
             }
         }
-        let trials = run.summary.value()["trials_per_option"].as_u64();
+        let trials = run.summary.value["trials_per_option"].as_u64();
         if let Some(trials) = trials.filter(|trials| *trials != 3 && is_closed(group)) {
             let fact = format!("summary.json has {}, not 3", counted(trials, "trial"));
             faults.push(failed(run, fact, RUN_AGAIN));
@@ -170,7 +170,7 @@ fn rank_files<'a>(tree: &'a Tree, run: &Leaf, option: &str) -> Vec<(String, Stri
 /// 6.3.3: every rank has a file of its own, and no rank is missing.
 pub(super) fn ranks(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     check_runs(group, "every rank of every trial has its file", |run, faults| {
-        let summary = run.summary.value();
+        let summary = &run.summary.value;
         if summary["partial_failure"] == true {
             let fact = "partial_failure: its figures are of the ranks that were left";
             let fault = failed(run, fact, "run it again, until every rank ends");
@@ -216,7 +216,7 @@ pub(super) fn aggregates(submission: &Submission, group: &RunGroup) -> Vec<Findi
             let fault = failed(run, fact, COPY_FROM_RESULTS);
             faults.push(fault.officially(Official::Warns));
         }
-        for (option, summary) in run.summary.value()["options"].as_object().into_iter().flatten() {
+        for (option, summary) in run.summary.value["options"].as_object().into_iter().flatten() {
             let count = |key: &str| summary[key].as_u64().unwrap_or(0);
             let cpu_ranks = summary["cpu_tier_ranks"].as_array().map_or(0, Vec::len) as u64;
             if cpu_ranks > 0 && cpu_ranks >= count("rank_count") {
@@ -228,7 +228,7 @@ pub(super) fn aggregates(submission: &Submission, group: &RunGroup) -> Vec<Findi
             for (trial, rank, name) in rank_files(&submission.tree, run, option) {
                 let place = format!("{}/option_{option}/{trial}/{rank}/{name}", run.path);
                 let file = submission.tree.json(&place);
-                trials.entry(trial).or_default().push(file.value()["summary"].clone());
+                trials.entry(trial).or_default().push(file.value["summary"].clone());
             }
             let found = trials.values().map(Vec::len).sum::<usize>() as u64;
             if found != count("rank_count").saturating_mul(count("trial_count")) || found == 0 {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::figures::{EpochFigures, EpochTimes, number};
 use super::timestamp;
-use super::tree::{Content, Entry, Parsed, Tree, join, last, parent};
+use super::tree::{Entry, Parsed, Tree, join, last, parent};
 use stormlp_core::profile::Profile;
 
 /// The folder of a run of the benchmark, of `datagen` or of `datasize`.
@@ -71,11 +71,9 @@ impl Leaf {
         let json = |name: &str| tree.json(&join(path, name));
         let config = |name: &str| {
             let place = join(path, &format!("dlio_config/{name}.yaml"));
-            match tree.yaml(&place) {
-                // DLIO on its own leaves them where Hydra does.
-                Parsed::Absent => tree.yaml(&join(path, &format!(".hydra/{name}.yaml"))),
-                found => found,
-            }
+            // DLIO on its own leaves them where Hydra does.
+            let found = Some(tree.yaml(&place)).filter(|found| found.path.is_some());
+            found.unwrap_or_else(|| tree.yaml(&join(path, &format!(".hydra/{name}.yaml"))))
         };
         let files = tree.files(path).into_iter();
         let metadata_names: Vec<&str> = files.filter(|name| is_metadata(name)).collect();
@@ -85,7 +83,7 @@ impl Leaf {
             name: if path.is_empty() { tree.name() } else { last(path) }.to_string(),
             kind: LeafKind::Unknown,
             summary: json("summary.json"),
-            metadata: metadata_names.first().map_or(Parsed::Absent, |name| json(name)),
+            metadata: metadata_names.first().map(|name| json(name)).unwrap_or_default(),
             metadata_names: metadata_names.iter().map(ToString::to_string).collect(),
             provenance: json("provenance.json"),
             separation: json("fs_separation.json"),
@@ -107,15 +105,9 @@ impl Leaf {
         for name in tree.files(&self.path) {
             let place = join(&self.path, name);
             match tree.get(&place) {
-                Some(Entry::File { content: Content::Rank(figures), .. }) => {
-                    self.ranks.push((place, figures.clone()))
-                }
-                Some(Entry::File { content: Content::Stats(stats), .. }) => {
-                    self.stats.push((place, stats.clone()))
-                }
-                Some(Entry::File { content: Content::Unreadable(why), .. }) => {
-                    self.unusable.push((place, why.clone()))
-                }
+                Some(Entry::Rank(figures)) => self.ranks.push((place, figures.clone())),
+                Some(Entry::Stats(stats)) => self.stats.push((place, stats.clone())),
+                Some(Entry::Unreadable(why)) => self.unusable.push((place, why.clone())),
                 _ => {}
             }
         }
@@ -132,17 +124,15 @@ impl Leaf {
             hydra,
         ];
         for part in parts {
-            let fault = match part {
-                Parsed::Absent => continue,
-                Parsed::Broken { path, why } => Some((path, why.clone())),
+            let Some(path) = &part.path else { continue };
+            let fault = match &part.fault {
+                Some(why) => Some(why.clone()),
                 // Hydra's list is the only file that is not a mapping.
-                Parsed::Found { path, value } if path.ends_with("overrides.yaml") => {
-                    fault_of_overrides(value).map(|why| (path, why))
-                }
-                Parsed::Found { path, value } => (!value.is_object())
-                    .then(|| (path, "its content does not match its name".to_string())),
+                None if path.ends_with("overrides.yaml") => fault_of_overrides(&part.value),
+                None => (!part.value.is_object())
+                    .then(|| "its content does not match its name".to_string()),
             };
-            if let Some((path, why)) = fault
+            if let Some(why) = fault
                 && !self.unusable.iter().any(|(known, _)| known == path)
             {
                 self.unusable.push((path.clone(), why));
@@ -160,13 +150,13 @@ impl Leaf {
                 keys.push((key, value));
             }
         };
-        for line in self.overrides_file.value().as_array().into_iter().flatten() {
+        for line in self.overrides_file.value.as_array().into_iter().flatten() {
             if let Some((key, value)) = line.as_str().and_then(|line| line.split_once('=')) {
                 add(key, value.to_string());
             }
         }
         for section in ["override_parameters", "params_dict"] {
-            let entries = self.metadata.value()[section].as_object();
+            let entries = self.metadata.value[section].as_object();
             for (key, value) in entries.into_iter().flatten() {
                 add(key, plain(value));
             }
@@ -175,7 +165,7 @@ impl Leaf {
     }
 
     fn kind_by_content(&self) -> LeafKind {
-        let metric = self.summary.value()["metric"].as_object();
+        let metric = self.summary.value["metric"].as_object();
         let begins = |prefix: &str| {
             let mut keys = metric.into_iter().flatten();
             keys.any(|(key, _)| key.starts_with(prefix))
@@ -218,24 +208,24 @@ impl Leaf {
 
     /// A number of the summary.
     pub(super) fn figure(&self, key: &str) -> Option<f64> {
-        number(&self.summary.value()[key])
+        number(&self.summary.value[key])
     }
 
     /// A metric of the summary.
     pub(super) fn metric(&self, key: &str) -> Option<f64> {
-        number(&self.summary.value()["metric"][key])
+        number(&self.summary.value["metric"][key])
     }
 
     /// An argument of mlpstorage.
     pub(super) fn argument(&self, key: &str) -> &Value {
-        &self.metadata.value()["args"][key]
+        &self.metadata.value["args"][key]
     }
 
     /// A parameter of the workload as it ran, `dataset` and `num_files_train`: from the metadata,
     /// else from DLIO's configuration.
     pub(super) fn parameter(&self, section: &str, key: &str) -> &Value {
-        let metadata = self.metadata.value();
-        let config = self.config.value();
+        let metadata = &self.metadata.value;
+        let config = &self.config.value;
         let places =
             [&metadata["parameters"], &metadata["combined_params"], &config["workload"], config];
         let values = places.into_iter().map(|place| &place[section][key]);
@@ -245,13 +235,13 @@ impl Leaf {
 
     /// Start and end by its summary.
     pub(super) fn span(&self) -> Option<(f64, f64)> {
-        let at = |key: &str| timestamp::seconds(self.summary.value()[key].as_str()?);
+        let at = |key: &str| timestamp::seconds(self.summary.value[key].as_str()?);
         Some((at("start")?, at("end")?))
     }
 
     /// The memory of all hosts together in GiB.
     pub(super) fn memory_gib(&self) -> Option<f64> {
-        let list = self.summary.value()["host_memory_GB"].as_array()?;
+        let list = self.summary.value["host_memory_GB"].as_array()?;
         let each: Option<Vec<f64>> = list.iter().map(number).collect();
         // MPI node numbers leave some entries 0 and count other nodes twice.
         let each = each.filter(|each| each.iter().all(|gib| *gib >= 0.0))?;
@@ -261,34 +251,33 @@ impl Leaf {
 
     /// The official tool's verdict on it, in lower case.
     pub(super) fn verification(&self) -> Option<String> {
-        let verdict = self.metadata.value()["verification"].as_str()?;
+        let verdict = self.metadata.value["verification"].as_str()?;
         Some(verdict.to_ascii_lowercase())
     }
 
     /// Whether stormlp made it. It does not write all files of the official tool.
     pub(super) fn made_by_stormlp(&self) -> bool {
-        self.metadata.value()["generator"] == "stormlp"
-            || self.summary.value()["stormlp"].is_object()
+        self.metadata.value["generator"] == "stormlp" || self.summary.value["stormlp"].is_object()
     }
 
     /// The profile that stormlp's mark names.
     fn profile(&self) -> Option<Profile> {
         let mut marks =
-            [&self.summary, &self.metadata].map(|file| &file.value()["stormlp"]).into_iter();
+            [&self.summary, &self.metadata].map(|file| &file.value["stormlp"]).into_iter();
         marks.find_map(|mark| mark["profile"].as_str()?.parse().ok())
     }
 
     /// Its edition, and what shows it: its stamp, stormlp's profile, files that one edition alone has, or
     /// the accelerator.
     pub(super) fn edition(&self) -> Option<(String, String)> {
-        let stamp = self.provenance.value()["rules_edition"].as_str();
+        let stamp = self.provenance.value["rules_edition"].as_str();
         if let Some(edition) = stamp.filter(|edition| *edition != "unknown") {
             return Some((edition.to_string(), "provenance.json names it".to_string()));
         }
         if let Some(profile) = self.profile() {
             return Some((edition_of(profile)?, format!("stormlp's profile {profile}")));
         }
-        let metadata = self.metadata.value();
+        let metadata = &self.metadata.value;
         if metadata["override_parameters"].is_object() || self.separation.is_found() {
             return Some((NEWEST.to_string(), "it has v3.0's files".to_string()));
         }
@@ -320,14 +309,14 @@ impl Leaf {
 
     /// The emulated accelerator that the metadata names.
     pub(super) fn named_accelerator(&self) -> Option<String> {
-        let named = &self.metadata.value()["accelerator"];
+        let named = &self.metadata.value["accelerator"];
         let named = self.argument("accelerator_type").as_str().or_else(|| named.as_str());
         named.map(str::to_ascii_lowercase)
     }
 
     /// Hydra's choice of workload.
     fn choice(&self) -> Option<&str> {
-        let mut lines = self.overrides_file.value().as_array()?.iter();
+        let mut lines = self.overrides_file.value.as_array()?.iter();
         lines.find_map(|line| line.as_str()?.strip_prefix("workload="))
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::leaf::Leaf;
 use super::rule::{COPY_FROM_RESULTS, Finding, Official, advice, failed, holds, passed, unknown};
 use super::survey::{Category, RunGroup, Submission};
-use super::tree::{Content, Entry, Tree, join};
+use super::tree::{Entry, Tree, join};
 
 /// The argument that names the folder of the data.
 fn data_key(group: &RunGroup) -> &'static str {
@@ -61,7 +61,7 @@ pub(super) fn paths(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
             _ => {
                 let missing = named.iter().filter(|(_, value)| value.is_none());
                 let missing: Vec<&str> = missing.map(|(key, _)| *key).collect();
-                let place = leaf.metadata.path().unwrap_or(&leaf.path);
+                let place = leaf.metadata.path.as_deref().unwrap_or(&leaf.path);
                 let fact = format!("args has no {}; both must be set", missing.join(" and no "));
                 lacking(leaf, place, fact, "set both, and run again")
             }
@@ -78,7 +78,7 @@ pub(super) fn file_systems(submission: &Submission, group: &RunGroup) -> Vec<Fin
             return finding;
         }
         let place = join(&leaf.path, "fs_separation.json");
-        if let Some(same) = leaf.separation.value()["same_filesystem"].as_bool() {
+        if let Some(same) = leaf.separation.value["same_filesystem"].as_bool() {
             let fact = format!("fs_separation.json: same_filesystem is {same}");
             return holds(!same, leaf, fact, remedy);
         }
@@ -105,9 +105,7 @@ pub(super) fn file_systems(submission: &Submission, group: &RunGroup) -> Vec<Fin
 fn by_df(tree: &Tree, leaf: &Leaf, key: &str) -> Option<(bool, String)> {
     let name = tree.files(&leaf.path).into_iter();
     let mut logs = name.filter(|name| name.ends_with("_run.stdout.log"));
-    let Some(Entry::File { content: Content::Head(log), .. }) =
-        tree.get(&join(&leaf.path, logs.next()?))
-    else {
+    let Some(Entry::Text(log)) = tree.get(&join(&leaf.path, logs.next()?)) else {
         return None;
     };
     let mut lines = log.lines();

@@ -9,7 +9,7 @@ use stormlp_core::note::Cause;
 use stormlp_transfer::error::TransferError;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::tree::{self, Content, Entry, ReadDepth, Tree, join};
+use super::tree::{self, Entry, ReadDepth, Tree, join};
 
 /// The submissions of a whole round have fewer entries.
 const MOST_ENTRIES: usize = 2_000_000;
@@ -39,7 +39,8 @@ pub fn tree(folder: &Path) -> Result<Tree, Failure> {
                 return Err(Failure::saying(Cause::Machine, fact).with_help(help));
             }
             Err(error) => {
-                tree.add(join(&path, "summary.json"), unreadable(0, error.to_string()));
+                // The file that would be in it.
+                tree.add(join(&path, "summary.json"), Entry::Unreadable(error.to_string()));
                 continue;
             }
         };
@@ -53,17 +54,14 @@ pub fn tree(folder: &Path) -> Result<Tree, Failure> {
         for found in entries {
             let name = found.name.to_string_lossy();
             let (place, path) = (place.join(&found.name), join(&path, &name));
-            if found.facts.link {
-                tree.add(path, Entry::Other);
-            } else if found.is_folder() {
+            if found.is_folder() && !found.facts.link {
                 tree.add(path.clone(), Entry::Folder);
                 if depth < MOST_DEPTH && name != ".git" {
                     folders.push((place, path, depth + 1));
                 }
-            } else if found.is_file() {
-                let bytes = found.facts.bytes;
-                let content = content(&place, &path, bytes)?;
-                tree.add(path, Entry::File { bytes, content });
+            } else if found.is_file() && !found.facts.link {
+                let entry = file(&place, &path, found.facts.bytes)?;
+                tree.add(path, entry);
             } else {
                 tree.add(path, Entry::Other);
             }
@@ -78,34 +76,29 @@ fn name_of(folder: &Path) -> String {
     whole.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// A file that cannot be read, or the folder in which it would be.
-fn unreadable(bytes: u64, why: String) -> Entry {
-    Entry::File { bytes, content: Content::Unreadable(why) }
-}
-
-/// The content kept of a file.
-fn content(place: &Path, path: &str, bytes: u64) -> Result<Content, TransferError> {
+/// What is kept of a file.
+fn file(place: &Path, path: &str, bytes: u64) -> Result<Entry, TransferError> {
     let (most, is_part) = match tree::wanted(path) {
-        ReadDepth::Nothing => return Ok(Content::NotRead),
+        ReadDepth::Nothing => return Ok(Entry::NotRead),
         ReadDepth::Head(most) => (most, true),
         ReadDepth::All => (MOST_TEXT_BYTES, false),
         ReadDepth::Figures => (MOST_RANK_BYTES, false),
     };
     if bytes > most && !is_part {
-        return Ok(Content::Unreadable(format!("it is too large ({bytes} bytes)")));
+        return Ok(Entry::Unreadable(format!("it is too large ({bytes} bytes)")));
     }
     let mut read = Vec::new();
     let taken = File::open(place).and_then(|file| file.take(most).read_to_end(&mut read));
     let taken = taken.map_err(|error| TransferError::file("read", place, error));
     Ok(match (taken, String::from_utf8(read)) {
         (Err(error), _) if error.is_device_failure() => return Err(error),
-        (Err(error), _) => Content::Unreadable(error.to_string()),
-        (Ok(_), Ok(text)) => Content::of(path, text),
+        (Err(error), _) => Entry::Unreadable(error.to_string()),
+        (Ok(_), Ok(text)) => Entry::of(path, text),
         // Logs contain arbitrary output and may be cut within a character.
         (Ok(_), Err(error)) if is_part => {
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            Content::of(path, text)
+            Entry::of(path, text)
         }
-        (Ok(_), Err(error)) => Content::Unreadable(error.to_string()),
+        (Ok(_), Err(error)) => Entry::Unreadable(error.to_string()),
     })
 }

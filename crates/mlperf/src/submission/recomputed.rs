@@ -10,7 +10,7 @@ use super::rule::{COPY_FROM_RESULTS, Finding, failed, or_passed, unknown};
 use super::scored::PERCENT;
 use super::survey::{Category, RunGroup, Submission};
 use super::training::record_bytes;
-use super::tree::{Parsed, join, last};
+use super::tree::{join, last};
 use stormlp_core::stats::mean;
 use stormlp_core::units::counted;
 use stormlp_training::plan::metrics::mib_of_samples;
@@ -63,7 +63,7 @@ fn fault(at: impl AsRef<str>) -> impl Fn(String) -> Finding {
 
 /// Means against their lists.
 fn means(leaf: &Leaf, faults: &mut Vec<Finding>) {
-    let metric = &leaf.summary.value()["metric"];
+    let metric = &leaf.summary.value["metric"];
     for (list, of) in [
         ("train_au_percentage", "train_au_mean_percentage"),
         ("train_throughput_samples_per_second", "train_throughput_mean_samples_per_second"),
@@ -78,7 +78,7 @@ fn means(leaf: &Leaf, faults: &mut Vec<Finding>) {
 
 /// AU and throughput of each epoch against the ranks' files.
 fn figures_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
-    let metric = &leaf.summary.value()["metric"];
+    let metric = &leaf.summary.value["metric"];
     let listed = metric["train_au_percentage"].as_array().map_or(0, Vec::len);
     // Another rule reports a missing list.
     if listed == 0 {
@@ -205,20 +205,18 @@ fn checkpoints_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
 /// 3.3.8 and 4.3.6: the figures of the report's table are the means over the runs.
 pub(super) fn table(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let path = join(&group.run_folder(), "results.json");
-    let facts = match submission.tree.json(&path) {
-        // Another rule reports a missing file.
-        Parsed::Absent => return Vec::new(),
-        _ if group.runs.is_empty() => return Vec::new(),
-        Parsed::Broken { why, .. } => vec![format!("it cannot be used: {why}")],
-        Parsed::Found { value, .. } => {
-            let rows = value.as_array().map_or(&[][..], Vec::as_slice);
-            match rows.iter().find(|row| is_row_of(group, row)) {
-                Some(row) => faults_of_row(group, row),
-                None => {
-                    let (kind, label) = (group.category.name(), label(&group.model));
-                    vec![format!("none of its {} rows is {kind} of model {label}", rows.len())]
-                }
-            }
+    let report = submission.tree.json(&path);
+    // Another rule reports a missing file.
+    if report.path.is_none() || group.runs.is_empty() {
+        return Vec::new();
+    }
+    let rows = report.value.as_array().map_or(&[][..], Vec::as_slice);
+    let facts = match (report.fault, rows.iter().find(|row| is_row_of(group, row))) {
+        (Some(why), _) => vec![format!("it cannot be used: {why}")],
+        (None, Some(row)) => faults_of_row(group, row),
+        (None, None) => {
+            let (kind, label) = (group.category.name(), label(&group.model));
+            vec![format!("none of its {} rows is {kind} of model {label}", rows.len())]
         }
     };
     let faults = facts.into_iter().map(|fact| failed(&path, fact, REPORT_AGAIN));
@@ -277,7 +275,7 @@ fn faults_of_row(group: &RunGroup, row: &Value) -> Vec<String> {
 /// The mean over the scored runs of a metric's mean over epochs.
 fn mean_of_epochs(group: &RunGroup, name: &str) -> Option<f64> {
     let means = group.scored().map(|leaf| {
-        let list = leaf.summary.value()["metric"][format!("train_{name}")].as_array()?;
+        let list = leaf.summary.value["metric"][format!("train_{name}")].as_array()?;
         let figures: Vec<f64> = list.iter().map(number).collect::<Option<_>>()?;
         (!figures.is_empty()).then(|| mean(&figures))
     });

@@ -65,8 +65,8 @@ pub(super) fn edition(submission: &Submission) -> Vec<Finding> {
 pub(super) fn verification(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let leaves = group.leaves().filter(|leaf| !leaf.made_by_stormlp());
     let findings = leaves.filter_map(|leaf| {
-        let path = leaf.metadata.path().unwrap_or(&leaf.path);
-        let found = &leaf.metadata.value()["verification"];
+        let path = leaf.metadata.path.as_deref().unwrap_or(&leaf.path);
+        let found = &leaf.metadata.value["verification"];
         match (leaf.verification().as_deref(), group.division.as_deref()) {
             (Some("invalid"), _) => {
                 let remedy = "its log has the reason; fix it, and run again";

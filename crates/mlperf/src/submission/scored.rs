@@ -46,7 +46,7 @@ pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
             if !impossible.is_empty() {
                 faults.push(failed(&summary, impossible.join("; "), remedy));
             }
-        } else if leaf.summary.path().is_none() {
+        } else if leaf.summary.path.is_none() {
             // Another rule reports one that cannot be read.
             let fact = "it is missing, and with it every figure of the run";
             let remedy =
@@ -55,7 +55,7 @@ pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
         }
         let missing = missing_in_metadata(group.category, leaf);
         if !missing.is_empty() {
-            let place = leaf.metadata.path().unwrap_or(&leaf.path);
+            let place = leaf.metadata.path.as_deref().unwrap_or(&leaf.path);
             let fact = format!("metadata and overrides do not name {}", missing.join(", "));
             faults.push(failed(place, fact, COPY_FILES));
         }
@@ -102,7 +102,7 @@ impl FigureFaults<'_> {
 }
 
 fn faults_of_summary(category: Category, leaf: &Leaf) -> FigureFaults<'_> {
-    let summary = leaf.summary.value();
+    let summary = &leaf.summary.value;
     let mut faults = FigureFaults { summary, missing: Vec::new(), impossible: Vec::new() };
     for key in ["start", "end"] {
         let time = summary[key].as_str().and_then(timestamp::seconds);
@@ -120,7 +120,7 @@ fn faults_of_summary(category: Category, leaf: &Leaf) -> FigureFaults<'_> {
 /// The memory of each host, which sizes of datasets and checkpoints are compared to.
 fn memory(leaf: &Leaf, faults: &mut FigureFaults<'_>) {
     let key = "host_memory_GB";
-    let list = leaf.summary.value()[key].as_array();
+    let list = leaf.summary.value[key].as_array();
     faults.need(list.is_some(), key);
     let Some((list, hosts)) = list.zip(leaf.figure("num_hosts")) else { return };
     if list.len() as f64 != hosts {
@@ -157,7 +157,7 @@ fn checkpoints(leaf: &Leaf, faults: &mut FigureFaults<'_>) {
     for (phase, count) in [("save", writes), ("load", reads)] {
         for what in ["io_mean_GB_per_second", "duration_mean_seconds"] {
             let key = format!("{phase}_checkpoint_{what}");
-            if count > 0 || !leaf.summary.value()["metric"][&key].is_null() {
+            if count > 0 || !leaf.summary.value["metric"][&key].is_null() {
                 faults.figures(&[(&format!("/metric/{key}"), POSITIVE)]);
             }
         }

@@ -1,5 +1,6 @@
 //! Rules of folders and names above the runs: 1.1 and 2.1.1 to 2.1.12.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use super::leaf::{Leaf, plain};
@@ -51,7 +52,7 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
     let claiming = of_stormlp.iter().filter(|leaf| claims(leaf));
     let mut faults: Vec<Finding> = claiming
         .map(|leaf| {
-            let verdict = plain(&leaf.metadata.value()["verification"]);
+            let verdict = plain(&leaf.metadata.value["verification"]);
             let fact = format!("stormlp made it, but its verification is {verdict}");
             failed(leaf, fact, "remove it: stormlp's runs are never submissions")
         })
@@ -166,18 +167,19 @@ pub(super) fn results(submission: &Submission) -> Vec<Finding> {
 
 /// 2.1.9: all runs of a system have the same hosts, as described.
 pub(super) fn identical(submission: &Submission) -> Vec<Finding> {
-    let mut systems: Vec<&str> = Vec::new();
-    let system_of = |group: &RunGroup| group.system.clone().unwrap_or_default();
-    for group in &submission.groups {
-        systems.push(group.system.as_deref().unwrap_or_default());
-    }
-    systems.dedup();
+    let groups = submission.groups.iter();
+    let systems: BTreeSet<Option<&str>> = groups.map(|group| group.system.as_deref()).collect();
     let findings = systems.into_iter().flat_map(|system| {
-        let groups = || submission.groups.iter().filter(|group| system_of(group) == system);
+        let is_its = move |group: &&RunGroup| group.system.as_deref() == system;
+        let groups = || submission.groups.iter().filter(is_its);
         let runs: Vec<&Leaf> = groups().flat_map(|group| &group.runs).collect();
         let undescribed = groups().flat_map(|group| systems::unlike_described(submission, group));
         let faults = differing(&runs).into_iter().chain(undescribed);
-        or_passed(faults, system, "all runs have the same CPUs and memory per host")
+        or_passed(
+            faults,
+            system.unwrap_or_default(),
+            "all runs have the same CPUs and memory per host",
+        )
     });
     findings.collect()
 }
@@ -191,7 +193,7 @@ fn differing(runs: &[&Leaf]) -> Vec<Finding> {
     let mut faults = Vec::new();
     for key in ["host_processor_name", "host_cpu_count"] {
         let fact = |leaf: &Leaf| {
-            let value = leaf.summary.value().get(key)?;
+            let value = leaf.summary.value.get(key)?;
             Some(plain(value.get(0).unwrap_or(value)))
         };
         faults.extend(unlike_the_first(runs, (key, remedy), fact, |a, b| a == b));

@@ -230,7 +230,7 @@ impl Submission {
             return Value::Null;
         };
         let path = format!("{division}/{organisation}/systems/{system}.yaml");
-        self.tree.yaml(&path).value()["system_under_test"].clone()
+        self.tree.yaml(&path).value["system_under_test"].clone()
     }
 }
 

@@ -6,7 +6,7 @@ use super::rule::{Finding, failed};
 use super::structure::package_rule;
 use super::survey::{RunGroup, Submission};
 use super::system_yaml::{self, YamlFault};
-use super::tree::{Content, Entry, Tree, join};
+use super::tree::{Entry, Tree, join};
 
 /// 2.1.7: each system has a description and a PDF.
 pub(super) fn systems(submission: &Submission) -> Vec<Finding> {
@@ -49,7 +49,7 @@ fn unusable(tree: &Tree, path: &str) -> Option<String> {
 /// What is wrong with the PDF, as far as its start shows.
 fn pdf_fault(tree: &Tree, path: &str) -> Option<String> {
     unusable(tree, path).or_else(|| match tree.get(path) {
-        Some(Entry::File { content: Content::Head(head), .. }) if head.contains("%PDF") => None,
+        Some(Entry::Text(head)) if head.contains("%PDF") => None,
         _ => Some("it is not a PDF".to_string()),
     })
 }
@@ -74,8 +74,7 @@ fn described(submission: &Submission, rule: &str) -> Vec<Finding> {
         let folder = join(&organisation, "systems");
         let names = submission.tree.files(&folder).into_iter();
         for yaml in names.filter(|name| name.ends_with(".yaml")).map(|name| join(&folder, name)) {
-            let Some(Entry::File { content: Content::Text(text), .. }) = submission.tree.get(&yaml)
-            else {
+            let Some(Entry::Text(text)) = submission.tree.get(&yaml) else {
                 continue;
             };
             let faults =
@@ -111,7 +110,7 @@ pub(super) fn misnamed(
 ) -> Option<Finding> {
     let yaml = join(organisation, &format!("systems/{system}.yaml"));
     let description = submission.tree.yaml(&yaml);
-    let name = description.value()["system_under_test"]["solution"]["submission_name"].as_str()?;
+    let name = description.value["system_under_test"]["solution"]["submission_name"].as_str()?;
     let fact = format!("its submission_name is {name}, the folder of its results {system}");
     let is_wrong = name != system;
     is_wrong.then(|| failed(yaml, fact, "give both the same name"))

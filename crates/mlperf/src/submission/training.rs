@@ -130,7 +130,7 @@ pub(super) fn generated(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 pub(super) fn utilisation(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let warm_up = usize::from(group.runs.len() > 1);
     let findings = group.runs.iter().enumerate().map(|(index, leaf)| {
-        let flag = leaf.summary.value()["metric"]["train_au_meet_expectation"].as_str();
+        let flag = leaf.summary.value["metric"]["train_au_meet_expectation"].as_str();
         let (Some(au), Some(flag)) = (leaf.metric("train_au_mean_percentage"), flag) else {
             return unknown(leaf, "summary.json has no AU", "run it to its end");
         };

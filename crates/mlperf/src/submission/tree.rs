@@ -15,60 +15,36 @@ pub struct Tree {
     entries: BTreeMap<String, Entry>,
 }
 
-/// An entry of a tree.
+/// An entry of a tree, and what was read of it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// A folder.
     Folder,
-    /// A regular file.
-    File {
-        /// Its size.
-        bytes: u64,
-        /// What was read of it.
-        content: Content,
-    },
     /// A link, a device or a socket; not followed, not opened.
     Other,
-}
-
-/// What was read of a file.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Content {
-    /// Nothing: the rules only need it to exist.
+    /// A file that the rules only need to exist.
     NotRead,
-    /// All of it.
+    /// The text of a file, or its beginning.
     Text(String),
-    /// Its beginning, of a log or a table.
-    Head(String),
     /// The figures of `N_output.json`, which is too long to keep.
     Rank(Vec<EpochFigures>),
     /// The times of `N_per_epoch_stats.json`.
     Stats(Vec<EpochTimes>),
-    /// Nothing: MLCommons' staff removed its content before publishing, because of its size.
+    /// A file whose content MLCommons' staff removed before publishing, because of its size.
     Pruned,
-    /// It could not be read, or its content does not match its name: why.
+    /// A file that could not be read, or whose content does not match its name: why.
     Unreadable(String),
 }
 
 /// A JSON or YAML file.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Parsed {
-    /// It does not exist.
-    Absent,
-    /// It cannot be used.
-    Broken {
-        /// Where.
-        path: String,
-        /// Why.
-        why: String,
-    },
-    /// It was parsed.
-    Found {
-        /// Where.
-        path: String,
-        /// Its content.
-        value: Value,
-    },
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parsed {
+    /// Where it is; `None` where it does not exist.
+    pub path: Option<String>,
+    /// Its content; `null` where it was not parsed.
+    pub value: Value,
+    /// Why it cannot be used.
+    pub fault: Option<String>,
 }
 
 /// How much of a file to read.
@@ -145,7 +121,7 @@ pub(super) fn is_in_image(path: &str) -> bool {
     })
 }
 
-impl Content {
+impl Entry {
     /// What to keep of `text`, the content of the file at `path`.
     pub fn of(path: &str, text: String) -> Self {
         if text.trim() == PRUNED {
@@ -153,8 +129,7 @@ impl Content {
         }
         let kept = match wanted(path) {
             ReadDepth::Nothing => Ok(Self::NotRead),
-            ReadDepth::Head(_) => Ok(Self::Head(text)),
-            ReadDepth::All => Ok(Self::Text(text)),
+            ReadDepth::Head(_) | ReadDepth::All => Ok(Self::Text(text)),
             ReadDepth::Figures if is_cache_rank(last(path)) => cache_summary(&text).map(Self::Text),
             ReadDepth::Figures if path.ends_with(STATS) => epoch_times(&text).map(Self::Stats),
             ReadDepth::Figures => epoch_figures(&text).map(Self::Rank),
@@ -232,8 +207,8 @@ impl Tree {
         match self.get(path)? {
             Entry::Folder => Some("it is a folder"),
             Entry::Other => Some("it is a link or another special file"),
-            Entry::File { content: Content::Unreadable(why), .. } => Some(why),
-            Entry::File { .. } => None,
+            Entry::Unreadable(why) => Some(why),
+            _ => None,
         }
     }
 
@@ -248,42 +223,23 @@ impl Tree {
     }
 
     fn parse(&self, path: &str, parse: impl Fn(&str) -> Result<Value, String>) -> Parsed {
-        let broken = |why: &str| Parsed::Broken { path: path.to_string(), why: why.to_string() };
-        if let Some(why) = self.fault(path) {
-            return broken(why);
-        }
-        let text = match self.get(path) {
-            None | Some(Entry::File { content: Content::Pruned, .. }) => return Parsed::Absent,
-            Some(Entry::File { content: Content::Text(text), .. }) => text,
-            Some(_) => return broken("it was not read"),
+        let parsed = match self.get(path) {
+            None | Some(Entry::Pruned) => return Parsed::default(),
+            Some(Entry::Text(text)) => parse(text),
+            Some(_) => Err(self.fault(path).unwrap_or("it was not read").to_string()),
         };
-        match parse(text) {
-            Ok(value) => Parsed::Found { path: path.to_string(), value },
-            Err(why) => broken(&why),
-        }
+        let (value, fault) = match parsed {
+            Ok(value) => (value, None),
+            Err(why) => (Value::Null, Some(why)),
+        };
+        Parsed { path: Some(path.to_string()), value, fault }
     }
 }
 
 impl Parsed {
-    /// Its content; `null` where it was not parsed.
-    pub fn value(&self) -> &Value {
-        match self {
-            Self::Found { value, .. } => value,
-            _ => &Value::Null,
-        }
-    }
-
     /// Whether it was parsed.
     pub fn is_found(&self) -> bool {
-        matches!(self, Self::Found { .. })
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> Option<&str> {
-        match self {
-            Self::Absent => None,
-            Self::Broken { path, .. } | Self::Found { path, .. } => Some(path),
-        }
+        self.path.is_some() && self.fault.is_none()
     }
 }
 
@@ -334,7 +290,7 @@ mod tests {
         for path in ["a", "a/b", "a/b/c", "a-b", "a/.hidden", "ab"] {
             tree.add(path, Entry::Folder);
         }
-        tree.add("a/file", Entry::File { bytes: 0, content: Content::NotRead });
+        tree.add("a/file", Entry::NotRead);
         assert_eq!(tree.names(""), ["a", "a-b", "ab"]);
         assert_eq!(tree.folders("a"), ["b"]);
         assert_eq!(tree.files("a"), ["file"]);

@@ -4,14 +4,13 @@ use serde_json::{Value, json};
 
 use super::broken::Case;
 use super::fixtures::{Builder, RATE, SYSTEM, checkpoint_leaf, run_name};
-use crate::submission::tree::{Content, Entry, join};
+use crate::submission::tree::{Entry, join};
 
 const YAML: &str = "closed/acme/systems/fast.yaml";
 const PDF: &str = "closed/acme/systems/fast.pdf";
 
 fn unreadable() -> Entry {
-    let content = Content::Unreadable("invalid utf-8".to_string());
-    Entry::File { bytes: 2, content }
+    Entry::Unreadable("invalid utf-8".to_string())
 }
 
 /// Replaces a file of a run by a link.

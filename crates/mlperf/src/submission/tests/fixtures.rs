@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::submission::check::CheckReport;
 use crate::submission::survey::Submission;
-use crate::submission::tree::{Content, Entry, Tree, join};
+use crate::submission::tree::{Entry, Tree, join};
 use crate::submission::{check, system_yaml};
 
 /// A tree, built file by file.
@@ -67,8 +67,7 @@ impl Builder {
                 tree.add(folder, Entry::Folder);
                 folder = crate::submission::tree::parent(folder);
             }
-            let content = Content::of(path, text.clone());
-            tree.add(path.clone(), Entry::File { bytes: text.len() as u64, content });
+            tree.add(path.clone(), Entry::of(path, text.clone()));
         }
         for (path, entry) in &self.others {
             tree.add(path.clone(), entry.clone());
