@@ -19,22 +19,12 @@ use crate::options;
 use stormlp_core::failure::Failure;
 use stormlp_core::verify::Verify;
 
-#[cfg(feature = "tokio-uring")]
-macro_rules! features {
-    () => {
-        "features: tokio-uring"
-    };
-}
-#[cfg(not(feature = "tokio-uring"))]
-macro_rules! features {
-    () => {
-        "no optional features"
-    };
-}
-
 /// The version, the commit it was built from, and the optional features it has.
-pub(crate) const VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), " (", env!("STORMLP_COMMIT"), ", ", features!(), ")");
+const VERSION: &str = if cfg!(feature = "tokio-uring") {
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("STORMLP_COMMIT"), ", features: tokio-uring)")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("STORMLP_COMMIT"), ", no optional features)")
+};
 
 /// Can this storage keep these accelerators fed, by which path, and at what cost to the host?
 #[derive(Debug, Parser)]

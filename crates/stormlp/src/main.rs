@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
+use stormlp_core::failure::Failure;
 use stormlp_core::printable::printable;
 use stormlp_transfer::cufile::probe;
 use stormlp_transfer::storage;
@@ -81,8 +82,10 @@ fn main() -> ExitCode {
         probe::child_main(words.next().as_deref().map(Path::new));
         return ExitCode::SUCCESS;
     }
+    let refused =
+        |failure: Failure| hosts::refuse(failure.cause().exit_code(), |_| output::report(&failure));
     if let Err(failure) = cli::check_text(std::env::args_os()) {
-        return hosts::refuse(failure.cause().exit_code(), |_| output::report(&failure));
+        return refused(failure);
     }
     let cli = match Cli::typed() {
         Ok(cli) => cli,
@@ -98,9 +101,7 @@ fn main() -> ExitCode {
         .and_then(|()| signals::arm(cli.command.keeps_what_it_has()));
     let stop = match armed {
         Ok(stop) => stop,
-        Err(failure) => {
-            return hosts::refuse(failure.cause().exit_code(), |_| output::report(&failure));
-        }
+        Err(failure) => return refused(failure),
     };
     let group = match hosts::join(&cli.group, needs, &stop) {
         Ok(group) => group,

@@ -9,20 +9,17 @@ use serde::Serialize;
 use stormlp_core::group::GroupView;
 use stormlp_core::location::names_object;
 use stormlp_core::machine::Machine;
-use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_core::note::Cause;
 use stormlp_show::doctor;
 use stormlp_transfer::probe;
 
 use super::doctor_objects;
-use super::workloads::read_bounded;
+use super::workloads::read_text;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
 use stormlp_core::group::GroupFacts;
 use stormlp_hosts::session::Session;
-
-/// A hostfile has a line a host.
-const MOST_HOSTFILE_BYTES: u64 = 16 << 20;
 
 /// Arguments of `stormlp doctor`.
 #[derive(Debug, clap::Args)]
@@ -109,34 +106,25 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// Shows how to start a process on each of the `hosts`: their names, or a hostfile (a path, or the name
 /// of a file that is there).
 fn launch(hosts: &[String]) -> Result<(), Failure> {
-    let file = match hosts {
-        [file] if file.contains('/') || Path::new(file).is_file() => file,
-        names => {
-            let named = doctor::hosts_of(&names.join("\n"));
-            if named.is_empty() {
-                return Err(Failure::usage("--launch names no host")
-                    .with_help("name hosts, as in --launch h1,h2, or a hostfile"));
-            }
-            let mut document = doctor::launch(&named, None);
-            if let [typed] = hosts {
-                document.warn(&[Warning::new(
-                    WarningKind::Hosts,
-                    format!(
-                        "{typed} is taken for the name of a host, since no file {typed} is in this \
-                         folder"
-                    ),
-                    "check the name if you meant a hostfile",
-                )]);
-            }
-            return output::show(&document);
-        }
+    let typed = hosts.join("\n");
+    let is_file = hosts.len() == 1 && (typed.contains('/') || Path::new(&typed).is_file());
+    let named = if is_file {
+        doctor::hosts_of(&read_text(Path::new(&typed), "the hostfile")?)
+    } else {
+        doctor::hosts_of(&typed)
     };
-    let text = read_bounded(Path::new(file), "the hostfile", MOST_HOSTFILE_BYTES)?;
-    match doctor::hosts_of(&text) {
-        named if named.is_empty() => Err(Failure::no_plan(anyhow!("{file} names no host"))
-            .with_help("write one host name a line, as Open MPI and MPICH read it")),
-        named => output::show(&doctor::launch(&named, Some(file))),
+    if named.is_empty() {
+        let fact = format!("{} names no host", if is_file { &typed } else { "--launch" });
+        let cause = if is_file { Cause::Plan } else { Cause::Usage };
+        let help = "name hosts, as in --launch h1,h2, or a hostfile, which has one name a line";
+        return Err(Failure::saying(cause, fact).with_help(help));
     }
+    let mut document = doctor::launch(&named, is_file.then_some(&typed));
+    if !is_file && hosts.len() == 1 {
+        let what = format!("{typed}, since no file {typed} is in this folder");
+        document.brief.add("host", what);
+    }
+    output::show(&document)
 }
 
 /// Checks that the path is storage.

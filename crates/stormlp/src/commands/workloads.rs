@@ -137,17 +137,6 @@ pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<S
     })
 }
 
-/// What to do with the name of a model of checkpoints where a training workload is expected; `None`
-/// if it is not one.
-pub(crate) fn of_checkpoints(name: &str) -> Option<String> {
-    builtin::yaml(name).map(|_| {
-        format!(
-            "{name} is a model of checkpoints: `stormlp checkpoint {name}` runs them, and `stormlp \
-             plan unet3d --storage STORAGE --checkpoint {name}` predicts their times"
-        )
-    })
-}
-
 /// What to do with the name of a training workload where a model of checkpoints is expected; `None`
 /// if it is not one.
 pub(crate) fn of_training(name: &str) -> Option<String> {
@@ -169,13 +158,14 @@ pub(crate) fn load(
     let path = Path::new(name);
     let ends_in_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     if !ends_in_yaml && !name.contains('/') {
-        let entry = built_in(name, accelerator).map_err(|failure| match of_checkpoints(name) {
-            Some(help) => {
-                let fact = anyhow::anyhow!("{name} is no training workload");
-                Failure::no_plan(fact).with_help(help)
-            }
-            None => failure,
-        })?;
+        if builtin::yaml(name).is_some() {
+            let fact = anyhow::anyhow!("{name} is a model of checkpoints, not a training workload");
+            return Err(Failure::no_plan(fact).with_help(format!(
+                "`stormlp checkpoint {name}` runs it, and `stormlp plan unet3d --storage STORAGE \
+                 --checkpoint {name}` predicts its times"
+            )));
+        }
+        let entry = built_in(name, accelerator)?;
         return Ok(entry.workload(params)?);
     }
     let text = read_text(path, "workload file").map_err(|failure| {
@@ -189,17 +179,13 @@ pub(crate) fn load(
         return Err(Failure::no_plan(error)
             .with_help("`stormlp workloads show NAME` prints a complete workload to start from"));
     }
-    match accelerator {
-        Some(other) if !other.eq_ignore_ascii_case(&workload.accelerator) => {
-            Err(Failure::no_plan(anyhow::anyhow!(
-                "{name} is for accelerator {}, but --accelerator is {other}",
-                workload.accelerator
-            ))
-            .with_help(format!(
-                "--accelerator chooses among the built-in workloads; for a file set --params \
-                 stormlp.accelerator={other} and --compute-time"
-            )))
-        }
-        _ => Ok(workload),
+    let own = &workload.accelerator;
+    if let Some(other) = accelerator.filter(|other| !other.eq_ignore_ascii_case(own)) {
+        let fact = anyhow::anyhow!("{name} is for accelerator {own}, but --accelerator is {other}");
+        return Err(Failure::no_plan(fact).with_help(format!(
+            "--accelerator chooses among the built-in workloads; for a file set --params \
+             stormlp.accelerator={other} and --compute-time"
+        )));
     }
+    Ok(workload)
 }

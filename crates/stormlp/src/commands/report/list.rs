@@ -38,19 +38,11 @@ struct Row {
 }
 
 /// The CSV columns; new ones are only added at the end.
-pub(super) const COLUMNS: [&str; 11] = [
-    "started_at",
-    "kind",
-    "status",
-    "headline",
-    "command",
-    "file",
-    "figure",
-    "figure_unit",
-    "verdict",
-    "hostname",
-    "tags",
-];
+pub(super) fn columns() -> Vec<&'static str> {
+    let names =
+        "started_at kind status headline command file figure figure_unit verdict hostname tags";
+    names.split(' ').collect()
+}
 
 impl Row {
     fn of(file: PathBuf, report: &AnyReport) -> Self {
@@ -90,22 +82,15 @@ impl Row {
 
     /// The report's folder, or its file if it has another name, relative to `root`.
     fn place(&self, root: &Path) -> String {
-        let place = if self.file.file_name() == Some("report.json".as_ref()) {
-            self.file.parent().unwrap_or(&self.file)
-        } else {
-            &self.file
-        };
+        let is_usual = self.file.ends_with("report.json");
+        let place = self.file.parent().filter(|_| is_usual).unwrap_or(&self.file);
         place.strip_prefix(root).unwrap_or(place).display().to_string()
     }
 
     /// Start time of the run, to the second, as formatted text.
     fn began(&self) -> String {
-        let began = self.started_at.as_deref().unwrap_or("-");
-        let parts = began.trim_end_matches('Z').split_once('T');
-        parts.map_or_else(
-            || began.to_string(),
-            |(day, time)| format!("{day} {}", time.get(..8).unwrap_or(time)),
-        )
+        let began: String = self.started_at.iter().flat_map(|at| at.chars().take(19)).collect();
+        if began.is_empty() { "-".to_string() } else { began.replace('T', " ") }
     }
 
     fn record(&self) -> Vec<Value> {
@@ -115,7 +100,7 @@ impl Row {
             "tags" => tag::words(&self.tags).into(),
             name => saved[name].clone(),
         };
-        COLUMNS.map(value).to_vec()
+        columns().into_iter().map(value).collect()
     }
 }
 
@@ -190,7 +175,6 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
         ],
     );
     document.table(table);
-    document.records =
-        Records { columns: COLUMNS.to_vec(), rows: rows.iter().map(Row::record).collect() };
+    document.records = Records { columns: columns(), rows: rows.iter().map(Row::record).collect() };
     document
 }

@@ -120,7 +120,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         return targets.answer(&run.summary, dlio::document(&run), Sheet::from);
     }
     if files.iter().any(|file| file.is_dir()) {
-        let targets = show.open_other("a folder of them", output, &list::COLUMNS)?;
+        let targets = show.open_other("a folder of them", output, &list::columns())?;
         return list::show(&files, &filter, &targets);
     }
     let reports: Result<_, Failure> = files.iter().map(|file| saved::any(file)).collect();
