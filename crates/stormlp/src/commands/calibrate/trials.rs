@@ -92,6 +92,19 @@ impl<'a> Workplace<'a> {
         Ok(CpuTimes::of_children().since(before).total_seconds())
     }
 
+    /// Runs this program with `words` and `options`, as [`Self::run`].
+    fn own(&self, words: &[String], options: &str) -> Result<f64, Failure> {
+        let program = self.session.executable()?.display().to_string();
+        let results = format!("--results-dir={}", self.path("results").display());
+        let options = options.split_whitespace().map(str::to_string);
+        let words: Vec<String> =
+            [program].into_iter().chain(words.to_vec()).chain(options).collect();
+        match words[1].as_str() {
+            "datagen" => self.run(&words, &[]),
+            _ => self.run(&[words, vec![results, "--quiet".to_string()]].concat(), &[]),
+        }
+    }
+
     /// The last words of the last command.
     pub(super) fn last_words(&self) -> Option<String> {
         process::last_words(&self.folder)
@@ -129,7 +142,15 @@ pub(super) fn format(
         let bytes = bytes_of(&folder, trial).map_err(|error| not_made(error.into()))?;
         let of_client = dlio.trial(format, trial, &folder, work)?;
         observed.push(Observed { bytes, ..of_client });
-        own.push((trial.samples(), bytes as f64 / GIB, own_cpu(format, trial, &folder, work)?));
+        // The time of a step decides nothing here, as long as readers do not spin.
+        let compute = trial.compute_seconds / 4.0;
+        let words = ["train".to_string(), format!("--data-dir={}", folder.display())];
+        let options = format!(
+            "{} --files={} --steps={STEPS} --epochs=1 --compute-time={compute}",
+            options(format, trial),
+            trial.samples(),
+        );
+        own.push((trial.samples(), bytes as f64 / GIB, work.own(&words, &options)?));
         // The smaller ones share a folder.
         if nth > 1 {
             fs::remove_dir_all(&folder).map_err(|error| not_made(error.into()))?;
@@ -161,59 +182,24 @@ fn dataset(
         dlio.generate(format, trial, files, &folder, work)?;
         return Ok(folder);
     }
-    let mut words = own_command("datagen", format, trial, &folder, work)?;
-    words.extend(["--files".to_string(), files.to_string()]);
-    work.run(&words, &[])?;
+    let words = ["datagen".to_string(), format!("--data-dir={}", folder.display())];
+    work.own(&words, &format!("{} --files={files}", options(format, trial)))?;
     // DLIO wants both.
     fs::create_dir_all(folder.join("valid")).map_err(|error| not_made(error.into()))?;
     Ok(folder)
 }
 
-/// A command of this program over the files of `trial`.
-fn own_command(
-    command: &str,
-    format: DataFormat,
-    trial: Trial,
-    folder: &Path,
-    work: &Workplace<'_>,
-) -> Result<Vec<String>, Failure> {
-    let words = [
-        work.session.executable()?.display().to_string(),
-        command.to_string(),
-        base(format).to_string(),
-        "--accelerator=h100".to_string(),
-        "--profile=v2".to_string(),
-        format!("--data-dir={}", folder.display()),
-        "--params".to_string(),
-        format!("dataset.format={format}"),
-        "dataset.num_samples_per_file=1".to_string(),
-        format!("reader.batch_size={}", trial.batch_size),
-        format!("dataset.record_length_bytes={}", trial.record_bytes),
-        "dataset.record_length_bytes_stdev=0".to_string(),
-        "workflow.checkpoint=False".to_string(),
-    ];
-    Ok(words.to_vec())
-}
-
-/// CPU seconds of this program for the steps of `trial`.
-fn own_cpu(
-    format: DataFormat,
-    trial: Trial,
-    folder: &Path,
-    work: &Workplace<'_>,
-) -> Result<f64, Failure> {
-    let mut words = own_command("train", format, trial, folder, work)?;
-    let results = work.path("results");
-    words.extend([
-        format!("--files={}", trial.samples()),
-        format!("--steps={STEPS}"),
-        "--epochs=1".to_string(),
-        // The time of a step decides nothing here, as long as readers do not spin.
-        format!("--compute-time={}", trial.compute_seconds / 4.0),
-        format!("--results-dir={}", results.display()),
-        "--quiet".to_string(),
-    ]);
-    work.run(&words, &[])
+/// The workload of this program over the files of `trial`.
+fn options(format: DataFormat, trial: Trial) -> String {
+    format!(
+        "{} --accelerator=h100 --profile=v2 --params=dataset.format={format} \
+         --params=dataset.num_samples_per_file=1 --params=reader.batch_size={} \
+         --params=dataset.record_length_bytes={} --params=dataset.record_length_bytes_stdev=0 \
+         --params=workflow.checkpoint=False",
+        base(format),
+        trial.batch_size,
+        trial.record_bytes,
+    )
 }
 
 /// Model of the checkpoint that is saved and restored, 448 MiB with its optimizer. It has a layer and
@@ -241,18 +227,14 @@ pub(super) fn own_checkpoint(work: &Workplace<'_>) -> Result<CheckpointPace, Fai
     }
     // JSON is YAML, too.
     fs::write(&file, workload.to_string()).map_err(|error| not_made(error.into()))?;
-    let options = "--profile=v2 --container=torch --ranks=1 --scale=1 --writes=2 --reads=2 --pause=0 \
-                   --format=json --quiet";
-    let (saves, results) = (work.path("own-checkpoints"), work.path("results"));
-    let mut words = vec![
-        work.session.executable()?.display().to_string(),
+    let words = [
         "checkpoint".to_string(),
         file.display().to_string(),
-        format!("--dir={}", saves.display()),
-        format!("--results-dir={}", results.display()),
+        format!("--dir={}", work.path("own-checkpoints").display()),
     ];
-    words.extend(options.split_whitespace().map(str::to_string));
-    work.run(&words, &[])?;
+    let options = "--profile=v2 --container=torch --ranks=1 --scale=1 --writes=2 --reads=2 --pause=0 \
+                   --format=json";
+    work.own(&words, options)?;
     let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;
     let report = serde_json::from_str(&said).map_err(Failure::bug)?;
     let places =
