@@ -152,7 +152,7 @@ fn reports_of_other_commands_are_rejected_as_storage() {
     let reports = std::fs::read_dir(place.path().join("stormlp-results")).unwrap();
     let report = reports.last().unwrap().unwrap().path().join("report.json");
     let said = stderr(plan(&format!("unet3d --storage {}", report.display())).code(3));
-    assert!(said.contains("is a report of `stormlp train`"), "{said}");
+    assert!(said.contains("is the report of `stormlp train`"), "{said}");
 }
 
 #[test]

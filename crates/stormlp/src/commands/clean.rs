@@ -150,12 +150,12 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
     let of_begun = |path: &Path| begun.as_ref().is_some_and(|head| head.is_of(folder, path));
     let ours = |path: &Path| all.contains_key(path) || of_begun(path);
     cleaned.uploads = storage.abort_uploads(folder, &ours, dry_run)?;
-    let seen = Seen::of(storage, folder, &all)?;
+    let seen = seen_objects(storage, folder, &all)?;
     let mut gone = Vec::new();
     // What a list names and is not removed.
     let mut kept = false;
     for (path, listed) in all {
-        match listed.left(storage, folder, &path, &seen)? {
+        match listed.left(storage, folder, &path, seen.get(&path))? {
             RecordedState::Nothing => continue,
             RecordedState::Other(what) => {
                 kept |= !matches!(listed, Listed::Unnamed(_));
@@ -251,47 +251,39 @@ enum Listed {
 
 /// The objects of the folders with listed ones, from one list instead of a request for each. Files are
 /// looked at one by one.
-struct Seen(HashMap<PathBuf, Facts>);
-
-impl Seen {
-    fn of(
-        storage: &dyn Storage,
-        folder: &Path,
-        all: &BTreeMap<PathBuf, Listed>,
-    ) -> Result<Self, Failure> {
-        let mut seen = HashMap::new();
-        let parents: BTreeSet<&Path> = all.keys().filter_map(|path| path.parent()).collect();
-        for parent in parents.into_iter().filter(|_| names_object(folder)) {
-            let entries = storage.list(parent)?.into_iter();
-            seen.extend(entries.map(|entry| (parent.join(&entry.name), entry.facts)));
-        }
-        Ok(Self(seen))
+fn seen_objects(
+    storage: &dyn Storage,
+    folder: &Path,
+    all: &BTreeMap<PathBuf, Listed>,
+) -> Result<HashMap<PathBuf, Facts>, Failure> {
+    let mut seen = HashMap::new();
+    let parents: BTreeSet<&Path> = all.keys().filter_map(|path| path.parent()).collect();
+    for parent in parents.into_iter().filter(|_| names_object(folder)) {
+        let entries = storage.list(parent)?.into_iter();
+        seen.extend(entries.map(|entry| (parent.join(&entry.name), entry.facts)));
     }
-
-    /// The object at `path`, if it is known to be the one that was made.
-    fn same(&self, path: &Path, bytes: u64, made: Option<Identity>) -> Option<RecordedState> {
-        let found = self.0.get(path).filter(|found| found.kind == Kind::File)?;
-        let same = found.bytes == bytes && made == Some(found.identity);
-        same.then_some(RecordedState::Same(*found))
-    }
+    Ok(seen)
 }
 
 impl Listed {
-    /// What remains of the file.
+    /// What remains of the file; an object is known by what was `seen`, if it is the one that was made.
     fn left(
         &self,
         storage: &dyn Storage,
         folder: &Path,
         path: &Path,
-        seen: &Seen,
+        seen: Option<&Facts>,
     ) -> Result<RecordedState, TransferError> {
-        let same = match self {
-            Self::Bytes(bytes, identity) => seen.same(path, *bytes, *identity),
-            Self::OfDataset(file) => seen.same(path, file.bytes, file.identity),
+        let made = match self {
+            Self::Bytes(bytes, identity) => Some((*bytes, *identity)),
+            Self::OfDataset(file) => Some((file.bytes, file.identity)),
             Self::Temporary | Self::Unnamed(_) => None,
         };
-        if let Some(same) = same {
-            return Ok(same);
+        let is_made = |found: &&Facts| {
+            found.kind == Kind::File && made == Some((found.bytes, Some(found.identity)))
+        };
+        if let Some(found) = seen.filter(is_made) {
+            return Ok(RecordedState::Same(*found));
         }
         match self {
             Self::Unnamed(left) => Ok(left.clone()),

@@ -7,10 +7,12 @@ use anyhow::Context;
 use serde_json::Value;
 use stormlp_core::note::Cause;
 use stormlp_core::report::{Ending, ReportKind};
+use stormlp_matrix::plan::MatrixReport;
 use stormlp_matrix::run as matrix;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_mlperf::python_json;
+use stormlp_training::report::TrainReport;
 use stormlp_training::run as training;
 use stormlp_transfer::storage::{Disk, Kind, Storage as _};
 
@@ -181,12 +183,32 @@ pub(crate) fn of_kind(path: &Path, kind: ReportKind) -> Result<AnyReport, Failur
     }
 }
 
+/// Reads a saved report of `stormlp gds`.
+///
+/// # Errors
+/// As [`of_kind`].
+pub(crate) fn gds(path: &Path) -> Result<MatrixReport, Failure> {
+    match any(path)? {
+        AnyReport::Gds(report) => Ok(report),
+        other => Err(of_another(path, other.head().kind, ReportKind::Gds)),
+    }
+}
+
+/// Reads a saved report of `stormlp train`.
+///
+/// # Errors
+/// As [`of_kind`].
+pub(crate) fn train(path: &Path) -> Result<TrainReport, Failure> {
+    match any(path)? {
+        AnyReport::Train(report) => Ok(report),
+        other => Err(of_another(path, other.head().kind, ReportKind::Train)),
+    }
+}
+
 /// The failure for the report of another command than the needed one.
-pub(crate) fn of_another(path: &Path, found: ReportKind, needed: ReportKind) -> Failure {
+fn of_another(path: &Path, found: ReportKind, needed: ReportKind) -> Failure {
+    let (path, found, needed) = (path.display(), found.name(), needed.name());
     Failure::no_plan(anyhow::anyhow!(
-        "{} is the report of `stormlp {}`, and one of `stormlp {}` is needed",
-        path.display(),
-        found.name(),
-        needed.name()
+        "{path} is the report of `stormlp {found}`, and one of `stormlp {needed}` is needed"
     ))
 }

@@ -1,5 +1,7 @@
 //! The arguments of `stormlp checkpoint`, and their conversion to a request.
 
+use std::collections::HashSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use stormlp_checkpoint::plan::{
@@ -140,20 +142,17 @@ fn take_objects(request: &mut CheckpointRequest) -> Result<(), Failure> {
 
 /// A directory with two spellings would wait for its own lock.
 fn refuse_repeated(folders: &[Location]) -> Result<(), Failure> {
-    // A path that does not exist yet is compared as text.
-    let place = |folder: &Location| -> PathBuf {
-        let folder = folder.folder();
-        if names_object(folder) {
-            return folder.to_path_buf();
-        }
-        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
-        std::fs::canonicalize(&absolute).unwrap_or(absolute)
-    };
-    for (index, folder) in folders.iter().enumerate() {
-        let same = |other: &&Location| place(other) == place(folder);
-        if let Some(other) = folders[..index].iter().find(same) {
+    let mut places = HashSet::new();
+    for folder in folders {
+        let place = folder.folder();
+        // A path that does not exist yet is compared as text.
+        let place = match std::path::absolute(place) {
+            Ok(absolute) if !names_object(place) => fs::canonicalize(&absolute).unwrap_or(absolute),
+            _ => place.to_path_buf(),
+        };
+        if !places.insert(place) {
             return Err(Failure::usage(format!(
-                "--dir {other} and --dir {folder} are the same directory"
+                "--dir {folder} is the directory of another --dir"
             )));
         }
     }

@@ -6,11 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
-use stormlp_core::report::ReportKind;
 use stormlp_hosts::peers::Peers;
 use stormlp_matrix::plan::{MatrixReport, check_hosts, resumed};
 
-use crate::any_report::AnyReport;
 use crate::commands::saved;
 
 /// Reads a saved report, which must have as many hosts as there are now.
@@ -19,9 +17,7 @@ use crate::commands::saved;
 /// If it cannot be read, or belongs to another command or other hosts.
 pub(super) fn read(path: &Path, peers: &Peers) -> Result<(PathBuf, MatrixReport), Failure> {
     let path = saved::file(path)?;
-    let AnyReport::Gds(report) = saved::of_kind(&path, ReportKind::Gds)? else {
-        return Err(Failure::usage("--resume continues a report of `stormlp gds`"));
-    };
+    let report = saved::gds(&path)?;
     check_hosts(&path, &report, &peers.names())?;
     Ok((path, report))
 }

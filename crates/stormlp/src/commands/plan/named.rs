@@ -5,14 +5,12 @@ use std::path::Path;
 use stormlp_checkpoint::plan::builtin;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
-use stormlp_core::report::ReportKind;
 use stormlp_core::units::parse_some_bytes;
 use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest, host_cost};
-use stormlp_training::plan::client::{Client, ClientCost};
+use stormlp_training::plan::client::Client;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use crate::any_report::AnyReport;
 use crate::commands::calibrate::calibrated;
 use crate::commands::{saved, workloads};
 
@@ -26,7 +24,7 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
     let workload = workloads::load(name, asked.accelerator.as_deref(), &asked.params)?;
     let client = asked.client.as_ref().and_then(Client::calibration);
     let (host_cost, calibration) = match (&asked.host_cost, client) {
-        (Some(report), _) => (Some(measured_cost(report)?), None),
+        (Some(report), _) => (Some(host_cost::measured(&saved::train(report)?, report)?), None),
         (None, Some(file)) => {
             let compute = asked.compute.as_ref().unwrap_or(&workload.train.computation_time);
             let (cost, origin) = calibrated(file, workload.dataset.format)?;
@@ -53,19 +51,12 @@ pub(super) fn storage(text: &str) -> Result<KnownStorage, Failure> {
     if let Some(described) = KnownStorage::described(text, Disk.look(path)?.is_some())? {
         return Ok(described);
     }
-    let report = match saved::any(path)? {
-        AnyReport::Gds(report) => report,
-        other => {
-            let what = format!(
-                "--storage: {text} is a report of `stormlp {}`, which does not measure transfer \
-                 sizes and depths",
-                other.head().kind.name()
-            );
-            return Err(Failure::saying(Cause::Plan, what).with_help(
-                "use a report of `stormlp gds`, or figures such as read=14.5GB/s,latency=80us",
-            ));
-        }
-    };
+    let report = saved::gds(path).map_err(|failure| {
+        failure.with_help(
+            "--storage takes a report of `stormlp gds`, or figures such as \
+             read=14.5GB/s,latency=80us",
+        )
+    })?;
     Ok(KnownStorage::measured(&report, text)?)
 }
 
@@ -82,11 +73,4 @@ fn checkpoint(asked: &str) -> Result<(String, u64), Failure> {
     };
     let layout = model.layout(model.parallelism_of_all_ranks());
     Ok((model.name.clone(), layout.total_bytes()))
-}
-
-fn measured_cost(place: &Path) -> Result<ClientCost, Failure> {
-    match saved::any(place)? {
-        AnyReport::Train(report) => host_cost::measured(&report, place),
-        other => Err(saved::of_another(place, other.head().kind, ReportKind::Train)),
-    }
 }

@@ -12,7 +12,6 @@ use stormlp_training::run::find_max::{AcceleratorFinder, SavedSearch};
 use stormlp_training::run::start::RequestedRun;
 
 use super::{Args, head};
-use crate::any_report::AnyReport;
 use crate::commands::saved;
 
 /// Runs the search.
@@ -41,6 +40,7 @@ pub(super) fn run(
         });
     }
     let mut delivery = args.output.open(ReportKind::Train)?;
+    let read = |path: &Path| SavedSearch::of(saved::file(path)?, saved::train(path)?);
     let saved = args.request.resume.as_deref().map(read).transpose()?;
     delivery.resumes = saved.as_ref().map(|saved| saved.path.clone());
     let mut saver = delivery.saver(&format!("{}-find-max", one.plan.workload), peers, session)?;
@@ -49,16 +49,4 @@ pub(super) fn run(
     let report = finder.search(saved, &mut saver)?;
     let outcome = |saved: Option<&Path>| finder.ended(&report, saved);
     delivery.finish(saver, &report, session, outcome)
-}
-
-/// Reads the report of a search.
-///
-/// # Errors
-/// If it cannot be read, or does not contain a search.
-fn read(path: &Path) -> Result<SavedSearch, Failure> {
-    let path = saved::file(path)?;
-    match saved::of_kind(&path, ReportKind::Train)? {
-        AnyReport::Train(report) => SavedSearch::of(path, report),
-        _ => Err(Failure::usage("--resume continues a report of --find-max")),
-    }
 }
