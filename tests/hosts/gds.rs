@@ -64,7 +64,6 @@ fn two_hosts_measure_one_matrix() {
         let whole = json(&runs[0].join("report.json"));
         assert_eq!(whole["ending"]["status"], "complete");
         assert_eq!(whole["group"]["size"], 2);
-        assert_eq!(whole["group"]["clocks"].as_array().unwrap().len(), 2);
         assert_eq!(whole["hosts"].as_array().unwrap().len(), 2);
         let cells = whole["cells"].as_array().unwrap();
         assert_eq!(cells.len(), 2);

@@ -50,9 +50,6 @@ pub struct GroupFacts {
     /// Time the barriers of the steps took after the last host arrived, i.e. their own cost; `null`
     /// if there were none.
     pub own_barrier_us: Option<BarrierUs>,
-    /// Clock offset of each process relative to the first, measured before the run, by rank.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clocks: Vec<ClockOffset>,
     /// The machines the processes run on, ordered by their lowest rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<Machine>,
@@ -104,16 +101,6 @@ impl GroupFacts {
         let mut machines = self.machines.iter();
         machines.find(|machine| machine.ranks.contains(&rank))
     }
-}
-
-/// How far a clock is ahead of another. Reported for readers of logs; no result depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ClockOffset {
-    /// Microseconds; negative if the clock is behind.
-    pub offset_us: f64,
-    /// Maximum error in either direction, in microseconds.
-    pub error_us: f64,
 }
 
 /// Barrier latency in microseconds.

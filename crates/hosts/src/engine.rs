@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 use stormlp_core::stop::StopToken;
 
 use crate::error::GroupError;
-use crate::rounds::{
-    AT_BARRIER, AroundBarrier, Ask, Backend, EXCHANGING, Health, LibraryView, Rounds, Then,
-};
+use crate::rounds::{AT_BARRIER, Ask, Backend, EXCHANGING, Health, LibraryView, Rounds, Then};
 
 /// Timeout for a library to shut down; a lost host must not hold up the others.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -138,7 +136,7 @@ impl CommThread {
         self.ask_and_wait(EXCHANGING, |then| Ask::Gather(bytes.to_vec(), then))
     }
 
-    pub(crate) fn barriers(&self, count: u32) -> Result<Vec<AroundBarrier>, GroupError> {
+    pub(crate) fn barriers(&self, count: u32) -> Result<Vec<Duration>, GroupError> {
         self.ask_and_wait(AT_BARRIER, |then| Ask::Barriers(count, then))
     }
 

@@ -4,14 +4,12 @@ use std::time::{Duration, Instant};
 
 use crate::engine::CommThread;
 use crate::error::GroupError;
-use crate::rounds::{AroundBarrier, Ask, CommonWork, Next};
+use crate::rounds::{Ask, CommonWork, LibraryView, Next};
 
 /// The processes of a run; each stands for a host.
 #[derive(Debug)]
 pub struct Group {
-    rank: u32,
-    size: u32,
-    library: String,
+    seen: LibraryView,
     backend: &'static str,
     /// `None` if this process is alone.
     engine: Option<CommThread>,
@@ -20,38 +18,32 @@ pub struct Group {
 impl Group {
     /// The group of a single process. None of its operations takes time.
     pub fn alone() -> Self {
-        Self { rank: 0, size: 1, library: String::new(), backend: "none", engine: None }
+        let seen = LibraryView { rank: 0, size: 1, library: String::new() };
+        Self { seen, backend: "none", engine: None }
     }
 
     pub(crate) fn of(engine: CommThread, backend: &'static str) -> Self {
-        let seen = engine.seen().clone();
-        Self {
-            rank: seen.rank,
-            size: seen.size,
-            library: seen.library,
-            backend,
-            engine: Some(engine),
-        }
+        Self { seen: engine.seen().clone(), backend, engine: Some(engine) }
     }
 
     /// The rank of this process, from 0.
     pub fn rank(&self) -> u32 {
-        self.rank
+        self.seen.rank
     }
 
     /// The number of processes.
     pub fn size(&self) -> u32 {
-        self.size
+        self.seen.size
     }
 
     /// Whether this process is alone.
     pub fn is_alone(&self) -> bool {
-        self.size == 1
+        self.seen.size == 1
     }
 
     /// Whether this process acts on behalf of all.
     pub fn leads(&self) -> bool {
-        self.rank == 0
+        self.seen.rank == 0
     }
 
     /// How the processes found each other: `mpi`, `pmix`, `pmi1` or `none`.
@@ -61,7 +53,7 @@ impl Group {
 
     /// The library's own description, such as `Open MPI v4.1.4`; empty without a library.
     pub fn library(&self) -> &str {
-        &self.library
+        &self.seen.library
     }
 
     /// Sets the display name of each process, by rank, for use in errors.
@@ -156,12 +148,12 @@ impl Group {
         }
     }
 
-    /// Start and end times of `count` uncontended barriers: each process enters the
-    /// next one as soon as it has left the last. Empty if alone.
+    /// How long `count` uncontended barriers took: each process enters the next one as soon as it has
+    /// left the last. Empty if alone.
     ///
     /// # Errors
     /// If the others do not arrive in time, or the library fails.
-    pub fn barriers(&self, count: u32) -> Result<Vec<AroundBarrier>, GroupError> {
+    pub fn barriers(&self, count: u32) -> Result<Vec<Duration>, GroupError> {
         match &self.engine {
             None => Ok(Vec::new()),
             Some(engine) => engine.barriers(count),

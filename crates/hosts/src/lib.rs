@@ -41,4 +41,4 @@ pub use engine::Timeouts;
 pub use environment::{Environment, Launch};
 pub use error::GroupError;
 pub use group::Group;
-pub use rounds::{AroundBarrier, Moment, Next};
+pub use rounds::Next;

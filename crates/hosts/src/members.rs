@@ -1,40 +1,11 @@
-//! What the processes of a run know of each other from how they introduced themselves, and from when
-//! they passed barriers.
+//! What the processes of a run know of each other from how they introduced themselves.
 
 use stormlp_core::difference;
-use stormlp_core::group::{ClockOffset, Member};
+use stormlp_core::group::Member;
 
 /// Version of the protocol between processes. Processes with different versions cannot work
 /// together.
 pub(crate) const PROTOCOL: u32 = 2;
-
-/// A process's clock readings on arriving at a barrier and on leaving it, in microseconds since
-/// 1970.
-pub(crate) type AtBarrier = (i64, i64);
-
-/// Clock offset of each process relative to the first, by rank, from the readings at the same
-/// barriers. Nobody leaves a barrier before all have arrived, which bounds each offset from both
-/// sides.
-pub(crate) fn clock_offsets(readings: &[Vec<AtBarrier>]) -> Vec<ClockOffset> {
-    let Some(first) = readings.first() else {
-        return Vec::new();
-    };
-    let of = |other: &Vec<AtBarrier>| {
-        let pairs = || first.iter().zip(other);
-        let least = pairs().map(|((_, left), (came, _))| came - left).max()?;
-        let most = pairs().map(|((came, _), (_, left))| left - came).min()?;
-        Some(ClockOffset {
-            offset_us: (least + most) as f64 / 2.0,
-            error_us: (most - least) as f64 / 2.0,
-        })
-    };
-    let mut offsets: Vec<ClockOffset> = readings.iter().filter_map(of).collect();
-    if let Some(own) = offsets.first_mut() {
-        // A clock has no offset from itself.
-        (own.offset_us, own.error_us) = (0.0, 0.0);
-    }
-    offsets
-}
 
 /// A property of a process, in words.
 type Property = fn(&Member) -> String;
@@ -96,17 +67,6 @@ mod tests {
         members[1].command = "doctor".to_string();
         let told = disagreement(&members).unwrap();
         assert!(told.contains("differ in the command: h1 (rank 0) has gds"), "{told}");
-    }
-
-    #[test]
-    fn a_clock_is_bounded_by_what_was_read_at_barriers() {
-        // The second clock is 500 ahead; barriers take 10 to 30.
-        let first = vec![(0, 30), (100, 110)];
-        let second = vec![(500 + 20, 500 + 31), (500 + 90, 500 + 112)];
-        let offsets = clock_offsets(&[first, second]);
-        assert_eq!((offsets[0].offset_us, offsets[0].error_us), (0.0, 0.0));
-        assert_eq!((offsets[1].offset_us, offsets[1].error_us), (501.0, 11.0));
-        assert!(clock_offsets(&[]).is_empty());
     }
 
     #[test]

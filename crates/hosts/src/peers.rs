@@ -5,25 +5,23 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::difference::ConsistencyField;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
-use stormlp_core::group::{
-    BarrierUs, ClockOffset, GroupFacts, Machine, Member, SharedFolder, clocks_apart,
-};
+use stormlp_core::group::{BarrierUs, GroupFacts, Machine, Member, SharedFolder, clocks_apart};
 use stormlp_core::json;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::run_context::unix_seconds;
 use stormlp_transfer::storage::{Durability, Storage, StorageRouter};
 
 use crate::group::Group;
-use crate::members::{self, AtBarrier, PROTOCOL, clock_offsets, differ};
+use crate::members::{self, PROTOCOL, differ};
 use crate::multi_host::Hosts;
-use crate::rounds::{AroundBarrier, Moment};
 
 /// Number of empty barriers to time.
 const EMPTY_BARRIERS: u32 = 1000;
@@ -292,13 +290,12 @@ impl Peers {
     /// If the others cannot be reached.
     pub fn facts(&self) -> Result<GroupFacts, Failure> {
         let group = &self.group;
-        let around = group.barriers(FEW_BARRIERS)?;
-        let mut took = durations(&around);
+        let mut took = group.barriers(FEW_BARRIERS)?;
         let so_far: Duration = took.iter().sum();
         // All must arrive at the same number.
         let slowest = self.exchange(&so_far.as_secs_f64())?.into_iter().fold(0.0, f64::max);
         if slowest * f64::from(EMPTY_BARRIERS / FEW_BARRIERS) < TRIAL.as_secs_f64() {
-            took = durations(&group.barriers(EMPTY_BARRIERS)?);
+            took = group.barriers(EMPTY_BARRIERS)?;
         }
         let took: Vec<f64> = took.iter().map(|one| one.as_secs_f64() * 1e6).collect();
         Ok(GroupFacts {
@@ -307,16 +304,8 @@ impl Peers {
             size: group.size(),
             empty_barrier_us: BarrierUs::of(&took),
             own_barrier_us: None,
-            clocks: self.clocks(&around)?,
             machines: Machine::all_of(&self.members),
         })
-    }
-
-    /// Clock offsets of all processes, from when each entered and left the barriers.
-    fn clocks(&self, around: &[AroundBarrier]) -> Result<Vec<ClockOffset>, Failure> {
-        let reading = |[came, left]: &AroundBarrier| (unix_us(came), unix_us(left));
-        let readings: Vec<AtBarrier> = around.iter().map(reading).collect();
-        Ok(clock_offsets(&self.exchange(&readings)?))
     }
 
     /// The hosts as the run needs them; `None` for a single process.
@@ -365,7 +354,7 @@ fn met(group: &Group, command: &str, host: &HostFacts) -> Result<Vec<Member>, Fa
         cpu_model: host.cpu_model.clone(),
         host_memory_bytes: host.memory_bytes,
         memory_bytes: limit.min(host.memory_bytes),
-        unix_seconds: unix_us(&Moment::now()) as f64 / 1e6,
+        unix_seconds: unix_seconds(),
     };
     let members: Vec<Member> = exchange(group, &own)?;
     group.call_them(Member::names(&members));
@@ -399,16 +388,6 @@ fn becomes_visible(storage: &dyn Storage, file: &Path, content: &str) -> bool {
         thread::sleep(POLL);
     }
     false
-}
-
-/// Durations of the barriers.
-fn durations(around: &[AroundBarrier]) -> Vec<Duration> {
-    around.iter().map(|[came, left]| left.instant - came.instant).collect()
-}
-
-fn unix_us(moment: &Moment) -> i64 {
-    let since = moment.system.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The kernel's random ID of this boot.

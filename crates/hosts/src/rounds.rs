@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crate::error::GroupError;
 
@@ -62,24 +62,6 @@ pub enum Next {
     Work,
 }
 
-/// A point in time, by the monotonic clock and by the wall clock.
-#[derive(Debug, Clone, Copy)]
-pub struct Moment {
-    /// By the monotonic clock.
-    pub instant: Instant,
-    /// By the wall clock.
-    pub system: SystemTime,
-}
-
-impl Moment {
-    pub(crate) fn now() -> Self {
-        Self { instant: Instant::now(), system: SystemTime::now() }
-    }
-}
-
-/// Just before a barrier and just after it.
-pub type AroundBarrier = [Moment; 2];
-
 /// Work that ends on all hosts once one of them is interrupted.
 pub(crate) struct CommonWork {
     /// Whether this host was interrupted.
@@ -101,7 +83,7 @@ pub(crate) enum Ask {
     Barrier(Then<()>),
     Gather(Vec<u8>, Then<Vec<Vec<u8>>>),
     /// This many consecutive barriers.
-    Barriers(u32, Then<Vec<AroundBarrier>>),
+    Barriers(u32, Then<Vec<Duration>>),
     /// The barrier of a step; it yields nothing if a host was interrupted in the meantime.
     Step {
         came: Instant,
@@ -300,17 +282,17 @@ impl<B: Backend> Rounds<B> {
         self.call(EXCHANGING, |backend| backend.all_gather(bytes))
     }
 
-    fn barriers(&mut self, count: u32) -> Result<Vec<AroundBarrier>, GroupError> {
+    fn barriers(&mut self, count: u32) -> Result<Vec<Duration>, GroupError> {
         self.agree(Word::Barriers)?;
         self.call(AT_BARRIER, |backend| {
             // Lines the processes up for a common start.
             backend.barrier()?;
-            let around = (0..count).map(|_| {
-                let came = Moment::now();
+            let took = (0..count).map(|_| {
+                let came = Instant::now();
                 backend.barrier()?;
-                Ok([came, Moment::now()])
+                Ok(came.elapsed())
             });
-            around.collect()
+            took.collect()
         })
     }
 

@@ -33,17 +33,6 @@ pub fn describe(group: &GroupFacts, facts: &mut Facts) {
             facts.add(name, text);
         }
     }
-    let apart = |clock: &&stormlp_core::group::ClockOffset| clock.offset_us.abs();
-    let furthest =
-        group.clocks.iter().skip(1).max_by(|one, other| apart(one).total_cmp(&apart(other)));
-    if let Some(clock) = furthest {
-        let text = format!(
-            "within {:.0} µs of the first host's, each known to {:.0} µs",
-            clock.offset_us.abs(),
-            clock.error_us
-        );
-        facts.add("clocks", text);
-    }
 }
 
 /// Suffix for a value of this host if several hosts participate.

@@ -123,7 +123,6 @@ mod tests {
                 empty_barrier_us: Some(BarrierUs { p50: 58.0, p99: 120.0 }),
                 own_barrier_us: None,
                 machines: Vec::new(),
-                clocks: Vec::new(),
             },
             members: vec![stormlp_fixtures::member(0, "h1"), stormlp_fixtures::member(1, "h2")],
             folder: SharedFolder::NotShared { path: "/shared".into(), blind: "h2".to_string() },
