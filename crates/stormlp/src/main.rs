@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::thread;
 
 use stormlp_core::failure::Failure;
-use stormlp_core::printable::printable;
 use stormlp_transfer::cufile::probe;
 use stormlp_transfer::storage;
 
@@ -33,18 +32,14 @@ use crate::cli::Cli;
 use crate::progress::Progress;
 use stormlp_hosts::session::{Screen, Session};
 
-/// The text of a panic; its message may contain names from any source, so it is made printable.
+/// The text of a panic.
 fn panicked(panic: &PanicHookInfo<'_>) -> String {
-    let message = stormlp_core::panics::message(panic.payload());
-    let place = panic.location().map_or(String::new(), |at| format!(" at {at}"));
     let thread = thread::current();
-    let name = thread.name().unwrap_or("without a name");
-    let mut text = format!("thread '{name}' panicked{place}: {}", printable(&message));
-    let trace = Backtrace::capture();
-    if trace.status() == BacktraceStatus::Captured {
-        text.push_str(&format!("\n{trace}"));
+    let text = format!("thread '{}' {panic}", thread.name().unwrap_or("without a name"));
+    match Backtrace::capture() {
+        trace if trace.status() == BacktraceStatus::Captured => format!("{text}\n{trace}"),
+        _ => text,
     }
-    text
 }
 
 /// Prints the requested help or version, or the usage error.

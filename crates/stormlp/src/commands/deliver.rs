@@ -288,34 +288,26 @@ impl Delivery {
     /// # Errors
     /// If it has nothing in common with the baseline, or stdout or a file cannot be written.
     pub(crate) fn write(&self, report: &AnyReport) -> Result<(), Failure> {
-        let (document, comparable) = self.compared(report);
-        if !comparable {
-            let why = document.caveat.unwrap_or_default();
+        if let Some(comparison) = self.comparison(report).filter(|one| one.figures.is_empty()) {
             let help = "name a --baseline that measured the same";
-            return Err(Failure::no_plan(anyhow::anyhow!("{why}")).with_help(help));
+            return Err(Failure::no_plan(anyhow::anyhow!(comparison.sentence)).with_help(help));
         }
         self.with_forms(report, |forms| self.targets.deliver(forms))
     }
 
     /// Does something with a report in all formats.
     fn with_forms<T>(&self, report: &AnyReport, deliver: impl FnOnce(&Forms<'_>) -> T) -> T {
-        let (document, _) = self.compared(report);
+        let comparison = self.comparison(report);
+        let mut document = report.document();
+        if let Some(comparison) = &comparison {
+            comparison.close(&mut document);
+        }
         deliver(&Forms {
-            json: &|| self.json(report),
+            json: &|| json(report, comparison.as_ref()),
             sheets: &|| vec![Sheet::new(&**report, document.clone())],
             documents: vec![document.clone()],
             reports: vec![report],
         })
-    }
-
-    /// The document of a report, and whether it was comparable with the baseline, if any.
-    fn compared(&self, report: &AnyReport) -> (Document, bool) {
-        let mut document = report.document();
-        let Some(comparison) = self.comparison(report) else {
-            return (document, true);
-        };
-        comparison.close(&mut document);
-        (document, !comparison.figures.is_empty())
     }
 
     /// The comparison with the baseline, if any.
@@ -325,15 +317,15 @@ impl Delivery {
             .map(|(name, report)| [Named { name, report: &**report }]);
         Some(Comparison::of(&then, &now, Terms::default()))
     }
+}
 
-    /// The report as saved; with a baseline, the comparison is added.
-    fn json(&self, report: &AnyReport) -> Result<String, Failure> {
-        let mut value = serde_json::to_value(report).map_err(Failure::bug)?;
-        if let Some(comparison) = self.comparison(report) {
-            value["comparison"] = serde_json::to_value(comparison).map_err(Failure::bug)?;
-        }
-        output::json(&json::sealed(&value, &report.head().integrity).map_err(Failure::bug)?)
+/// The report as saved, with its comparison.
+fn json(report: &AnyReport, comparison: Option<&Comparison>) -> Result<String, Failure> {
+    let mut value = serde_json::to_value(report).map_err(Failure::bug)?;
+    if let Some(comparison) = comparison {
+        value["comparison"] = serde_json::to_value(comparison).map_err(Failure::bug)?;
     }
+    output::json(&json::sealed(&value, &report.head().integrity).map_err(Failure::bug)?)
 }
 
 /// Creates the folder of `--mlperf-output` before the run, so that errors appear early.

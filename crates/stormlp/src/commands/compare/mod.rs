@@ -291,19 +291,16 @@ fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
 /// failed.
 fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
     if let Some((first, others)) = comparison.broken.split_first() {
-        let besides = match others.len() {
-            0 => String::new(),
-            others => format!("; see the warnings for {others} more"),
-        };
-        return Err(Failure::regressed(format!("{first}{besides}")));
+        let number = others.len();
+        let more = format!("; see the warnings for {number} more");
+        return Err(Failure::regressed(format!("{first}{}", if number > 0 { &more } else { "" })));
     }
     let undecided: Vec<&str> = comparison.undecided().collect();
-    if let Some((first, others)) = undecided.split_first() {
-        let more =
-            if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    if !undecided.is_empty() {
         output::say(format!(
-            "warning: --fail-on-regression has no effect on {first}{more}: these runs are too few or too \
-             noisy to decide"
+            "warning: --fail-on-regression has no effect on {}: these runs are too few or too noisy to \
+             decide",
+            undecided.join("; ")
         ));
     }
     let worse = comparison.regressions(percent);
@@ -314,9 +311,7 @@ fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
             worse.len(),
             comparison.figures.len(),
             worst.name,
-            worst
-                .change_percent
-                .map_or(String::new(), |change| format!(" by {:.1} %", change.abs()))
+            worst.change_percent.map_or(String::new(), |by| format!(" by {:.1} %", by.abs()))
         ))),
     }
 }

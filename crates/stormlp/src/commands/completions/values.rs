@@ -17,15 +17,17 @@ use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
 use stormlp_training::plan::client::Client;
 
-/// An argument of a command and its values.
+/// Commands, an argument of all of them, and its values.
 type Offer = (&'static str, &'static str, Vec<&'static str>);
 
 /// Adds the values of its arguments to `command`.
 pub(super) fn offer(command: Command) -> Command {
-    all().into_iter().fold(command, |command, (of, argument, values)| {
-        command.mut_subcommand(of, |command| {
-            command.mut_arg(argument, |argument| {
-                argument.value_parser(PossibleValuesParser::new(values))
+    all().into_iter().fold(command, |command, (commands, argument, values)| {
+        commands.split(' ').fold(command, |command, of| {
+            command.mut_subcommand(of, |command| {
+                command.mut_arg(argument, |argument| {
+                    argument.value_parser(PossibleValuesParser::new(&values))
+                })
             })
         })
     })
@@ -33,47 +35,37 @@ pub(super) fn offer(command: Command) -> Command {
 
 fn all() -> Vec<Offer> {
     let paths: Vec<_> = PathKind::named().map(PathKind::name).collect();
-    let whole_paths = || vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"];
-    let checks = || vec!["none", "size", "crc"];
-    let engines = || EngineChoice::VARIANTS.to_vec();
-    let mut offers = vec![
+    let names: BTreeSet<_> = CATALOG.iter().map(|entry| entry.name).collect();
+    let accelerators: BTreeSet<_> = CATALOG.iter().map(|entry| entry.accelerator).collect();
+    let of_workloads = "train datagen datasize plan";
+    vec![
         ("gds", "paths", [&["auto", "all"], &*paths].concat()),
         ("gds", "ops", Operation::VARIANTS.to_vec()),
         ("gds", "preset", preset_names()),
         ("gds", "cache", CacheState::VARIANTS.to_vec()),
         ("gds", "fill", Fill::VARIANTS.to_vec()),
         ("gds", "memory", MemoryKind::VARIANTS.to_vec()),
-        ("gds", "engine", engines()),
-        ("gds", "verify", Verify::VARIANTS.to_vec()),
+        ("gds train datagen checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("kvcache", "engine", vec!["auto", "uring", "psync"]),
+        ("gds checkpoint", "verify", Verify::VARIANTS.to_vec()),
+        ("train", "verify", vec!["none", "size", "crc"]),
+        ("datagen", "verify_objects", vec!["none", "size", "crc"]),
         ("train", "path", paths),
-        ("train", "engine", engines()),
-        ("train", "verify", checks()),
+        ("checkpoint kvcache", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
         ("train", "storage", vec!["real", "null"]),
-        ("datagen", "engine", engines()),
-        ("datagen", "verify_objects", checks()),
         ("datagen", "content", vec!["random", "constant"]),
         ("plan", "client", Client::NAMES.to_vec()),
         ("checkpoint", "model", builtin::names().collect()),
         ("checkpoint", "mode", Mode::VARIANTS.to_vec()),
         ("checkpoint", "profile", CheckpointProfile::VARIANTS.to_vec()),
         ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
-        ("checkpoint", "path", whole_paths()),
-        ("checkpoint", "engine", engines()),
-        ("checkpoint", "verify", Verify::VARIANTS.to_vec()),
         ("kvcache", "model", Model::names().collect()),
         // A trace has the third.
         ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
-        ("kvcache", "path", whole_paths()),
-        ("kvcache", "engine", vec!["auto", "uring", "psync"]),
-    ];
-    let names: BTreeSet<_> = CATALOG.iter().map(|entry| entry.name).collect();
-    let accelerators: BTreeSet<_> = CATALOG.iter().map(|entry| entry.accelerator).collect();
-    for command in ["train", "datagen", "datasize", "plan"] {
-        offers.push((command, "workload", names.iter().copied().collect()));
-        offers.push((command, "accelerator", accelerators.iter().copied().collect()));
-        offers.push((command, "profile", Profile::VARIANTS.to_vec()));
-    }
-    offers
+        (of_workloads, "workload", names.into_iter().collect()),
+        (of_workloads, "accelerator", accelerators.into_iter().collect()),
+        (of_workloads, "profile", Profile::VARIANTS.to_vec()),
+    ]
 }
 
 #[cfg(test)]
@@ -85,7 +77,10 @@ mod tests {
 
     #[test]
     fn every_value_that_is_offered_is_taken() {
-        for (command, argument, values) in all() {
+        let all = all().into_iter().flat_map(|(commands, argument, values)| {
+            commands.split(' ').map(move |command| (command, argument, values.clone()))
+        });
+        for (command, argument, values) in all {
             let whole = Cli::command();
             let found = whole.find_subcommand(command).unwrap().get_arguments();
             let argument = found.into_iter().find(|found| found.get_id() == argument).unwrap();

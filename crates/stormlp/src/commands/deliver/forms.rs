@@ -25,7 +25,7 @@ use crate::output;
 pub(crate) enum Format {
     /// For people, as wide as the terminal
     #[default]
-    #[value(alias = "table")]
+    #[value(aliases = ["table", "txt"])]
     Text,
     /// The whole report, for scripts
     Json,
@@ -34,12 +34,16 @@ pub(crate) enum Format {
     /// CSV over time: a line for each interval of each quantity, for plotting
     SeriesCsv,
     /// For a README or a ticket
+    #[value(alias = "md")]
     Markdown,
     /// gdsio's result lines, only for `stormlp gds`
+    #[value(alias = "log")]
     Gdsio,
     /// One self-contained page with charts, tables and evidence
+    #[value(alias = "htm")]
     Html,
     /// For a site's monitoring
+    #[value(alias = "prom")]
     Openmetrics,
     /// The first chart alone, for a README
     Svg,
@@ -62,27 +66,17 @@ pub(crate) fn formats_without(refused: &[Format]) -> impl TypedValueParser<Value
         .try_map(|text| Format::from_str(&text, false))
 }
 
-/// The format for a file extension.
+/// The format of a file, whose extension is the name or an alias of one.
 fn of_file(path: &Path) -> Result<Format, Failure> {
-    let name = path.to_string_lossy().to_ascii_lowercase();
-    if name.ends_with(".series.csv") {
-        return Ok(Format::SeriesCsv);
-    }
-    match name.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("json") => Ok(Format::Json),
-        Some("csv") => Ok(Format::Csv),
-        Some("md" | "markdown") => Ok(Format::Markdown),
-        Some("gdsio" | "log") => Ok(Format::Gdsio),
-        Some("txt") => Ok(Format::Text),
-        Some("html" | "htm") => Ok(Format::Html),
-        Some("prom" | "openmetrics") => Ok(Format::Openmetrics),
-        Some("svg") => Ok(Format::Svg),
-        _ => Err(Failure::usage(format!(
+    let name = path.to_string_lossy().to_ascii_lowercase().replace(".series.csv", ".series-csv");
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    Format::from_str(extension, true).map_err(|_| {
+        Failure::usage(format!(
             "{}: the extension is not that of a format: use .json, .csv, .series.csv, .md, .html, \
              .txt, .prom, .svg or .gdsio",
             path.display()
-        ))),
-    }
+        ))
+    })
 }
 
 /// Output options of every result.
