@@ -27,7 +27,6 @@ fn invalid_numbers_are_refused() {
             &["--closed", "--profile", "v3", "--results-dir", "results"],
             "results go to results, which is on the file system of the checkpoints",
         ),
-        (&["--rank-shift", "8"], "--rank-shift 8 with 8 ranks"),
         (&["--scale", "0.0001"], "one layer on the 2 ranks that share its tensors is"),
         (&["--scale", "0.0001", "--dry-run"], "one layer on the 2 ranks that share its tensors is"),
     ];

@@ -57,12 +57,10 @@ fn prompts_load_what_was_written_before() {
     let bytes = count(&trial["read"], "bytes") + count(&trial["read"], "late_bytes");
     assert_eq!(bytes, chunks * CHUNK);
     for of in loads {
-        let (tokens, share) = (count(of, "prefix_tokens"), &of["first_token"]["storage_share_p50"]);
-        assert!([128, 256].contains(&tokens));
-        let computes = 100.0 / 8000.0 * 1e3;
-        if let (Some(share), Some(p50)) = (share.as_f64(), of["load_ms"]["p50"].as_f64()) {
-            assert!((share - p50 / (p50 + computes)).abs() < 1e-6, "{of:#}");
-        }
+        assert!([128, 256].contains(&count(of, "prefix_tokens")));
+        let tokens = count(of, "tokens") as f64 / count(&of["load_ms"], "count") as f64;
+        let computing = of["computing_ms"].as_f64().unwrap();
+        assert!((computing - tokens / 8.0).abs() < 1e-6, "{of:#}");
     }
     assert_eq!(files(dir.path(), "chunk_"), 0);
 }

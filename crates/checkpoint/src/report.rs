@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::group::GroupFacts;
+pub use stormlp_core::report::DeviceBytes;
 use stormlp_core::report::{HostShare, Report};
-use stormlp_core::stats::{mean, population_deviation};
+use stormlp_core::stats::{MeanAndDeviation, mean};
 use stormlp_core::units::GIB;
+pub use stormlp_core::units::gib_per_second;
 
 /// Minimum, mean and maximum over ranks, and rank 0's value; durations in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -88,16 +90,6 @@ pub struct RankResult {
     pub parts: PartSeconds,
 }
 
-/// Block-layer counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct DeviceBytes {
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-}
-
 /// Page cache residency of a checkpoint before its restore.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -106,8 +98,6 @@ pub struct CacheBefore {
     pub share: f64,
     /// Whether its files had been explicitly dropped from the page cache.
     pub dropped: bool,
-    /// Number of files whose residency came from `cachestat`; for the rest it came from `mincore`.
-    pub by_cachestat: u64,
     /// Total number of files.
     pub files: u64,
 }
@@ -191,22 +181,6 @@ pub struct CheckpointResults {
     pub group: Option<GroupFacts>,
 }
 
-/// Mean and spread of a quantity over checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct MeanAndDeviation {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Standard deviation with divisor n, as DLIO computes it.
-    pub deviation: f64,
-}
-
-impl MeanAndDeviation {
-    fn of(samples: &[f64]) -> Self {
-        Self { mean: mean(samples), deviation: population_deviation(samples) }
-    }
-}
-
 /// Duration and rate over checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -243,11 +217,6 @@ pub struct Summary {
     pub save: Option<PhaseSummary>,
     /// Restores; `None` if there were none.
     pub restore: Option<PhaseSummary>,
-}
-
-/// `bytes` in `seconds` as GiB/s; 0 if no time passed.
-pub fn gib_per_second(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 / GIB as f64 / seconds } else { 0.0 }
 }
 
 /// Durations over the ranks; ranks without files are ignored.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use derive_more::Add;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -15,7 +16,7 @@ use crate::note::{Cause, Note};
 use crate::path::PathKind;
 use crate::tag::Tags;
 use crate::telemetry::{Load, Track};
-use crate::warning::Warning;
+use crate::warning::{Warning, WarningKind};
 
 /// The version of the saved report's format. It increases when an old reader would misread a new
 /// file; added fields do not increase it.
@@ -76,7 +77,25 @@ pub struct Head {
     pub integrity: Integrity,
 }
 
+/// Bytes that block devices moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Add, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceBytes {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
 impl Head {
+    /// Warns that a debug build may itself be the bottleneck.
+    pub fn debug_build(&self) -> Option<Warning> {
+        let (fact, remedy) =
+            ("stormlp was built without optimisations", "use a release build for measurements");
+        let is_debug = !self.host.release_build;
+        is_debug.then(|| Warning::new(WarningKind::DebugBuild, fact, remedy))
+    }
+
     /// The head of a run that is starting, in the current format version.
     pub fn new(kind: ReportKind, command: String, started_at: String, host: HostFacts) -> Self {
         Self {

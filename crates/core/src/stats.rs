@@ -1,6 +1,7 @@
 //! Small statistics over samples: means, how many independent samples a series is worth, and how
 //! uncertain a difference of means is.
 
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::erf::erfc;
@@ -13,6 +14,23 @@ pub fn mean(samples: &[f64]) -> f64 {
 /// The population standard deviation (divisor n); 0 for no samples.
 pub fn population_deviation(samples: &[f64]) -> f64 {
     if samples.is_empty() { 0.0 } else { (squares(samples) / samples.len() as f64).sqrt() }
+}
+
+/// Mean and spread of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MeanAndDeviation {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation with divisor n, as DLIO computes it.
+    pub deviation: f64,
+}
+
+impl MeanAndDeviation {
+    /// Those of `samples`.
+    pub fn of(samples: &[f64]) -> Self {
+        Self { mean: mean(samples), deviation: population_deviation(samples) }
+    }
 }
 
 /// The sample standard deviation (divisor n − 1); 0 for fewer than two samples.

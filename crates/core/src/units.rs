@@ -15,6 +15,11 @@ pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 /// One GiB in bytes.
 pub const GIB: u64 = 1 << 30;
+/// Bytes over seconds in GiB/s; 0 for no time.
+pub fn gib_per_second(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 / GIB as f64 / seconds } else { 0.0 }
+}
+
 /// One TiB in bytes.
 pub const TIB: u64 = 1 << 40;
 

@@ -9,20 +9,22 @@ mod servers;
 
 use std::collections::BTreeMap;
 
-use derive_more::{Add, AddAssign};
+use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 use stormlp_core::group::GroupFacts;
 use stormlp_core::histogram::LatencyHistogram;
+pub use stormlp_core::report::DeviceBytes;
 use stormlp_core::report::Report;
-use stormlp_core::stats::{mean, population_deviation};
+use stormlp_core::stats::MeanAndDeviation;
 use stormlp_core::units::GIB;
+pub use stormlp_core::units::gib_per_second;
 use strum::{Display, VariantArray};
 
 pub use nothing::{ended, nothing};
 pub use servers::tried_servers;
 pub(crate) use servers::unwritten_percent;
 
-use crate::plan::{Class, FindServers, KvcachePlan, ServingPlan};
+use crate::plan::{Class, FindServers, KvcachePlan};
 
 /// Fewest samples for a percentile: one lies beyond it.
 const FEWEST_FOR_P95: u64 = 20;
@@ -87,32 +89,6 @@ impl RequestCounts {
     }
 }
 
-/// The time to the first token of a prompt, for a rate at which its other tokens are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FirstToken {
-    /// The share of storage in it at the median load, 0 to 1.
-    pub storage_share_p50: Option<f64>,
-    /// The same at the 95th percentile.
-    pub storage_share_p95: Option<f64>,
-    /// How many times as long it takes to compute the prefix as to load it, at the mean of both.
-    pub saves_times: f64,
-}
-
-impl FirstToken {
-    /// Loads of `tokens` in the mean, where `rate` tokens are computed in a second.
-    pub fn of(load_ms: TimesMs, tokens: f64, plan: &ServingPlan, rate: f64) -> Self {
-        let computes_ms = f64::from(plan.new_tokens) / rate * 1e3;
-        let share = |ms: f64| ms / (ms + computes_ms);
-        Self {
-            // A trace does not say how many tokens are new, so its prompts have no such share.
-            storage_share_p50: load_ms.p50.filter(|_| plan.new_tokens > 0).map(share),
-            storage_share_p95: load_ms.p95.filter(|_| plan.new_tokens > 0).map(share),
-            saves_times: tokens / rate * 1e3 / load_ms.mean.max(f64::MIN_POSITIVE),
-        }
-    }
-}
-
 /// Loads of prefixes of one length: each ends when the last of its chunks is there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -127,9 +103,9 @@ pub struct PrefixLoads {
     pub load_ms: TimesMs,
     /// The rate of one load: all bytes over the sum of the times.
     pub gib_per_second: f64,
-    /// What loading means for the time to the first token, if the rate of computing is known.
+    /// The mean time to compute as many tokens, if the rate of computing is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_token: Option<FirstToken>,
+    pub computing_ms: Option<f64>,
 }
 
 impl PrefixLoads {
@@ -202,16 +178,6 @@ pub struct SampledResidency {
     pub before_drop: f64,
     /// The same afterwards, when the read began.
     pub after_drop: f64,
-}
-
-/// Bytes that the block devices moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Add, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct BytesOfDevices {
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
 }
 
 /// Times of one kind in milliseconds; percentiles within 1 %, and `None` with too few samples.
@@ -326,7 +292,7 @@ pub struct TrialResult {
     pub residency: Option<SampledResidency>,
     /// Bytes of the block devices from the start until the last thread was done; `None` without a
     /// local device.
-    pub device: Option<BytesOfDevices>,
+    pub device: Option<DeviceBytes>,
     /// CPU seconds in user mode until then.
     pub cpu_user_seconds: f64,
     /// CPU seconds in the kernel until then.
@@ -395,27 +361,6 @@ impl TrialResult {
     }
 }
 
-/// Bytes over seconds in GiB/s; 0 for no time.
-pub fn gib_per_second(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 / GIB as f64 / seconds } else { 0.0 }
-}
-
-/// Mean and spread over trials.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct MeanOfTrials {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Standard deviation with divisor n.
-    pub deviation: f64,
-}
-
-impl MeanOfTrials {
-    fn of(samples: &[f64]) -> Self {
-        Self { mean: mean(samples), deviation: population_deviation(samples) }
-    }
-}
-
 /// All trials of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -425,11 +370,11 @@ pub struct PassSummary {
     /// Its trials.
     pub trials: u32,
     /// Read rate within the window.
-    pub read_gib_per_second: MeanOfTrials,
+    pub read_gib_per_second: MeanAndDeviation,
     /// Write rate within the window.
-    pub write_gib_per_second: MeanOfTrials,
+    pub write_gib_per_second: MeanAndDeviation,
     /// Tokens per second of the window.
-    pub tokens_per_second: MeanOfTrials,
+    pub tokens_per_second: MeanAndDeviation,
     /// The largest 95th percentile of reading an object, of any host and trial, as MLPerf takes it.
     pub read_p95_ms_max: Option<f64>,
     /// The same of `fsync`, which MLPerf calls the write of the device.
@@ -470,7 +415,7 @@ fn summary_of(trials: &[TrialResult], pass: u32) -> Option<PassSummary> {
         return None;
     }
     let over = |of: fn(&TrialResult) -> f64| {
-        MeanOfTrials::of(&own.iter().map(|trial| of(trial)).collect::<Vec<_>>())
+        MeanAndDeviation::of(&own.iter().map(|trial| of(trial)).collect::<Vec<_>>())
     };
     let largest = |what: Timed| {
         let ranks = own.iter().flat_map(|trial| trial.ranks());

@@ -79,7 +79,7 @@ pub struct CheckpointPlan {
     pub restore: Transport,
     /// How the content of its checkpoints is, or was, generated.
     pub content: ContentFacts,
-    /// Offset of the rank whose files each rank restores: as asked, or the ranks of a host.
+    /// Offset of the rank whose files each rank restores: the ranks of a host, or 0.
     pub rank_shift: u64,
     /// Total free bytes on the directories' file systems, if storage was scanned.
     pub free_bytes: Option<u64>,
@@ -94,7 +94,7 @@ pub struct CheckpointPlan {
 
 /// Fields of the request whose consequences other fields of the plan hold: two plans are compared
 /// by those.
-pub const DECIDED_FURTHER_ON: [&str; 23] = [
+pub const DECIDED_FURTHER_ON: [&str; 22] = [
     "request.model",
     "request.dry_run",
     "request.scale",
@@ -104,7 +104,6 @@ pub const DECIDED_FURTHER_ON: [&str; 23] = [
     "request.writes",
     "request.reads",
     "request.pause_seconds",
-    "request.rank_shift",
     "request.profile",
     "request.client",
     "request.folders",

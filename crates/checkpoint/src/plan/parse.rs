@@ -48,7 +48,7 @@ const ALL: &[Key<CheckpointWorkload>] = &[
     OrMinusOne("checkpoint.time_between_checkpoints", |w| &mut w.pause_seconds),
     Used("checkpoint.fsync", |w| &mut w.fsync),
     Used("checkpoint.checkpoint_folder", |w| &mut w.folder),
-    Used("checkpoint.recovery_rank_shift", |w| &mut w.rank_shift),
+    Ignored("checkpoint.recovery_rank_shift", "hosts always restore what another one saved"),
     Ignored("checkpoint.num_checkpoints", UNUSED),
     Ignored("checkpoint.model_size", TRAINING),
     Ignored("checkpoint.recovery_after_steps", TRAINING),

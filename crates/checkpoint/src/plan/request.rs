@@ -97,11 +97,6 @@ pub struct CheckpointRequest {
         value_parser = step, num_args = 0..=1, default_missing_value = "1")]
     pub overlap_step_seconds: Option<f64>,
 
-    /// Each rank restores the files of the rank N positions later
-    #[arg(long, value_name = "N", help_heading = "Order",
-        value_parser = whole::<u64>(..), num_args = 0..=1, default_missing_value = "1")]
-    pub rank_shift: Option<u64>,
-
     /// Drop files from the page cache before restoring them, and verify it
     #[arg(long, help_heading = "Order")]
     pub cold: bool,
@@ -270,16 +265,6 @@ impl CheckpointRequest {
     pub fn command_of_size(&self, scale: &str) -> CommandLine {
         let command = self.command.clone().without_flag("--dry-run");
         if self.closed { command } else { command.with("--scale", scale) }
-    }
-
-    /// The command that saves checkpoints 1 to `writes`, at this size, for a run that restores.
-    pub fn command_of_saves(&self, scale: &str, writes: u32) -> CommandLine {
-        // These have no effect without restores.
-        let restoring = ["--cold", "--verify"];
-        let command =
-            self.command_of_size(scale).without_option("--rank-shift").without_option("--run");
-        let command = restoring.into_iter().fold(command, CommandLine::without_flag);
-        command.with("--writes", writes).with("--reads", 0)
     }
 
     /// The default request: what `stormlp checkpoint MODEL` does without further options.

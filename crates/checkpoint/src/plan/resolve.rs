@@ -147,14 +147,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
         .map(Option::unwrap_or_default);
     let is_of_objects = request.path == PathKind::S3;
     let is_native = request.profile == Some(CheckpointProfile::Native);
-    let refused: [(bool, String, &str); 10] = [
-        (
-            request.local_data && request.rank_shift.is_some_and(|ranks| ranks > 0),
-            "--local-data: files written by another host are not available here, so no rank can \
-             restore the files of another one"
-                .to_string(),
-            "leave out --rank-shift; --cold or --path cpu keep the page cache out",
-        ),
+    let refused: [(bool, String, &str); 9] = [
         (
             request.local_data && !request.saves(),
             "--local-data: each host has only its own ranks' files, which only the run that wrote \
@@ -327,23 +320,6 @@ fn size_problems(layout: &Layout, plan: &CheckpointPlan, problems: &mut Problems
             ),
         );
     }
-    if plan.rank_shift >= scaling.ranks && plan.rank_shift > 0 {
-        let cut = if scaling.ranks < scaling.full_ranks {
-            format!(" (of {}: the run is scaled)", scaling.full_ranks)
-        } else {
-            String::new()
-        };
-        problems.plan(
-            format!(
-                "--rank-shift {} with {} ranks{cut}: there is no rank that many positions later",
-                plan.rank_shift, scaling.ranks
-            ),
-            match scaling.ranks {
-                1 => "leave --rank-shift out, or use a --scale that has more ranks".to_string(),
-                ranks => format!("use --rank-shift 1 to {}", ranks - 1),
-            },
-        );
-    }
 }
 
 fn assemble(
@@ -403,7 +379,7 @@ fn assemble(
         }),
         client: request.calibrated.clone(),
         content,
-        rank_shift: request.rank_shift.unwrap_or(0),
+        rank_shift: 0,
         free_bytes: space::free(facts),
         peak_bytes: total_bytes.saturating_mul(counts.peak()),
         buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,

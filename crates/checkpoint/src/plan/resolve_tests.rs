@@ -229,19 +229,6 @@ fn requested_ranks_are_kept_or_refused_with_the_numbers() {
     assert!(all.contains("of memory"), "{all}");
 }
 
-#[test]
-fn a_shift_past_the_last_rank_is_refused() {
-    let mut shifted = request("llama3-8b");
-    shifted.rank_shift = Some(8);
-    let problems = resolve(&shifted, &host(), &facts(2_000 * GIB)).problems;
-    assert!(problems[0].fact.contains("--rank-shift 8 with 8 ranks"), "{problems:?}");
-    assert_eq!(problems[0].remedy, "use --rank-shift 1 to 7");
-    shifted.rank_shift = Some(1);
-    shifted.scale = Some(ScaleChoice::Factor(0.02));
-    let scaled = whats(&shifted, &facts(2_000 * GIB));
-    assert!(scaled[0].contains("with 1 ranks (of 8: the run is scaled)"), "{scaled:?}");
-}
-
 /// A checkpoint on storage as the plan would have saved it.
 fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
     let marker = Marker::of_plan(plan, 0, true);

@@ -165,10 +165,8 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<CheckedRule> {
         ),
         (
             PARAMETERS,
-            plan.request.overlap_step_seconds.is_none()
-                && plan.rank_shift == 0
-                && plan.request.keep.is_none(),
-            "--overlap, --rank-shift and --keep may not be set".to_string(),
+            plan.request.overlap_step_seconds.is_none() && plan.request.keep.is_none(),
+            "--overlap and --keep may not be set".to_string(),
         ),
     ]
 }

@@ -1,7 +1,6 @@
 //! The number of saves and restores, and whether existing checkpoints can be restored.
 
 use super::adopt;
-use super::choice::ScaleChoice;
 use super::facts::{CheckpointFacts, SavedPart, named};
 use super::layout::Layout;
 use super::marker::{Marker, run_folder, run_number, step_folder};
@@ -10,7 +9,6 @@ use super::scale::{Scaling, cut};
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::facts::keeps_files_in_memory;
 use stormlp_core::failure::Problems;
-use stormlp_core::shell::CommandLine;
 use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 
@@ -199,16 +197,11 @@ fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Proble
         );
         return;
     }
-    let size = match plan.request.scale {
-        Some(ScaleChoice::Factor(factor)) => factor.to_string(),
-        None | Some(ScaleChoice::Auto) => "auto".to_string(),
-    };
-    let command = plan.request.command_of_saves(&size, asked as u32);
     let parts = facts.saved.iter().filter(|part| part.run == plan.run && part.marker.is_err());
     let unmarked = parts.flat_map(SavedPart::defects).map(|defect| format!("; {defect}"));
     problems.machine(
         format!("{what} in {}{}", plan.folder_names(), unmarked.collect::<String>()),
-        format!("save some first: `{command}`"),
+        "leave out --writes 0 to save some first",
     );
 }
 
@@ -315,15 +308,6 @@ fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
     })
 }
 
-/// The command that saves `writes` checkpoints at the plan's size.
-fn saving(plan: &CheckpointPlan, writes: u32) -> CommandLine {
-    let scaling = &plan.scaling;
-    let full = cut(&plan.layout, scaling.full_layers);
-    let size = scaling.typed_factor(&full).map_or("auto".to_string(), |factor| factor.to_string());
-    // The rules of a closed run allow only ten.
-    plan.request.command_of_saves(&size, if plan.request.closed { MLPERF_COUNT } else { writes })
-}
-
 /// Why existing checkpoint `step` cannot be restored by this plan.
 fn restore_problems(
     plan: &CheckpointPlan,
@@ -331,17 +315,13 @@ fn restore_problems(
     step: u32,
     problems: &mut Problems,
 ) {
-    let again = format!(
-        "checkpoint {step} is incomplete and cannot be repaired; `{}` saves it again",
-        saving(plan, step)
-    );
+    let again = "leave out --writes 0 to save again: an incomplete checkpoint cannot be repaired";
     for (index, folder) in facts.folders.iter().enumerate() {
         let name = folder.path.join(&plan.run).join(step_folder(step));
         let needed = plan.ranks.iter().any(|rank| rank.folder == index && rank.bytes > 0);
         let Some(part) = facts.parts(&plan.run, step).find(|part| part.folder == index) else {
             if needed {
-                problems
-                    .machine(format!("checkpoint {} is missing", name.display()), again.clone());
+                problems.machine(format!("checkpoint {} is missing", name.display()), again);
             }
             continue;
         };
@@ -361,8 +341,7 @@ fn restore_problems(
             continue;
         }
         for defect in part.defects() {
-            problems
-                .machine(format!("cannot restore from {}: {defect}", folder.path), again.clone());
+            problems.machine(format!("cannot restore from {}: {defect}", folder.path), again);
         }
     }
 }

@@ -138,9 +138,6 @@ fn on_the_workload(plan: &CheckpointPlan) -> Vec<Warning> {
     if workload.folder.is_some() {
         keys.push("checkpoint.checkpoint_folder (--dir does that)".to_string());
     }
-    if workload.rank_shift && plan.request.rank_shift.is_none() {
-        keys.push("checkpoint.recovery_rank_shift (--rank-shift does that)".to_string());
-    }
     if keys.is_empty() {
         return Vec::new();
     }

@@ -43,8 +43,6 @@ pub struct CheckpointWorkload {
     pub fsync: Option<bool>,
     /// `checkpoint.checkpoint_folder`.
     pub folder: Option<String>,
-    /// `checkpoint.recovery_rank_shift`.
-    pub rank_shift: bool,
     /// Keys that were accepted but have no effect here.
     pub without_effect: Vec<KeyNote>,
 }
@@ -126,7 +124,6 @@ impl Default for CheckpointWorkload {
             pause_seconds: None,
             fsync: None,
             folder: None,
-            rank_shift: false,
             without_effect: Vec::new(),
         }
     }

@@ -219,11 +219,7 @@ fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Fail
         return Err(Failure::saying(Cause::Plan, what).with_help(help));
     }
     let further = ranks.div_ceil(count);
-    if !peers.has_local_data()
-        && plan.request.rank_shift.is_none()
-        && !plan.request.closed
-        && !plan.restores.is_empty()
-    {
+    if !peers.has_local_data() && !plan.request.closed && !plan.restores.is_empty() {
         plan.rank_shift = further as u64;
         let members = peers.members();
         let wrote = if members.iter().all(|member| member.leads_host(members)) {
@@ -237,7 +233,7 @@ fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Fail
                 "each rank restores the files of the one {further} positions later, which \
                      {wrote}"
             ),
-            "with --rank-shift 0 each restores its own",
+            "",
         ));
     }
     if !ranks.is_multiple_of(count) {

@@ -52,19 +52,6 @@ pub(super) enum FileJob {
 }
 
 impl FileJob {
-    /// Description for messages.
-    fn what(&self) -> String {
-        match self {
-            Self::Create { task, .. } => format!("make {}", task.path.display()),
-            Self::Open { task, .. } => format!("open {}", task.path.display()),
-            Self::Finish { files, .. } => match files.last() {
-                Some((_, task)) => format!("finish {}", task.path.display()),
-                None => "finish no file".to_string(),
-            },
-            Self::Close(_) => "close a file".to_string(),
-        }
-    }
-
     fn run(
         self,
         storage: &dyn Storage,
@@ -106,9 +93,8 @@ pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<FileRequest
             return;
         };
         let mut parts = PartSeconds::default();
-        let blocking_pool = format!("blocking_pool, which was to {},", job.what());
         // The mover waits for an answer to every request, so a panic becomes one too.
-        let result = guarded(&blocking_pool, || job.run(storage, &mut parts))
+        let result = guarded("blocking_pool", || job.run(storage, &mut parts))
             .unwrap_or_else(|panic| Err(panic.into()));
         // A mover that gave up no longer receives.
         let _ = reply.send(FileReply { rank, parts, result });

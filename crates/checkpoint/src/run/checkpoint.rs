@@ -18,7 +18,6 @@ use stormlp_core::location::Location;
 use stormlp_core::operation::Direction;
 use stormlp_core::others;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
-use stormlp_core::stop::StopToken;
 use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
@@ -93,7 +92,7 @@ pub(super) fn run_over(
     let mut regions = accelerators.regions(&[&plan.save, &plan.restore])?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);
-    report.warnings.extend(debug_build(&report.head));
+    report.warnings.extend(report.head.debug_build());
     report.results.group = hosts.map(|hosts| hosts.facts.clone());
     let mut run = Run {
         stage: Stage {
@@ -121,7 +120,7 @@ pub(super) fn run_over(
     let mut report = run.report;
     report.ending = match ended {
         Err(error) => failed(&error, plan),
-        Ok(()) if has_stopped(hosts, stop) => Ending::Stopped,
+        Ok(()) if Hosts::have_stopped(hosts, stop) => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
     report.warnings.extend(of_objects(&report.evidence));
@@ -148,14 +147,6 @@ fn of_objects(evidence: &[NamedEvidence]) -> Vec<Warning> {
     warnings
 }
 
-/// Whether a stop was requested: with several hosts, once all hosts know or this one has left them.
-fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
-    match hosts {
-        Some(hosts) => hosts.was_terminated() || hosts.are_apart(),
-        None => stop.is_stopped(),
-    }
-}
-
 /// The ending of a run that could not continue.
 fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
     let fell_back = match error {
@@ -166,17 +157,6 @@ fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
     };
     let remedy = fell_back.unwrap_or(error.remedy());
     Ending::failed(error.cause(), error.to_string(), remedy)
-}
-
-/// Warns that a debug build may itself be the bottleneck.
-fn debug_build(head: &Head) -> Option<Warning> {
-    (!head.host.release_build).then(|| {
-        Warning::new(
-            WarningKind::DebugBuild,
-            "stormlp was built without optimisations",
-            "use a release build for measurements",
-        )
-    })
 }
 
 /// Restores that should have been cold but were not. Whether an O_DIRECT read bypasses cached pages

@@ -13,24 +13,12 @@ use stormlp_core::facts::{Availability, FoundFile, keeps_inode_numbers};
 use stormlp_core::location::Location;
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
-    Access, Durability, Entry, FolderLock, Kind, RecordedState, Storage, dead_link,
-    is_direct_refused, temporary_name,
+    Durability, Entry, FolderLock, FolderState, RecordedState, ScanDepth, Storage, TRIAL_PREFIX,
+    temporary_name,
 };
 use stormlp_transfer::{TransferError, probe};
 
 use super::error::CheckpointError;
-
-/// How the names of files begin that only test a directory. A kill may leave one.
-pub(super) const TRIAL_PREFIX: &str = ".stormlp-trial-";
-
-/// How thoroughly directories are scanned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScanDepth {
-    /// Nothing is modified, so it remains unknown whether a directory is writable.
-    Only,
-    /// A temporary file is created in each directory, to test writing and `O_DIRECT`.
-    AndTry,
-}
 
 /// Scans the directories and their contents without changing them.
 ///
@@ -74,56 +62,15 @@ fn folder_facts(
             file_system: None,
         });
     }
-    let nearest = storage.nearest(location.folder())?;
-    let found = storage.found(&nearest)?;
-    let writable = if let Some(link) = dead_link(location.folder()) {
-        Availability::unavailable(
-            format!("{} is a link that does not lead to a folder", link.display()),
-            "remove the link, or use another --dir",
-        )
-    } else if found.kind != Kind::Folder {
-        Availability::unavailable(
-            format!("{} is not a folder", nearest.display()),
-            "use --dir with a folder",
-        )
-    } else if look == ScanDepth::Only {
-        Availability::Available
-    } else if let Err(error) = try_file(storage, &nearest, false) {
-        if error.is_device_failure() {
-            return Err(error);
-        }
-        Availability::unavailable(error.reason(), "change its permissions, or use another --dir")
-    } else {
-        Availability::Available
-    };
-    let direct = match look == ScanDepth::AndTry && writable.is_available() {
-        true => try_file(storage, &nearest, true),
-        // Reading may still work; opening the files will tell.
-        false => Ok(()),
-    };
+    let state = FolderState::look(storage, location.folder(), look)?;
     Ok(FolderFacts {
         path: location.clone(),
-        direct: match direct {
-            Err(error) if is_direct_refused(&error) => {
-                Availability::unavailable(error.to_string(), "use --path buffered")
-            }
-            _ => Availability::Available,
-        },
-        writable,
-        free_bytes: storage.space(&nearest)?.map(|space| space.free_bytes),
-        file_system_id: found.file_system_id,
-        file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
+        writable: state.writable,
+        direct: state.direct,
+        free_bytes: state.free_bytes,
+        file_system_id: state.file_system_id,
+        file_system: state.file_system,
     })
-}
-
-/// Whether a file can be created in a folder, with `O_DIRECT` if requested. Tested with a temporary
-/// file under a name that no other run uses.
-fn try_file(storage: &dyn Storage, folder: &Path, direct: bool) -> Result<(), TransferError> {
-    let probe = folder.join(format!("{TRIAL_PREFIX}{}", std::process::id()));
-    let opened = storage.open(&probe, Access::Create, direct);
-    // Some file systems create the file and then reject the flag.
-    storage.discard(&probe);
-    opened.map(drop)
 }
 
 /// The names of the runs' folders in a directory. Links are not followed.

@@ -21,7 +21,8 @@ mod trial;
 pub use crate::run::checkpoint::run;
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
-pub use folders::{ScanDepth, scan};
+pub use folders::scan;
+pub use stormlp_transfer::storage::ScanDepth;
 
 #[cfg(test)]
 mod tests;

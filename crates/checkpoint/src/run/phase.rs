@@ -1,7 +1,7 @@
 //! One save or restore: threads, paths and buffers are set up, measured and torn down.
 
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::plan::CheckpointPlan;
@@ -13,9 +13,7 @@ use stormlp_core::transport::Transport;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
 use stormlp_transfer::thread_group::{self, Start, ThreadGroupError, Watch};
-use stormlp_transfer::{
-    AcceleratorSet, Driver, DriverSet, PathBuffers, PathSpec, Regions, TransferError,
-};
+use stormlp_transfer::{AcceleratorSet, Driver, DriverSet, PathBuffers, Regions, TransferError};
 
 use super::blocking_pool::{self, FileRequest};
 use super::content::CheckpointContent;
@@ -198,13 +196,7 @@ impl<'a> Stage<'a> {
             supplies.push(MoverSupplies {
                 index,
                 requests: requests.clone(),
-                buffers: PathBuffers::allocate(
-                    transport.path,
-                    transport.queue_depth,
-                    transport.chunk_bytes as usize,
-                    (&**self.accelerators.of_thread(index), transport.memory),
-                    regions.of_thread(index),
-                )?,
+                buffers: self.accelerators.buffers(transport, index, regions)?,
                 tasks: Vec::new(),
             });
         }
@@ -241,22 +233,10 @@ impl<'a> Stage<'a> {
         ends: Ends<'_>,
         start: &mut Start<'_>,
     ) -> Result<MoverResult, CheckpointError> {
-        let spec = PathSpec {
-            kind: transport.path,
-            engine: transport.engine,
-            host: supplies.buffers.host,
-            accelerator_buffers: supplies.buffers.accelerator,
-            accelerator: Arc::clone(self.accelerators.of_thread(supplies.index)),
-            submit_batch: transport.submit_batch,
-            max_files: transport.streams,
-            register_buffers: transport.register_buffers,
-            page_aligned: transport.path.wants_direct(),
-        };
         let prepare = || {
-            self.accelerators.bind_thread(supplies.index)?;
-            self.accelerators.of_thread(supplies.index).bind_thread()?;
-            let driver = Driver::new(self.storage.path(spec)?, drivers, supplies.index);
-            Mover::new(driver, supplies.tasks, supplies.requests, rules, ends)
+            let MoverSupplies { index, buffers, tasks, requests } = supplies;
+            let path = self.accelerators.path(self.storage, transport, (index, buffers))?;
+            Mover::new(Driver::new(path, drivers, index), tasks, requests, rules, ends)
         };
         let mover = prepare().inspect_err(|_| ends.failed.stop())?;
         Ok(mover.run(start.wait()))

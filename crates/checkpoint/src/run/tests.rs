@@ -238,9 +238,9 @@ fn quarters_and_shifted_ranks_read_the_same_bytes() {
     let mut request = request(folder.path());
     request.chunk_bytes = Some(4096);
     request.profile = Some(CheckpointProfile::V3);
-    request.rank_shift = Some(3);
     request.cold = true;
-    let plan = plan(&request);
+    let mut plan = plan(&request);
+    plan.rank_shift = 3;
     assert!(plan.splits_restores() && plan.restore.window == 4);
     let (total, third) = (plan.total_bytes, plan.ranks[3].bytes);
     let report = run_on(plan, Arc::new(Disk), &StopToken::new());
@@ -424,8 +424,8 @@ fn check_full(faults: Faulty) {
 #[test]
 fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured() {
     let blocking = [
-        (StorageOperation::Create, "thread blocking_pool, which was to make", 1),
-        (StorageOperation::Sync, "thread blocking_pool, which was to finish", 0),
+        (StorageOperation::Create, "thread blocking_pool", 1),
+        (StorageOperation::Sync, "thread blocking_pool", 0),
     ]
     .map(|(seam, who, whole)| (Some(seam), None, who, whole));
     let movers = SEAMS.map(|(_, build)| (None, Some(build), "thread mover-", 0));

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use stormlp_core::pattern::Pattern;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Storage};
-
-use super::folders::TRIAL_PREFIX;
+use stormlp_transfer::storage::{Access, Storage, TRIAL_PREFIX};
 
 /// Size of one write.
 const CHUNK_BYTES: usize = 4 << 20;

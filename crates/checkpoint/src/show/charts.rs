@@ -108,10 +108,6 @@ fn around(one: &NamedSeries) -> Group {
     let title = format!("Telemetry of the slowest: {}", one.name);
     let mut drawn = telemetry::charts::over_time(title, &one.series, &[]);
     drawn.charts.extend(telemetry::charts::in_flight(&one.series));
-    if let Some(load) = &one.series.load {
-        drawn.charts.extend(telemetry::charts::depths(load));
-        drawn.charts.extend(telemetry::charts::sizes(load));
-    }
     drawn.is_folded = true;
     drawn
 }

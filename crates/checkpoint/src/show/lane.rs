@@ -112,6 +112,8 @@ const APART: &[&str] = &[
     "ranks",
     "writes",
     "restore_steps",
+    // It follows from the hosts.
+    "rank_shift",
     "save.requested_engine",
     "restore.requested_engine",
     "content.seed",
@@ -126,7 +128,6 @@ const APART: &[&str] = &[
 /// What follows from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("pause_seconds", "--pause"),
-    ("rank_shift", "--rank-shift"),
     ("save.chunk_bytes", "--chunk-size"),
     ("save.engine", "--engine"),
     ("save.streams", "--streams"),
@@ -165,10 +166,7 @@ fn work(report: &CheckpointReport) -> Work {
         "restore.emulated",
         "restore.device",
         "restore.devices",
-        "save.engine",
-        "restore.engine",
     ];
-    let of_path = if plan.save.has_engine() { &of_path[..10] } else { of_path };
     settings.add("path", plan.path(), of_path);
     let pages = plan.save.pages.name();
     settings.add("pages", pages, &["save.pages", "restore.pages"]);

@@ -254,8 +254,6 @@ fn phase<'d>(
             number("step", 0, |one: &&CheckpointResult| one.step),
             number("GiB", 2, |one: &&CheckpointResult| in_gib(one.bytes)),
             number("max s", 0, |one: &&CheckpointResult| seconds(one.duration_seconds.max)),
-            number("mean s", 3, |one: &&CheckpointResult| seconds(one.duration_seconds.mean)),
-            number("min s", 5, |one: &&CheckpointResult| seconds(one.duration_seconds.min)),
             number("rank 0 s", 0, |one: &&CheckpointResult| seconds(one.duration_seconds.rank0)),
             number("GiB/s", 0, |one: &&CheckpointResult| speed(one.gib_per_second.total)),
             number("rank 0 GiB/s", 0, |one: &&CheckpointResult| speed(one.gib_per_second.rank0)),
@@ -269,9 +267,6 @@ fn phase<'d>(
                 seconds(one.mean_parts.fsync_seconds)
             })
             .when(saving),
-            number("rename s", 7, |one: &&CheckpointResult| seconds(one.mean_parts.rename_seconds))
-                .when(saving),
-            number("close s", 8, |one: &&CheckpointResult| seconds(one.mean_parts.close_seconds)),
             number("cached %", 2, |one: &&CheckpointResult| match one.page_cache_before {
                 Some(cache) => format!("{:.1}", cache.share * 100.0),
                 None => "?".to_string(),
@@ -287,14 +282,8 @@ fn phase<'d>(
     let overlaps = results.iter().filter_map(|result| {
         let overlap = result.overlap?;
         Some(format!(
-            "step {}: {} training steps of {:.3} s ran alongside; training was held up {:.3} s \
-             (and {:.3} s late in its steps), a blocking save would hold it up {:.3} s",
-            result.step,
-            overlap.steps,
-            overlap.step_seconds,
-            overlap.stall_seconds,
-            overlap.late_seconds,
-            overlap.blocking_seconds
+            "step {}: {} training steps of {:.3} s ran alongside; training was held up {:.3} s",
+            result.step, overlap.steps, overlap.step_seconds, overlap.stall_seconds,
         ))
     });
     let title = format!("{title} (seconds over the ranks; parts are means over the ranks)");
@@ -366,40 +355,14 @@ fn averages(document: &mut Document, report: &CheckpointReport, place: DetailLev
     for &(_, label, takes) in &ARITHMETICS {
         section.facts.add(label, takes);
     }
-    costs(section, report);
-}
-
-/// Resources that the checkpoints used besides time.
-fn costs(section: &mut Section, report: &CheckpointReport) {
-    let summary = &report.results.summary;
-    // CPU time is summed over the hosts; memory and buffers are those of the first.
-    let (whose, of_first) = match report.results.hosts.len() {
-        0 | 1 => ("the process", ""),
-        _ => ("all processes", " of the first process"),
-    };
     for (name, summary) in [("save", &summary.save), ("restore", &summary.restore)] {
-        if let Some(summary) = summary {
-            section.facts.add(
-                format!("{name}s"),
-                format!(
-                    "{}: total over total {:.3} GiB/s, CPU time of {whose} {:.3} s a GiB",
-                    summary.checkpoints,
-                    summary.total_over_total_gib_per_second,
-                    summary.cpu_seconds_per_gib
-                ),
-            );
+        if let Some(one) = summary {
+            section
+                .facts
+                .add(format!("{name} CPU s/GiB"), format!("{:.3}", one.cpu_seconds_per_gib));
         }
     }
-    section.facts.add(
-        "host",
-        format!(
-            "CPU {:.2} s user, {:.2} s system; peak resident memory{of_first} {}; buffers {}",
-            report.results.cpu_user_seconds,
-            report.results.cpu_system_seconds,
-            ByteSize(report.results.peak_rss_bytes),
-            ByteSize(report.plan.buffer_bytes)
-        ),
-    );
+    section.facts.add("peak memory", ByteSize(report.results.peak_rss_bytes));
     if report.plan.request.verify.is_of_content() {
         let verified = gib(report.results.verified_bytes);
         section.facts.add("verified", format!("{verified} of restored content"));

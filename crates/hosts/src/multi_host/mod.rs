@@ -90,6 +90,12 @@ impl Hosts {
         self.apart.load(Ordering::Relaxed)
     }
 
+    /// Whether a stop was requested: with several hosts, once all of them know or this one has left
+    /// them.
+    pub fn have_stopped(hosts: Option<&Self>, stop: &StopToken) -> bool {
+        hosts.map_or(stop.is_stopped(), |hosts| hosts.was_terminated() || hosts.are_apart())
+    }
+
     /// Whether one host was interrupted and all noticed it: nothing has failed.
     pub fn was_terminated(&self) -> bool {
         self.told.load(Ordering::Relaxed)

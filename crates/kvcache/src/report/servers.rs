@@ -10,10 +10,9 @@ use crate::plan::{MOST_DROPPED_PERCENT, ServingPlan, TriedServers};
 /// What the run of `report`, which took `seconds`, came to; `None` if it loaded nothing.
 pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Option<TriedServers> {
     let serving = report.plan.serving.as_ref()?;
-    let rate = serving.prefill_tokens_per_second?;
     let trial = report.results.trials.last()?;
     let loads = &trial.prompts.as_ref()?.loads;
-    let share = |one: &PrefixLoads| one.slow_ms() / computing_ms(one, rate);
+    let share = |one: &PrefixLoads| one.slow_ms() / one.computing_ms.unwrap_or(f64::INFINITY);
     let slowest = loads.iter().max_by(|one, other| share(one).total_cmp(&share(other)))?;
     let load_seconds = |one: &PrefixLoads| one.load_ms.mean / 1e3 * one.load_ms.count as f64;
     let total_seconds = trial.total_seconds.max(f64::MIN_POSITIVE);
@@ -30,7 +29,7 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
         prefix_tokens: slowest.prefix_tokens,
         load_ms: slowest.slow_ms(),
         is_slowest: slowest.load_ms.p95.is_none(),
-        computing_ms: computing_ms(slowest, rate),
+        computing_ms: slowest.computing_ms?,
         dropped_percent,
         prompts_per_second: trial.requests.done() as f64 / total_seconds,
         loading: loads.iter().map(load_seconds).sum::<f64>() / total_seconds,
@@ -39,12 +38,6 @@ pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Opti
         background_cpus,
         seconds,
     })
-}
-
-/// The time in milliseconds to compute as many tokens as a load has in the mean, at `rate` tokens a
-/// second.
-fn computing_ms(loads: &PrefixLoads, rate: f64) -> f64 {
-    loads.tokens as f64 / loads.load_ms.count.max(1) as f64 / rate * 1e3
 }
 
 /// New chunks that were not written, in percent of those that prompts brought: they were dropped, or
@@ -77,7 +70,7 @@ mod tests {
         let mut report = fixtures::serving();
         let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
         let loads = &report.results.trials[0].prompts.as_ref().unwrap().loads;
-        let shares = loads.iter().map(|one| one.slow_ms() / computing_ms(one, 20_000.0));
+        let shares = loads.iter().map(|one| one.slow_ms() / one.computing_ms.unwrap());
         let most = shares.fold(0.0, f64::max);
         assert!((tried.load_percent() / 100.0 - most).abs() < 1e-9, "{tried:?}");
         assert_eq!(tried.which(), "P95");

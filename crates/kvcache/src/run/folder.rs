@@ -6,27 +6,15 @@ use std::path::Path;
 use stormlp_core::facts::Availability;
 use stormlp_core::location::{Location, names_object};
 use stormlp_hosts::fault::Fault;
+use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
-    Access, Durability, Entry, FolderLock, Handle, Kind, LOCK_NAME, Storage, dead_link,
-    temporary_name,
+    Access, Durability, Entry, FolderLock, FolderState, Handle, LOCK_NAME, ScanDepth, Storage,
+    TRIAL_PREFIX, temporary_name,
 };
-use stormlp_transfer::{TransferError, probe};
 
 use super::chunk_files::is_chunk;
 use super::error::KvcacheError;
 use crate::plan::{KNOWN_BY_BYTES, KvcacheFacts, MARKER_NAME, Marker};
-
-/// How the names of files begin that only test a folder. A kill may leave one.
-const TRIAL_PREFIX: &str = ".stormlp-trial-";
-
-/// How thoroughly a folder is scanned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScanDepth {
-    /// Nothing is modified, so it remains unknown whether it is writable.
-    Only,
-    /// A temporary file is created in it.
-    AndTry,
-}
 
 /// Scans the folder without changing what is in it.
 ///
@@ -39,10 +27,20 @@ pub fn scan(
 ) -> Result<KvcacheFacts, KvcacheError> {
     let folder = location.folder();
     storage.hold(folder);
-    let mut facts = match location.names_objects() {
-        true => bucket_facts(),
-        false => folder_facts(storage, folder, look)?,
+    let mut facts = KvcacheFacts {
+        // Whether objects may be put into a bucket shows when the marker is.
+        writable: Availability::Available,
+        free_bytes: None,
+        left_bytes: 0,
+        foreign: None,
+        file_system: None,
+        trace: None,
     };
+    if !location.names_objects() {
+        let state = FolderState::look(storage, folder, look)?;
+        (facts.writable, facts.free_bytes) = (state.writable, state.free_bytes);
+        facts.file_system = state.file_system;
+    }
     if storage.is_folder(folder)? {
         for (entry, own) in contents(storage, folder)? {
             match own {
@@ -54,60 +52,6 @@ pub fn scan(
         }
     }
     Ok(facts)
-}
-
-/// The facts of a prefix. Whether objects may be put there shows when the marker is.
-fn bucket_facts() -> KvcacheFacts {
-    KvcacheFacts {
-        writable: Availability::Available,
-        free_bytes: None,
-        left_bytes: 0,
-        foreign: None,
-        file_system: None,
-        trace: None,
-    }
-}
-
-/// The facts of a folder without what is in it.
-fn folder_facts(
-    storage: &dyn Storage,
-    folder: &Path,
-    look: ScanDepth,
-) -> Result<KvcacheFacts, TransferError> {
-    let nearest = storage.nearest(folder)?;
-    let found = storage.found(&nearest)?;
-    let writable = if let Some(link) = dead_link(folder) {
-        let what = format!("{} is a link that does not lead to a folder", link.display());
-        Availability::unavailable(what, "remove the link, or use another --dir")
-    } else if found.kind != Kind::Folder {
-        let what = format!("{} is not a folder", nearest.display());
-        Availability::unavailable(what, "use --dir with a folder")
-    } else if look == ScanDepth::Only {
-        Availability::Available
-    } else {
-        may_write(storage, &nearest)?
-    };
-    Ok(KvcacheFacts {
-        writable,
-        free_bytes: storage.space(&nearest)?.map(|space| space.free_bytes),
-        file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
-        ..bucket_facts()
-    })
-}
-
-/// Whether a file can be created in a folder: tried under a name that no other run uses.
-fn may_write(storage: &dyn Storage, folder: &Path) -> Result<Availability, TransferError> {
-    let trial = folder.join(format!("{TRIAL_PREFIX}{}", std::process::id()));
-    let opened = storage.open(&trial, Access::Create, false);
-    storage.discard(&trial);
-    match opened {
-        Err(error) if error.is_device_failure() => Err(error),
-        Err(error) => Ok(Availability::unavailable(
-            error.reason(),
-            "change its permissions, or use another --dir",
-        )),
-        Ok(_) => Ok(Availability::Available),
-    }
 }
 
 /// Whether an entry of the folder is stormlp's.

@@ -25,9 +25,10 @@ mod worker;
 
 pub use clean::{CleanedFolder, clean};
 pub use error::KvcacheError;
-pub use folder::{ScanDepth, scan};
+pub use folder::scan;
+pub use stormlp_transfer::storage::ScanDepth;
 pub use trace::scan_trace;
-pub use trials::{run, run_with};
+pub use trials::run;
 
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,8 @@ use strum::VariantArray as _;
 use super::trial::{Measured, TrialId};
 use crate::plan::{Class, KvcachePlan, Request, ServingPlan};
 use crate::report::{
-    Evictions, FirstToken, Lookups, ObjectsMoved, PrefixLoads, PromptsServed, RequestCounts,
-    RequestSeconds, SampledResidency, Timed, TimesMs, TrialResult, gib_per_second,
+    Evictions, Lookups, ObjectsMoved, PrefixLoads, PromptsServed, RequestCounts, RequestSeconds,
+    SampledResidency, Timed, TimesMs, TrialResult, gib_per_second,
 };
 
 /// The times of a trial or of several.
@@ -183,9 +183,9 @@ impl Tally {
                 bytes: load.bytes,
                 load_ms,
                 gib_per_second: gib_per_second(load.bytes, seconds),
-                first_token: plan.prefill_tokens_per_second.map(|rate| {
-                    FirstToken::of(load_ms, load.tokens as f64 / load_ms.count as f64, plan, rate)
-                }),
+                computing_ms: plan
+                    .prefill_tokens_per_second
+                    .map(|rate| load.tokens as f64 / load_ms.count as f64 / rate * 1e3),
             })
         });
         let prompts = self.prompts.clone()?;

@@ -44,7 +44,7 @@ fn run_of(request: &KvcacheRequest) -> KvcacheReport {
     let head =
         Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, stormlp_fixtures::host());
     let mut units = 0;
-    let report = run(head, &plan(request), &surroundings, &mut |_| units += 1).unwrap();
+    let report = run(None, (head, &plan(request)), &surroundings, &mut |_| units += 1).unwrap();
     assert_eq!(report.ending, Ending::Complete);
     assert_eq!(units, report.results.trials.len());
     report
@@ -140,7 +140,7 @@ fn a_stopped_run_keeps_what_it_measured() {
     let started = "2026-01-31T23:59:55Z".to_string();
     let head =
         Head::new(ReportKind::Kvcache, "kvcache".to_string(), started, stormlp_fixtures::host());
-    let report = run(head, &plan, &surroundings, &mut |_| stop.stop()).unwrap();
+    let report = run(None, (head, &plan), &surroundings, &mut |_| stop.stop()).unwrap();
     assert_eq!(report.ending, Ending::Stopped);
     assert_eq!(report.results.trials.len(), 1);
     assert_eq!(objects(dir.path()), []);

@@ -1,6 +1,6 @@
 //! One trial: threads, paths and buffers are set up, measured and torn down.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,7 @@ use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
 use stormlp_transfer::thread_group::{self, Start, Watch};
-use stormlp_transfer::{
-    AcceleratorSet, Driver, DriverSet, PathBuffers, PathSpec, TransferError, evidence,
-};
+use stormlp_transfer::{AcceleratorSet, Driver, DriverSet, evidence};
 
 use super::chunk_files::ServingState;
 use super::error::KvcacheError;
@@ -29,7 +27,7 @@ use super::tally::Tally;
 use super::trace::{Replay, TraceLines};
 use super::worker::{Shared, Worker};
 use crate::plan::{Cache, Class, KvcachePlan, Load, Noise, Pass, TraceReader, draw, file_name};
-use crate::report::{BytesOfDevices, RequestCounts, RequestSeconds};
+use crate::report::{DeviceBytes, RequestCounts, RequestSeconds};
 
 /// What all trials of a run share.
 pub(super) struct Stage<'a> {
@@ -75,7 +73,7 @@ pub(super) struct Measured {
 pub(super) struct Watched {
     pub(super) total_seconds: f64,
     pub(super) cpu: CpuTimes,
-    pub(super) device: Option<BytesOfDevices>,
+    pub(super) device: Option<DeviceBytes>,
     pub(super) series: Series,
 }
 
@@ -164,7 +162,10 @@ impl Stage<'_> {
         work: impl Fn(usize, Mover<'_>, &mut Start<'_>) -> Result<WorkerResult, KvcacheError> + Sync,
     ) -> Result<(Measured, Option<KvcacheError>), KvcacheError> {
         let accelerators = AcceleratorSet::open(&self.plan.transport)?;
-        let buffers = self.buffers(threads, &accelerators)?;
+        let mut regions = accelerators.regions(&[&self.plan.transport])?;
+        let buffers = (0..threads)
+            .map(|index| accelerators.buffers(&self.plan.transport, index, &mut regions))
+            .collect::<Result<Vec<_>, _>>()?;
         let drivers = DriverSet::counting_loads(threads);
         let started_at_seconds = self.started.elapsed().as_secs_f64();
         let (tally, failed) = (Mutex::new(tally), StopToken::new());
@@ -174,7 +175,8 @@ impl Stage<'_> {
             buffers.into_iter().enumerate(),
             &failed,
             |(index, buffers), start| {
-                let path = self.path(buffers, &accelerators, index);
+                let place = (index, buffers);
+                let path = accelerators.path(self.storage, &self.plan.transport, place);
                 let path = path.inspect_err(|_| failed.stop())?;
                 let driver = Driver::new(path, &drivers, index);
                 work(index, Mover::new(driver, self, ends, &tally), start)
@@ -226,47 +228,6 @@ impl Stage<'_> {
         Requests::new(Load::new(users, random), started_unix_ms, self.window().as_nanos() as u64)
     }
 
-    fn buffers(
-        &self,
-        workers: usize,
-        accelerators: &AcceleratorSet,
-    ) -> Result<Vec<PathBuffers>, TransferError> {
-        let transport = &self.plan.transport;
-        let mut regions = accelerators.regions(&[transport])?;
-        let allocate = |index| {
-            PathBuffers::allocate(
-                transport.path,
-                transport.queue_depth,
-                transport.chunk_bytes as usize,
-                (&**accelerators.of_thread(index), transport.memory),
-                regions.of_thread(index),
-            )
-        };
-        (0..workers).map(allocate).collect()
-    }
-
-    fn path(
-        &self,
-        buffers: PathBuffers,
-        accelerators: &AcceleratorSet,
-        index: usize,
-    ) -> Result<Box<dyn stormlp_transfer::TransferPath>, TransferError> {
-        let transport = &self.plan.transport;
-        accelerators.bind_thread(index)?;
-        accelerators.of_thread(index).bind_thread()?;
-        self.storage.path(PathSpec {
-            kind: transport.path,
-            engine: transport.engine,
-            host: buffers.host,
-            accelerator_buffers: buffers.accelerator,
-            accelerator: Arc::clone(accelerators.of_thread(index)),
-            submit_batch: transport.submit_batch,
-            max_files: transport.streams,
-            register_buffers: transport.register_buffers,
-            page_aligned: transport.path.wants_direct(),
-        })
-    }
-
     /// Opens the gate, then reports progress and takes samples until every thread is done.
     fn watch(
         &self,
@@ -315,7 +276,7 @@ impl Stage<'_> {
         Ok(Watched {
             total_seconds: start.elapsed().as_secs_f64(),
             cpu: CpuTimes::of_process().since(cpu_before),
-            device: device.map(|moved| BytesOfDevices {
+            device: device.map(|moved| DeviceBytes {
                 read_bytes: moved.read_bytes,
                 written_bytes: moved.written_bytes,
             }),

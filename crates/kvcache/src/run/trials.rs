@@ -8,7 +8,6 @@ use stormlp_core::evidence::{Evidence, ObjectStore};
 use stormlp_core::location::Location;
 use stormlp_core::others;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
-use stormlp_core::stop::StopToken;
 use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::fault::Fault;
@@ -40,26 +39,14 @@ const NOISE_PART: usize = 1 << 20;
 /// How often a pause checks for a stop request.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs the plan and passes the results so far to `on_unit` after each trial. Results from before a
-/// failure or a stop are in the report; its `ending` says which it was.
+/// Runs the plan, on several `hosts` if there are any, each with a plan of its own, and passes the
+/// results so far to `on_unit` after each trial. All hosts begin each trial at the same moment, and end
+/// with a report of all. Results from before a failure or a stop are in the report; its `ending` says
+/// which it was.
 ///
 /// # Errors
 /// If the run cannot start: the folder is in use or holds files of others, or there is no memory.
 pub fn run(
-    head: Head,
-    plan: &KvcachePlan,
-    surroundings: &RunContext<'_>,
-    on_unit: &mut dyn FnMut(&KvcacheReport),
-) -> Result<KvcacheReport, KvcacheError> {
-    run_with(None, (head, plan), surroundings, on_unit)
-}
-
-/// Like [`run`], together with the other `hosts`, each with a plan of its own. All begin each trial
-/// at the same moment, and each ends with a report of all.
-///
-/// # Errors
-/// As for [`run`].
-pub fn run_with(
     hosts: Option<&Hosts>,
     (head, plan): (Head, &KvcachePlan),
     surroundings: &RunContext<'_>,
@@ -145,7 +132,7 @@ impl RunFolder {
         let mut report = KvcacheReport::new(head, plan.clone(), KvcacheResults::default());
         report.warnings.clone_from(&plan.warnings);
         report.results.group = hosts.map(|hosts| hosts.facts.clone());
-        report.warnings.extend(debug_build(&report.head));
+        report.warnings.extend(report.head.debug_build());
         let mut run = Run {
             stage: Stage {
                 plan,
@@ -171,7 +158,7 @@ impl RunFolder {
         let mut report = run.report;
         report.ending = match ended {
             Err(error) => failed(&error, plan),
-            Ok(()) if has_stopped(hosts, stop) => Ending::Stopped,
+            Ok(()) if Hosts::have_stopped(hosts, stop) => Ending::Stopped,
             Ok(()) => Ending::Complete,
         };
         report.warnings.extend(storage.warnings());
@@ -196,25 +183,6 @@ fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
         _ => None,
     };
     Ending::failed(error.cause(), error.to_string(), fell_back.unwrap_or(error.remedy()))
-}
-
-/// Whether a stop was requested: with several hosts, once all of them know or this one has left them.
-fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
-    match hosts {
-        Some(hosts) => hosts.was_terminated() || hosts.are_apart(),
-        None => stop.is_stopped(),
-    }
-}
-
-/// Warns that a debug build may itself be the bottleneck.
-fn debug_build(head: &Head) -> Option<Warning> {
-    (!head.host.release_build).then(|| {
-        Warning::new(
-            WarningKind::DebugBuild,
-            "stormlp was built without optimisations",
-            "use a release build for measurements",
-        )
-    })
 }
 
 /// What the figures of a trial say about themselves.

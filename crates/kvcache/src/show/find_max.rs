@@ -133,7 +133,7 @@ pub(super) fn chart(find: &FindServers) -> Group {
 mod tests {
     use super::super::fixtures;
     use super::*;
-    use crate::report::{BytesOfDevices, SampledResidency};
+    use crate::report::{DeviceBytes, SampledResidency};
     use stormlp_core::knee::KneeLimit;
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         let stays = SampledResidency { objects: 50, before_drop: 1.0, after_drop: 0.103 };
         trial.residency = Some(stays);
         let bytes = (trial.read.all_bytes() as f64 * 0.926) as u64;
-        trial.device = Some(BytesOfDevices { read_bytes: bytes, written_bytes: 0 });
+        trial.device = Some(DeviceBytes { read_bytes: bytes, written_bytes: 0 });
         let told = |report: &KvcacheReport| {
             let document = super::super::document(report);
             let of = document.brief.0.iter().find(|(name, _)| name == "answer of");

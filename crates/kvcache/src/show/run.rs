@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
+use stormlp_core::stats::MeanAndDeviation;
 use stormlp_show::document::{
     Cell, Col, DetailLevel, Document, Facts, Quantity, Section, Table, ended, mismatch, number,
     word,
@@ -17,8 +18,8 @@ use super::records::records;
 use super::{find_max, serving, size_of};
 use crate::plan::{Class, KvcachePlan, Pass, Profile, TraceFormat};
 use crate::report::{
-    HostTrial, KvcacheReport, MeanOfTrials, PassSummary, RequestCounts, Timed, TimesMs,
-    TrialResult, gib_per_second, nothing,
+    HostTrial, KvcacheReport, PassSummary, RequestCounts, Timed, TimesMs, TrialResult,
+    gib_per_second, nothing,
 };
 
 /// The unit of throughput.
@@ -316,7 +317,7 @@ fn means(report: &KvcacheReport) -> Table {
     let name = |summary: &PassSummary| {
         report.plan.passes.get(summary.pass as usize).map_or(String::new(), name_of)
     };
-    let mean = |summary: &PassSummary, of: MeanOfTrials, unit| {
+    let mean = |summary: &PassSummary, of: MeanAndDeviation, unit| {
         Quantity::higher(of.mean, unit).spread((summary.trials > 1).then_some(of.deviation))
     };
     let serves = report.plan.serving.is_some();

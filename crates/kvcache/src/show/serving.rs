@@ -7,7 +7,7 @@ use stormlp_show::document::{Cell, Facts, Quantity, Table, number, word};
 use super::run::{Trial, UNKNOWN, gib_s, key_of, known_ms, ms, pass_name, per_trial, seconds_of};
 use super::size_of;
 use crate::plan::{KvcachePlan, ServingPlan};
-use crate::report::{FirstToken, KvcacheReport, PrefixLoads, PromptsServed, Timed, TrialResult};
+use crate::report::{KvcacheReport, PrefixLoads, PromptsServed, Timed, TrialResult};
 
 /// The load in words.
 pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts) {
@@ -108,14 +108,9 @@ pub(super) fn answer(report: &KvcacheReport) -> Option<String> {
 }
 
 pub(super) fn table(report: &KvcacheReport) -> Table {
-    let load = report.plan.serving.as_ref();
-    let computes = load.is_some_and(|load| load.prefill_tokens_per_second.is_some());
-    // A trace does not say how many of its tokens are new.
-    let has_new = computes && load.is_some_and(|load| load.new_tokens > 0);
-    let first = |one: &Loaded<'_>, of: fn(&FirstToken) -> Option<f64>| match one.1.first_token {
-        Some(known) => of(&known).map_or(UNKNOWN.into(), percent),
-        None => "-".into(),
-    };
+    let rate = report.plan.serving.as_ref().and_then(|load| load.prefill_tokens_per_second);
+    let computes = rate.is_some();
+    let share = |one: &PrefixLoads| Some(one.load_ms.p95? / one.computing_ms? * 100.0);
     Table::of(
         loads(report),
         |(trial, loads)| format!("{} {} tokens", key_of(report, trial), loads.prefix_tokens),
@@ -128,15 +123,11 @@ pub(super) fn table(report: &KvcacheReport) -> Table {
             number("P95 ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.load_ms.p95)),
             number("P99 ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.load_ms.p99)),
             number("GiB/s of a load", 1, |(_, loads): &Loaded<'_>| gib_s(loads.gib_per_second)),
-            number("% of first token P50", 2, move |one| {
-                first(one, |known| known.storage_share_p50)
-            })
-            .when(has_new),
-            number("% P95", 2, move |one| first(one, |known| known.storage_share_p95))
-                .when(has_new),
-            number("faster than computing", 2, |(_, loads): &Loaded<'_>| match loads.first_token {
-                Some(known) => Quantity::higher(known.saves_times, "times").into(),
-                None => Cell::from("-"),
+            number("compute ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.computing_ms))
+                .when(computes),
+            number("P95 % of computing", 0, move |(_, loads): &Loaded<'_>| match share(loads) {
+                Some(percent) => Quantity::lower(percent, "%").into(),
+                None => Cell::from(UNKNOWN),
             })
             .when(computes),
         ],
@@ -145,10 +136,6 @@ pub(super) fn table(report: &KvcacheReport) -> Table {
 
 /// A trial, and how it loaded prefixes of one length.
 type Loaded<'a> = (&'a TrialResult, &'a PrefixLoads);
-
-fn percent(share: f64) -> Cell {
-    Quantity::lower(share * 100.0, "%").into()
-}
 
 pub(super) fn prompts(report: &KvcacheReport) -> Table {
     let load = report.plan.serving.as_ref();

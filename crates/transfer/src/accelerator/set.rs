@@ -7,8 +7,11 @@ use stormlp_core::transport::Transport;
 
 use super::{Accelerator, open};
 use crate::error::TransferError;
+use crate::paths::{PathBuffers, PathSpec};
 use crate::region::{Backing, Region};
+use crate::storage::Storage;
 use crate::thread;
+use crate::transfer::TransferPath;
 
 /// The accelerators of a run. Thread `t` serves the one with the number `t % n`.
 #[derive(Clone)]
@@ -59,6 +62,51 @@ impl AcceleratorSet {
     /// When the kernel refuses.
     pub fn bind_thread(&self, thread: usize) -> Result<(), TransferError> {
         thread::bind(self.member(thread).cpus.as_ref())
+    }
+
+    /// The buffers of thread `thread` of the run.
+    ///
+    /// # Errors
+    /// When the region or the accelerator's memory is exhausted.
+    pub fn buffers(
+        &self,
+        transport: &Transport,
+        thread: usize,
+        regions: &mut Regions,
+    ) -> Result<PathBuffers, TransferError> {
+        PathBuffers::allocate(
+            transport.path,
+            transport.queue_depth,
+            transport.chunk_bytes as usize,
+            (&**self.of_thread(thread), transport.memory),
+            regions.of_thread(thread),
+        )
+    }
+
+    /// Binds the calling thread, number `thread` of the run, to its accelerator and the CPUs near that,
+    /// and opens its path.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or this machine cannot run the path.
+    pub fn path(
+        &self,
+        storage: &dyn Storage,
+        transport: &Transport,
+        (thread, buffers): (usize, PathBuffers),
+    ) -> Result<Box<dyn TransferPath>, TransferError> {
+        self.bind_thread(thread)?;
+        self.of_thread(thread).bind_thread()?;
+        storage.path(PathSpec {
+            kind: transport.path,
+            engine: transport.engine,
+            host: buffers.host,
+            accelerator_buffers: buffers.accelerator,
+            accelerator: Arc::clone(self.of_thread(thread)),
+            submit_batch: transport.submit_batch,
+            max_files: transport.streams,
+            register_buffers: transport.register_buffers,
+            page_aligned: transport.path.wants_direct(),
+        })
     }
 
     /// Host memory for the buffers of the threads of any one of `transports`.

@@ -9,6 +9,7 @@ mod bucket;
 mod composed;
 mod disk;
 mod failing;
+mod folder_state;
 mod found;
 mod gated;
 mod handle;
@@ -34,6 +35,7 @@ use crate::error::TransferError;
 pub use stormlp_core::facts::Identity;
 
 pub use failing::{Failing, inject, injected};
+pub use folder_state::{FolderState, ScanDepth, TRIAL_PREFIX};
 pub use found::{Entry, Facts, Kind, RecordedState, Space};
 pub use gated::{Clock, Gate, Gated, Grant, Request};
 pub use handle::{Access, Durability, Handle, OpenObject, PUTS};

@@ -1,7 +1,6 @@
 //! Page cache state of a checkpoint before its restore.
 
 use crate::report::CacheBefore;
-use stormlp_transfer::page_cache::Method;
 
 use super::super::error::CheckpointError;
 use super::{COLD_SHARE, Run};
@@ -47,15 +46,6 @@ impl Run<'_> {
         if plan.request.cold && plan.path().uses_page_cache() && share > COLD_SHARE {
             return Err(CheckpointError::StillCached { step, share: share * 100.0 });
         }
-        Ok(Some(CacheBefore {
-            share,
-            dropped: plan.request.cold,
-            // The kernel either has the call or does not.
-            by_cachestat: match residency.method {
-                Method::Cachestat => files,
-                Method::Mincore => 0,
-            },
-            files,
-        }))
+        Ok(Some(CacheBefore { share, dropped: plan.request.cold, files }))
     }
 }

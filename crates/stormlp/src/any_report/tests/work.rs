@@ -50,7 +50,6 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
         (&checkpoint, "/plan/save/engine", "uring".into(), "--engine"),
         (&checkpoint, "/plan/restore/chunk_bytes", 4096.into(), "--chunk-size"),
         (&checkpoint, "/plan/save/streams", 77.into(), "--streams"),
-        (&checkpoint, "/plan/rank_shift", 1.into(), "--rank-shift"),
     ] {
         assert_eq!(changed(report, place, value), [findings]);
     }

@@ -49,11 +49,7 @@ pub(crate) struct Args {
 /// Rejects options that have no effect together with others.
 fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
     if asked.reads.or(asked.workload.reads) == Some(0) {
-        let options = [
-            ("--cold", asked.cold),
-            ("--verify", asked.verify.is_of_content()),
-            ("--rank-shift", asked.rank_shift.is_some()),
-        ];
+        let options = [("--cold", asked.cold), ("--verify", asked.verify.is_of_content())];
         refuse(&options, "in a run without restores")?;
     }
     if asked.saves() {

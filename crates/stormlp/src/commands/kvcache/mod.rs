@@ -17,7 +17,7 @@ use stormlp_kvcache::plan::{
     resolve,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
-use stormlp_kvcache::run::{KvcacheError, ScanDepth, agreement, run_with, scan, scan_trace};
+use stormlp_kvcache::run::{self, KvcacheError, ScanDepth, agreement, scan, scan_trace};
 use stormlp_kvcache::show::{DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
@@ -162,7 +162,7 @@ struct Kvcache;
 impl Lane<KvcachePlan, KvcacheResults> for Kvcache {
     fn run(&mut self, begun: KvcacheReport, on: Running<'_>) -> Result<KvcacheReport, Failure> {
         let mut on_unit = |report: &KvcacheReport| on.saver.unit(|| report.clone());
-        run_with(on.hosts, (begun.head, &begun.plan), &on.surroundings, &mut on_unit)
+        run::run(on.hosts, (begun.head, &begun.plan), &on.surroundings, &mut on_unit)
             .map_err(KvcacheError::not_started)
     }
 
