@@ -224,19 +224,11 @@ impl ObjectChecksums {
         if self.differed > 0 {
             return format!("{checked} before a checksum differed");
         }
-        let replies = match (self.checked_bytes, self.bare_replies()) {
-            (_, 0) => None,
-            (0, without) => Some(format!("none of {} had a checksum", counted_replies(without))),
-            (_, without) => Some(format!("{} had none", counted_replies(without))),
-        };
-        let ranges = (self.ranges_unverified > 0).then(|| self.ranges_in_words());
-        let without: Vec<String> = replies.into_iter().chain(ranges).collect();
-        match (self.checked_bytes, without.is_empty()) {
-            (0, true) => "nothing: nothing was moved".to_string(),
-            (0, false) => format!("{checked}: {}", without.join("; ")),
-            (_, true) => checked,
-            (_, false) => format!("{checked}; {}", without.join("; ")),
-        }
+        let mut words = vec![checked];
+        let replies = self.bare_replies();
+        words.extend((replies > 0).then(|| format!("{replies} replies had no checksum")));
+        words.extend((self.ranges_unverified > 0).then(|| self.ranges_in_words()));
+        words.join("; ")
     }
 
     fn ranges_in_words(self) -> String {
@@ -280,13 +272,6 @@ impl ObjectChecksums {
              content with --verify",
         );
         [read, ranges, sent].into_iter().flatten()
-    }
-}
-
-fn counted_replies(count: u64) -> String {
-    match count {
-        1 => "1 reply".to_string(),
-        count => format!("{count} replies"),
     }
 }
 

@@ -233,8 +233,6 @@ pub struct DeviceOfStorage {
     pub pci_address: Option<String>,
     /// The device's own, unshared PCI Express link: `PCIe 16.0 GT/s x4`.
     pub pcie_link: Option<String>,
-    /// Bandwidth of that link after encoding overhead, in bytes per second.
-    pub pcie_bytes_per_second: Option<u64>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
     /// Queue settings.
@@ -278,16 +276,6 @@ pub struct StorageOfRun {
     pub mount_options: Option<String>,
     /// The block devices below it, members after the device they form; partitions omitted.
     pub devices: Vec<DeviceOfStorage>,
-}
-
-impl StorageOfRun {
-    /// Combined bandwidth of its disks' links in bytes per second; `None` if any of them is
-    /// unknown.
-    pub fn link_bytes_per_second(&self) -> Option<u64> {
-        let disks = self.devices.iter().filter(|device| device.kind == "disk");
-        let links: Option<Vec<u64>> = disks.map(|disk| disk.pcie_bytes_per_second).collect();
-        links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
-    }
 }
 
 /// The host, as far as plans and reports need it.

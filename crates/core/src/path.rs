@@ -74,54 +74,37 @@ impl PathKind {
         self.into()
     }
 
-    /// gdsio's number (`-x`); `buffered` is `-x 1` with `-O 1`, `null` has none.
+    /// gdsio's number (`-x`), its label, and the route as the gdsio study writes it.
+    fn gdsio(self) -> (Option<u8>, &'static str, &'static str) {
+        match self {
+            Self::Gds => (Some(0), "GPUD", "Storage->GPU (GDS)"),
+            Self::Cpu => (Some(1), "CPUONLY", "Storage->CPU"),
+            Self::Buffered => (Some(1), "CPUONLY", "Storage->PAGE_CACHE->CPU"),
+            Self::CpuGpu => (Some(2), "CPU_GPU", "Storage->CPU->GPU"),
+            Self::CpuAsyncGpu => (Some(3), "CPU_ASYNC_GPU", "Storage->CPU->GPU_ASYNC"),
+            Self::PageCache => (Some(4), "CPU_CACHED_GPU", "Storage->PAGE_CACHE->CPU->GPU"),
+            Self::GdsAsync => (Some(5), "GPUD_ASYNC", "Storage->GPU_ASYNC"),
+            Self::GdsBatch => (Some(6), "GPU_BATCH", "Storage->GPU_BATCH"),
+            Self::GdsBatchStream => (Some(7), "GPU_BATCH_STREAM", "Storage->GPU_BATCH_STREAM"),
+            Self::GdsCompat => (None, "GPUD_COMPAT", "Storage->CPU->GPU (inside cuFile)"),
+            Self::S3 => (None, "S3", "Storage->HTTP->CPU"),
+            Self::Null => (None, "NULL", "nothing"),
+        }
+    }
+
+    /// Its number in gdsio (`-x`); `None` if gdsio lacks it.
     pub fn gdsio_number(self) -> Option<u8> {
-        match self {
-            Self::Gds => Some(0),
-            Self::Cpu | Self::Buffered => Some(1),
-            Self::CpuGpu => Some(2),
-            Self::CpuAsyncGpu => Some(3),
-            Self::PageCache => Some(4),
-            Self::GdsAsync => Some(5),
-            Self::GdsBatch => Some(6),
-            Self::GdsBatchStream => Some(7),
-            Self::GdsCompat | Self::S3 | Self::Null => None,
-        }
+        self.gdsio().0
     }
 
-    /// The label gdsio prints after `XferType:`.
+    /// Its label in gdsio's result line.
     pub fn gdsio_label(self) -> &'static str {
-        match self {
-            Self::Gds => "GPUD",
-            Self::Cpu | Self::Buffered => "CPUONLY",
-            Self::CpuGpu => "CPU_GPU",
-            Self::CpuAsyncGpu => "CPU_ASYNC_GPU",
-            Self::PageCache => "CPU_CACHED_GPU",
-            Self::GdsAsync => "GPUD_ASYNC",
-            Self::GdsBatch => "GPU_BATCH",
-            Self::GdsBatchStream => "GPU_BATCH_STREAM",
-            Self::GdsCompat => "GPUD_COMPAT",
-            Self::S3 => "S3",
-            Self::Null => "NULL",
-        }
+        self.gdsio().1
     }
 
-    /// The route in words, as gdsio's help text puts it.
+    /// Its route.
     pub fn route(self) -> &'static str {
-        match self {
-            Self::Gds => "Storage->GPU (GDS)",
-            Self::Cpu => "Storage->CPU",
-            Self::Buffered => "Storage->PAGE_CACHE->CPU",
-            Self::CpuGpu => "Storage->CPU->GPU",
-            Self::CpuAsyncGpu => "Storage->CPU->GPU_ASYNC",
-            Self::PageCache => "Storage->PAGE_CACHE->CPU->GPU",
-            Self::GdsAsync => "Storage->GPU_ASYNC",
-            Self::GdsBatch => "Storage->GPU_BATCH",
-            Self::GdsBatchStream => "Storage->GPU_BATCH_STREAM",
-            Self::GdsCompat => "Storage->CPU->GPU (inside cuFile)",
-            Self::S3 => "Storage->HTTP->CPU",
-            Self::Null => "nothing",
-        }
+        self.gdsio().2
     }
 
     /// Whether cuFile performs the transfer.

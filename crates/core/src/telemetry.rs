@@ -43,13 +43,8 @@ impl Telemetry {
     /// Initial interval length for work that may end quickly, such as a save: down to an eighth of
     /// the normal length, so that short work has a time series too.
     pub fn first_interval(self) -> Duration {
-        let mut interval = self.interval();
-        for _ in 0..3 {
-            if interval / 2 >= SHORTEST {
-                interval /= 2;
-            }
-        }
-        interval
+        let halves = |interval: &Duration| Some(*interval / 2).filter(|half| *half >= SHORTEST);
+        std::iter::successors(Some(self.interval()), halves).take(4).last().unwrap_or(USUAL)
     }
 
     /// How long the sampler may sleep: progress and Ctrl-C do not wait for a long telemetry

@@ -206,14 +206,6 @@ pub fn decide(asked: TransportRequest<'_>, host: &HostFacts, problems: &mut Prob
     }
 }
 
-impl Transport {
-    /// Whether its engine moves the bytes. The fast way to objects has none to choose: there the field
-    /// says nothing of the run.
-    pub fn has_engine(&self) -> bool {
-        self.path.has_engine()
-    }
-}
-
 /// The engine that `asked` resolves to on `host`; reports a problem if a named engine cannot run
 /// there.
 pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) -> EngineKind {

@@ -8,7 +8,7 @@ use crate::names::{Named, unknown};
 /// How what was moved is checked. Lengths of files and objects always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(from = "Saved", into = "Saved")]
+#[serde(rename_all = "kebab-case")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Verify {
@@ -63,60 +63,17 @@ impl Verify {
     }
 }
 
-/// How it is saved: content was once all that could be verified.
-#[derive(Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged)]
-enum Saved {
-    /// Whether every byte is compared with what was written.
-    Content(bool),
-    /// Another way, for objects.
-    Objects(ForObjects),
-}
-
-#[derive(Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum ForObjects {
-    None,
-    Crc,
-}
-
-impl From<Saved> for Verify {
-    fn from(saved: Saved) -> Self {
-        match saved {
-            Saved::Content(true) => Self::Content,
-            Saved::Content(false) => Self::Size,
-            Saved::Objects(ForObjects::None) => Self::None,
-            Saved::Objects(ForObjects::Crc) => Self::Crc,
-        }
-    }
-}
-
-impl From<Verify> for Saved {
-    fn from(verify: Verify) -> Self {
-        match verify {
-            Verify::Content => Self::Content(true),
-            Verify::Size => Self::Content(false),
-            Verify::None => Self::Objects(ForObjects::None),
-            Verify::Crc => Self::Objects(ForObjects::Crc),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_way_reads_back_and_content_is_what_it_was() {
+    fn every_way_reads_back() {
         for verify in <Verify as VariantArray>::VARIANTS {
             assert_eq!(verify.name().parse(), Ok(*verify));
             let saved = serde_json::to_string(verify).unwrap();
             assert_eq!(serde_json::from_str::<Verify>(&saved).unwrap(), *verify);
         }
-        assert_eq!(serde_json::from_str::<Verify>("true").unwrap(), Verify::Content);
-        assert_eq!(serde_json::from_str::<Verify>("false").unwrap(), Verify::default());
         assert!("md5".parse::<Verify>().unwrap_err().contains("crc"));
     }
 }

@@ -141,7 +141,7 @@ fn work(report: &CheckpointReport) -> Work {
     let plan = &report.plan;
     let hosts = report.hosts().to_string();
     let engines = &["save.engine", "restore.engine"];
-    let without = if plan.save.has_engine() { &[][..] } else { engines };
+    let without = if plan.save.path.has_engine() { &[][..] } else { engines };
     let mut settings = Work::of_plan(plan, &[APART, &DECIDED_FURTHER_ON, without].concat())
         .typed_as(OPTIONS)
         .with("folders", &plan.request.folders.len().to_string())

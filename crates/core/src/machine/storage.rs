@@ -76,24 +76,6 @@ pub struct PcieLink {
     pub lanes: u32,
 }
 
-impl PcieLink {
-    /// Bandwidth in bytes per second, after encoding but before protocol overhead; `None` if the
-    /// speed is not a PCIe speed.
-    pub fn bytes_per_second(&self) -> Option<u64> {
-        let (number, unit) = self.speed.split_once(' ')?;
-        if !unit.starts_with("GT/s") {
-            return None;
-        }
-        let gigatransfers: f64 = number.parse().ok()?;
-        let payload = match gigatransfers {
-            slow if slow < 8.0 => 8.0 / 10.0,
-            fast if fast < 64.0 => 128.0 / 130.0,
-            _ => 1.0,
-        };
-        Some((gigatransfers * 1e9 / 8.0 * payload * f64::from(self.lanes)) as u64)
-    }
-}
-
 impl std::fmt::Display for PcieLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let speed = self.speed.strip_suffix(" PCIe").unwrap_or(&self.speed);
@@ -115,19 +97,4 @@ pub enum DeviceContent {
     /// File systems, partition tables and members of larger devices, on it and on its partitions, as
     /// util-linux names them.
     Carries(Vec<String>),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_carries_what_its_speed_and_lanes_allow() {
-        let link = |speed: &str, lanes| PcieLink { speed: speed.to_string(), lanes };
-        let gen4 = link("16.0 GT/s PCIe", 4);
-        assert_eq!(gen4.to_string(), "PCIe 16.0 GT/s x4");
-        assert_eq!(gen4.bytes_per_second(), Some(7_876_923_076));
-        assert_eq!(link("2.5 GT/s PCIe", 1).bytes_per_second(), Some(250_000_000));
-        assert_eq!(link("Unknown", 4).bytes_per_second(), None);
-    }
 }

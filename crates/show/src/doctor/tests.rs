@@ -108,7 +108,6 @@ fn disk(name: &str, depth: u32, kind: &str) -> BlockDevice {
         numa_node: Some(1),
         pci_address: Some("0000:5e:00.0".into()),
         pcie_link: Some("PCIe 16.0 GT/s x4".into()),
-        pcie_bytes_per_second: Some(7_876_923_076),
     };
     BlockDevice { depth, members: Vec::new(), facts }
 }

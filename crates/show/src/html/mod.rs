@@ -22,9 +22,6 @@ const STYLE: &str = include_str!("style.css");
 /// Maximum number of charts of a group shown without expanding.
 const SHOWN_AT_ONCE: usize = 12;
 
-/// Maximum number of warnings shown without expanding.
-const WARNINGS_AT_ONCE: usize = 4;
-
 /// Content of one report on a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sheet {
@@ -237,14 +234,7 @@ impl HtmlPage<'_> {
             let title = "What to know before trusting the numbers";
             self.text.push("<div class=\"warnings\">\n");
             self.text.element("p", "", title);
-            let (first, more) = warnings.split_at(warnings.len().min(WARNINGS_AT_ONCE));
-            self.text.list("", first);
-            if !more.is_empty() {
-                self.text.push("<details>\n");
-                self.text.element("summary", "", &format!("{} more", more.len()));
-                self.text.list("", more);
-                self.text.push("</details>\n");
-            }
+            self.text.list("", warnings);
             self.text.push("</div>\n");
         }
     }

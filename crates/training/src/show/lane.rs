@@ -72,7 +72,7 @@ fn of_path(transport: &Transport) -> &'static [&'static str] {
         "transport.devices",
         "transport.engine",
     ];
-    if transport.has_engine() { &all[..5] } else { all }
+    if transport.path.has_engine() { &all[..5] } else { all }
 }
 
 /// All settings that two runs must share to be the same work.
@@ -80,7 +80,7 @@ fn work(report: &TrainReport) -> Work {
     let plan = &report.plan;
     let warm_up = if plan.runs > 1 { "yes" } else { "no" };
     let of_cufile = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
-    let without = if plan.transport.has_engine() { &[][..] } else { &["transport.engine"] };
+    let without = if plan.transport.path.has_engine() { &[][..] } else { &["transport.engine"] };
     let mut settings = Work::of_plan(plan, &[APART, without].concat())
         .typed_as(OPTIONS)
         .with("a warm-up run", warm_up)

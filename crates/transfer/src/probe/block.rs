@@ -134,7 +134,6 @@ fn device(root: &Root, folder: &Path) -> DeviceOfStorage {
         size_bytes: root.number::<u64>(folder.join("size")).map(|sectors| sectors * 512).ok(),
         queue: (kind != PARTITION).then(|| queue(root, &folder.join("queue"))),
         numa_node: numa_node(root, folder, pci_address.as_deref()),
-        pcie_bytes_per_second: link.as_ref().and_then(PcieLink::bytes_per_second),
         pcie_link: link.map(|link| link.to_string()),
         pci_address,
     }
@@ -281,7 +280,6 @@ mod tests {
         assert_eq!(disk.numa_node, Some(1));
         assert_eq!(disk.firmware.as_deref(), Some("GDC5602Q"));
         assert_eq!(disk.pcie_link.as_deref(), Some("PCIe 16.0 GT/s x4"));
-        assert_eq!(disk.pcie_bytes_per_second, Some(7_876_923_076));
         let other = named("nvme1n1");
         assert!(other.pcie_link.is_none() && other.firmware.is_none());
         assert_eq!(other.numa_node, None);
