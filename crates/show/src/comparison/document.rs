@@ -1,5 +1,7 @@
 //! A comparison as a separate document, or at the end of a report with a baseline.
 
+use std::collections::BTreeSet;
+
 use crate::comparison::judge::{Basis, Design, ERROR, Verdict};
 use serde_json::Value;
 use stormlp_core::sequential::MOST_PAIRS;
@@ -54,12 +56,9 @@ impl Comparison {
         let mut document = Document::new(&self.sentence);
         document.mark.clone_from(&self.mark);
         document.caveat = self.difference_words().map(|words| format!("{words}; compared anyway"));
-        let [baseline, now] = match self.pairs {
-            None => [side(&self.baseline), side(&self.value)],
-            Some(_) => commands(&self.baseline, &self.value),
-        };
-        document.brief.add("baseline", baseline);
-        document.brief.add("now", now);
+        let are_pairs = self.pairs.is_some();
+        document.brief.add("baseline", side(&self.baseline, are_pairs));
+        document.brief.add("now", side(&self.value, are_pairs));
         self.add_test(&mut document.brief);
         document.sections = self.sections("");
         document.warn(&self.doubts());
@@ -77,7 +76,7 @@ impl Comparison {
         } else {
             self.difference_words()
         };
-        document.brief.add("baseline", side(&self.baseline));
+        document.brief.add("baseline", side(&self.baseline, false));
         if self.figures.is_empty() {
             return;
         }
@@ -205,16 +204,15 @@ impl Comparison {
                 format!("{pairs} of at most {MOST_PAIRS} pairs of runs, in random turns"),
             );
         }
-        if has(Basis::Runs) {
-            facts.add("test", format!("Welch's, over {runs} independent runs in turns"));
-        }
-        if has(Basis::Blocks) {
-            let words = "one side after the other, without a drift that shows";
-            facts.add("test", format!("Welch's, over moving blocks of {runs} runs; {words}"));
-        }
-        if has(Basis::Earlier) {
-            let words = counted(self.earlier as u64, "earlier report");
-            facts.add("test", format!("against the spread of {words} of this work on this host"));
+        let earlier = counted(self.earlier as u64, "earlier report");
+        let blocks = "one side after the other, without a drift that shows";
+        let tests = [
+            (Basis::Runs, format!("Welch's, over {runs} independent runs in turns")),
+            (Basis::Blocks, format!("Welch's, over moving blocks of {runs} runs; {blocks}")),
+            (Basis::Earlier, format!("against the spread of {earlier} of this work on this host")),
+        ];
+        for (_, words) in tests.into_iter().filter(|(basis, _)| has(*basis)) {
+            facts.add("test", words);
         }
         if self.figures.iter().any(|one| one.basis.is_some()) {
             let percent = 100.0 * (1.0 - ERROR);
@@ -381,62 +379,21 @@ fn place(figure: &Compared) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
-/// The commands of both sides, whose runs are all alike. The program's folder and the machine are named
-/// where they differ.
-fn commands(baseline: &[Source], now: &[Source]) -> [String; 2] {
-    let words = |side: &[Source]| {
-        let command = side.first().map_or("", |one| &*one.command);
-        let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
-        (program.to_string(), rest.to_string())
-    };
-    let ((program, before), (other, after)) = (words(baseline), words(now));
-    let (machine, second) = (machines(baseline), machines(now));
-    let [name, other] = if program == other {
-        let name = program.rsplit('/').next().unwrap_or_default().to_string();
-        [name.clone(), name]
-    } else {
-        [program, other]
-    };
-    let place = if second == machine { String::new() } else { format!(", on {second}") };
-    [format!("{name} {before}, on {machine}"), format!("{other} {after}{place}")]
-}
-
-/// The machines of a side as text.
-fn machines(sources: &[Source]) -> String {
-    let mut machines: Vec<String> = Vec::new();
-    for source in sources {
-        let machine = format!("{} (Linux {})", source.hostname, source.kernel);
-        if !machines.contains(&machine) {
-            machines.push(machine);
+/// The reports of a side as text: of pairs, which are runs of one command, the command.
+fn side(sources: &[Source], are_pairs: bool) -> String {
+    let machine = |one: &Source| format!("{} (Linux {})", one.hostname, one.kernel);
+    let machines: BTreeSet<String> = sources.iter().map(machine).collect();
+    let machines = Vec::from_iter(machines).join(", ");
+    match sources {
+        [only] => format!("{}, {} on {machines}", only.file, only.started_at),
+        [first, ..] if are_pairs => format!("{}, on {machines}", first.command),
+        _ => {
+            let names: Vec<&str> = sources.iter().take(MOST_NAMES).map(|one| &*one.file).collect();
+            let more = match sources.len().saturating_sub(MOST_NAMES) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("{} reports on {machines}: {}{more}", sources.len(), names.join(", "))
         }
-    }
-    machines.join(", ")
-}
-
-/// The reports of a side as text.
-fn side(sources: &[Source]) -> String {
-    let machines = machines(sources);
-    let names: Vec<&str> = sources.iter().map(|source| &*source.file).collect();
-    match (names.as_slice(), sources.first()) {
-        ([name], Some(only)) => format!("{name}, {} on {machines}", only.started_at),
-        (names, _) if names.len() <= MOST_NAMES => {
-            format!("{} reports on {machines}: {}", names.len(), names.join(", "))
-        }
-        (names, _) => {
-            let (shown, left) = names.split_at(MOST_NAMES);
-            let (shown, left) = (shown.join(", "), left.len());
-            format!("{} reports on {machines}: {shown} and {left} more", names.len())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::between;
-
-    #[test]
-    fn an_interval_without_a_meaningful_upper_end_has_the_lower_one() {
-        assert_eq!(between([-3.04, 1.0]), "between -3.0 and +1.0 %");
-        assert_eq!(between([-98.5, 5000.0]), "-98.5 % or more");
     }
 }
