@@ -350,7 +350,7 @@ impl ObjectStore {
 }
 
 /// What actually ran, with the facts that prove it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// The path the bytes actually took; `None` if it could not be determined.

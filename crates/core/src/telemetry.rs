@@ -132,9 +132,6 @@ pub enum Measure {
     MemoryAvailableBytes,
     /// Bytes in the host's page cache, at the end of the interval.
     PageCacheBytes,
-    /// Share of the data in the page cache, 0 to 1, at the end of the interval; based on up to 64
-    /// evenly spread files.
-    DataCachedShare,
     /// Bytes received by a network interface or an RDMA port.
     NetworkReceivedBytes,
     /// Bytes sent by a network interface or an RDMA port.
@@ -172,7 +169,7 @@ impl Measure {
     /// so a short interval may appear more than fully used.
     pub fn most(self) -> f64 {
         match self {
-            Self::DeviceBusyShare | Self::GpuBusyShare | Self::DataCachedShare => 1.0,
+            Self::DeviceBusyShare | Self::GpuBusyShare => 1.0,
             _ => f64::INFINITY,
         }
     }
@@ -181,10 +178,9 @@ impl Measure {
     pub fn reading(self) -> Reading {
         match self {
             Self::DeviceBusyShare | Self::DeviceInFlight => Reading::Seconds,
-            Self::MemoryAvailableBytes
-            | Self::PageCacheBytes
-            | Self::DataCachedShare
-            | Self::GpuBusyShare => Reading::Level,
+            Self::MemoryAvailableBytes | Self::PageCacheBytes | Self::GpuBusyShare => {
+                Reading::Level
+            }
             _ => Reading::Count,
         }
     }
@@ -256,8 +252,8 @@ mod tests {
     #[test]
     fn unread_values_are_saved_as_null() {
         let track = Track {
-            measure: Measure::DataCachedShare,
-            of: "data".to_string(),
+            measure: Measure::GpuBusyShare,
+            of: "cuda:0".to_string(),
             values: vec![f64::NAN, 0.5],
         };
         let saved = serde_json::to_string(&track).unwrap();

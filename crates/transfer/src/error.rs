@@ -311,28 +311,31 @@ impl TransferError {
 
     /// The cause, without the attempted action: for messages that have stated that already.
     pub fn reason(&self) -> String {
-        match self {
-            Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
-                source.to_string()
-            }
-            Self::At { source, .. } => source.reason(),
+        match self.inner() {
             Self::CuFile { explanation, .. } | Self::Cuda { explanation, .. } => {
                 explanation.clone()
             }
             Self::Unavailable { reason, .. } => reason.clone(),
             Self::Object(error) => error.reason(),
+            error => error.source_error().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+
+    /// The kernel's error, if there is one.
+    fn source_error(&self) -> Option<&io::Error> {
+        match self.inner() {
+            Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
+                Some(source)
+            }
+            _ => None,
         }
     }
 
     /// The kernel's error number, if there is one.
     pub fn errno(&self) -> Option<i32> {
-        match self {
-            Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
-                source.raw_os_error()
-            }
-            Self::At { source, .. } => source.errno(),
+        match self.inner() {
             Self::CuFile { code, .. } if *code < 0 => Some(-code),
-            _ => None,
+            error => error.source_error()?.raw_os_error(),
         }
     }
 }

@@ -89,19 +89,6 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     Ok(Residency { cached_bytes, total_bytes, method })
 }
 
-/// The same, if a single call suffices and no mapping is needed; `None` if the kernel lacks it or
-/// refuses this user.
-pub(crate) fn residency_at_once(file: &File, path: &Path) -> Option<Residency> {
-    let is_told = may_be_told(file, path).unwrap_or(false);
-    let pages = is_told.then(|| cachestat_pages(file))??;
-    let total_bytes = size(file).ok()?;
-    Some(Residency {
-        cached_bytes: (pages * rustix::param::page_size() as u64).min(total_bytes),
-        total_bytes,
-        method: Method::Cachestat,
-    })
-}
-
 /// Whether the kernel reports residency to this user: for others `cachestat` is refused, and
 /// `mincore` reports every page as resident.
 fn may_be_told(file: &File, path: &Path) -> std::io::Result<bool> {

@@ -149,7 +149,7 @@ const PERCENT: Amount = Amount::Level(0.01);
 
 /// All measures, except those of which only the means over requests are shown. Neighbours with the
 /// same title share a chart.
-const DISPLAYS: [Display; 17] = {
+const DISPLAYS: [Display; 16] = {
     const fn display(
         measure: Measure,
         what: &'static str,
@@ -165,7 +165,6 @@ const DISPLAYS: [Display; 17] = {
     const NETWORK: &str = "Network over time";
     const PCIE: &str = "PCIe of GPUs over time";
     const NVLINK: &str = "NVLink of GPUs over time";
-    const CACHED: &str = "Data in the page cache over time (of up to 64 files)";
     [
         display(DeviceReadBytes, "read", "MiB/s", RATE, DEVICES),
         display(DeviceWrittenBytes, "written", "MiB/s", RATE, DEVICES),
@@ -182,7 +181,6 @@ const DISPLAYS: [Display; 17] = {
         display(HostCpuSeconds, "CPU", "CPUs", Amount::Rate(1.0), ""),
         display(MemoryAvailableBytes, "memory available", "GiB", SIZE, MEMORY),
         display(PageCacheBytes, "page cache", "GiB", SIZE, MEMORY),
-        display(DataCachedShare, "in the page cache", "%", PERCENT, CACHED),
         display(NetworkReceivedBytes, "received", "MiB/s", RATE, NETWORK),
         display(NetworkSentBytes, "sent", "MiB/s", RATE, NETWORK),
         display(GpuBusyShare, "busy", "%", PERCENT, "GPUs busy over time"),

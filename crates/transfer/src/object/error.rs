@@ -120,7 +120,8 @@ impl ObjectError {
 
     /// Whether there is no such object.
     pub fn is_not_found(&self) -> bool {
-        matches!(&self.fault, ObjectFault::Refused(refusal) if refusal.is_no_such_key())
+        matches!(&self.fault, ObjectFault::Refused(refusal)
+            if refusal.status == 404 && matches!(refusal.code.as_str(), "NoSuchKey" | "NotFound"))
     }
 
     /// Whether the data is not what it should be.
@@ -130,12 +131,13 @@ impl ObjectError {
 
     /// Whether there is no such upload any more, or no such object.
     pub(super) fn is_gone(&self) -> bool {
-        matches!(&self.fault, ObjectFault::Refused(refusal) if refusal.is_gone())
+        matches!(&self.fault, ObjectFault::Refused(refusal)
+            if refusal.status == 404 && refusal.code != "NoSuchBucket")
     }
 
     /// Whether the endpoint does not know such requests.
     pub(super) fn is_not_implemented(&self) -> bool {
-        matches!(&self.fault, ObjectFault::Refused(refusal) if refusal.is_not_implemented())
+        matches!(&self.fault, ObjectFault::Refused(refusal) if matches!(refusal.status, 405 | 501))
     }
 
     /// Whether the endpoint or the way to it failed, as opposed to a request that it refused.
@@ -173,7 +175,7 @@ impl ObjectFault {
         match self {
             Self::Connection { .. } | Self::Kept(_) | Self::Answer(_) | Self::Data(_) => true,
             Self::Tls { .. } => false,
-            Self::Refused(refusal) => refusal.is_failure(),
+            Self::Refused(refusal) => refusal.status >= 500 || refusal.status == 429,
         }
     }
 }

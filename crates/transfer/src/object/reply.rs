@@ -107,14 +107,14 @@ impl Head {
 /// An error status with what its document says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    status: u16,
-    code: String,
+    pub(super) status: u16,
+    pub(super) code: String,
     message: String,
     /// Where the endpoint would send the request, and the bucket's region.
     elsewhere: Option<String>,
     retries: u32,
     /// Whether the connection can be used again.
-    keeps_connection: bool,
+    pub(super) keeps_connection: bool,
 }
 
 impl Refusal {
@@ -173,28 +173,6 @@ impl Refusal {
     /// Whether the same request may succeed later.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.status, 429 | 500 | 502 | 503 | 504)
-    }
-
-    pub(super) fn keeps_connection(&self) -> bool {
-        self.keeps_connection
-    }
-
-    /// Whether there is no such object, as opposed to no such bucket or upload.
-    pub(super) fn is_no_such_key(&self) -> bool {
-        self.status == 404 && matches!(self.code.as_str(), "NoSuchKey" | "NotFound")
-    }
-
-    pub(super) fn is_not_implemented(&self) -> bool {
-        matches!(self.status, 405 | 501)
-    }
-
-    pub(super) fn is_gone(&self) -> bool {
-        self.status == 404 && self.code != "NoSuchBucket"
-    }
-
-    /// Whether the endpoint failed, as opposed to refusing.
-    pub(super) fn is_failure(&self) -> bool {
-        self.status >= 500 || self.status == 429
     }
 
     /// What to do now.

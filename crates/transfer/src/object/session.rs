@@ -370,7 +370,7 @@ impl Session {
         self.counts.received_bytes += received;
         let usable = match &reply {
             Ok((head, _)) => !head.closes,
-            Err(Attempt::Refused(refusal)) => refusal.keeps_connection(),
+            Err(Attempt::Refused(refusal)) => refusal.keeps_connection,
             Err(Attempt::Wire(_)) => false,
         };
         self.connection = usable.then_some(connection);

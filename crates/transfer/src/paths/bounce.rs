@@ -268,12 +268,11 @@ impl TransferPath for BouncePath {
         let shortfall = self.pins.as_ref().and_then(Pins::shortfall);
         engine.fallbacks.extend(shortfall.map(str::to_string));
         Evidence {
-            object_store: None,
             effective_path: Some(effective),
             summary: format!("{route}, {copy} to accelerator memory"),
             direct_io,
             engine: Some(engine),
-            direct_storage: None,
+            ..Evidence::default()
         }
     }
 }

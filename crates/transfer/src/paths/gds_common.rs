@@ -292,11 +292,9 @@ impl GdsCommon {
         words.extend(self.driver.parameters());
         words.push(format!("buffers registered {}", self.registered));
         Evidence {
-            object_store: None,
             effective_path: verdict.route.effective(self.kind),
             summary: verdict.summary,
             direct_io,
-            engine: None,
             direct_storage: Some(DirectStorage {
                 library: "libcufile".to_string(),
                 library_version: self.driver.api().version().to_string(),
@@ -312,6 +310,7 @@ impl GdsCommon {
                 fallback_allowed,
                 properties: words,
             }),
+            ..Evidence::default()
         }
     }
 }

@@ -66,12 +66,11 @@ impl TransferPath for HostPath {
             DirectIo::NotAsked => "through the page cache to host memory",
         };
         Evidence {
-            object_store: None,
             effective_path: Some(effective),
             summary: summary.to_string(),
             direct_io,
             engine: Some(self.engine.facts()),
-            direct_storage: None,
+            ..Evidence::default()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::evidence::Evidence;
 use stormlp_core::path::PathKind;
 
 use crate::error::TransferError;
@@ -53,12 +53,9 @@ impl TransferPath for NullPath {
 
     fn evidence(&self) -> Evidence {
         Evidence {
-            object_store: None,
             effective_path: Some(PathKind::Null),
             summary: "nothing was moved; the figure is the harness's own ceiling".to_string(),
-            direct_io: DirectIo::NotAsked,
-            engine: None,
-            direct_storage: None,
+            ..Evidence::default()
         }
     }
 }

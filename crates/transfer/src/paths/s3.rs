@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use stormlp_core::evidence::{DirectIo, Evidence, ObjectChecksums, ObjectStore};
+use stormlp_core::evidence::{Evidence, ObjectChecksums, ObjectStore};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
@@ -318,10 +318,8 @@ impl TransferPath for S3Path {
             summary: store
                 .as_ref()
                 .map_or("no object was opened".to_string(), ObjectStore::to_text),
-            direct_io: DirectIo::NotAsked,
-            engine: None,
-            direct_storage: None,
             object_store: store,
+            ..Evidence::default()
         }
     }
 }

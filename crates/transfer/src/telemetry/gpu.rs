@@ -4,12 +4,11 @@
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nvml_wrapper_sys::bindings as nvml;
 use nvml_wrapper_sys::bindings::field_id;
 
-use super::Pace;
 use crate::cuda;
 
 /// The library as the driver installs it.
@@ -46,7 +45,7 @@ pub(super) struct Gpus {
     library: nvml::NvmlLib,
     devices: Vec<Gpu>,
     /// NVML averages utilisation over up to a second, and each query goes to the driver.
-    pace: Pace,
+    last_read: Mutex<Option<Instant>>,
 }
 
 struct Gpu {
@@ -94,7 +93,7 @@ impl Gpus {
             return None;
         }
         // From here on it is shut down on drop.
-        let mut opened = Self { library, devices: Vec::new(), pace: Pace::default() };
+        let mut opened = Self { library, devices: Vec::new(), last_read: Mutex::default() };
         for (name, address) in gpus {
             let handle = opened.handle(address)?;
             let name = name.clone();
@@ -141,9 +140,17 @@ impl Gpus {
     /// not available are NaN.
     pub(super) fn read(&self, now: bool) -> Vec<[f64; VALUES]> {
         let unread = [f64::NAN; VALUES];
-        let is_due = self.pace.is_due(now);
+        let is_due = self.is_due(now);
         let gpus = self.devices.iter();
         gpus.map(|gpu| if is_due { self.numbers(gpu) } else { unread }).collect()
+    }
+
+    fn is_due(&self, now: bool) -> bool {
+        self.last_read.lock().is_ok_and(|mut last| {
+            let is_due = now || last.is_none_or(|last| last.elapsed() >= Duration::from_secs(1));
+            *last = if is_due { Some(Instant::now()) } else { *last };
+            is_due
+        })
     }
 
     fn numbers(&self, gpu: &Gpu) -> [f64; VALUES] {

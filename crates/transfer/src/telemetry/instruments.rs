@@ -5,7 +5,6 @@ use std::path::Path;
 use stormlp_core::facts::is_on_network;
 use stormlp_core::telemetry::{Measure, Telemetry};
 
-use super::cached::CachedData;
 use super::devices::BlockDevice;
 use super::gpu::{self, Gpus};
 use super::host::Host;
@@ -41,7 +40,6 @@ pub struct Instruments {
     host: Option<Host>,
     ports: Vec<Port>,
     gpus: Option<Gpus>,
-    data: Option<CachedData>,
     tracks: Vec<(Measure, String)>,
 }
 
@@ -93,18 +91,7 @@ impl Instruments {
         for name in gpus.iter().flat_map(Gpus::names) {
             follow(&OF_GPU, name);
         }
-        Self { devices, host, ports, gpus, data: None, tracks }
-    }
-
-    /// Adds the share of `data` in the page cache, if anything is sampled and the kernel reports
-    /// it cheaply.
-    #[must_use]
-    pub fn and_cached(mut self, data: &[&Path]) -> Self {
-        self.data = (!self.tracks.is_empty()).then(|| CachedData::of(data)).flatten();
-        if self.data.is_some() {
-            self.tracks.push((Measure::DataCachedShare, "data".to_string()));
-        }
-        self
+        Self { devices, host, ports, gpus, tracks }
     }
 
     /// The maximum value for an interval of `seconds`: all CPUs for host time, which is counted in
@@ -122,7 +109,7 @@ impl Instruments {
     }
 
     /// Reads all of them: a value for each of [`Self::tracks`], times in seconds. Unavailable
-    /// values are NaN, as are those read less often because of their cost (GPUs, the page cache),
+    /// values are NaN, as are those of GPUs, which are read less often because of their cost,
     /// unless `everything` is requested.
     pub fn read(&self, everything: bool) -> Vec<f64> {
         let mut values = Vec::with_capacity(self.tracks.len());
@@ -153,7 +140,6 @@ impl Instruments {
         if let Some(gpus) = &self.gpus {
             values.extend(gpus.read(everything).into_iter().flatten());
         }
-        values.extend(self.data.iter().map(|data| data.read(everything)));
         values
     }
 }
@@ -170,12 +156,7 @@ mod tests {
         assert_eq!(values.len(), instruments.tracks().len());
         let host = instruments.tracks().iter().position(|(_, of)| of == "host");
         assert!(values[host.unwrap()] > 0.0, "CPU seconds of the host");
-        let file = tempfile::NamedTempFile::new_in(".").unwrap();
-        let data = [file.path()];
-        let instruments = instruments.and_cached(&data);
-        let values = instruments.read(true);
-        assert_eq!(values.len(), instruments.tracks().len());
-        let off = Instruments::around(here, [], Telemetry::Off).and_cached(&data);
+        let off = Instruments::around(here, [], Telemetry::Off);
         assert!(off.tracks().is_empty() && off.read(true).is_empty());
     }
 }

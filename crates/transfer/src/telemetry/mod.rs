@@ -1,14 +1,10 @@
 //! The cost of a run on the host, and the block layer's view of it.
 
-mod cached;
 mod devices;
 mod gpu;
 mod host;
 mod instruments;
 mod network;
-
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -16,21 +12,6 @@ use serde::{Deserialize, Serialize};
 pub use devices::{BlockDevice, BlockDevices, DeviceCounters};
 pub(crate) use gpu::gpu_state;
 pub use instruments::Instruments;
-
-/// What is read at most once a second, because of its cost.
-#[derive(Debug, Default)]
-struct Pace(Mutex<Option<Instant>>);
-
-impl Pace {
-    /// Whether it is to be read again, or is requested `now`; then the second begins.
-    fn is_due(&self, now: bool) -> bool {
-        self.0.lock().is_ok_and(|mut last| {
-            let is_due = now || last.is_none_or(|last| last.elapsed() >= Duration::from_secs(1));
-            *last = if is_due { Some(Instant::now()) } else { *last };
-            is_due
-        })
-    }
-}
 
 /// CPU time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

@@ -138,7 +138,7 @@ pub(super) fn run(
     }
     let watched = watched(plan);
     let devices = storage.devices(watched.as_slice());
-    let instruments = instruments(plan, order, watched);
+    let instruments = instruments(plan, watched);
     let measured = RunMeasured::begun(thread_group.backing, devices.names());
     let mut runner = Runner {
         plan,
@@ -207,15 +207,10 @@ fn watched(plan: &TrainPlan) -> Option<&Path> {
     folder.map(|location| location.folder())
 }
 
-/// The instruments for a run of `plan` in `order`.
-fn instruments(plan: &TrainPlan, order: &dyn Order, watched: Option<&Path>) -> Instruments {
+/// The instruments for a run of `plan`.
+fn instruments(plan: &TrainPlan, watched: Option<&Path>) -> Instruments {
     let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
-    let instruments = Instruments::around(watched, gpus, plan.request.telemetry);
-    if moves_nothing(plan) {
-        return instruments;
-    }
-    let files: Vec<_> = order.files().iter().map(|file| file.path.as_path()).collect();
-    instruments.and_cached(&files)
+    Instruments::around(watched, gpus, plan.request.telemetry)
 }
 
 /// Whether no storage is accessed.
