@@ -44,23 +44,17 @@ fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
     let flags = std::mem::take(&mut combined.ring_flags);
     let shared = |flag: &String| all.iter().all(|facts| facts.ring_flags.contains(flag));
     combined.ring_flags = flags.into_iter().filter(shared).collect();
-    let mut counts: Vec<(&String, usize)> = Vec::new();
-    for fallback in all.iter().flat_map(|facts| &facts.fallbacks) {
-        match counts.iter_mut().find(|(text, _)| *text == fallback) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((fallback, 1)),
+    combined.fallbacks.clear();
+    for text in all.iter().flat_map(|facts| &facts.fallbacks) {
+        let threads = all.iter().filter(|facts| facts.fallbacks.contains(text)).count();
+        let line = match threads == all.len() {
+            true => text.clone(),
+            false => format!("{threads} of {} threads: {text}", all.len()),
+        };
+        if !combined.fallbacks.contains(&line) {
+            combined.fallbacks.push(line);
         }
     }
-    combined.fallbacks = counts
-        .into_iter()
-        .map(|(text, count)| {
-            if count == all.len() {
-                text.clone()
-            } else {
-                format!("{count} of {} threads: {text}", all.len())
-            }
-        })
-        .collect();
     Some(combined)
 }
 

@@ -123,7 +123,7 @@ mod tests {
         let probe = serde_json::json!({
             "driver": {"status": "available"}, "folder": {"status": "available"},
             "library_version": "1.20", "library_path": "/lib/libcufile.so.0",
-            "nvfs_version": null, "compat_mode_allowed": true,
+            "compat_mode_allowed": true,
             "properties": ["compat"], "routes": [], "parameters": ["x = 1"],
         });
         serde_json::from_value(probe).unwrap()

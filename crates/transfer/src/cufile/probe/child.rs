@@ -11,7 +11,7 @@ use stormlp_core::facts::{AcceleratorFacts, Availability, GpuPart};
 use stormlp_core::operation::Direction;
 
 use super::log::LogMark;
-use super::message::{CuFileProbe, CudaProbe, MARK, Message, ProbeStep};
+use super::message::{CuFileProbe, CudaProbe, MARK, Message, OPENS_DRIVER, USES_FOLDER};
 use crate::cuda;
 use crate::cufile::buffer::Registration;
 use crate::cufile::driver::{Driver, Settings};
@@ -64,23 +64,22 @@ fn tell(message: &Message) {
 
 /// Runs the steps, announcing each before it begins.
 fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFileError> {
-    tell(&Message::Begins(ProbeStep::Cuda));
+    let begin = |step: &str| tell(&Message::Begins(step.to_string()));
+    begin("listing CUDA's devices");
     probe.cuda = ask_cuda();
     tell(&Message::Found(Box::new(probe.clone())));
-    tell(&Message::Begins(ProbeStep::Load));
+    begin("loading libcufile");
     probe.candidates = Api::candidates().to_vec();
     let api = Api::get()?;
     probe.library_version = Some(api.version().to_string());
     probe.library_path = Some(api.path().to_path_buf());
     tell(&Message::Found(Box::new(probe.clone())));
-    tell(&Message::Begins(ProbeStep::OpenDriver));
+    begin(OPENS_DRIVER);
     let driver = Driver::open(&Settings::default())?;
     probe.driver = Availability::Available;
     if let Ok(properties) = driver.properties() {
         probe.properties = properties.describe();
         probe.per_buffer_cache_bytes = Some(properties.per_buffer_cache_bytes);
-        probe.nvfs_version =
-            properties.kernel_driver_version.map(|(major, minor)| format!("{major}.{minor}"));
     }
     probe.compat_mode_allowed = driver.fallback_allowed();
     probe.limits = Some(driver.limits());
@@ -88,11 +87,11 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     probe.parameters = driver.parameters();
     tell(&Message::Found(Box::new(probe.clone())));
     if let Some(folder) = folder {
-        tell(&Message::Begins(ProbeStep::UseFolder));
+        begin(USES_FOLDER);
         probe.folder = use_folder(&driver, folder);
         tell(&Message::Found(Box::new(probe.clone())));
     }
-    tell(&Message::Begins(ProbeStep::CloseDriver));
+    begin("cuFileDriverClose");
     drop(driver);
     Ok(())
 }

@@ -9,37 +9,9 @@ use stormlp_core::machine::LibraryCandidate;
 /// Distinguishes the child's lines from library output.
 pub(super) const MARK: &str = "stormlp-cufile-probe ";
 
-/// The step the child had started when it last reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProbeStep {
-    /// Before the library was opened.
-    Start,
-    /// Opening CUDA and listing its devices.
-    Cuda,
-    /// Opening libcufile.
-    Load,
-    /// `cuFileDriverOpen`.
-    OpenDriver,
-    /// Registering a file of the folder and reading it.
-    UseFolder,
-    /// Closing the driver.
-    CloseDriver,
-}
-
-impl ProbeStep {
-    /// The step in words.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Start => "the start of the probe",
-            Self::Cuda => "listing CUDA's devices",
-            Self::Load => "loading libcufile",
-            Self::OpenDriver => "cuFileDriverOpen",
-            Self::UseFolder => "the transfer in the data folder",
-            Self::CloseDriver => "cuFileDriverClose",
-        }
-    }
-}
+/// The steps that the parent knows, in words.
+pub(super) const OPENS_DRIVER: &str = "cuFileDriverOpen";
+pub(super) const USES_FOLDER: &str = "the transfer in the data folder";
 
 /// The child's findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +28,6 @@ pub struct CuFileProbe {
     /// Every libcufile that was found.
     #[serde(default)]
     pub candidates: Vec<LibraryCandidate>,
-    /// Version of nvidia-fs, `2.24`; `None` when it is not loaded.
-    pub nvfs_version: Option<String>,
     /// Whether cuFile may fall back to POSIX calls.
     pub compat_mode_allowed: Option<bool>,
     /// Size in bytes of the buffer for transfers without a direct route.
@@ -98,7 +68,6 @@ impl CuFileProbe {
             library_version: None,
             library_path: None,
             candidates: Vec::new(),
-            nvfs_version: None,
             compat_mode_allowed: None,
             per_buffer_cache_bytes: None,
             limits: None,
@@ -122,8 +91,8 @@ impl CuFileProbe {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Message {
-    /// A step begins.
-    Begins(ProbeStep),
+    /// This step begins.
+    Begins(String),
     /// The findings so far; the last message counts.
     Found(Box<CuFileProbe>),
 }

@@ -24,8 +24,8 @@ use super::log::LOG_VARIABLE;
 use log::{ProbeLog, with_errors};
 
 pub use child::child_main;
-pub use message::{CuFileProbe, CudaProbe, ProbeStep};
-use message::{MARK, Message, probe_file};
+pub use message::{CuFileProbe, CudaProbe};
+use message::{MARK, Message, OPENS_DRIVER, USES_FOLDER, probe_file};
 
 /// The hidden first argument that makes the executable the child: the caller of [`run`] must
 /// dispatch it to [`child_main`], with the folder (if any) as the second argument.
@@ -145,7 +145,7 @@ fn written(mut sink: &File) -> io::Result<String> {
 
 /// The result from the child's output and exit; what it could not quote itself is in `log`.
 fn judge(ended: &Ended, time_limit: Duration, log: &Path) -> CuFileProbe {
-    let mut step = ProbeStep::Start;
+    let mut step = "the start of the probe".to_string();
     let mut found = None;
     let messages = ended.stdout.lines().filter_map(|line| line.split_once(MARK));
     for message in messages.filter_map(|(_, json)| serde_json::from_str(json).ok()) {
@@ -162,12 +162,11 @@ fn judge(ended: &Ended, time_limit: Duration, log: &Path) -> CuFileProbe {
             add_library_words(&mut probe.driver, noise.chain(ended.stderr.lines()));
             return probe;
         }
-        Some(status) => format!("the probe died in {} ({status})", step.words()),
+        Some(status) => format!("the probe died in {step} ({status})"),
         None => format!(
-            "{} did not return within {} s{}{}",
-            step.words(),
+            "{step} did not return within {} s{}{}",
             time_limit.as_secs_f64(),
-            hint_on_hanging(step),
+            hint_on_hanging(&step),
             if ended.left_behind {
                 format!("; process {} is left behind: the kernel has not ended it", ended.process)
             } else {
@@ -178,7 +177,7 @@ fn judge(ended: &Ended, time_limit: Duration, log: &Path) -> CuFileProbe {
     let remedy = "repair or remove the NVIDIA driver stack, or name another library with \
                   STORMLP_LIBCUFILE; the other paths do not need cuFile";
     let verdict = Availability::unavailable(with_errors(&trouble, log, 0), remedy);
-    if step == ProbeStep::UseFolder {
+    if step == USES_FOLDER {
         probe.folder = Some(verdict);
     } else {
         probe.driver = verdict;
@@ -187,8 +186,8 @@ fn judge(ended: &Ended, time_limit: Duration, log: &Path) -> CuFileProbe {
 }
 
 /// Known reasons for a step to hang.
-fn hint_on_hanging(step: ProbeStep) -> &'static str {
-    if step == ProbeStep::OpenDriver && !Path::new("/proc/modules").exists() {
+fn hint_on_hanging(step: &str) -> &'static str {
+    if step == OPENS_DRIVER && !Path::new("/proc/modules").exists() {
         " (/proc/modules is missing here, which libcufile 1.16 to 1.20 waits for)"
     } else {
         ""
@@ -237,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_child_that_hangs_is_killed_and_the_step_named() {
-        let said = line(&Message::Begins(ProbeStep::OpenDriver));
+        let said = line(&Message::Begins(OPENS_DRIVER.to_string()));
         let probe = judge(&ended(None, &said, ""), Duration::from_millis(1500), Path::new(NO_LOG));
         assert!(reason(&probe.driver).starts_with("cuFileDriverOpen did not return within 1.5 s"));
     }
@@ -246,8 +245,8 @@ mod tests {
     fn a_child_that_dies_in_the_folder_leaves_the_driver_available() {
         let mut found = CuFileProbe::unavailable("", "");
         found.driver = Availability::Available;
-        let said =
-            line(&Message::Found(Box::new(found))) + &line(&Message::Begins(ProbeStep::UseFolder));
+        let said = line(&Message::Found(Box::new(found)))
+            + &line(&Message::Begins(USES_FOLDER.to_string()));
         let probe = judge(&ended(Some(libc::SIGSEGV), &said, ""), TIME_LIMIT, Path::new(NO_LOG));
         assert!(probe.driver.is_available());
         assert!(reason(&probe.availability()).contains("signal: 11"));
