@@ -9,21 +9,6 @@ use super::request::Request;
 use super::session::{ObjectFacts, Session};
 use super::wire::WireError;
 
-/// What is known of an object that is read.
-#[derive(Debug, Clone, Copy)]
-pub struct Expected<'a> {
-    /// Its size.
-    pub bytes: u64,
-    /// What identifies its content.
-    pub etag: Option<&'a str>,
-}
-
-impl<'a> From<&'a ObjectFacts> for Expected<'a> {
-    fn from(facts: &'a ObjectFacts) -> Self {
-        Self { bytes: facts.bytes, etag: facts.etag.as_deref() }
-    }
-}
-
 /// What is asked for; how many bytes of it, the memory tells that it is received into.
 #[derive(Debug, Clone, Copy)]
 pub struct Get<'a> {
@@ -31,19 +16,21 @@ pub struct Get<'a> {
     pub key: &'a str,
     /// The first byte.
     pub offset: u64,
-    /// The object that it has to be, as far as that is known.
-    pub of: Option<Expected<'a>>,
+    /// The size of the whole object.
+    pub object_bytes: u64,
+    /// What identifies its content, as far as that is known.
+    pub etag: Option<&'a str>,
 }
 
 impl<'a> Get<'a> {
-    /// A GET from the first byte of the object `of` this size and ETag.
-    pub fn from_start(key: &'a str, of: impl Into<Expected<'a>>) -> Self {
-        Self { key, offset: 0, of: Some(of.into()) }
+    /// A GET from `offset` on of the object with these facts.
+    pub fn of(key: &'a str, offset: u64, facts: &'a ObjectFacts) -> Self {
+        Self { key, offset, object_bytes: facts.bytes, etag: facts.etag.as_deref() }
     }
 
-    /// Whether `bytes` are known to be the whole object, which is asked for without a range.
+    /// Whether `bytes` are the whole object, which is asked for without a range.
     pub(super) fn is_whole(&self, bytes: usize) -> bool {
-        self.offset == 0 && self.of.is_some_and(|of| of.bytes == bytes as u64)
+        self.offset == 0 && self.object_bytes == bytes as u64
     }
 }
 
@@ -86,16 +73,17 @@ impl Session {
 
     /// Compares what a GET brought with what is known of the object.
     fn compare(&mut self, get: Get<'_>, head: &Head, body: &[u8]) -> Result<(), ObjectFault> {
-        let expected = get.of.and_then(|of| of.etag).filter(|_| self.verifies());
+        let expected = get.etag.filter(|_| self.verifies());
         if let (Some(before), Some(now)) = (expected, &head.etag)
             && before != now
         {
             return Err(replaced(now, before));
         }
-        if let (Some(of), Some(now)) = (get.of, head.whole_bytes())
-            && of.bytes != now
+        if let Some(now) = head.whole_bytes()
+            && get.object_bytes != now
         {
-            let what = format!("another object is there: it has {now} bytes, not {}", of.bytes);
+            let what =
+                format!("another object is there: it has {now} bytes, not {}", get.object_bytes);
             return Err(ObjectFault::Data(what));
         }
         if !self.checks() {

@@ -28,7 +28,7 @@ mod wire;
 pub(crate) use checksum::Checksum;
 pub use client::Client;
 pub use error::{ObjectError, ObjectFault};
-pub use get::{Expected, Get};
+pub use get::Get;
 pub(crate) use pool::SessionPool;
 pub use session::{Listed, ObjectFacts, Session, read_reply};
 pub use settings::Settings;

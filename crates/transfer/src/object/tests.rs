@@ -120,7 +120,7 @@ fn one() -> ObjectFacts {
 
 /// A GET of it from byte 4.
 fn from_four<'a>(key: &'a str, of: &'a ObjectFacts) -> Get<'a> {
-    Get { key, offset: 4, of: Some(of.into()) }
+    Get::of(key, 4, of)
 }
 
 const RANGE: &str = "Content-Range: bytes 4-7/8\r\nETag: \"one\"\r\n";
@@ -218,12 +218,12 @@ fn a_whole_object_is_asked_for_without_a_range() {
     ]);
     let mut session = client.session("bucket").unwrap();
     let mut target = [0; 8];
-    session.get(Get::from_start("k", &one()), &mut target).unwrap();
+    session.get(Get::of("k", 0, &one()), &mut target).unwrap();
     assert_eq!(&target, b"contents");
     assert!(!requests.recv().unwrap().contains("Range"));
     let first_byte = session.evidence().first_byte.unwrap();
     assert_eq!((first_byte.count, first_byte.unit.as_str()), (1, "ns"));
-    let error = session.get(Get::from_start("k", &one()), &mut target).unwrap_err();
+    let error = session.get(Get::of("k", 0, &one()), &mut target).unwrap_err();
     assert!(error.to_string().contains("10 bytes, not 8"), "{error}");
     session.measure_from(Instant::now() + Duration::from_secs(3600));
     assert_eq!(session.evidence().first_byte, None);
@@ -235,7 +235,7 @@ fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
         let (client, requests) = server_of(vec![reply("200 OK", headers, body)], Verify::Crc);
         let mut session = client.session("bucket").unwrap();
         let whole = ObjectFacts::of_size(9);
-        let got = session.get(Get::from_start("k", &whole), &mut [0; 9]);
+        let got = session.get(Get::of("k", 0, &whole), &mut [0; 9]);
         let request = requests.recv().unwrap();
         assert!(request.contains("x-amz-checksum-mode: ENABLED\r\n"), "{request}");
         assert!(request.contains("SignedHeaders=host%3Bx-amz-checksum-mode&"), "{request}");

@@ -14,7 +14,7 @@ use super::PathSpec;
 use super::s3_helpers::Helpers;
 use super::s3_ranges::ReadRanges;
 use crate::error::TransferError;
-use crate::object::{Expected, Get, ObjectError, ObjectFacts, ObjectFault, Session};
+use crate::object::{Get, ObjectError, ObjectFacts, ObjectFault, Session};
 use crate::storage::{ObjectMode, OpenObject, put_key};
 use crate::transfer::{
     Completion, FileId, FileRange, Rejected, Slot, SlotMemory, Transfer, TransferPath,
@@ -102,8 +102,7 @@ impl Connection {
         match (place.direction, mode) {
             (Direction::Read, ObjectMode::Read(facts)) => {
                 let etag = facts.etag.as_deref().or(attached.etag.get().map(String::as_str));
-                let of = Expected { bytes: facts.bytes, etag };
-                let get = Get { key, offset: place.offset, of: Some(of) };
+                let get = Get { etag, ..Get::of(key, place.offset, facts) };
                 let found = session.get(get, bytes)?;
                 attached.is_of_one(session, place.offset, found)?;
                 let noted = attached.note(facts, place.offset, bytes);

@@ -103,8 +103,7 @@ impl Buckets {
         let wanted = of.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
         if wanted > 0 {
             self.within(path, |session, key| {
-                let get = Get { key, offset, of: Some(of.into()) };
-                session.get(get, &mut buffer[..wanted])?;
+                session.get(Get::of(key, offset, of), &mut buffer[..wanted])?;
                 Ok(())
             })?;
         }
@@ -171,7 +170,7 @@ impl Buckets {
             }
             let mut content = vec![0; found.bytes as usize];
             if !content.is_empty() {
-                session.get(Get::from_start(key, &found), &mut content)?;
+                session.get(Get::of(key, 0, &found), &mut content)?;
             }
             Ok(Some(content))
         })?;
