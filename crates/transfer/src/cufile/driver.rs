@@ -179,7 +179,13 @@ impl Driver {
                 // Release the lock first: if this is the last share, closing takes it again.
                 drop(registry);
                 let same = driver.settings == *settings;
-                return if same { Ok(driver) } else { Err(CuFileError::OpenOtherwise) };
+                let otherwise = "cuFile is already open in this process with other settings";
+                return match same {
+                    true => Ok(driver),
+                    false => {
+                        Err(CuFileError::unusable(otherwise, "use one configuration per process"))
+                    }
+                };
             }
             if !registry.open {
                 break;
@@ -223,7 +229,14 @@ impl Driver {
         if settings.forbid_fallback && driver.fallback_allowed() != Some(false) {
             driver.close();
             std::mem::forget(driver);
-            return Err(CuFileError::FallbackNotForbidden { version: api.version() });
+            let version = api.version();
+            return Err(CuFileError::unusable(
+                format!(
+                    "libcufile {version} ignored the setting that forbids its compatibility mode"
+                ),
+                "set properties.allow_compat_mode and force_compat_mode to false in cufile.json, and \
+                 leave CUFILE_FORCE_COMPAT_MODE out; or run with CUFILE_ALLOW_COMPAT_MODE=false",
+            ));
         }
         Ok(driver)
     }

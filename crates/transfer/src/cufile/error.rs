@@ -1,48 +1,20 @@
 //! cuFile's error codes as integers, and their meaning for the user.
 
-use std::path::PathBuf;
-
 use super::nvidia;
 use super::sys::CUfileError_t;
-use super::version::LibraryVersion;
 use crate::cuda::{NO_FABRIC, SYSTEM_NOT_READY};
 use crate::error::TransferError;
 
 /// Why cuFile cannot be used, or how a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CuFileError {
-    /// No library could be opened.
-    #[error("libcufile was not found: tried {}", tried.join("; "))]
-    NotFound {
-        /// Each candidate with the loader's error.
-        tried: Vec<String>,
-    },
-    /// The library is too old.
-    #[error(
-        "libcufile at {} is too old: {}, and {} or later is needed",
-        path.display(),
-        found.map_or_else(|| "it does not report its version".to_string(), |found| format!("version {found}")),
-        LibraryVersion::OLDEST
-    )]
-    TooOld {
-        /// Where it was found.
-        path: PathBuf,
-        /// Its version, if it reports one.
-        found: Option<LibraryVersion>,
-    },
-    /// A function that every version has is missing: another library.
-    #[error("{} has no function {symbol}: it is not a usable libcufile", path.display())]
-    NotCuFile {
-        /// Where it was found.
-        path: PathBuf,
-        /// The missing function.
-        symbol: String,
-    },
-    /// The fallback should be forbidden, but the library does not confirm that.
-    #[error("libcufile {version} ignored the setting that forbids its compatibility mode")]
-    FallbackNotForbidden {
-        /// Its version.
-        version: LibraryVersion,
+    /// It cannot be used here.
+    #[error("{reason}")]
+    Unusable {
+        /// Why not.
+        reason: String,
+        /// What the user can do.
+        remedy: &'static str,
     },
     /// A transfer stopped without an error.
     #[error("{call} moved {moved} of {len} bytes at byte {offset} and then none, without an error")]
@@ -55,17 +27,6 @@ pub enum CuFileError {
         len: usize,
         /// Their file offset.
         offset: u64,
-    },
-    /// The driver is already open with other settings.
-    #[error("cuFile is already open in this process with other settings")]
-    OpenOtherwise,
-    /// A read reported success but did not return the file's contents.
-    #[error("{call} moved {moved} of 4096 bytes, or not the file's bytes, without an error")]
-    WrongData {
-        /// The function.
-        call: &'static str,
-        /// Bytes reported as moved.
-        moved: usize,
     },
     /// A call failed.
     #[error("{call} failed with {}", described(call, *code, *cuda_code))]
@@ -81,33 +42,31 @@ pub enum CuFileError {
 
 impl CuFileError {
     /// What the user can do.
-    pub fn remedy(&self) -> String {
+    pub fn remedy(&self) -> &'static str {
         match self {
-            Self::NotFound { .. } => NOT_FOUND.to_string(),
-            Self::TooOld { .. } => "install a newer CUDA toolkit, or name a newer library with \
-                                    STORMLP_LIBCUFILE"
-                .to_string(),
-            Self::NotCuFile { .. } => "check STORMLP_LIBCUFILE".to_string(),
-            Self::FallbackNotForbidden { .. } => {
-                "set properties.allow_compat_mode and force_compat_mode to false in cufile.json, and \
-                 leave CUFILE_FORCE_COMPAT_MODE out; or run with CUFILE_ALLOW_COMPAT_MODE=false"
-                    .to_string()
+            Self::Unusable { remedy, .. } => remedy,
+            Self::NoProgress { call: "cuFileWrite", .. } => {
+                "the file system may be full, or not support direct writes here; see cufile.log in \
+                 the folder of the run"
             }
-            Self::NoProgress { call, .. } => {
-                match *call {
-                    "cuFileWrite" => "the file system may be full, or not support direct writes here",
-                    _ => "check the device and the file system",
-                }
-                .to_string()
-                    + "; see cufile.log in the folder of the run"
+            Self::NoProgress { .. } => {
+                "check the device and the file system; see cufile.log in the folder of the run"
             }
-            Self::OpenOtherwise => "use one configuration per process".to_string(),
-            Self::WrongData { .. } => "do not use cuFile here; see cufile.log".to_string(),
-            Self::Call { cuda_code: SYSTEM_NOT_READY, .. } => {
-                NO_FABRIC.trim_start_matches("; ").to_string()
-            }
-            Self::Call { call, code, .. } => nvidia::remedy(call, *code).to_string(),
+            Self::Call { cuda_code: SYSTEM_NOT_READY, .. } => NO_FABRIC.trim_start_matches("; "),
+            Self::Call { call, code, .. } => nvidia::remedy(call, *code),
         }
+    }
+
+    pub(super) fn unusable(reason: impl Into<String>, remedy: &'static str) -> Self {
+        Self::Unusable { reason: reason.into(), remedy }
+    }
+
+    /// No library was found, for these reasons.
+    pub(super) fn not_found(tried: &[String]) -> Self {
+        let remedy = "install the GPUDirect Storage library (libcufile, part of the CUDA toolkit \
+                      and of the Python packages nvidia-cufile and nvidia-cufile-cu12) or name it \
+                      with STORMLP_LIBCUFILE=/path/to/libcufile.so.0";
+        Self::unusable(format!("libcufile was not found: tried {}", tried.join("; ")), remedy)
     }
 }
 
@@ -126,9 +85,11 @@ impl From<CuFileError> for TransferError {
                 cuda_code: 0,
                 explanation: format!("{error}; {remedy}"),
             },
-            other => {
-                Self::Unavailable { what: "cuFile".to_string(), reason: other.to_string(), remedy }
-            }
+            other => Self::Unavailable {
+                what: "cuFile".to_string(),
+                reason: other.to_string(),
+                remedy: remedy.to_string(),
+            },
         }
     }
 }
@@ -189,11 +150,6 @@ fn described(call: &str, code: i32, cuda_code: i32) -> String {
     }
     text
 }
-
-/// The remedy where no library was found.
-const NOT_FOUND: &str = "install the GPUDirect Storage library (libcufile, part of the CUDA toolkit \
-    and of the Python packages nvidia-cufile and nvidia-cufile-cu12) or name it with \
-    STORMLP_LIBCUFILE=/path/to/libcufile.so.0";
 
 /// The remedy for what only the log explains.
 pub(super) const SEE_LOG: &str = "see cufile.log in the folder of the run";

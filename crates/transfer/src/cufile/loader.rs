@@ -166,7 +166,7 @@ impl Opened {
     /// The library that the user has chosen; no other is tried.
     fn chosen(path: &Path) -> Self {
         let mut candidate = candidate(path.to_path_buf(), LIBRARY_VARIABLE, None);
-        let library = load(path).map_err(|tried| CuFileError::NotFound { tried: vec![tried] });
+        let library = load(path).map_err(|tried| CuFileError::not_found(&[tried]));
         let api = library.and_then(|library| Api::look_up(library, path));
         candidate.taken = api.is_ok();
         match &api {
@@ -211,7 +211,7 @@ impl Opened {
             }
         }
         candidates.sort_by_key(|candidate| !candidate.taken);
-        let none = refused.unwrap_or(CuFileError::NotFound { tried });
+        let none = refused.unwrap_or_else(|| CuFileError::not_found(&tried));
         Self { api: api.ok_or(none), candidates }
     }
 }
@@ -268,24 +268,32 @@ impl Symbols {
     /// As for [`Symbols::optional`].
     unsafe fn required<T: Copy>(&self, name: &'static str) -> Result<T, CuFileError> {
         // SAFETY: the caller vouches for the type.
-        unsafe { self.optional(name) }.ok_or_else(|| CuFileError::NotCuFile {
-            path: self.path.clone(),
-            symbol: format!("cuFile{name}"),
+        unsafe { self.optional(name) }.ok_or_else(|| {
+            let path = self.path.display();
+            let reason =
+                format!("{path} has no function cuFile{name}: it is not a usable libcufile");
+            CuFileError::unusable(reason, "check STORMLP_LIBCUFILE")
         })
     }
 
     /// The version; a library that does not report one is too old.
     fn version(&self) -> Result<LibraryVersion, CuFileError> {
-        let too_old = |found| CuFileError::TooOld { path: self.path.clone(), found };
+        let too_old = |found: &str| {
+            let (path, oldest) = (self.path.display(), LibraryVersion::OLDEST);
+            CuFileError::unusable(
+                format!("libcufile at {path} is too old: {found}, and {oldest} or later is needed"),
+                "install a newer CUDA toolkit, or name a newer library with STORMLP_LIBCUFILE",
+            )
+        };
         // SAFETY: the type is the one of `cufile.h`.
-        let get: sys::FnGetVersion =
-            unsafe { self.optional("GetVersion") }.ok_or_else(|| too_old(None))?;
+        let get: sys::FnGetVersion = unsafe { self.optional("GetVersion") }
+            .ok_or_else(|| too_old("it does not report its version"))?;
         let mut number = 0;
         // SAFETY: the argument is a place for one int; the call needs no open driver.
         check("cuFileGetVersion", unsafe { get(&mut number) })?;
         let version = LibraryVersion::from_number(number);
         if version < LibraryVersion::OLDEST {
-            return Err(too_old(Some(version)));
+            return Err(too_old(&format!("version {version}")));
         }
         Ok(version)
     }
@@ -356,7 +364,7 @@ mod tests {
     #[test]
     fn a_wrong_library_is_refused() {
         let error = Opened::chosen(Path::new("libc.so.6")).api.unwrap_err();
-        assert!(matches!(error, CuFileError::NotCuFile { .. }), "{error}");
+        assert!(error.to_string().contains("it is not a usable libcufile"), "{error}");
     }
 
     #[test]

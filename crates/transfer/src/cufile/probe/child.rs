@@ -41,10 +41,10 @@ pub fn child_main(folder: Option<&Path>) {
 fn unavailable(fact: &str, error: &CuFileError, mark: LogMark) -> Availability {
     // The log is removed with the probe; its lines are quoted.
     let remedy = match error.remedy() {
-        text if text == SEE_LOG => "use the paths that do not need cuFile".to_string(),
+        SEE_LOG => "use the paths that do not need cuFile",
         text => text,
     };
-    Availability::unavailable(fact, mark.quote(&remedy))
+    Availability::unavailable(fact, mark.quote(remedy))
 }
 
 /// Sets whether this process is killed when its parent ends: nothing else would stop a spinning
@@ -184,7 +184,10 @@ fn read_back(driver: &Arc<Driver>, file: File) -> Result<(), CuFileError> {
     let moved = unsafe { handle.transfer(Direction::Read, base, 0, BLOCK_BYTES, 0) }?;
     drop(registration);
     if moved != BLOCK_BYTES || block.0.iter().any(|byte| *byte != FILL) {
-        return Err(CuFileError::WrongData { call: "cuFileRead", moved });
+        let reason = format!(
+            "cuFileRead moved {moved} of {BLOCK_BYTES} bytes, or not the file's bytes, without an error"
+        );
+        return Err(CuFileError::unusable(reason, "do not use cuFile here; see cufile.log"));
     }
     Ok(())
 }
