@@ -4,6 +4,7 @@
 //! any known layout.
 
 use stormlp_core::evidence::OperationsBy;
+use stormlp_core::path::PathKind;
 
 /// Buffer size for the statistics; the newest known layout takes 5112 bytes.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -75,6 +76,21 @@ pub struct RouteCounters {
 }
 
 impl RouteCounters {
+    /// The counts relevant to `kind`, whose buffers may be host memory: batches have counters of
+    /// their own.
+    pub fn of(&self, kind: PathKind, on_host: bool) -> Routes {
+        if matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream) {
+            return self.batches.clone();
+        }
+        let mut routes = self.transfers.clone();
+        if on_host {
+            // No GPU takes part, so the per-GPU counters do not change. Whatever cuFile did anyway
+            // used POSIX calls: the direct routes end in GPU memory.
+            routes.fallback = (self.reads + self.writes).saturating_sub(routes.all_direct());
+        }
+        routes
+    }
+
     /// The counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

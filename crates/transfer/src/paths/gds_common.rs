@@ -7,7 +7,7 @@ use stormlp_core::evidence::{Counted, DirectStorage, Evidence, Mechanism};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
-use super::gds_route::{self, Operations, RouteCounts};
+use super::gds_route::{self, RouteCounts};
 use super::{DirectWatch, PathSpec};
 use crate::accelerator::device::Accelerator;
 use crate::cufile::{
@@ -269,8 +269,7 @@ impl GdsCommon {
         let counted = self.counted(counters.as_ref());
         let properties = self.driver.properties().ok();
         let fallback_allowed = self.driver.fallback_allowed();
-        let operations =
-            counters.map(|counters| Operations::of(self.kind, self.on_host, &counters));
+        let operations = counters.map(|counters| counters.of(self.kind, self.on_host));
         let verdict = gds_route::judge(&RouteCounts {
             on_host: self.on_host,
             fallback_allowed,

@@ -5,42 +5,16 @@
 //! forbidden compatibility mode; the absence of any other route on this machine. A route that none
 //! of them shows is unproven, which is not the same as a fallback.
 
-use stormlp_core::evidence::{Counted, OperationsBy, RouteProof};
+use stormlp_core::evidence::{Counted, RouteProof};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::counted;
 
-use crate::cufile::{NvfsCounts, NvidiaFsCounts, RouteCounters, TO_ENABLE, Transferred};
+use crate::cufile::{NvfsCounts, NvidiaFsCounts, Routes, TO_ENABLE, Transferred};
 
-/// Transfers by route, as cuFile counted them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Operations {
-    pub(super) direct: OperationsBy,
-    pub(super) fallback: u64,
-    /// Those that went by io_uring, whose route is not documented: the others may include them.
-    pub(super) unassigned: u64,
-}
-
-impl Operations {
-    /// The counts relevant to `kind`: batches have separate counters.
-    pub(super) fn of(kind: PathKind, on_host: bool, counters: &RouteCounters) -> Self {
-        let in_batches = matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream);
-        let routes = if in_batches { &counters.batches } else { &counters.transfers };
-        let direct = routes.all_direct();
-        let fallback = if on_host && !in_batches {
-            // No GPU takes part, so the per-GPU counters do not change. Whatever cuFile did anyway
-            // used POSIX calls: the direct routes end in GPU memory.
-            (counters.reads + counters.writes).saturating_sub(direct)
-        } else {
-            routes.fallback
-        };
-        Self { direct: routes.direct.clone(), fallback, unassigned: routes.unassigned }
-    }
-
-    /// `3 peer-to-peer, 0 nvidia-fs and 0 POSIX`.
-    fn words(&self) -> String {
-        let direct = self.direct.iter().map(|(by, count)| format!("{count} {}", by.words()));
-        format!("{} and {} POSIX", direct.collect::<Vec<_>>().join(", "), self.fallback)
-    }
+/// `3 peer-to-peer, 0 nvidia-fs and 0 POSIX`.
+fn words(operations: &Routes) -> String {
+    let direct = operations.direct.iter().map(|(by, count)| format!("{count} {}", by.words()));
+    format!("{} and {} POSIX", direct.collect::<Vec<_>>().join(", "), operations.fallback)
 }
 
 /// Observations since a path was built, including other paths of the process.
@@ -50,7 +24,7 @@ pub(super) struct RouteCounts<'a> {
     pub(super) on_host: bool,
     pub(super) fallback_allowed: Option<bool>,
     /// What cuFile counted, and when.
-    pub(super) operations: Option<&'a Operations>,
+    pub(super) operations: Option<&'a Routes>,
     pub(super) counted: Counted,
     /// Whether the library can count operations, if enabled.
     pub(super) can_count: bool,
@@ -136,7 +110,7 @@ pub(super) fn judge(seen: &RouteCounts<'_>) -> RouteVerdict {
 /// Judges by cuFile's own counters.
 fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let operations = seen.operations?;
-    let direct = operations.direct.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
+    let direct = operations.all_direct();
     // Entries that went by io_uring are accounted for if the routes have all that were moved.
     let assigned = direct.saturating_add(operations.fallback);
     let leaves_some = operations.unassigned > 0 && assigned < seen.moved_while_counted.operations;
@@ -157,7 +131,7 @@ fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
         Counted::AtFirst => ", in its first transfers",
         Counted::Never | Counted::Throughout => "",
     };
-    let why = format!("cuFile counted {} transfers{memory}{when}", operations.words());
+    let why = format!("cuFile counted {} transfers{memory}{when}", words(operations));
     Some(RouteVerdict::new(route, RouteProof::Counters, why))
 }
 
@@ -273,7 +247,7 @@ fn by_elimination(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
 /// There is no evidence.
 fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
     let counters = match (seen.operations, seen.can_count) {
-        (Some(Operations { unassigned: 1.., .. }), _) => {
+        (Some(Routes { unassigned: 1.., .. }), _) => {
             "cuFile counted transfers by io_uring, which its documentation assigns to no route"
         }
         (Some(_), _) => "cuFile's route counters stayed at zero",

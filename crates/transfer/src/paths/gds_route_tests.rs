@@ -3,7 +3,9 @@
 use stormlp_core::evidence::Mechanism;
 
 use super::*;
+use crate::cufile::RouteCounters;
 use crate::cufile::Routes;
+use stormlp_core::evidence::OperationsBy;
 
 /// One hundred transfers of 1 MiB.
 const HUNDRED: Transferred = Transferred { operations: 100, bytes: 100 << 20 };
@@ -32,7 +34,7 @@ fn direct(p2p: u64, nvfs: u64) -> OperationsBy {
 }
 
 fn counted(p2p: u64, nvfs: u64, fallback: u64) -> RouteCounts<'static> {
-    let operations = Operations { direct: direct(p2p, nvfs), fallback, unassigned: 0 };
+    let operations = Routes { direct: direct(p2p, nvfs), fallback, unassigned: 0 };
     RouteCounts {
         operations: Some(Box::leak(Box::new(operations))),
         counted: Counted::Throughout,
@@ -64,7 +66,7 @@ fn io_uring_alone_proves_no_route() {
     let of = |p2p, fallback, unassigned| {
         let batches = Routes { direct: direct(p2p, 0), fallback, unassigned };
         let counters = RouteCounters { batches, ..RouteCounters::default() };
-        let operations = Operations::of(PathKind::GdsBatch, false, &counters);
+        let operations = counters.of(PathKind::GdsBatch, false);
         let moved_while_counted = Transferred { operations: 8, bytes: 8 << 20 };
         judge(&RouteCounts {
             operations: Some(&operations),
@@ -228,17 +230,17 @@ fn batches_are_judged_by_their_own_counters() {
         ..RouteCounters::default()
     };
     for kind in [PathKind::GdsBatch, PathKind::GdsBatchStream] {
-        let batch = Operations::of(kind, false, &counters);
+        let batch = counters.of(kind, false);
         assert_eq!((batch.direct, batch.fallback), (direct(4, 0), 0));
     }
-    let blocking = Operations::of(PathKind::Gds, false, &counters);
+    let blocking = counters.of(PathKind::Gds, false);
     assert_eq!((blocking.direct, blocking.fallback), (OperationsBy::new(), 9));
 }
 
 #[test]
 fn host_memory_counts_as_posix() {
     let counters = RouteCounters { reads: 5, writes: 2, ..RouteCounters::default() };
-    assert_eq!(Operations::of(PathKind::Gds, true, &counters).fallback, 7);
+    assert_eq!(counters.of(PathKind::Gds, true).fallback, 7);
 }
 
 #[test]

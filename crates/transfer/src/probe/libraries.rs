@@ -124,7 +124,7 @@ mod tests {
             "driver": {"status": "available"}, "folder": {"status": "available"},
             "library_version": "1.20", "library_path": "/lib/libcufile.so.0",
             "compat_mode_allowed": true,
-            "properties": ["compat"], "routes": [], "parameters": ["x = 1"],
+            "says": ["compat", "x = 1"],
         });
         serde_json::from_value(probe).unwrap()
     }

@@ -136,7 +136,7 @@ fn gpu_facts(root: &Root, probe: CuFileProbe) -> GpuFacts {
         driver_registry: gpu::driver_registry(root),
         cuda: libraries::cuda_library(&probe),
         cufile: libraries::cufile_library(&probe),
-        cufile_says: [probe.properties, probe.routes, probe.parameters].concat(),
+        cufile_says: probe.says,
         cufile_candidates: probe.candidates,
         nvidia_fs: gpu::nvidia_fs(root),
         kernel_p2pdma: platform::kernel_p2pdma(root),

@@ -41,7 +41,7 @@ fn probe_tells_what_is_there() {
     assert!(probe.library_version.unwrap().starts_with("1."));
     assert!(probe.library_path.unwrap().is_absolute());
     assert_eq!(probe.compat_mode_allowed, Some(true));
-    assert!(probe.properties.contains(&"nvidia-fs not loaded".to_string()));
+    assert!(probe.says.contains(&"nvidia-fs not loaded".to_string()));
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert!(left.is_empty(), "the probe left {left:?}");
 }

@@ -78,13 +78,13 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     let driver = Driver::open(&Settings::default())?;
     probe.driver = Availability::Available;
     if let Ok(properties) = driver.properties() {
-        probe.properties = properties.describe();
+        probe.says = properties.describe();
         probe.per_buffer_cache_bytes = Some(properties.per_buffer_cache_bytes);
     }
     probe.compat_mode_allowed = driver.fallback_allowed();
     probe.limits = Some(driver.limits());
-    probe.routes = driver.routes().to_vec();
-    probe.parameters = driver.parameters();
+    probe.says.extend_from_slice(driver.routes());
+    probe.says.extend(driver.parameters());
     tell(&Message::Found(Box::new(probe.clone())));
     if let Some(folder) = folder {
         begin(USES_FOLDER);

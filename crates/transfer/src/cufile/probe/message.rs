@@ -36,12 +36,9 @@ pub struct CuFileProbe {
     /// Limits that a plan has to keep; `None` if the driver does not open.
     #[serde(default)]
     pub limits: Option<CuFileLimits>,
-    /// The driver's properties, one each.
-    pub properties: Vec<String>,
-    /// Direct routes for each kind of target, `nvme: p2pdma, nvfs`.
-    pub routes: Vec<String>,
-    /// Settings that affect the route and the speed.
-    pub parameters: Vec<String>,
+    /// Properties of the driver, direct routes for each kind of target, `nvme: p2pdma, nvfs`, and
+    /// settings that affect the route and the speed.
+    pub says: Vec<String>,
     /// The findings on CUDA.
     #[serde(default)]
     pub cuda: CudaProbe,
@@ -71,9 +68,7 @@ impl CuFileProbe {
             compat_mode_allowed: None,
             per_buffer_cache_bytes: None,
             limits: None,
-            properties: Vec::new(),
-            routes: Vec::new(),
-            parameters: Vec::new(),
+            says: Vec::new(),
             cuda: CudaProbe::default(),
         }
     }
