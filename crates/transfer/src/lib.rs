@@ -9,6 +9,7 @@
 //! This is the only crate with `unsafe`, CUDA and cuFile. GPU libraries are opened at run time.
 
 pub mod accelerator;
+mod attached;
 pub mod cuda;
 pub mod cufile;
 pub mod drive;

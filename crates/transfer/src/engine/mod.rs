@@ -4,7 +4,6 @@
 //! `pread`/`pwrite` for systems without io_uring. An engine moves bytes between files and host
 //! buffers; the purpose of a buffer is up to the path.
 
-mod files;
 mod psync;
 #[cfg(feature = "tokio-uring")]
 mod tokio_uring;

@@ -8,8 +8,8 @@ use stormlp_core::evidence::EngineFacts;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::EngineKind;
 
-use super::files::AttachedFiles;
 use super::{Engine, completion};
+use crate::attached::Attached;
 use crate::error::TransferError;
 use crate::transfer::FileId;
 use crate::transfer::Slot;
@@ -18,7 +18,7 @@ use crate::transfer::{Completion, Rejected, Transfer};
 /// Executes operations inside `wait`, one after the other: with more than one in flight the
 /// latency includes queueing time, as on any device with a single server.
 pub(crate) struct PsyncEngine {
-    files: AttachedFiles,
+    files: Attached<File>,
     slots: Vec<Slot>,
     line: VecDeque<Transfer>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct PsyncEngine {
 impl PsyncEngine {
     pub(crate) fn new(slots: Vec<Slot>, max_files: usize) -> Self {
         Self {
-            files: AttachedFiles::new(max_files),
+            files: Attached::with_capacity(max_files),
             line: VecDeque::with_capacity(slots.len()),
             slots,
         }
@@ -35,7 +35,7 @@ impl PsyncEngine {
     /// Executes one operation synchronously.
     fn perform(&self, transfer: Transfer) -> Completion {
         let Transfer { place, mut slot } = transfer;
-        let file = self.files.get(place.file);
+        let file = self.files.get(place.file).expect("an attached file");
         let bytes = slot.part_mut(place.len).expect("engines move host memory");
         let result = loop {
             let result = match place.direction {
@@ -53,7 +53,7 @@ impl PsyncEngine {
 
 impl Engine for PsyncEngine {
     fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
-        self.files.insert(file)
+        Ok(self.files.insert(file))
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {

@@ -14,6 +14,7 @@ use tokio_uring::buf::fixed::FixedBufRegistry;
 use tokio_uring::buf::{BoundedBuf as _, IoBuf, IoBufMut};
 
 use super::{Engine, completion};
+use crate::attached::Attached;
 use crate::error::TransferError;
 use crate::transfer::FileId;
 use crate::transfer::Slot;
@@ -57,7 +58,7 @@ pub(crate) struct TokioUringEngine {
     runtime: tokio_uring::Runtime,
     registry: Rc<FixedBufRegistry<Alias>>,
     slots: Vec<Slot>,
-    files: Vec<Option<Rc<tokio_uring::fs::File>>>,
+    files: Attached<Rc<tokio_uring::fs::File>>,
     queued: Vec<Transfer>,
     over: Rc<Over>,
     flying: usize,
@@ -102,7 +103,7 @@ impl TokioUringEngine {
             runtime,
             registry,
             slots,
-            files: Vec::new(),
+            files: Attached::default(),
             queued: Vec::new(),
             over: Rc::default(),
             flying: 0,
@@ -133,16 +134,11 @@ async fn perform(
 impl Engine for TokioUringEngine {
     fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
         let file = self.runtime.block_on(async { tokio_uring::fs::File::from_std(file) });
-        let index = self.files.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.files.push(None);
-            self.files.len() - 1
-        });
-        self.files[index] = Some(Rc::new(file));
-        Ok(FileId(index as u32))
+        Ok(self.files.insert(Rc::new(file)))
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
-        let Some(file) = self.files[file.0 as usize].take() else {
+        let Some(file) = self.files.remove(file) else {
             return Ok(());
         };
         // Nothing is in flight on the file, so this is the last reference.
@@ -173,8 +169,8 @@ impl Engine for TokioUringEngine {
             (&mut self.queued, &self.files, &self.registry, &self.over);
         self.runtime.block_on(async {
             for transfer in queued.drain(..) {
-                let file = files[transfer.place.file.0 as usize].as_ref();
-                let file = Rc::clone(file.expect("an attached file"));
+                let file = files.get(transfer.place.file).expect("an attached file");
+                let file = Rc::clone(file);
                 let task = perform(transfer, file, Rc::clone(registry), Rc::clone(over));
                 tokio_uring::spawn(task);
             }

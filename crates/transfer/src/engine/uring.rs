@@ -10,8 +10,8 @@ use stormlp_core::evidence::EngineFacts;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::EngineKind;
 
-use super::files::AttachedFiles;
 use super::{Engine, completion};
+use crate::attached::Attached;
 use crate::error::TransferError;
 use crate::transfer::FileId;
 use crate::transfer::Slot;
@@ -36,7 +36,7 @@ pub(crate) struct UringEngine {
     ring: IoUring,
     in_flight: Vec<Option<Slot>>,
     slots: Vec<Slot>,
-    files: AttachedFiles,
+    files: Attached<File>,
     wake: Option<OwnedFd>,
     queued: usize,
     flying: usize,
@@ -132,7 +132,7 @@ impl UringEngine {
         }
         Ok(Self {
             in_flight: slots.iter().map(|_| None).collect(),
-            files: AttachedFiles::new(max_files),
+            files: Attached::with_capacity(max_files),
             ring,
             slots,
             wake: None,
@@ -172,7 +172,8 @@ impl UringEngine {
         let entry = if self.facts.registered_files {
             entry_for!(types::Fixed(place.file.0))
         } else {
-            entry_for!(types::Fd(self.files.fd(place.file)))
+            let file = self.files.get(place.file).expect("an attached file");
+            entry_for!(types::Fd(file.as_raw_fd()))
         };
         entry.user_data(slot.index() as u64)
     }
@@ -276,7 +277,7 @@ impl UringEngine {
 impl Engine for UringEngine {
     fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
         let fd = file.as_raw_fd();
-        let id = self.files.insert(file)?;
+        let id = self.files.insert(file);
         if self.facts.registered_files {
             self.ring
                 .submitter()

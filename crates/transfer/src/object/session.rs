@@ -19,7 +19,7 @@ use super::error::{ObjectError, ObjectFault};
 use super::reply::{Head, Refusal};
 use super::request::{Request, mark};
 use super::retry::{MOST_RETRIES, Pauses};
-use super::wire::{Connection, HttpTimeouts, WireError};
+use super::wire::{Connection, FIRST_ANSWER, STALL_TIMEOUT, WireError};
 
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
@@ -394,9 +394,8 @@ impl Session {
         let addresses =
             url.socket_addrs(|| None).map_err(|error| WireError::Lost(unknown(error)))?;
         let tls = self.client.tls.as_ref().filter(|_| url.scheme() == "https");
-        let patience =
-            if self.has_answered() { HttpTimeouts::Usual } else { HttpTimeouts::UntilFirstAnswer };
-        let connection = Connection::open(&addresses, tls.zip(url.host_str()), patience)?;
+        let timeout = if self.has_answered() { STALL_TIMEOUT } else { FIRST_ANSWER };
+        let connection = Connection::open(&addresses, tls.zip(url.host_str()), timeout)?;
         self.counts.connections += 1;
         Ok(connection)
     }

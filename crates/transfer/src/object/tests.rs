@@ -11,7 +11,7 @@ use stormlp_core::verify::Verify;
 
 use super::request::Request;
 use super::settings::Sources;
-use super::wire::{Connection, HttpTimeouts};
+use super::wire::{Connection, FIRST_ANSWER};
 use super::{Client, Get, ObjectFacts, SessionPool, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
@@ -397,7 +397,7 @@ fn an_idle_connection_with_tls_is_open_until_the_endpoint_ends_it() {
     let trusted = super::tls::config(Some(CERTIFICATE.as_ref())).unwrap();
     for _ in 0..2 {
         let tls = Some((&trusted, "127.0.0.1"));
-        let mut open = Connection::open(&addresses, tls, HttpTimeouts::UntilFirstAnswer).unwrap();
+        let mut open = Connection::open(&addresses, tls, FIRST_ANSWER).unwrap();
         open.exchange(b"HEAD / HTTP/1.1\r\n\r\n", b"").unwrap();
         thread::sleep(Duration::from_millis(1100));
         let open = open.still_open().expect("the endpoint has not closed");

@@ -12,11 +12,11 @@ use super::reply::Head;
 
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an endpoint may take until it has answered for the first time: a wrong address that
-/// accepts connections and says nothing is reported soon.
+/// How long an endpoint may say nothing until it has answered for the first time: a wrong address
+/// that accepts connections is reported soon.
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// How long a connection may stand still.
-const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that was idle for longer may have been closed by the endpoint.
 const IDLE: Duration = Duration::from_secs(1);
 /// Received at once before the length of a body is known; heads are far smaller.
@@ -97,20 +97,11 @@ impl From<io::Error> for WireError {
     }
 }
 
-/// How long a connection waits for its endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HttpTimeouts {
-    /// The endpoint has never answered, and must do so soon.
-    UntilFirstAnswer,
-    /// It has answered before.
-    Usual,
-}
-
 /// A connection that is kept for the next request.
 pub(super) struct Connection {
     stream: Stream,
-    /// When the first answer has to be there; `None` once it is.
-    answer_by: Option<Instant>,
+    /// How long it may stand still: less until the endpoint has answered for the first time.
+    timeout: Duration,
     /// When the last reply began.
     used: Instant,
     /// Received and not yet used: `buffer[start..end]`.
@@ -126,16 +117,14 @@ impl Connection {
     pub(super) fn open(
         addresses: &[SocketAddr],
         tls: Option<(&Arc<ClientConfig>, &str)>,
-        patience: HttpTimeouts,
+        timeout: Duration,
     ) -> Result<Self, WireError> {
-        let answer_by =
-            (patience == HttpTimeouts::UntilFirstAnswer).then(|| Instant::now() + FIRST_ANSWER);
-        let share = FIRST_ANSWER / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
-        let each = answer_by.map_or(CONNECT_TIMEOUT, |_| CONNECT_TIMEOUT.min(share));
+        let share = timeout / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+        let each = CONNECT_TIMEOUT.min(share);
         let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
         for address in addresses {
             match TcpStream::connect_timeout(address, each) {
-                Ok(socket) => return Self::over(socket, tls, answer_by),
+                Ok(socket) => return Self::over(socket, tls, timeout),
                 Err(error) => failed = error,
             }
         }
@@ -145,10 +134,10 @@ impl Connection {
     fn over(
         socket: TcpStream,
         tls: Option<(&Arc<ClientConfig>, &str)>,
-        answer_by: Option<Instant>,
+        timeout: Duration,
     ) -> Result<Self, WireError> {
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(answer_by.map_or(STALL_TIMEOUT, left)))?;
+        socket.set_read_timeout(Some(timeout))?;
         socket.set_write_timeout(Some(STALL_TIMEOUT))?;
         let mut counted = Counted { socket, sent: 0, received: 0 };
         let stream = match tls {
@@ -162,7 +151,7 @@ impl Connection {
                 // Agreed on now, so that a certificate is not mistaken for a broken request.
                 while session.is_handshaking() {
                     session.complete_io(&mut counted).map_err(|error| match stalls(&error) {
-                        true => silent("no answer to a TLS handshake", answer_by),
+                        true => silent("no answer to a TLS handshake", timeout),
                         false => error.into(),
                     })?;
                 }
@@ -171,7 +160,7 @@ impl Connection {
         };
         let buffer = vec![0; HEAD_BYTES].into_boxed_slice();
         let used = Instant::now();
-        Ok(Self { stream, answer_by, used, buffer, start: 0, end: 0, told: (0, 0) })
+        Ok(Self { stream, timeout, used, buffer, start: 0, end: 0, told: (0, 0) })
     }
 
     fn counted(&self) -> &Counted {
@@ -237,10 +226,11 @@ impl Connection {
 
     /// Ends the wait for the first answer.
     fn wait_as_usual(&mut self) -> io::Result<()> {
-        match self.answer_by.take() {
-            Some(_) => self.counted().socket.set_read_timeout(Some(STALL_TIMEOUT)),
-            None => Ok(()),
+        if self.timeout != STALL_TIMEOUT {
+            self.timeout = STALL_TIMEOUT;
+            self.counted().socket.set_read_timeout(Some(STALL_TIMEOUT))?;
         }
+        Ok(())
     }
 
     fn send(&mut self, mut head: &[u8], mut body: &[u8]) -> io::Result<()> {
@@ -282,17 +272,8 @@ impl Connection {
                     )));
                 }
                 None => {
-                    if let Some(by) = self.answer_by {
-                        self.counted().socket.set_read_timeout(Some(left(by)))?;
-                    }
                     let end = self.end;
-                    let read = receive(&mut self.stream, &mut self.buffer[end..]);
-                    let read = read.map_err(|error| match error {
-                        WireError::Lost(stall) if stalls(&stall) && self.answer_by.is_some() => {
-                            silent("no answer", self.answer_by)
-                        }
-                        error => error,
-                    })?;
+                    let read = receive(&mut self.stream, &mut self.buffer[end..], self.timeout)?;
                     if read == 0 {
                         let ended = "the connection was closed before a reply";
                         return Err(WireError::Lost(io::Error::new(
@@ -311,7 +292,7 @@ impl Connection {
     fn receive(&mut self, target: &mut [u8]) -> Result<usize, WireError> {
         let waiting = self.end - self.start;
         if waiting == 0 {
-            return receive(&mut self.stream, target);
+            return receive(&mut self.stream, target, self.timeout);
         }
         let taken = waiting.min(target.len());
         target[..taken].copy_from_slice(&self.buffer[self.start..self.start + taken]);
@@ -413,13 +394,16 @@ impl Connection {
 
 /// Receives once, into memory of any size.
 #[inline]
-fn receive(stream: &mut Stream, target: &mut [u8]) -> Result<usize, WireError> {
+fn receive(stream: &mut Stream, target: &mut [u8], timeout: Duration) -> Result<usize, WireError> {
     let at_once = target.len().min(RECEIVE_BYTES);
     let target = &mut target[..at_once];
     loop {
         match stream.read(target) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if stalls(&error) => return Err(silent("nothing came", None)),
+            Err(error) if stalls(&error) => {
+                let what = if timeout == STALL_TIMEOUT { "nothing came" } else { "no answer" };
+                return Err(silent(what, timeout));
+            }
             other => return Ok(other?),
         }
     }
@@ -439,14 +423,8 @@ fn stalls(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// What is left until `by`; a timeout cannot be zero.
-fn left(by: Instant) -> Duration {
-    by.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
-}
-
 /// The error of an endpoint that said nothing for as long as it may.
-fn silent(what: &str, answer_by: Option<Instant>) -> WireError {
-    let limit = answer_by.map_or(STALL_TIMEOUT, |_| FIRST_ANSWER);
-    let text = format!("{what} within {} s", limit.as_secs());
+fn silent(what: &str, timeout: Duration) -> WireError {
+    let text = format!("{what} within {} s", timeout.as_secs());
     WireError::Lost(io::Error::new(io::ErrorKind::TimedOut, text))
 }

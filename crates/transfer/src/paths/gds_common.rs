@@ -10,6 +10,7 @@ use stormlp_core::path::PathKind;
 use super::gds_route::{self, RouteCounts};
 use super::{DirectWatch, PathSpec};
 use crate::accelerator::device::Accelerator;
+use crate::attached::Attached;
 use crate::cufile::{
     CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters, RouteCounting,
     Settings, Statistics, Tally, Transferred, WatchedCalls,
@@ -27,7 +28,7 @@ const COUNTED_AT_FIRST: u64 = 64;
 pub(super) struct GdsCommon {
     kind: PathKind,
     pub(super) driver: Arc<Driver>,
-    files: Vec<Option<FileHandle>>,
+    files: Attached<FileHandle>,
     slots: Vec<Slot>,
     registered: bool,
     /// Whether the slots are host memory, which cuFile moves only by POSIX calls.
@@ -76,7 +77,7 @@ impl GdsCommon {
         let longest_bound = longest_bound(spec.kind, &driver);
         Ok(Self {
             kind: spec.kind,
-            files: Vec::with_capacity(spec.max_files),
+            files: Attached::with_capacity(spec.max_files),
             slots: Slot::all(memory),
             registered: spec.register_buffers,
             on_host,
@@ -97,13 +98,7 @@ impl GdsCommon {
         let registering = self.calls.enter();
         let handle = FileHandle::register(Arc::clone(&self.driver), file)?;
         drop(registering);
-        let free = self.files.iter().position(Option::is_none);
-        let index = free.unwrap_or_else(|| {
-            self.files.push(None);
-            self.files.len() - 1
-        });
-        self.files[index] = Some(handle);
-        Ok(FileId(index as u32))
+        Ok(self.files.insert(handle))
     }
 
     /// Deregisters and closes a file, unless one of the transfers `in_flight` is on it.
@@ -117,19 +112,13 @@ impl GdsCommon {
             let action = "detach a file that has transfers in flight";
             return Err(TransferError::io(action)(source));
         }
-        if let Some(place) = self.files.get_mut(file.0 as usize) {
-            *place = None;
-        }
+        self.files.remove(file);
         Ok(())
-    }
-
-    fn file(&self, file: FileId) -> Option<&FileHandle> {
-        self.files.get(file.0 as usize)?.as_ref()
     }
 
     /// The file of a transfer in flight.
     pub(super) fn attached(&self, place: &FileRange) -> &FileHandle {
-        self.file(place.file).expect("`accept` has seen the file, and it has this in flight")
+        self.files.get(place.file).expect("`accept` has seen the file, and it has this in flight")
     }
 
     /// Returns the slots; call once.
@@ -146,7 +135,7 @@ impl GdsCommon {
     pub(super) fn accept(&self, transfer: Transfer) -> Result<Transfer, Rejected> {
         if transfer.slot.written() + transfer.place.len > transfer.slot.len() {
             Err(rejected(transfer, "it is longer than its slot"))
-        } else if self.file(transfer.place.file).is_none() {
+        } else if self.files.get(transfer.place.file).is_none() {
             Err(rejected(transfer, "its file is not attached"))
         } else {
             let Transfer { place, slot } = &transfer;

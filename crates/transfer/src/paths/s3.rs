@@ -13,6 +13,7 @@ use stormlp_core::path::PathKind;
 use super::PathSpec;
 use super::s3_helpers::Helpers;
 use super::s3_ranges::ReadRanges;
+use crate::attached::Attached;
 use crate::error::TransferError;
 use crate::object::{Get, ObjectError, ObjectFacts, ObjectFault, Session};
 use crate::storage::{ObjectMode, OpenObject, put_key};
@@ -23,7 +24,7 @@ use crate::transfer::{
 /// Performs requests over one connection or several. A connection has one in flight.
 pub(crate) struct S3Path {
     slots: Vec<Slot>,
-    objects: Vec<Option<Arc<Attached>>>,
+    objects: Attached<Arc<AttachedObject>>,
     connections: Connections,
     /// Their replies had no checksums.
     compared_ranges: Compared,
@@ -56,7 +57,7 @@ enum Connections {
 }
 
 /// An object that transfers name.
-pub(super) struct Attached {
+pub(super) struct AttachedObject {
     object: OpenObject,
     /// The ETag of the first range that was read: all must be of one object.
     etag: OnceLock<String>,
@@ -66,7 +67,7 @@ pub(super) struct Attached {
 
 /// A transfer of an attached object.
 pub(super) struct Job {
-    attached: Arc<Attached>,
+    attached: Arc<AttachedObject>,
     transfer: Transfer,
 }
 
@@ -93,7 +94,7 @@ impl Connection {
 
     fn moved(
         &mut self,
-        attached: &Attached,
+        attached: &AttachedObject,
         place: FileRange,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
@@ -155,7 +156,7 @@ impl Connection {
     }
 }
 
-impl Attached {
+impl AttachedObject {
     fn new(object: OpenObject) -> Self {
         Self { object, etag: OnceLock::new(), ranges: Mutex::default() }
     }
@@ -218,7 +219,7 @@ impl S3Path {
             several => Connections::Several(Helpers::start(several)?),
         };
         let compared_ranges = Compared::default();
-        Ok(Self { slots, objects: Vec::new(), connections, compared_ranges })
+        Ok(Self { slots, objects: Attached::default(), connections, compared_ranges })
     }
 
     /// Does something with each connection; nothing is in flight.
@@ -240,24 +241,18 @@ impl TransferPath for S3Path {
     }
 
     fn attach_object(&mut self, object: OpenObject) -> Result<FileId, TransferError> {
-        let free = self.objects.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
-            self.objects.push(None);
-            self.objects.len() - 1
-        });
-        self.objects[place] = Some(Arc::new(Attached::new(object)));
-        Ok(FileId(place as u32))
+        Ok(self.objects.insert(Arc::new(AttachedObject::new(object))))
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
-        match self.objects[file.0 as usize].take() {
+        match self.objects.remove(file) {
             Some(attached) => self.compared_ranges.count(attached.compare()),
             None => Ok(()),
         }
     }
 
     fn compare_whole(&mut self) -> Result<(), TransferError> {
-        let mut attached = self.objects.iter().flatten();
+        let mut attached = self.objects.iter();
         attached.try_for_each(|attached| self.compared_ranges.count(attached.compare()))
     }
 
@@ -266,7 +261,7 @@ impl TransferPath for S3Path {
     }
 
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
-        let attached = self.objects.get(transfer.place.file.0 as usize).and_then(Option::as_ref);
+        let attached = self.objects.get(transfer.place.file);
         let attached = Arc::clone(attached.expect("transfers name attached objects"));
         let job = Job { attached, transfer };
         match &mut self.connections {
