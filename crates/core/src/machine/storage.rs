@@ -49,9 +49,7 @@ pub struct DirectSupport {
     pub honoured: bool,
     /// What was tried and the result.
     pub tried: String,
-    /// Buffer alignment in bytes that the file system requires (`statx(2)`).
-    pub memory_align_bytes: Fact<u32>,
-    /// Alignment of offsets and sizes in bytes that the file system requires.
+    /// Alignment of offsets and sizes in bytes that the file system requires (`statx(2)`).
     pub offset_align_bytes: Fact<u32>,
 }
 

@@ -67,7 +67,6 @@ fn gpu() -> GpuFacts {
         }]),
         driver_version: known("570.124.06"),
         driver_open: Fact::Known(true),
-        driver_registry: known(""),
         cuda: LibraryFacts {
             version: known("12.8"),
             found_at: Fact::Known(PathBuf::from("libcuda.so.1")),
@@ -81,7 +80,6 @@ fn gpu() -> GpuFacts {
         nvidia_fs: Fact::unknown("/proc/driver/nvidia-fs/version: no such file"),
         kernel_p2pdma: Fact::Known(true),
         iommu_groups: Fact::Known(0),
-        acs_redirecting: Fact::Known(vec!["0000:3a:00.0 ReqRedir+ CmpltRedir+".into()]),
     }
 }
 
@@ -133,7 +131,6 @@ fn storage() -> StorageFacts {
         direct_io: Fact::Known(DirectSupport {
             honoured: true,
             tried: "write of 4096 bytes with O_DIRECT: 4096 bytes".into(),
-            memory_align_bytes: Fact::Known(4),
             offset_align_bytes: Fact::Known(512),
         }),
         devices: Fact::Known(vec![part, disk("nvme0n1", 1, "disk")]),
@@ -210,7 +207,6 @@ fn each_trouble_has_one_piece_of_advice() {
     let refused = DirectSupport {
         honoured: false,
         tried: "open with O_DIRECT: EINVAL".into(),
-        memory_align_bytes: Fact::unknown("refused"),
         offset_align_bytes: Fact::unknown("refused"),
     };
     let found = advised(|machine| machine.storage.direct_io = Fact::Known(refused));
@@ -239,7 +235,6 @@ fn a_folder_that_cannot_be_written_to_is_advised_on_as_such() {
 fn a_good_machine_gets_no_advice() {
     let mut machine = server();
     machine.gpu.nvidia_fs = known("2.24");
-    machine.gpu.acs_redirecting = Fact::Known(Vec::new());
     if let Fact::Known(filesystem) = &mut machine.storage.filesystem {
         filesystem.super_options = "rw,data=ordered".into();
     }

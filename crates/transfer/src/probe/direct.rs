@@ -41,7 +41,6 @@ pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
         Err(Errno::INVAL) => Fact::Known(DirectSupport {
             honoured: false,
             tried: "open with O_DIRECT: EINVAL".to_string(),
-            memory_align_bytes: Fact::unknown("O_DIRECT is refused"),
             offset_align_bytes: Fact::unknown("O_DIRECT is refused"),
         }),
         Err(error) => Fact::unknown(format!(
@@ -77,7 +76,6 @@ fn try_transfer(file: &OwnedFd, writing: bool) -> DirectSupport {
     let block = &mut memory[start..start + BLOCK];
     let (verb, outcome) =
         if writing { ("write", pwrite(file, block, 0)) } else { ("read", pread(file, block, 0)) };
-    let (memory_align_bytes, offset_align_bytes) = alignment(file);
     DirectSupport {
         honoured: outcome.is_ok(),
         tried: match outcome {
@@ -86,20 +84,18 @@ fn try_transfer(file: &OwnedFd, writing: bool) -> DirectSupport {
                 format!("{verb} of {BLOCK} bytes with O_DIRECT: {}", plain(&error.into()))
             }
         },
-        memory_align_bytes,
-        offset_align_bytes,
+        offset_align_bytes: alignment(file),
     }
 }
 
-/// The alignment from `statx(2)`, on kernels since 6.1 and file systems that report it.
-fn alignment(file: &OwnedFd) -> (Fact<u32>, Fact<u32>) {
-    let unknown = |reason: String| (Fact::unknown(&reason), Fact::unknown(&reason));
+/// The alignment of offsets from `statx(2)`, on kernels since 6.1 and file systems that report it.
+fn alignment(file: &OwnedFd) -> Fact<u32> {
     match statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
         Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
-            (Fact::Known(stat.stx_dio_mem_align), Fact::Known(stat.stx_dio_offset_align))
+            Fact::Known(stat.stx_dio_offset_align)
         }
-        Ok(_) => unknown("statx reports no alignment here".to_string()),
-        Err(error) => unknown(format!("statx: {}", plain(&error.into()))),
+        Ok(_) => Fact::unknown("statx reports no alignment here"),
+        Err(error) => Fact::unknown(format!("statx: {}", plain(&error.into()))),
     }
 }
 
