@@ -111,11 +111,11 @@ fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
     if environment.has_pmix {
         candidates.push(Choice::Pmix);
     }
-    let brings_mpi = match launch.by {
-        Launcher::OpenMpi | Launcher::Hydra | Launcher::Mvapich | Launcher::Pals => true,
-        // They start programs of every MPI and do not say which one is in use.
-        Launcher::Slurm | Launcher::Flux | Launcher::Jsrun | Launcher::Pmix => false,
-    };
+    // The others start programs of every MPI and do not say which one is in use.
+    let brings_mpi = matches!(
+        launch.by,
+        Launcher::OpenMpi | Launcher::Hydra | Launcher::Mvapich | Launcher::Pals
+    );
     if brings_mpi {
         candidates.push(Choice::Mpi);
     }
@@ -162,11 +162,9 @@ fn checked(
     environment: &Environment,
 ) -> Result<Group, GroupError> {
     let seen = engine.seen();
-    let fits = match environment.launch.map(|launch| launch.size) {
-        Some(Some(started)) => started == seen.size,
-        // If the launcher does not give a number, at least it started more than one process.
-        Some(None) | None => true,
-    };
+    // If the launcher does not give a number, at least it started more than one process.
+    let started = environment.launch.and_then(|launch| launch.size);
+    let fits = started.is_none_or(|started| started == seen.size);
     if !fits {
         return Err(GroupError::Contradiction {
             launch: to_text(environment.launch),

@@ -98,27 +98,17 @@ impl Environment {
             VARIABLES.into_iter().find_map(|(by, size, rank)| Some((by, number(size)?, rank)));
         // Hydra's own variable, which it sets alongside those of other launchers' protocols.
         let here = number("MPI_LOCALNRANKS");
-        let (launch, rank) = match told {
+        let (by, size, rank) = match told {
+            // The inherited variables do not describe what hydra started.
             Some((Launcher::Hydra, size, rank)) if here.is_some_and(|here| here > size) => {
-                // The inherited variables do not describe what hydra started.
-                let by = Launcher::Hydra;
-                (Some(Launch { by, size: here }), number(rank))
+                (Launcher::Hydra, here, number(rank))
             }
-            Some((by, size, rank)) => {
-                let size = Some(size);
-                (Some(Launch { by, size }), number(rank))
-            }
-            None if here.is_some() => {
-                let by = Launcher::Hydra;
-                let size = here.filter(|here| *here > 1);
-                (Some(Launch { by, size }), None)
-            }
-            None if has_pmix => {
-                let by = Launcher::Pmix;
-                (Some(Launch { by, size: None }), number("PMIX_RANK"))
-            }
-            None => (None, None),
+            Some((by, size, rank)) => (by, Some(size), number(rank)),
+            None if here.is_some() => (Launcher::Hydra, here.filter(|here| *here > 1), None),
+            None if has_pmix => (Launcher::Pmix, None, number("PMIX_RANK")),
+            None => return Self { launch: None, rank: None, has_pmix, pmi_fd },
         };
+        let launch = Some(Launch { by, size });
         Self { launch, rank, has_pmix, pmi_fd }
     }
 

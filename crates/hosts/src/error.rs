@@ -68,10 +68,7 @@ pub enum GroupError {
 
 /// The silent processes as text.
 fn silent(who: &[String]) -> String {
-    match who {
-        [] => "the other hosts".to_string(),
-        who => who.join(", "),
-    }
+    if who.is_empty() { "the other hosts".to_string() } else { who.join(", ") }
 }
 
 impl GroupError {

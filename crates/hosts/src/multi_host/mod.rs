@@ -198,10 +198,7 @@ impl Hosts {
     /// # Errors
     /// If another host has been silent for too long.
     pub fn edge(&self) -> Result<bool, GroupError> {
-        let at_work = {
-            let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
-            at_work.take()
-        };
+        let at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(AtWork { stop, alive }) = at_work else {
             return Ok(false);
         };
@@ -274,7 +271,9 @@ impl Hosts {
             let error = match came.recv_timeout(LOOK) {
                 Ok(Ok(value)) => return Ok(Some(value)),
                 Ok(Err(error)) => error,
-                Err(RecvTimeoutError::Disconnected) => unheard(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    garbled(&"the thread that talks to them has ended")
+                }
                 Err(RecvTimeoutError::Timeout) if !goes_on() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => match self.lost() {
                     Some(error) => error,
@@ -309,13 +308,8 @@ impl Hosts {
 
     /// Whether another host has recorded a stop while this one has been waiting for some time.
     pub fn waits_for_stopped(&self) -> bool {
-        let waits = self.group.overdue(LOOK * 2).is_some();
-        let size = self.group.size();
-        waits
-            && self
-                .waiting_notes
-                .as_ref()
-                .is_some_and(|waiting_notes| waiting_notes.is_stopped(size))
+        let (waits, size) = (self.group.overdue(LOOK * 2).is_some(), self.group.size());
+        waits && self.waiting_notes.as_ref().is_some_and(|notes| notes.is_stopped(size))
     }
 
     /// Waits for all at the end of a step while `goes_on` holds. Returns whether all arrived and
@@ -337,15 +331,16 @@ impl Hosts {
         let (rank, size) = (self.group.rank(), self.group.size());
         // The others record that they are waiting before this host checks who does not.
         self.group.overdue(limit / 4 * 3)?;
-        if let Some(waiting_notes) = &self.waiting_notes {
-            waiting_notes.wait(rank);
+        let notes = self.waiting_notes.as_ref();
+        if let Some(notes) = notes {
+            notes.wait(rank);
         }
         let error = self.group.overdue(limit)?;
-        let Some(waiting_notes) = &self.waiting_notes else {
+        let Some(notes) = notes else {
             return Some(error);
         };
         let names = self.names();
-        let absent = waiting_notes.absent(rank, size);
+        let absent = notes.absent(rank, size);
         let absent = absent.iter().filter_map(|rank| names.get(*rank as usize));
         Some(error.of(absent.cloned().collect()))
     }
@@ -399,11 +394,6 @@ impl Farewell {
         let limit = if stop.is_hurried() { SHORT_FAREWELL } else { FAREWELL };
         stop.is_stopped() && self.0.get_or_init(Instant::now).elapsed() > limit
     }
-}
-
-/// The error when the communication thread is gone.
-fn unheard() -> GroupError {
-    garbled(&"the thread that talks to them has ended")
 }
 
 /// The error for an invalid message from another host.

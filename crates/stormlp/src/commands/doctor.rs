@@ -30,12 +30,10 @@ Examples:
   stormlp doctor /dev/nvme0n1                 a block device itself, or a file
   stormlp doctor s3://bucket/prefix           an object store, which AWS_ENDPOINT_URL names; several
                                               endpoints of it are separated by commas
-  stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
                                               whether hosts find each other, share the folder, and what
                                               a barrier costs
-  stormlp doctor --launch h1,h2               what to type for each launcher
-  stormlp doctor --launch ./hostfile          the same for the hosts of a hostfile")]
+  stormlp doctor --launch h1,h2               what to type for each launcher; also --launch ./hostfile")]
 pub(crate) struct Args {
     /// Folder, file, block device or prefix of objects to examine.
     #[arg(value_name = "PATH", default_value = ".")]

@@ -48,18 +48,18 @@ pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
         "" => String::new(),
         key => format!("{}/", key.trim_end_matches('/')),
     };
-    let (mut all, mut failed) = (Vec::new(), None);
+    let mut all: Vec<(Examined, Option<ObjectError>)> = Vec::new();
     for settings in Settings::of_user()?.of_each_endpoint() {
         let mut session = Client::new(settings, Verify::default())?.session(bucket)?;
-        let (found, error) = examined(location, &mut session, &prefix);
-        all.push(found);
-        failed = failed.or(error);
+        all.push(examined(location, &mut session, &prefix));
     }
+    let (mut found, errors): (Vec<_>, Vec<_>) = all.into_iter().unzip();
     // Where none has answered there is nothing to show.
-    if let Some(first) = all.iter().position(|one| one.store.http.is_some()) {
-        let first = all.remove(first);
-        format.print(&Examined { other_endpoints: all, ..first }, document)?;
+    if let Some(first) = found.iter().position(|one| one.store.http.is_some()) {
+        let first = found.remove(first);
+        format.print(&Examined { other_endpoints: found, ..first }, document)?;
     }
+    let failed = errors.into_iter().flatten().next();
     failed.map_or(Ok(()), |error| Err(TransferError::from(error).into()))
 }
 
@@ -107,41 +107,28 @@ fn trip_words(examined: &Examined) -> Option<String> {
 }
 
 fn document(examined: &Examined) -> Document {
-    let Examined { location, store, list, has_objects, unfinished_uploads, .. } = examined;
-    let unknown = || "unknown".to_string();
-    let mut document = Document::new(match list {
-        Availability::Available => format!("{location} can be listed"),
-        Availability::Unavailable { .. } => format!("{location} cannot be listed"),
-    });
+    let Examined { location, store, list, has_objects, .. } = examined;
+    let (can, objects) = match list {
+        Availability::Available if *has_objects => ("can", "some"),
+        Availability::Available => ("can", "none"),
+        Availability::Unavailable { fact, .. } => ("cannot", fact.as_str()),
+    };
+    let mut document = Document::new(format!("{location} {can} be listed"));
     let facts = &mut document.brief;
-    facts.add(
-        "endpoint",
-        format!(
-            "{}, bucket in the {}",
-            store.endpoint,
-            match store.addressing.as_str() {
-                "virtual" => "host name",
-                _ => "path",
-            }
-        ),
-    );
-    facts.add("server", store.server.clone().unwrap_or_else(unknown));
-    let tls = store.tls.as_deref().unwrap_or("without TLS");
-    facts.add("protocol", format!("{}, {tls}", store.http.clone().unwrap_or_else(unknown)));
-    match list {
-        Availability::Available => facts.add("objects", if *has_objects { "some" } else { "none" }),
-        Availability::Unavailable { fact, .. } => facts.add("objects", fact),
-    }
-    let uploads = unfinished_uploads.map(|count| match count {
-        0 => "none".to_string(),
-        count => {
+    let bucket = if store.addressing == "virtual" { "host name" } else { "path" };
+    facts.add("endpoint", format!("{}, bucket in the {bucket}", store.endpoint));
+    facts.add("server", store.server.as_deref().unwrap_or("unknown"));
+    let http = store.http.as_deref().unwrap_or("unknown");
+    facts.add("protocol", format!("{http}, {}", store.tls.as_deref().unwrap_or("without TLS")));
+    facts.add("objects", objects);
+    let uploads = match examined.unfinished_uploads {
+        None => "not listed by the endpoint".to_string(),
+        Some(0) => "none".to_string(),
+        Some(count) => {
             format!("{count}; `stormlp clean {}` aborts those of stormlp's", shell_word(location))
         }
-    });
-    facts.add(
-        "unfinished uploads",
-        uploads.unwrap_or_else(|| "not listed by the endpoint".to_string()),
-    );
+    };
+    facts.add("unfinished uploads", uploads);
     if let Some(trip) = trip_words(examined) {
         facts.add("round trip", trip);
     }

@@ -21,16 +21,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Has runs end whose cuFile calls hang.
 pub(crate) fn arm() {
-    let limit = std::env::var(LIMIT_VARIABLE).ok().map(|text| {
-        let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0);
-        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_else(|| {
-            output::say(format!(
-                "{LIMIT_VARIABLE}={text} is not a number of seconds; it is {} s",
-                LIMIT.as_secs()
-            ));
-            LIMIT
-        })
-    });
+    let typed = std::env::var(LIMIT_VARIABLE).ok();
+    let seconds = typed.as_ref().and_then(|text| text.parse().ok()).filter(|limit| *limit > 0.0);
+    let limit = seconds.and_then(|limit| Duration::try_from_secs_f64(limit).ok());
+    if let (Some(text), None) = (&typed, limit) {
+        output::say(format!("warning: {LIMIT_VARIABLE}={text} is not a number of seconds"));
+    }
     cufile::on_hang(limit.unwrap_or(LIMIT), end);
 }
 
@@ -40,15 +36,15 @@ fn end(report: &Path, path: Option<PathKind>, after: Duration) {
         Some(path) => format!("a cuFile call on path {path}"),
         None => "a cuFile call that releases memory, a file or the driver".to_string(),
     };
+    let seconds = after.as_secs_f64();
     let fact = format!(
-        "{call} has not returned for {} s; its buffers were left alone, and \
-         the run was ended",
-        after.as_secs_f64()
+        "{call} has not returned for {seconds} s; its buffers were left alone, and the run was ended"
     );
-    let fewer = if matches!(path, Some(PathKind::GdsBatch | PathKind::GdsBatchStream)) {
-        "in compatibility mode use a lower --queue-depth; "
-    } else {
-        ""
+    let fewer = match path {
+        Some(PathKind::GdsBatch | PathKind::GdsBatchStream) => {
+            "in compatibility mode use a lower --queue-depth; "
+        }
+        _ => "",
     };
     let remedy =
         format!("see cufile.log beside the report; {fewer}{LIMIT_VARIABLE}=SECONDS waits longer");

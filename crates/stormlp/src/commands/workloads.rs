@@ -43,11 +43,6 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Show {
     /// Print a workload as YAML
-    #[command(after_help = "\
-Examples:
-  stormlp workloads show unet3d                      on its usual accelerator, H100
-  stormlp workloads show unet3d --accelerator b200   on another
-  stormlp workloads show resnet50_a100               the same by its full name")]
     Show {
         /// Name of a workload, with or without its accelerator
         #[arg(value_name = "NAME")]

@@ -1,36 +1,177 @@
 //! `stormlp checkpoint`: makes a plan from a model and its parallelism, and prints or runs it.
 
-mod args;
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use std::path::Path;
-
-use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, resolve};
+use stormlp_checkpoint::plan::{
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, CheckpointWorkload, FsyncPolicy, builtin,
+    parse, resolve,
+};
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
 use stormlp_checkpoint::run::{CheckpointError, agreement, run as run_plan};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
-use stormlp_core::location::Location;
+use stormlp_core::location::{Location, names_object};
+use stormlp_core::names::file_name;
 use stormlp_core::note::Cause;
+use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::Document;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
+use super::calibrate::calibrated_checkpoints;
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
-
+use super::idle::{refuse, refuse_on_path};
+use super::workloads::{of_training, read_text};
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 
-pub(crate) use args::Args;
+/// Arguments of `stormlp checkpoint`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp checkpoint llama3-70b                          what fits here in about a minute
+  stormlp checkpoint llama3-405b --scale 1 --dry-run     files and bytes of all 512 ranks
+  stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --cold --path cpu
+                                                         the full run, restored from storage
+  mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp checkpoint llama3-70b --dir /shared/ckpt
+                                                         its ranks spread over four hosts
+
+Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
+./stormlp-results (see --results-dir); checkpoints stay until `stormlp clean` removes them.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) request: CheckpointRequest,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    /// Also write the output files of DLIO and mlpstorage to a folder of the run: summary.json,
+    /// 0_per_epoch_stats.json, configuration, metadata
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    mlperf_output: Option<PathBuf>,
+}
+
+/// Rejects options that have no effect together with others.
+fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
+    if asked.reads.or(asked.workload.reads) == Some(0) {
+        let options = [("--cold", asked.cold), ("--verify", asked.verify.is_of_content())];
+        refuse(&options, "in a run without restores")?;
+    }
+    if asked.saves() {
+        refuse(&[("--run", asked.run.is_some())], "in a run that saves")?;
+    } else {
+        let options = [
+            ("--fsync", asked.fsync.is_some()),
+            ("--overlap", asked.overlap_step_seconds.is_some()),
+            ("--keep", asked.keep.is_some()),
+            ("--keep-last", asked.keep_last.is_some()),
+        ];
+        refuse(&options, "in a run without saves")?;
+    }
+    let of_cufile = (asked.require_gds, asked.cufile_stats);
+    refuse_on_path(asked.path, &asked.threading, of_cufile, asked.device.is_some())
+}
+
+/// The request, completed from the model's file and other options.
+///
+/// # Errors
+/// If the model is neither built in nor a readable workload file, or an option has no effect.
+fn completed(args: &Args) -> Result<CheckpointRequest, Failure> {
+    let mut request = args.request.clone();
+    request.workload = workload(&request.model)?;
+    take_objects(&mut request)?;
+    refuse_idle(&request)?;
+    request.command = Session::command_line();
+    if request.folders.is_empty() {
+        request.folders.push(default_folder(&request.workload));
+    }
+    refuse_repeated(&request.folders)?;
+    request.telemetry = args.output.telemetry();
+    if let Some(file) = &request.client {
+        request.calibrated = Some(calibrated_checkpoints(file)?);
+    }
+    Ok(request)
+}
+
+/// The default folder for a model's checkpoints.
+fn default_folder(workload: &CheckpointWorkload) -> Location {
+    Path::new("stormlp-data/checkpoint").join(file_name(&workload.name, "model")).into()
+}
+
+/// A built-in model, or one described by a file.
+fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
+    if let Some(workload) = builtin::load(model) {
+        return Ok(workload);
+    }
+    let path = Path::new(model);
+    if path.extension().is_none() && Disk.look(path)?.is_none() {
+        let names: Vec<&str> = builtin::names().collect();
+        let help = of_training(model)
+            .unwrap_or_else(|| format!("use one of {}, or a workload file", names.join(", ")));
+        return Err(
+            Failure::saying(Cause::Plan, format_args!("unknown model `{model}`")).with_help(help)
+        );
+    }
+    let text = read_text(path, "workload file")?;
+    parse(&text, model).map_err(|error| {
+        Failure::from(error).with_help(
+            "the keys are MLPerf's and DLIO's: model, model.parallelism, model.transformer, \
+             checkpoint",
+        )
+    })
+}
+
+/// Objects have a path of their own.
+fn take_objects(request: &mut CheckpointRequest) -> Result<(), Failure> {
+    let Some(objects) = request.folders.iter().find(|folder| folder.names_objects()) else {
+        return Ok(());
+    };
+    if let Some(folder) = request.folders.iter().find(|folder| !folder.names_objects()) {
+        return Err(Failure::usage(format!(
+            "--dir {objects} names objects, --dir {folder} does not"
+        ))
+        .with_help("use prefixes of objects alone, or folders alone"));
+    }
+    let options = [
+        ("--path", request.path != PathKind::default()),
+        ("--fsync", request.fsync.is_some_and(|policy| policy != FsyncPolicy::PerFile)),
+    ];
+    refuse(&options, "on objects, each of which is complete when its upload is")?;
+    request.path = PathKind::S3;
+    Ok(())
+}
+
+/// A directory with two spellings would wait for its own lock.
+fn refuse_repeated(folders: &[Location]) -> Result<(), Failure> {
+    let mut places = HashSet::new();
+    for folder in folders {
+        let place = folder.folder();
+        // A path that does not exist yet is compared as text.
+        let place = match std::path::absolute(place) {
+            Ok(absolute) if !names_object(place) => fs::canonicalize(&absolute).unwrap_or(absolute),
+            _ => place.to_path_buf(),
+        };
+        if !places.insert(place) {
+            return Err(Failure::usage(format!(
+                "--dir {folder} is the directory of another --dir"
+            )));
+        }
+    }
+    Ok(())
+}
 
 /// Prints the plan or runs it.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let mut request = args::request(&args)?;
+    let mut request = completed(&args)?;
     if request.closed {
         let folders = request.folders.iter().map(Location::folder);
         let other = args.mlperf_output.as_deref();

@@ -190,7 +190,6 @@ fn saved_reports(args: Args) -> Result<(), Failure> {
     let answer = args.answer.open_answer(&Comparison::record_columns())?;
     let (baseline, now) = (read(&baseline)?, read(&now)?);
     let earlier = read(args.history.as_slice())?;
-    check_kinds(&baseline, &now)?;
     let terms = Terms {
         force: args.force,
         effect: args.effect.map(|percent| percent / 100.0),
@@ -205,12 +204,25 @@ fn saved_reports(args: Args) -> Result<(), Failure> {
 /// The comparison of two sides.
 ///
 /// # Errors
-/// With exit code 3 if they did different work, or measured nothing that can be compared.
+/// With exit code 3 if they are of different commands, did different work, or measured nothing that can be compared.
 fn compared(
     baseline: &[Named<'_>],
     now: &[Named<'_>],
     terms: Terms<'_>,
 ) -> Result<Comparison, Failure> {
+    let mut all = baseline.iter().chain(now);
+    let kind = |named: &Named<'_>| named.report.head().kind;
+    if let Some(first) = all.next()
+        && let Some(other) = all.find(|other| kind(other) != kind(first))
+    {
+        let [one, of_other] = [first, other].map(|named| kind(named).name());
+        let message = format!(
+            "nothing to compare: {} is the report of `stormlp {one}`, and {} of `stormlp {of_other}`",
+            first.name, other.name
+        );
+        let help = "compare reports of the same command; `stormlp report DIR` lists a folder's";
+        return Err(Failure::no_plan(anyhow::anyhow!(message)).with_help(help));
+    }
     let may_differ = terms.force;
     let comparison = Comparison::of(baseline, now, terms);
     let (fact, help) = match comparison.difference_words().filter(|_| !may_differ) {
@@ -266,25 +278,6 @@ fn read(places: &[PathBuf]) -> Result<Vec<Saved>, Failure> {
 fn named<'a>(side: impl IntoIterator<Item = &'a Saved>) -> Vec<Named<'a>> {
     let named = side.into_iter().map(|(name, report)| Named { name, report: &**report });
     named.collect()
-}
-
-/// Rejects reports of different commands, which have no metric in common.
-fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
-    let mut all = baseline.iter().chain(now);
-    let Some((first, report)) = all.next() else {
-        return Ok(());
-    };
-    let kind = report.head().kind;
-    match all.find(|(_, report)| report.head().kind != kind) {
-        None => Ok(()),
-        Some((other, report)) => Err(Failure::no_plan(anyhow::anyhow!(
-            "nothing to compare: {first} is the report of `stormlp {}`, and {other} of `stormlp {}`",
-            kind.name(),
-            report.head().kind.name()
-        ))
-        .with_help("compare reports of the same command; `stormlp report DIR` lists the reports \
-                    in a folder")),
-    }
 }
 
 /// Exit code 7 if a metric regressed by `percent` or more, or if something measured in the baseline

@@ -46,26 +46,25 @@ fn until_settled(
         }
     };
     let mut pairs = folder.pairs()?;
-    let there = match pairs.len() as u64 {
+    let before = match pairs.len() as u64 {
         0 => String::new(),
         pairs => format!("; {} measured before", counted(pairs, "pair")),
     };
-    say(format!("each command runs at most {MOST_PAIRS} times, in turns{there}"));
+    say(format!("each command runs at most {MOST_PAIRS} times, in turns{before}"));
     *answer = judged(folder, &pairs)?;
     loop {
-        let settled = answer.as_ref().is_some_and(Comparison::is_settled);
-        if pairs.len() >= MOST_PAIRS || is_look(pairs.len()) && settled {
+        let count = pairs.len();
+        let is_settled = is_look(count) && answer.as_ref().is_some_and(Comparison::is_settled);
+        if count >= MOST_PAIRS || is_settled {
             return Ok(());
         }
-        let pair = measured(folder, pairs.len(), session)?;
-        pairs.push(pair);
-        let comparison = judged(folder, &pairs)?;
-        if let Some(comparison) = &comparison {
-            let count = pairs.len();
-            say(format!("pair {count} of at most {MOST_PAIRS}: {}", comparison.progress()));
+        pairs.push(measured(folder, count, session)?);
+        *answer = judged(folder, &pairs)?;
+        if let Some(comparison) = &*answer {
+            let (pair, known) = (count + 1, comparison.progress());
+            say(format!("pair {pair} of at most {MOST_PAIRS}: {known}"));
             folder.write("comparison.json", comparison)?;
         }
-        *answer = comparison;
     }
 }
 

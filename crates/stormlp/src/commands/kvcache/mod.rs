@@ -1,31 +1,31 @@
 //! `stormlp kvcache`: runs the KV-cache workload, or computes the sizes of caches.
 
-mod find_max;
-mod size;
-
 use std::path::{Path, PathBuf};
 
 use stormlp_core::difference::ConsistencyField;
+use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::ReportKind;
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::counted;
+use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, TraceFacts,
-    resolve,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, SizeRequest,
+    TraceFacts, resolve, size,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
+use stormlp_kvcache::run::find_max::{self as search, SearchInput};
 use stormlp_kvcache::run::{self, KvcacheError, ScanDepth, agreement, scan, scan_trace};
-use stormlp_kvcache::show::{DryRun, dry_run, opening};
+use stormlp_kvcache::show::{self, DryRun, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
 
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
 use crate::hosts::Needs;
-use crate::output;
+use crate::output::{self, Format};
 
 /// Where objects are without `--dir`.
 const DEFAULT_FOLDER: &str = "stormlp-data/kvcache";
@@ -44,9 +44,6 @@ Examples:
   stormlp kvcache --trace BurstGPT_1.csv --speed 10       requests of a trace, ten times as fast
   stormlp kvcache --profile serving --prefill-rate 20000 --find-max --dir /mnt/nvme/kv
                                                           how many such servers storage feeds
-  stormlp kvcache --profile serving --path gds --dir /mnt/nvme/kv
-                                                          prefixes straight into GPU memory
-  stormlp kvcache tiny-1b --users 20 --duration 10s       a look at the workload
   mpirun -n 4 stormlp kvcache --dir /mnt/shared/kv        four hosts, each with its users and rank_N
   stormlp kvcache size llama3.1-70b-instruct              bytes a token, and what users ask for
 
@@ -75,7 +72,26 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Compute the size of a model's KV caches, and what MLPerf's options ask of storage.
-    Size(size::Args),
+    Size(SizeArgs),
+}
+
+/// Arguments of `stormlp kvcache size`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp kvcache size                                    llama3.1-8b
+  stormlp kvcache size llama3.1-70b-instruct --tokens 131072 --capacity 8T
+                                                          a long context, and how many fit
+  stormlp kvcache size --rate 20G --format json           what a run of 300 s writes at 20 GiB/s
+
+Sizes: K, M, G, T are powers of 1024, kB, MB, GB, TB powers of 1000.")]
+pub(crate) struct SizeArgs {
+    #[command(flatten)]
+    request: SizeRequest,
+
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
 }
 
 impl Args {
@@ -100,7 +116,8 @@ impl Args {
 /// With exit code 3 or 4 if it cannot run, or why it ended early.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if let Some(What::Size(args)) = args.what {
-        return size::run(args);
+        let answer = size(&args.request).map_err(|error| Failure::saying(Cause::Plan, error))?;
+        return args.format.print(&answer, show::size);
     }
     let mut request = args.request;
     request.command = Session::command_line();
@@ -130,7 +147,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
     };
     if request.find_max && !request.dry_run {
-        return find_max::run(args.output, &request, &host, (&peers, session));
+        return find_max(args.output, &request, &host, (&peers, session));
     }
     if request.dry_run {
         // One for all of them.
@@ -154,6 +171,39 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         report: KvcacheReport::new(delivery.head(host, session), plan, Default::default()),
     };
     drive(start, Kvcache, outputs, (&peers, session))
+}
+
+/// Runs the search.
+///
+/// # Errors
+/// Those of a run, and with exit code 6 if not even one server is fed.
+fn find_max(
+    output: OutputArgs,
+    request: &KvcacheRequest,
+    host: &HostFacts,
+    (peers, session): (&Peers, &Session),
+) -> Result<(), Failure> {
+    let folder = request.own_folder();
+    let look =
+        |look: ScanDepth| scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started);
+    // Nothing is written before checks that need no writes have passed.
+    let facts = look(ScanDepth::Only)?;
+    SearchInput { request, host, facts: &facts }.first()?;
+    let delivery = output.open(ReportKind::Kvcache)?;
+    let facts = look(ScanDepth::AndTry)?;
+    let asked = SearchInput { request, host, facts: &facts };
+    let first = asked.first()?;
+    let mut saver = delivery.saver(&format!("{}-find-max", first.name()), peers, session)?;
+    if let Some((require_gds, devices)) = cufile(&first) {
+        saver.prepare_cufile(require_gds, devices, host);
+    }
+    if !session.quiet {
+        output::say_page(&output::drawn(&opening(&first)));
+    }
+    let head = delivery.head(host.clone(), session);
+    let report = search::find_max(&asked, (head, session), &mut saver)?;
+    let outcome = |saved: Option<&Path>| search::ended(&report, saved);
+    delivery.finish(saver, &report, session, outcome)
 }
 
 /// A run of the KV-cache workload as the driver runs it.

@@ -1,7 +1,6 @@
 //! `stormlp train WORKLOAD`: makes a plan from workload, options, host and dataset, and prints or
 //! runs it.
 
-mod args;
 mod find_max;
 
 use std::path::{Path, PathBuf};
@@ -9,7 +8,10 @@ use std::path::{Path, PathBuf};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
+use stormlp_core::path::PathKind;
 use stormlp_core::report::{Head, ReportKind};
+use stormlp_core::transport::EngineChoice;
+use stormlp_core::workload_file::sets;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
@@ -26,8 +28,11 @@ use stormlp_training::run::start::{Prepared, RequestedRun, lock};
 use stormlp_training::run::{PartialReport, RunInputs, SavedEpoch};
 use stormlp_transfer::probe;
 
+use super::calibrate::calibrated;
 use super::deliver::{Delivery, OutputArgs};
 use super::driver::{Lane, Outputs, Running, Start, drive};
+use super::fresh_seed;
+use super::idle::{refuse, refuse_on_path};
 use super::workloads;
 use crate::hosts::Needs;
 
@@ -116,8 +121,50 @@ fn asked(args: &Args, session: &Session) -> Result<RequestedRun, Failure> {
     let TrainRequest { workload, accelerator, params, .. } = &args.request;
     let workload = workloads::load(workload, accelerator.as_deref(), params)?;
     check_phases(&workload, &args.request.workload)?;
-    let request = args::request(args, &workload)?;
+    let request = completed(args, &workload)?;
     RequestedRun::of(workload, request, session)
+}
+
+/// Rejects options that have no effect together with others.
+fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
+    if asked.is_null() {
+        let options = [
+            ("--engine", asked.engine != EngineChoice::Auto),
+            ("--cold", asked.cold),
+            ("--data-dir", asked.data_dir.is_some()),
+            ("--generate", asked.generate),
+            ("--full", asked.full),
+        ];
+        refuse(&options, "with null storage, which reads and writes nothing")?;
+    }
+    let of_objects = asked.data_dir.as_ref().is_some_and(Location::names_objects);
+    let usual = if of_objects { PathKind::S3 } else { PathKind::Buffered };
+    let path = asked.path.unwrap_or(usual);
+    let of_cufile = (asked.require_gds, asked.cufile_stats);
+    refuse_on_path(path, &asked.threading, of_cufile, asked.device.is_some())
+}
+
+/// The request for `workload`, completed from the client's file and other options.
+///
+/// # Errors
+/// If an option has no effect, or the client's file cannot be used.
+fn completed(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
+    let mut request = args.request.clone();
+    refuse_idle(&request)?;
+    request.drawn_seed = fresh_seed();
+    request.telemetry = args.output.telemetry();
+    request.keep_step_times = args.mlperf_output.is_some();
+    if let Some(file) = request.client.calibration() {
+        let (cost, origin) = calibrated(file, workload.dataset.format)?;
+        let compute = request.compute.as_ref().unwrap_or(&workload.train.computation_time);
+        request.calibrated = Some(cost.beyond_own(compute.mean_seconds()));
+        request.calibration = Some(origin);
+    }
+    if request.data_dir.is_none() && sets(&request.params, "dataset.data_folder") {
+        // A folder given on the command line is meant to be used.
+        request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
+    }
+    Ok(request)
 }
 
 /// Prints the plan instead of running it, with what `more` adds.
