@@ -150,8 +150,6 @@ pub struct Measurement {
     pub first_done_seconds: f64,
     /// From the start barrier to the last thread's end.
     pub last_done_seconds: f64,
-    /// The thread that ended last, from 0.
-    pub last_done_thread: Option<u32>,
     /// User CPU time of the process over the measured time.
     pub cpu_user_seconds: f64,
     /// System CPU time of the process over the measured time.
@@ -339,8 +337,6 @@ impl CellReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindKnee {
-    /// Tolerated gap between the knee and the best bandwidth, in percent.
-    pub within_percent: f64,
     /// One entry for each path, operation and size with a measured cell.
     pub knees: Vec<Knee>,
 }
@@ -357,7 +353,7 @@ pub struct KneePoint {
     pub throughput_bytes_per_second: f64,
 }
 
-/// The fewest transfers in flight that come within `within_percent` of the best bandwidth; among
+/// The fewest transfers in flight that come within 2 % of the best bandwidth; among
 /// equals, the setting with the fewest threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

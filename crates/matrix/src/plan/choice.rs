@@ -100,13 +100,6 @@ impl Named for Fill {
     const WHAT: &'static str = "a way to fill";
 }
 
-impl Fill {
-    /// The command-line name.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// When the files of a writing cell are synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -126,13 +119,6 @@ pub enum Fsync {
 
 impl Named for Fsync {
     const WHAT: &'static str = "a way to sync";
-}
-
-impl Fsync {
-    /// The command-line name.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// Larger transfers do not fit the 32-bit lengths of the system calls.

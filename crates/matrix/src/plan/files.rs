@@ -319,9 +319,9 @@ impl FolderJob<'_> {
     /// An existing file without a manifest entry is user data, whatever its name.
     fn check_is_ours(&self, name: &str, path: &Path) -> Decided<()> {
         let path = path.display();
-        if let Some(other) = self.facts.others.iter().find(|other| other.name == name) {
+        if let Some(what) = self.facts.others.get(name) {
             return Err(lacking(
-                format!("{path} is {}, which was not created by stormlp", other.what),
+                format!("{path} is {what}, which was not created by stormlp"),
                 "move it away if it is yours, or remove it; or use another --dir",
             ));
         }

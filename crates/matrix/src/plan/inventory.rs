@@ -24,16 +24,6 @@ pub enum FileKind {
     Other,
 }
 
-/// An object in a data folder that a matrix must not use: a link, a pipe, a folder, or a file that
-/// replaced one of stormlp's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StrayFile {
-    /// Its name in the folder.
-    pub name: String,
-    /// Its type.
-    pub what: String,
-}
-
 /// The file system at a folder or file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetPlace {
@@ -72,8 +62,8 @@ pub struct TargetFolder {
     /// Files whose size matches the manifest but which are not the created files: copies, which may
     /// be read, or the user's own files.
     pub copies: Vec<String>,
-    /// Other objects in it.
-    pub others: Vec<StrayFile>,
+    /// What else is in it, by name: links, pipes, folders, and files that replaced stormlp's.
+    pub others: BTreeMap<String, String>,
 }
 
 impl TargetFolder {
@@ -88,7 +78,7 @@ impl TargetFolder {
             files: Vec::new(),
             hole_bytes: BTreeMap::new(),
             copies: Vec::new(),
-            others: Vec::new(),
+            others: BTreeMap::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::report::{
     CellReport, CellStatus, FindKnee, Knee, KneePoint, MatrixReport, MatrixResults, Measurement,
 };
 use stormlp_core::group::GroupFacts;
-use stormlp_core::knee::{KneeAnswer, KneeLimit, Search, Setting, SettingIndex, WITHIN};
+use stormlp_core::knee::{KneeAnswer, KneeLimit, Search, Setting, SettingIndex};
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::mean;
@@ -200,7 +200,7 @@ pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
         let search = group.search(&report.results, plan.request.repeat(), &broke);
         Some(knee(report, group, &search, search.found()?))
     });
-    Some(FindKnee { within_percent: WITHIN * 100.0, knees: knees.collect() })
+    Some(FindKnee { knees: knees.collect() })
 }
 
 fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: KneeAnswer) -> Knee {

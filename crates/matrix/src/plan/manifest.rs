@@ -55,11 +55,6 @@ pub struct DataManifest {
 }
 
 impl DataManifest {
-    /// An empty manifest of the matrix.
-    pub fn new() -> Self {
-        Self { format_version: FORMAT_VERSION, made_by: "gds".to_string(), files: Vec::new() }
-    }
-
     /// Parses a manifest and rejects one that could point outside its folder.
     ///
     /// # Errors
@@ -113,7 +108,7 @@ impl DataManifest {
 
 impl Default for DataManifest {
     fn default() -> Self {
-        Self::new()
+        Self { format_version: FORMAT_VERSION, made_by: "gds".to_string(), files: Vec::new() }
     }
 }
 
@@ -129,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_manifest_reads_back_and_entries_replace_each_other() {
-        let mut manifest = DataManifest::new();
+        let mut manifest = DataManifest::default();
         for bytes in [1, 2] {
             manifest.set(ListedFile {
                 name: "stormlp.0".to_string(),
@@ -147,7 +142,7 @@ mod tests {
     #[test]
     fn a_manifest_cannot_lead_out_of_its_folder() {
         for name in ["../x", "/etc/passwd", "..", "", "a/b"] {
-            let mut manifest = DataManifest::new();
+            let mut manifest = DataManifest::default();
             manifest.set(ListedFile {
                 name: name.to_string(),
                 bytes: 1,

@@ -35,7 +35,7 @@ pub use crate::report::{
 };
 pub use choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
 pub use compared::{asked, decided};
-pub use inventory::{FileFacts, FileKind, StrayFile, TargetFolder, TargetInventory, TargetPlace};
+pub use inventory::{FileFacts, FileKind, TargetFolder, TargetInventory, TargetPlace};
 pub use knee::{find_knees, likely_left, next_cell};
 pub use manifest::{ContentState, DataManifest, ListedFile, MANIFEST_NAME};
 pub use preset::preset_names;

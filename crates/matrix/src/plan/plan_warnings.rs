@@ -1,6 +1,6 @@
 //! Warnings before a matrix runs.
 
-use crate::plan::matrix_plan::{CellPlan, ThreadGroupPlan};
+use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::transport::{self, DeviceId, statistics_warning};
@@ -9,18 +9,13 @@ use stormlp_core::verify::Verify;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::choice::Fill;
-use super::files::PlannedFiles;
 use super::request::MatrixRequest;
 
 /// All warnings that follow from the plan alone.
-pub(super) fn all(
-    request: &MatrixRequest,
-    facts: &HostFacts,
-    table: &PlannedFiles,
-    (devices, thread_groups, cells): (&[DeviceId], &[ThreadGroupPlan], &[CellPlan]),
-) -> Vec<Warning> {
+pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
+    let request = &plan.request;
     let runnable: Vec<&CellPlan> =
-        (cells.iter()).filter(|cell| cell.availability.is_available()).collect();
+        plan.cells.iter().filter(|cell| cell.availability.is_available()).collect();
     let mut warnings = Vec::new();
     if !facts.release_build {
         warnings.push(Warning::new(
@@ -35,30 +30,20 @@ pub(super) fn all(
     warnings.extend(transport::engine_warning(request.engine, facts));
     let waits = runnable.iter().any(|cell| cell.transport.waits_for_gpu());
     warnings.extend(transport::wait_warning(&request.threading, waits));
-    let refused = |c: &&&CellPlan| c.transport.path.wants_direct() && !c.direct;
-    if let Some(cell) = runnable.iter().find(refused).filter(|_| request.open_direct) {
-        warnings.push(Warning::new(
-            WarningKind::NotDirect,
-            format!(
-                "the file system does not support O_DIRECT, which path {} requests",
-                cell.transport.path
-            ),
-            "its results include the page cache; --require-direct makes this an error",
-        ));
-    }
-    warnings.extend(idle_devices(devices, thread_groups));
+    warnings.extend(idle_devices(plan));
     warnings.extend(queue_depth(&runnable));
     let uses_cufile = runnable.iter().any(|cell| cell.transport.path.needs_cufile());
     warnings.extend(statistics_warning(request.cufile_stats, uses_cufile, facts));
     warnings.extend(pattern_work(request, &runnable));
-    warnings.extend(holes(table, &runnable));
-    warnings.extend(lives_in_memory(table));
+    warnings.extend(holes(plan, &runnable));
+    warnings.extend(lives_in_memory(plan));
     warnings
 }
 
 /// Cells with fewer threads than devices.
-fn idle_devices(devices: &[DeviceId], thread_groups: &[ThreadGroupPlan]) -> Option<Warning> {
-    let fewest = thread_groups.iter().min_by_key(|thread_group| thread_group.workers.len())?;
+fn idle_devices(plan: &MatrixPlan) -> Option<Warning> {
+    let devices = &plan.devices;
+    let fewest = plan.thread_groups.iter().min_by_key(|thread_group| thread_group.workers.len())?;
     let is_used = |one: &&DeviceId| fewest.workers.iter().any(|worker| worker.device == **one);
     let (used, all) = (devices.iter().filter(is_used).count(), devices.len());
     (used < all).then(|| {
@@ -92,8 +77,8 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
 }
 
 /// Sparse files that are read unchanged.
-fn holes(table: &PlannedFiles, runnable: &[&CellPlan]) -> Option<Warning> {
-    let file = table.files.iter().max_by_key(|file| file.hole_bytes)?;
+fn holes(plan: &MatrixPlan, runnable: &[&CellPlan]) -> Option<Warning> {
+    let file = plan.files.iter().max_by_key(|file| file.hole_bytes)?;
     let reads = runnable.first().is_some_and(|cell| cell.op != Operation::Write);
     let share = 100.0 * file.hole_bytes as f64 / file.bytes.max(1) as f64;
     (reads && share >= 1.0).then(|| {
@@ -113,11 +98,11 @@ fn holes(table: &PlannedFiles, runnable: &[&CellPlan]) -> Option<Warning> {
 }
 
 /// Files on a file system without storage behind it: no cache can be cold.
-fn lives_in_memory(table: &PlannedFiles) -> Option<Warning> {
+fn lives_in_memory(plan: &MatrixPlan) -> Option<Warning> {
     let (file, kind) =
-        (table.files.iter()).find_map(|file| Some((file, file.file_system_in_memory()?)))?;
+        (plan.files.iter()).find_map(|file| Some((file, file.file_system_in_memory()?)))?;
     let place = match file.folder {
-        Some(folder) => table.folders[folder].folder(),
+        Some(folder) => plan.folders[folder].folder(),
         None => &file.path,
     };
     Some(Warning::new(

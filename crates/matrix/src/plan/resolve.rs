@@ -75,9 +75,6 @@ pub fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut warnings =
-        plan_warnings::all(request, facts, &table, (&devices, &thread_groups, &cells));
-    warnings.extend(threading.warnings);
     let mut plan = MatrixPlan {
         request: request.clone(),
         devices,
@@ -91,8 +88,10 @@ pub fn resolve(
         region_bytes,
         // Summed once the cells likely to run are known.
         estimated_seconds: 0.0,
-        warnings,
+        warnings: Vec::new(),
     };
+    plan.warnings = plan_warnings::all(&plan, facts);
+    plan.warnings.extend(threading.warnings);
     let (_, seconds) = likely_left(&plan, &MatrixResults::default(), &[]);
     plan.estimated_seconds = seconds + plan.layout_bytes as f64 / ASSUMED_BYTES_PER_SECOND;
     Ok(plan)

@@ -100,7 +100,7 @@ fn given(kind: FileKind, bytes: u64) -> TargetInventory {
 /// A folder with `count` existing files laid out by stormlp.
 fn laid_out(count: u32, bytes: u64, content: ContentState) -> TargetInventory {
     let mut inventory = folder(100 * GIB);
-    let mut manifest = DataManifest::new();
+    let mut manifest = DataManifest::default();
     for index in 0..count {
         let name = format!("stormlp.{index}");
         inventory.folders[0].files.push(FoundFile { name: name.clone(), bytes });

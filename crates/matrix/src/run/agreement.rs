@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use stormlp_core::difference::ConsistencyField;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
-use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::PathKind;
 use stormlp_core::warning::Warning;
 use stormlp_hosts::peers::Peers;
@@ -82,8 +81,7 @@ fn share(
     if peers.is_alone() || peers.has_local_data() {
         return Ok(shared);
     }
-    let writes = |op: &Operation| op.direction() == Direction::Write;
-    let writes = request.ops.iter().any(writes) || request.read_percent.is_some();
+    let writes = request.writes();
     for job in &mut request.jobs {
         match &mut job.target {
             JobTarget::Folder(folder) => {

@@ -149,8 +149,8 @@ impl<'a> Side<'a> {
             .map(|((host, counts_devices), cell)| CellPart { host, counts_devices, cell })
             .collect();
         let whole =
-            merge::cell(plan, &parts).ok_or_else(|| garbled(&"no host has measured anything"))?;
-        Ok(Some(whole))
+            merge::together(&parts).ok_or_else(|| garbled(&"no host has measured anything"))?;
+        Ok(Some(merge::with_storage(plan, whole)))
     }
 
     /// Whether the run must end: immediately for a single host, else once all hosts know.

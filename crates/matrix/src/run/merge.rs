@@ -23,13 +23,6 @@ pub(crate) struct CellPart<'a> {
     pub(crate) cell: &'a CellReport,
 }
 
-/// The merged cell of all hosts; `None` without any.
-pub(crate) fn cell(plan: &MatrixPlan, parts: &[CellPart<'_>]) -> Option<CellReport> {
-    let mut whole = together(parts)?;
-    whole.warnings = warnings_of(parts);
-    Some(with_storage(plan, whole))
-}
-
 /// A cell of all hosts with the warnings about its storage, whose counters are those of all of them.
 pub(crate) fn with_storage(plan: &MatrixPlan, mut whole: CellReport) -> CellReport {
     let planned = plan.cells.get(whole.cell);
@@ -55,7 +48,8 @@ fn warnings_of(parts: &[CellPart<'_>]) -> Vec<Warning> {
     warnings
 }
 
-fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
+/// The merged cell of all hosts, without warnings about storage; `None` without any.
+pub(crate) fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
     let first = parts.first()?.cell;
     // None unless each host has some.
     let evidence: Option<Vec<&Evidence>> =
@@ -65,6 +59,7 @@ fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
         overlap_share: at_once(parts),
         measurement: measurement(parts),
         verification: verification(parts),
+        warnings: warnings_of(parts),
         evidence: evidence_of_all(first.requested_path, evidence.iter().flatten().copied()),
         ..first.clone()
     };
@@ -170,8 +165,6 @@ fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
         duration_seconds,
         first_done_seconds: first_done.fold(f64::INFINITY, f64::min),
         last_done_seconds: most(|one| one.last_done_seconds),
-        // Thread numbers are local to a host.
-        last_done_thread: None,
         cpu_user_seconds,
         cpu_system_seconds,
         cpu_seconds_per_gib: per_gib(cpu_user_seconds + cpu_system_seconds, bytes),

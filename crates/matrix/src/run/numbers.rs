@@ -20,8 +20,7 @@ pub(super) fn numbers(
     let WatchedCell { cpu, device, series, started_unix_seconds } = watched;
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
     let elapsed = |outcome: &WorkerOutcome| (outcome.ended - started).as_secs_f64();
-    let (last_thread, last_done_seconds) =
-        (0u32..).zip(outcomes.iter().map(elapsed)).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let last_done_seconds = outcomes.iter().map(elapsed).max_by(f64::total_cmp)?;
     let first_done_seconds = outcomes.iter().map(elapsed).min_by(f64::total_cmp)?;
     let syncs = outcomes.iter().filter_map(|outcome| outcome.sync);
     let fsync_seconds = syncs.max().map(|sync| sync.as_secs_f64());
@@ -44,7 +43,6 @@ pub(super) fn numbers(
         duration_seconds,
         first_done_seconds,
         last_done_seconds,
-        last_done_thread: Some(last_thread),
         cpu_user_seconds: cpu.user_seconds,
         cpu_system_seconds: cpu.system_seconds,
         cpu_seconds_per_gib: per_gib(cpu.total_seconds(), all.bytes),

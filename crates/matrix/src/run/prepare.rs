@@ -9,6 +9,7 @@ use crate::plan::{
     CacheState, CellPlan, ContentState, DataManifest, FileAction, FilePlan, ListedFile,
     MANIFEST_NAME, MatrixPlan,
 };
+use stormlp_core::distinct::distinct;
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::facts::{Identity, keeps_inode_numbers};
 use stormlp_core::location::names_object;
@@ -154,7 +155,7 @@ fn read_manifest(storage: &dyn Storage, folder: &Path) -> Result<DataManifest, M
         Some(text) => {
             DataManifest::parse(&text).map_err(|reason| MatrixError::Manifest { path, reason })
         }
-        None => Ok(DataManifest::new()),
+        None => Ok(DataManifest::default()),
     }
 }
 
@@ -259,11 +260,9 @@ pub(crate) fn residency<'a>(
 
 /// The distinct files of a cell.
 pub(crate) fn files_of<'a>(plan: &'a MatrixPlan, cell: &CellPlan) -> Vec<&'a FilePlan> {
-    let mut indices: Vec<usize> =
-        plan.thread_groups[cell.thread_group].workers.iter().map(|worker| worker.file).collect();
-    indices.sort_unstable();
-    indices.dedup();
-    indices.into_iter().map(|index| &plan.files[index]).collect()
+    let workers = plan.thread_groups[cell.thread_group].workers.iter();
+    let files = distinct(workers.map(|worker| worker.file));
+    files.into_iter().map(|index| &plan.files[index]).collect()
 }
 
 /// Brings the page cache into the state requested for a cell.

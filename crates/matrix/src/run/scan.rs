@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::plan::{
     DataManifest, FileFacts, FileKind, JobRequest, JobTarget, MANIFEST_NAME, MatrixRequest,
-    StrayFile, TargetFolder, TargetInventory, TargetPlace,
+    TargetFolder, TargetInventory, TargetPlace,
 };
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::location::names_object;
@@ -178,7 +178,7 @@ fn list(storage: &dyn Storage, folder: &mut TargetFolder) -> Result<(), Transfer
             _ => None,
         };
         if let Some(what) = other {
-            folder.others.push(StrayFile { name, what });
+            folder.others.insert(name, what);
             continue;
         }
         if another.is_some() {

@@ -7,7 +7,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::stats::{Shift, UncertainMean};
 use stormlp_core::warning::WarningKind;
 
-use super::group::{CellGroup, cut_short};
+use super::group::CellGroup;
 use super::mix;
 use stormlp_show::document::Quantity;
 
@@ -51,10 +51,8 @@ pub(super) fn rank(plan: &MatrixPlan, a: &CellGroup<'_>, b: &CellGroup<'_>) -> O
 /// setting.
 fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
     // A cell that was cut short answers only where no other does.
-    let span = plan.request.span();
-    let is_whole = |group: &&CellGroup<'_>| {
-        group.results().into_iter().all(|numbers| cut_short(numbers, span).is_none())
-    };
+    let is_whole =
+        |group: &&CellGroup<'_>| group.results().into_iter().all(|numbers| !numbers.interrupted);
     let whole: Vec<&CellGroup<'_>> = groups.iter().copied().filter(is_whole).collect();
     let groups = if whole.is_empty() { groups } else { &whole };
     let at = |group: &CellGroup<'_>| {

@@ -1,6 +1,6 @@
 //! Groups the repetitions of a combination.
 
-use crate::plan::{CellReport, CellSpan, CellStatus, IoSize, MatrixReport, Measurement};
+use crate::plan::{CellReport, CellStatus, IoSize, MatrixReport, Measurement};
 use stormlp_core::distinct::distinct;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
@@ -162,14 +162,9 @@ pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> CellKey {
 }
 
 /// Notes that a cell is shorter than planned because the user stopped the run.
-pub(super) fn cut_short(numbers: &Measurement, span: CellSpan) -> Option<String> {
+pub(super) fn cut_short(numbers: &Measurement) -> Option<String> {
     let done = numbers.duration_seconds;
-    numbers.interrupted.then(|| match span {
-        CellSpan::Seconds(planned) => format!("cut short by the user: {done:.2} of {planned} s"),
-        CellSpan::Passes(_) => {
-            format!("cut short by the user after {done:.2} s, within its passes")
-        }
-    })
+    numbers.interrupted.then(|| format!("cut short by the user after {done:.2} s"))
 }
 
 /// Stands in for the figures of a cell that read wrong data.

@@ -1,7 +1,7 @@
 //! Results of a knee search: the answer, one row for each knee, and the bottlenecks.
 
 use crate::plan::{CellReport, FindKnee, Knee, KneePoint, MatrixReport};
-use stormlp_core::knee::KneeLimit;
+use stormlp_core::knee::{KneeLimit, WITHIN};
 use stormlp_core::units::{GIB, counted};
 
 use stormlp_show::document::{Cell, Document, Quantity, Table, ended, number, word};
@@ -108,7 +108,7 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
     }
     let title = format!(
         "The fewest in flight within {} % of the best, or within noise of that",
-        find.within_percent
+        WITHIN * 100.0
     );
     document.section(&title, Some(table(report, find)));
 }

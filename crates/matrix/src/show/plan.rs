@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::{CellPlan, CellSpan, IoSize, LayoutSummary, MatrixPlan};
+use crate::plan::{CellPlan, IoSize, LayoutSummary, MatrixPlan};
 use stormlp_core::facts::Availability;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
@@ -10,7 +10,7 @@ use stormlp_core::units::{ByteSize, format_duration};
 
 use super::mix;
 use super::reach;
-use super::run::{files_words, planned_memory};
+use super::run::{files_words, planned_memory, span_words};
 use stormlp_show::document::{Document, Table, number, word};
 use stormlp_show::hosts::on_each;
 
@@ -30,10 +30,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
         plan.cells.len(),
         format_duration(plan.estimated_seconds)
     ));
-    let span = match plan.request.span() {
-        CellSpan::Seconds(seconds) => format_duration(seconds),
-        CellSpan::Passes(passes) => format!("{passes} passes"),
-    };
+    let span = span_words(plan);
     let facts = &mut document.brief;
     let each = on_each(layouts.len());
     facts.add("files", format!("{}{each}", files_words(plan)));
@@ -53,7 +50,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     facts.add(
         "how",
         format!(
-            "{of_files}{span} per cell after {} of warm-up, buffers {} on {} pages",
+            "{of_files}{span} after {} of warm-up, buffers {} on {} pages",
             format_duration(plan.request.warmup_seconds),
             ByteSize(plan.region_bytes),
             plan.pages().name()

@@ -150,14 +150,6 @@ pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
     compare::ranked(&report.plan, &groups(report)).first()?.throughput()
 }
 
-/// The answer where no path through storage has a figure.
-fn nothing_of_storage(groups: &[CellGroup<'_>]) -> String {
-    match groups.iter().any(|group| group.throughput().is_some()) {
-        true => "no storage was measured: only path null ran".to_string(),
-        false => "no cell was measured".to_string(),
-    }
-}
-
 /// The answer: wrong data before all else, then rates that may be added up over the hosts.
 fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
     let hosts = report.results.hosts.len();
@@ -172,7 +164,7 @@ fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
             let at_once = share.map_or(String::new(), |share| {
                 format!("; {hosts} hosts at once for {} of the time", percent(share))
             });
-            format!("{}{at_once}", answer.unwrap_or_else(|| nothing_of_storage(groups)))
+            format!("{}{at_once}", answer.as_deref().unwrap_or("no cell of storage was measured"))
         }
     });
     format!("{answer}{}", ended(&report.ending))
@@ -193,11 +185,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     let of_each = hosts::on_each(report.results.hosts.len());
     brief.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
-    let span = match plan.request.span() {
-        CellSpan::Seconds(seconds) => format!("{} per cell", format_duration(seconds)),
-        CellSpan::Passes(1) => "one pass over the files per cell".to_string(),
-        CellSpan::Passes(passes) => format!("{passes} passes over the files per cell"),
-    };
+    let span = span_words(plan);
     let engine = plan.engines_in_words();
     brief.add(
         "how",
@@ -232,6 +220,15 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     let stores = evidence.filter_map(|evidence| evidence.object_store.as_ref());
     if let Some(words) = stormlp_show::objects::verified(stores) {
         brief.add("verified", words);
+    }
+}
+
+/// How long a cell runs.
+pub(super) fn span_words(plan: &MatrixPlan) -> String {
+    match plan.request.span() {
+        CellSpan::Seconds(seconds) => format!("{} per cell", format_duration(seconds)),
+        CellSpan::Passes(1) => "one pass over the files per cell".to_string(),
+        CellSpan::Passes(passes) => format!("{passes} passes over the files per cell"),
     }
 }
 
@@ -299,7 +296,7 @@ fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table 
     };
     let mut notes = Table::default();
     let rows: Vec<Rated<'_>> =
-        groups.iter().map(|group| (group, rate(group, plan, &mut notes))).collect();
+        groups.iter().map(|group| (group, rate(group, &mut notes))).collect();
     let us = |of: fn(&Measurement) -> Option<f64>| {
         move |(group, _): &Rated<'_>| group.known(of).map(|us| Quantity::lower(us, "µs"))
     };
@@ -339,7 +336,7 @@ fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table 
 }
 
 /// The throughput of a group with the marks of its footnotes, or the reason that it has none.
-fn rate(group: &CellGroup<'_>, plan: &MatrixPlan, notes: &mut Table) -> Cell {
+fn rate(group: &CellGroup<'_>, notes: &mut Table) -> Cell {
     let Some(throughput) = group.throughput() else {
         return missing(group, notes).into();
     };
@@ -347,8 +344,7 @@ fn rate(group: &CellGroup<'_>, plan: &MatrixPlan, notes: &mut Table) -> Cell {
     if (group.cells.iter()).any(|cell| cell.status == CellStatus::Failed) {
         marks.push(missing(group, notes));
     }
-    let cut_short =
-        group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.request.span()));
+    let cut_short = group.results().into_iter().filter_map(cut_short);
     marks.extend(cut_short.map(|text| notes.footnote(text)));
     let rate = Quantity::higher(throughput.value, "GiB/s").spread(throughput.spread);
     Cell::Number(rate, marks.join(" "))

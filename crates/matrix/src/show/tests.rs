@@ -110,7 +110,7 @@ fn a_cell_cut_short_is_marked_in_every_format() {
     let mut report = report(&plain(), both);
     let numbers = report.results.cells[2].measurement.as_mut().unwrap();
     (numbers.interrupted, numbers.duration_seconds) = (true, 0.93);
-    let note = "[2] cut short by the user: 0.93 of 5 s";
+    let note = "[2] cut short by the user after 0.93 s";
     for text in [table(&report), page(&report)] {
         assert!(text.contains("5.00 [2]") && text.contains(note), "{text}");
     }

@@ -101,9 +101,6 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
     if !is_mixed(operation) {
         drawn.absent.extend(without_p99(&operation.groups));
     }
-    if operation.plan.request.verify.is_of_content() {
-        drawn.absent.push("With --verify, these include the checks.".to_string());
-    }
     drawn
 }
 

@@ -174,7 +174,7 @@ mod tests {
         );
         assert_eq!(request.random_alignment_bytes, 1);
         assert!(request.remove && request.no_register && request.names_paths());
-        assert_eq!(request.fsync.name(), "end");
+        assert_eq!(request.fsync, stormlp_matrix::plan::Fsync::End);
         assert_eq!(request.io_sizes.len(), 4);
         assert_eq!((request.paths().len(), request.repeat()), (4, 3));
         assert_eq!((&*request.jobs[1].name, request.warmup_seconds), ("job1", 1.0));
