@@ -30,6 +30,17 @@ pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
     warnings.extend(transport::engine_warning(request.engine, facts));
     let waits = runnable.iter().any(|cell| cell.transport.waits_for_gpu());
     warnings.extend(transport::wait_warning(&request.threading, waits));
+    let refused = |c: &&&CellPlan| c.transport.path.wants_direct() && !c.direct;
+    if let Some(cell) = runnable.iter().find(refused).filter(|_| request.open_direct) {
+        warnings.push(Warning::new(
+            WarningKind::NotDirect,
+            format!(
+                "the file system does not support O_DIRECT, which path {} requests",
+                cell.transport.path
+            ),
+            "its results include the page cache; --require-direct makes this an error",
+        ));
+    }
     warnings.extend(idle_devices(plan));
     warnings.extend(queue_depth(&runnable));
     let uses_cufile = runnable.iter().any(|cell| cell.transport.path.needs_cufile());
