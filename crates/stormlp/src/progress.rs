@@ -102,7 +102,7 @@ impl Observer for Progress {
 
 /// A line that is drawn anew on a terminal, and said from time to time elsewhere.
 #[derive(Debug)]
-struct Line {
+struct StatusLine {
     started: Instant,
     /// When the last line was printed, or the work started.
     said: Instant,
@@ -110,7 +110,7 @@ struct Line {
     bar: ProgressBar,
 }
 
-impl Line {
+impl StatusLine {
     /// A line of text, with a bar and the time left if there is a `total`.
     fn new(total: Option<u64>, now: Instant) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
@@ -142,13 +142,13 @@ struct Phase {
     label: String,
     total: Option<u64>,
     unit: Unit,
-    line: Line,
+    line: StatusLine,
 }
 
 impl Phase {
     /// Starts a phase now.
     fn new(label: &str, total: Option<u64>, unit: Unit) -> Self {
-        Self { label: label.to_string(), total, unit, line: Line::new(total, Instant::now()) }
+        Self { label: label.to_string(), total, unit, line: StatusLine::new(total, Instant::now()) }
     }
 
     /// Updates the amount done.
@@ -211,7 +211,7 @@ struct Cell {
     after_seconds: f64,
     /// When the last rate was taken, with the bytes and transfers up to then.
     taken: (Instant, u64, u64),
-    line: Line,
+    line: StatusLine,
 }
 
 impl Cell {
@@ -229,7 +229,7 @@ impl Cell {
             estimated_seconds: *estimated_seconds,
             after_seconds: *after_seconds,
             taken: (now, 0, 0),
-            line: Line::new(None, now),
+            line: StatusLine::new(None, now),
         })
     }
 
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn every_template_is_one_that_indicatif_reads() {
         for total in [None, Some(8)] {
-            let line = Line::new(total, Instant::now());
+            let line = StatusLine::new(total, Instant::now());
             assert_eq!(line.bar.length(), total);
         }
     }

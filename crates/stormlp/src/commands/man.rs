@@ -16,6 +16,7 @@ use stormlp_hosts::session::Session;
 #[command(after_help = "\
 Examples:
   stormlp man ~/.local/share/man/man1           then `man stormlp-gds` finds them
+  stormlp man /usr/local/share/man/man1         for everyone on this machine, as root
   stormlp man pages && man pages/stormlp-report.1")]
 pub(crate) struct Args {
     /// Output folder; created if missing

@@ -11,6 +11,11 @@ use stormlp_core::failure::Failure;
 /// Arguments of `stormlp submission`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Examples:
+  stormlp submission check results/                 every rule on what mlpstorage or DLIO wrote
+  stormlp submission check results/ --json          for scripts: verdict, rules[]
+  stormlp submission system-yaml --output fast.yaml this machine as a client of the system
+
 Only MLCommons' own tool, mlpstorage, makes submissions: nothing that stormlp writes is one.")]
 pub(crate) struct Args {
     #[command(subcommand)]
