@@ -64,7 +64,7 @@ fn direct(support: &DirectSupport, facts: &mut Facts, details: &mut Facts) {
     let verdict = if support.honoured { "works" } else { "refused" };
     facts.add("O_DIRECT", format!("{verdict} ({})", support.tried));
     details.add(
-        "alignment of offsets",
+        "alignment asked for",
         shown(&support.offset_align_bytes.clone().map(|bytes| format!("{bytes} B"))),
     );
 }
