@@ -53,7 +53,7 @@ fn cell(ran: Value, cufile: Value) -> Value {
     json!({
         "status": "ok", "requested_path": "gds", "effective_path": ran, "op": "read",
         "io_size_bytes": 65536, "threads": 2, "bytes": 2 * MIB, "operations": 32,
-        "verification": {"checked_bytes": 2 * MIB, "mismatched_transfers": 0},
+        "verification": {"checked_bytes": 2 * MIB, "mismatches": []},
         "evidence": {"effective_path": ran, "summary": "so it went", "direct_io": "honoured",
                      "direct_storage": cufile},
     })
@@ -128,8 +128,8 @@ fn all_bytes_are_moved_and_checked() {
         ("bytes", json!(null)),
         ("operations", json!(31)),
         ("status", json!("failed")),
-        ("verification", json!({"checked_bytes": MIB, "mismatched_transfers": 0})),
-        ("verification", json!({"checked_bytes": 2 * MIB, "mismatched_transfers": 1})),
+        ("verification", json!({"checked_bytes": MIB, "mismatches": []})),
+        ("verification", json!({"checked_bytes": 2 * MIB, "mismatches": [{}]})),
         ("verification", json!(null)),
         ("effective_path", json!("gds-compat")),
     ] {

@@ -198,7 +198,8 @@ pub(crate) fn judge_cell(
     }
     let checked = &cell["verification"];
     let reads = cell["op"] == "read" || cell["op"] == "randread";
-    if reads && (checked["checked_bytes"] != bytes || checked["mismatched_transfers"] != 0) {
+    let is_clean = checked["mismatches"].as_array().is_some_and(Vec::is_empty);
+    if reads && (checked["checked_bytes"] != bytes || !is_clean) {
         return Err(format!("of {bytes} bytes were checked: {checked}"));
     }
     if cell["effective_path"] != cell["evidence"]["effective_path"] {
