@@ -63,17 +63,6 @@ pub struct PartSeconds {
     pub close_seconds: f64,
 }
 
-impl PartSeconds {
-    /// Sum of all parts.
-    pub fn total_seconds(&self) -> f64 {
-        self.open_seconds
-            + self.transfer_seconds
-            + self.fsync_seconds
-            + self.rename_seconds
-            + self.close_seconds
-    }
-}
-
 /// The result of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -134,8 +123,6 @@ pub struct CheckpointResult {
     pub gib_per_second: GibPerSecond,
     /// Time in each part, averaged over the ranks.
     pub mean_parts: PartSeconds,
-    /// Time in each part of the slowest rank.
-    pub slowest_parts: PartSeconds,
     /// Block-layer counters; `None` without a local device.
     pub device: Option<DeviceBytes>,
     /// Page cache residency before; restores only.
@@ -251,7 +238,6 @@ impl CheckpointResult {
     /// The result of `ranks` for checkpoint `step`; values that are not per-rank are left unset.
     pub fn of_ranks(step: u32, ranks: Vec<RankResult>) -> Self {
         let duration_seconds = durations(&ranks);
-        let slowest = ranks.iter().max_by(|a, b| a.duration_seconds.total_cmp(&b.duration_seconds));
         Self {
             step,
             started_at_seconds: 0.0,
@@ -259,7 +245,6 @@ impl CheckpointResult {
             gib_per_second: rates(&ranks, duration_seconds),
             duration_seconds,
             mean_parts: mean_parts(&ranks),
-            slowest_parts: slowest.map(|rank| rank.parts).unwrap_or_default(),
             device: None,
             page_cache_before: None,
             overlap: None,

@@ -11,8 +11,11 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use stormlp_core::event::Observer;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::impairment::{Fault, Throttle};
+use stormlp_core::location::Location;
+use stormlp_core::path::PathKind;
 use stormlp_core::shell::CommandLine;
 use stormlp_core::stop::StopToken;
+use stormlp_core::transport::Devices;
 use stormlp_core::verify::Verify;
 use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
@@ -114,6 +117,24 @@ impl Session {
         let mut facts = if uses_gpu { self.host_facts(directory)? } else { probe::host_facts() };
         facts.storage = probe::storage_of_run(places);
         Ok(facts)
+    }
+
+    /// The facts that a run needs whose transfers take `path` to `device`, with data in `folders`.
+    ///
+    /// # Errors
+    /// As [`Self::host_facts`].
+    pub fn facts_of_path(
+        &self,
+        path: PathKind,
+        device: Option<&Devices>,
+        folders: &[Location],
+    ) -> Result<HostFacts, Failure> {
+        let uses_gpu = match device {
+            Some(devices) => devices.any_gpu() || path.needs_cufile(),
+            None => path.ends_in_accelerator(),
+        };
+        let folders = || folders.iter().map(Location::folder);
+        self.facts_of_run((uses_gpu, folders().next()), folders())
     }
 
     /// The processes of this run; with `local_data`, each host has its data in a folder of its own.

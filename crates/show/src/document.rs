@@ -5,8 +5,9 @@
 
 use std::fmt::Display;
 
+use serde::Serialize;
 use stormlp_core::json::Integrity;
-use stormlp_core::note::DATA_MISMATCH;
+use stormlp_core::note::{Cause, DATA_MISMATCH, Note};
 use stormlp_core::report::Ending;
 use stormlp_core::warning::{Warning, WarningKind};
 
@@ -32,6 +33,26 @@ pub struct Document {
     pub warnings: Vec<Warning>,
     /// The data for programs: one row for each measured unit.
     pub records: Records,
+}
+
+/// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
+#[derive(Debug, Serialize)]
+pub struct DryRun<'a, P> {
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: &'a P,
+    /// What does not fit or is missing; empty if the plan can run.
+    pub problems: &'a [Note<Cause>],
+}
+
+impl<P> DryRun<'_, P> {
+    /// Adds the problems, if there are any.
+    pub fn add_problems(&self, document: &mut Document) {
+        if !self.problems.is_empty() {
+            let lines = self.problems.iter().map(ToString::to_string).collect();
+            document.section("This cannot run here:", None).lines = lines;
+        }
+    }
 }
 
 /// Names and values, one per line.

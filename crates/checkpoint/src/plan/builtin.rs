@@ -39,7 +39,6 @@ mod tests {
             assert_eq!(workload.name, name);
             assert!(workload.architecture.problems().is_empty());
             assert_eq!((workload.writes, workload.reads), (Some(10), Some(10)));
-            assert_eq!(workload.fsync, Some(true));
         }
         assert!(load("llama3_70b").is_some());
         assert!(load("llama4").is_none());

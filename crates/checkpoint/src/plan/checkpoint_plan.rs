@@ -92,33 +92,6 @@ pub struct CheckpointPlan {
     pub warnings: Vec<Warning>,
 }
 
-/// Fields of the request whose consequences other fields of the plan hold: two plans are compared
-/// by those.
-pub const DECIDED_FURTHER_ON: [&str; 22] = [
-    "request.model",
-    "request.dry_run",
-    "request.scale",
-    "request.mode",
-    "request.ranks",
-    "request.run",
-    "request.writes",
-    "request.reads",
-    "request.pause_seconds",
-    "request.profile",
-    "request.client",
-    "request.folders",
-    "request.fsync",
-    "request.path",
-    "request.engine",
-    "request.device",
-    "request.pages",
-    "request.streams",
-    "request.chunk_bytes",
-    "request.container",
-    "request.seed",
-    "request.threading",
-];
-
 impl CheckpointPlan {
     /// The path of all transfers.
     pub fn path(&self) -> PathKind {

@@ -52,8 +52,7 @@ impl Named for Container {
     const WHAT: &'static str = "a container";
 }
 
-/// Whose read order and arithmetic a run follows. Bytes are the same in all; v2, where it was named,
-/// syncs nothing and writes a tensor in one call, as its client does.
+/// Whose read order and arithmetic a run follows. Bytes are the same in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

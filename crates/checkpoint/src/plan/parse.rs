@@ -46,8 +46,8 @@ const ALL: &[Key<CheckpointWorkload>] = &[
     SetBy("checkpoint.num_checkpoints_write", |w, value| phase(&mut w.writes, value)),
     SetBy("checkpoint.num_checkpoints_read", |w, value| phase(&mut w.reads, value)),
     OrMinusOne("checkpoint.time_between_checkpoints", |w| &mut w.pause_seconds),
-    Used("checkpoint.fsync", |w| &mut w.fsync),
-    Used("checkpoint.checkpoint_folder", |w| &mut w.folder),
+    Ignored("checkpoint.fsync", "--fsync does that"),
+    Ignored("checkpoint.checkpoint_folder", "--dir does that"),
     Ignored("checkpoint.recovery_rank_shift", "hosts always restore what another one saved"),
     Ignored("checkpoint.num_checkpoints", UNUSED),
     Ignored("checkpoint.model_size", TRAINING),
@@ -169,7 +169,6 @@ checkpoint:
         assert_eq!(workload.name, "llama_70b");
         assert_eq!((workload.tensor, workload.pipeline, workload.data), (8, 4, None));
         assert_eq!(workload.architecture.num_kv_heads, 8);
-        assert_eq!(workload.fsync, Some(true));
         let ignored = |key: &str| workload.without_effect.iter().any(|note| note.key == key);
         assert!(ignored("train") && ignored("model.model_size"));
     }

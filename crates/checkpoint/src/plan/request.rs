@@ -108,7 +108,7 @@ pub struct CheckpointRequest {
         default_value = "size", hide_default_value = true)]
     pub verify: Verify,
 
-    /// Rules for read order and metrics: v2, v3, native [default: v2, but synced]
+    /// Rules for read order and metrics: v2, v3, native [default: v2]
     #[arg(long, value_name = "PROFILE", help_heading = "Order")]
     pub profile: Option<CheckpointProfile>,
 
@@ -128,8 +128,7 @@ pub struct CheckpointRequest {
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub folders: Vec<Location>,
 
-    /// When to sync files: per-file, per-checkpoint, none [default: per-file, or none with --profile
-    /// v2, as its client does, unless --closed]; objects are complete when their uploads are
+    /// When to sync files: per-file, per-checkpoint, none [default: per-file]; objects are complete when their uploads are
     #[arg(long, value_name = "POLICY", help_heading = "Transfers")]
     pub fsync: Option<FsyncPolicy>,
 
@@ -253,12 +252,6 @@ impl CheckpointRequest {
     /// The profile, which sets read order and arithmetic.
     pub fn profile(&self) -> CheckpointProfile {
         self.profile.unwrap_or_default()
-    }
-
-    /// Whether it saves as v2.0's client does, which syncs nothing and writes a tensor in one call:
-    /// where that profile was named. A closed run keeps the rule that saves are synced.
-    pub fn saves_as_v2(&self) -> bool {
-        self.profile == Some(CheckpointProfile::V2) && !self.closed
     }
 
     /// The command for the same run, at this size; a closed run has but one.

@@ -1,7 +1,7 @@
 //! Resolves a request and the facts to a plan, or to all problems that prevent one.
 
 use super::adopt;
-use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice, is_chunk};
+use super::choice::{CheckpointProfile, Container, ScaleChoice, is_chunk};
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
@@ -372,11 +372,7 @@ fn assemble(
         writes: counts.writes,
         restores,
         pause_seconds,
-        // Objects are there when their uploads are completed, in v2.0's client too.
-        fsync: request.fsync.unwrap_or(match request.saves_as_v2() && save.path != PathKind::S3 {
-            true => FsyncPolicy::None,
-            false => FsyncPolicy::PerFile,
-        }),
+        fsync: request.fsync.unwrap_or_default(),
         client: request.calibrated.clone(),
         content,
         rank_shift: 0,

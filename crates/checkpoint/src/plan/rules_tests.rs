@@ -114,7 +114,6 @@ fn closed_restores_are_cold_if_memory_could_hold_the_checkpoints() {
 fn mlperfs_own_files_are_its_models_under_any_name() {
     let mut own = request("llama3-8b");
     own.workload.name = "llama_8b".to_string();
-    own.workload.folder = Some("checkpoints/llama_8b".to_string());
     own.workload.data = None;
     own.ranks = Some(8);
     own.closed = true;

@@ -146,13 +146,13 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
 /// How to make the checkpoints fit on `tight`: only measures that help and are not taken yet, and under
 /// closed rules only permitted ones.
 fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts, tight: &FileSystemRoom) -> String {
-    let fits = |removed: &[String]| {
-        Room::of(facts, removed).fits(&plan.layout, plan.scaling.ranks, plan.copies())
+    let fits = |removed: &[String], copies: u64| {
+        Room::of(facts, removed).fits(&plan.layout, plan.scaling.ranks, copies)
     };
     let mut ways = vec!["another --dir".to_string()];
     let fewest = CheckpointRequest { keep_last: Some(1), ..plan.request.clone() };
     let oldest = removed_runs(&fewest, facts);
-    if plan.request.keep_last > Some(1) && fits(&oldest) {
+    if plan.request.keep_last > Some(1) && fits(&oldest, plan.copies()) {
         let freed = Room::of(facts, &oldest).file_systems;
         let freed = freed.iter().map(|room| room.removed_bytes).sum::<u64>();
         ways.push(format!("--keep-last 1, which removes {} of earlier runs", gib(freed)));
@@ -165,8 +165,11 @@ fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts, tight: &FileSystemRoom
     if plan.request.closed {
         return format!("use {}; --closed writes all of it", ways.join(", or "));
     }
-    if plan.writes > 1 && plan.request.keep != Some(1) {
-        ways.push("fewer --writes or --keep 1".to_string());
+    if plan.writes > 1 && fits(&plan.removed_runs, 1) {
+        ways.push("fewer --writes".to_string());
+    }
+    if plan.writes > 2 && plan.request.keep != Some(1) && fits(&plan.removed_runs, 2) {
+        ways.push("--keep 1".to_string());
     }
     if (plan.scaling.layers, plan.scaling.ranks) != (1, 1) {
         ways.push("--scale auto for the largest part that fits".to_string());

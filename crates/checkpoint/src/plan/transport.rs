@@ -51,9 +51,6 @@ pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
 /// An object is uploaded in parts of this size.
 pub(super) const OBJECT_PART_BYTES: u64 = 16 * MIB;
 
-/// Transfer size of v2.0's client, which writes tensors of up to 68 MB in one call each.
-const TENSOR_BYTES: u64 = 64 * MIB;
-
 /// Decides how `ranks` ranks save and restore.
 pub(super) fn decide(
     request: &CheckpointRequest,
@@ -76,9 +73,8 @@ pub(super) fn decide(
     // would hand it to a kernel thread first. So `auto` picks plain system calls there.
     let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
     let engine_of_saves = if copies { EngineKind::Psync } else { bare.engine };
-    let of_tensors = request.saves_as_v2() && path.uses_page_cache();
     let mut limited = None;
-    let mut transport = |engine: EngineKind, streams: u32, is_save: bool| {
+    let mut transport = |engine: EngineKind, streams: u32| {
         let ranks = ranks.max(1) as usize;
         let window = streams as usize;
         let wanted = ranks.saturating_mul(window);
@@ -100,7 +96,6 @@ pub(super) fn decide(
             PathKind::Gds => call_bytes(wanted, threads.min(ranks)),
             _ => default_chunk_bytes(path),
         };
-        let usual = if of_tensors && is_save && blocks { TENSOR_BYTES } else { usual };
         let chunk_bytes = request.chunk_bytes.unwrap_or(usual);
         Transport {
             engine,
@@ -117,8 +112,8 @@ pub(super) fn decide(
     let usual = if path == PathKind::S3 { usual_parts(ranks) } else { 1 };
     let read_streams =
         request.streams.unwrap_or_else(|| request.profile().read_streams().max(usual));
-    let save = transport(engine_of_saves, request.streams.unwrap_or(usual), true);
-    let restore = transport(bare.engine, read_streams, false);
+    let save = transport(engine_of_saves, request.streams.unwrap_or(usual));
+    let restore = transport(bare.engine, read_streams);
     for transport in [&save, &restore] {
         gpu_limits::check(transport, FLIGHT, host, problems);
     }

@@ -2,7 +2,6 @@
 
 use super::choice::{CheckpointProfile, FsyncPolicy};
 use super::facts::CheckpointFacts;
-use super::parallelism::ZeroStage;
 use super::saved;
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::transport::DeviceId;
@@ -21,7 +20,7 @@ pub(super) fn of(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning>
 /// The limitations of a plan: whether it has each, its kind, the fact and the remedy.
 fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
     let (full, total) = (&plan.scaling, ByteSize(plan.total_bytes));
-    let cases: [(bool, WarningKind, String, &str); 6] = [
+    let cases: [(bool, WarningKind, String, &str); 5] = [
         (
             plan.is_scaled(),
             WarningKind::Scaled,
@@ -53,17 +52,6 @@ fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning
             "use --profile v2, or leave --client out",
         ),
         (
-            plan.profile != CheckpointProfile::Native
-                && plan.layout.parallelism.zero_stage == ZeroStage::Two
-                && plan.dlio_counted_bytes > plan.total_bytes,
-            WarningKind::NotComparable,
-            format!(
-                "under ZeRO 2 DLIO counts {} for the {total} that are written",
-                ByteSize(plan.dlio_counted_bytes)
-            ),
-            "rates here are based on bytes written; only MLPerf's files use DLIO's count",
-        ),
-        (
             plan.device() == Some(DeviceId::Host),
             WarningKind::Emulated,
             "accelerator memory is host memory (emulated)".to_string(),
@@ -85,17 +73,11 @@ fn about_saves(plan: &CheckpointPlan) -> Vec<Warning> {
         return Vec::new();
     }
     let is_on_gpu = matches!(plan.device(), Some(DeviceId::Gpu { .. }));
-    let as_v2 = plan.request.saves_as_v2() && plan.request.fsync.is_none();
     that_apply([
         (
             plan.fsync == FsyncPolicy::None,
             WarningKind::NotDurable,
-            match as_v2 {
-                true => "nothing is synced, as in v2.0's client: a save ends when the page cache has \
-                         it, not the storage",
-                false => "nothing is synced: not crash-safe",
-            }
-            .to_string(),
+            "nothing is synced: a save ends when the page cache has it, not the storage".to_string(),
             "use --fsync per-file for checkpoints that survive a crash",
         ),
         (
@@ -130,14 +112,8 @@ fn on_the_workload(plan: &CheckpointPlan) -> Vec<Warning> {
         .without_effect
         .iter()
         .filter(|note| note.key != "workflow" && note.key != "framework");
-    let mut keys: Vec<String> =
+    let keys: Vec<String> =
         warnings.map(|note| format!("{} ({})", note.key, note.reason)).collect();
-    if workload.fsync == Some(false) && plan.fsync != FsyncPolicy::None {
-        keys.push("checkpoint.fsync (--fsync none does that)".to_string());
-    }
-    if workload.folder.is_some() {
-        keys.push("checkpoint.checkpoint_folder (--dir does that)".to_string());
-    }
     if keys.is_empty() {
         return Vec::new();
     }

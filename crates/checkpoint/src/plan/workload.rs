@@ -39,10 +39,6 @@ pub struct CheckpointWorkload {
     pub reads: Option<u32>,
     /// `checkpoint.time_between_checkpoints`, in seconds.
     pub pause_seconds: Option<f64>,
-    /// `checkpoint.fsync`.
-    pub fsync: Option<bool>,
-    /// `checkpoint.checkpoint_folder`.
-    pub folder: Option<String>,
     /// Keys that were accepted but have no effect here.
     pub without_effect: Vec<KeyNote>,
 }
@@ -122,8 +118,6 @@ impl Default for CheckpointWorkload {
             writes: None,
             reads: None,
             pause_seconds: None,
-            fsync: None,
-            folder: None,
             without_effect: Vec::new(),
         }
     }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::difference::ConsistencyField;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
-use stormlp_core::location::Location;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::consistency_fields;
@@ -17,19 +16,6 @@ use super::{ScanDepth, scan};
 use crate::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, FolderFacts, Resolution, resolve,
 };
-
-/// The facts needed by a request; GPU libraries are probed only for paths that use them.
-///
-/// # Errors
-/// As [`Session::host_facts`].
-pub fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFacts, Failure> {
-    let uses_gpu = match &request.device {
-        Some(devices) => devices.any_gpu() || request.path.needs_cufile(),
-        None => request.path.ends_in_accelerator(),
-    };
-    let folders = || request.folders.iter().map(Location::folder);
-    session.facts_of_run((uses_gpu, folders().next()), folders())
-}
 
 /// The plan of a valid request.
 ///

@@ -362,11 +362,7 @@ impl Run<'_> {
         let plan = self.stage.plan;
         self.works()?;
         let cache = self.prepare_cache(step)?;
-        self.announce("restoring", step, plan.restores.len() as u32);
-        self.free(regions)?;
-        let tasks = self.tasks(step, plan.rank_shift);
-        let mut phase = (self.stage).run(Purpose::Restore, &self.content, tasks, regions)?;
-        self.stage.observer.event(&Event::PhaseFinished);
+        let mut phase = self.read(Purpose::Restore, step, regions)?;
         self.take(Direction::Read, step, &mut phase);
         if let Some(failure) = phase.failure.take() {
             return Err(failure);
@@ -387,18 +383,30 @@ impl Run<'_> {
     /// Reads a checkpoint again and compares every byte. This follows the measured restore, so that
     /// comparing is not part of any measured time. Returns whether all of it was compared.
     fn check(&mut self, step: u32, regions: &mut Regions) -> Result<bool, CheckpointError> {
-        let plan = self.stage.plan;
-        self.announce("checking", step, plan.restores.len() as u32);
-        self.free(regions)?;
-        let tasks = self.tasks(step, plan.rank_shift);
-        let checked = (self.stage).run(Purpose::Check, &self.content, tasks, regions)?;
-        self.stage.observer.event(&Event::PhaseFinished);
+        let checked = self.read(Purpose::Check, step, regions)?;
         self.works()?;
         self.report.results.verified_bytes += checked.measured.verified_bytes;
         match checked.failure {
             Some(failure) => Err(failure),
             None => Ok(checked.measured.complete),
         }
+    }
+
+    /// Reads a checkpoint for one purpose.
+    fn read(
+        &self,
+        purpose: Purpose,
+        step: u32,
+        regions: &mut Regions,
+    ) -> Result<PhaseOutcome, CheckpointError> {
+        let plan = self.stage.plan;
+        let verb = if purpose == Purpose::Check { "checking" } else { "restoring" };
+        self.announce(verb, step, plan.restores.len() as u32);
+        self.free(regions)?;
+        let tasks = self.tasks(step, plan.rank_shift);
+        let read = self.stage.run(purpose, &self.content, tasks, regions)?;
+        self.stage.observer.event(&Event::PhaseFinished);
+        Ok(read)
     }
 
     /// Frees the memory. A failed phase may still hold buffers; then it is allocated anew.

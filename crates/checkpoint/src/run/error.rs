@@ -64,16 +64,12 @@ impl CheckpointError {
 
     /// The failure of a run that could not start.
     pub fn not_started(self) -> Failure {
-        let remedy = self.remedy().to_string();
-        Failure::new(self.cause_before(), self).with_help(remedy)
-    }
-
-    /// The cause of a failure before anything was saved or restored.
-    fn cause_before(&self) -> Cause {
-        match self {
+        let cause = match &self {
             Self::Fault(fault) => fault.cause_before(),
             _ => Cause::Machine,
-        }
+        };
+        let remedy = self.remedy().to_string();
+        Failure::new(cause, self).with_help(remedy)
     }
 
     /// What the user can do now.

@@ -1,18 +1,12 @@
 //! The charts of a checkpoint run: saves and restores, the ranks in each, and bandwidth over time.
 
-use crate::report::{CheckpointReport, CheckpointResult, PartSeconds, RankResult};
+use crate::report::{CheckpointReport, CheckpointResult};
 use stormlp_core::report::NamedSeries;
 use stormlp_core::units::GIB;
 
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 use stormlp_show::series::over_time;
 use stormlp_show::telemetry;
-
-/// The parts of a rank's time.
-fn parts(report: &CheckpointReport) -> [&'static str; 6] {
-    let durable = report.plan.made_durable_by();
-    ["open", "transfer", durable, "rename", "close", "wait for a thread"]
-}
 
 /// The charts of a checkpoint run.
 pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
@@ -30,7 +24,6 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
         }
         drawn.push(group);
         if !results.is_empty() {
-            drawn.push(ranks(&parts(report), name, results));
             drawn.extend(slowest(report, name, results).map(around));
         }
     }
@@ -76,21 +69,6 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
     }
 }
 
-/// Each rank of each save or restore, from start to end.
-fn ranks(parts: &[&str], name: &str, results: &[CheckpointResult]) -> Group {
-    let mut drawn = Group::new(format!("Ranks of each {name}"));
-    for result in results {
-        let rows = result.ranks.iter().map(bar).collect();
-        let what = format!("{name} {}", result.step);
-        let chart = Chart::stacked(what.clone(), "seconds", parts, rows).map(|chart| {
-            chart
-                .note("From the start of the checkpoint; parts are sums, in the order of the work.")
-        });
-        drawn.add(&what, chart, "the report contains no rank of it");
-    }
-    drawn
-}
-
 /// The series of the slowest save or restore.
 fn slowest<'r>(
     report: &'r CheckpointReport,
@@ -110,26 +88,4 @@ fn around(one: &NamedSeries) -> Group {
     drawn.charts.extend(telemetry::charts::in_flight(&one.series));
     drawn.is_folded = true;
     drawn
-}
-
-fn bar(rank: &RankResult) -> Bar {
-    let PartSeconds {
-        open_seconds,
-        transfer_seconds,
-        fsync_seconds,
-        rename_seconds,
-        close_seconds,
-    } = rank.parts;
-    let waited = (rank.duration_seconds - rank.parts.total_seconds()).max(0.0);
-    Bar {
-        name: format!("rank {}", rank.rank),
-        values: vec![
-            open_seconds,
-            transfer_seconds,
-            fsync_seconds,
-            rename_seconds,
-            close_seconds,
-            waited,
-        ],
-    }
 }

@@ -1,7 +1,6 @@
 //! What reports of checkpoint runs show: as a document, as a line of a list, and in a comparison.
 
 use crate::plan::CheckpointPlan;
-use crate::plan::checkpoint_plan::DECIDED_FURTHER_ON;
 use crate::report::{CheckpointReport, CheckpointResult, CheckpointResults, PhaseSummary};
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
@@ -104,8 +103,7 @@ fn of_phase(
 /// Plan fields that do not affect whether two checkpoint runs are the same work. What ranks write
 /// follows from the model and its layout; more saves or restores only add samples.
 const APART: &[&str] = &[
-    "request.closed",
-    "request.keep_last",
+    "request",
     "run",
     "removed_runs",
     "full_run",
@@ -117,8 +115,6 @@ const APART: &[&str] = &[
     "save.requested_engine",
     "restore.requested_engine",
     "content.seed",
-    "request.require_gds",
-    "request.telemetry_seconds",
     "free_bytes",
     "peak_bytes",
     "buffer_bytes",
@@ -142,7 +138,7 @@ fn work(report: &CheckpointReport) -> Work {
     let hosts = report.hosts().to_string();
     let engines = &["save.engine", "restore.engine"];
     let without = if plan.save.path.has_engine() { &[][..] } else { engines };
-    let mut settings = Work::of_plan(plan, &[APART, &DECIDED_FURTHER_ON, without].concat())
+    let mut settings = Work::of_plan(plan, &[APART, without].concat())
         .typed_as(OPTIONS)
         .with("folders", &plan.request.folders.len().to_string())
         .with("hosts", &hosts);
@@ -175,13 +171,16 @@ fn work(report: &CheckpointReport) -> Work {
         settings.add("threads", words, explains);
     }
     settings.add(plan.made_durable_by(), plan.durable(), &["fsync"]);
-    settings.add("cold", switch(plan.request.cold), &["request.cold"]);
-    settings.add("verify", plan.request.verify.words(), &["request.verify"]);
+    settings.add("cold", switch(plan.request.cold), &[]);
+    settings.add("verify", plan.request.verify.words(), &[]);
+    settings.add("local data", switch(plan.request.local_data), &[]);
+    let level = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
+    settings.add("cuFile statistics", level, &[]);
     let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
     settings.add("client", client, &["client"]);
     let step = plan.request.overlap_step_seconds;
     let beside = step.map_or("none".to_string(), |seconds| format!("steps of {seconds} s"));
-    settings.add("overlapped training", beside, &["request.overlap_step_seconds"]);
+    settings.add("overlapped training", beside, &[]);
     settings
 }
 
@@ -195,7 +194,7 @@ mod tests {
         let plan = fixtures::report(1.0).plan;
         let may_be_absent = ["restore_steps", "removed_runs", "warnings"];
         let options: Vec<&str> = OPTIONS.iter().map(|(place, _)| *place).collect();
-        let left_out = [APART, &DECIDED_FURTHER_ON, &options].concat();
+        let left_out = [APART, &options].concat();
         let absent = stormlp_show::settings::absent_fields(&plan, &left_out);
         assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
     }

@@ -11,7 +11,9 @@ mod lane;
 mod plan;
 mod run;
 
-pub use plan::{DryRun, dry_run, mark, opening};
+pub use stormlp_show::document::DryRun;
+
+pub use plan::{dry_run, mark, opening};
 pub use run::RECORDS;
 pub use run::document;
 

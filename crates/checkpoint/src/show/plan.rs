@@ -1,22 +1,10 @@
 //! What a run requires: ranks, files, bytes, space.
 
 use crate::plan::{CheckpointPlan, RankPlan, gib};
-use serde::Serialize;
-use stormlp_core::note::{Cause, Note};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
-use stormlp_show::document::{Document, Facts};
-
-/// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
-#[derive(Debug, Serialize)]
-pub struct DryRun<'a> {
-    /// The plan.
-    #[serde(flatten)]
-    pub plan: &'a CheckpointPlan,
-    /// What does not fit or is missing; empty if the plan can run.
-    pub problems: &'a [Note<Cause>],
-}
+use stormlp_show::document::{Document, DryRun, Facts};
 
 /// Prefix of every line about a scaled run; `None` if the plan is not scaled.
 pub fn mark(plan: &CheckpointPlan) -> Option<String> {
@@ -129,7 +117,7 @@ fn space(plan: &CheckpointPlan) -> String {
 }
 
 /// The plan as text: the opening, how bytes move, the ranks, and what does not fit.
-pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
+pub fn dry_run(dry_run: &DryRun<'_, CheckpointPlan>) -> Document {
     let plan = dry_run.plan;
     let mut document = requirements(plan);
     document.brief = document.all_facts();
@@ -156,11 +144,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     for group in groups(&plan.ranks) {
         ranks(&mut document, group);
     }
-    if !dry_run.problems.is_empty() {
-        let problems = dry_run.problems.iter();
-        let lines = problems.map(ToString::to_string);
-        document.section("This cannot run here:", None).lines = lines.collect();
-    }
+    dry_run.add_problems(&mut document);
     document
 }
 

@@ -1,6 +1,6 @@
 //! A checkpoint run as a document.
 
-use crate::plan::{Arithmetic, CheckpointProfile, FsyncPolicy, gib};
+use crate::plan::{Arithmetic, FsyncPolicy, gib};
 use crate::report::{
     CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, PhaseSummary,
 };
@@ -184,16 +184,11 @@ fn headline(report: &CheckpointReport) -> String {
     format!("checkpoint {}{of}: {answer}{other}{ended}", report.plan.model)
 }
 
-/// Whether saves of files were synced, where the profile does not tell: v2 does by default, and does
-/// not if it is named.
+/// Whether saves of files were not synced.
 fn synced(report: &CheckpointReport) -> &'static str {
     let plan = &report.plan;
-    match (plan.fsync, plan.profile) {
-        _ if plan.path() == PathKind::S3 || report.results.saves.is_empty() => "",
-        (FsyncPolicy::None, _) => ", not synced",
-        (_, CheckpointProfile::V2) => ", synced",
-        _ => "",
-    }
+    let is_unsynced = plan.fsync == FsyncPolicy::None && plan.path() != PathKind::S3;
+    if is_unsynced && !report.results.saves.is_empty() { ", not synced" } else { "" }
 }
 
 /// Whether most of the restored data came from the page cache.
@@ -357,9 +352,9 @@ fn averages(document: &mut Document, report: &CheckpointReport, place: DetailLev
     }
     for (name, summary) in [("save", &summary.save), ("restore", &summary.restore)] {
         if let Some(one) = summary {
-            section
-                .facts
-                .add(format!("{name} CPU s/GiB"), format!("{:.3}", one.cpu_seconds_per_gib));
+            let (rate, cpu) = (one.total_over_total_gib_per_second, one.cpu_seconds_per_gib);
+            let words = format!("total over total {rate:.3} GiB/s, CPU {cpu:.3} s a GiB");
+            section.facts.add(format!("{name}s"), words);
         }
     }
     section.facts.add("peak memory", ByteSize(report.results.peak_rss_bytes));

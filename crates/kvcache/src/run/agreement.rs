@@ -2,12 +2,8 @@
 //! folder, of the same request.
 
 use stormlp_core::difference::ConsistencyField;
-use stormlp_core::facts::HostFacts;
-use stormlp_core::failure::Failure;
-use stormlp_core::location::Location;
 use stormlp_hosts::consistency_fields;
 use stormlp_hosts::peers::Peers;
-use stormlp_hosts::session::Session;
 
 use crate::plan::{KvcacheFacts, KvcacheRequest};
 
@@ -23,20 +19,6 @@ const NAMES: [(&str, &str); 9] = [
     ("serving", "options for serving"),
     ("telemetry_seconds", "option --telemetry"),
 ];
-
-/// The facts needed by a request; GPU libraries are probed only for paths that use them.
-///
-/// # Errors
-/// As [`Session::host_facts`].
-pub fn host_facts(request: &KvcacheRequest, session: &Session) -> Result<HostFacts, Failure> {
-    let path = request.serving.path.unwrap_or_default();
-    let uses_gpu = match &request.serving.device {
-        Some(devices) => devices.any_gpu() || path.needs_cufile(),
-        None => path.ends_in_accelerator(),
-    };
-    let folders = || request.folder.iter().map(Location::folder);
-    session.facts_of_run((uses_gpu, folders().next()), folders())
-}
 
 /// What must be equal on all hosts.
 pub fn asked(request: &KvcacheRequest) -> Vec<ConsistencyField> {

@@ -21,7 +21,12 @@ pub(super) fn document(report: &KvcacheReport, find: &FindServers, mut run: Docu
         document.brief.add("limited by", missed.limit());
     }
     if is_of_memory(find) {
-        document.brief.add("answer of", of_memory(report));
+        let remedy = match report.plan.transport.path.uses_page_cache() {
+            true => "--path cpu",
+            false => "a --dir on storage",
+        };
+        let answer = format!("storage and memory; use {remedy} for the answer of storage");
+        document.brief.add("answer of", answer);
     }
     document.facts.add(
         "rule",
@@ -76,30 +81,6 @@ fn answer(report: &KvcacheReport, find: &FindServers) -> Answer {
     }
 }
 
-/// What shows that memory is part of the answer, and what would leave it out.
-fn of_memory(report: &KvcacheReport) -> String {
-    let mut seen = Vec::new();
-    // Of probes alone there is no trial.
-    let trial = report.results.trials.last();
-    if let Some(sample) = trial.and_then(|trial| trial.residency) {
-        let percent = sample.after_drop * 100.0;
-        seen.push(format!("{percent:.1} % of sampled chunks were still in the page cache"));
-    }
-    if let Some((trial, device)) = trial.and_then(|trial| trial.device.map(|one| (trial, one))) {
-        let percent = device.read_bytes as f64 / trial.read.all_bytes().max(1) as f64 * 100.0;
-        seen.push(format!("devices read {percent:.1} % of what was loaded"));
-    }
-    let seen = match seen.is_empty() {
-        true => "more than 10 % was in the page cache, or did not come from devices".to_string(),
-        false => seen.join(", "),
-    };
-    let remedy = match report.plan.transport.path.uses_page_cache() {
-        true => "--path cpu",
-        false => "a --dir on storage",
-    };
-    format!("storage and memory: {seen}; use {remedy} for the answer of storage")
-}
-
 fn columns<'a>() -> Vec<stormlp_show::document::Col<'a, &'a TriedServers>> {
     vec![
         number("tokens", 1, |one: &&TriedServers| one.prefix_tokens),
@@ -133,31 +114,18 @@ pub(super) fn chart(find: &FindServers) -> Group {
 mod tests {
     use super::super::fixtures;
     use super::*;
-    use crate::report::{DeviceBytes, SampledResidency};
     use stormlp_core::knee::KneeLimit;
 
     #[test]
-    fn an_answer_with_memory_in_it_is_not_called_that_of_storage_and_says_how_much() {
+    fn an_answer_with_memory_in_it_is_not_called_that_of_storage() {
         let mut report = fixtures::find_max();
         let find = report.results.find_max.as_mut().unwrap();
         find.tried.iter_mut().for_each(|tried| tried.limited_by = Some(KneeLimit::Memory));
-        let trial = &mut report.results.trials[0];
-        let stays = SampledResidency { objects: 50, before_drop: 1.0, after_drop: 0.103 };
-        trial.residency = Some(stays);
-        let bytes = (trial.read.all_bytes() as f64 * 0.926) as u64;
-        trial.device = Some(DeviceBytes { read_bytes: bytes, written_bytes: 0 });
-        let told = |report: &KvcacheReport| {
-            let document = super::super::document(report);
-            let of = document.brief.0.iter().find(|(name, _)| name == "answer of");
-            (document.headline.clone(), of.unwrap().1.to_string())
-        };
-        let (headline, of) = told(&report);
+        let document = super::super::document(&report);
+        let headline = &document.headline;
         assert!(headline.contains(": storage and memory feed 10 servers"), "{headline}");
-        assert!(of.contains("10.3 % of sampled") && of.contains("devices read 92.6 %"), "{of}");
-        assert!(of.contains("use --path cpu"), "{of}");
-        // Of probes alone no shares are known.
-        report.results.trials.clear();
-        assert!(told(&report).1.contains("more than 10 %"));
+        let of = document.brief.0.iter().find(|(name, _)| name == "answer of");
+        assert!(of.unwrap().1.contains("use --path cpu"), "{of:?}");
         let known = fixtures::find_max().results.find_max.unwrap();
         assert!(!is_of_memory(&known));
     }

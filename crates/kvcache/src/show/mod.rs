@@ -12,7 +12,9 @@ mod run;
 mod serving;
 mod size;
 
-pub use plan::{DryRun, dry_run, opening};
+pub use stormlp_show::document::DryRun;
+
+pub use plan::{dry_run, opening};
 pub use records::RECORDS;
 pub use run::document;
 pub use size::size;

@@ -1,23 +1,11 @@
 //! What a run does and requires.
 
-use serde::Serialize;
-use stormlp_core::note::{Cause, Note};
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted, format_duration};
-use stormlp_show::document::{DetailLevel, Document, Table, number, word};
+use stormlp_show::document::{Document, DryRun, Table, number, word};
 
 use super::{serving, size_of};
 use crate::plan::{KvcachePlan, Pass, Speed, TracePlan};
-
-/// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
-#[derive(Debug, Serialize)]
-pub struct DryRun<'a> {
-    /// The plan.
-    #[serde(flatten)]
-    pub plan: &'a KvcachePlan,
-    /// What does not fit or is missing; empty if the plan can run.
-    pub problems: &'a [Note<Cause>],
-}
 
 /// The name of a pass in words.
 pub(super) fn name_of(pass: &Pass) -> String {
@@ -161,7 +149,7 @@ fn load_of(pass: &Pass) -> String {
 }
 
 /// The plan as text: the opening, what each pass asks for, and what does not fit.
-pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
+pub fn dry_run(dry_run: &DryRun<'_, KvcachePlan>) -> Document {
     let plan = dry_run.plan;
     let mut document = opening(plan);
     if plan.trace.is_none() && plan.serving.is_none() {
@@ -181,10 +169,6 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     if let Some(free) = plan.free_bytes {
         document.brief.add("free", size_of(free));
     }
-    if !dry_run.problems.is_empty() {
-        let lines = dry_run.problems.iter().map(ToString::to_string).collect();
-        let section = document.section("This cannot run here:", None);
-        (section.place, section.lines) = (DetailLevel::Screen, lines);
-    }
+    dry_run.add_problems(&mut document);
     document
 }

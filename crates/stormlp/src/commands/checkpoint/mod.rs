@@ -179,7 +179,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let peers = session.peers(request.local_data)?;
     let asked = |_: &HostFacts| agreement::asked(&request);
-    let host = agreement::host_facts(&request, session);
+    let device = request.device.as_ref();
+    let host = session.facts_of_path(request.path, device, &request.folders);
     let host = peers.agree_on(host, asked)?;
     if request.dry_run {
         return dry_run(&request, &host, &args.output, (&peers, session));

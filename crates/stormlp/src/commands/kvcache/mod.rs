@@ -127,7 +127,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let places = || [folder.folder()].into_iter();
     // If there are other processes, they are told the result.
     let peers = session.peers(request.local_data)?;
-    let host = agreement::host_facts(&request, session);
+    let path = request.serving.path.unwrap_or_default();
+    let device = request.serving.device.as_ref();
+    let host = session.facts_of_path(path, device, std::slice::from_ref(&folder));
     let host = peers.agree_on(host, |_| agreement::asked(&request))?;
     request.rank = (!peers.is_alone()).then(|| session.group.rank());
     if request.dry_run && request.find_max {
