@@ -34,6 +34,8 @@ pub struct Sheet {
     /// The settings that define the work.
     settings: Facts,
     machine: Facts,
+    /// Whether nothing was run: known facts come first then.
+    is_answer: bool,
 }
 
 impl Sheet {
@@ -48,13 +50,14 @@ impl Sheet {
             command: head.command.clone(),
             settings: report.work().facts(),
             machine: machine(head),
+            is_answer: false,
         }
     }
 
     /// An answer of `stormlp name` without a report, with its charts.
     pub fn of_answer(name: &str, document: Document, groups: Vec<Group>) -> Self {
         let origin = format!("stormlp {name}");
-        Self { document, groups, origin, ..Self::default() }
+        Self { document, groups, origin, is_answer: true, ..Self::default() }
     }
 
     /// Adds the command, the host and the time that made it, as reports have them.
@@ -184,6 +187,9 @@ impl HtmlPage<'_> {
         }
         self.warnings(&document.warnings.iter().map(Warning::to_string).collect::<Vec<_>>());
         self.text.push("</header>\n");
+        if sheet.is_answer {
+            self.facts("In short", &document.all_facts());
+        }
         for group in &sheet.groups {
             self.group(group);
         }
@@ -203,7 +209,9 @@ impl HtmlPage<'_> {
             self.text.list("", &section.lines);
             self.text.push("</section>\n");
         }
-        self.facts("What ran where", &document.all_facts());
+        if !sheet.is_answer {
+            self.facts("What ran where", &document.all_facts());
+        }
         self.facts("Settings", &sheet.settings);
         self.facts("Machine", &sheet.machine);
         if !sheet.command.is_empty() {
