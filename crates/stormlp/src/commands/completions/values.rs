@@ -52,7 +52,6 @@ fn all() -> Vec<Offer> {
         ("datagen", "verify_objects", vec!["none", "size", "crc"]),
         ("train", "path", paths),
         ("checkpoint kvcache", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
-        ("train", "storage", vec!["real", "null"]),
         ("datagen", "content", vec!["random", "constant"]),
         ("plan", "client", Client::NAMES.to_vec()),
         ("checkpoint", "model", builtin::names().collect()),
