@@ -12,6 +12,7 @@ use stormlp_kvcache::report::{
 use stormlp_show::stamp;
 
 use crate::official::{Metadata, OutputFile, free_folder, pretty, run_moment};
+use crate::submission::{AGGREGATES, aggregate};
 
 /// The files of a run. The folder is named after the second in which the run started, or after the
 /// next second whose folder is not `taken`.
@@ -197,19 +198,15 @@ fn cache_stats(trial: &TrialResult) -> Value {
         "read_iops": reads,
         "write_iops": writes,
     });
-    let times = |what| trial.times_ms.get(&what).copied();
-    for (name, times) in [
-        ("storage_read_device", times(Timed::Read)),
-        ("storage_write_device", times(Timed::Fsync)),
-        ("storage_write_host", times(Timed::Write)),
+    for (name, what) in [
+        ("storage_read_device", Timed::Read),
+        ("storage_write_device", Timed::Fsync),
+        ("storage_write_host", Timed::Write),
     ] {
-        let Some(times) = times else { continue };
-        for (percentile, ms) in
-            [("p50", times.p50), ("p95", times.p95), ("p99", times.p99), ("p999", times.p999)]
-        {
-            if let Some(ms) = ms {
-                stats[format!("{name}_{percentile}_ms")] = ms.into();
-            }
+        let times = latencies(trial.times_ms.get(&what).copied(), None);
+        let percentiles = times.as_object().into_iter().flatten();
+        for (percentile, ms) in percentiles.filter(|(key, ms)| *key != "mean" && !ms.is_null()) {
+            stats[format!("{name}_{percentile}_ms")] = ms.clone();
         }
     }
     stats
@@ -247,31 +244,20 @@ fn run_summary(report: &KvcacheReport, started: f64) -> Value {
 fn option_summary(option: Option<u32>, trials: &[&TrialResult], planned: u32) -> Value {
     let of_trial = |trial: &&TrialResult| trial.ranks().map(summary_of).collect::<Vec<Value>>();
     let summaries: Vec<Vec<Value>> = trials.iter().map(of_trial).collect();
-    let number = |summary: &Value, place: &str| summary.pointer(place)?.as_f64();
-    let sum_of = |ranks: &Vec<Value>, place: &str| {
-        ranks.iter().map(|rank| number(rank, place)).sum::<Option<f64>>()
-    };
-    let mean_of = |place: &str| {
-        let sums: Vec<f64> = summaries.iter().filter_map(|ranks| sum_of(ranks, place)).collect();
-        (!sums.is_empty()).then(|| mean(&sums))
-    };
-    let p95 = |rank: &Value| number(rank, "/storage_io_latency_ms/p95");
-    let most = summaries.iter().flatten().filter_map(p95).max_by(f64::total_cmp);
-    json!({
-        "option": option,
-        "aggregated_read_bandwidth_gbps": mean_of("/cache_stats/tier_storage_read_bandwidth_gbps"),
-        "aggregated_write_bandwidth_gbps":
-            mean_of("/cache_stats/tier_storage_write_bandwidth_gbps"),
-        "aggregated_avg_throughput_tokens_per_sec": mean_of("/avg_throughput_tokens_per_sec"),
-        "aggregated_storage_throughput_tokens_per_sec":
-            mean_of("/storage_throughput_tokens_per_sec"),
-        "aggregated_p95_latency_ms": most,
-        "rank_count": summaries.iter().map(Vec::len).max(),
-        "trial_count": trials.len(),
-        "partial_failure": trials.len() < planned as usize,
-        "missing_files": [],
-        "cpu_tier_ranks": [],
-    })
+    let mut summary = json!({ "option": option });
+    for (key, place) in AGGREGATES {
+        summary[key] = aggregate(&summaries, place).into();
+    }
+    for (key, value) in [
+        ("rank_count", json!(summaries.iter().map(Vec::len).max())),
+        ("trial_count", trials.len().into()),
+        ("partial_failure", (trials.len() < planned as usize).into()),
+        ("missing_files", json!([])),
+        ("cpu_tier_ranks", json!([])),
+    ] {
+        summary[key] = value;
+    }
+    summary
 }
 
 #[cfg(test)]

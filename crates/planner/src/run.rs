@@ -47,19 +47,8 @@ pub enum SizingError {
     Simulation(#[from] SimulateError),
 }
 
-/// The simulation in progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Simulating {
-    /// Accelerators of the run.
-    pub accelerators: u32,
-    /// Devices that they read from.
-    pub devices: u32,
-    /// Number of completed simulations.
-    pub done: u64,
-}
-
-/// Callback before each simulation.
-pub type SimulationCallback<'a> = &'a dyn Fn(Simulating);
+/// Callback with the number of completed simulations before each.
+pub type SimulationCallback<'a> = &'a dyn Fn(u64);
 
 /// Answers `sizing`, with the hosts and drives needed and tables over both if asked, and reports
 /// progress to `look`. The same request gives exactly the same answer.
@@ -162,11 +151,7 @@ struct Known {
 
 impl Study<'_> {
     fn simulate(&self, case: &Case) -> Result<Prediction, SimulateError> {
-        (self.look)(Simulating {
-            accelerators: case.whole.accelerators,
-            devices: case.scenario.storage.devices,
-            done: self.done.get(),
-        });
+        (self.look)(self.done.get());
         let prediction = simulate(&case.plan, &case.scenario, self.stop)?;
         self.done.set(self.done.get() + 1);
         Ok(case.of_all(prediction))

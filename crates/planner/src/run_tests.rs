@@ -383,13 +383,10 @@ fn the_callback_receives_each_simulation() {
     sizing.asked.length.steps = Some(20);
     sizing.asked.accelerators = Some(3);
     let seen = std::cell::RefCell::new(Vec::new());
-    let look = |at| seen.borrow_mut().push(at);
+    let look = |done| seen.borrow_mut().push(done);
     answer(&sizing, true, &StopToken::new(), &look).unwrap();
-    let seen: Vec<Simulating> = seen.into_inner();
-    assert!(seen.iter().any(|at| at.accelerators == 3));
-    let last = seen.last().unwrap();
-    assert_eq!(last.devices, 8);
-    assert!(seen.iter().enumerate().all(|(nth, at)| at.done == nth as u64));
+    let seen: Vec<u64> = seen.into_inner();
+    assert!(seen.len() > 3 && seen.iter().copied().eq(0..seen.len() as u64), "{seen:?}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What a check of a tree found, failures first.
 
 use crate::submission::FindingKind::{Advice, Failed, Passed, PassedOpen, Unknown, Warned};
+use crate::submission::TreeVerdict;
 use crate::submission::{CheckReport, Finding, FindingKind, NOTICE, Official};
-use crate::submission::{TreeShape, TreeVerdict};
 use stormlp_core::units::counted;
 
 use stormlp_show::document::Document;
@@ -23,11 +23,6 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
     }
     let facts = &mut document.brief;
     facts.add("edition", format!("{} ({})", report.edition, report.edition_from));
-    let shape = match report.shape {
-        TreeShape::Package => "a package: closed/ and open/",
-        TreeShape::Results => "a results folder, not a package",
-    };
-    facts.add("tree", shape);
     let results = report.results.join(", ");
     facts.add("results", if results.is_empty() { "none" } else { &results });
     if let Some(mark) = &report.rehearsal {

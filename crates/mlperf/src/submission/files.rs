@@ -214,66 +214,51 @@ fn names(group: &RunGroup) -> String {
 
 /// 2.1.18: less than one run lies between two consecutive runs.
 pub(super) fn gaps(_: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let folder = group.run_folder();
     let mut faults = Vec::new();
     let mut runs: Vec<(&Leaf, f64, f64)> = Vec::new();
     for leaf in &group.runs {
-        faults.extend(match leaf.span() {
-            Some((start, end)) if end > start => {
-                runs.push((leaf, start, end));
-                None
-            }
+        match leaf.span() {
+            Some((start, end)) if end > start => runs.push((leaf, start, end)),
             Some(_) => {
                 let fact = "it ended before it began, by summary.json";
-                Some(failed(leaf, fact, "check the clock of the host, and run again"))
+                faults.push(failed(leaf, fact, "check the clock of the host, and run again"));
             }
             None => {
                 let fact = "summary.json has no start and end";
-                Some(unknown(leaf, fact, "copy summary.json again as DLIO wrote it"))
+                faults.push(unknown(leaf, fact, "copy summary.json again as DLIO wrote it"));
             }
-        });
+        }
     }
-    let Some(shortest) = runs.iter().map(|(_, start, end)| end - start).reduce(f64::min) else {
-        return or_passed(faults, folder, "there is no run to compare");
-    };
-    let mut longest = 0.0f64;
-    for pair in runs.windows(2) {
-        let (before, after) = (&pair[0], &pair[1]);
-        let gap = after.1 - before.2;
-        longest = longest.max(gap);
-        faults.extend(gap_fault(before.0, after.0, gap, shortest));
-    }
-    let [longest, shortest] = [longest, shortest].map(format_duration);
-    let fact = format!("at most {longest} between two runs; the shortest run took {shortest}");
-    or_passed(faults, folder, fact)
+    let shortest = runs.iter().map(|(_, start, end)| end - start).reduce(f64::min).unwrap_or(0.0);
+    faults.extend(runs.windows(2).filter_map(|pair| gap_fault(pair[0], pair[1], shortest)));
+    let fact = format!("gaps are shorter than the shortest run, {}", format_duration(shortest));
+    or_passed(faults, group.run_folder(), fact)
 }
 
 /// What is wrong between two runs. The official checker measures from name to name, and allows
 /// twice the shortest run.
-fn gap_fault(before: &Leaf, after: &Leaf, gap: f64, shortest: f64) -> Option<Finding> {
-    let first = before.name();
-    let names = timestamp::folder_time(after.name()).zip(timestamp::folder_time(first));
-    let apart = names.map(|(second, first)| second - first);
+fn gap_fault(
+    (before, _, end): (&Leaf, f64, f64),
+    (after, start, _): (&Leaf, f64, f64),
+    shortest: f64,
+) -> Option<Finding> {
+    let (first, gap) = (before.name(), start - end);
     if gap < -CLOCK_SECONDS {
         let fact = format!("it began {} before {first} ended", format_duration(-gap));
         let remedy = "runs must not overlap: check the clock, or run again";
         return Some(failed(after, fact, remedy));
     }
-    let official = apart.is_some_and(|apart| apart >= 2.0 * shortest);
-    let fact = if gap >= shortest {
-        let [gap, shortest] = [gap, shortest].map(format_duration);
-        format!("{gap} after {first} ended; it must be less than the shortest run, {shortest}")
-    } else if official {
-        let [apart, most] = [apart.unwrap_or(gap), 2.0 * shortest].map(format_duration);
-        format!(
-            "{apart} from name to name; the official checker allows less than {most}, twice the \
-             shortest run"
-        )
-    } else {
-        return None;
-    };
+    let names = timestamp::folder_time(after.name()).zip(timestamp::folder_time(first));
+    let apart = names.map(|(second, first)| second - first);
     let remedy = "repeat all six runs without a pause, or keep six consecutive runs";
-    Some(if official { failed(after, fact, remedy) } else { wish(after, fact, remedy) })
+    if let Some(apart) = apart.filter(|apart| *apart >= 2.0 * shortest) {
+        let [apart, most] = [apart, 2.0 * shortest].map(format_duration);
+        let fact = format!("{apart} from name to name; it must be less than {most}");
+        return Some(failed(after, fact, remedy));
+    }
+    let [gap, least] = [gap, shortest].map(|seconds| (seconds, format_duration(seconds)));
+    let fact = format!("{} after {first} ended; it must be less than {}", gap.1, least.1);
+    (gap.0 >= least.0).then(|| wish(after, fact, remedy))
 }
 
 /// 2.1.23: one run, or one that writes and one that reads.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::effective::alike;
-use super::figures::{number, rounded};
+use super::figures::number;
 use super::leaf::{Leaf, plain};
-use super::recomputed::same;
+use super::recomputed::differing;
 use super::rule::{COPY_FROM_RESULTS, COPY_METADATA, Finding, Official};
 use super::rule::{advice, failed, or_passed, passed_open, wish};
 use super::survey::{RunGroup, Submission};
@@ -199,10 +199,11 @@ pub(super) fn ranks(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
 }
 
 /// Figures of an option in the summary, and where a rank has its own.
-const AGGREGATES: [(&str, &str); 4] = [
+pub(crate) const AGGREGATES: [(&str, &str); 5] = [
     ("aggregated_read_bandwidth_gbps", "/cache_stats/tier_storage_read_bandwidth_gbps"),
     ("aggregated_write_bandwidth_gbps", "/cache_stats/tier_storage_write_bandwidth_gbps"),
     ("aggregated_avg_throughput_tokens_per_sec", "/avg_throughput_tokens_per_sec"),
+    ("aggregated_storage_throughput_tokens_per_sec", "/storage_throughput_tokens_per_sec"),
     ("aggregated_p95_latency_ms", "/storage_io_latency_ms/p95"),
 ];
 
@@ -234,17 +235,14 @@ pub(super) fn aggregates(submission: &Submission, group: &RunGroup) -> Vec<Findi
             if found != count("rank_count").saturating_mul(count("trial_count")) || found == 0 {
                 continue;
             }
+            let trials: Vec<Vec<Value>> = trials.into_values().collect();
             for (key, place) in AGGREGATES {
                 let follows = aggregate(&trials, place);
-                if let Some((stands, follows)) = number(&summary[key]).zip(follows)
-                    && !same(stands, follows)
-                {
-                    let (stands, follows) = (rounded(stands), rounded(follows));
-                    let fact = format!(
-                        "{key} of option {option} is {stands}; by the ranks' files it is {follows}"
-                    );
+                if let Some((stands, follows)) = number(&summary[key]).zip(follows) {
+                    let what = format!("{key} of option {option}");
+                    let fact = differing(&what, stands, follows, "the ranks' files");
                     let remedy = "copy summary.json and the ranks' files again, from one run";
-                    faults.push(failed(run, fact, remedy));
+                    faults.extend(fact.map(|fact| failed(run, fact, remedy)));
                 }
             }
         }
@@ -252,8 +250,8 @@ pub(super) fn aggregates(submission: &Submission, group: &RunGroup) -> Vec<Findi
 }
 
 /// The figure at `place` of the ranks' summaries, put together over the ranks of each trial.
-fn aggregate(trials: &BTreeMap<String, Vec<Value>>, place: &str) -> Option<f64> {
-    let figures = trials.values().map(|ranks| {
+pub(crate) fn aggregate(trials: &[Vec<Value>], place: &str) -> Option<f64> {
+    let figures = trials.iter().map(|ranks| {
         ranks.iter().map(|rank| number(rank.pointer(place)?)).collect::<Option<Vec<f64>>>()
     });
     let figures: Vec<Vec<f64>> = figures.collect::<Option<_>>()?;

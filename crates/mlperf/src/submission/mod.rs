@@ -27,6 +27,7 @@ pub mod tree;
 pub use check::{CheckReport, TreeVerdict, check};
 pub(crate) use figures::number;
 pub use figures::{CheckpointTime, EpochFigures, EpochTimes};
+pub(crate) use kv_cache::{AGGREGATES, aggregate};
 pub use rule::{Finding, FindingKind, Official};
 pub use survey::{Submission, TreeShape};
 

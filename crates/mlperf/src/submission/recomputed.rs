@@ -26,7 +26,7 @@ const MIB_OF_GIB: f64 = 1024.0;
 const ONE_RUN: &str = "copy all files of the run again, from one run";
 const REPORT_AGAIN: &str = "run `mlpstorage reports reportgen` again on the whole tree";
 
-pub(super) fn same(a: f64, b: f64) -> bool {
+fn same(a: f64, b: f64) -> bool {
     (a - b).abs() <= ROUNDING + PRECISION * a.abs().max(b.abs())
 }
 
@@ -52,7 +52,7 @@ pub(super) fn figures(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 }
 
 /// The fault where a figure `stands` in a file and is not what `follows` from its parts.
-fn differing(what: &str, stands: f64, follows: f64, from: &str) -> Option<String> {
+pub(super) fn differing(what: &str, stands: f64, follows: f64, from: &str) -> Option<String> {
     let (in_file, computed) = (rounded(stands), rounded(follows));
     (!same(stands, follows)).then(|| format!("{what} is {in_file}; by {from} it is {computed}"))
 }

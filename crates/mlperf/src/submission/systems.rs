@@ -126,7 +126,7 @@ pub(super) fn unlike_described(submission: &Submission, group: &RunGroup) -> Vec
     let clients = system["clients"].as_array().map_or(&[][..], Vec::as_slice);
     let count: Option<f64> = clients.iter().map(|client| number(&client["quantity"])).sum();
     let memory = match clients {
-        [one] => number(&one["chassis"]["memory_capacity"]),
+        [one] => number(&one["chassis"]["memory_capacity"]).filter(|stated| *stated > 0.0),
         // Which host has which memory is not known.
         _ => None,
     };
@@ -135,27 +135,23 @@ pub(super) fn unlike_described(submission: &Submission, group: &RunGroup) -> Vec
     let mut faults = Vec::new();
     for leaf in &group.runs {
         let Some(hosts) = leaf.figure("num_hosts").filter(|hosts| *hosts > 0.0) else { continue };
-        let mut fault = |fact: String| {
-            let remedy = "describe the clients of the runs, or name this as another system";
-            faults.push(failed(leaf, fact, remedy));
-        };
-        if let Some(count) = count.filter(|count| *count > 0.0 && *count != hosts) {
-            let (hosts, count) = (shown(hosts), shown(count));
-            fault(format!("num_hosts is {hosts}; the description of its system has {count}"));
-        }
-        if is_single && hosts > 1.0 {
-            let hosts = shown(hosts);
-            fault(format!("num_hosts is {hosts}, and multi_host of its system is false"));
-        }
-        let each = leaf.memory_gib().map(|all| all / hosts);
-        if let Some((each, stated)) = each.zip(memory.filter(|stated| *stated > 0.0))
-            && (each / stated - 1.0).abs() > MEMORY_SHARE
-        {
-            let (each, stated) = (rounded(each), shown(stated));
-            fault(format!(
-                "hosts have {each} GiB of memory; the description of its system has {stated}"
-            ));
-        }
+        let of_hosts = format!("num_hosts is {}", shown(hosts));
+        let each = leaf.memory_gib().map(|all| all / hosts).zip(memory);
+        let facts = [
+            count.filter(|count| *count > 0.0 && *count != hosts).map(|count| {
+                format!("{of_hosts}; the description of its system has {}", shown(count))
+            }),
+            (is_single && hosts > 1.0)
+                .then(|| format!("{of_hosts}, and multi_host of its system is false")),
+            each.filter(|(each, stated)| (each / stated - 1.0).abs() > MEMORY_SHARE).map(
+                |(each, stated)| {
+                    let (each, stated) = (rounded(each), shown(stated));
+                    format!("hosts have {each} GiB of memory; the description has {stated}")
+                },
+            ),
+        ];
+        let remedy = "describe the clients of the runs, or name this as another system";
+        faults.extend(facts.into_iter().flatten().map(|fact| failed(leaf, fact, remedy)));
     }
     faults
 }

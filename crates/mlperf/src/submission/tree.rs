@@ -171,23 +171,12 @@ impl Tree {
 
     /// The names in the folder `path`, sorted, without hidden ones.
     pub fn names(&self, path: &str) -> Vec<&str> {
-        let all = self.all_names(path);
-        all.filter(|name| !name.starts_with('.')).collect()
-    }
-
-    /// All names in the folder `path`.
-    pub fn all_names(&self, path: &str) -> impl Iterator<Item = &str> {
-        let prefix = match path {
-            "" => String::new(),
-            path => format!("{path}/"),
-        };
+        let prefix = join(path, "");
         let below = self.entries.range(prefix.clone()..);
-        let mine = prefix.clone();
-        let below = below.take_while(move |(path, _)| path.starts_with(&mine));
-        below.filter_map(move |(path, _)| {
-            let name = path.get(prefix.len()..)?;
-            (!name.is_empty() && !name.contains('/')).then_some(name)
-        })
+        let below = below.map_while(|(path, _)| path.strip_prefix(&prefix));
+        below
+            .filter(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('.'))
+            .collect()
     }
 
     /// The names of the folders in the folder `path`.
@@ -294,7 +283,6 @@ mod tests {
         assert_eq!(tree.names(""), ["a", "a-b", "ab"]);
         assert_eq!(tree.folders("a"), ["b"]);
         assert_eq!(tree.files("a"), ["file"]);
-        assert_eq!(tree.all_names("a").count(), 3);
         assert!(tree.names("nowhere").is_empty());
     }
 }

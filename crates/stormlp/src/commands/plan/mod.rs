@@ -7,7 +7,7 @@ use stormlp_planner::plan::presets;
 use stormlp_planner::plan::presets::Preset;
 use stormlp_planner::plan::{Sizing, SizingAnswer, SizingRequest};
 use stormlp_planner::run as predict;
-use stormlp_planner::run::{Simulating, SizingError};
+use stormlp_planner::run::SizingError;
 use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
 use stormlp_training::run::machine::drive::DriveError;
@@ -84,7 +84,7 @@ fn predicted(
         total: None,
         unit: Unit::Runs,
     });
-    let look = |at: Simulating| progress.event(&Event::Progress { done: at.done });
+    let look = |done| progress.event(&Event::Progress { done });
     let answer = predict::answer(sizing, with_tables, &session.stop, &look);
     progress.event(&Event::PhaseFinished);
     answer.map_err(|error| match error {
