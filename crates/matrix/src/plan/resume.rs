@@ -21,7 +21,7 @@ pub fn resumed(
     (path, mut report): (PathBuf, MatrixReport),
     plan: &MatrixPlan,
     facts: &HostFacts,
-) -> Result<MatrixReport, Failure> {
+) -> Result<(MatrixReport, Vec<Warning>), Failure> {
     let there = &report.head.host;
     if facts.hostname != there.hostname {
         let what = format!(
@@ -55,8 +55,7 @@ pub fn resumed(
     let is_done = |cell: &CellReport| cell.status != CellStatus::Ok || cell.measurement.is_some();
     report.results.cells.retain(is_done);
     report.results.find_knee = None;
-    report.warnings.extend(changed);
-    Ok(report)
+    Ok((report, changed))
 }
 
 /// Why the report at `path` is not resumed.

@@ -85,7 +85,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     delivery.resumes = resume.map(saved::file).transpose()?;
     let mut report = report(plan, delivery.head(facts, session));
     if resume.is_some() {
-        resume::add_saved(&mut report, saved, &peers)?;
+        resume::add_saved(&mut report, saved, &peers, session)?;
     }
     measure(report, true, &delivery, (&peers, session))
 }

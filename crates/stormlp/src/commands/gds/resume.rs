@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
 use stormlp_hosts::peers::Peers;
+use stormlp_hosts::session::Session;
 use stormlp_matrix::plan::{MatrixReport, check_hosts, resumed};
 
 use crate::commands::saved;
@@ -31,16 +32,20 @@ pub(super) fn add_saved(
     report: &mut MatrixReport,
     saved: Option<(PathBuf, MatrixReport)>,
     peers: &Peers,
+    session: &Session,
 ) -> Result<(), Failure> {
     let taken = saved.map(|saved| resumed(saved, &report.plan, &report.head.host)).transpose();
     let taken = peers.agree(taken)?;
-    let taken = peers.from_first(&taken)?;
+    for warning in taken.iter().flat_map(|taken| &taken.1).filter(|_| !session.quiet) {
+        session.say(format!("warning: {warning}"));
+    }
+    let (taken, changed) = peers.from_first(&taken)?;
     report.head.started_at = taken.head.started_at;
     for (key, value) in taken.head.tags {
         report.head.tags.entry(key).or_insert(value);
     }
     report.results = taken.results;
-    for warning in taken.warnings {
+    for warning in taken.warnings.into_iter().chain(changed) {
         report.warn(warning);
     }
     Ok(())
