@@ -117,7 +117,7 @@ impl WaitingSeconds {
 }
 
 /// Measures of an epoch, or their mean over several.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, Add, Div)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measures {
     /// AU in percent.
@@ -130,9 +130,8 @@ pub struct Measures {
     pub window_samples_per_second: f64,
     /// MiB/s actually read, over the whole epoch.
     pub read_mib_per_second: f64,
-    /// Samples read before AU's window began, as a share of the epoch's samples, 0 to 1; `None` if
-    /// not measured.
-    pub prefetched_share: Option<f64>,
+    /// Samples read before AU's window began, as a share of the epoch's samples, 0 to 1.
+    pub prefetched_share: f64,
     /// Waiting time by cause.
     pub waiting_seconds: WaitingSeconds,
 }
@@ -244,20 +243,9 @@ impl EpochReport {
     }
 
     /// Whether any accelerator completed all steps of `plan`. Then the epoch finished, and other
-    /// accelerators had fewer steps because whole files are dealt out. Unknown if another host was
-    /// lost.
+    /// accelerators had fewer steps because whole files are dealt out.
     pub fn is_complete_run(&self, plan: &TrainPlan) -> bool {
-        !self.lacks_hosts(plan) && self.steps().max().unwrap_or(0) >= plan.steps_per_epoch
-    }
-
-    /// Whether all accelerators of some host of `plan` are missing.
-    fn lacks_hosts(&self, plan: &TrainPlan) -> bool {
-        let of_all = plan.hosts.iter().sum::<u32>() == plan.accelerators;
-        let is_silent = |rank: u32| {
-            let own = plan.accelerators_of(rank);
-            !(self.accelerators.iter()).any(|one| own.contains(&one.accelerator))
-        };
-        of_all && (0..plan.hosts.len() as u32).any(is_silent)
+        self.steps().max().unwrap_or(0) >= plan.steps_per_epoch
     }
 
     /// Describes an epoch of `plan` in which not every accelerator completed all steps.
@@ -266,13 +254,6 @@ impl EpochReport {
         let of_all = plan.steps_per_epoch;
         (!self.is_whole(plan)).then(|| match self.is_complete_run(plan) {
             true => format!("{fewest} to {of_all} steps, as files are dealt out"),
-            false if self.lacks_hosts(plan) => {
-                let (own, all) = (self.accelerators.len(), plan.accelerators);
-                format!(
-                    "cut short, and with {own} of {all} accelerators: the other hosts did not \
-                     report"
-                )
-            }
             false => format!("cut short after {fewest} of {of_all} steps"),
         })
     }
@@ -404,13 +385,13 @@ pub struct WrittenCheckpoint {
 const READ_AHEAD_SHARE: f64 = 0.3;
 
 /// Samples read before the first counted step, as a share of the counted samples, from the means
-/// `mean` of epochs of `plan`; `None` if they are few or were not measured.
+/// `mean` of epochs of `plan`; `None` if they are few.
 pub fn much_read_ahead(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
     let steps = plan.steps_per_epoch as f64;
     let start = plan.metric.exclude_start_steps as f64;
     let counted = steps - start - plan.metric.exclude_end_steps as f64;
     // The samples of the excluded steps were also read ahead, but they do not count.
-    let ahead = mean.prefetched_share? * steps - start;
+    let ahead = mean.prefetched_share * steps - start;
     let share = (ahead / counted).clamp(0.0, 1.0);
     (counted > 0.0 && share > READ_AHEAD_SHARE).then_some(share)
 }

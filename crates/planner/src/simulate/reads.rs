@@ -205,7 +205,7 @@ impl What {
                 as_h5py: plan.reads == ReadPattern::H5py,
             },
             pattern => {
-                let requests = prepare::requests(pattern);
+                let requests = requests::of(pattern);
                 let files = sizes.each().iter().map(|bytes| calls.of_file(requests, *bytes));
                 Self::Files(files.collect(), requests)
             }

@@ -57,30 +57,8 @@ const PREFERRED: [&str; 3] = ["h100", "b200", "v100"];
 
 /// A built-in workload was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CatalogError {
-    /// There is no model of that name.
-    #[error("unknown workload `{name}`{}", meant.map(|name| format!("; did you mean \
-             `{name}`?")).unwrap_or_default())]
-    NoWorkload {
-        /// The requested name.
-        name: String,
-        /// The closest match, if any.
-        meant: Option<&'static str>,
-    },
-    /// The model has no such accelerator.
-    #[error(
-        "workload {name} has no accelerator `{accelerator}`: it has {available}; for others, set \
-         --compute-time"
-    )]
-    NoAccelerator {
-        /// The model.
-        name: String,
-        /// The requested accelerator.
-        accelerator: String,
-        /// The available accelerators.
-        available: String,
-    },
-}
+#[error("{0}")]
+pub struct CatalogError(String);
 
 impl BuiltinWorkload {
     /// `unet3d_h100`.
@@ -116,31 +94,25 @@ pub fn find(
                 find(entry.name, Some(&other))
             }
             (Some(entry), _) => Ok(entry),
-            (None, _) => Err(no_workload(name)),
+            (None, _) => Err(no_workload(&name)),
         };
     }
-    match wanted {
-        Some(accelerator) => {
-            by_model.iter().find(|entry| entry.accelerator == accelerator).copied().ok_or_else(
-                || CatalogError::NoAccelerator {
-                    available: accelerators(&name).join(", "),
-                    name,
-                    accelerator,
-                },
-            )
-        }
-        None => PREFERRED
-            .iter()
-            .find_map(|wanted| by_model.iter().find(|entry| entry.accelerator == *wanted))
-            .or(by_model.first())
-            .copied()
-            .ok_or_else(|| no_workload(name)),
-    }
+    let Some(wanted) = wanted else {
+        let preferred = |wanted: &&str| by_model.iter().find(|entry| entry.accelerator == *wanted);
+        return Ok(PREFERRED.iter().find_map(preferred).unwrap_or(&by_model[0]));
+    };
+    by_model.iter().find(|entry| entry.accelerator == wanted).copied().ok_or_else(|| {
+        CatalogError(format!(
+            "workload {name} has no accelerator `{wanted}`: it has {}; for others, set --compute-time",
+            accelerators(&name).join(", ")
+        ))
+    })
 }
 
-fn no_workload(name: String) -> CatalogError {
-    let meant = nearest(&name, CATALOG.iter().map(|entry| entry.name));
-    CatalogError::NoWorkload { name, meant }
+fn no_workload(name: &str) -> CatalogError {
+    let meant = nearest(name, CATALOG.iter().map(|entry| entry.name));
+    let meant = meant.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+    CatalogError(format!("unknown workload `{name}`{meant}"))
 }
 
 /// The accelerators for which model `name` is built in.

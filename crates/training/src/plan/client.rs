@@ -4,10 +4,8 @@
 //! copies, collation). Near the threshold on fast storage this decides the official result, so a
 //! run can be asked to account for it.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,14 +60,6 @@ impl From<String> for Client {
 impl From<Client> for String {
     fn from(client: Client) -> Self {
         client.to_string()
-    }
-}
-
-impl FromStr for Client {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(text.to_string().into())
     }
 }
 

@@ -19,7 +19,7 @@
 use std::ops::Add;
 
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{AuPercent, BlockSums, Measures, Spread, WaitingSeconds};
+use crate::report::{AuPercent, BlockSums, Measures, Spread};
 use stormlp_core::profile::Profile;
 use stormlp_core::stats;
 
@@ -93,40 +93,15 @@ pub fn epoch_measures(rule: &Rule, accelerators: &[&[BlockSums]]) -> Measures {
         }
     }
     let share = ratio(1.0, accelerators.len() as f64);
-    sum.au_percent = without_rounding(sum.au_percent * share);
+    sum.au_percent = sum.au_percent * share;
     sum.mib_per_second = mib(rule, sum.samples_per_second);
     sum
 }
 
-/// AU as it is, but for the rounding of weights that add up to 1: 100.00000000000003 % is 100 %.
-fn without_rounding(au: AuPercent) -> AuPercent {
-    let of = |percent: f64| if (percent - 100.0).abs() < 1e-9 { 100.0 } else { percent };
-    AuPercent {
-        profile: of(au.profile),
-        nominal: of(au.nominal),
-        measured: of(au.measured),
-        including_startup: of(au.including_startup),
-    }
-}
-
 /// Means over epochs, regardless of their run.
 pub fn mean(epochs: &[Measures]) -> Measures {
-    let each =
-        |get: &dyn Fn(&Measures) -> f64| stats::mean(&epochs.iter().map(get).collect::<Vec<f64>>());
-    let count = epochs.len().max(1) as f64;
-    let au = epochs.iter().map(|m| m.au_percent);
-    let waiting = epochs.iter().map(|m| m.waiting_seconds);
-    Measures {
-        au_percent: without_rounding(au.fold(AuPercent::default(), Add::add) / count),
-        samples_per_second: each(&|m| m.samples_per_second),
-        mib_per_second: each(&|m| m.mib_per_second),
-        window_samples_per_second: each(&|m| m.window_samples_per_second),
-        read_mib_per_second: each(&|m| m.read_mib_per_second),
-        prefetched_share: (!epochs.is_empty()
-            && epochs.iter().all(|m| m.prefetched_share.is_some()))
-        .then(|| each(&|m| m.prefetched_share.unwrap_or_default())),
-        waiting_seconds: waiting.fold(WaitingSeconds::default(), Add::add) / count,
-    }
+    let sum = epochs.iter().copied().fold(Measures::default(), Add::add);
+    sum / epochs.len().max(1) as f64
 }
 
 /// Population standard deviations over epochs, as every edition reports them.

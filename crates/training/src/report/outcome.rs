@@ -15,7 +15,7 @@ pub fn outcome(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure>
     let saved = kept(path);
     match &report.ending {
         Ending::Stopped | Ending::Unfinished => {
-            Err(Failure::stopped(format!("stopped by the user {}; {saved}", reached(report))))
+            Err(Failure::stopped(format!("stopped by the user; {saved}")))
         }
         Ending::Failed(note) => Err(Failure::of_run(note, &saved)),
         Ending::Complete if report.results.meets_threshold => Ok(()),
@@ -33,19 +33,5 @@ pub(crate) fn kept(path: Option<&Path>) -> String {
     match path {
         Some(path) => format!("what was measured is saved in {}", path.display()),
         None => "what was measured could not be saved".to_string(),
-    }
-}
-
-/// How far an incomplete run got.
-fn reached(report: &TrainReport) -> String {
-    let plan = &report.plan;
-    let run = match report.results.runs.len() {
-        0 => String::new(),
-        number => format!(" of run {number} of {}", plan.runs),
-    };
-    let begun = report.results.runs.last().map_or(&report.results.epochs, |run| &run.epochs);
-    match begun.len() {
-        0 => format!("before the first epoch{run}"),
-        epochs => format!("in epoch {epochs} of {}{run}", plan.epochs),
     }
 }

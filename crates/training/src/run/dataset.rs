@@ -9,12 +9,17 @@ use stormlp_dataset::format::hdf5;
 use stormlp_dataset::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
 use stormlp_dataset::format::parquet::read_footer;
 use stormlp_dataset::format::{FormatError, OpenFile, Span, Spans};
+use stormlp_dataset::section::{DataFormat, ParquetColumn};
 use stormlp_transfer::storage::Storage;
 
 use super::error::TrainError;
 use super::machine::{Cursor, ReadRequest, ReadResult, Unit};
-use super::requests::{self, Requests};
+use super::requests;
 use super::source::{self, DataFile, Extents, ReadPlan, Reads, Source};
+use crate::plan::train_plan::{ReadPattern, TrainPlan};
+
+/// Bytes of framing around a tfrecord's payload: length, CRC, CRC (and the Example's own).
+const RECORD_FRAMING_BYTES: f64 = 16.0;
 
 /// An epoch's order: maps a loader's next read to a file.
 pub trait EpochIndex: Send + Sync {
@@ -25,139 +30,82 @@ pub trait EpochIndex: Send + Sync {
     fn file(&self, accelerator: u32, nth: u64) -> u64;
 }
 
-/// The read pattern.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AccessPattern {
-    /// The whole file for each sample.
-    File {
-        /// The sequence of reads.
-        requests: Requests,
-        /// The headers of every file.
-        framing: Option<source::Framing>,
-    },
-    /// One sample of a file with an index beside it.
-    Indexed,
-    /// One sample of an HDF5 file.
-    Hdf5 {
-        /// Samples per file.
-        samples: u64,
-        /// Whether to also issue h5py's other reads of the file.
-        as_h5py: bool,
-    },
-    /// Record files, in reads of a fixed size.
-    Records {
-        /// Bytes per read.
-        transfer_bytes: u64,
-    },
-    /// Row groups of a columnar file.
-    RowGroups {
-        /// The columns to read; empty for all.
-        columns: Vec<String>,
-        /// Row groups per file.
-        groups_per_file: u64,
-        /// Workers per accelerator, which share its files.
-        workers: u64,
-    },
-    /// Imaginary records of fixed size, with a fixed number per file.
-    NullRecords {
-        /// Bytes per record with its framing.
-        record_bytes: u64,
-        /// Bytes per read.
-        transfer_bytes: u64,
-    },
-    /// Imaginary samples or row groups.
-    Null {
-        /// Bytes of each.
-        bytes: u64,
-    },
-}
-
-/// One epoch over the files of a folder.
+/// One epoch over the files of a folder, in the read pattern of its plan.
 pub struct DatasetSource {
-    files: Arc<Vec<DataFile>>,
-    pattern: AccessPattern,
-    index: Arc<dyn EpochIndex>,
+    pub(super) plan: Arc<TrainPlan>,
+    pub(super) files: Arc<Vec<DataFile>>,
+    pub(super) index: Arc<dyn EpochIndex>,
     /// The number of this host's first accelerator in that order.
-    first_accelerator: u32,
-    framing: Arc<FramingCache>,
+    pub(super) first_accelerator: u32,
+    /// Shared by all epochs of a run.
+    pub(super) framing: Arc<FramingCache>,
 }
 
 impl DatasetSource {
-    /// An epoch in the order of `index` for the accelerators from `first_accelerator` on. All epochs
-    /// of a run share `framing`.
-    pub fn new(
-        files: Arc<Vec<DataFile>>,
-        pattern: AccessPattern,
-        (index, first_accelerator): (Arc<dyn EpochIndex>, u32),
-        framing: Arc<FramingCache>,
-    ) -> Self {
-        Self { files, pattern, index, first_accelerator, framing }
-    }
-
-    fn whole(&self, file: usize) -> Span {
-        Span { offset: 0, bytes: self.files[file].bytes }
-    }
-
     fn sample(&self, accelerator: u32, nth: u64) -> Result<ReadPlan, TrainError> {
-        let (file, position) = self.index.sample(accelerator, nth);
-        let file = file as usize;
-        let whole = self.whole(file);
+        let (index, position) = self.index.sample(accelerator, nth);
+        let (file, data) = (&self.files[index as usize], &self.plan.data);
         let mut framing = None;
-        let extents = match &self.pattern {
-            AccessPattern::Indexed => {
-                Extents::One(self.framing.sample(&self.files[file], position)?)
+        let extents = match &self.plan.reads {
+            ReadPattern::IndexedSample | ReadPattern::H5py if self.plan.is_null() => {
+                Extents::One(Span { offset: 0, bytes: data.sample_bytes as u64 })
             }
-            AccessPattern::Hdf5 { samples, as_h5py } => {
-                hdf5_sample(&self.files[file], *samples, position, *as_h5py)?
+            _ if self.plan.is_null() => Extents::One(Span { offset: 0, bytes: file.bytes }),
+            ReadPattern::IndexedSample if data.format != DataFormat::Hdf5 => {
+                Extents::One(self.framing.sample(file, position)?)
             }
-            AccessPattern::Null { bytes } => Extents::One(Span { offset: 0, bytes: *bytes }),
-            AccessPattern::File { requests, framing: known } => {
-                framing = *known;
-                Extents::File(*requests, whole.bytes)
+            pattern @ (ReadPattern::IndexedSample | ReadPattern::H5py) => {
+                let as_h5py = *pattern == ReadPattern::H5py;
+                hdf5_sample(file, data.samples_per_file, position, as_h5py)?
             }
-            _ => Extents::One(whole),
+            pattern => {
+                framing = headers(data.format);
+                Extents::File(requests::of(pattern), file.bytes)
+            }
         };
         let landed = ReadResult { samples: 1, ..ReadResult::default() };
-        Ok(known(file, extents, landed, framing))
+        Ok(known(index as usize, extents, landed, framing))
     }
 
     fn group(&self, accelerator: u32, worker: u64, nth: u64) -> Result<ReadPlan, TrainError> {
-        let (columns, groups_per_file, workers) = match &self.pattern {
-            AccessPattern::RowGroups { columns, groups_per_file, workers } => {
-                (columns, groups_per_file, workers)
-            }
-            AccessPattern::Null { bytes } => {
-                let group = Span { offset: 0, bytes: *bytes };
-                return Ok(known(0, Extents::One(group), ReadResult::default(), None));
-            }
-            _ => return Ok(known(0, Extents::One(self.whole(0)), ReadResult::default(), None)),
-        };
+        let data = &self.plan.data;
+        let landed = ReadResult::default();
+        if self.plan.is_null() {
+            let bytes = (data.read_sample_bytes * data.row_group_rows as f64) as u64;
+            return Ok(known(0, Extents::One(Span { offset: 0, bytes }), landed, None));
+        }
         // Worker k takes every W-th file of its accelerator, starting from the k-th.
+        let groups_per_file = data.samples_per_file.div_ceil(data.rows_of_group());
+        let workers = u64::from(self.plan.loader.read_threads().max(1));
         let own = worker + nth / groups_per_file * workers;
         let file = self.index.file(accelerator, own) as usize;
         let group = nth % groups_per_file;
-        let spans = self.framing.row_group(&self.files[file], columns, group)?;
-        let extents = Extents::Many(joined(&spans));
-        Ok(known(file, extents, ReadResult::default(), None))
+        let spans = self.framing.row_group(&self.files[file], &data.columns, group)?;
+        Ok(known(file, Extents::Many(joined(&spans)), landed, None))
     }
 
     fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
         let file = self.index.file(accelerator, nth) as usize;
-        match self.pattern {
-            AccessPattern::NullRecords { record_bytes, transfer_bytes } => {
-                let file_bytes = self.files[file].bytes;
-                null_records(file, file_bytes, record_bytes, transfer_bytes, from)
-            }
-            AccessPattern::Records { transfer_bytes } => {
-                ReadPlan { file, reads: Reads::Records { from, transfer_bytes }, framing: None }
-            }
-            _ => known(
-                file,
-                Extents::One(self.whole(file)),
-                ReadResult { samples: 1, cursor: from, ended: true },
-                None,
-            ),
+        let (file_bytes, data) = (self.files[file].bytes, &self.plan.data);
+        let transfer_bytes = match self.plan.reads {
+            ReadPattern::Records { transfer_size } => transfer_size,
+            _ => file_bytes,
+        };
+        if self.plan.is_null() {
+            let record = data.mean_file_bytes() / data.samples_per_file.max(1) as f64;
+            let record_bytes = record.max(RECORD_FRAMING_BYTES) as u64;
+            return null_records(file, file_bytes, record_bytes, transfer_bytes, from);
         }
+        ReadPlan { file, reads: Reads::Records { from, transfer_bytes }, framing: None }
+    }
+}
+
+/// The headers in every file of a format. v3.0's jpeg files are raw bytes without headers.
+fn headers(format: DataFormat) -> Option<source::Framing> {
+    match format {
+        DataFormat::Npz => Some(source::Framing::Npz),
+        DataFormat::Npy => Some(source::Framing::Npy),
+        _ => None,
     }
 }
 
@@ -244,17 +192,11 @@ impl Source for DatasetSource {
 }
 
 /// Framing that must be read before a sample can be located: the row groups of columnar files and
-/// the offsets in indexed files. Results are cached; the oldest are evicted.
+/// the offsets in indexed files. Results are cached.
 pub struct FramingCache {
     storage: Arc<dyn Storage>,
     limit: usize,
-    kept: Mutex<CachedFraming>,
-}
-
-#[derive(Default)]
-struct CachedFraming {
-    files: HashMap<PathBuf, Arc<Vec<Vec<Span>>>>,
-    order: std::collections::VecDeque<PathBuf>,
+    kept: Mutex<HashMap<PathBuf, Arc<Vec<Vec<Span>>>>>,
 }
 
 impl FramingCache {
@@ -269,18 +211,16 @@ impl FramingCache {
         read: impl FnOnce() -> Result<Vec<Vec<Span>>, TrainError>,
     ) -> Result<Arc<Vec<Vec<Span>>>, TrainError> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(framing) = kept().files.get(&file.path) {
+        if let Some(framing) = kept().get(&file.path) {
             return Ok(Arc::clone(framing));
         }
         let framing = Arc::new(read()?);
         let mut kept = kept();
-        kept.files.insert(file.path.clone(), Arc::clone(&framing));
-        kept.order.push_back(file.path.clone());
-        if kept.order.len() > self.limit
-            && let Some(oldest) = kept.order.pop_front()
-        {
-            kept.files.remove(&oldest);
+        // Readers go on to other files, so that hardly any is read twice.
+        if kept.len() >= self.limit {
+            kept.clear();
         }
+        kept.insert(file.path.clone(), Arc::clone(&framing));
         Ok(framing)
     }
 
@@ -303,15 +243,16 @@ impl FramingCache {
     fn row_group(
         &self,
         file: &DataFile,
-        columns: &[String],
+        columns: &[ParquetColumn],
         group: u64,
     ) -> Result<Vec<Span>, TrainError> {
         let framing = self.get(file, || {
             let name = file.path.display().to_string();
             let footer = read_footer(&name, &mut open(&*self.storage, &file.path)?)?;
+            let all = columns.iter().all(|column| column.read);
             let wanted = |path: &String| {
                 let base = path.split('.').next().unwrap_or(path);
-                columns.is_empty() || columns.iter().any(|column| column == base)
+                all || columns.iter().any(|column| column.read && column.name == base)
             };
             let wanted: Vec<bool> = footer.columns.iter().map(wanted).collect();
             let groups = footer.row_groups.into_iter().map(|group| {

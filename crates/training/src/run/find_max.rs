@@ -7,7 +7,7 @@ mod resume;
 use std::path::Path;
 use std::time::Instant;
 
-use stormlp_core::event::Silent;
+use stormlp_core::event::{Observer, Silent};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::{Failure, Problems};
 use stormlp_core::largest::{CONFIRM_RUNS, RunKind, Search, outlook};
@@ -267,11 +267,7 @@ impl AcceleratorFinder<'_> {
 
     fn run_probe(&self, plan: TrainPlan, judge: &mut Judge) -> Result<TrainReport, Failure> {
         let course = self.course(plan);
-        let surroundings = RunContext {
-            storage: &self.session.storage,
-            observer: &Silent,
-            stop: &self.session.stop,
-        };
+        let surroundings = self.context(&Silent);
         let report = training::probe(&course, judge, &surroundings)
             .map_err(|error| error.not_started(&course.plan))?;
         match &report.ending {
@@ -286,11 +282,7 @@ impl AcceleratorFinder<'_> {
         self.say(format_args!("a full run of {}", counted(u64::from(accelerators), "accelerator")));
         let course = self.course(plan);
         let progress = self.session.progress();
-        let surroundings = RunContext {
-            storage: &self.session.storage,
-            observer: &progress,
-            stop: &self.session.stop,
-        };
+        let surroundings = self.context(&progress);
         let report = training::run(&course, &surroundings, &mut |_, _| {})
             .map_err(|error| error.not_started(&course.plan))?;
         if report.ending != Ending::Complete {
@@ -304,6 +296,10 @@ impl AcceleratorFinder<'_> {
         tried.certain = !tried.prefetch_bound;
         self.trials.full.push((accelerators, report));
         Ok(Ok(tried))
+    }
+
+    fn context<'s>(&'s self, observer: &'s dyn Observer) -> RunContext<'s> {
+        RunContext { storage: &self.session.storage, observer, stop: &self.session.stop }
     }
 
     fn course(&self, mut plan: TrainPlan) -> RunInputs<'_> {

@@ -3,8 +3,8 @@
 //! A stream may be read by any I/O thread. All of them read through duplicates of one open file, so
 //! that the kernel's readahead sees one sequential reader, as under TensorFlow.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stormlp_transfer::FileId;
 use stormlp_transfer::storage::{Handle, Storage};
@@ -34,6 +34,10 @@ impl Handles {
         Self(Mutex::default(), storage)
     }
 
+    fn lock(&self) -> MutexGuard<'_, HashMap<StreamKey, Arc<Stream>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn storage(&self) -> &dyn Storage {
         &*self.1
     }
@@ -45,47 +49,42 @@ impl Handles {
         key: StreamKey,
         open: impl FnOnce() -> Result<Stream, E>,
     ) -> Result<Arc<Stream>, E> {
-        let handles = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stream) = handles().get(&key) {
+        if let Some(stream) = self.lock().get(&key) {
             return Ok(Arc::clone(stream));
         }
         let stream = Arc::new(open()?);
-        handles().insert(key, Arc::clone(&stream));
+        self.lock().insert(key, Arc::clone(&stream));
         Ok(stream)
     }
 
     /// Returns the record parser state to a stream.
     pub(super) fn put_back(&self, key: StreamKey, records: Option<RecordTracker>) {
-        let handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stream) = handles.get(&key) {
+        if let Some(stream) = self.lock().get(&key) {
             *stream.records.lock().unwrap_or_else(PoisonError::into_inner) = records;
         }
     }
 
     /// Closes a finished stream.
     pub(super) fn close(&self, key: StreamKey) {
-        let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        handles.remove(&key);
+        self.lock().remove(&key);
     }
 
     /// Closes every stream.
     pub(super) fn clear(&self) {
-        let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        handles.clear();
+        self.lock().clear();
     }
 }
 
-/// The streams that an I/O thread has attached to its path; the oldest are evicted.
+/// The streams that an I/O thread has attached to its path.
 #[derive(Debug)]
 pub(super) struct Attached {
     limit: usize,
     ids: HashMap<StreamKey, FileId>,
-    order: VecDeque<StreamKey>,
 }
 
 impl Attached {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), ids: HashMap::new(), order: VecDeque::new() }
+        Self { limit: limit.max(1), ids: HashMap::new() }
     }
 
     pub(super) fn get(&self, key: StreamKey) -> Option<FileId> {
@@ -101,27 +100,15 @@ impl Attached {
         busy: impl Fn(FileId) -> bool,
     ) -> Option<FileId> {
         self.ids.insert(key, id);
-        self.order.push_back(key);
         if self.ids.len() <= self.limit {
             return None;
         }
-        for _ in 0..self.order.len() {
-            let oldest = self.order.pop_front()?;
-            match self.ids.get(&oldest) {
-                None => {}
-                Some(id) if busy(*id) || oldest == key => self.order.push_back(oldest),
-                Some(_) => return self.ids.remove(&oldest),
-            }
-        }
-        None
+        let mut idle = self.ids.iter().filter(|(other, id)| **other != key && !busy(**id));
+        let idle = *idle.next()?.0;
+        self.ids.remove(&idle)
     }
 
     pub(super) fn remove(&mut self, key: StreamKey) -> Option<FileId> {
-        let id = self.ids.remove(&key)?;
-        // Streams end roughly in the order in which they began, so it is near the front.
-        if let Some(at) = self.order.iter().position(|other| *other == key) {
-            self.order.remove(at);
-        }
-        Some(id)
+        self.ids.remove(&key)
     }
 }

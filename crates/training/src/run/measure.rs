@@ -155,7 +155,7 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
     measures.read_mib_per_second = phase.bytes_read as f64 / f64::from(1u32 << 20) / elapsed;
     let samples = plan.steps_per_epoch * plan.global_batch();
     let share = phase.preread_samples as f64 / samples.max(1) as f64;
-    measures.prefetched_share = Some(share.min(1.0));
+    measures.prefetched_share = share.min(1.0);
     EpochReport {
         epoch,
         measures,

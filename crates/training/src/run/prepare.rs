@@ -10,22 +10,18 @@ use stormlp_core::facts::FoundFile;
 use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_dataset::inventory::facts::Inventory;
-use stormlp_dataset::section::DataFormat;
 use stormlp_transfer::storage::Storage;
 
-use super::dataset::{AccessPattern, DatasetSource, EpochIndex, FramingCache};
+use super::dataset::{DatasetSource, EpochIndex, FramingCache};
 use super::machine::{
-    ClientWork, Interleave, InterleaveConfig, Leftover, Loader, Nanos, Pace, PhaseSpec, RowGroups,
-    Share, Workers, WorkersConfig,
+    ClientWork, Interleave, InterleaveConfig, Loader, Nanos, Pace, PhaseSpec, RowGroups, Share,
+    Workers, WorkersConfig,
 };
-use super::order::{Contiguous, Generated, Resharded, Reshuffle, Strided};
-use super::requests::Requests;
-use super::source::{self, DataFile, Source};
+use super::order::{Contiguous, Resharded, Reshuffle, Strided};
+use super::source::{DataFile, Source};
 
 /// tf.data and DLIO read a footer or index once per open file; this many are cached.
 const FRAMING_FILES_PER_WORKER: usize = 2;
-/// Bytes of framing around a tfrecord's payload: length, CRC, CRC (and the Example's own).
-const RECORD_FRAMING_BYTES: f64 = 16.0;
 
 /// A dataset's order, by epoch.
 pub trait Order: Send + Sync {
@@ -64,8 +60,7 @@ pub(super) fn order(
     };
     let limit = FRAMING_FILES_PER_WORKER * workers * own.len();
     PlannedOrder {
-        pattern: pattern(plan, workers as u64),
-        plan: plan.clone(),
+        plan: Arc::new(plan.clone()),
         files: Arc::new(files),
         own: own.clone(),
         framing: Arc::new(FramingCache::new(Arc::clone(storage), limit)),
@@ -101,7 +96,7 @@ pub fn loaders(plan: &TrainPlan, accelerators: usize) -> Vec<Loader> {
             read_threads,
             batches_outstanding,
             batch_size,
-            leftover: if persistent { Leftover::Finish } else { Leftover::Drop },
+            persistent,
             group_window: row_groups_in_flight,
         })),
         LoaderPlan::Interleave {
@@ -172,9 +167,8 @@ pub(super) fn drawn(distribution: Distribution, seed: u64) -> Pace {
 }
 
 struct PlannedOrder {
-    plan: TrainPlan,
+    plan: Arc<TrainPlan>,
     files: Arc<Vec<DataFile>>,
-    pattern: AccessPattern,
     framing: Arc<FramingCache>,
     /// The accelerators of this host.
     own: Range<u32>,
@@ -198,14 +192,6 @@ pub fn index(plan: &TrainPlan, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) 
         let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
         let shares = ranks.map(|rank| share(plan, order.files_of(rank) * samples_per_file));
         let shares = shares.collect();
-        return (Arc::new(order), shares);
-    }
-    if plan.shuffle.by_generators {
-        let threads = plan.loader.concurrent_reads().max(1) as u64;
-        let of_files = (samples_per_file, accelerators);
-        let order =
-            Generated::new(files, of_files, (threads, plan.batch_size.into()), shuffle, epoch);
-        let shares = ranks.map(|rank| share(plan, order.samples(rank))).collect();
         return (Arc::new(order), shares);
     }
     let order = Contiguous { files, samples_per_file, accelerators };
@@ -243,81 +229,17 @@ pub fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
     groups
 }
 
-fn pattern(plan: &TrainPlan, workers: u64) -> AccessPattern {
-    let null = plan.is_null();
-    let data = &plan.data;
-    match &plan.reads {
-        ReadPattern::Records { transfer_size } if null => AccessPattern::NullRecords {
-            record_bytes: (data.mean_file_bytes() / data.samples_per_file.max(1) as f64)
-                .max(RECORD_FRAMING_BYTES) as u64,
-            transfer_bytes: *transfer_size,
-        },
-        ReadPattern::Records { transfer_size } => {
-            AccessPattern::Records { transfer_bytes: *transfer_size }
-        }
-        ReadPattern::RowGroups if null => AccessPattern::Null {
-            bytes: (data.read_sample_bytes * data.row_group_rows as f64) as u64,
-        },
-        ReadPattern::RowGroups => {
-            let read: Vec<_> = data.columns.iter().filter(|column| column.read).collect();
-            let all = read.len() == data.columns.len();
-            AccessPattern::RowGroups {
-                columns: if all {
-                    Vec::new()
-                } else {
-                    read.iter().map(|column| column.name.clone()).collect()
-                },
-                groups_per_file: rows_of_groups(data.samples_per_file, data.row_group_rows).len()
-                    as u64,
-                workers,
-            }
-        }
-        ReadPattern::IndexedSample | ReadPattern::H5py if null => {
-            AccessPattern::Null { bytes: data.sample_bytes as u64 }
-        }
-        ReadPattern::IndexedSample if data.format == DataFormat::Hdf5 => {
-            AccessPattern::Hdf5 { samples: data.samples_per_file, as_h5py: false }
-        }
-        ReadPattern::H5py => AccessPattern::Hdf5 { samples: data.samples_per_file, as_h5py: true },
-        ReadPattern::IndexedSample => AccessPattern::Indexed,
-        pattern => AccessPattern::File {
-            requests: if null { Requests::WHOLE } else { requests(pattern) },
-            framing: framing(data.format).filter(|_| !null),
-        },
-    }
-}
-
-/// The reads of `pattern` on a file.
-pub fn requests(pattern: &ReadPattern) -> Requests {
-    match pattern {
-        ReadPattern::NumpyLoad => Requests::NUMPY_LOAD,
-        ReadPattern::NumpyArray => Requests::NUMPY_ARRAY,
-        ReadPattern::PillowJpeg => Requests::PILLOW_JPEG,
-        ReadPattern::PillowPng => Requests::PILLOW_PNG,
-        ReadPattern::PandasCsv => Requests::PANDAS_CSV,
-        _ => Requests::WHOLE,
-    }
-}
-
-/// The headers in every file of a format. v3.0's jpeg files are raw bytes without headers.
-fn framing(format: DataFormat) -> Option<source::Framing> {
-    match format {
-        DataFormat::Npz => Some(source::Framing::Npz),
-        DataFormat::Npy => Some(source::Framing::Npy),
-        _ => None,
-    }
-}
-
 impl Order for PlannedOrder {
     fn epoch(&self, epoch: u32) -> EpochOrder {
         let (index, shares) = index(&self.plan, epoch);
         let own = self.own.start as usize..self.own.end as usize;
-        let source = DatasetSource::new(
-            Arc::clone(&self.files),
-            self.pattern.clone(),
-            (index, self.own.start),
-            Arc::clone(&self.framing),
-        );
+        let source = DatasetSource {
+            plan: Arc::clone(&self.plan),
+            files: Arc::clone(&self.files),
+            index,
+            first_accelerator: self.own.start,
+            framing: Arc::clone(&self.framing),
+        };
         EpochOrder { source: Arc::new(source), shares: shares[own].to_vec() }
     }
 

@@ -5,6 +5,7 @@
 //! traces of numpy 2.4, Pillow, pandas 3.1 and h5py 3.14 under Python 3.11. Python's buffered files
 //! read whole multiples of their buffer past it, and then fill it once more.
 
+use crate::plan::train_plan::ReadPattern;
 use stormlp_dataset::format::Span;
 
 /// Python's file buffer.
@@ -30,6 +31,18 @@ pub fn h5py(sample: Span, array_end: u64) -> Vec<Span> {
     let most = array_end.saturating_sub(sample.offset);
     let last = Span { bytes: sample.bytes.max(HDF5_SIEVE_BYTES.min(most)), ..sample };
     head.into_iter().chain([last]).collect()
+}
+
+/// The reads of `pattern` on a file.
+pub fn of(pattern: &ReadPattern) -> Requests {
+    match pattern {
+        ReadPattern::NumpyLoad => Requests::NUMPY_LOAD,
+        ReadPattern::NumpyArray => Requests::NUMPY_ARRAY,
+        ReadPattern::PillowJpeg => Requests::PILLOW_JPEG,
+        ReadPattern::PillowPng => Requests::PILLOW_PNG,
+        ReadPattern::PandasCsv => Requests::PANDAS_CSV,
+        _ => Requests::WHOLE,
+    }
 }
 
 /// How a library reads one file.

@@ -181,9 +181,7 @@ impl Shared {
             }
             Turn::Nothing
         };
-        let wakes = state.wakes();
-        drop(state);
-        self.wake(wakes);
+        self.release(state);
         turn
     }
 
@@ -195,9 +193,7 @@ impl Shared {
             state.failure = Some(error);
         }
         state.machine.abort(now);
-        let wakes = state.wakes();
-        drop(state);
-        self.wake(wakes);
+        self.release(state);
     }
 
     /// One turn of the pacer: ends what is due and returns until when it may sleep.
@@ -211,9 +207,7 @@ impl Shared {
         state.machine.on_deadline(now, || self.now());
         state.armed = state.machine.next_deadline().unwrap_or(Nanos::MAX);
         let until = state.armed;
-        let wakes = state.wakes();
-        drop(state);
-        self.wake(wakes);
+        self.release(state);
         Some(until)
     }
 
@@ -227,9 +221,7 @@ impl Shared {
         let mut state = self.lock();
         let now = self.now();
         let answer = act(&mut state.machine, now);
-        let wakes = state.wakes();
-        drop(state);
-        self.wake(wakes);
+        self.release(state);
         answer
     }
 
@@ -281,7 +273,10 @@ impl Shared {
         }
     }
 
-    fn wake(&self, wakes: Wakes) {
+    /// Releases the lock, then wakes the affected threads.
+    fn release(&self, mut state: MutexGuard<'_, SharedState>) {
+        let wakes = state.wakes();
+        drop(state);
         if let Some(thread) = wakes.parked {
             thread.unpark();
         }

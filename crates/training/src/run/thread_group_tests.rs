@@ -15,7 +15,7 @@ use stormlp_transfer::{Accelerator, AcceleratorSet, HostStandIn, engine};
 use super::error::TrainError;
 use super::io::IoTally;
 use super::machine::{
-    BlockTally, ClientWork, Halt, Interleave, InterleaveConfig, Leftover, Loader, Pace, PhaseSpec,
+    BlockTally, ClientWork, Halt, Interleave, InterleaveConfig, Loader, Pace, PhaseSpec,
     ReadRequest, ReadResult, Share, Unit, Workers, WorkersConfig,
 };
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
@@ -104,7 +104,7 @@ fn whole_files() -> Loader {
         read_threads: 4,
         batches_outstanding: 4,
         batch_size: 2,
-        leftover: Leftover::Drop,
+        persistent: false,
         group_window: 1,
     }))
 }

@@ -129,17 +129,15 @@ fn sentence(
             slowest_epoch(plan, epochs)
         ),
         Bound::Client => format!(
-            "client-bound: for {:.0} % of the wait for data, storage was idle while {}; {}",
+            "client-bound: for {:.0} % of the wait for data, storage was idle while this host worked; {}",
             of_counted(waiting.cpu),
-            clients_work(plan),
             spare_the_host(plan, epochs, waiting)
         ),
         Bound::StorageAndClient => format!(
             "bound by both storage and client: {:.0} % of the wait for data was spent in \
-             storage, in {:.0} % {}{}; {}",
+             storage, {:.0} % in this host{}; {}",
             of_counted(waiting.storage),
             of_counted(waiting.cpu),
-            clients_work(plan),
             slowest_epoch(plan, epochs),
             spare_the_host(plan, epochs, waiting)
         ),
@@ -159,21 +157,6 @@ fn at_barriers(au: f64, seconds: f64) -> String {
         return format!("AU {au:.1} %; accelerators waited neither for data nor for each other");
     }
     format!("barrier-bound: accelerators waited {seconds:.2} s for slower peers")
-}
-
-/// The client's activity while nothing is read. Preprocessing and DLIO's own work are emulated:
-/// they take time, but no CPU.
-fn clients_work(plan: &TrainPlan) -> String {
-    if let Some(client) = &plan.client {
-        return format!("samples waited for DLIO's own work ({client}) or were copied");
-    }
-    if plan.preprocess.is_zero() {
-        return "this host copied or had no CPU to spare".to_string();
-    }
-    format!(
-        "samples were preprocessed ({} each by reader.preprocess_time) or copied",
-        plan.preprocess
-    )
 }
 
 /// Advice for a run limited by this host.

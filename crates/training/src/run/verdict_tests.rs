@@ -55,7 +55,7 @@ fn judged(
     let measures = Measures {
         au_percent: AuPercent { profile: au, ..AuPercent::default() },
         window_samples_per_second: 10.0,
-        prefetched_share: Some(prefetched_share),
+        prefetched_share,
         waiting_seconds,
         ..Measures::default()
     };

@@ -138,33 +138,28 @@ fn read_ahead(report: &TrainReport) -> Option<Warning> {
     })
 }
 
+/// Warns when a cold run may have found its files in the page cache.
 fn cold(report: &TrainReport) -> Option<Warning> {
-    if !report.plan.request.cold {
-        return None;
-    }
     let epochs = report.results.scored_epochs();
-    if epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
-        return Some(Warning::new(
-            WarningKind::CacheState,
-            "it is not known whether the page cache was empty: the kernel reports this only to \
-             users who own the files or may write to them",
-            "run as the owner of the dataset, or check the bytes read from the device",
-        ));
-    }
-    let shares = epochs.iter().filter_map(|epoch| epoch.cached_share);
-    let most = shares.fold(0.0, f64::max);
-    (most > COLD_SHARE).then(|| {
-        Warning::new(
-            WarningKind::CacheState,
-            format!(
-                "{:.1} % of the dataset was still in the page cache when an epoch began",
-                100.0 * most
-            ),
-            "this run was not cold: another process holds these files, or they are in memory \
-             (tmpfs)",
-        )
-    })
+    let shares: Option<Vec<f64>> = epochs.iter().map(|epoch| epoch.cached_share).collect();
+    let fact = match shares {
+        _ if !report.plan.request.cold => return None,
+        None => {
+            "it is not known whether the page cache was empty: the kernel tells only those who \
+                 may write to the files"
+                .to_string()
+        }
+        Some(shares) => {
+            let most = shares.into_iter().fold(0.0, f64::max);
+            let percent = (most > COLD_SHARE).then_some(100.0 * most)?;
+            format!("{percent:.1} % of the dataset was still in the page cache when an epoch began")
+        }
+    };
+    let remedy = "run as the owner of the files, on a file system that is not in memory (tmpfs), \
+                  and end other programs that hold them";
+    Some(Warning::new(WarningKind::CacheState, fact, remedy))
 }
+
 /// Warns about a run that meets its threshold where DLIO, with its own work, might not.
 fn upper_bound(report: &TrainReport) -> Option<Warning> {
     let plan = &report.plan;

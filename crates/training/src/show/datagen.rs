@@ -28,7 +28,6 @@ pub fn outline(outline: &GenerateOutline) -> Document {
     }
     facts.add("content", format!("{}, seed {}", outline.content, outline.seed));
     facts.add("threads", outline.threads);
-    facts.add("buffers", ByteSize(outline.buffer_bytes));
     facts.add(
         "free",
         match (outline.free_bytes, outline.fits) {
@@ -59,8 +58,6 @@ pub fn report(report: &GenerateReport) -> Document {
     if report.files_made > 0 {
         facts.add("wrote", wrote(report));
     }
-    let cpu = report.cpu_user_seconds + report.cpu_system_seconds;
-    facts.add("cpu", format!("{} of CPU time", format_duration(cpu)));
     match &report.object_store {
         Some(store) => {
             facts.add("how", format!("{} threads, PUT and uploads over HTTP", report.threads));

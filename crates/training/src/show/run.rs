@@ -427,9 +427,8 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
             if report.results.runs.is_empty() { "epochs" } else { "the epochs of all scored runs" }
         ),
     );
-    let share = report.results.mean.prefetched_share;
-    if let Some(share) = share.filter(|_| report.plan.data.folder.is_some()) {
-        let share = percent(share);
+    if report.plan.data.folder.is_some() {
+        let share = percent(report.results.mean.prefetched_share);
         facts.add(
             "read ahead",
             format!(
@@ -472,28 +471,24 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
             report.plan.transport.layout_in_words()
         ),
     );
-    let device = match cost.device_bytes_read {
-        Some(bytes) => format!(
-            "{} by {}, with those of other programs and of read-ahead",
-            ByteSize(bytes),
-            report.results.devices.join(", ")
-        ),
-        None => "not counted: the block device of the data is unknown".to_string(),
-    };
-    let discarded = match report.plan.prewarm {
-        true => {
-            ", besides the first batch before each epoch and what is read ahead of it, which \
-                 v3.0's loaders discard"
-        }
-        false => "",
-    };
-    let read = format!("{} read by the loaders{discarded}", ByteSize(cost.bytes_read));
-    if report.plan.transport.path == PathKind::S3 {
-        facts.add("bytes", format!("{read}{}", scope(report, A_SCORED_RUN)));
-    } else if report.plan.data.folder.is_some() {
-        facts.add(
-            "bytes",
-            format!("{read}; from the device {device}{}", scope(report, A_SCORED_RUN)),
-        );
+    if report.plan.data.folder.is_none() {
+        return;
     }
+    let device = match cost.device_bytes_read {
+        Some(bytes) => {
+            let devices = report.results.devices.join(", ");
+            format!("; {} from the device by {devices}, for other programs too", ByteSize(bytes))
+        }
+        None if report.plan.transport.path == PathKind::S3 => String::new(),
+        None => "; the block device of the data is unknown".to_string(),
+    };
+    let discarded = if report.plan.prewarm {
+        ", besides the first batch before each epoch and what is read ahead of it, which v3.0's \
+         loaders discard"
+    } else {
+        ""
+    };
+    let read = ByteSize(cost.bytes_read);
+    let scope = scope(report, A_SCORED_RUN);
+    facts.add("bytes", format!("{read} read by the loaders{discarded}{device}{scope}"));
 }

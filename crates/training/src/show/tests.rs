@@ -47,7 +47,7 @@ fn a_threshold_met_by_prefetched_samples_is_marked() {
     let headline = |prefetched_share, meets| {
         let mut report = report();
         report.results.meets_threshold = meets;
-        report.results.mean.prefetched_share = Some(prefetched_share);
+        report.results.mean.prefetched_share = prefetched_share;
         document(&report).headline
     };
     assert!(headline(1.0, true).contains("largely by prefetched samples): meets"));

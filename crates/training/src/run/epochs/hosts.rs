@@ -64,19 +64,15 @@ impl Runner<'_> {
     /// heartbeats between the barriers of consecutive steps, but they do before the first step and
     /// after a checkpoint.
     pub(super) fn meet_before_phase(&self) -> Result<(), Cut> {
-        self.meet()?;
-        let works = self.hosts.map(|hosts| hosts.run_with_heartbeat(self.surroundings.stop));
-        Ok(works.transpose().map(drop).map_err(TrainError::from)?)
-    }
-
-    /// Waits for the other hosts, if any.
-    fn meet(&self) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());
         };
-        let went =
-            hosts.meet(&|| !self.surroundings.stop.is_stopped()).map_err(TrainError::from)?;
-        if went { Ok(()) } else { Err(self.abort()) }
+        let stop = self.surroundings.stop;
+        let went = hosts.meet(&|| !stop.is_stopped()).map_err(TrainError::from)?;
+        if !went {
+            return Err(self.abort());
+        }
+        Ok(hosts.run_with_heartbeat(stop).map(drop).map_err(TrainError::from)?)
     }
 
     /// Keeps meeting the other hosts at the ends of steps for which this host has no data left.

@@ -16,7 +16,6 @@ use stormlp_core::event::{Event, Unit};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::note::Cause;
-use stormlp_core::path::PathKind;
 use stormlp_core::report::{Ending, Series};
 use stormlp_core::transport::DeviceId;
 use stormlp_transfer::storage::Storage;
@@ -76,21 +75,6 @@ pub(super) struct RunMeasured {
     pub(super) devices: Vec<String>,
 }
 
-impl RunMeasured {
-    /// A run without measurements yet.
-    fn begun(backing: Backing, devices: Vec<String>) -> Self {
-        Self {
-            report: RunReport { started_unix_seconds: unix_seconds(), ..RunReport::default() },
-            ending: Ending::Unfinished,
-            steps: Vec::new(),
-            series: Series::default(),
-            evidence: None,
-            backing,
-            devices,
-        }
-    }
-}
-
 /// Distributions over any number of epochs and runs, in constant memory.
 #[derive(Debug, Default)]
 pub(super) struct Distributions {
@@ -139,7 +123,15 @@ pub(super) fn run(
     let watched = watched(plan);
     let devices = storage.devices(watched.as_slice());
     let instruments = instruments(plan, watched);
-    let measured = RunMeasured::begun(thread_group.backing, devices.names());
+    let measured = RunMeasured {
+        report: RunReport { started_unix_seconds: unix_seconds(), ..RunReport::default() },
+        ending: Ending::Unfinished,
+        steps: Vec::new(),
+        series: Series::default(),
+        evidence: None,
+        backing: thread_group.backing,
+        devices: devices.names(),
+    };
     let mut runner = Runner {
         plan,
         surroundings,
@@ -189,8 +181,7 @@ pub(super) fn run(
 fn counters(plan: &TrainPlan, reading: &Reading, shared: &Shared) -> Counters {
     let (device, drivers) = (reading.device, &shared.drivers);
     // A single rank is the whole.
-    let is_kept =
-        |ranks: &Vec<u64>| (2..=MOST_RANKS).contains(&ranks.len()) && !moves_nothing(plan);
+    let is_kept = |ranks: &Vec<u64>| (2..=MOST_RANKS).contains(&ranks.len()) && !plan.is_null();
     Counters {
         bytes: reading.bytes,
         in_flight: drivers.total().in_flight as u32,
@@ -203,7 +194,7 @@ fn counters(plan: &TrainPlan, reading: &Reading, shared: &Shared) -> Counters {
 
 /// The folder whose devices are monitored, if storage is used.
 fn watched(plan: &TrainPlan) -> Option<&Path> {
-    let folder = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
+    let folder = plan.data.folder.as_ref().filter(|_| !plan.is_null());
     folder.map(|location| location.folder())
 }
 
@@ -211,11 +202,6 @@ fn watched(plan: &TrainPlan) -> Option<&Path> {
 fn instruments(plan: &TrainPlan, watched: Option<&Path>) -> Instruments {
     let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
     Instruments::around(watched, gpus, plan.request.telemetry)
-}
-
-/// Whether no storage is accessed.
-fn moves_nothing(plan: &TrainPlan) -> bool {
-    plan.transport.path == PathKind::Null
 }
 
 struct Runner<'a> {
@@ -322,7 +308,11 @@ impl<'a> Runner<'a> {
         if !self.thread_group.shared.begin(source, phase) {
             return Err(Cut::Failed);
         }
-        self.tell_start(label, steps);
+        self.surroundings.observer.event(&Event::PhaseStarted {
+            label: label.to_string(),
+            total: Some(steps),
+            unit: Unit::Steps,
+        });
         let (last, waiting, went) = self.watch(epoch, first);
         let went = went.and_then(|()| self.verdict()).and_then(|()| self.catch_up(steps));
         self.surroundings.observer.event(&Event::PhaseFinished);
@@ -375,7 +365,9 @@ impl<'a> Runner<'a> {
                 None if self.has_seen_enough() => went = Err(self.abort()),
                 None => {
                     self.check_hosts();
-                    self.tell_progress();
+                    let shared = &self.thread_group.shared;
+                    let done = shared.with(|machine, _| machine.steps_done());
+                    self.surroundings.observer.event(&Event::Progress { done });
                 }
             }
         }
@@ -409,7 +401,7 @@ impl<'a> Runner<'a> {
 
     /// Evicts the files from the page cache for a cold run, and measures the cached share.
     fn prepare_cache(&self, source: &dyn Source) -> Result<Option<f64>, TrainError> {
-        if moves_nothing(self.plan) {
+        if self.plan.is_null() {
             return Ok(None);
         }
         let files = source.files();
@@ -426,7 +418,7 @@ impl<'a> Runner<'a> {
             now,
             waits,
             // Null storage reads nothing.
-            bytes: if moves_nothing(self.plan) { 0 } else { shared.bytes() },
+            bytes: if self.plan.is_null() { 0 } else { shared.bytes() },
             device: self.devices.counters(),
             cpu: CpuTimes::of_process(),
         }
@@ -440,7 +432,7 @@ impl<'a> Runner<'a> {
             ..*reading
         };
         let (before, after) = (as_seen(before), as_seen(after));
-        attribution::divide(&before, &after, threads, moves_nothing(self.plan))
+        attribution::divide(&before, &after, threads, self.plan.is_null())
     }
 
     fn abort(&self) -> Cut {
@@ -450,18 +442,5 @@ impl<'a> Runner<'a> {
 
     fn verdict(&self) -> Result<(), Cut> {
         if self.thread_group.shared.failed() { Err(Cut::Failed) } else { Ok(()) }
-    }
-
-    fn tell_start(&self, label: &str, steps: u64) {
-        self.surroundings.observer.event(&Event::PhaseStarted {
-            label: label.to_string(),
-            total: Some(steps),
-            unit: Unit::Steps,
-        });
-    }
-
-    fn tell_progress(&self) {
-        let done = self.thread_group.shared.with(|machine, _| machine.steps_done());
-        self.surroundings.observer.event(&Event::Progress { done });
     }
 }

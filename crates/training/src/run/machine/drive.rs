@@ -80,6 +80,7 @@ impl Default for InFlightReads {
 ///
 /// # Errors
 /// When the phase cannot begin or complete.
+#[cfg(test)]
 pub fn run(
     machine: &mut Machine,
     device: &mut impl Device,

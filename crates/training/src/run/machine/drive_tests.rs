@@ -77,7 +77,7 @@ pub(super) fn workers(read_threads: u32, prefetch_size: u32, batch_size: u64) ->
         read_threads,
         batches_outstanding: LoaderPlan::outstanding(read_threads, prefetch_size),
         batch_size,
-        leftover: Leftover::Drop,
+        persistent: false,
         group_window: 1,
     }))
 }
@@ -264,7 +264,7 @@ fn persistent_workers_finish_the_remains_of_an_epoch() {
         read_threads: 2,
         batches_outstanding: 2,
         batch_size: 3,
-        leftover: Leftover::Finish,
+        persistent: true,
         group_window: 1,
     };
     let loader = Loader::Workers(Workers::new(config));
@@ -303,7 +303,7 @@ fn row_groups_are_cut_into_batches_within_the_window() {
         read_threads: 2,
         batches_outstanding: 4,
         batch_size: 25,
-        leftover: Leftover::Drop,
+        persistent: false,
         group_window: 4,
     };
     let mut machine = Machine::new(vec![Loader::Workers(Workers::new(config))], false);
@@ -495,7 +495,7 @@ proptest! {
     ) {
         let config = WorkersConfig {
             read_threads, batches_outstanding: LoaderPlan::outstanding(read_threads, prefetch), batch_size,
-            leftover: Leftover::Drop, group_window: 1,
+            persistent: false, group_window: 1,
         };
         let mut loader = Workers::new(config);
         let mut flying = Vec::new();

@@ -49,7 +49,7 @@ pub use loader::{
 pub use phase::{Pace, PhaseSpec};
 pub use queue::Nanos;
 pub use tally::{BlockTally, StepHistograms, Waits};
-pub use workers::{Leftover, Workers, WorkersConfig};
+pub use workers::{Workers, WorkersConfig};
 
 /// A read for an I/O thread; it is returned in [`Machine::on_read_complete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,11 +76,11 @@ pub enum Halt {
 const ENDED_BETWEEN_LOOKS: u64 = 8;
 
 /// The event at a deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Wake {
     Compute(u32),
     /// Preprocessing of a sample ends.
-    Preprocessed(u32),
+    Preprocessed(Box<(ReadRequest, ReadResult)>),
     /// The barrier opens.
     Barrier,
 }
@@ -104,10 +104,8 @@ pub struct Machine {
     /// Reads to start, a queue for each device that accelerators are dealt over.
     ready: Vec<VecDeque<ReadRequest>>,
     deadlines: Queue<Wake>,
-    /// Samples being preprocessed.
-    preprocessing: Vec<Option<(ReadRequest, ReadResult)>>,
-    /// Free slots in `preprocessing`.
-    unused: Vec<u32>,
+    /// Number of samples being preprocessed.
+    preprocessing: usize,
     histograms: StepHistograms,
     /// The end of each step of this phase, if requested.
     marks: Option<Vec<StepMark>>,
@@ -137,8 +135,7 @@ impl Machine {
             next_checkpoint: u64::MAX,
             ready: vec![VecDeque::with_capacity(64 * count)],
             deadlines: Queue::with_capacity(count),
-            preprocessing: Vec::new(),
-            unused: Vec::new(),
+            preprocessing: 0,
             histograms: StepHistograms::default(),
             marks: None,
             joint: None,
@@ -227,8 +224,7 @@ impl Machine {
             accelerator.state = AcceleratorState::Ended;
         }
         self.deadlines.clear();
-        self.preprocessing.clear();
-        self.unused.clear();
+        self.preprocessing = 0;
         self.ready.iter_mut().for_each(VecDeque::clear);
         self.work.clear();
         self.halt = Some(Halt::PhaseOver);
@@ -293,19 +289,11 @@ impl Machine {
             ready += self.spec.preprocess.draw();
         }
         if ready > now {
-            return self.preprocess(request, landed, ready);
+            self.preprocessing += 1;
+            return self.deadlines.push(ready, Wake::Preprocessed(Box::new((request, landed))));
         }
         self.deliver(request, landed, now);
         self.settle(now);
-    }
-
-    fn preprocess(&mut self, request: ReadRequest, landed: ReadResult, until: Nanos) {
-        let slot = self.unused.pop().unwrap_or_else(|| {
-            self.preprocessing.push(None);
-            self.preprocessing.len() as u32 - 1
-        });
-        self.preprocessing[slot as usize] = Some((request, landed));
-        self.deadlines.push(until, Wake::Preprocessed(slot));
     }
 
     /// Advances to `now`: ends every computation whose deadline has passed. Calls `clock` again
@@ -321,12 +309,11 @@ impl Machine {
                     ended_at = if self.spec.late_counts { now } else { deadline };
                     self.end_compute(index, ended_at);
                 }
-                Wake::Preprocessed(slot) => {
-                    self.unused.push(slot);
-                    if let Some((request, landed)) = self.preprocessing[slot as usize].take() {
-                        self.accelerators[request.accelerator as usize].book(deadline);
-                        self.deliver(request, landed, deadline);
-                    }
+                Wake::Preprocessed(read) => {
+                    let (request, landed) = *read;
+                    self.preprocessing -= 1;
+                    self.accelerators[request.accelerator as usize].book(deadline);
+                    self.deliver(request, landed, deadline);
                 }
                 Wake::Barrier => self.open_barrier(deadline),
             }
@@ -542,9 +529,7 @@ impl Machine {
     /// Whether loaders have unfinished work: reads that are queued or with I/O threads, and samples
     /// being preprocessed.
     pub fn loaders_busy(&self) -> bool {
-        self.reads_in_flight() > 0
-            || self.reads_waiting() > 0
-            || self.preprocessing.iter().any(Option::is_some)
+        self.reads_in_flight() > 0 || self.reads_waiting() > 0 || self.preprocessing > 0
     }
 
     fn reads_in_flight(&self) -> u32 {

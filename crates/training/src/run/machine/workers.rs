@@ -10,15 +10,6 @@ use std::collections::VecDeque;
 use super::loader::{CompletedRead, Fetch, LaneRead, RowGroups, Share, Unit};
 use super::queue::Nanos;
 
-/// Handling of dealt batches that were not fetched before the epoch ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leftover {
-    /// Persistent workers read them to the end and discard them.
-    Finish,
-    /// The workers are shut down: reads not yet started are dropped.
-    Drop,
-}
-
 /// Configuration of the workers loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkersConfig {
@@ -28,8 +19,9 @@ pub struct WorkersConfig {
     pub batches_outstanding: u32,
     /// Samples per batch.
     pub batch_size: u64,
-    /// Handling of unfetched batches at the end of an epoch.
-    pub leftover: Leftover,
+    /// Whether workers outlive the epoch: they read dealt batches to the end and discard them, where
+    /// others drop reads not yet started.
+    pub persistent: bool,
     /// Row groups that one worker keeps in flight; 1 otherwise.
     pub group_window: u32,
 }
@@ -286,7 +278,7 @@ impl Workers {
                 let wanted = worker.busy && worker.stale == 0;
                 worker.reading = false;
                 // A read of an earlier epoch still counts if its task is kept.
-                if worker.busy && (fresh || self.config.leftover == Leftover::Finish) {
+                if worker.busy && (fresh || self.config.persistent) {
                     worker.done += landed.samples as u32;
                     worker.ready = at;
                 }
@@ -329,7 +321,7 @@ impl Workers {
 
     /// See [`super::loader::Loader::finishes_leftovers`].
     pub fn finishes_leftovers(&self) -> bool {
-        self.config.leftover == Leftover::Finish && self.groups.is_empty()
+        self.config.persistent && self.groups.is_empty()
     }
 
     /// See [`super::loader::Loader::end`].
