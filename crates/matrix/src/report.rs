@@ -4,7 +4,7 @@ pub mod outcome;
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use crate::plan::choice::IoSize;
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
@@ -232,6 +232,26 @@ impl Measurement {
     }
 }
 
+/// A cell's fields for the schema: the results, or `null` under [`PROMISED_KEYS`].
+#[cfg(feature = "schema")]
+#[allow(dead_code)]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+enum MeasurementKeys {
+    Measured(Box<Measurement>),
+    NotMeasured {
+        throughput_bytes_per_second: (),
+        iops: (),
+        latency_us: (),
+        operations: (),
+        bytes: (),
+        duration_seconds: (),
+        cpu_user_seconds: (),
+        cpu_system_seconds: (),
+        page_cache_share: (),
+    },
+}
+
 /// One entry of `cells[]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -264,8 +284,8 @@ pub struct CellReport {
     /// Evidence of the path that ran.
     pub evidence: Option<Evidence>,
     /// The results, if it ran.
-    #[serde(flatten, deserialize_with = "read_measurement")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<Measurement>"))]
+    #[serde(flatten, serialize_with = "write_measurement", deserialize_with = "read_measurement")]
+    #[cfg_attr(feature = "schema", schemars(with = "MeasurementKeys"))]
     pub measurement: Option<Measurement>,
     /// Results of verification against the pattern.
     pub verification: Option<CellVerification>,
@@ -435,6 +455,30 @@ impl MatrixResults {
     }
 }
 
+/// Stable keys of [`Measurement`] for scripts; `null` in a cell that did not run.
+const PROMISED_KEYS: [&str; 9] = [
+    "throughput_bytes_per_second",
+    "iops",
+    "latency_us",
+    "operations",
+    "bytes",
+    "duration_seconds",
+    "cpu_user_seconds",
+    "cpu_system_seconds",
+    "page_cache_share",
+];
+
+/// Writes the results, or `null` under every promised key.
+fn write_measurement<S: Serializer>(
+    measurement: &Option<Measurement>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match measurement {
+        Some(measurement) => measurement.serialize(serializer),
+        None => serializer.collect_map(PROMISED_KEYS.map(|key| (key, None::<u8>))),
+    }
+}
+
 /// Reads the results of a cell, if any.
 fn read_measurement<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -460,12 +504,15 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_did_not_run_has_no_numbers() {
+    fn a_cell_that_did_not_run_has_null_for_every_number() {
         let cell = CellReport::without_numbers(3, &plan(), "");
         let json = serde_json::to_value(&cell).unwrap();
         assert_eq!(json["status"], "unavailable");
         assert_eq!(json["reason"], "no libcufile");
-        assert!(json["operations"].is_null() && json["iops"].is_null());
+        for key in PROMISED_KEYS {
+            assert!(json.as_object().unwrap().contains_key(key), "{key}");
+            assert!(json[key].is_null(), "{key}");
+        }
         assert_eq!(serde_json::from_value::<CellReport>(json).unwrap(), cell);
     }
 

@@ -304,6 +304,19 @@ impl FolderJob<'_> {
                 self.check_readable(path, (bytes, needed), content)?;
                 Ok((FileAction::Use, bytes, content, own.is_some()))
             }
+            (_, None)
+                if self.only_reads()
+                    && self.facts.manifest.is_none()
+                    && !self.facts.files.is_empty() =>
+            {
+                Err(lacking(
+                    format!(
+                        "{} does not exist, and the folder has files that stormlp did not make",
+                        path.display()
+                    ),
+                    "use as many -w as there are files, or another -D",
+                ))
+            }
             _ if self.needs.content => {
                 Ok((FileAction::Fill, needed, Some(ContentState::Pattern { seed }), true))
             }
