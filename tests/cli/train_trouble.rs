@@ -148,7 +148,7 @@ fn a_file_missing_from_our_dataset_is_4_and_fewer_may_be_requested() {
     fs::remove_file(&gone).unwrap();
     let name = gone.file_name().unwrap().to_str().unwrap();
     let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
-    let said = ["23 files", name, "`stormlp datagen unet3d --data-dir data --files 24 --resume`"];
+    let said = ["23 files", name, "`stormlp datagen unet3d --data-dir data --resume`"];
     check(folder.path(), &words, 4, &said);
     let fewer = train(folder.path(), &format!("{words} --files 21")).assert();
     let said = String::from_utf8(fewer.success().get_output().stdout.clone()).unwrap();
@@ -252,7 +252,12 @@ fn a_zip_without_its_directory_ends_the_run_as_it_would_numpy() {
 #[test]
 fn a_corrupt_record_ends_the_run_with_file_and_offset() {
     let folder = folder();
-    let data = dataset(folder.path(), "resnet50", 8, "--params dataset.num_samples_per_file=20");
+    let data = dataset(
+        folder.path(),
+        "resnet50",
+        8,
+        "--params dataset.num_samples_per_file=20 reader.batch_size=10",
+    );
     let bad = &files_of(&data)[1];
     let mut bytes = fs::read(bad).unwrap();
     // The second record's length: the first one says where it is.
