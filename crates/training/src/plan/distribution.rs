@@ -39,10 +39,22 @@ pub enum Distribution {
         /// Seconds.
         max: f64,
     },
+    /// Gamma with `shape` k and `scale` θ; its mean is kθ.
+    Gamma {
+        /// k, dimensionless.
+        shape: f64,
+        /// θ in seconds.
+        scale: f64,
+    },
     /// Exponential with mean `scale`.
     Exponential {
         /// Seconds.
         scale: f64,
+    },
+    /// Poisson with mean `lam`, in whole seconds.
+    Poisson {
+        /// Seconds.
+        lam: f64,
     },
 }
 
@@ -61,7 +73,9 @@ impl Distribution {
             Self::Constant { seconds } => seconds,
             Self::Normal { mean, .. } => mean,
             Self::Uniform { min, max } => f64::midpoint(min, max),
+            Self::Gamma { shape, scale } => shape * scale,
             Self::Exponential { scale } => scale,
+            Self::Poisson { lam } => lam,
         }
     }
 
@@ -71,7 +85,9 @@ impl Distribution {
             Self::Constant { .. } => 0.0,
             Self::Normal { stdev, .. } => stdev,
             Self::Uniform { min, max } => (max - min) / 12f64.sqrt(),
+            Self::Gamma { shape, scale } => shape.sqrt() * scale,
             Self::Exponential { scale } => scale,
+            Self::Poisson { lam } => lam.sqrt(),
         }
     }
 
@@ -87,7 +103,9 @@ impl Distribution {
             Self::Constant { seconds } => &[("value", *seconds)],
             Self::Normal { mean, stdev } => &[("mean", *mean), ("stdev", *stdev)],
             Self::Uniform { min, max } => &[("min", *min), ("max", *max)],
+            Self::Gamma { shape, scale } => &[("shape", *shape), ("scale", *scale)],
             Self::Exponential { scale } => &[("scale", *scale)],
+            Self::Poisson { lam } => &[("lam", *lam)],
         };
         if let Some((name, value)) = parts.iter().find(|(_, v)| !v.is_finite() || *v < 0.0) {
             return Some(format!("{name} is {value}, it must be 0 or more"));
@@ -112,6 +130,8 @@ impl Distribution {
             Self::Normal { mean, stdev } => generator.next_normal(mean, stdev),
             Self::Uniform { min, max } => min + (max - min) * generator.next_f64(),
             Self::Exponential { scale } => -scale * (1.0 - generator.next_f64()).ln(),
+            Self::Gamma { shape, scale } => scale * gamma(shape, generator),
+            Self::Poisson { lam } => poisson(lam, generator),
         }
     }
 }
@@ -136,9 +156,49 @@ impl fmt::Display for Distribution {
             Self::Constant { seconds } => write!(f, "{seconds} s"),
             Self::Normal { mean, stdev } => write!(f, "normal({mean} s, stdev {stdev} s)"),
             Self::Uniform { min, max } => write!(f, "uniform({min} s to {max} s)"),
+            Self::Gamma { shape, scale } => write!(f, "gamma(shape {shape}, scale {scale} s)"),
             Self::Exponential { scale } => write!(f, "exponential({scale} s)"),
+            Self::Poisson { lam } => write!(f, "poisson({lam} s)"),
         }
     }
+}
+
+/// A gamma variate of scale 1 (Marsaglia and Tsang 2000; below shape 1 with their boost).
+fn gamma(shape: f64, generator: &mut Mt19937) -> f64 {
+    if shape <= 0.0 {
+        return 0.0;
+    }
+    if shape < 1.0 {
+        let boost = (1.0 - generator.next_f64()).powf(1.0 / shape);
+        return gamma(shape + 1.0, generator) * boost;
+    }
+    let d = shape - 1.0 / 3.0;
+    let c = 1.0 / (9.0 * d).sqrt();
+    loop {
+        let x = generator.next_gaussian();
+        let v = (1.0 + c * x).powi(3);
+        let u = 1.0 - generator.next_f64();
+        if v > 0.0 && u.ln() < 0.5 * x * x + d * (1.0 - v + v.ln()) {
+            return d * v;
+        }
+    }
+}
+
+/// A Poisson variate: products of uniforms (Knuth), in parts small enough that products do not
+/// underflow.
+fn poisson(lam: f64, generator: &mut Mt19937) -> f64 {
+    let (mut left, mut count) = (lam, 0.0);
+    while left > 0.0 {
+        let part = left.min(500.0);
+        left -= part;
+        let limit = (-part).exp();
+        let mut product = generator.next_f64();
+        while product > limit {
+            count += 1.0;
+            product *= generator.next_f64();
+        }
+    }
+    count
 }
 
 #[cfg(test)]
@@ -158,7 +218,7 @@ mod tests {
         assert!(parse("{type: normal, mean: -1, stdev: 0}").is_err());
         assert!(parse("fast").is_err());
         let error = parse("{type: zipf, mean: 1}").unwrap_err();
-        assert!(error.contains("`normal`, `uniform`, `exponential`"), "{error}");
+        assert!(error.contains("`normal`, `uniform`, `gamma`"), "{error}");
     }
 
     #[test]
@@ -168,6 +228,9 @@ mod tests {
             Distribution::Normal { mean: 0.3, stdev: 0.02 },
             Distribution::Uniform { min: 0.1, max: 0.5 },
             Distribution::Exponential { scale: 0.2 },
+            Distribution::Gamma { shape: 2.0, scale: 0.1 },
+            Distribution::Gamma { shape: 0.5, scale: 0.4 },
+            Distribution::Poisson { lam: 3.0 },
         ];
         for distribution in all {
             let mut generator = Mt19937::new(7);

@@ -111,13 +111,13 @@ fn distributions_are_dlios() {
         parse(&format!("train:\n  computation_time: {text}\n")).map(|w| w.train.computation_time)
     };
     assert_eq!(time("0.5").unwrap(), Distribution::constant(0.5));
-    assert_eq!(time("{type: exponential, scale: 0.2}").unwrap().mean_seconds(), 0.2);
+    assert_eq!(time("{type: gamma, shape: 2, scale: 0.1}").unwrap().mean_seconds(), 0.2);
     assert_eq!(
         time("{mean: 0.3, stdev: 0.01}").unwrap(),
         Distribution::Normal { mean: 0.3, stdev: 0.01 }
     );
     insta::assert_snapshot!(time("{type: uniform, min: 2, max: 1}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: min 2 is above max 1");
-    insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: cauchy: unknown variant `cauchy`, expected one of `constant`, `normal`, `uniform`, `exponential`");
+    insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: cauchy: unknown variant `cauchy`, expected one of `constant`, `normal`, `uniform`, `gamma`, `exponential`, `poisson`");
     insta::assert_snapshot!(time("-1").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: value is -1, it must be 0 or more");
 }
 

@@ -144,7 +144,9 @@ fn times() -> impl Strategy<Value = Distribution> {
         (seconds(), seconds()).prop_map(|(mean, stdev)| Distribution::Normal { mean, stdev }),
         (seconds(), seconds())
             .prop_map(|(min, more)| Distribution::Uniform { min, max: min + more }),
+        (seconds(), seconds()).prop_map(|(shape, scale)| Distribution::Gamma { shape, scale }),
         seconds().prop_map(|scale| Distribution::Exponential { scale }),
+        seconds().prop_map(|lam| Distribution::Poisson { lam }),
     ]
 }
 
