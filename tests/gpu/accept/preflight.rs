@@ -114,7 +114,7 @@ impl Preflight {
 /// The facts that say what a report is about.
 fn facts(machine: &Value, report: &mut Report) {
     let (gpu, storage) = (&machine["gpu"], &machine["storage"]);
-    for key in ["driver_version", "driver_open", "cuda", "cufile", "nvidia_fs"] {
+    for key in ["driver_version", "driver_open", "driver_registry", "cuda", "cufile", "nvidia_fs"] {
         report.note(key, gpu[key].to_string());
     }
     for candidate in gpu["cufile_candidates"].as_array().into_iter().flatten() {

@@ -126,6 +126,15 @@ fn direct_storage(machine: &Machine, found: &mut Advice) {
              static BAR1",
         );
     }
+    if let Fact::Known(bridges) = &gpu.acs_redirecting
+        && !bridges.is_empty()
+    {
+        found.add(
+            WarningKind::KnownIssue,
+            format!("PCI bridges that redirect peer-to-peer requests (ACS): {}", bridges.len()),
+            "direct transfers cross the root complex; disable ACS in the firmware",
+        );
+    }
     if let Fact::Known(filesystem) = &machine.storage.filesystem
         && filesystem.kind == "ext4"
         && !filesystem.super_options.split(',').any(|option| option == "data=ordered")

@@ -96,6 +96,8 @@ pub struct GpuFacts {
     pub driver_version: Fact<String>,
     /// Whether it is the open kernel module, which PCI peer-to-peer DMA needs.
     pub driver_open: Fact<bool>,
+    /// `NVreg_RegistryDwords` the driver was loaded with; peer-to-peer DMA needs a static BAR1.
+    pub driver_registry: Fact<String>,
     /// CUDA's driver library.
     pub cuda: LibraryFacts,
     /// The GPUDirect Storage library.
@@ -110,6 +112,9 @@ pub struct GpuFacts {
     pub kernel_p2pdma: Fact<bool>,
     /// Number of IOMMU groups; 0 means no IOMMU is active.
     pub iommu_groups: Fact<u32>,
+    /// PCI bridges that send peer-to-peer traffic through the root complex, each with its control
+    /// bits in the notation of `lspci`: `0000:3a:00.0 ReqRedir+ CmpltRedir+`.
+    pub acs_redirecting: Fact<Vec<String>>,
 }
 
 /// An NVIDIA GPU as seen on the PCI bus.

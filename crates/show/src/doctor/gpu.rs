@@ -79,6 +79,11 @@ fn drivers(gpu: &GpuFacts, facts: &mut Facts) {
         Fact::Unknown(_) => "",
     };
     facts.add("NVIDIA driver", format!("{}{flavour}", shown(&gpu.driver_version)));
+    if let Fact::Known(words) = &gpu.driver_registry
+        && !words.is_empty()
+    {
+        facts.add("driver registry", words);
+    }
     facts.add(
         "nvidia-fs",
         match &gpu.nvidia_fs {
@@ -117,4 +122,9 @@ fn platform(gpu: &GpuFacts, facts: &mut Facts) {
         groups => format!("{groups} groups"),
     };
     facts.add("IOMMU", shown(&gpu.iommu_groups.clone().map(groups)));
+    let redirecting = |bridges: Vec<String>| match bridges.as_slice() {
+        [] => "no bridge redirects".to_string(),
+        bridges => bridges.join(", "),
+    };
+    facts.add("ACS", shown(&gpu.acs_redirecting.clone().map(redirecting)));
 }

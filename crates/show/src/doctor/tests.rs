@@ -67,6 +67,7 @@ fn gpu() -> GpuFacts {
         }]),
         driver_version: known("570.124.06"),
         driver_open: Fact::Known(true),
+        driver_registry: known(""),
         cuda: LibraryFacts {
             version: known("12.8"),
             found_at: Fact::Known(PathBuf::from("libcuda.so.1")),
@@ -80,6 +81,7 @@ fn gpu() -> GpuFacts {
         nvidia_fs: Fact::unknown("/proc/driver/nvidia-fs/version: no such file"),
         kernel_p2pdma: Fact::Known(true),
         iommu_groups: Fact::Known(0),
+        acs_redirecting: Fact::Known(vec!["0000:3a:00.0 ReqRedir+ CmpltRedir+".into()]),
     }
 }
 
@@ -235,6 +237,7 @@ fn a_folder_that_cannot_be_written_to_is_advised_on_as_such() {
 fn a_good_machine_gets_no_advice() {
     let mut machine = server();
     machine.gpu.nvidia_fs = known("2.24");
+    machine.gpu.acs_redirecting = Fact::Known(Vec::new());
     if let Fact::Known(filesystem) = &mut machine.storage.filesystem {
         filesystem.super_options = "rw,data=ordered".into();
     }

@@ -125,6 +125,17 @@ pub(crate) fn driver_open(root: &Root) -> Fact<bool> {
     root.text("/proc/driver/nvidia/version").map(|text| text.contains("Open Kernel Module"))
 }
 
+/// The driver's `RegistryDwords`, empty if none were given.
+pub(crate) fn driver_registry(root: &Root) -> Fact<String> {
+    let path = "/proc/driver/nvidia/params";
+    root.text(path).and_then(|text| {
+        match text.lines().find_map(|line| line.strip_prefix("RegistryDwords:")) {
+            Some(words) => Fact::Known(words.trim().trim_matches('"').to_string()),
+            None => Fact::unknown(format!("{path}: no `RegistryDwords:`")),
+        }
+    })
+}
+
 pub(crate) fn nvidia_fs(root: &Root) -> Fact<String> {
     let version = root.text("/proc/driver/nvidia-fs/version");
     // `version: 2.17.5` or just the number.
@@ -160,6 +171,10 @@ mod tests {
                 "proc/driver/nvidia/version",
                 "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release\n\
                  GCC version:  gcc version 12.2.0\n",
+            )
+            .file(
+                "proc/driver/nvidia/params",
+                "EnableMSI: 1\nRegistryDwords: \"RMForceStaticBar1=1;\"\n",
             )
             .file(
                 "proc/driver/nvidia/gpus/0000:3b:00.0/information",
@@ -213,6 +228,7 @@ mod tests {
         let root = tree.root();
         assert_eq!(driver_version(&root), Fact::Known("570.124.06".to_string()));
         assert_eq!(driver_open(&root), Fact::Known(true));
+        assert!(driver_registry(&root).known().unwrap().starts_with("RMForceStaticBar1"));
         assert_eq!(nvidia_fs(&root).known().unwrap(), "2.17.5");
     }
 

@@ -133,6 +133,7 @@ fn gpu_facts(root: &Root, probe: CuFileProbe) -> GpuFacts {
         devices: gpu::devices(root),
         driver_version: gpu::driver_version(root),
         driver_open: gpu::driver_open(root),
+        driver_registry: gpu::driver_registry(root),
         cuda: libraries::cuda_library(&probe),
         cufile: libraries::cufile_library(&probe),
         cufile_says: probe.says,
@@ -140,6 +141,7 @@ fn gpu_facts(root: &Root, probe: CuFileProbe) -> GpuFacts {
         nvidia_fs: gpu::nvidia_fs(root),
         kernel_p2pdma: platform::kernel_p2pdma(root),
         iommu_groups: platform::iommu_groups(root),
+        acs_redirecting: platform::acs_redirecting(root),
     }
 }
 
