@@ -210,6 +210,8 @@ pub struct EpochReport {
     pub cached_share: Option<f64>,
     /// Share of the time in which the block devices had requests, in percent.
     pub device_busy_percent: Option<f64>,
+    /// The accelerator that the others waited for longest.
+    pub slowest: Option<Slowest>,
     /// Distributions over all accelerators and steps.
     pub latency: StepLatency,
     /// The accelerators, with their blocks of steps.
@@ -277,6 +279,24 @@ pub fn meets_threshold(report: &TrainReport) -> bool {
     report.ending == Ending::Complete
         && !results.scored_epochs().is_empty()
         && results.mean.au_percent.profile >= report.plan.metric.threshold_percent
+}
+
+/// The accelerator that kept the others waiting longest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Slowest {
+    /// Its rank, from 0.
+    pub accelerator: u32,
+    /// Seconds it kept the others waiting at barriers.
+    pub delayed_others_seconds: f64,
+}
+
+impl Slowest {
+    /// The one of `all` that delayed the others longest.
+    pub fn of(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let seconds = |one: &Self| one.delayed_others_seconds;
+        all.into_iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)))
+    }
 }
 
 /// Distributions over accelerators and steps in microseconds; `None` when nothing was recorded.

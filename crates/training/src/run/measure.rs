@@ -4,8 +4,8 @@ use crate::plan::metrics;
 use crate::plan::metrics::Rule;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{
-    AcceleratorEpoch, BlockSums, Cost, EpochReport, RunReport, StepLatency, WaitingSeconds,
-    WrittenCheckpoint, scored,
+    AcceleratorEpoch, BlockSums, Cost, EpochReport, RunReport, Slowest, StepLatency,
+    WaitingSeconds, WrittenCheckpoint, scored,
 };
 use serde::{Deserialize, Serialize};
 use stormlp_core::report::HostShare;
@@ -36,6 +36,8 @@ pub struct PhaseMeasured {
     pub cached_share: Option<f64>,
     /// The accelerators that began a block, with their blocks.
     pub accelerators: Vec<AcceleratorEpoch>,
+    /// The accelerator that the others of its host waited for longest.
+    pub slowest: Option<Slowest>,
     /// How long this host waited for the others at each step barrier.
     pub waits_us: Vec<u32>,
     /// The share of each host, once they have been put together.
@@ -70,6 +72,7 @@ impl PhaseMeasured {
             waiting,
             cached_share: None,
             accelerators: accelerators(&machine.blocks(), first_accelerator),
+            slowest: slowest(&machine.delayed_others_ns(), first_accelerator),
             waits_us: Vec::new(),
             hosts: Vec::new(),
             checkpoints: Vec::new(),
@@ -94,6 +97,7 @@ impl PhaseMeasured {
         self.cached_share =
             [self.cached_share, next.cached_share].into_iter().flatten().reduce(f64::max);
         self.accelerators.extend(next.accelerators);
+        self.slowest = Slowest::of(self.slowest.into_iter().chain(next.slowest));
         self.checkpoints.extend(next.checkpoints);
         self.preread_samples += next.preread_samples;
         self.histograms.merge(&next.histograms);
@@ -171,6 +175,7 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
         device_busy_percent: phase
             .device
             .map(|device| (device.busy_ms as f64 / (10.0 * elapsed)).min(100.0)),
+        slowest: phase.slowest,
         latency: step_latency(&phase.histograms),
         accelerators,
         hosts: phase.hosts.clone(),
@@ -202,6 +207,14 @@ fn block_sums(block: &BlockTally) -> BlockSums {
         barrier_seconds: seconds(block.barrier_ns),
         first_fetch_seconds: seconds(block.first_fetch_ns),
     }
+}
+
+fn slowest(delayed_others_ns: &[Nanos], first: u32) -> Option<Slowest> {
+    let delayed = (first..).zip(delayed_others_ns).filter(|(_, ns)| **ns > 0);
+    Slowest::of(
+        delayed
+            .map(|(accelerator, ns)| Slowest { accelerator, delayed_others_seconds: seconds(*ns) }),
+    )
 }
 
 /// Summarises the distributions; that of reads is not known here.

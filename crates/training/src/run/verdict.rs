@@ -4,7 +4,7 @@ use std::ops::Add;
 
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{
-    AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds, much_read_ahead,
+    AuPercent, Bound, EpochReport, Measures, Slowest, Verdict, WaitingSeconds, much_read_ahead,
 };
 use stormlp_core::units::counted;
 
@@ -141,7 +141,7 @@ fn sentence(
             slowest_epoch(plan, epochs),
             spare_the_host(plan, epochs, waiting)
         ),
-        Bound::Barrier => at_barriers(au, waiting.barrier),
+        Bound::Barrier => at_barriers(au, epochs, waiting.barrier),
         Bound::Startup => format!(
             "AU {au:.1} %; {:.2} s of the wait was for the first batches of epochs",
             waiting.startup
@@ -152,11 +152,17 @@ fn sentence(
 
 /// The explanation when nothing waited for data: `seconds` of waiting at barriers. A value displayed
 /// as 0.00 s explains nothing.
-fn at_barriers(au: f64, seconds: f64) -> String {
+fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
     if seconds < LEAST_SECONDS {
         return format!("AU {au:.1} %; accelerators waited neither for data nor for each other");
     }
-    format!("barrier-bound: accelerators waited {seconds:.2} s for slower peers")
+    let most = Slowest::of(epochs.iter().filter_map(|epoch| epoch.slowest))
+        .filter(|slowest| slowest.delayed_others_seconds >= LEAST_SECONDS)
+        .map(|Slowest { accelerator, delayed_others_seconds }| {
+            format!(", most for accelerator {accelerator} ({delayed_others_seconds:.2} s)")
+        });
+    let most = most.unwrap_or_default();
+    format!("barrier-bound: accelerators waited {seconds:.2} s for slower peers{most}")
 }
 
 /// Advice for a run limited by this host.

@@ -2,7 +2,7 @@
 
 use crate::plan::client::{Client, ClientCost};
 use crate::plan::request::TrainRequest;
-use crate::report::{AcceleratorEpoch, Cost, StepLatency};
+use crate::report::{AcceleratorEpoch, Cost, Slowest, StepLatency};
 use stormlp_core::facts::FoundFile;
 use stormlp_dataset::inventory::facts::Inventory;
 
@@ -52,6 +52,16 @@ fn judged(
     prefetched_share: f64,
     waiting_seconds: WaitingSeconds,
 ) -> Verdict {
+    judged_by(plan, (au, prefetched_share), waiting_seconds, None)
+}
+
+/// The same, with `slowest` as the accelerator that the others waited for.
+fn judged_by(
+    plan: &TrainPlan,
+    (au, prefetched_share): (f64, f64),
+    waiting_seconds: WaitingSeconds,
+    slowest: Option<Slowest>,
+) -> Verdict {
     let measures = Measures {
         au_percent: AuPercent { profile: au, ..AuPercent::default() },
         window_samples_per_second: 10.0,
@@ -67,6 +77,7 @@ fn judged(
         duration_seconds: 5.0,
         cached_share: None,
         device_busy_percent: None,
+        slowest,
         latency: StepLatency::default(),
         accelerators: vec![AcceleratorEpoch { accelerator: 0, blocks: Vec::new() }],
         hosts: Vec::new(),
@@ -114,12 +125,15 @@ fn client_cost_per_step_is_not_met_with_advice_to_read_faster() {
 #[test]
 fn a_wait_shown_as_zero_explains_nothing() {
     let plan = plan(&TrainRequest::default());
-    let of = |barrier: f64| {
-        let verdict = judged(&plan, 95.1, 0.0, waiting(0.0, 0.0, barrier, 0.0));
+    let of = |barrier: f64, delayed_others_seconds: f64| {
+        let slowest = Slowest { accelerator: 3, delayed_others_seconds };
+        let waiting = waiting(0.0, 0.0, barrier, 0.0);
+        let verdict = judged_by(&plan, (95.1, 0.0), waiting, Some(slowest));
         assert_eq!(verdict.limited_by, Bound::Barrier);
         verdict.sentence
     };
     let nothing = "AU 95.1 %; accelerators waited neither for data nor for each other";
-    assert_eq!(of(0.004), nothing);
-    assert!(of(0.5).contains("waited 0.50 s for slower peers"));
+    assert_eq!(of(0.004, 0.004), nothing);
+    assert!(of(0.5, 0.004).ends_with("waited 0.50 s for slower peers"));
+    assert!(of(0.5, 0.2).ends_with("most for accelerator 3 (0.20 s)"));
 }

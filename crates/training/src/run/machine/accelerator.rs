@@ -48,6 +48,8 @@ pub(super) struct Accelerator {
     pub(super) fetch_ns: u64,
     /// Time up to which the current fetch wait is attributed.
     booked_to: Nanos,
+    /// How long the others waited for it at the barriers where it was the last.
+    pub(super) delayed_others_ns: u64,
     /// Fetch wait and compute of each step in seconds, if they are kept.
     pub(super) times: Option<Vec<(f32, f32)>>,
 }
@@ -66,6 +68,7 @@ impl Accelerator {
             preread: 0,
             fetch_ns: 0,
             booked_to: 0,
+            delayed_others_ns: 0,
             times: keep_times.then(Vec::new),
         }
     }

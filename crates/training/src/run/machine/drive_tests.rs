@@ -162,12 +162,14 @@ fn workers_go_no_faster_than_the_clients_cpus() {
 }
 
 #[test]
-fn the_barrier_books_the_wait_for_the_last() {
+fn the_barrier_books_who_kept_whom_waiting() {
     let mut machine = Machine::new(vec![workers(1, 1, 1), workers(1, 1, 1)], false);
     let mut clock = VirtualClock::default();
     let mut device = Scripted::new(8, |read| if read.accelerator == 1 { 30 * MS } else { MS });
     run(&mut machine, &mut device, phase(2, 10, 10 * MS), &mut clock);
-    assert_eq!(machine.blocks()[0][0].barrier_ns, 29 * MS + 9 * 20 * MS);
+    let waited = 29 * MS + 9 * 20 * MS;
+    assert_eq!(machine.blocks()[0][0].barrier_ns, waited);
+    assert_eq!(machine.delayed_others_ns(), [0, waited]);
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Machine {
     /// All accelerators of this host have reached the barrier, or all but one that has nothing left
     /// to compute. Other hosts, if any, are then waited for.
     pub(super) fn all_came(&mut self, now: Nanos) {
-        let at = now.max(self.last_arrival);
+        let at = now.max(self.last_arrival.0);
         match &mut self.joint {
             None => self.release(at),
             Some(joint) => joint.state = BarrierState::Arrived(at),

@@ -85,6 +85,7 @@ fn a_barrier_opens_when_the_last_one_came() {
     machine.on_deadline(40 * MS, || 40 * MS);
     let ends: Vec<_> = machine.blocks().iter().map(|own| own[0].end_ns).collect();
     assert_eq!(ends, [13 * MS, 13 * MS]);
+    assert_eq!(machine.delayed_others_ns(), [0, 2 * MS]);
 }
 
 #[test]

@@ -98,8 +98,8 @@ pub struct Machine {
     live: u32,
     /// Accelerators at the barrier.
     arrived: u32,
-    /// Time of the last arrival.
-    last_arrival: Nanos,
+    /// Time and accelerator of the last arrival.
+    last_arrival: (Nanos, u32),
     next_checkpoint: u64,
     /// Reads to start, a queue for each device that accelerators are dealt over.
     ready: Vec<VecDeque<ReadRequest>>,
@@ -131,7 +131,7 @@ impl Machine {
             aborted: false,
             live: 0,
             arrived: 0,
-            last_arrival: 0,
+            last_arrival: (0, 0),
             next_checkpoint: u64::MAX,
             ready: vec![VecDeque::with_capacity(64 * count)],
             deadlines: Queue::with_capacity(count),
@@ -182,6 +182,7 @@ impl Machine {
             accelerator.step = 0;
             accelerator.blocks.clear();
             (accelerator.landed, accelerator.preread) = (0, 0);
+            accelerator.delayed_others_ns = 0;
             if let Some(times) = &mut accelerator.times {
                 times.clear();
             }
@@ -422,7 +423,7 @@ impl Machine {
         }
         accelerator.state = AcceleratorState::AtBarrier { since: now };
         self.arrived += 1;
-        self.last_arrival = self.last_arrival.max(now);
+        self.last_arrival = self.last_arrival.max((now, index));
         if self.arrived == self.live {
             self.all_came(now);
         }
@@ -432,26 +433,29 @@ impl Machine {
     /// or after its own duration.
     fn release(&mut self, now: Nanos) {
         self.arrived = 0;
-        let now = now.max(self.last_arrival);
+        let now = now.max(self.last_arrival.0);
         match self.spec.barrier_ns {
             0 => self.open_barrier(now),
             own => self.deadlines.push(now + own, Wake::Barrier),
         }
     }
 
-    /// Opens the barrier.
+    /// Opens the barrier. The others waited for the last arrival until it came; what follows is the
+    /// time of other hosts and of the barrier itself.
     fn open_barrier(&mut self, now: Nanos) {
-        self.last_arrival = 0;
-        let mut step = 0;
+        let (arrived, last) = std::mem::take(&mut self.last_arrival);
+        let (mut step, mut delayed_ns) = (0, 0);
         for accelerator in &mut self.accelerators {
             if let AcceleratorState::AtBarrier { since } = accelerator.state {
                 let wait = now - since;
                 accelerator.waits.barrier_ns += wait;
                 accelerator.block.barrier_ns += wait;
                 self.histograms.barrier.record_ns(wait);
+                delayed_ns += arrived - since;
                 step = accelerator.step;
             }
         }
+        self.accelerators[last as usize].delayed_others_ns += delayed_ns;
         if let Some(marks) = &mut self.marks {
             let landed = self.accelerators.iter().map(|one| one.landed);
             marks.push(StepMark { nanos: now, samples: landed.sum() });

@@ -54,6 +54,11 @@ impl Machine {
         self.accelerators.iter().map(|a| a.preread).sum()
     }
 
+    /// How long the others waited for each accelerator at the barriers of this phase.
+    pub fn delayed_others_ns(&self) -> Vec<Nanos> {
+        self.accelerators.iter().map(|a| a.delayed_others_ns).collect()
+    }
+
     /// The phase's histograms.
     pub fn histograms(&self) -> &StepHistograms {
         &self.histograms
