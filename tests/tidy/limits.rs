@@ -50,6 +50,8 @@ const OPTIONS: &[(&str, usize)] = &[
 ];
 /// Options that no help lists.
 const HIDDEN_OPTIONS: usize = 2;
+/// Definitions of macros.
+const MACROS: usize = 6;
 /// Words of each page.
 const WORDS: &[(&str, usize)] = &[
     ("CHANGELOG.md", 378),
@@ -176,17 +178,24 @@ fn commands_keep_to_their_options() {
     hold("options", &counted, OPTIONS);
 }
 
+/// Where a line of code contains `text`.
+fn places_of(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources() {
+        let lines = source.lines.iter().filter(|(_, line)| line.contains(text));
+        found.extend(lines.map(|(number, _)| format!("{}:{number}", source.name())));
+    }
+    found
+}
+
 #[test]
 fn options_are_listed() {
-    let hides = |line: &str| line.contains("hide = true");
-    let hidden: Vec<String> = sources()
-        .iter()
-        .flat_map(|source| {
-            let hidden = source.lines.iter().filter(|(_, line)| hides(line));
-            hidden.map(|(number, _)| format!("{}:{number}", source.name())).collect::<Vec<_>>()
-        })
-        .collect();
-    hold_one("hidden options", &hidden, HIDDEN_OPTIONS);
+    hold_one("hidden options", &places_of("hide = true"), HIDDEN_OPTIONS);
+}
+
+#[test]
+fn tables_are_not_hidden_in_macros() {
+    hold_one("macros", &places_of(&["macro_", "rules!"].concat()), MACROS);
 }
 
 #[test]
