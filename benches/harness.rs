@@ -18,8 +18,8 @@ use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_training::run::machine::drive;
 use stormlp_training::run::machine::drive::{Device, VirtualClock};
 use stormlp_training::run::machine::{
-    ClientWork, Leftover, Loader, Machine, Nanos, Pace, PhaseSpec, ReadRequest, ReadResult, Share,
-    Workers, WorkersConfig,
+    ClientWork, Loader, Machine, Nanos, Pace, PhaseSpec, ReadRequest, ReadResult, Share, Workers,
+    WorkersConfig,
 };
 use stormlp_transfer::{
     Driver, DriverSet, FileRange, HostStandIn, PathSpec, Region, TransferError, build_path,
@@ -195,7 +195,7 @@ fn drive_machine() -> u64 {
         read_threads: 4,
         batches_outstanding: 4,
         batch_size: 7,
-        leftover: Leftover::Drop,
+        persistent: false,
         group_window: 1,
     }));
     let mut machine = Machine::new(vec![loader; ACCELERATORS], false);
@@ -217,7 +217,9 @@ fn drive_machine() -> u64 {
         shares: vec![share; ACCELERATORS],
     };
     let mut clock = VirtualClock::default();
-    drive::run(&mut machine, &mut device, phase, &mut clock).expect("a phase that ends");
+    let mut flights = drive::InFlightReads::default();
+    drive::run_on(&mut machine, &mut device, phase, &mut clock, &mut flights, &|| false)
+        .expect("a phase that ends");
     clock.events
 }
 
