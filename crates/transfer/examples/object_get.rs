@@ -14,12 +14,14 @@ use stormlp_transfer::telemetry::CpuTimes;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [bucket, key, bytes, count] = arguments.as_slice() else {
-        return Err("usage: object_get BUCKET KEY BYTES COUNT".into());
+        return Err(
+            "usage: object_get BUCKET KEY BYTES COUNT, BYTES being the size of the object".into()
+        );
     };
     let (bytes, count): (usize, u32) = (bytes.parse()?, count.parse()?);
     let mut session = Client::new(Settings::of_user()?, Verify::default())?.session(bucket)?;
     let mut buffer = vec![0; bytes];
-    let get = Get { key, offset: 0, of: None };
+    let get = Get { key, offset: 0, object_bytes: bytes as u64, etag: None };
     session.get(get, &mut buffer)?;
     let (begun, cpu) = (Instant::now(), CpuTimes::of_process());
     for _ in 0..count {
