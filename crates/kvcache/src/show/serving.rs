@@ -123,7 +123,7 @@ pub(super) fn table(report: &KvcacheReport) -> Table {
             number("P95 ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.load_ms.p95)),
             number("P99 ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.load_ms.p99)),
             number("GiB/s of a load", 1, |(_, loads): &Loaded<'_>| gib_s(loads.gib_per_second)),
-            number("compute ms", 0, |(_, loads): &Loaded<'_>| known_ms(loads.computing_ms))
+            number("compute ms", 2, |(_, loads): &Loaded<'_>| known_ms(loads.computing_ms))
                 .when(computes),
             number("P95 % of computing", 0, move |(_, loads): &Loaded<'_>| match share(loads) {
                 Some(percent) => Quantity::lower(percent, "%").into(),
