@@ -11,7 +11,7 @@ use super::rules::{self, CLOSED_RUNS};
 use super::steps::StepInputs;
 use super::transport;
 use super::warnings;
-use super::workload::{MetricSpec, Shuffle, Workload};
+use super::workload::{DataLoader, MetricSpec, Shuffle, Workload};
 use crate::plan::train_plan::{
     BlockEnd, CheckpointPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan, TrainPlan,
 };
@@ -267,6 +267,9 @@ impl<'a> Resolver<'a> {
                 Shuffle::Off | Shuffle::Seed => seed,
             },
             seed_change_epoch: workload.train.seed_change_epoch,
+            by_generators: workload.reader.data_loader == DataLoader::Tensorflow
+                && workload.dataset.format != DataFormat::Tfrecord
+                && !workload.profile(request.profile).reshuffles(),
         }
     }
 

@@ -308,6 +308,21 @@ fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
 }
 
 #[test]
+fn files_of_tensorflows_generators_are_shuffled_in_each_epoch_up_to_v2() {
+    let mut unet3d = workload("unet3d", "h100");
+    let by_generators = |unet3d: &Workload, profile| {
+        let request = TrainRequest { profile: Some(profile), ..TrainRequest::default() };
+        let got = resolve(unet3d, &request, &folder(168, 146_600_628)).unwrap();
+        got.plan.shuffle.by_generators
+    };
+    assert!(!by_generators(&unet3d, Profile::V2));
+    unet3d.reader.data_loader = DataLoader::Tensorflow;
+    for (profile, wanted) in [(Profile::V1, true), (Profile::V2, true), (Profile::V3, false)] {
+        assert_eq!(by_generators(&unet3d, profile), wanted, "{profile}");
+    }
+}
+
+#[test]
 fn processes_of_one_host_share_its_cpus() {
     let unet3d = workload("unet3d", "h100");
     let cpus = |hosts| {

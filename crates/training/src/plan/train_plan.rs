@@ -412,6 +412,10 @@ pub struct ShufflePlan {
     pub file_seed: u64,
     /// Whether the epoch is added to the seed.
     pub seed_change_epoch: bool,
+    /// Whether TensorFlow's generators read files other than records, which up to v2.0 shuffles all
+    /// files again in each epoch.
+    #[serde(default)]
+    pub by_generators: bool,
 }
 
 /// Checkpoints written during training.

@@ -77,6 +77,77 @@ impl EpochIndex for Strided {
     }
 }
 
+/// The order of TensorFlow's generators over files other than records, as DLIO up to v2.0 feeds them:
+/// before each epoch the list of files is shuffled again, from its last order; each of a rank's threads
+/// has a contiguous part of its samples, and batches come from the threads in turn.
+///
+/// DLIO looks up a rank's place in the list for its first file alone: all others are the same on all
+/// ranks.
+#[derive(Debug, Clone)]
+pub struct Generated {
+    files: Vec<u32>,
+    /// Each rank's part of the samples.
+    parts: Contiguous,
+    threads: u64,
+    batch_size: u64,
+}
+
+impl Generated {
+    /// The order of `epoch` (from 1) over `parts`, of accelerators that each have so many reading
+    /// `threads`.
+    pub fn new(
+        parts: Contiguous,
+        (threads, batch_size): (u64, u64),
+        shuffle: Option<Reshuffle>,
+        epoch: u32,
+    ) -> Self {
+        let mut files: Vec<u32> = (0..parts.files as u32).collect();
+        if let Some(Reshuffle { seed, change_epoch }) = shuffle {
+            for epoch in 1..=u64::from(epoch) {
+                let seed = seed + if change_epoch { epoch } else { 0 };
+                Mt19937::new(seed as u32).shuffle(&mut files);
+            }
+        }
+        Self { files, parts, threads: threads.max(1), batch_size: batch_size.max(1) }
+    }
+
+    /// The place among a rank's samples of the `nth` that is delivered.
+    fn place(&self, nth: u64) -> u64 {
+        let (threads, batch_size) = (self.threads, self.batch_size);
+        let of_thread = self.parts.size() / threads;
+        let whole = of_thread / batch_size * batch_size;
+        if nth < whole * threads {
+            let (batch, in_batch) = (nth / batch_size, nth % batch_size);
+            return batch % threads * of_thread + batch / threads * batch_size + in_batch;
+        }
+        // What does not fill a batch comes last.
+        let (rest, beyond) = (nth - whole * threads, of_thread - whole);
+        if rest < beyond * threads {
+            rest / beyond * of_thread + whole + rest % beyond
+        } else {
+            nth
+        }
+    }
+}
+
+impl EpochIndex for Generated {
+    fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
+        let Contiguous { files, samples_per_file, accelerators } = self.parts;
+        let place = self.place(nth);
+        let nth_file = if place == 0 {
+            u64::from(accelerator) * (files / accelerators)
+        } else {
+            place / samples_per_file
+        };
+        let sample = u64::from(accelerator) * self.parts.size() + place;
+        (u64::from(self.files[(nth_file % files) as usize]), sample % samples_per_file)
+    }
+
+    fn file(&self, accelerator: u32, nth: u64) -> u64 {
+        self.sample(accelerator, nth * self.parts.samples_per_file).0
+    }
+}
+
 /// How files are redealt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reshuffle {
@@ -200,7 +271,44 @@ mod tests {
         assert_eq!(dealt(true, 1), [0, 7, 8, 4, 3, 6, 5, 1, 2, 9]);
     }
 
+    fn parts(files: u64, samples_per_file: u64, accelerators: u64) -> Contiguous {
+        Contiguous { files, samples_per_file, accelerators }
+    }
+
+    /// The files of both accelerators in `epoch`, by one thread each.
+    fn generated(epoch: u32) -> Vec<u64> {
+        let reshuffle = Reshuffle { seed: 123, change_epoch: true };
+        let order = Generated::new(parts(10, 1, 2), (1, 1), Some(reshuffle), epoch);
+        let files = (0..2).flat_map(|rank| (0..5).map(move |nth| (rank, nth)));
+        files.map(|(rank, nth)| order.file(rank, nth)).collect()
+    }
+
+    #[test]
+    fn generators_shuffle_all_files_again_in_each_epoch() {
+        // numpy's own, by `random.seed(123 + epoch)` and `random.shuffle` of the last epoch's list. Beyond
+        // its first file a rank reads what the others read.
+        assert_eq!(generated(1), [6, 8, 3, 5, 4, 0, 8, 3, 5, 4]);
+        assert_eq!(generated(2), [1, 8, 6, 9, 4, 0, 8, 6, 9, 4]);
+    }
+
+    #[test]
+    fn generators_threads_take_turns_by_the_batch() {
+        let order = Generated::new(parts(9, 1, 1), (2, 2), None, 3);
+        let files: Vec<u64> = (0..9).map(|nth| order.file(0, nth)).collect();
+        assert_eq!(files, [0, 1, 4, 5, 2, 3, 6, 7, 8]);
+    }
+
     proptest! {
+        #[test]
+        fn generators_deliver_every_sample_of_a_rank_once(
+            files in 1u64..60, samples_per_file in 1u64..5, threads in 1u64..6, batch in 1u64..6,
+        ) {
+            let parts = parts(files, samples_per_file, 1);
+            let (order, all) = (Generated::new(parts, (threads, batch), None, 1), parts.samples(0));
+            let places: HashSet<u64> = (0..all).map(|nth| order.place(nth)).collect();
+            prop_assert_eq!(places, (0..all).collect::<HashSet<u64>>());
+        }
+
         #[test]
         fn strides_deal_every_file_once(files in 1u64..200, accelerators in 1u64..20) {
             prop_assume!(files >= accelerators);

@@ -17,7 +17,7 @@ use super::machine::{
     ClientWork, Interleave, InterleaveConfig, Loader, Nanos, Pace, PhaseSpec, RowGroups, Share,
     Workers, WorkersConfig,
 };
-use super::order::{Contiguous, Resharded, Reshuffle, Strided};
+use super::order::{Contiguous, Generated, Resharded, Reshuffle, Strided};
 use super::source::{DataFile, Source};
 
 /// tf.data and DLIO read a footer or index once per open file; this many are cached.
@@ -196,6 +196,10 @@ pub fn index(plan: &TrainPlan, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) 
     }
     let order = Contiguous { files, samples_per_file, accelerators };
     let shares = ranks.map(|rank| share(plan, order.samples(rank))).collect();
+    if plan.shuffle.by_generators {
+        let readers = (plan.loader.concurrent_reads() as u64, u64::from(plan.batch_size));
+        return (Arc::new(Generated::new(order, readers, shuffle, epoch)), shares);
+    }
     (Arc::new(order), shares)
 }
 
