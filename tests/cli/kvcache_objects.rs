@@ -91,9 +91,11 @@ fn an_object_that_is_removed_during_the_run_is_named_with_what_to_do() {
 #[test]
 fn what_objects_cannot_do_is_refused() {
     let server = ObjectServer::default();
-    for (more, says) in
-        [("--path cpu", "leave --path out"), ("--chunk-size 1M", "a chunk is read by one request")]
-    {
+    for (more, says) in [
+        ("--layout packed", "use --layout files"),
+        ("--path cpu", "leave --path out"),
+        ("--chunk-size 1M", "a chunk is read by one request"),
+    ] {
         let (code, _, error) = run(&server, &words(&format!("{SMALL} {more}")));
         assert_eq!(code, 3, "{error}");
         assert!(error.contains(says), "{error}");

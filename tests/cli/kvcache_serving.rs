@@ -147,6 +147,23 @@ fn what_a_killed_run_has_begun_is_known() {
 }
 
 #[test]
+fn chunks_share_files_and_are_known_to_clean() {
+    let dir = TempDir::new_in(".").unwrap();
+    // Room for the first prefixes and little else, so that new ones delete old ones.
+    let room = format!("{SERVING} --layout packed --capacity {} --reads-per-prefix 1", 20 * CHUNK);
+    let json = served(dir.path(), &format!("{room} --verify --keep"));
+    let trial = &json["trials"][0];
+    assert!(count(&trial["written"], "objects") > 0, "{trial:#}");
+    assert!(count(&trial["evictions"], "deleted") > 0, "{trial:#}");
+    assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "chunk_")), (1, 0));
+    fs::write(dir.path().join("chunks/mine.npy"), "mine").unwrap();
+    let mut clean = stormlp();
+    let cleaned = stderr(clean.current_dir(&dir).args(["clean", "chunks"]).assert().success());
+    assert!(cleaned.contains("left chunks/mine.npy, which stormlp did not create"), "{cleaned}");
+    assert_eq!((files(dir.path(), "pack_"), files(dir.path(), "mine")), (0, 1));
+}
+
+#[test]
 fn every_path_to_an_accelerator_loads_what_was_written() {
     for path in ["page-cache", "cpu-gpu"] {
         let dir = TempDir::new_in(".").unwrap();
@@ -170,7 +187,7 @@ fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
         r#"{"timestamp": 950, "input_length": 128, "output_length": 5, "hash_ids": [7, 5]}"#,
     ];
     fs::write(dir.path().join("moon.jsonl"), lines.join("\n")).unwrap();
-    let json = served(dir.path(), "--trace moon.jsonl --chunk-tokens 64");
+    let json = served(dir.path(), "--trace moon.jsonl --chunk-tokens 64 --layout files");
     assert_eq!(json["plan"]["trace"]["format"], "mooncake");
     let trial = &json["trials"][0];
     assert_eq!(count(&trial["requests"], "served"), 3);

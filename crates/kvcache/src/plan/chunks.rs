@@ -20,6 +20,8 @@ pub enum WriteDecision {
 
 #[derive(Debug)]
 struct Chunk {
+    /// Its place, if several share a file.
+    place: u64,
     used: u64,
     /// Requests that read it now.
     readers: u32,
@@ -98,28 +100,31 @@ impl Chunks {
         if self.has(id) || self.going.contains(&id) {
             return WriteDecision::Known;
         }
-        let mut deletes = None;
-        if self.known.len() as u64 >= self.most {
-            deletes = self.delete();
-            if deletes.is_none() {
-                return WriteDecision::Full;
-            }
+        let (mut place, mut deletes) = (self.known.len() as u64, None);
+        if place >= self.most {
+            let Some((victim, freed)) = self.delete() else { return WriteDecision::Full };
+            (place, deletes) = (freed, Some(victim));
         }
         self.uses += 1;
         self.by_use.insert(self.uses, id);
-        self.known.insert(id, Chunk { used: self.uses, readers: 0, is_written: false });
+        self.known.insert(id, Chunk { place, used: self.uses, readers: 0, is_written: false });
         WriteDecision::Write(deletes)
     }
 
-    /// Forgets the chunk that was not used for the longest.
-    fn delete(&mut self) -> Option<ChunkId> {
+    /// The place of a chunk that is being read or written, so that it stays.
+    pub fn place_of(&self, id: ChunkId) -> u64 {
+        self.known.get(&id).expect("it is in use").place
+    }
+
+    /// Forgets the chunk that was not used for the longest, whose place is free.
+    fn delete(&mut self) -> Option<(ChunkId, u64)> {
         let is_idle = |id: &ChunkId| {
             self.known.get(id).is_some_and(|chunk| chunk.is_written && chunk.readers == 0)
         };
         let (used, id) = self.by_use.iter().find(|(_, id)| is_idle(id)).map(|(a, b)| (*a, *b))?;
         self.by_use.remove(&used);
         self.going.insert(id);
-        self.known.remove(&id).map(|_| id)
+        self.known.remove(&id).map(|chunk| (id, chunk.place))
     }
 
     /// What was deleted is no longer on storage.
@@ -198,7 +203,9 @@ mod tests {
         let read = chunks.take(&[1, 2]);
         assert_eq!(chunks.begin(3), WriteDecision::Full);
         chunks.give_back(&read[1..]);
+        let freed = chunks.place_of(2);
         assert_eq!(chunks.begin(3), WriteDecision::Write(Some(2)));
+        assert_eq!((chunks.place_of(1), chunks.place_of(3)), (0, freed));
         // Not before its file is gone.
         assert_eq!(chunks.begin(2), WriteDecision::Known);
         chunks.gone(2);

@@ -17,7 +17,7 @@ pub const KNOWN_BY_BYTES: usize = 4096;
 const SUFFIX: &str = ".npy";
 const FORMAT_VERSION: u32 = 1;
 /// How the names of objects begin that no trace has named.
-const PREFIXES: [&str; 4] = ["user_", "conv_user_", "trace_user_", "chunk_"];
+const PREFIXES: [&str; 5] = ["user_", "conv_user_", "trace_user_", "chunk_", "pack_"];
 
 /// The file name of an object.
 pub fn file_name(key: &str) -> String {

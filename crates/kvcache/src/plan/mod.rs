@@ -48,7 +48,7 @@ pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, SECONDS, SEED};
 pub use prompts::{Prompt, Prompts};
 pub use request::{KvcacheRequest, Speed};
 pub use resolve::{Resolution, resolve};
-pub use serving::{BLOCK_BYTES, ServingPlan, WRITE_QUEUE};
+pub use serving::{BLOCK_BYTES, Layout, ServingPlan, WRITE_QUEUE};
 pub use serving_request::ServingRequest;
 pub use size::{Fits, ObjectSize, Size, SizeRequest, size};
 pub use trace::{

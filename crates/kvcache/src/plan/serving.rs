@@ -2,6 +2,8 @@
 //! token and written in the background.
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::names::{Named, unknown};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 use super::content::file_bytes;
 use super::model::Model;
@@ -10,6 +12,26 @@ use super::model::Model;
 pub const BLOCK_BYTES: u64 = 4096;
 /// Chunks that may wait to be written: more are dropped, or prompts wait if nothing else limits them.
 pub const WRITE_QUEUE: u32 = 256;
+/// The size that a file of several chunks aims at, in bytes.
+const PACK_BYTES: u64 = 1 << 30;
+
+/// Where chunks are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Layout {
+    /// Each in a file of its own, which is removed with it.
+    #[default]
+    Files,
+    /// Many in a file, whose places are used again.
+    Packed,
+}
+
+impl Named for Layout {
+    const WHAT: &'static str = "a layout";
+}
 
 /// The load of a serving engine, decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +41,8 @@ pub struct ServingPlan {
     pub chunk_tokens: u32,
     /// Bytes of a chunk on storage.
     pub chunk_bytes: u64,
+    /// Where chunks are.
+    pub layout: Layout,
     /// The most chunks on storage.
     pub most_chunks: u64,
     /// Prompts that are served at a time.
@@ -46,6 +70,11 @@ impl ServingPlan {
     /// Bytes of a chunk of `model` on storage.
     pub fn bytes_of_chunk(model: &Model, tokens: u32) -> u64 {
         file_bytes(model, tokens.into()).next_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Chunks in a file of several.
+    pub fn chunks_per_file(&self) -> u64 {
+        (PACK_BYTES / self.chunk_bytes).max(1)
     }
 
     /// Bytes of all prefixes that prompts may begin with at a time.
@@ -89,6 +118,7 @@ impl ServingPlan {
         Self {
             chunk_tokens: 256,
             chunk_bytes: 6_295_552,
+            layout: Layout::Files,
             most_chunks: 1000,
             loaders: 2,
             writers: 1,
@@ -114,6 +144,7 @@ mod tests {
         };
         assert_eq!(of("llama3.1-8b", 256), (32 << 20) + 4096);
         assert_eq!(of("tiny-1b", 256), ServingPlan::fixture().chunk_bytes);
+        assert_eq!(ServingPlan::fixture().chunks_per_file(), 170);
         assert!(of("deepseek-v3", 16).is_multiple_of(4096));
     }
 

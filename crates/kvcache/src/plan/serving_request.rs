@@ -8,7 +8,7 @@ use stormlp_core::transport::{Devices, EngineChoice};
 
 use super::model::Model;
 use super::request::parse_factor;
-use super::serving::ServingPlan;
+use super::serving::{Layout, ServingPlan};
 use super::trace::BLOCK_TOKENS;
 
 /// Defaults: those of LMCache for chunks and threads, and the lengths of short and long prompts.
@@ -37,6 +37,10 @@ pub struct ServingRequest {
     #[arg(long, value_name = "N", help_heading = "Serving",
         value_parser = whole::<u32>(1..=1 << 16))]
     pub chunk_tokens: Option<u32>,
+
+    /// Where chunks are: each in a file (files), or many in a file of 1 GiB (packed)
+    #[arg(long, value_name = "LAYOUT", help_heading = "Serving")]
+    pub layout: Option<Layout>,
 
     /// Prefixes that prompts begin with [default: 48]
     #[arg(long, value_name = "N", help_heading = "Serving",
@@ -149,6 +153,7 @@ impl ServingRequest {
         ServingPlan {
             chunk_tokens,
             chunk_bytes,
+            layout: self.layout.unwrap_or_default(),
             most_chunks: most_bytes / chunk_bytes,
             loaders: loaders.unwrap_or(LOADERS),
             writers: self.writers.unwrap_or(WRITERS),

@@ -9,7 +9,7 @@ use stormlp_core::warning::Warning;
 
 use super::options::CHUNK_BYTES;
 use super::request::KvcacheRequest;
-use super::serving::ServingPlan;
+use super::serving::{Layout, ServingPlan};
 
 /// The most bytes of an object that one request reads, and that a thread has memory for.
 const MOST_OF_OBJECT: u64 = 64 << 20;
@@ -31,6 +31,10 @@ pub(super) fn decide(
     let is_bucket = request.own_folder().names_objects();
     let request = &request.serving;
     let path = path_of(request.path, is_bucket, problems);
+    if is_bucket && load.layout == Layout::Packed {
+        let what = "--layout packed: objects cannot be changed in place";
+        problems.plan(what, "use --layout files, with an object for each chunk");
+    }
     if request.require_gds && !path.needs_cufile() {
         let what = format!("--require-gds: path {path} is not one of cuFile's");
         problems.plan(what, "use --path gds, or leave --require-gds out");

@@ -8,10 +8,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::Storage;
+use stormlp_transfer::storage::{Access, Storage};
 
 use crate::plan::{
-    ChunkId, Chunks, Content, KvcachePlan, Model, Pass, Prompts, ServingPlan, file_name,
+    BLOCK_BYTES, ChunkId, Chunks, Content, KNOWN_BY_BYTES, KvcachePlan, Layout, Model, Noise, Pass,
+    Prompts, ServingPlan, file_name,
 };
 
 /// See the [module's description](self).
@@ -22,6 +23,8 @@ pub(super) struct ChunkFiles<'a> {
     model: &'a Model,
     seed: u64,
     chunks: Mutex<Chunks>,
+    /// Files of several chunks that exist.
+    packs: Mutex<u64>,
 }
 
 /// How the names of chunks begin.
@@ -30,6 +33,10 @@ const CHUNK: &str = "chunk_";
 /// The name of a chunk, from which its content follows.
 fn key_of(id: ChunkId) -> String {
     format!("{CHUNK}{id:016x}")
+}
+
+fn pack_name(nth: u64) -> String {
+    format!("pack_{nth:06}")
 }
 
 /// Whether an object or file has the name of a chunk.
@@ -60,14 +67,65 @@ impl ChunkFiles<'_> {
         Content::new(self.model, &key_of(id), self.plan.chunk_tokens.into(), self.seed)
     }
 
-    /// The file of a chunk.
-    pub(super) fn path_of(&self, id: ChunkId) -> PathBuf {
-        self.folder.join(file_name(&key_of(id)))
+    /// The file of a chunk that is being read or written, and the byte in it at which the chunk begins.
+    pub(super) fn spot(&self, id: ChunkId) -> (PathBuf, u64) {
+        match self.plan.layout {
+            Layout::Files => (self.path(&key_of(id)), 0),
+            Layout::Packed => {
+                let (place, per_file) = (self.chunks().place_of(id), self.plan.chunks_per_file());
+                // The first block says whose file it is.
+                let offset = BLOCK_BYTES + place % per_file * self.plan.chunk_bytes;
+                (self.path(&pack_name(place / per_file)), offset)
+            }
+        }
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(file_name(key))
+    }
+
+    /// Removes the file of a chunk that was deleted, if it has one.
+    pub(super) fn remove(&self, id: ChunkId) -> Result<(), TransferError> {
+        match self.plan.layout {
+            Layout::Files => self.storage.remove(&self.path(&key_of(id))).map(drop),
+            Layout::Packed => Ok(()),
+        }
+    }
+
+    /// Creates the file that a chunk shares with others, if need be, and those before it.
+    pub(super) fn create_packs(&self, id: ChunkId, noise: &Noise) -> Result<(), TransferError> {
+        let nth = self.chunks().place_of(id) / self.plan.chunks_per_file();
+        // Others wait: it is one file in hundreds of chunks.
+        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        while *packs <= nth {
+            self.create_pack(*packs, noise)?;
+            *packs += 1;
+        }
+        Ok(())
+    }
+
+    /// Its beginning is that of one large object, so that it is known like any other.
+    fn create_pack(&self, nth: u64, noise: &Noise) -> Result<(), TransferError> {
+        let (name, per_file) = (pack_name(nth), self.plan.chunks_per_file());
+        let path = self.path(&name);
+        let file = self.storage.open(&path, Access::Create, false)?;
+        let chunks = per_file.min(self.plan.most_chunks - nth * per_file);
+        let bytes = BLOCK_BYTES + chunks * self.plan.chunk_bytes;
+        let tokens = bytes.div_ceil(self.model.bytes_per_token());
+        let mut start = [0; KNOWN_BY_BYTES];
+        Content::new(self.model, &name, tokens, self.seed).fill(noise, 0, &mut start);
+        self.storage.write_at(&file, &path, 0, &start)?;
+        self.storage.preallocate(&file, &path, bytes)
     }
 
     /// Removes all files, once all threads are done.
     pub(super) fn clear(&self) -> Result<(), TransferError> {
-        let paths: Vec<PathBuf> = self.chunks().ids().map(|id| self.path_of(id)).collect();
+        let packs = *self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        let paths: Vec<PathBuf> = match self.plan.layout {
+            Layout::Files => self.chunks().ids().map(|id| self.path(&key_of(id))).collect(),
+            // Also one that could not be created.
+            Layout::Packed => (0..=packs).map(|nth| self.path(&pack_name(nth))).collect(),
+        };
         self.storage.remove_all(&paths).map(drop)
     }
 }
@@ -89,8 +147,9 @@ impl<'a> ServingState<'a> {
     ) -> Self {
         let chunks = Mutex::new(Chunks::new(serving.most_chunks));
         let (model, seed) = (&pass.model, plan.seed.into());
+        let packs = Mutex::new(0);
         Self {
-            files: ChunkFiles { storage, folder, plan: serving, model, seed, chunks },
+            files: ChunkFiles { storage, folder, plan: serving, model, seed, chunks, packs },
             prompts: Mutex::new(Prompts::new(serving, plan.seed)),
             has_first: serving.prefixes > 0,
         }

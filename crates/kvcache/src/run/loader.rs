@@ -13,7 +13,7 @@ use super::chunk_files::{ChunkFiles, First, WriteQueue};
 use super::error::KvcacheError;
 use super::mover::{Cut, Mover, ObjectToRead, TICK, failed_on};
 use super::requests::{Next, Work};
-use crate::plan::{ChunkId, Prompt, Prompts, WriteDecision};
+use crate::plan::{ChunkId, Layout, Prompt, Prompts, WriteDecision};
 use crate::report::Timed;
 
 /// What the threads of a trial share.
@@ -163,10 +163,10 @@ impl Loader<'_, '_> {
     /// Reads chunks; the time until the last is there, in nanoseconds.
     fn load(&mut self, found: &[ChunkId]) -> Result<u64, Cut> {
         let (files, verify) = (self.engine.files, self.mover.stage.plan.request.verify);
-        let object = |id: &ChunkId| ObjectToRead {
-            path: files.path_of(*id),
-            bytes: files.plan.chunk_bytes,
-            content: verify.then(|| files.content(*id)),
+        let object = |id: &ChunkId| {
+            let (path, offset) = files.spot(*id);
+            let content = verify.then(|| files.content(*id));
+            ObjectToRead { path, offset, bytes: files.plan.chunk_bytes, content }
         };
         let objects: Vec<_> = found.iter().map(object).collect();
         self.mover.read(&objects)
@@ -196,16 +196,23 @@ impl Loader<'_, '_> {
             WriteDecision::Write(deletes) => deletes,
         };
         if let Some(victim) = deletes {
-            files.storage.remove(&files.path_of(victim))?;
+            files.remove(victim)?;
             files.chunks().gone(victim);
             self.mover.count(|tally| tally.evictions.deleted += 1);
         }
         let opening = self.mover.driver.now();
-        let (path, bytes) = (files.path_of(id), files.plan.chunk_bytes);
-        let handle = self.mover.open(&path, Access::Create, bytes)?;
+        let ((path, offset), bytes) = (files.spot(id), files.plan.chunk_bytes);
+        let access = match files.plan.layout {
+            Layout::Files => Access::Create,
+            Layout::Packed => {
+                files.create_packs(id, self.mover.stage.noise)?;
+                Access::ReadWrite
+            }
+        };
+        let handle = self.mover.open(&path, access, bytes)?;
         let other = handle.try_clone();
         let other = other.map_err(|source| TransferError::file("open", &path, source))?;
-        self.mover.write(&files.content(id), (handle, &path), bytes)?;
+        self.mover.write(&files.content(id), (handle, &path, offset), bytes)?;
         match other {
             // An object is there once its upload is completed.
             Handle::Object(object) => {

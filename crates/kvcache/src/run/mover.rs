@@ -48,6 +48,8 @@ pub(super) struct WorkerResult {
 /// An object to read; its content is given if it is compared.
 pub(super) struct ObjectToRead {
     pub(super) path: PathBuf,
+    /// Where it begins in its file.
+    pub(super) offset: u64,
     pub(super) bytes: u64,
     pub(super) content: Option<Content>,
 }
@@ -152,14 +154,14 @@ impl<'a> Mover<'a> {
         let (mut nth, mut at) = (0, 0);
         loop {
             while nth < objects.len() && self.driver.has_room() && !self.ends.are_near() {
-                let ObjectToRead { path, bytes, .. } = &objects[nth];
+                let ObjectToRead { path, offset, bytes, .. } = &objects[nth];
                 if at == 0 {
                     open.push(Some(self.open_to_read(&objects[nth])?));
                 }
                 let len = self.stage.plan.transport.chunk_bytes.min(bytes - at);
                 if let Some(Some(object)) = open.get(nth) {
                     let piece = Piece { nth, at, len: len as usize };
-                    let place = (Direction::Read, object.file);
+                    let place = (Direction::Read, object.file, offset + at);
                     let slot = self.driver.take_slot().expect("there is room");
                     self.submit(slot, place, piece, path)?;
                 }
@@ -207,11 +209,11 @@ impl<'a> Mover<'a> {
     fn submit(
         &mut self,
         slot: Slot,
-        (direction, file): (Direction, FileId),
+        (direction, file, offset): (Direction, FileId, u64),
         piece: Piece,
         path: &Path,
     ) -> Result<(), Cut> {
-        let place = FileRange { direction, file, offset: piece.at, len: piece.len };
+        let place = FileRange { direction, file, offset, len: piece.len };
         self.driver.submit(slot, place, piece).map_err(failed_on(path))
     }
 
@@ -223,7 +225,7 @@ impl<'a> Mover<'a> {
         open: &mut [Option<Open>],
     ) -> Result<(), Cut> {
         let Piece { nth, at, len } = landed.tag;
-        let ObjectToRead { path, bytes, .. } = &objects[nth];
+        let ObjectToRead { path, offset, bytes, .. } = &objects[nth];
         let byte = self.difference(&landed, &objects[nth])?;
         self.driver.put_back(landed.slot);
         if let Some(byte) = byte {
@@ -232,8 +234,9 @@ impl<'a> Mover<'a> {
         let read = landed.result.map_err(failed_on(path))?;
         if read < len {
             // Pieces land in any order, so the file itself says where it ends.
-            let found = self.stage.storage.found(path)?.bytes.min(at + read as u64);
-            let short = KvcacheError::Short { path: path.clone(), found, expected: *bytes };
+            let found = self.stage.storage.found(path)?.bytes.min(offset + at + read as u64);
+            let expected = offset + bytes;
+            let short = KvcacheError::Short { path: path.clone(), found, expected };
             return Err(Cut::Failed(short));
         }
         let object = open[nth].as_mut().expect("it is open while a piece of it is in flight");
@@ -277,12 +280,12 @@ impl<'a> Mover<'a> {
         Ok(content.difference(self.stage.noise, at, found, &mut self.expected))
     }
 
-    /// Writes `bytes` of an object: its content, and zeros after it. The time that making the content
+    /// Writes `bytes` of an object at `offset` of its file: its content, and zeros after it. The time that making the content
     /// took, in nanoseconds.
     pub(super) fn write(
         &mut self,
         content: &Content,
-        (handle, path): (Handle, &Path),
+        (handle, path, offset): (Handle, &Path, u64),
         bytes: u64,
     ) -> Result<u64, Cut> {
         // An object of a bucket is uploaded as a whole, in parts of a fixed size.
@@ -300,7 +303,7 @@ impl<'a> Mover<'a> {
                 self.fill(content, at, len as usize, &mut slot)?;
                 content_ns += self.driver.now().nanos_since(making);
                 let piece = Piece { nth: 0, at, len: len as usize };
-                self.submit(slot, (Direction::Write, file), piece, path)?;
+                self.submit(slot, (Direction::Write, file, offset + at), piece, path)?;
                 at += len;
             }
             if self.driver.in_flight() == 0 {

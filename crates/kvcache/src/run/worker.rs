@@ -162,6 +162,7 @@ impl Worker<'_, '_> {
                 let verify = self.mover.stage.plan.request.verify;
                 self.mover.read(&[ObjectToRead {
                     path: self.path_of(key),
+                    offset: 0,
                     bytes: file_bytes(self.shared.model, tokens.into()),
                     content: verify.then(|| self.content(key, tokens)),
                 }])
@@ -248,7 +249,7 @@ impl Worker<'_, '_> {
         let handle = self.mover.open(path, Access::Create, content.bytes())?;
         let other = handle.try_clone();
         let other = other.map_err(|source| TransferError::file("open", path, source))?;
-        let making_ns = self.mover.write(&content, (handle, path), content.bytes())?;
+        let making_ns = self.mover.write(&content, (handle, path, 0), content.bytes())?;
         let syncing = self.mover.driver.now();
         if let Handle::File(file) = &other {
             let synced = self.mover.stage.storage.sync(file, path);

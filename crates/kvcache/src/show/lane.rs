@@ -199,6 +199,7 @@ fn load_of(plan: &KvcachePlan, pass: &Pass) -> String {
 fn add_chunks(settings: &mut Work, plan: &KvcachePlan, load: &ServingPlan) {
     let explains = &["serving.chunk_tokens", "serving.chunk_bytes", "passes.largest_object_bytes"];
     settings.add("--chunk-tokens", load.chunk_tokens, explains);
+    settings.add("--layout", load.layout, &["serving.layout"]);
     let explains = &["serving.writers", "passes.workers", "transport.threads"];
     settings.add("--writers", load.writers, explains);
     let transport = &plan.transport;

@@ -6,7 +6,7 @@ use stormlp_show::document::{Cell, Facts, Quantity, Table, number, word};
 
 use super::run::{Trial, UNKNOWN, gib_s, key_of, known_ms, ms, pass_name, per_trial, seconds_of};
 use super::size_of;
-use crate::plan::{KvcachePlan, ServingPlan};
+use crate::plan::{KvcachePlan, Layout, ServingPlan};
 use crate::report::{KvcacheReport, PrefixLoads, PromptsServed, Timed, TrialResult};
 
 /// The load in words.
@@ -25,9 +25,10 @@ pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts
         "load",
         format!("{model}, {prompts}, {depth} in flight each; written by {writers}{computes}"),
     );
-    let layout = match plan.transport.path {
-        PathKind::S3 => "each an object",
-        _ => "each in a file",
+    let layout = match load.layout {
+        Layout::Files if plan.transport.path == PathKind::S3 => "each an object".to_string(),
+        Layout::Files => "each in a file".to_string(),
+        Layout::Packed => format!("{} in a file", load.chunks_per_file()),
     };
     let chunks =
         format!("chunks of {} tokens ({}), {layout}", load.chunk_tokens, size_of(load.chunk_bytes));

@@ -12,7 +12,7 @@ use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
-use stormlp_kvcache::plan::Model;
+use stormlp_kvcache::plan::{Layout, Model};
 use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
 use stormlp_training::plan::client::Client;
@@ -59,6 +59,7 @@ fn all() -> Vec<Offer> {
         ("checkpoint", "profile", CheckpointProfile::VARIANTS.to_vec()),
         ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
         ("kvcache", "model", Model::names().collect()),
+        ("kvcache", "layout", Layout::VARIANTS.to_vec()),
         // A trace has the third.
         ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
         (of_workloads, "workload", names.into_iter().collect()),
