@@ -269,7 +269,7 @@ fn nothing_synced_is_marked_not_crash_safe() {
     let folder = folder();
     let arguments = ["--writes", "1", "--reads", "0", "--fsync", "none"];
     let text = stdout(tiny(folder.path(), &arguments).assert().success());
-    assert!(text.contains("not crash-safe"), "{text}");
+    assert!(text.contains("by profile v2, not synced"), "{text}");
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn a_baseline_ends_a_run_with_the_same_comparison() {
     gds(folder, &words.replace("a1", "nightly")).assert().success();
     gds(folder, &words.replace("a1", ".")).assert().code(4);
     let text = stdout(gds(folder, &words.replace("50ms", "60ms")).assert().success());
-    assert!(text.contains("not the same work: length of a cell 60 ms against 50 ms"), "{text}");
+    assert!(text.contains("not the same work: --duration 0.06 s against 0.05 s"), "{text}");
     let text = stdout(gds(folder, &words.replace("--op read", "--op write")).assert().success());
     assert!(text.contains("nothing to compare: "), "{text}");
     // Programs get the report with the comparison beside it, and read it back as a report.

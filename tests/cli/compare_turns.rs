@@ -110,8 +110,7 @@ fn a_slower_command_regressed_and_fails_on_request() {
     let screen = stdout(narrow.assert().success());
     assert!(screen.lines().count() <= 24, "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
-    let (_, end) = screen.trim_end().rsplit_once("\n\n").unwrap();
-    assert!(end.starts_with("regressed: "), "{screen}");
+    assert!(screen.lines().any(|line| line.starts_with("regressed: ")), "{screen}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn every_command_exports_compares_and_shows_in_every_format() {
         assert!(page.starts_with("### ") && page.contains("| ---"), "{page}");
         let over_time = fs::read_to_string(folder.join("a.series.csv")).unwrap();
         assert!(over_time.starts_with("part,quantity,of,start_seconds,"));
-        assert!(over_time.contains(",interval_bytes,,,"), "{over_time}");
+        assert!(over_time.contains(",interval_bytes,,"), "{over_time}");
         let report = saved(folder);
         for format in ["text", "table", "json", "csv", "markdown", "html", "openmetrics", "svg"] {
             run(folder, &format!("report {report} --format {format}")).success();

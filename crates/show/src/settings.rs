@@ -160,7 +160,7 @@ pub fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
     others.sort();
     others.dedup();
     for place in others {
-        let value = |work: &Work| work.places.get(place).cloned();
+        let value = |work: &Work| work.places.get(place).map(|value| with_unit(place, value));
         if value(baseline) != value(now) && !follows(place) {
             let found = difference(now.typed(place), value(baseline), value(now));
             // An option may decide several places in one way.
@@ -170,6 +170,17 @@ pub fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
         }
     }
     differences
+}
+
+/// A value of the plan with the unit that the name of its place ends with.
+fn with_unit(place: &str, value: &str) -> String {
+    let unit = match place {
+        _ if value.parse::<f64>().is_err() => "",
+        place if place.ends_with("_seconds") => " s",
+        place if place.ends_with("_bytes") => " B",
+        _ => "",
+    };
+    format!("{value}{unit}")
 }
 
 fn difference(setting: &str, baseline: Option<String>, value: Option<String>) -> Difference {
