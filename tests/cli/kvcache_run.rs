@@ -67,7 +67,7 @@ fn a_report_shows_in_every_format() {
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     let csv = read("a.csv");
     assert_eq!(csv.lines().count(), 3, "{csv}");
-    assert!(csv.starts_with("format_version,started_at,hostname,command,profile,seed,end,path"));
+    assert!(csv.starts_with("format_version,started_at,hostname,command,profile,seed,path"));
     assert!(read("a.html").contains("Read rate of each trial"));
     assert!(read("a.prom").contains("stormlp_kvcache_read_bytes_per_second{"));
     let listed = stdout(stormlp().current_dir(&dir).args(["report"]).assert().success());

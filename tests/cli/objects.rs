@@ -564,7 +564,7 @@ fn a_checkpoint_that_cannot_be_completed_leaves_nothing_that_looks_whole() {
     assert!(server.pending().is_empty() && server.keys().is_empty(), "{:?}", server.keys());
     for (more, expected) in [
         ("--dir here", "--dir here does not"),
-        ("--path cpu", "path cpu moves files"),
+        ("--path cpu", "--path has no effect on objects"),
         ("--chunk-size 4M", "--chunk-size is for files"),
     ] {
         let (code, _, error) = run(&server, &format!("{CHECKPOINT} {more}"));

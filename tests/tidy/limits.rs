@@ -9,42 +9,42 @@ use crate::{assert_none, documentation_pages, files, help, read, root};
 
 /// Lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("checkpoint", 6672),
-    ("core", 6375),
-    ("dataset", 6417),
-    ("hosts", 3207),
-    ("kvcache", 7601),
-    ("matrix", 9380),
-    ("mlperf", 5742),
-    ("planner", 4225),
-    ("show", 6021),
-    ("stormlp", 6583),
-    ("training", 13096),
-    ("transfer", 14926),
+    ("checkpoint", 6299),
+    ("core", 6145),
+    ("dataset", 6049),
+    ("hosts", 3074),
+    ("kvcache", 6739),
+    ("matrix", 8448),
+    ("mlperf", 5186),
+    ("planner", 3866),
+    ("show", 5546),
+    ("stormlp", 5810),
+    ("training", 12087),
+    ("transfer", 14242),
 ];
 /// Lines of code of all crates.
-const ALL_CRATES: usize = 90245;
+const ALL_CRATES: usize = 83491;
 /// Options that `--help` lists, `--help` itself included, for each command and subcommand.
 const OPTIONS: &[(&str, usize)] = &[
     ("calibrate", 10),
-    ("checkpoint", 45),
+    ("checkpoint", 44),
     ("clean", 2),
     ("compare", 14),
     ("completions", 2),
-    ("datagen", 23),
+    ("datagen", 21),
     ("datasize", 13),
     ("doctor", 7),
-    ("gds", 54),
+    ("gds", 52),
     ("gdsio", 1),
-    ("kvcache", 51),
-    ("kvcache size", 8),
+    ("kvcache", 46),
+    ("kvcache size", 6),
     ("man", 2),
-    ("plan", 32),
-    ("report", 10),
+    ("plan", 28),
+    ("report", 9),
     ("submission", 2),
     ("submission check", 4),
     ("submission system-yaml", 4),
-    ("train", 53),
+    ("train", 44),
     ("workloads", 4),
     ("workloads show", 3),
 ];
@@ -56,34 +56,34 @@ const MACROS: usize = 6;
 const WORDS: &[(&str, usize)] = &[
     ("CHANGELOG.md", 378),
     ("CONTRIBUTING.md", 833),
-    ("README.md", 2492),
+    ("README.md", 2473),
     ("docs/acceptance.md", 2079),
     ("docs/architecture.md", 1481),
     ("docs/building.md", 931),
-    ("docs/checkpoint.md", 1937),
+    ("docs/checkpoint.md", 1921),
     ("docs/compare.md", 2917),
-    ("docs/hosts.md", 2755),
-    ("docs/kvcache.md", 3378),
+    ("docs/hosts.md", 2726),
+    ("docs/kvcache.md", 3220),
     ("docs/objects.md", 2202),
     ("docs/paths.md", 3123),
-    ("docs/results.md", 9621),
-    ("docs/search.md", 1896),
+    ("docs/results.md", 9269),
+    ("docs/search.md", 1895),
     ("docs/sizing.md", 2006),
-    ("docs/submission.md", 2184),
+    ("docs/submission.md", 2128),
     ("docs/validation.md", 3743),
-    ("docs/workloads.md", 3743),
+    ("docs/workloads.md", 3737),
 ];
 /// Crates of others that ours name.
-const DIRECT_DEPENDENCIES: usize = 50;
+const DIRECT_DEPENDENCIES: usize = 49;
 /// Packages in `Cargo.lock`.
-const LOCKED_PACKAGES: usize = 291;
+const LOCKED_PACKAGES: usize = 289;
 /// Functions of more than [`LONG_FUNCTION`] lines of code.
-const LONG_FUNCTIONS: usize = 16;
+const LONG_FUNCTIONS: usize = 10;
 const LONG_FUNCTION: usize = 60;
 /// Groups of files that import each other.
-const CIRCLES: usize = 29;
+const CIRCLES: usize = 27;
 /// Names that more than one type bears.
-const SHARED_NAMES: usize = 119;
+const SHARED_NAMES: usize = 104;
 
 const REMEDY: &str =
     "remove something, or raise the limit in a commit of its own that says what it buys";
