@@ -85,13 +85,13 @@ fn large(command: &str) -> String {
 #[test]
 fn objects_that_are_trained_on_in_ranges_are_compared_with_what_head_tells() {
     let server = ObjectServer::default();
-    let made = large(&DATASET.replace(" --params", " --verify-objects crc --params"));
+    let made = large(&DATASET.replacen(" --params", " --verify-objects crc --params", 1));
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("by checksum"), "{out}");
     for profile in ["native", "v3"] {
         let more = format!(" --verify crc --profile {profile} --params");
-        let train = large(&TRAIN.replace(" --params", &more));
+        let train = large(&TRAIN.replacen(" --params", &more, 1));
         let before = server.ranges();
         let (code, out, error) = run(&server, &train);
         assert_eq!(code, 6, "{out}{error}");
@@ -143,10 +143,10 @@ fn objects_of_records_are_compared_if_one_thread_reads_all_of_each() {
 #[test]
 fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
     let server = ObjectServer::default();
-    let made = DATASET.replace(" --params", " --verify-objects crc --params");
+    let made = DATASET.replacen(" --params", " --verify-objects crc --params", 1);
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 0, "{out}{error}");
-    let train = TRAIN.replace(" --params", " --verify crc --params");
+    let train = TRAIN.replacen(" --params", " --verify crc --params", 1);
     let (code, out, error) = run(&server, &train);
     assert_eq!(code, 6, "{out}{error}");
     let checksums = &store(&out, "")["checksums"];
@@ -174,7 +174,7 @@ fn an_upload_whose_checksum_the_endpoint_does_not_find_fails() {
     let server = ObjectServer::default();
     let put = "PUT /bucket/d/set/train/img_05";
     server.trap(put, usize::MAX, Fault::Refuse(400, "BadDigest"));
-    let made = DATASET.replace(" --params", " --verify-objects crc --params");
+    let made = DATASET.replacen(" --params", " --verify-objects crc --params", 1);
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 5, "{out}{error}");
     assert!(error.contains("img_05_of_12.npz") && error.contains("BadDigest"), "{error}");
@@ -232,7 +232,7 @@ fn parts_of_an_object_travel_together_and_are_aborted_together() {
     let (code, out, error) = run(&server, &format!("{large} --threads 1"));
     assert_eq!(code, 0, "{out}{error}");
     assert!(server.most_at_once() >= 2, "{}", server.most_at_once());
-    let (code, out, error) = run(&server, &large.replace(" --params", " --verify --params"));
+    let (code, out, error) = run(&server, &large.replacen(" --params", " --verify --params", 1));
     assert_eq!(code, 0, "{out}{error}");
 
     server.trap("partNumber=3", usize::MAX, Fault::Refuse(403, "AccessDenied"));

@@ -185,7 +185,7 @@ fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
     for format in [DataFormat::Npz, DataFormat::Tfrecord, DataFormat::Jpeg] {
         let small = Recipe {
             size: SizeRule::Length { mean_bytes: 1000.0, stdev_bytes: 300.0 },
-            ..recipe(format.clone())
+            ..recipe(format)
         };
         let made = [None, Some(EngineKind::Psync)].map(|engine| {
             let folder = tempfile::tempdir().unwrap();

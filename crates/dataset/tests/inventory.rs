@@ -73,8 +73,8 @@ fn a_dataset_is_good_with_and_without_its_manifest() {
         DataFormat::Parquet,
     ] {
         let folder = tempfile::tempdir().unwrap();
-        make(folder.path(), recipe(format.clone()));
-        assert_eq!(findings(folder.path(), recipe(format.clone())), []);
+        make(folder.path(), recipe(format));
+        assert_eq!(findings(folder.path(), recipe(format)), []);
         fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
         assert_eq!(findings(folder.path(), recipe(format)), []);
     }

@@ -20,8 +20,6 @@ use stormlp_show::records::Records;
 use stormlp_show::series::TimeSummary;
 use stormlp_show::{hosts, objects, storage, telemetry};
 
-/// The unit of throughput.
-
 /// JSON pointers to the columns of the records: with a leading `/` into the save or restore,
 /// otherwise into the report.
 pub const RECORDS: [(&str, &str); 41] = [

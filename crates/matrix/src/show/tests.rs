@@ -187,7 +187,7 @@ fn a_job_that_moved_nothing_has_no_latency() {
 fn study_b_names_the_operation_and_size_of_rows_if_there_are_several() {
     let heads = |request: &MatrixRequest| {
         let text = page(&of_study(report(request, both)));
-        let head = text.lines().filter(|line| line.contains("Transfer Type")).last();
+        let head = text.lines().rfind(|line| line.contains("Transfer Type"));
         head.unwrap().to_string()
     };
     let mut request = plain();

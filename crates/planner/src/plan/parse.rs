@@ -37,7 +37,10 @@ enum Slot<'a> {
     Bytes(&'a mut Option<u64>, u64),
 }
 
-const KEYS: [(&str, fn(&mut StorageModel) -> Slot<'_>); 13] = [
+/// The place of a key in a model of storage.
+type SlotOf = fn(&mut StorageModel) -> Slot<'_>;
+
+const KEYS: [(&str, SlotOf); 13] = [
     ("read", |all| Slot::Rate(&mut all.device.read_bytes_per_second)),
     ("write", |all| Slot::MaybeRate(&mut all.device.write_bytes_per_second)),
     ("iops", |all| Slot::Operations(&mut all.device.reads_per_second)),

@@ -27,6 +27,7 @@ use self::checkpoints::CheckpointWriter;
 use super::attribution::{self, Reading};
 use super::cache;
 use super::error::TrainError;
+use super::io::IoTally;
 use super::machine::{Halt, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Order};
@@ -153,20 +154,9 @@ pub(super) fn run(
     let shared = Arc::clone(&runner.thread_group.shared);
     let tally = runner.thread_group.stop();
     let mut measured = runner.measured;
-    measured.ending = match (went, shared.take_failure()) {
-        (_, Some(error)) | (Err(Cut::Error(error)), None) => Ending::Failed(error.note(plan)),
-        (Err(Cut::Stopped), None) => Ending::Stopped,
-        (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
-    };
+    measured.ending = ending(plan, went, shared.take_failure(), &tally);
     measured.series = runner.sampler.series();
     measured.series.load = shared.drivers.load();
-    let broken = tally.evidence.as_ref().and_then(|evidence| {
-        let path = plan.transport.path;
-        fallback::broken_demand(plan.request.require_gds, path, evidence, tally.reads)
-    });
-    if let (Some(message), Ending::Complete | Ending::Stopped) = (broken, &measured.ending) {
-        measured.ending = Ending::failed(Cause::Storage, message, fallback::REMEDY);
-    }
     let others = hosts.filter(|_| measured.ending == Ending::Complete);
     measured.evidence = together::evidence(others, plan, tally.evidence, surroundings.stop);
     runner.distributions.reads.merge(&tally.latency);
@@ -175,6 +165,30 @@ pub(super) fn run(
     let seconds = measure::seconds(shared.now());
     measure::sum_up(&mut measured.report, plan, complete, seconds);
     Ok(measured)
+}
+
+/// How a run ended, by how its epochs did, what failed on a thread, and the path that ran.
+fn ending(
+    plan: &TrainPlan,
+    went: Result<(), Cut>,
+    failure: Option<TrainError>,
+    tally: &IoTally,
+) -> Ending {
+    let ending = match (went, failure) {
+        (_, Some(error)) | (Err(Cut::Error(error)), None) => {
+            return Ending::Failed(error.note(plan));
+        }
+        (Err(Cut::Stopped), None) => Ending::Stopped,
+        (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
+    };
+    let broken = tally.evidence.as_ref().and_then(|evidence| {
+        let path = plan.transport.path;
+        fallback::broken_demand(plan.request.require_gds, path, evidence, tally.reads)
+    });
+    match broken {
+        Some(message) => Ending::failed(Cause::Storage, message, fallback::REMEDY),
+        None => ending,
+    }
 }
 
 /// Input of the sampler: a reading, and what `shared` counts.
