@@ -9,7 +9,7 @@ use stormlp_core::note::{Cause, Note};
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 
-use super::scan::{FoundDataset, FoundSplit};
+use super::scan::{FoundDataset, FoundSplit, base_name};
 use stormlp_transfer::storage::Storage;
 
 use crate::dataset::Dataset;
@@ -61,6 +61,8 @@ pub fn check(
     findings.extend(unfinished(inventory, datagen));
     for split in [Split::Train, Split::Valid] {
         findings.extend(count(inventory, dataset, split, remedy));
+        findings.extend(gone(inventory, dataset, split, remedy));
+        findings.extend(subfolders(inventory, dataset, split));
         findings.extend(links(inventory.split(split)));
         findings.extend(holes(inventory.split(split), split, datagen));
     }
@@ -90,6 +92,39 @@ fn recovery(inventory: &FoundDataset, datagen: &str) -> String {
         Some(_) => format!("regenerate them with `{datagen} --resume` and the original options"),
         None => format!("restore them, or regenerate everything with `{datagen} --overwrite`"),
     }
+}
+
+/// Files of a finished dataset that are no longer among the first that the workload uses: others
+/// take their places, if there are enough.
+fn gone(
+    inventory: &FoundDataset,
+    dataset: &Dataset,
+    split: Split,
+    remedy: &str,
+) -> Option<Finding> {
+    let record = inventory.record.as_ref().filter(|record| record.finished)?;
+    let found = &inventory.split(split).files;
+    let wanted = dataset.naming(split).files;
+    if (found.len() as u64) < wanted {
+        // That is already an error.
+        return None;
+    }
+    let names: HashSet<&str> = found.iter().map(|file| file.name.as_str()).collect();
+    let folder = format!("{}/", split.folder());
+    let mut made: Vec<&String> =
+        record.files.keys().filter(|name| name.starts_with(&folder)).collect();
+    made.sort_by_key(|name| (base_name(name), name.as_str()));
+    made.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+    made.retain(|name| !names.contains(name.as_str()));
+    (!made.is_empty()).then(|| {
+        warn(
+            format!(
+                "files of this dataset are missing, and others are read in their place: {}",
+                list(made.iter(), made.len() as u64)
+            ),
+            remedy.to_string(),
+        )
+    })
 }
 
 fn count(
@@ -124,6 +159,36 @@ fn count(
         warn(
             format!("{folder}/ contains {there} files, but the workload has {wanted}"),
             format!("the first {wanted} are used; use all with {option}={there}"),
+        )
+    })
+}
+
+/// Files are found wherever they are, but DLIO only looks where the workload says.
+fn subfolders(inventory: &FoundDataset, dataset: &Dataset, split: Split) -> Option<Finding> {
+    let found = inventory.split(split);
+    // DLIO treats one subfolder like none.
+    let of_workload = match dataset.naming(split).subfolders {
+        0 | 1 => 0,
+        more => more,
+    };
+    let key = match split {
+        Split::Train => "num_subfolders_train",
+        Split::Valid => "num_subfolders_eval",
+    };
+    let folder = split.folder();
+    let advice = match (found.subfolders, of_workload) {
+        (1, 0) => format!("move the files up into {folder}/"),
+        (1, _) => format!("move the files up into {folder}/ and set --params dataset.{key}=0"),
+        (there, _) => format!("set --params dataset.{key}={there}"),
+    };
+    (!found.files.is_empty() && found.subfolders != of_workload).then(|| {
+        warn(
+            format!(
+                "{folder}/ has {}, but the workload says {of_workload}: the files are read where \
+                 they are, but DLIO would not find them",
+                counted(found.subfolders, "subfolder")
+            ),
+            advice,
         )
     })
 }

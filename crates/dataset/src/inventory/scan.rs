@@ -174,7 +174,7 @@ pub(super) fn dlio_order(a: &str, b: &str) -> Ordering {
     base_name(a).cmp(base_name(b)).then_with(|| a.cmp(b))
 }
 
-fn base_name(name: &str) -> &str {
+pub(super) fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
