@@ -35,6 +35,7 @@ fn the_commands_of_the_mission_end_with_their_answer() {
 
     let (code, screen) = answer("checkpoint llama3-70b", &[]);
     assert_eq!(code, Some(0), "{screen}");
+    assert!(!screen.contains("without effect"), "{screen}");
     let answer_at = screen.rfind("checkpoint llama3-70b: saved at").expect(&screen);
     assert!(screen[answer_at..].contains("restored at"), "{screen}");
 

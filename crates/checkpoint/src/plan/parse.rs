@@ -9,7 +9,7 @@ use super::parallelism::ZeroStage;
 use super::workload::CheckpointWorkload;
 use stormlp_core::workload_file::Key;
 use stormlp_core::workload_file::Key::{Ignored, OnlyAs, OrMinusOne, SetBy, Used};
-use stormlp_core::workload_file::{Field, Table, WorkloadError, count, number, wants};
+use stormlp_core::workload_file::{Field, KeyNote, Table, WorkloadError, count, number, wants};
 
 const TRAINING: &str = "it shapes training";
 const UNUSED: &str = "nothing here depends on it";
@@ -46,7 +46,7 @@ const ALL: &[Key<CheckpointWorkload>] = &[
     SetBy("checkpoint.num_checkpoints_write", |w, value| phase(&mut w.writes, value)),
     SetBy("checkpoint.num_checkpoints_read", |w, value| phase(&mut w.reads, value)),
     OrMinusOne("checkpoint.time_between_checkpoints", |w| &mut w.pause_seconds),
-    Ignored("checkpoint.fsync", "--fsync does that"),
+    SetBy("checkpoint.fsync", fsync),
     Ignored("checkpoint.checkpoint_folder", "--dir does that"),
     Ignored("checkpoint.recovery_rank_shift", "hosts always restore what another one saved"),
     Ignored("checkpoint.num_checkpoints", UNUSED),
@@ -90,8 +90,22 @@ pub fn parse(text: &str, source_name: &str) -> Result<CheckpointWorkload, Worklo
     if let (None | Some(0), None | Some(0)) = (workload.writes, workload.reads) {
         (workload.writes, workload.reads) = (None, None);
     }
-    workload.without_effect = KEYS.without_effect(&contents);
+    workload.without_effect.extend(KEYS.without_effect(&contents));
     Ok(workload)
+}
+
+/// Saves are synced by default, so only `false` has no effect.
+fn fsync(workload: &mut CheckpointWorkload, value: &Value) -> Result<(), String> {
+    let mut is_synced = true;
+    is_synced.read(value)?;
+    if !is_synced {
+        workload.without_effect.push(KeyNote {
+            key: "checkpoint.fsync".to_string(),
+            value: "false".to_string(),
+            reason: "--fsync none does that".to_string(),
+        });
+    }
+    Ok(())
 }
 
 /// Number of checkpoints in a phase; DLIO skips a phase with 0 or −1.
@@ -170,7 +184,7 @@ checkpoint:
         assert_eq!((workload.tensor, workload.pipeline, workload.data), (8, 4, None));
         assert_eq!(workload.architecture.num_kv_heads, 8);
         let ignored = |key: &str| workload.without_effect.iter().any(|note| note.key == key);
-        assert!(ignored("train") && ignored("model.model_size"));
+        assert!(ignored("train") && ignored("model.model_size") && !ignored("checkpoint.fsync"));
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) struct Args {
 /// What is done instead of a run.
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Compute the size of a model's KV caches, and what MLPerf's options ask of storage.
+    /// Compute the size of a model's KV caches.
     Size(SizeArgs),
 }
 
@@ -82,7 +82,7 @@ Examples:
   stormlp kvcache size                                    llama3.1-8b
   stormlp kvcache size llama3.1-70b-instruct --tokens 131072 --capacity 8T
                                                           a long context, and how many fit
-  stormlp kvcache size --rate 20G --format json           what a run of 300 s writes at 20 GiB/s
+  stormlp kvcache size qwen3-32b --format json            for a program
 
 Sizes: K, M, G, T are powers of 1024, kB, MB, GB, TB powers of 1000.")]
 pub(crate) struct SizeArgs {
