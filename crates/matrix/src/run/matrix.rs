@@ -140,8 +140,14 @@ fn places(plan: &MatrixPlan) -> impl Iterator<Item = &Path> {
     folders.chain(named.map(|file| &*file.path))
 }
 
-/// Records how and when the matrix ended.
+/// Records how and when the matrix ended and, once all cells are done, the warning that compares
+/// them.
 fn end(report: &mut MatrixReport, ending: Ending) {
+    if ending != Ending::Stopped
+        && let Some(warning) = warnings::near_null_path(report)
+    {
+        report.warn(warning);
+    }
     report.results.find_knee = find_knees(report);
     report.ending = ending;
     report.head.ended_at = Some(now());

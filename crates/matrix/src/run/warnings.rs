@@ -1,6 +1,8 @@
 //! Warnings about a cell, each with a measured fact and a remedy.
 
-use crate::plan::{CacheState, CellPlan, CellSpan, MatrixPlan, Measurement, Reach};
+use crate::plan::{
+    CacheState, CellPlan, CellReport, CellSpan, MatrixPlan, MatrixReport, Measurement, Reach,
+};
 use stormlp_core::evidence::{DirectIo, Evidence, ObjectStore};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
@@ -249,6 +251,36 @@ fn cpu(transport: &Transport, evidence: &Evidence, measured: &Measurement) -> Op
     })
 }
 
+/// A path within twice the time of the null path: stormlp itself was the bottleneck.
+pub(crate) fn near_null_path(report: &MatrixReport) -> Option<Warning> {
+    let cells = &report.results.cells;
+    let combination = |cell: &CellReport| (cell.op, cell.io_size, cell.threads, cell.queue_depth);
+    let rate = |path: PathKind, like: &CellReport| {
+        let alike = cells
+            .iter()
+            .filter(|cell| cell.requested_path == path && combination(cell) == combination(like));
+        let rates: Vec<f64> = alike.filter_map(|cell| Some(cell.result()?.iops)).collect();
+        (!rates.is_empty()).then(|| mean(&rates))
+    };
+    cells.iter().filter(|cell| cell.requested_path != PathKind::Null).find_map(|cell| {
+        let (own, most) = (rate(cell.requested_path, cell)?, rate(PathKind::Null, cell)?);
+        (own * 2.0 > most).then(|| {
+            Warning::new(
+                WarningKind::HarnessBound,
+                format!(
+                    "{} {} of {}, {} threads: {own:.0} transfers/s, and the null path makes \
+                     {most:.0}: stormlp itself took much of the time",
+                    cell.requested_path,
+                    cell.op,
+                    cell.io_size.words(),
+                    cell.threads
+                ),
+                "use more --threads or a larger --io-size",
+            )
+        })
+    })
+}
+
 /// Small pages for buffers large enough to suffer from them; sockets do not.
 fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     let large = cell.transport.chunk_bytes >= 128 << 10 && cell.transport.path != PathKind::S3;
@@ -271,6 +303,20 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_path_near_the_null_paths_rate_is_stormlps_own_figure() {
+        use crate::plan::PathChoice;
+        use crate::show::fixtures::{plain, report};
+        let mut request = plain();
+        request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::Null]);
+        let kind = |null| {
+            let own = |path, _| Some(if path == PathKind::Null { null } else { 50.0 });
+            near_null_path(&report(&request, own)).map(|warning| warning.kind)
+        };
+        assert_eq!(kind(900.0), None);
+        assert_eq!(kind(90.0), Some(WarningKind::HarnessBound));
+    }
 
     #[test]
     fn a_cpu_that_spins_is_not_said_to_be_the_limit() {
