@@ -20,7 +20,7 @@ pub(super) fn of(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning>
 /// The limitations of a plan: whether it has each, its kind, the fact and the remedy.
 fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
     let (full, total) = (&plan.scaling, ByteSize(plan.total_bytes));
-    let cases: [(bool, WarningKind, String, &str); 5] = [
+    let cases: [(bool, WarningKind, String, &str); 6] = [
         (
             plan.is_scaled(),
             WarningKind::Scaled,
@@ -50,6 +50,16 @@ fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning
             "--client adds the time of v2.0's DLIO, and profile v3 is of v3.0, whose own is not known"
                 .to_string(),
             "use --profile v2, or leave --client out",
+        ),
+        (
+            plan.profile != CheckpointProfile::Native
+                && plan.dlio_counted_bytes > plan.total_bytes,
+            WarningKind::NotComparable,
+            format!(
+                "under ZeRO 2 DLIO counts {} for the {total} that are written",
+                ByteSize(plan.dlio_counted_bytes)
+            ),
+            "rates here are based on bytes written; only MLPerf's files use DLIO's count",
         ),
         (
             plan.device() == Some(DeviceId::Host),
