@@ -48,7 +48,7 @@ const ALL: &[Key<CheckpointWorkload>] = &[
     OrMinusOne("checkpoint.time_between_checkpoints", |w| &mut w.pause_seconds),
     SetBy("checkpoint.fsync", fsync),
     Ignored("checkpoint.checkpoint_folder", "--dir does that"),
-    Ignored("checkpoint.recovery_rank_shift", "hosts always restore what another one saved"),
+    Ignored("checkpoint.recovery_rank_shift", "only runs over several hosts shift, by themselves"),
     Ignored("checkpoint.num_checkpoints", UNUSED),
     Ignored("checkpoint.model_size", TRAINING),
     Ignored("checkpoint.recovery_after_steps", TRAINING),
