@@ -64,6 +64,7 @@ fn unet3d_on_h100_is_v2s_run() {
     assert_eq!(plan.checkpoint.as_ref().unwrap().bytes, 10_240);
     insta::assert_snapshot!(warning_lines(&got), @r"
     the dataset (22.94 GiB) fits in this host's memory (64 GiB): not comparable with published results; `--full` makes a comparable dataset, see `stormlp datasize` for its size
+    an epoch has 24 steps, MLPerf requires 500; use more files
     ");
 }
 
@@ -261,6 +262,21 @@ fn an_unknown_edition_causes_a_warning() {
     let named = TrainRequest { profile: Some(Profile::V2), ..null };
     let got = resolve(&mine, &named, &Inventory::default()).unwrap();
     assert!(!warning_lines(&got).contains("edition"));
+}
+
+#[test]
+fn too_few_steps_name_what_decided_them() {
+    let unet3d = workload("unet3d", "h100");
+    let few = |request: TrainRequest| {
+        let got = resolve(&unet3d, &request, &folder(168, 146_600_628)).unwrap();
+        let few = got.warnings.iter().find(|w| w.fact.contains("MLPerf requires"));
+        few.unwrap().remedy.clone()
+    };
+    let length = RunLength { steps: Some(10), ..RunLength::default() };
+    let null = TrainRequest { path: Some(PathKind::Null), ..TrainRequest::default() };
+    assert_eq!(few(TrainRequest::default()), "use more files");
+    assert_eq!(few(null.clone()), "set --steps");
+    assert_eq!(few(TrainRequest { length, ..null }), "raise --steps");
 }
 
 #[test]

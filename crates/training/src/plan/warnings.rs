@@ -1,6 +1,6 @@
 //! Warnings that affect the trust in a plan's result.
 
-use super::datasize::MEMORY_MULTIPLE;
+use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
 use super::request::TrainRequest;
 use super::resolve::steps_needed;
 use super::workload::Workload;
@@ -40,6 +40,7 @@ pub(super) fn of(
     warnings.extend(edition(workload, request.profile));
     let calibration = request.calibration.iter();
     warnings.extend(calibration.flat_map(|origin| origin.warnings(&host.hostname)));
+    warnings.extend(few_steps(plan, request));
     warnings.extend(short_last_block(plan, workload));
     warnings.extend(no_effect(workload));
     warnings
@@ -84,6 +85,24 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
                 workload.edition.describe()
             ),
             "choose one with --profile, or name it in the file (stormlp.profile)",
+        )
+    })
+}
+
+fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
+    let advice = match request.length.steps {
+        Some(_) => "raise --steps",
+        None if plan.is_null() => "set --steps",
+        None => "use more files",
+    };
+    (plan.steps_per_epoch < MIN_STEPS - 1).then(|| {
+        Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "an epoch has {}, MLPerf requires {MIN_STEPS}",
+                counted(plan.steps_per_epoch, "step")
+            ),
+            advice,
         )
     })
 }
