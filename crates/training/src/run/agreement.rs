@@ -90,8 +90,13 @@ const APART: [&str; 14] = [
     "transport.devices",
 ];
 /// Names of plan parts that differ from their keys.
-const NAMES: [(&str, &str); 1] =
-    [("transport", "way the bytes travel (--path, --engine, --device, --pages)")];
+const NAMES: [(&str, &str); 5] = [
+    ("client", "option --client"),
+    ("compute", "compute time"),
+    ("metric", "parameters metric.*"),
+    ("preprocess", "parameter reader.preprocess_time"),
+    ("transport", "way the bytes travel (--path, --engine, --device, --pages)"),
+];
 
 /// Request fields that may differ between hosts: accelerators, location of the files, and what is
 /// compared by its effect on the plan.
