@@ -160,17 +160,40 @@ pub struct CuFileLimits {
     /// Whether the library reports any direct route; without one all transfers use compatibility
     /// mode.
     pub has_direct_route: bool,
+    /// The settings of cufile.json that the library does not report: their limits are the documented
+    /// defaults.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<String>,
 }
 
 impl CuFileLimits {
+    /// The setting of `stream_transfers`.
+    pub const QUEUE_DEPTH: &str = "execution.max_io_queue_depth";
+    /// The setting of `registered_bytes`.
+    pub const PINNED_MEMORY: &str = "properties.max_device_pinned_mem_size_kb";
+    /// The setting of the numbers in `posix_pool`.
+    pub const POOL_COUNT: &str = "properties.posix_pool_slab_count";
+    /// The setting of `batch_entries`.
+    pub const BATCH_SIZE: &str = "properties.io_batchsize";
+
     /// The documented defaults.
     pub fn defaults(has_direct_route: bool) -> Self {
+        let settings = [Self::QUEUE_DEPTH, Self::PINNED_MEMORY, Self::POOL_COUNT, Self::BATCH_SIZE];
         Self {
+            assumed: settings.map(str::to_string).to_vec(),
             stream_transfers: 128,
             registered_bytes: 32 << 30,
             posix_pool: vec![(4 << 10, 128), (1 << 20, 64), (16 << 20, 64)],
             batch_entries: 128,
             has_direct_route,
+        }
+    }
+
+    /// A setting, and whether its limit is assumed.
+    pub fn named(&self, setting: &str) -> String {
+        match self.assumed.iter().any(|known| known == setting) {
+            true => format!("{setting}: assumed, not read from cufile.json"),
+            false => setting.to_string(),
         }
     }
 }

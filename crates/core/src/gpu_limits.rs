@@ -66,8 +66,9 @@ fn streams(
         Availability::unavailable(
             format!(
                 "{in_flight} stream transfers in flight are more than cuFile's queue takes, {} \
-                 (execution.max_io_queue_depth)",
-                limits.stream_transfers
+                 ({})",
+                limits.stream_transfers,
+                limits.named(CuFileLimits::QUEUE_DEPTH)
             ),
             format!("{}, or raise max_io_queue_depth in cufile.json", options.fewer),
         )
@@ -88,8 +89,10 @@ fn batch(
     let on_gpu = devices.iter().any(|device| *device != DeviceId::Host);
     if batches && transport.queue_depth as u64 > limits.batch_entries {
         let fact = format!(
-            "a batch of {} entries is larger than cuFile takes, {} (properties.io_batchsize)",
-            transport.queue_depth, limits.batch_entries
+            "a batch of {} entries is larger than cuFile takes, {} ({})",
+            transport.queue_depth,
+            limits.batch_entries,
+            limits.named(CuFileLimits::BATCH_SIZE)
         );
         let remedy = format!("{}, or raise io_batchsize in cufile.json", options.shallower);
         return Some(Availability::unavailable(fact, remedy));
@@ -107,8 +110,9 @@ fn batch(
             format!(
                 "batches of {in_flight} entries of memory that is not registered can hang where cuFile \
                  falls back: it has {count} buffers of {} for them \
-                 (properties.posix_pool_slab_count)",
-                ByteSize(*bytes)
+                 ({})",
+                ByteSize(*bytes),
+                limits.named(CuFileLimits::POOL_COUNT)
             ),
             format!(
                 "register the memory (leave --no-register out), {}, or raise the count in cufile.json",
@@ -135,15 +139,14 @@ fn memory(
     let registered = cufile.filter(|_| transport.register_buffers);
     // Only a direct route maps the memory.
     let mapped = registered.filter(|limits| limits.has_direct_route);
+    let pinned = registered.map(|limits| limits.named(CuFileLimits::PINNED_MEMORY));
+    let of_cufile = format!("that cuFile registers ({})", pinned.unwrap_or_default());
     let limits = [
         (gpu.free_memory_bytes, "of free memory"),
         // What is free is unknown of a slice, and where NVML is missing.
         (gpu.memory_bytes, "of memory"),
         (mapped.and(gpu.bar1_bytes), "of BAR1, through which registered memory is mapped"),
-        (
-            registered.map(|limits| limits.registered_bytes),
-            "that cuFile registers (properties.max_device_pinned_mem_size_kb)",
-        ),
+        (registered.map(|limits| limits.registered_bytes), &*of_cufile),
     ];
     let beyond = limits.into_iter().find(|(most, _)| most.is_some_and(|most| needed > most));
     beyond.map(|(most, what)| {
@@ -204,7 +207,14 @@ mod tests {
     fn stream_transfers_beyond_the_queue_are_refused() {
         let streams = transport(PathKind::GdsAsync, 32, 4096);
         assert_eq!(reason(&streams, 4, &facts(true)), "runs");
-        assert!(reason(&streams, 5, &facts(true)).contains("160 stream transfers"));
+        let why = reason(&streams, 5, &facts(true));
+        assert!(why.starts_with("160 stream transfers"), "{why}");
+        let assumed = "(execution.max_io_queue_depth: assumed, not read from cufile.json)";
+        assert!(why.ends_with(assumed), "{why}");
+        let mut reported = facts(true);
+        reported.cufile_limits.as_mut().unwrap().assumed.clear();
+        let why = reason(&streams, 5, &reported);
+        assert!(why.ends_with("(execution.max_io_queue_depth)"), "{why}");
         assert_eq!(reason(&transport(PathKind::Gds, 32, 4096), 5, &facts(true)), "runs");
     }
 

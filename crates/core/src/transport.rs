@@ -8,7 +8,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::devices;
 pub use crate::devices::{DeviceOfRun, Devices};
-use crate::facts::{Availability, HostFacts};
+use crate::facts::{Availability, CuFileLimits, HostFacts};
 use crate::failure::Problems;
 use crate::names::{Named, unknown};
 pub use crate::path::DeviceId;
@@ -271,10 +271,12 @@ pub fn depth_in_cufile(
     else {
         return (wanted, None);
     };
+    let limits = host.cufile_limits.as_ref();
+    let named = limits.map_or_else(String::new, |limits| limits.named(setting));
     let warning = Warning::new(
         WarningKind::KnownIssue,
         format!(
-            "cuFile takes {} of {} transfers in flight on {path} ({setting}): other paths have more",
+            "cuFile takes {} of {} transfers in flight on {path} ({named}): other paths have more",
             most * threads,
             wanted * threads
         ),
@@ -293,11 +295,9 @@ fn most_in_cufile(
     let limits = host.cufile_limits.as_ref()?;
     let of_each = |all: u64| (all as usize / threads.max(1)).max(1);
     match path {
-        PathKind::GdsAsync => {
-            Some((of_each(limits.stream_transfers), "execution.max_io_queue_depth"))
-        }
+        PathKind::GdsAsync => Some((of_each(limits.stream_transfers), CuFileLimits::QUEUE_DEPTH)),
         PathKind::GdsBatch | PathKind::GdsBatchStream => {
-            Some((limits.batch_entries as usize, "properties.io_batchsize"))
+            Some((limits.batch_entries as usize, CuFileLimits::BATCH_SIZE))
         }
         _ => None,
     }

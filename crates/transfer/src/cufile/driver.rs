@@ -310,22 +310,26 @@ impl Driver {
             })
             || self.no_p2pdma().is_none();
         let has_direct_route = may_be_direct && !is_forced;
-        let defaults = CuFileLimits::defaults(has_direct_route);
-        let positive = |number: Option<u64>| number.filter(|number| *number > 0);
-        let depth = self.said.parameters.size("max_io_queue_depth");
+        let mut limits = CuFileLimits::defaults(has_direct_route);
+        let depth = self.said.parameters.size("max_io_queue_depth").map(|depth| depth as u64);
         let registered = properties.map(|known| known.max_registered_bytes);
         let entries = properties.map(|known| known.max_batch_entries as u64);
-        CuFileLimits {
-            stream_transfers: positive(depth.map(|depth| depth as u64))
-                .unwrap_or(defaults.stream_transfers),
-            registered_bytes: positive(registered).unwrap_or(defaults.registered_bytes),
-            posix_pool: match self.said.posix_pool.is_empty() {
-                true => defaults.posix_pool,
-                false => self.said.posix_pool.clone(),
-            },
-            batch_entries: positive(entries).unwrap_or(defaults.batch_entries),
-            has_direct_route,
+        let numbers = [
+            (depth, &mut limits.stream_transfers, CuFileLimits::QUEUE_DEPTH),
+            (registered, &mut limits.registered_bytes, CuFileLimits::PINNED_MEMORY),
+            (entries, &mut limits.batch_entries, CuFileLimits::BATCH_SIZE),
+        ];
+        for (reported, limit, setting) in numbers {
+            if let Some(number) = reported.filter(|number| *number > 0) {
+                *limit = number;
+                limits.assumed.retain(|assumed| assumed != setting);
+            }
         }
+        if !self.said.posix_pool.is_empty() {
+            limits.posix_pool.clone_from(&self.said.posix_pool);
+            limits.assumed.retain(|assumed| assumed != CuFileLimits::POOL_COUNT);
+        }
+        limits
     }
 
     /// Settings that affect the route and the speed, as text.
