@@ -280,6 +280,20 @@ fn too_few_steps_name_what_decided_them() {
 }
 
 #[test]
+fn a_ring_in_place_of_blocking_readers_is_told() {
+    let unet3d = workload("unet3d", "h100");
+    for (accelerators, told) in [(112, false), (113, true)] {
+        let request = TrainRequest {
+            accelerators: Some(accelerators),
+            files: Some(7200),
+            ..TrainRequest::default()
+        };
+        let got = resolve(&unet3d, &request, &folder(7200, 146_600_628)).unwrap();
+        assert_eq!(warning_lines(&got).contains("a ring reads"), told, "{accelerators}");
+    }
+}
+
+#[test]
 fn memory_grows_with_what_is_kept() {
     let unet3d = workload("unet3d", "h100");
     let of = |unet3d: &Workload, request: TrainRequest| {

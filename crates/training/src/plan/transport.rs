@@ -34,7 +34,7 @@ const LARGEST_CALL_BYTES: u64 = 16 << 20;
 const POOL_BYTES: u64 = 224 << 20;
 /// Blocking reads through the page cache need one thread each, up to this many: with their buffers,
 /// twice for an accelerator's memory, they fill the pool.
-const BLOCKING_THREADS: usize = 448;
+pub(super) const BLOCKING_THREADS: usize = 448;
 /// Open files of a thread besides its reads and streams.
 const OTHER_FILES: usize = 8;
 

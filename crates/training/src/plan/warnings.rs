@@ -3,13 +3,15 @@
 use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
 use super::request::TrainRequest;
 use super::resolve::steps_needed;
+use super::transport::BLOCKING_THREADS;
 use super::workload::Workload;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::path::EngineKind;
 use stormlp_core::placement;
 use stormlp_core::profile::Profile;
-use stormlp_core::transport;
+use stormlp_core::transport::{self, EngineChoice};
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 
@@ -27,6 +29,7 @@ pub(super) fn of(
     if plan.transport.path.has_engine() {
         warnings.extend(transport::engine_warning(request.engine, host));
     }
+    warnings.extend(ring_instead(plan));
     warnings.extend(plan.transport.emulated.then(transport::emulated_warning));
     let waits = plan.transport.waits_for_gpu();
     warnings.extend(transport::wait_warning(&request.threading, waits));
@@ -44,6 +47,26 @@ pub(super) fn of(
     warnings.extend(short_last_block(plan, workload));
     warnings.extend(no_effect(workload));
     warnings
+}
+
+/// Warns when there are too many readers for a thread each, so that a ring reads in place of them.
+fn ring_instead(plan: &TrainPlan) -> Option<Warning> {
+    let transport = &plan.transport;
+    let is_other = plan.profile != Profile::Native
+        && transport.path.uses_page_cache()
+        && transport.requested_engine == EngineChoice::Auto
+        && transport.engine != EngineKind::Psync;
+    is_other.then(|| {
+        Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "more than {BLOCKING_THREADS} readers: a ring reads in place of blocking threads, \
+                 and has the device serve more and smaller requests of read-ahead than the \
+                 official client's"
+            ),
+            "use fewer accelerators for each host, or --engine psync",
+        )
+    })
 }
 
 fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
