@@ -82,7 +82,7 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
     let latencies = one_at_a_time.filter_map(|group| Some((group, mean(group)?)));
     if let Some((group, us)) = latencies.min_by(|a, b| a.1.total_cmp(&b.1)) {
         let us = Quantity::lower(us, "µs").text();
-        parts.push(format!("lowest mean latency{of} at depth 1 {us} µs ({})", at(group)));
+        parts.push(format!("lowest mean latency{of} {us} µs at depth 1 ({})", at(group)));
     }
     parts.join("; ")
 }
