@@ -502,6 +502,10 @@ fn a_closed_run_of_v3_keeps_results_off_the_file_system_of_its_data() {
     assert!(beside.contains(rule), "{beside}");
     let elsewhere = said(Path::new("/proc"));
     assert!(!elsewhere.contains(rule), "{elsewhere}");
+    // Without the rules it has no effect there.
+    let words = "retinanet --accelerator b200 --dry-run --results-dir elsewhere";
+    let said = stderr(train(folder.path(), words).assert().code(2));
+    assert!(said.contains("--results-dir has no effect with --dry-run"), "{said}");
 }
 
 /// Makes the dataset of [`MISSED`], which is then no starter set, whose files would be dropped.

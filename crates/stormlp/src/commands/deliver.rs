@@ -24,6 +24,7 @@ use stormlp_show::html::Sheet;
 use stormlp_show::markdown;
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
+use super::idle::refuse;
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -114,15 +115,17 @@ impl OutputArgs {
         self.telemetry.unwrap_or_default()
     }
 
-    /// Prints a plan instead of a result.
+    /// Prints a plan instead of a result. For a `closed` one, the folder for results matters.
     ///
     /// # Errors
-    /// If a plan does not have the format.
+    /// If a plan does not have the format, or that folder has no effect.
     pub(crate) fn print_plan<T: serde::Serialize>(
         &self,
         plan: &T,
+        closed: bool,
         document: impl FnOnce(&T) -> Document,
     ) -> Result<(), Failure> {
+        refuse(&[("--results-dir", self.results_dir.is_some() && !closed)], "with --dry-run")?;
         match self.show.targets.format() {
             Format::Text => output::show(&document(plan)),
             Format::Markdown => output::print(&markdown::render(&document(plan))),

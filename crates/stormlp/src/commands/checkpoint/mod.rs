@@ -271,6 +271,6 @@ fn dry_run(
         return Err(resolution.problems.into());
     };
     let dry_run = DryRun { plan, problems: &resolution.problems };
-    output.print_plan(&dry_run, checkpoint::dry_run)?;
+    output.print_plan(&dry_run, plan.request.closed, checkpoint::dry_run)?;
     if resolution.problems.is_empty() { Ok(()) } else { Err(resolution.problems.into()) }
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if args.dry_run {
         let layouts = peers.exchange(&plan.layout())?;
         return if session.group.leads() {
-            args.output.print_plan(&plan, |plan| matrix::plan(plan, &layouts))
+            args.output.print_plan(&plan, false, |plan| matrix::plan(plan, &layouts))
         } else {
             Ok(())
         };

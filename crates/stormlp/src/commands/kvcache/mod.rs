@@ -280,7 +280,7 @@ fn show_plan(resolution: Resolution, output: &OutputArgs) -> Result<(), Failure>
     let Resolution { plan, problems } = resolution;
     if let Some(plan) = plan.filter(|_| problems.cause() != Cause::Plan) {
         let shown = DryRun { plan: &plan, problems: &problems };
-        output.print_plan(&shown, dry_run)?;
+        output.print_plan(&shown, plan.request.closed, dry_run)?;
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
 }

@@ -177,7 +177,7 @@ fn print_plan(
     if let Some(dataset) = &prepared.data.to_make {
         dataset.announce("a run would first make", session);
     }
-    args.output.print_plan(&prepared.plan, |plan| {
+    args.output.print_plan(&prepared.plan, prepared.plan.request.closed, |plan| {
         let mut document = stormlp_training::show::plan(plan);
         document.warn(&prepared.warnings);
         more(&mut document);
