@@ -100,6 +100,9 @@ impl Chunks {
         if self.has(id) || self.going.contains(&id) {
             return WriteDecision::Known;
         }
+        // Places are given in order, and a chunk leaves `known` only for the one that takes its place:
+        // so the number of known chunks is the next free place. Whatever else took a chunk out would
+        // leave a gap, and the next chunk would get the place of one that is still there.
         let (mut place, mut deletes) = (self.known.len() as u64, None);
         if place >= self.most {
             let Some((victim, freed)) = self.delete() else { return WriteDecision::Full };
