@@ -149,7 +149,8 @@ fn a_truncated_file_fails_its_cells_and_the_matrix_continues() {
         let broken = cell.requested_path != PathKind::Null;
         assert_eq!(cell.status == CellStatus::Failed, broken);
         if broken {
-            assert!(cell.reason.as_ref().expect("a reason").contains("truncated"));
+            let reason = cell.reason.as_ref().expect("a reason");
+            assert!(reason.contains("truncated"), "{reason}");
         }
     }
 }

@@ -447,10 +447,14 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
             remedy: fallback::remedy(plan.request.require_gds, error).map(str::to_string),
         },
         WorkerFailure::Short { visit, moved } => Reason {
-            text: format!("{moved} of {} bytes at offset {} of {file}", visit.len, visit.offset),
+            text: format!(
+                "{moved} of {} bytes at offset {} of {file}: it was truncated, or is too small",
+                visit.len, visit.offset
+            ),
             errno: None,
             remedy: Some(
-                "the file is too small, or was truncated meanwhile: use a smaller --file-size"
+                "run again to recreate a file that stormlp made; use a smaller --file-size for \
+                 another"
                     .to_string(),
             ),
         },
