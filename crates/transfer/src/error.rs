@@ -304,6 +304,11 @@ impl TransferError {
         Self::File { action, path: path.into(), source }
     }
 
+    /// A call on the file or folder at `path` that cannot be made, for this reason.
+    pub(crate) fn refused(action: &'static str, path: &Path, why: impl Into<String>) -> Self {
+        Self::file(action, path, io::Error::other(why.into()))
+    }
+
     /// A failed call without a file name.
     pub(crate) fn io<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { action, source: source.into() }

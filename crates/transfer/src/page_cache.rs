@@ -46,6 +46,27 @@ impl Residency {
         }
     }
 
+    /// The sum over several files; `None` without files, or if the residency of one is not known or
+    /// not told to this user.
+    ///
+    /// # Errors
+    /// The first of the other errors.
+    pub(crate) fn sum(
+        all: impl Iterator<Item = Result<Option<Self>, TransferError>>,
+    ) -> Result<Option<Self>, TransferError> {
+        let mut sum: Option<Self> = None;
+        for told in all {
+            match told {
+                Err(error) if error.is_permission_denied() => return Ok(None),
+                told => {
+                    let Some(told) = told? else { return Ok(None) };
+                    sum = Some(sum.map_or(told, |sum| sum.plus(told)));
+                }
+            }
+        }
+        Ok(sum)
+    }
+
     /// The cached share, 0 to 1; 0 for an empty file.
     pub fn share(self) -> f64 {
         if self.total_bytes == 0 { 0.0 } else { self.cached_bytes as f64 / self.total_bytes as f64 }

@@ -1,12 +1,10 @@
 //! A path that panics where a test wants it to.
 
 use std::fs::File;
-use std::io;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use stormlp_core::evidence::Evidence;
-use stormlp_transfer::storage::{Gate, Grant, Request, Storage};
+use stormlp_transfer::storage::{Disk, Storage};
 use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
 };
@@ -14,7 +12,7 @@ use stormlp_transfer::{
 /// A function that builds a path.
 pub type BuildPath = fn(PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
 
-/// A gate that admits everything, and builds paths with a test's function if it has one.
+/// The files of this machine, with paths that a test's function builds if it has one.
 #[derive(Default)]
 pub struct Builder(pub Mutex<Option<BuildPath>>);
 
@@ -25,20 +23,12 @@ impl Builder {
     }
 }
 
-impl Gate for Builder {
-    fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant> {
-        Ok(Grant { bytes: request.bytes, not_before: now })
-    }
-
-    fn build(
-        &self,
-        storage: &dyn Storage,
-        spec: PathSpec,
-    ) -> Result<Box<dyn TransferPath>, TransferError> {
+impl Storage for Builder {
+    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
         let build = *self.0.lock().unwrap();
         match build {
             Some(build) => build(spec),
-            None => storage.path(spec),
+            None => Disk.path(spec),
         }
     }
 }

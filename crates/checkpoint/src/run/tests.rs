@@ -24,11 +24,11 @@ use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
     Disk, FolderLock, Gate, Gated, Grant, LOCK_NAME, Request, Storage,
 };
-use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, TransferPath, probe};
+use stormlp_transfer::{Accelerator, HostStandIn, TransferError, probe};
 
 use super::*;
 use crate::run::checkpoint::run_over;
-use stormlp_test_support::{BuildPath, SEAMS};
+use stormlp_test_support::{Builder, SEAMS};
 use stormlp_transfer::run_context::RunContext;
 
 #[path = "device_tests.rs"]
@@ -315,8 +315,6 @@ struct Faulty {
     full_after_writes: Option<usize>,
     /// The operation that panics.
     panic_at: Option<StorageOperation>,
-    /// Overrides how paths are built.
-    build_path: Option<BuildPath>,
 }
 
 impl Gate for Faulty {
@@ -351,17 +349,6 @@ impl Gate for Faulty {
             Ok(Grant { bytes: request.bytes, not_before: now })
         } else {
             Err(std::io::Error::from_raw_os_error(28))
-        }
-    }
-
-    fn build(
-        &self,
-        storage: &dyn Storage,
-        spec: PathSpec,
-    ) -> Result<Box<dyn TransferPath>, TransferError> {
-        match self.build_path {
-            Some(build) => build(spec),
-            None => storage.path(spec),
         }
     }
 }
@@ -433,7 +420,9 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
         let folder = folder();
         let mut request = request(folder.path());
         request.chunk_bytes = Some(4096);
-        let storage = faulty(Faulty { panic_at, build_path, ..Faulty::default() });
+        let builder = Builder(Mutex::new(build_path));
+        let faults = Faulty { panic_at, ..Faulty::default() };
+        let storage = Arc::new(Gated::new(Arc::new(builder), faults));
         let report = run_on(plan(&request), storage.clone(), &StopToken::new());
         let error = error(&report);
         assert!(error.contains(who) && error.contains("panicked: broken"), "{error}");

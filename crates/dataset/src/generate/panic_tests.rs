@@ -12,7 +12,7 @@ use stormlp_core::event::Silent;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::path::EngineKind;
 use stormlp_core::stop::StopToken;
-use stormlp_transfer::storage::{Gate, Gated, Grant, Request, Storage};
+use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
 };
@@ -143,16 +143,8 @@ impl TransferPath for PanickingPath {
 /// Storage whose paths panic at this operation.
 struct PanicsAt(&'static str);
 
-impl Gate for PanicsAt {
-    fn admit(&self, request: &Request<'_>, now: Duration) -> std::io::Result<Grant> {
-        Ok(Grant { bytes: request.bytes, not_before: now })
-    }
-
-    fn build(
-        &self,
-        _: &dyn Storage,
-        spec: PathSpec,
-    ) -> Result<Box<dyn TransferPath>, TransferError> {
+impl Storage for PanicsAt {
+    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
         assert_ne!(self.0, "build", "an injected fault");
         PanickingPath::over(spec, self.0)
     }
@@ -165,7 +157,7 @@ fn a_path_that_panics_ends_the_run_which_can_be_continued() {
         let mut faulty = plan(folder.path(), dataset());
         // Small files are written without a path unless an engine is requested.
         faulty.engine = Some(EngineKind::Psync);
-        faulty.storage = Arc::new(Gated::new(faulty.storage, PanicsAt(seam)));
+        faulty.storage = Arc::new(PanicsAt(seam));
         let error = in_time(move || run(&faulty, &Silent, &StopToken::new()));
         let message = error.unwrap_err().to_string();
         assert!(message.starts_with("thread writer-"), "{message}");

@@ -16,7 +16,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Disk, Gated, Storage};
+use stormlp_transfer::storage::Storage;
 
 use super::error::MatrixError;
 use crate::run::matrix::{lock, run as run_matrix};
@@ -55,13 +55,13 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
 /// Runs the matrix with paths built by `broken` in its second cell.
 fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Vec<CellReport>) {
     let folder = tempfile::tempdir_in(".").unwrap();
-    let gated = Arc::new(Gated::new(Arc::new(Disk), Builder::default()));
-    let storage: Arc<dyn Storage> = gated.clone();
+    let builder = Arc::new(Builder::default());
+    let storage: Arc<dyn Storage> = builder.clone();
     let mut report = matrix(folder.path());
     let folders = lock(&storage, &mut report).unwrap();
     let mut told = Vec::new();
     let mut on_cell = |cell: &CellReport| {
-        *gated.gate().0.lock().unwrap() = Some(broken);
+        *builder.0.lock().unwrap() = Some(broken);
         told.push(cell.clone());
     };
     let surroundings = RunContext { storage: &storage, observer: &Silent, stop: &StopToken::new() };

@@ -8,7 +8,6 @@ use std::time::Duration;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_dataset::format::Span;
 use stormlp_hosts::fault::Fault;
-use stormlp_transfer::storage::Gated;
 use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
 use stormlp_transfer::{Accelerator, AcceleratorSet, HostStandIn, engine};
 
@@ -253,7 +252,7 @@ fn a_panic_in_an_io_thread_ends_the_run_with_an_error() {
 fn a_path_that_panics_ends_the_run_with_an_error() {
     for (seam, broken) in SEAMS {
         let mut spec = spec(PathKind::Buffered, EngineKind::Psync);
-        spec.storage = Arc::new(Gated::new(spec.storage, Builder::of(broken)));
+        spec.storage = Arc::new(Builder::of(broken));
         let outcome = run_on(&spec, &whole_files(), Files::new(), phase(2, 6));
         assert_panicked(outcome.2, "io-", &format!("broken {seam}"));
     }

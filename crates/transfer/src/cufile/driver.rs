@@ -13,7 +13,8 @@ use super::count::{Statistics, Switch, Tallies};
 use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
 use super::loader::Api;
-use super::nvidia::{self, Parameter};
+use super::nvidia::{self, Parameter, named_bits};
+use super::properties::Properties;
 use super::stats::RouteCounters;
 use super::watchdog::releasing;
 
@@ -110,7 +111,8 @@ impl Parameters {
 
 fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
     // SAFETY: the function of the library, whose driver is open.
-    unsafe { nvidia::properties(api.get_properties) }
+    let (status, properties) = unsafe { nvidia::properties(api.get_properties) };
+    check("cuFileDriverGetProperties", status).map(|()| properties)
 }
 
 /// Size in bytes and number of compatibility mode's buffers, smallest first; empty if the library
@@ -365,58 +367,4 @@ fn forbid_fallback(api: &Api) -> Result<(), CuFileError> {
         check("cuFileSetParameterBool", status)?;
     }
     Ok(())
-}
-
-/// The driver's properties.
-#[derive(Debug, Clone)]
-pub struct Properties {
-    /// The version of nvidia-fs; `None` when it is not loaded.
-    pub(crate) kernel_driver_version: Option<(u32, u32)>,
-    /// Kinds of storage with a direct route, as far as they have names.
-    pub(super) direct_targets: Vec<&'static str>,
-    /// Whether the library lists a kind of storage with a direct route.
-    pub(crate) has_direct_targets: bool,
-    /// Whether it lists one whose direct route need not be the kernel driver's: network file
-    /// systems have routes of their own, which that driver does not count.
-    pub(crate) has_uncounted_targets: bool,
-    pub(super) features: Vec<&'static str>,
-    /// Whether its calls spin until completion.
-    pub(super) polls: bool,
-    pub(super) allows_fallback: bool,
-    pub(super) max_direct_io_bytes: u64,
-    /// Size of the buffer for transfers without a direct route.
-    pub(crate) per_buffer_cache_bytes: u64,
-    /// The most memory that can be registered; 0 if it is not reported.
-    pub(super) max_registered_bytes: u64,
-    /// The maximum number of entries in a batch.
-    pub(crate) max_batch_entries: usize,
-}
-
-impl Properties {
-    /// All properties as text, one each.
-    pub fn describe(&self) -> Vec<String> {
-        let list = |names: &[&str]| match names.len() {
-            0 => "none".to_string(),
-            _ => names.join(", "),
-        };
-        let kernel = self.kernel_driver_version.map_or_else(
-            || "nvidia-fs not loaded".to_string(),
-            |(major, minor)| format!("nvidia-fs {major}.{minor}"),
-        );
-        let words = [
-            kernel,
-            format!("direct targets: {}", list(&self.direct_targets)),
-            format!("features: {}", list(&self.features)),
-            format!("max_direct_io_size {} KiB", self.max_direct_io_bytes >> 10),
-        ];
-        words.into_iter().chain(self.polls.then(|| POLL_MODE.to_string())).collect()
-    }
-}
-
-/// The property of a driver whose calls spin until completion (`properties.use_poll_mode`).
-pub const POLL_MODE: &str = "poll mode";
-
-/// Names of the bits that are set.
-pub(super) fn named_bits<N: Copy>(flags: u32, names: &[(i32, N)]) -> impl Iterator<Item = N> {
-    names.iter().filter(move |(bit, _)| flags >> bit & 1 == 1).map(|(_, name)| *name)
 }

@@ -151,9 +151,6 @@ fn described(call: &str, code: i32, cuda_code: i32) -> String {
     text
 }
 
-/// The remedy for what only the log explains.
-pub(super) const SEE_LOG: &str = "see cufile.log in the folder of the run";
-
 #[cfg(test)]
 mod tests {
     use super::*;

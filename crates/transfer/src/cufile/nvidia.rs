@@ -5,10 +5,9 @@ use std::path::Path;
 
 use stormlp_core::evidence::Mechanism;
 
-use super::driver::{Properties, named_bits};
-use super::error::{CuFileError, SEE_LOG, check};
+use super::properties::Properties;
 use super::stats::{RawStatistics, RouteCounters, Routes};
-use super::sys::FnGetProperties;
+use super::sys::{CUfileError_t, FnGetProperties};
 use super::version::LibraryVersion;
 
 /// The library's files as the loader knows them, that of the runtime package first.
@@ -63,16 +62,15 @@ struct CUfileDrvProps_t {
     max_batch_io_timeout_ms: c_uint,
 }
 
-/// Asks for the driver's properties.
+/// Asks for the driver's properties: they hold if the status is that of success.
 ///
 /// # Safety
 /// `get` must be libcufile's function, and its driver open.
-pub(super) unsafe fn properties(get: FnGetProperties) -> Result<Properties, CuFileError> {
+pub(super) unsafe fn properties(get: FnGetProperties) -> (CUfileError_t, Properties) {
     let mut raw = CUfileDrvProps_t::default();
     // SAFETY: `raw` is a place for the structure; the caller vouches for the function.
     let status = unsafe { get((&raw mut raw).cast()) };
-    check("cuFileDriverGetProperties", status)?;
-    Ok(to_text(&raw))
+    (status, to_text(&raw))
 }
 
 fn to_text(raw: &CUfileDrvProps_t) -> Properties {
@@ -93,6 +91,11 @@ fn to_text(raw: &CUfileDrvProps_t) -> Properties {
         max_registered_bytes: u64::from(raw.max_pinned_kib) << 10,
         max_batch_entries: raw.max_batch_io as usize,
     }
+}
+
+/// Names of the bits that are set.
+pub(super) fn named_bits<N: Copy>(flags: u32, names: &[(i32, N)]) -> impl Iterator<Item = N> {
+    names.iter().filter(move |(bit, _)| flags >> bit & 1 == 1).map(|(_, name)| *name)
 }
 
 /// Bits of the status flags, which are also the targets of route queries.
@@ -197,6 +200,9 @@ pub(super) fn meaning(call: &str, code: c_int) -> Option<(&'static str, &'static
 
 /// The function that registers a file.
 const REGISTER: &str = "cuFileHandleRegister";
+
+/// The remedy for what only the log explains.
+pub(super) const SEE_LOG: &str = "see cufile.log in the folder of the run";
 
 /// The remedy for a failed call.
 pub(super) fn remedy(call: &str, code: i32) -> &'static str {

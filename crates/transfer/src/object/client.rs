@@ -1,16 +1,14 @@
 //! What all sessions with an object store share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustls::ClientConfig;
-use rusty_s3::Bucket;
 use stormlp_core::evidence::ObjectStore;
 use stormlp_core::verify::Verify;
 use url::Url;
 
 use super::error::{ObjectError, ObjectFault};
-use super::session::Session;
 use super::settings::{Settings, host};
 use super::tls;
 use super::wire::WireError;
@@ -29,9 +27,9 @@ pub struct Client {
     pub(super) seen: OnceLock<Seen>,
     /// The first header `Server`: what refuses before the server does may have none.
     pub(super) server: OnceLock<String>,
-    sessions: AtomicU64,
+    pub(super) sessions: AtomicU64,
     /// Held while a session chooses its endpoint, so that two do not choose the same.
-    choosing: Mutex<()>,
+    pub(super) choosing: Mutex<()>,
 }
 
 /// One address of the store.
@@ -81,27 +79,6 @@ impl Client {
     /// The settings in use.
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// A session with `bucket`, for one thread, at the endpoint that has the fewest.
-    ///
-    /// # Errors
-    /// When the bucket cannot be part of an address.
-    pub fn session(self: &Arc<Self>, bucket: &str) -> Result<Session, TransferError> {
-        let (style, region) = (self.settings.addressing, self.settings.region.clone());
-        let _alone = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
-        let load = |at: &usize| self.endpoints[*at].sessions.load(Ordering::Relaxed);
-        let at = (0..self.endpoints.len()).min_by_key(load).unwrap_or_default();
-        let Endpoint { url, sessions, .. } = &self.endpoints[at];
-        let address = Bucket::new(url.clone(), style, bucket.to_string(), region);
-        let address = address.map_err(|_| TransferError::Unavailable {
-            what: format!("bucket {bucket}"),
-            reason: format!("{} cannot have it in its address", host(url)),
-            remedy: "use AWS_S3_ADDRESSING_STYLE=path".to_string(),
-        })?;
-        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        sessions.fetch_add(1, Ordering::Relaxed);
-        Ok(Session::new(Arc::clone(self), address, at, number))
     }
 
     /// The evidence of a session with endpoint `at` that counted this much.

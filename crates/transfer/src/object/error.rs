@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::reply::Refusal;
+use super::retry::after_retries;
 
 /// A request that did not succeed.
 #[derive(Debug)]
@@ -68,15 +69,6 @@ impl fmt::Display for ObjectFault {
             Self::Kept(refusal) => write!(f, "it was kept: {}", refusal.reason()),
             Self::Answer(what) | Self::Data(what) => write!(f, "{what}"),
         }
-    }
-}
-
-/// How often a request was made again before its error.
-pub(super) fn after_retries(retries: u32) -> String {
-    match retries {
-        0 => String::new(),
-        1 => ", after 1 retry".to_string(),
-        retries => format!(", after {retries} retries"),
     }
 }
 

@@ -6,7 +6,7 @@ use stormlp_core::evidence::REFUSED_HELP;
 use stormlp_core::printable::printable;
 
 use super::checksum::Checksum;
-use super::error::after_retries;
+use super::retry::after_retries;
 
 /// The header of every object that stormlp puts, which the endpoint keeps with it.
 pub(super) const MARK: &str = "x-amz-meta-stormlp";

@@ -27,6 +27,15 @@ impl Pauses {
     }
 }
 
+/// How often a request was made again before its error.
+pub(super) fn after_retries(retries: u32) -> String {
+    match retries {
+        0 => String::new(),
+        1 => ", after 1 retry".to_string(),
+        retries => format!(", after {retries} retries"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

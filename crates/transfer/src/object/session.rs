@@ -1,8 +1,8 @@
 //! Requests for objects over one connection, made again where that may help.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -19,7 +19,9 @@ use super::error::{ObjectError, ObjectFault};
 use super::reply::{Head, Refusal};
 use super::request::{Request, mark};
 use super::retry::{MOST_RETRIES, Pauses};
+use super::settings::host;
 use super::wire::{Connection, FIRST_ANSWER, STALL_TIMEOUT, WireError};
+use crate::error::TransferError;
 
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
@@ -93,8 +95,31 @@ impl From<WireError> for Attempt {
     }
 }
 
+impl Client {
+    /// A session with `bucket`, for one thread, at the endpoint that has the fewest.
+    ///
+    /// # Errors
+    /// When the bucket cannot be part of an address.
+    pub fn session(self: &Arc<Self>, bucket: &str) -> Result<Session, TransferError> {
+        let (style, region) = (self.settings.addressing, self.settings.region.clone());
+        let _alone = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
+        let load = |at: &usize| self.endpoints[*at].sessions.load(Ordering::Relaxed);
+        let at = (0..self.endpoints.len()).min_by_key(load).unwrap_or_default();
+        let Endpoint { url, sessions, .. } = &self.endpoints[at];
+        let address = Bucket::new(url.clone(), style, bucket.to_string(), region);
+        let address = address.map_err(|_| TransferError::Unavailable {
+            what: format!("bucket {bucket}"),
+            reason: format!("{} cannot have it in its address", host(url)),
+            remedy: "use AWS_S3_ADDRESSING_STYLE=path".to_string(),
+        })?;
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(Session::new(Arc::clone(self), address, at, number))
+    }
+}
+
 impl Session {
-    pub(super) fn new(client: Arc<Client>, bucket: Bucket, endpoint: usize, number: u64) -> Self {
+    fn new(client: Arc<Client>, bucket: Bucket, endpoint: usize, number: u64) -> Self {
         Self {
             client,
             bucket,

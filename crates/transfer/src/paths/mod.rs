@@ -11,7 +11,6 @@ mod host;
 mod idle;
 pub(crate) mod null;
 mod s3;
-mod s3_helpers;
 mod s3_ranges;
 
 use std::fs::File;

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use stormlp_core::evidence::{Evidence, ObjectChecksums, ObjectStore};
@@ -11,12 +13,12 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
 use super::PathSpec;
-use super::s3_helpers::Helpers;
 use super::s3_ranges::ReadRanges;
 use crate::attached::Attached;
 use crate::error::TransferError;
 use crate::object::{Get, ObjectError, ObjectFacts, ObjectFault, Session};
 use crate::storage::{ObjectMode, OpenObject, put_key};
+use crate::thread_group::{Panicked, guarded};
 use crate::transfer::{
     Completion, FileId, FileRange, Rejected, Slot, SlotMemory, Transfer, TransferPath,
 };
@@ -57,7 +59,7 @@ enum Connections {
 }
 
 /// An object that transfers name.
-pub(super) struct AttachedObject {
+struct AttachedObject {
     object: OpenObject,
     /// The ETag of the first range that was read: all must be of one object.
     etag: OnceLock<String>,
@@ -66,7 +68,7 @@ pub(super) struct AttachedObject {
 }
 
 /// A transfer of an attached object.
-pub(super) struct Job {
+struct Job {
     attached: Arc<AttachedObject>,
     transfer: Transfer,
 }
@@ -74,7 +76,7 @@ pub(super) struct Job {
 /// What serves one request at a time: a session with each bucket, whose connection serves all of the
 /// bucket's objects in turn.
 #[derive(Default)]
-pub(super) struct Connection {
+struct Connection {
     sessions: Vec<(String, Session)>,
     /// When the measurement begins.
     measured_from: Option<Instant>,
@@ -85,7 +87,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Moves the bytes of a transfer.
-    pub(super) fn perform(&mut self, job: Job) -> Completion {
+    fn perform(&mut self, job: Job) -> Completion {
         let Job { attached, transfer: Transfer { place, mut slot } } = job;
         let bytes = slot.part_mut(place.len).expect("the path has host memory");
         let result = self.moved(&attached, place, bytes).map(|()| place.len);
@@ -142,13 +144,13 @@ impl Connection {
     }
 
     /// What ends before `start` only prepares the measurement.
-    pub(super) fn measure_from(&mut self, start: Instant) {
+    fn measure_from(&mut self, start: Instant) {
         self.measured_from = Some(start);
         self.sessions.iter_mut().for_each(|(_, session)| session.measure_from(start));
     }
 
     /// What passed over it, if anything did.
-    pub(super) fn evidence(&self) -> Option<ObjectStore> {
+    fn evidence(&self) -> Option<ObjectStore> {
         let sessions = self.sessions.iter().map(|(_, session)| session.evidence());
         let mut store = sessions.reduce(|sum, one| sum.plus(&one))?;
         store.checksums = store.checksums.map(|found| found.plus(self.ranges));
@@ -204,6 +206,129 @@ impl AttachedObject {
             true => Ok(()),
             false => Err(session.replaced(&self.object.key, offset, &found, first)),
         }
+    }
+}
+
+/// Threads with one connection each, which take transfers in turn.
+struct Helpers {
+    connections: Vec<Arc<Mutex<Connection>>>,
+    /// Closed at the end, which ends the threads.
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Result<Completion, Panicked>>,
+    in_flight: usize,
+    /// Why a transfer never comes back, if one does not.
+    lost: Option<String>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Helpers {
+    /// Starts `count` threads. They run where the calling thread may run.
+    fn start(count: usize) -> Result<Self, TransferError> {
+        let (jobs, queue) = channel::<Job>();
+        let (sender, done) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        let mut helpers = Self {
+            connections: Vec::with_capacity(count),
+            jobs: Some(jobs),
+            done,
+            in_flight: 0,
+            lost: None,
+            threads: Vec::with_capacity(count),
+        };
+        for _ in 0..count {
+            let connection = Arc::<Mutex<Connection>>::default();
+            helpers.connections.push(Arc::clone(&connection));
+            let (queue, sender) = (Arc::clone(&queue), sender.clone());
+            let serve = move || serve(&connection, &queue, &sender);
+            let thread = thread::Builder::new().name("connection".to_string()).spawn(serve);
+            let action = "starting a thread for each connection";
+            helpers.threads.push(thread.map_err(|source| TransferError::Io { action, source })?);
+        }
+        Ok(helpers)
+    }
+
+    /// Gives a transfer to the next idle thread.
+    fn hand_over(&mut self, job: Job) {
+        let jobs = self.jobs.as_ref().expect("it is closed at the end");
+        jobs.send(job).expect("threads serve as long as jobs may come");
+        self.in_flight += 1;
+    }
+
+    /// Waits for `min` transfers, or all if fewer are in flight.
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
+        self.complain()?;
+        for _ in 0..min.min(self.in_flight) {
+            let landed = self.done.recv().expect("threads serve until the end");
+            self.take(landed, done)?;
+        }
+        while let Ok(landed) = self.done.try_recv() {
+            self.take(landed, done)?;
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        landed: Result<Completion, Panicked>,
+        done: &mut Vec<Completion>,
+    ) -> Result<(), TransferError> {
+        self.in_flight -= 1;
+        match landed {
+            Ok(completion) => done.push(completion),
+            Err(panic) => self.lost = Some(panic.to_string()),
+        }
+        self.complain()
+    }
+
+    /// The transfer of a thread that panicked is lost: whoever waits for it would wait forever.
+    fn complain(&self) -> Result<(), TransferError> {
+        match &self.lost {
+            None => Ok(()),
+            Some(panic) => Err(TransferError::Io {
+                action: "a connection",
+                source: io::Error::other(panic.clone()),
+            }),
+        }
+    }
+
+    /// Does something with each connection; nothing is in flight.
+    fn each(&mut self, act: impl Fn(&mut Connection)) {
+        for connection in &self.connections {
+            act(&mut connection.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// What passed over all connections.
+    fn evidence(&self) -> Option<ObjectStore> {
+        let of = |connection: &Arc<Mutex<Connection>>| {
+            connection.lock().unwrap_or_else(PoisonError::into_inner).evidence()
+        };
+        self.connections.iter().filter_map(of).reduce(|sum, one| sum.plus(&one))
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        for thread in self.threads.drain(..) {
+            // Whatever it panicked with was told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Performs transfers until no more can come.
+fn serve(
+    connection: &Mutex<Connection>,
+    queue: &Mutex<Receiver<Job>>,
+    done: &Sender<Result<Completion, Panicked>>,
+) {
+    loop {
+        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        let perform = || connection.lock().unwrap_or_else(PoisonError::into_inner).perform(job);
+        // The path may be gone by now.
+        let _ = done.send(guarded("connection", perform));
     }
 }
 

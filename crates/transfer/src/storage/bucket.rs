@@ -160,7 +160,7 @@ impl Buckets {
     }
 
     pub(super) fn read_text(&self, path: &Path) -> Result<Option<String>, TransferError> {
-        let wrong = |what: String| TransferError::file("read", path, io::Error::other(what));
+        let wrong = |what: String| TransferError::refused("read", path, what);
         let content = self.within(path, |session, key| {
             let Some(found) = session.head(key)? else {
                 return Ok(None);

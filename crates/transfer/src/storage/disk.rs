@@ -118,6 +118,38 @@ pub(super) fn read_at(
     }
 }
 
+/// The extended attribute of files that stormlp created.
+const MARK: &str = "user.stormlp";
+
+/// Marks a file as created by stormlp, where the file system can keep the mark.
+pub(super) fn mark(file: &File) {
+    let _ = rustix::fs::fsetxattr(file, MARK, b"1", rustix::fs::XattrFlags::empty());
+}
+
+/// Whether a file has the mark.
+pub(super) fn is_marked(file: &File) -> bool {
+    rustix::fs::fgetxattr(file, MARK, &mut [0_u8; 8][..]).is_ok()
+}
+
+/// All that `read` returns from the start of a small file to its end, which must be UTF-8.
+pub(super) fn text(
+    path: &Path,
+    read: impl Fn(u64, &mut [u8]) -> Result<usize, TransferError>,
+) -> Result<String, TransferError> {
+    let (mut content, mut filled) = (Vec::new(), 0);
+    loop {
+        content.resize(filled + (64 << 10), 0);
+        match read(filled as u64, &mut content[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    content.truncate(filled);
+    String::from_utf8(content).map_err(|error| {
+        TransferError::file("read", path, io::Error::new(io::ErrorKind::InvalidData, error))
+    })
+}
+
 /// Writes all of `bytes` at an offset.
 pub(super) fn write_at(
     file: &File,

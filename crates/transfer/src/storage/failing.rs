@@ -4,14 +4,16 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
 use stormlp_core::impairment::{Fault, FaultKind, StorageOperation, warning};
 use stormlp_core::warning::Warning;
 
-use super::gated::{Gate, Grant, Request, verb};
+use super::gate::{Gate, GatedPath, Grant, Monotonic, Request, verb};
 use crate::error::TransferError;
+use crate::paths::{PathSpec, build_path};
+use crate::transfer::TransferPath;
 
 /// The length of a short transfer is a multiple of this if possible: direct transfers need it.
 const BLOCK_BYTES: u64 = 4096;
@@ -122,6 +124,18 @@ pub(super) fn pass(
     granted
         .map(|grant| usize::try_from(grant.bytes).unwrap_or(bytes))
         .map_err(|source| TransferError::file(verb(operation), path, source))
+}
+
+/// A path that fails where [`inject`](super::inject) was asked.
+pub(super) fn path_of_process(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
+    let Some(failing) = of_process() else {
+        return build_path(spec);
+    };
+    pass(StorageOperation::Build, Path::new("storage"), 0)?;
+    // A transfer may be cut short at any offset.
+    let path = build_path(PathSpec { page_aligned: false, ..spec })?;
+    let clock = Arc::new(Monotonic(Instant::now()));
+    Ok(Box::new(GatedPath::new(path, Arc::clone(failing) as Arc<dyn Gate>, clock)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use stormlp_core::facts::Identity;
 
+use crate::error::TransferError;
+
 /// The type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -51,6 +53,37 @@ pub enum RecordedState {
     Same(Facts),
     /// Something else (described): it may not have been created by stormlp.
     Other(String),
+}
+
+impl RecordedState {
+    /// The state of what was `found` of a file recorded with `bytes` and the identity `made`.
+    pub(super) fn of(
+        found: Result<Option<Facts>, TransferError>,
+        bytes: Option<u64>,
+        made: Option<Identity>,
+    ) -> Result<Self, TransferError> {
+        let found = match found {
+            // The kernel was never asked, since there is a link on the way.
+            Err(error) if error.was_not_asked() => {
+                return Ok(Self::Other("behind a link".to_string()));
+            }
+            found => found?,
+        };
+        let Some(found) = found else {
+            return Ok(Self::Nothing);
+        };
+        let other_size = bytes.filter(|bytes| *bytes != found.bytes);
+        Ok(match other_size {
+            _ if found.kind != Kind::File || found.link => Self::Other(found.what().to_string()),
+            _ if found.bytes == 0 => Self::Same(found),
+            Some(bytes) => Self::Other(format!("a file of {} bytes, not of {bytes}", found.bytes)),
+            None if found.is_another(made) => Self::Other(match bytes {
+                Some(_) => "another file of the same size".to_string(),
+                None => "another file".to_string(),
+            }),
+            None => Self::Same(found),
+        })
+    }
 }
 
 impl Facts {

@@ -3,19 +3,42 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
+use crate::error::TransferError;
+
 /// The scan of a file stops after this many extents.
 const MOST_PIECES: usize = 100_000;
+
+/// How many of the first `bytes` of the file that was `opened` at `path` are in holes; 0 if it could
+/// not be opened.
+///
+/// # Errors
+/// When the device fails.
+pub(super) fn of(
+    opened: Result<File, TransferError>,
+    path: &Path,
+    bytes: u64,
+) -> Result<u64, TransferError> {
+    let holes = opened.and_then(|file| {
+        hole_bytes(&file, bytes)
+            .map_err(|source| TransferError::file("find holes in", path, source))
+    });
+    match holes {
+        Err(error) if !error.is_device_failure() => Ok(0),
+        holes => holes,
+    }
+}
 
 /// How many of the first `bytes` of a file are in holes or unwritten extents; 0 if the file system
 /// does not report them.
 ///
 /// # Errors
 /// The kernel's error.
-pub(super) fn hole_bytes(file: &File, bytes: u64) -> io::Result<u64> {
+fn hole_bytes(file: &File, bytes: u64) -> io::Result<u64> {
     let (mut at, mut data) = (0, 0);
     for _ in 0..MOST_PIECES {
         let start = match seek(file, SeekFrom::Data(at)) {

@@ -11,18 +11,15 @@ use stormlp_core::warning::{Warning, WarningKind};
 
 use super::bucket::Buckets;
 use super::found::{Entry, Facts, Kind, RecordedState, Space};
-use super::gated::Gate as _;
+use super::gate::Gate as _;
 use super::handle::{Access, Durability, Handle};
 use super::lock::{FolderLock, LOCK_NAME, LockError};
-use super::{composed, disk, failing, gated, reach, temporary_name};
+use super::{disk, failing, holes, reach, temporary_name};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};
 use crate::paths::PathSpec;
 use crate::telemetry::BlockDevices;
 use crate::transfer::TransferPath;
-
-/// The extended attribute of files that stormlp created.
-const MARK: &str = "user.stormlp";
 
 /// Access to files. Every error names the file and the action. A file or folder is absent only if
 /// the kernel says so (`ENOENT`, `ENOTDIR`); one that cannot be looked at is an error.
@@ -93,8 +90,7 @@ pub trait Storage: Send + Sync {
     /// whether to use the page cache instead is up to the caller, which must report it.
     fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
         if self.objects(path)?.is_some() {
-            let source = io::Error::other("it is an object, not a file");
-            return Err(TransferError::file("open", path, source));
+            return Err(TransferError::refused("open", path, "it is an object, not a file"));
         }
         self.pass(if access == Access::Create { Call::Create } else { Call::Open }, path, 0)?;
         disk::open(path, access, direct)
@@ -120,9 +116,8 @@ pub trait Storage: Send + Sync {
         match self.objects(path)? {
             Some(buckets) => buckets.known(path, bytes),
             None => {
-                let source =
-                    io::Error::other(format!("it is a file, not an object of {bytes} bytes"));
-                Err(TransferError::file("open", path, source))
+                let why = format!("it is a file, not an object of {bytes} bytes");
+                Err(TransferError::refused("open", path, why))
             }
         }
     }
@@ -144,8 +139,7 @@ pub trait Storage: Send + Sync {
                 buckets.read_at(object, path, offset, buffer)
             }
             (Handle::Object(_), None) => {
-                let source = io::Error::other("it is an object, not a file");
-                Err(TransferError::file("read", path, source))
+                Err(TransferError::refused("read", path, "it is an object, not a file"))
             }
         }
     }
@@ -290,7 +284,14 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// As [`Self::remove`]; some of them may be gone by then.
     fn remove_all(&self, paths: &[PathBuf]) -> Result<u64, TransferError> {
-        composed::remove_all(self, paths)
+        let (objects, files): (Vec<_>, Vec<_>) =
+            paths.iter().cloned().partition(|path| names_object(path));
+        let removed = files.iter().map(|file| self.remove(file).map(u64::from));
+        let removed = removed.sum::<Result<u64, _>>()?;
+        match objects.first().map_or(Ok(None), |first| self.objects(first))? {
+            Some(buckets) => Ok(removed + buckets.remove_all(&objects)?),
+            None => Ok(removed),
+        }
     }
 
     /// The objects that writes put for the one at `path`, which has a name of its own but no bytes
@@ -382,7 +383,7 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
-        gated::path_of_process(spec)
+        failing::path_of_process(spec)
     }
 
     /// What distorts results: properties of this storage, and requests beside transfers that were made
@@ -439,12 +440,10 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When it does not exist or is not a regular file.
     fn regular_file(&self, path: &Path) -> Result<u64, TransferError> {
-        let facts = self.found(path)?;
-        if facts.kind == Kind::File {
-            return Ok(facts.bytes);
+        match self.found(path)? {
+            facts if facts.kind == Kind::File => Ok(facts.bytes),
+            _ => Err(TransferError::refused("open", path, "it is not a regular file")),
         }
-        let reason = io::Error::other("it is not a regular file");
-        Err(TransferError::file("open", path, reason))
     }
 
     /// The current state of a file recorded with `bytes` and the identity `made`, as far as either
@@ -458,7 +457,7 @@ pub trait Storage: Send + Sync {
         bytes: Option<u64>,
         made: Option<Identity>,
     ) -> Result<RecordedState, TransferError> {
-        composed::left(self, path, bytes, made)
+        RecordedState::of(self.look(path), bytes, made)
     }
 
     /// Removes the remains of a failed attempt to write a file. Whatever was in its way stays, and
@@ -476,13 +475,17 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When the device fails.
     fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
-        composed::hole_bytes(self, path, bytes)
+        if names_object(path) {
+            return Ok(0);
+        }
+        self.pass(Call::Holes, path, 0)?;
+        holes::of(self.open(path, Access::Read, false), path, bytes)
     }
 
     /// Marks an open file as created by stormlp. Not every file system can keep the mark; without
     /// it a file that its user names is only written over on request.
     fn mark(&self, file: &File) {
-        let _ = rustix::fs::fsetxattr(file, MARK, b"1", rustix::fs::XattrFlags::empty());
+        disk::mark(file);
     }
 
     /// Whether a file has the mark of [`Storage::mark`].
@@ -495,7 +498,7 @@ pub trait Storage: Send + Sync {
             return buckets.is_marked(path);
         }
         match self.open(path, Access::Read, false) {
-            Ok(file) => Ok(rustix::fs::fgetxattr(&file, MARK, &mut [0_u8; 8][..]).is_ok()),
+            Ok(file) => Ok(disk::is_marked(&file)),
             Err(error) if error.is_device_failure() => Err(error),
             Err(_) => Ok(false),
         }
@@ -506,7 +509,14 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When it cannot be read, or is not valid UTF-8.
     fn read_text(&self, path: &Path) -> Result<Option<String>, TransferError> {
-        composed::read_text(self, path)
+        if let Some(buckets) = self.objects(path)? {
+            return buckets.read_text(path);
+        }
+        let file = match self.open(path, Access::Read, false) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            opened => opened?,
+        };
+        disk::text(path, |at, buffer| self.read_at(&file, path, at, buffer)).map(Some)
     }
 
     /// Writes a small file atomically: it exists completely or not at all, even after a crash.
@@ -533,7 +543,26 @@ pub trait Storage: Send + Sync {
         content: &[u8],
         durability: Durability,
     ) -> Result<(), TransferError> {
-        composed::write_by(self, temporary, path, content, durability)
+        // One PUT is atomic, and needs no temporary name.
+        if let Some(buckets) = self.objects(path)? {
+            return buckets.write(path, content);
+        }
+        let write = || {
+            let file = self.open(temporary, Access::Create, false)?;
+            self.write_at(&file, temporary, 0, content)?;
+            if durability != Durability::Unsynced {
+                self.sync(&file, temporary)?;
+            }
+            self.rename(temporary, path)
+        };
+        write().map_err(|error| {
+            self.discard(temporary);
+            error.on(path)
+        })?;
+        match durability {
+            Durability::Certain => self.sync_folder(reach::parent(path)),
+            Durability::Whole | Durability::Unsynced => Ok(()),
+        }
     }
 
     /// The path itself, or its nearest existing parent.
@@ -541,7 +570,7 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When the metadata of one of them cannot be read.
     fn nearest(&self, path: &Path) -> Result<PathBuf, TransferError> {
-        composed::nearest(self, path)
+        reach::nearest(path, |path| self.look(path))
     }
 
     /// The total page cache residency of several files; `None` if the kernel does not report it to
@@ -553,7 +582,11 @@ pub trait Storage: Send + Sync {
         &self,
         paths: &mut dyn Iterator<Item = &Path>,
     ) -> Result<Option<Residency>, TransferError> {
-        composed::cached(self, paths)
+        Residency::sum(paths.map(|path| match names_object(path) {
+            // Objects are in no cache of this machine; the endpoint's own is unknown.
+            true => Ok(None),
+            false => self.residency(path).map(Some),
+        }))
     }
 }
 

@@ -6,11 +6,11 @@
 //! [`inject`] is given fails in all of them, for the whole process.
 
 mod bucket;
-mod composed;
 mod disk;
 mod failing;
 mod folder_state;
 mod found;
+mod gate;
 mod gated;
 mod handle;
 mod holes;
@@ -37,7 +37,8 @@ pub use stormlp_core::facts::Identity;
 pub use failing::{Failing, inject, injected};
 pub use folder_state::{FolderState, ScanDepth, TRIAL_PREFIX};
 pub use found::{Entry, Facts, Kind, RecordedState, Space};
-pub use gated::{Clock, Gate, Gated, Grant, Request};
+pub use gate::{Clock, Gate, Grant, Request};
+pub use gated::Gated;
 pub use handle::{Access, Durability, Handle, OpenObject, PUTS};
 pub(crate) use handle::{ObjectMode, put_key};
 pub use interface::{Disk, Storage};

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use stormlp_core::location::names_object;
 
-use crate::error::LinkInTheWay;
+use super::found::Facts;
+use crate::error::{LinkInTheWay, TransferError};
 
 /// Flags for opening parent folders: enough to continue from them.
 const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -330,6 +332,29 @@ fn next(
         Err(Errno::NOTDIR) if is_link() => Err(Errno::LOOP),
         opened => opened,
     }
+}
+
+/// The path itself, or its nearest existing parent; an object has none.
+pub(super) fn nearest(
+    path: &Path,
+    look: impl Fn(&Path) -> Result<Option<Facts>, TransferError>,
+) -> Result<PathBuf, TransferError> {
+    if names_object(path) {
+        return Ok(path.to_path_buf());
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    for path in absolute.ancestors() {
+        match look(path) {
+            // Whoever goes on names the link.
+            Err(error) if error.is_link() => {}
+            found => {
+                if found?.is_some() {
+                    return Ok(path.to_path_buf());
+                }
+            }
+        }
+    }
+    Ok(PathBuf::from("/"))
 }
 
 /// The folder that a file lies in.

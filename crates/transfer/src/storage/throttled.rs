@@ -7,7 +7,7 @@ use std::time::Duration;
 use stormlp_core::impairment::{StorageOperation, Throttle, warning};
 use stormlp_core::warning::Warning;
 
-use super::gated::{Gate, Grant, Request};
+use super::gate::{Gate, Grant, Request};
 
 /// Requests queue in one line, then bytes read in another and bytes written in a third; latency is
 /// added on top. All threads of a run share these queues.
@@ -76,8 +76,8 @@ mod tests {
     use crate::accelerator::stand_in::HostStandIn;
     use crate::paths::PathSpec;
     use crate::region::Region;
-    use crate::storage::gated::{Clock, Gated};
     use crate::storage::{Access, Disk, Storage};
+    use crate::storage::{Clock, Gated};
     use crate::transfer::{FileRange, Transfer};
 
     /// A clock that only advances when someone sleeps.

@@ -15,9 +15,10 @@ use super::message::{CuFileProbe, CudaProbe, MARK, Message, OPENS_DRIVER, USES_F
 use crate::cuda;
 use crate::cufile::buffer::Registration;
 use crate::cufile::driver::{Driver, Settings};
-use crate::cufile::error::{CuFileError, SEE_LOG};
+use crate::cufile::error::CuFileError;
 use crate::cufile::handle::FileHandle;
 use crate::cufile::loader::{Api, located};
+use crate::cufile::nvidia::SEE_LOG;
 use crate::signals;
 use crate::telemetry;
 
