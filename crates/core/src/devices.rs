@@ -9,9 +9,7 @@ use crate::facts::{HiddenGpus, HostFacts};
 use crate::failure::Problems;
 use crate::path::{DeviceId, PathKind};
 use crate::placement::Placement;
-use crate::transport::Transport;
 use crate::units::counted;
-use crate::warning::{Warning, WarningKind};
 
 /// The accelerators of a request, over which those of a workload, or ranks, are dealt in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +51,10 @@ impl fmt::Display for Devices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
-            Self::Named(devices) => f.write_str(&list(devices)),
+            Self::Named(devices) => {
+                let names: Vec<String> = devices.iter().map(DeviceId::to_string).collect();
+                f.write_str(&names.join(","))
+            }
         }
     }
 }
@@ -86,10 +87,6 @@ impl FromStr for Devices {
         }
         Ok(Self::Named(devices))
     }
-}
-
-fn list(devices: &[DeviceId]) -> String {
-    devices.iter().map(DeviceId::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// One of several accelerators of a run.
@@ -169,30 +166,6 @@ pub(crate) fn chosen(
         (true, true) if asked.is_some() => Vec::new(),
         (true, true) => vec![first_device(host, problems)],
     }
-}
-
-/// The warning that not all devices of `asked` have work: there are fewer `shares`, accelerators or
-/// ranks.
-pub fn idle_warning(
-    asked: Option<&Devices>,
-    transport: &Transport,
-    shares: &str,
-) -> Option<Warning> {
-    let Some(Devices::Named(named)) = asked else {
-        return None;
-    };
-    let used = transport.device_count();
-    if transport.device.is_none() || named.len() <= used {
-        return None;
-    }
-    Some(Warning::new(
-        WarningKind::NoEffect,
-        format!(
-            "nothing is left to do for {} of --device: there are more devices than {shares} here",
-            list(&named[used..])
-        ),
-        format!("name {}, or use more {shares}", counted(used as u64, "device")),
-    ))
 }
 
 /// The default device. Reports a problem if host memory would have to emulate a GPU that is

@@ -389,6 +389,30 @@ pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
     ))
 }
 
+/// The warning that not all devices of `asked` have work: there are fewer `shares`, accelerators or
+/// ranks.
+pub fn idle_warning(
+    asked: Option<&Devices>,
+    transport: &Transport,
+    shares: &str,
+) -> Option<Warning> {
+    let Some(Devices::Named(named)) = asked else {
+        return None;
+    };
+    let used = transport.device_count();
+    if transport.device.is_none() || named.len() <= used {
+        return None;
+    }
+    Some(Warning::new(
+        WarningKind::NoEffect,
+        format!(
+            "nothing is left to do for {} of --device: there are more devices than {shares} here",
+            Devices::Named(named[used..].to_vec())
+        ),
+        format!("name {}, or use more {shares}", counted(used as u64, "device")),
+    ))
+}
+
 /// The pages for buffers in host memory.
 ///
 /// A large direct transfer is one segment on a huge page and hundreds on small pages, which costs

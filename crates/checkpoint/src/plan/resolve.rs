@@ -14,14 +14,13 @@ use super::transport;
 use super::warnings;
 use super::workload::{HOST_RANKS, Mode};
 use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan};
-use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::placement;
 use stormlp_core::transport::{
-    DeviceId, Transport, check_objects_only, statistics_warning, wait_warning,
+    DeviceId, Transport, check_objects_only, idle_warning, statistics_warning, wait_warning,
 };
 use stormlp_core::units::ByteSize;
 
@@ -100,7 +99,7 @@ pub fn resolve(
         let far = placement::warnings(placement, device, host);
         plan.warnings.extend(far);
     }
-    let idle = devices::idle_warning(request.device.as_ref(), &plan.save, "ranks");
+    let idle = idle_warning(request.device.as_ref(), &plan.save, "ranks");
     plan.warnings.extend(idle);
     plan.warnings.extend(limited);
     let calibration = plan.client.iter().flat_map(|client| client.origin.warnings(&host.hostname));
