@@ -1,7 +1,7 @@
 //! The runs that a prediction simulates: each a number of accelerators on hosts and storage.
 
 use super::known::KnownStorage;
-use super::part::{self, Part};
+use super::part::{self, Extent, Part};
 use super::prediction::Prediction;
 use super::request::{HostRate, MAX_ACCELERATORS, SizingRequest};
 use super::scenario::Scenario;
@@ -111,29 +111,6 @@ impl Case {
         storage.cache_bytes.is_none()
             && part::reads_far_ahead(whole)
             && takes * whole.metric.threshold_percent / 100.0 > storage.read_bytes_per_second()
-    }
-}
-
-/// The part of a run that is simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
-    /// About this many reads by all accelerators together.
-    pub(super) reads: u64,
-    /// Fewest steps of a simulated epoch, in addition to those in which loaders fill up.
-    pub(super) least_steps: u64,
-    /// Fewest accelerators that represent all of them.
-    pub(super) least_accelerators: u32,
-}
-
-impl Extent {
-    /// As few reads as show roughly the same: for ranges and tables.
-    pub const ROUGH: Self = Self { reads: 100_000, least_steps: 32, least_accelerators: 16 };
-    /// The whole run.
-    pub const WHOLE: Self = Self::reads(u64::MAX);
-
-    /// About this many reads.
-    pub const fn reads(reads: u64) -> Self {
-        Self { reads, least_steps: 64, least_accelerators: 64 }
     }
 }
 

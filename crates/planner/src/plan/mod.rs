@@ -20,12 +20,14 @@ pub mod scenario;
 pub mod search;
 pub mod storage;
 mod surface;
+mod typed;
 pub mod variants;
 
 pub use answer::{AtCount, Need, OtherAnswer, Range, SizingAnswer};
-pub use case::{Case, Extent, Sizing};
+pub use case::{Case, Sizing};
 pub use checkpoint::{CheckpointTimes, Optimum};
 pub use known::KnownStorage;
+pub use part::Extent;
 pub use prediction::{LimitedBy, Prediction, StoragePart};
 pub use request::SizingRequest;
 pub use scenario::{Scenario, Shares};

@@ -21,6 +21,7 @@ use std::str::FromStr;
 
 use super::presets;
 use super::storage::{Connections, Link, MAX_DEVICES, StorageModel};
+use super::typed::{typed_count, typed_rate, typed_time};
 use stormlp_core::failure::Problems;
 use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
@@ -237,7 +238,7 @@ fn whole(value: &str) -> Result<u32, String> {
 
 /// A size of so many bytes at least.
 fn size(value: &str, least: u64) -> Result<u64, String> {
-    let size: ByteSize = value.parse().map_err(as_text)?;
+    let size = value.parse::<ByteSize>().map_err(|error| error.to_string())?;
     match size.bytes() {
         0 if least > 0 => Err("must be above 0".to_string()),
         bytes if bytes < least => Err(format!("must be at least {}", short_size(least))),
@@ -279,17 +280,13 @@ fn operations(value: &str) -> Result<f64, String> {
 }
 
 fn seconds(value: &str) -> Result<f64, String> {
-    let time = parse_duration(value).map_err(as_text)?.as_secs_f64();
+    let time = parse_duration(value).map_err(|error| error.to_string())?.as_secs_f64();
     match value.ends_with(|c: char| c.is_ascii_digit()) && time > 0.0 {
         true => Err("missing unit: us, ms or s".to_string()),
         false if time == 0.0 => Err("must be above 0, or omitted".to_string()),
         false if time > LONGEST_SECONDS => Err("must be at most a minute".to_string()),
         false => Ok(time),
     }
-}
-
-fn as_text(error: impl fmt::Display) -> String {
-    error.to_string()
 }
 
 /// Prints the figures in the syntax of `--storage`, unless they were measured.
@@ -310,39 +307,6 @@ impl fmt::Display for StorageModel {
             .iter()
             .filter_map(|(key, slot)| Some(format!("{key}={}", slot(&mut figures).shown()?)));
         f.write_str(&parts.collect::<Vec<String>>().join(","))
-    }
-}
-
-/// A number in the largest unit that needs at most three decimals.
-fn typed(value: u64, units: &[(u64, &str)], last: &str) -> String {
-    let unit = units
-        .iter()
-        .find(|(factor, _)| value >= *factor && value.is_multiple_of((*factor / 1000).max(1)));
-    match unit {
-        Some((factor, unit)) => {
-            let thousandths = value / (*factor / 1000).max(1);
-            let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
-            format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
-        }
-        None => format!("{value}{last}"),
-    }
-}
-
-pub(super) fn typed_rate(bytes: f64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB/s"), (1_000_000, "MB/s"), (1_000, "kB/s")];
-    typed(bytes as u64, &UNITS, "B/s")
-}
-
-pub(super) fn typed_count(count: f64) -> String {
-    typed(count as u64, &[(1_000_000, "M"), (1_000, "K")], "")
-}
-
-/// A time, unless it is none.
-fn typed_time(seconds: f64) -> Option<String> {
-    match (seconds * 1e9).round() as u64 {
-        _ if seconds <= 0.0 => None,
-        short if short < 1000 => Some(format!("0.{short:03}us")),
-        time => Some(typed(time, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")], "")),
     }
 }
 

@@ -6,7 +6,6 @@
 //! all accelerators it represents, one after the other. If storage is the bottleneck, that is how
 //! long they wait in any case; if it is not, the error is less than 1/n with n reads in flight.
 
-use super::case::Extent;
 use super::scenario::{Scenario, Shares};
 use stormlp_training::plan::client::ClientCost;
 use stormlp_training::plan::distribution::Distribution;
@@ -14,6 +13,29 @@ use stormlp_training::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
 
 /// If an accelerator keeps one in more records than this, fewer but larger records are simulated.
 const MOST_KEPT_APART: u32 = 64;
+
+/// How much of a run is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// About this many reads by all accelerators together.
+    pub(super) reads: u64,
+    /// Fewest steps of a simulated epoch, in addition to those in which loaders fill up.
+    pub(super) least_steps: u64,
+    /// Fewest accelerators that represent all of them.
+    pub(super) least_accelerators: u32,
+}
+
+impl Extent {
+    /// As few reads as show roughly the same: for ranges and tables.
+    pub const ROUGH: Self = Self { reads: 100_000, least_steps: 32, least_accelerators: 16 };
+    /// The whole run.
+    pub const WHOLE: Self = Self::reads(u64::MAX);
+
+    /// About this many reads.
+    pub const fn reads(reads: u64) -> Self {
+        Self { reads, least_steps: 64, least_accelerators: 64 }
+    }
+}
 
 /// The simulated part of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::parse::{typed_count, typed_rate};
 use super::surface::Surface;
+use super::typed::{typed_count, typed_rate};
 use stormlp_core::failure::Problems;
 use stormlp_core::units::{ByteSize, KIB, MIB};
 
