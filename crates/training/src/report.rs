@@ -1,10 +1,12 @@
 //! Results of a training run. Scripts rely on these keys.
 
 pub mod outcome;
+pub mod verdict;
 
 use derive_more::{Add, AddAssign, Div, Mul};
 use serde::{Deserialize, Serialize};
 
+use self::verdict::Verdict;
 use crate::plan::find_max::FindMax;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::group::GroupFacts;
@@ -231,9 +233,7 @@ impl EpochReport {
                 blocks.map(|block| block.steps).sum::<u64>() >= plan.steps_per_epoch
             })
     }
-}
 
-impl EpochReport {
     fn steps(&self) -> impl Iterator<Item = u64> {
         let blocks = self.accelerators.iter().map(|one| one.blocks.iter());
         blocks.map(|blocks| blocks.map(|block| block.steps).sum())
@@ -414,41 +414,6 @@ pub fn much_read_ahead(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
     let ahead = mean.prefetched_share * steps - start;
     let share = (ahead / counted).clamp(0.0, 1.0);
     (counted > 0.0 && share > READ_AHEAD_SHARE).then_some(share)
-}
-
-/// The main cause of waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Bound {
-    /// None: the accelerators computed nearly all the time.
-    Compute,
-    /// None, but only because much of the data had been read before AU's window began: storage did
-    /// not have to sustain the rate.
-    ReadAhead,
-    /// Storage.
-    Storage,
-    /// This host: copying, parsing, too few CPUs.
-    Client,
-    /// Storage and this host to a similar extent.
-    StorageAndClient,
-    /// A slower peer.
-    Barrier,
-    /// The cold start of each epoch.
-    Startup,
-    /// Nothing was measured.
-    #[default]
-    Unknown,
-}
-
-/// Why AU is what it is.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Verdict {
-    /// The main cause of waiting.
-    pub limited_by: Bound,
-    /// One sentence with the supporting figures.
-    pub sentence: String,
 }
 
 /// Times of every step of one epoch, for the files of other tools; not part of the report.

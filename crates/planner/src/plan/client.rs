@@ -3,10 +3,9 @@
 use super::case::Sizing;
 use super::request::HostRate;
 use stormlp_core::warning::Warning;
-use stormlp_training::plan::client::{
-    Client, ClientCost, measured_where, unknown_cost, upper_bound_warning,
-};
+use stormlp_training::plan::client::{Client, ClientCost, measured_where, unknown_cost};
 use stormlp_training::plan::train_plan::TrainPlan;
+use stormlp_training::plan::warnings::upper_bound_warning;
 
 impl Sizing {
     /// Whether the cost of the hosts is given, rather than that of the official client on a host

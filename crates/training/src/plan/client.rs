@@ -9,11 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::train_plan::TrainPlan;
 use stormlp_core::calibration::CalibrationOrigin;
-use stormlp_core::profile::Profile;
 use stormlp_core::units::GIB;
-use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::section::DataFormat;
 
 /// The machine whose costs are known without a calibration.
@@ -155,23 +152,6 @@ impl ClientCost {
         let of_bytes = self.cpu_seconds_per_gib * sample_bytes / GIB as f64;
         samples * (self.cpu_seconds_per_sample + of_bytes)
     }
-
-    /// The AU that `plan`, which reached `au_percent` without a client, can reach with this client:
-    /// its step time is added to each step, and workers are limited by their CPU time.
-    pub fn bound_percent(&self, plan: &TrainPlan, au_percent: f64) -> f64 {
-        let compute = plan.compute.mean_seconds();
-        if compute <= 0.0 || au_percent <= 0.0 {
-            return au_percent;
-        }
-        let work = self.worker_seconds(f64::from(plan.batch_size), plan.data.read_sample_bytes);
-        let workers = plan.loader.concurrent_reads().max(1) as f64;
-        let of_workers = work / workers;
-        let of_cpus = work * f64::from(plan.most_accelerators()) / self.cpus.max(1) as f64;
-        let step = (compute * 100.0 / au_percent).max(of_workers).max(of_cpus);
-        let slept = compute + self.oversleep_seconds.unwrap_or(0.0);
-        let counted = if plan.profile == Profile::V1 { compute } else { slept };
-        100.0 * counted / (step - compute + slept + self.step_seconds_of(plan.batch_size))
-    }
 }
 
 /// Why `--client dlio` has no cost for files of `format`; `None` where it has one.
@@ -189,42 +169,6 @@ pub fn measured_where(origin: Option<&CalibrationOrigin>) -> String {
             "DLIO's own work is added, as measured on {KNOWN_HOST}: run `stormlp calibrate` here"
         ),
     }
-}
-
-/// Warns that the AU of `plan`, `au_percent`, is an upper bound: it passes without DLIO's own cost, and
-/// may not with it. `known` is the cost that is known for the format, and the AU in percent that DLIO
-/// would reach with it; one that is not known may turn the verdict.
-pub fn upper_bound_warning(
-    plan: &TrainPlan,
-    au_percent: f64,
-    known: Option<(ClientCost, f64)>,
-) -> Option<Warning> {
-    let threshold_percent = plan.metric.threshold_percent;
-    let is_without = plan.client.is_none() && plan.profile != Profile::Native;
-    if !is_without || au_percent < threshold_percent {
-        return None;
-    }
-    let Some((cost, official_percent)) = known else {
-        return Some(Warning::new(
-            WarningKind::UpperBound,
-            format!(
-                "AU is an upper bound: it does not include DLIO's own cost, which is not known for {}",
-                plan.data.format
-            ),
-            "`stormlp calibrate` cannot measure this format: compare with a run of DLIO itself",
-        ));
-    };
-    (official_percent < threshold_percent).then(|| {
-        Warning::new(
-            WarningKind::UpperBound,
-            format!(
-                "AU is an upper bound: it does not include DLIO's own cost; with {cost} the official \
-                 tool would reach about {official_percent:.1} %, below {threshold_percent} %"
-            ),
-            "measure DLIO's cost on this host with `stormlp calibrate`, and run again with --client \
-             FILE",
-        )
-    })
 }
 
 impl fmt::Display for ClientCost {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::probe::{LEAST_SECONDS, LEAST_STEPS};
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{Bound, TrainReport};
+use crate::report::verdict::Bound;
 use stormlp_core::largest::{self, Largest, RunKind, Trial};
 use stormlp_core::units::counted;
 
@@ -96,26 +96,6 @@ impl Limit {
 }
 
 impl Tried {
-    /// What `report` measured, with a certain verdict.
-    pub fn of(report: &TrainReport, kind: RunKind) -> Self {
-        let results = &report.results;
-        let epochs = results.scored_epochs();
-        Self {
-            accelerators: report.plan.accelerators,
-            kind,
-            au_percent: results.mean.au_percent.profile,
-            au_spread: (epochs.len() > 1).then_some(results.stdev.au_percent),
-            samples_per_second: results.mean.samples_per_second,
-            mib_per_second: results.mean.mib_per_second,
-            meets: results.meets_threshold,
-            certain: true,
-            prefetch_bound: false,
-            steps: epochs.iter().map(|epoch| epoch.fewest_steps()).sum(),
-            seconds: 0.0,
-            limited_by: results.verdict.limited_by,
-        }
-    }
-
     /// Whether it meets the threshold, in words.
     pub fn verdict(&self) -> &'static str {
         match (self.meets, self.certain) {

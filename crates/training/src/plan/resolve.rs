@@ -11,7 +11,7 @@ use super::rules::{self, CLOSED_RUNS};
 use super::steps::StepInputs;
 use super::transport;
 use super::warnings;
-use super::workload::{DataLoader, MetricSpec, Shuffle, Workload};
+use super::workload::{DataLoader, Shuffle, Workload};
 use crate::plan::train_plan::{
     BlockEnd, CheckpointPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan, TrainPlan,
 };
@@ -120,13 +120,6 @@ pub fn rules_broken_without_data(
     let mut broken = Problems::default();
     rules::closed_problems(workload, request, &plan, host, &mut broken);
     broken
-}
-
-/// Steps that a block needs for AU and throughput: one more than the excluded steps, and two more
-/// under v2.0, whose throughput counts one step less than it measures.
-pub(super) fn steps_needed(profile: Profile, metric: &MetricSpec) -> u64 {
-    let more = if profile == Profile::V2 { 2 } else { 1 };
-    metric.excluded_steps().saturating_add(more)
 }
 
 struct Resolver<'a> {

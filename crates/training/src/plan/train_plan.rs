@@ -193,6 +193,23 @@ impl TrainPlan {
         }
     }
 
+    /// The AU that this run, which reached `au_percent` without a client, can reach with `client`:
+    /// its step time is added to each step, and workers are limited by their CPU time.
+    pub fn au_percent_with(&self, client: ClientCost, au_percent: f64) -> f64 {
+        let compute = self.compute.mean_seconds();
+        if compute <= 0.0 || au_percent <= 0.0 {
+            return au_percent;
+        }
+        let work = client.worker_seconds(f64::from(self.batch_size), self.data.read_sample_bytes);
+        let workers = self.loader.concurrent_reads().max(1) as f64;
+        let of_workers = work / workers;
+        let of_cpus = work * f64::from(self.most_accelerators()) / client.cpus.max(1) as f64;
+        let step = (compute * 100.0 / au_percent).max(of_workers).max(of_cpus);
+        let slept = compute + client.oversleep_seconds.unwrap_or(0.0);
+        let counted = if self.profile == Profile::V1 { compute } else { slept };
+        100.0 * counted / (step - compute + slept + client.step_seconds_of(self.batch_size))
+    }
+
     /// Seconds of compute in all epochs of one run: the minimum run time.
     pub fn compute_seconds(&self) -> f64 {
         self.compute.mean_seconds() * self.steps_per_epoch as f64 * f64::from(self.epochs)

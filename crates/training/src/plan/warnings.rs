@@ -1,12 +1,11 @@
 //! Warnings that affect the trust in a plan's result.
 
+use super::client::ClientCost;
 use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
 use super::request::TrainRequest;
-use super::resolve::steps_needed;
 use super::transport::BLOCKING_THREADS;
 use super::workload::Workload;
 use crate::plan::train_plan::TrainPlan;
-use stormlp_core::devices;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::EngineKind;
 use stormlp_core::placement;
@@ -38,7 +37,7 @@ pub(super) fn of(
     for (device, placement) in plan.transport.each_device() {
         warnings.extend(placement::warnings(placement, device, host));
     }
-    let idle = devices::idle_warning(request.device.as_ref(), &plan.transport, "accelerators");
+    let idle = transport::idle_warning(request.device.as_ref(), &plan.transport, "accelerators");
     warnings.extend(idle);
     warnings.extend(edition(workload, request.profile));
     let calibration = request.calibration.iter();
@@ -112,6 +111,42 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
     })
 }
 
+/// Warns that the AU of `plan`, `au_percent`, is an upper bound: it passes without DLIO's own cost, and
+/// may not with it. `known` is the cost that is known for the format, and the AU in percent that DLIO
+/// would reach with it; one that is not known may turn the verdict.
+pub fn upper_bound_warning(
+    plan: &TrainPlan,
+    au_percent: f64,
+    known: Option<(ClientCost, f64)>,
+) -> Option<Warning> {
+    let threshold_percent = plan.metric.threshold_percent;
+    let is_without = plan.client.is_none() && plan.profile != Profile::Native;
+    if !is_without || au_percent < threshold_percent {
+        return None;
+    }
+    let Some((cost, official_percent)) = known else {
+        return Some(Warning::new(
+            WarningKind::UpperBound,
+            format!(
+                "AU is an upper bound: it does not include DLIO's own cost, which is not known for {}",
+                plan.data.format
+            ),
+            "`stormlp calibrate` cannot measure this format: compare with a run of DLIO itself",
+        ));
+    };
+    (official_percent < threshold_percent).then(|| {
+        Warning::new(
+            WarningKind::UpperBound,
+            format!(
+                "AU is an upper bound: it does not include DLIO's own cost; with {cost} the official \
+                 tool would reach about {official_percent:.1} %, below {threshold_percent} %"
+            ),
+            "measure DLIO's cost on this host with `stormlp calibrate`, and run again with --client \
+             FILE",
+        )
+    })
+}
+
 fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
     let advice = match request.length.steps {
         Some(_) => "raise --steps",
@@ -135,7 +170,7 @@ fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
 fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
     let between = plan.checkpoint.as_ref()?.steps_between?;
     let last = plan.steps_per_epoch % between;
-    (last > 0 && last < steps_needed(plan.profile, &workload.metric)).then(|| {
+    (last > 0 && last < workload.metric.steps_needed(plan.profile)).then(|| {
         Warning::new(
             WarningKind::TooShort,
             format!(

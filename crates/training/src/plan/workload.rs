@@ -157,6 +157,13 @@ impl MetricSpec {
     pub fn excluded_steps(&self) -> u64 {
         self.exclude_start_steps.saturating_add(self.exclude_end_steps)
     }
+
+    /// Steps that a block needs for AU and throughput: one more than the excluded steps, and two more
+    /// under v2.0, whose throughput counts one step less than it measures.
+    pub(super) fn steps_needed(&self, profile: Profile) -> u64 {
+        let more = if profile == Profile::V2 { 2 } else { 1 };
+        self.excluded_steps().saturating_add(more)
+    }
 }
 
 impl Workload {

@@ -13,10 +13,9 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_transfer::AcceleratorSet;
 use stormlp_transfer::storage::{Disk, Storage};
 
-use super::epochs::{self, Distributions};
-use super::prepare;
+use super::measure::Distributions;
 use super::together::Others;
-use crate::run::training::RunInputs;
+use super::{epochs, prepare};
 use stormlp_transfer::run_context::RunContext;
 
 /// Duration of the calibration.
@@ -25,11 +24,12 @@ const SECONDS: f64 = 3.0;
 /// This host's result for the plan's workload on infinitely fast storage, measured for a few
 /// seconds; `None` when the user stopped it or no epoch finished.
 pub(super) fn ceiling(
-    course: &RunInputs<'_>,
+    plan: &TrainPlan,
+    host: &HostFacts,
     accelerators: &AcceleratorSet,
     surroundings: &RunContext<'_>,
 ) -> Result<Option<Measures>, String> {
-    let plan = on_null_storage(&course.plan, &course.head.host);
+    let plan = on_null_storage(plan, host);
     let own = 0..plan.accelerators;
     let order = prepare::order(surroundings.storage, &plan, &Inventory::default(), &own);
     // Deliberate throttling of storage would throttle null storage as well.

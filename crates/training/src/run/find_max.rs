@@ -249,7 +249,7 @@ impl AcceleratorFinder<'_> {
             meets: report.results.mean.au_percent.profile >= self.threshold_percent,
             au_spread: None,
             steps,
-            ..Tried::of(&report, RunKind::Probe)
+            ..tried(&report, RunKind::Probe)
         };
         if let Some(forecast) = forecast.filter(|_| report.ending != Ending::Complete) {
             tried.au_percent = forecast.au_percent;
@@ -288,7 +288,7 @@ impl AcceleratorFinder<'_> {
         if report.ending != Ending::Complete {
             return Ok(Err(report.ending));
         }
-        let mut tried = Tried::of(&report, RunKind::Full);
+        let mut tried = tried(&report, RunKind::Full);
         // A full epoch is no more conclusive than a probe of it that depended on read-ahead.
         let mut probes = self.trials.find.tried.iter();
         tried.prefetch_bound =
@@ -382,4 +382,24 @@ impl CountTrials for AcceleratorFinder<'_> {
 /// The first epoch of a run, without the work between epochs.
 fn beginning(plan: TrainPlan) -> TrainPlan {
     TrainPlan { epochs: 1, runs: 1, checkpoint: None, ..plan }
+}
+
+/// What `report` measured, with a certain verdict.
+fn tried(report: &TrainReport, kind: RunKind) -> Tried {
+    let results = &report.results;
+    let epochs = results.scored_epochs();
+    Tried {
+        accelerators: report.plan.accelerators,
+        kind,
+        au_percent: results.mean.au_percent.profile,
+        au_spread: (epochs.len() > 1).then_some(results.stdev.au_percent),
+        samples_per_second: results.mean.samples_per_second,
+        mib_per_second: results.mean.mib_per_second,
+        meets: results.meets_threshold,
+        certain: true,
+        prefetch_bound: false,
+        steps: epochs.iter().map(|epoch| epoch.fewest_steps()).sum(),
+        seconds: 0.0,
+        limited_by: results.verdict.limited_by,
+    }
 }

@@ -3,10 +3,8 @@
 use serde::{Deserialize, Serialize};
 use stormlp_core::report::Ending;
 
-use super::epochs::RunMeasured;
 use super::machine::Nanos;
-use super::measure;
-use super::training::take_runs;
+use super::measure::{self, RunMeasured};
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{
     EpochReport, RunReport, StepLatency, TrainReport, TrainResults, WrittenCheckpoint,
@@ -94,7 +92,7 @@ pub fn with_epochs(mut report: TrainReport, saved: Vec<SavedEpoch>) -> TrainRepo
         let (complete, seconds) = (run.complete, run.duration_seconds);
         measure::sum_up(run, plan, complete, seconds);
     }
-    take_runs(&mut report.results, plan, runs, &Ending::Unfinished);
+    measure::take_runs(&mut report.results, plan, runs, &Ending::Unfinished);
     report.results.latency = StepLatency::default();
     if let Some(group) = &mut report.results.group {
         group.own_barrier_us = None;

@@ -1,18 +1,47 @@
-//! Converts the measurements of a phase and a run to the report's form.
+//! The measurements of a phase, a run and several runs, and their form in the report.
 
-use crate::plan::metrics;
-use crate::plan::metrics::Rule;
+use crate::plan::metrics::{self, Rule};
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{
-    AcceleratorEpoch, BlockSums, Cost, EpochReport, RunReport, Slowest, StepLatency,
-    WaitingSeconds, WrittenCheckpoint, scored,
+    AcceleratorEpoch, BlockSums, Cost, EpochReport, RunReport, Slowest, StepLatency, StepLists,
+    TrainResults, WaitingSeconds, WrittenCheckpoint, scored,
 };
 use serde::{Deserialize, Serialize};
-use stormlp_core::report::HostShare;
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::report::{Ending, HostShare, Series};
+use stormlp_transfer::Backing;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::attribution::Reading;
 use super::machine::{BlockTally, Machine, Nanos, StepHistograms};
+use super::verdict::verdict;
+
+/// The measurements of one run.
+pub(super) struct RunMeasured {
+    /// Its epochs, checkpoints and means.
+    pub(super) report: RunReport,
+    pub(super) ending: Ending,
+    /// Times of every step, if requested.
+    pub(super) steps: Vec<StepLists>,
+    pub(super) series: Series,
+    /// Transport evidence, combined over all I/O threads.
+    pub(super) evidence: Option<Evidence>,
+    pub(super) backing: Backing,
+    /// Block devices that hold the files.
+    pub(super) devices: Vec<String>,
+}
+
+/// Distributions over any number of epochs and runs, in constant memory.
+#[derive(Debug, Default)]
+pub(super) struct Distributions {
+    /// Over the training of all epochs.
+    pub(super) steps: StepHistograms,
+    /// From taking a read to its last byte, over all reads.
+    pub(super) reads: LatencyHistogram,
+    /// Registrations of files with cuFile.
+    pub(super) registrations: LatencyHistogram,
+}
 
 /// The measurements of one phase, by one host or by all of them together.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -244,6 +273,58 @@ pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, dura
     run.duration_seconds = duration_seconds;
 }
 
+/// Fills in what follows from the `reports` of the runs so far, the last of which had this `ending`.
+pub(super) fn take_runs(
+    results: &mut TrainResults,
+    plan: &TrainPlan,
+    reports: Vec<RunReport>,
+    ending: &Ending,
+) {
+    // For a run cut short in its warm-up there is nothing else to report.
+    let first = reports.iter().position(|run| !run.warm_up).unwrap_or(0);
+    let of_scored = &reports[first..];
+    let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();
+    let measures = scored(plan, epochs.iter().copied());
+    let (shown, timed) = (of_scored.last(), timed(of_scored));
+    results.mean = metrics::mean(&measures);
+    results.stdev = metrics::spread(&measures);
+    results.meets_threshold = *ending == Ending::Complete
+        && !measures.is_empty()
+        && results.mean.au_percent.profile >= plan.metric.threshold_percent;
+    results.cost = Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len());
+    let seconds: f64 = timed.iter().map(|run| run.duration_seconds).sum();
+    results.duration_seconds = seconds / timed.len().max(1) as f64;
+    results.verdict = verdict(plan, &epochs, &results.mean, None);
+    results.hosts = shares(&epochs);
+    results.epochs = shown.map_or_else(Vec::new, |run| run.epochs.clone());
+    results.checkpoints = shown.map_or_else(Vec::new, |run| run.checkpoints.clone());
+    results.started_unix_seconds = reports.first().map_or(0.0, |run| run.started_unix_seconds);
+    results.runs = if plan.runs > 1 { reports } else { Vec::new() };
+}
+
+/// The share of each host in all `epochs`.
+fn shares(epochs: &[&EpochReport]) -> Vec<HostShare> {
+    let mut sums: Vec<HostShare> = Vec::new();
+    for (rank, share) in epochs.iter().flat_map(|epoch| epoch.hosts.iter().enumerate()) {
+        match sums.get_mut(rank) {
+            None => sums.push(share.clone()),
+            Some(sum) => {
+                sum.bytes += share.bytes;
+                sum.cpu_seconds += share.cpu_seconds;
+                sum.slowest += share.slowest;
+            }
+        }
+    }
+    sums
+}
+
+/// The runs that represent a run's duration; incomplete ones are excluded if there are complete
+/// ones.
+fn timed(runs: &[RunReport]) -> Vec<&RunReport> {
+    let whole: Vec<&RunReport> = runs.iter().filter(|run| run.complete).collect();
+    if whole.is_empty() { runs.iter().collect() } else { whole }
+}
+
 /// The result of an epoch, in one line.
 pub(super) fn epoch_line(plan: &TrainPlan, epoch: &EpochReport) -> String {
     let cut_short = epoch.shortfall(plan).map_or(String::new(), |said| format!(", {said}"));
@@ -277,5 +358,14 @@ mod tests {
     fn steps_not_shared_by_all_are_ignored() {
         assert_eq!(last_arrivals(&[&[1, 2], &[3]]), [(0, 1)]);
         assert_eq!(last_arrivals(&[]), []);
+    }
+
+    #[test]
+    fn a_run_that_was_cut_short_is_in_no_mean() {
+        let run = |run: u32, complete: bool| RunReport { run, complete, ..RunReport::default() };
+        let numbers =
+            |runs: &[RunReport]| -> Vec<u32> { timed(runs).iter().map(|run| run.run).collect() };
+        assert_eq!(numbers(&[run(2, true), run(3, true), run(4, false)]), [2, 3]);
+        assert_eq!(numbers(&[run(1, false)]), [1], "there is nothing better");
     }
 }

@@ -21,9 +21,10 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_transfer::storage::{Disk, Storage};
 use stormlp_transfer::{Accelerator, HostStandIn};
 
-use super::epochs::{Distributions, RunMeasured, run};
+use super::epochs::run;
 use super::error::TrainError;
 use super::machine::{ReadRequest, ReadResult, Share, Unit};
+use super::measure::{Distributions, RunMeasured};
 use super::prepare::{EpochOrder, Order};
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
 use super::together::Others;

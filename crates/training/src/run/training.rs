@@ -2,30 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::plan::metrics;
 use crate::plan::probe::Judge;
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored};
+use crate::report::{RunReport, StepLatency, TrainReport, TrainResults};
 use stormlp_core::group::{BarrierUs, GroupFacts};
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::note::Note;
-use stormlp_core::report::{Ending, Head, HostShare, NamedEvidence, NamedSeries};
+use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_transfer::cufile::Driver;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{AcceleratorSet, Backing};
 
-use super::epochs::{self, Distributions, RunMeasured};
 use super::error::TrainError;
 use super::journal::SavedEpoch;
-use super::prepare;
+use super::measure::{self, Distributions, RunMeasured};
 use super::together::Others;
-use super::{calibrate, measure, verdict, warnings};
+use super::{calibrate, epochs, prepare, verdict, warnings};
 use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::fallback::{hold_cufile, settings};
-use stormlp_transfer::run_context::RunContext;
-use stormlp_transfer::run_context::now;
+use stormlp_transfer::run_context::{RunContext, now};
 
 /// Inputs that are known before a run begins.
 pub struct RunInputs<'a> {
@@ -133,11 +130,8 @@ pub fn run_on_hosts(
     Ok(report)
 }
 
-/// The accelerators, and cuFile if required.
-type HeldDevices = (AcceleratorSet, Option<Arc<Driver>>);
-
-/// Resources held for the duration of the runs of `plan`.
-fn devices(plan: &TrainPlan) -> Result<HeldDevices, TrainError> {
+/// What is held for the duration of the runs of `plan`: the accelerators, and cuFile if required.
+fn devices(plan: &TrainPlan) -> Result<(AcceleratorSet, Option<Arc<Driver>>), TrainError> {
     let accelerators = AcceleratorSet::open(&plan.transport)?;
     let needed = plan.transport.path.needs_cufile();
     let cufile =
@@ -180,18 +174,6 @@ pub fn probe(
     Ok(report(course, &[&measured], &distributions, None))
 }
 
-/// The runs that represent a run's duration; incomplete ones are excluded if there are complete
-/// ones.
-fn timed(runs: &[RunReport]) -> Vec<&RunReport> {
-    let whole: Vec<&RunReport> = runs.iter().filter(|run| run.complete).collect();
-    if whole.is_empty() { runs.iter().collect() } else { whole }
-}
-
-fn mean_seconds(runs: &[&RunReport]) -> f64 {
-    let seconds: f64 = runs.iter().map(|run| run.duration_seconds).sum();
-    seconds / runs.len().max(1) as f64
-}
-
 /// The combined report of `runs`; the distributions are those of the scored runs.
 fn report(
     course: &RunInputs<'_>,
@@ -221,7 +203,7 @@ fn report(
         group: hosts.map(|hosts| group(hosts, &steps.between_hosts)),
         ..TrainResults::default()
     };
-    take_runs(&mut results, plan, reports, &ending);
+    measure::take_runs(&mut results, plan, reports, &ending);
     let mut report = TrainReport::new(course.head.clone(), plan.clone(), results);
     report.ending = ending;
     report.histograms = [
@@ -240,50 +222,6 @@ fn report(
     let observed = warnings::of_run(&report, &pages);
     report.warnings.extend(observed);
     report
-}
-
-/// Fills in what follows from the `reports` of the runs so far, the last of which had this `ending`.
-pub(super) fn take_runs(
-    results: &mut TrainResults,
-    plan: &TrainPlan,
-    reports: Vec<RunReport>,
-    ending: &Ending,
-) {
-    // For a run cut short in its warm-up there is nothing else to report.
-    let first = reports.iter().position(|run| !run.warm_up).unwrap_or(0);
-    let of_scored = &reports[first..];
-    let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();
-    let measures = scored(plan, epochs.iter().copied());
-    let (shown, timed) = (of_scored.last(), timed(of_scored));
-    results.mean = metrics::mean(&measures);
-    results.stdev = metrics::spread(&measures);
-    results.meets_threshold = *ending == Ending::Complete
-        && !measures.is_empty()
-        && results.mean.au_percent.profile >= plan.metric.threshold_percent;
-    results.cost = Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len());
-    results.duration_seconds = mean_seconds(&timed);
-    results.verdict = verdict::verdict(plan, &epochs, &results.mean, None);
-    results.hosts = shares(&epochs);
-    results.epochs = shown.map_or_else(Vec::new, |run| run.epochs.clone());
-    results.checkpoints = shown.map_or_else(Vec::new, |run| run.checkpoints.clone());
-    results.started_unix_seconds = reports.first().map_or(0.0, |run| run.started_unix_seconds);
-    results.runs = if plan.runs > 1 { reports } else { Vec::new() };
-}
-
-/// The share of each host in all `epochs`.
-fn shares(epochs: &[&EpochReport]) -> Vec<HostShare> {
-    let mut sums: Vec<HostShare> = Vec::new();
-    for (rank, share) in epochs.iter().flat_map(|epoch| epoch.hosts.iter().enumerate()) {
-        match sums.get_mut(rank) {
-            None => sums.push(share.clone()),
-            Some(sum) => {
-                sum.bytes += share.bytes;
-                sum.cpu_seconds += share.cpu_seconds;
-                sum.slowest += share.slowest;
-            }
-        }
-    }
-    sums
 }
 
 /// How the hosts found each other, and the cost of the barriers `between_hosts`.
@@ -334,7 +272,7 @@ fn find_ceiling(
         return;
     }
     surroundings.note("AU missed its target: measuring the ceiling of this host, about 3 s");
-    match calibrate::ceiling(course, accelerators, surroundings) {
+    match calibrate::ceiling(plan, &course.head.host, accelerators, surroundings) {
         Ok(Some(mean)) => {
             report.results.calibration = Some(mean);
             let epochs = report.results.scored_epochs();
@@ -347,19 +285,5 @@ fn find_ceiling(
             format!("the ceiling of this host was not measured: {why}"),
             "run the workload with --path null",
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_that_was_cut_short_is_in_no_mean() {
-        let run = |run: u32, complete: bool| RunReport { run, complete, ..RunReport::default() };
-        let numbers =
-            |runs: &[RunReport]| -> Vec<u32> { timed(runs).iter().map(|run| run.run).collect() };
-        assert_eq!(numbers(&[run(2, true), run(3, true), run(4, false)]), [2, 3]);
-        assert_eq!(numbers(&[run(1, false)]), [1], "there is nothing better");
     }
 }

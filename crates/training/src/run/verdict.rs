@@ -3,9 +3,8 @@
 use std::ops::Add;
 
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{
-    AuPercent, Bound, EpochReport, Measures, Slowest, Verdict, WaitingSeconds, much_read_ahead,
-};
+use crate::report::verdict::{Bound, Verdict};
+use crate::report::{AuPercent, EpochReport, Measures, Slowest, WaitingSeconds, much_read_ahead};
 use stormlp_core::units::counted;
 
 /// Above this AU nothing needs explaining.

@@ -1,6 +1,7 @@
 //! Warnings about the reliability of results that only the run itself can give.
 
-use crate::plan::client::{ClientCost, upper_bound_warning};
+use crate::plan::client::ClientCost;
+use crate::plan::warnings::upper_bound_warning;
 use crate::report::{TrainReport, much_read_ahead};
 use stormlp_core::evidence::{DirectIo, ObjectStore};
 use stormlp_core::others;
@@ -174,7 +175,7 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
     });
     let au = report.results.mean.au_percent.profile;
     let known = ClientCost::known(plan.data.format).map(|cost| cost.on(cpus));
-    let known = known.map(|cost| (cost, cost.bound_percent(plan, au)));
+    let known = known.map(|cost| (cost, plan.au_percent_with(cost, au)));
     upper_bound_warning(plan, au, known)
 }
 

@@ -2,7 +2,8 @@
 //! tried, and below that the full run at the answer.
 
 use crate::plan::find_max::{FindMax, Limit, Tried, least_on_read_ahead};
-use crate::report::{Bound, TrainReport};
+use crate::report::TrainReport;
+use crate::report::verdict::Bound;
 use stormlp_core::units::counted;
 
 use stormlp_show::document::{Document, Quantity, number, word};

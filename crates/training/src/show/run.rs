@@ -1,7 +1,8 @@
 //! Renders a training run: its result and the reason, then each epoch.
 
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{Bound, EpochReport, Measures, TrainReport, much_read_ahead};
+use crate::report::verdict::Bound;
+use crate::report::{EpochReport, Measures, TrainReport, much_read_ahead};
 use serde_json::Value;
 use stormlp_core::evidence::ObjectStore;
 use stormlp_core::histogram::LatencyUs;

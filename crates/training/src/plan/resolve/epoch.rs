@@ -1,6 +1,6 @@
 //! Steps per epoch, and whether they suffice to compute AU.
 
-use super::{Resolver, steps_needed};
+use super::Resolver;
 use crate::plan::client::{Client, unknown_cost};
 use crate::plan::steps::{StepInputs, steps};
 use stormlp_core::profile::Profile;
@@ -52,7 +52,7 @@ impl Resolver<'_> {
     /// AU excludes steps at both ends of a block, and v2.0's throughput one more.
     fn check_window(&mut self, profile: Profile, steps: u64) {
         let metric = &self.workload.metric;
-        let needed = steps_needed(profile, metric);
+        let needed = metric.steps_needed(profile);
         let excluded = format!(
             "AU of profile {profile}, which excludes {}, needs {needed}",
             metric.excluded_steps()

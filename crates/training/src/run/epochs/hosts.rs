@@ -7,7 +7,7 @@ use stormlp_hosts::multi_host::Hosts;
 use super::super::error::TrainError;
 use super::super::machine::Machine;
 use super::super::measure::PhaseMeasured;
-use super::{Cut, Runner};
+use super::runner::{Cut, Runner, has_failed};
 use crate::run::prepare::Order;
 
 /// Interval for checking whether other hosts keep this one waiting.
@@ -140,9 +140,4 @@ impl Runner<'_> {
             Some(_) => tick.min(LOOK_AT_HOSTS),
         }
     }
-}
-
-/// Whether this host ends the run, so there is nothing to wait for.
-pub(super) fn has_failed<T>(went: &Result<T, Cut>) -> bool {
-    matches!(went, Err(Cut::Error(_) | Cut::Failed))
 }

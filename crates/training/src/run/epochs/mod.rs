@@ -2,94 +2,43 @@
 
 mod checkpoints;
 mod hosts;
+mod runner;
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::plan::probe::Judge;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
 use stormlp_core::event::{Event, Unit};
-use stormlp_core::evidence::Evidence;
-use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::note::Cause;
 use stormlp_core::report::{Ending, Series};
 use stormlp_core::transport::DeviceId;
-use stormlp_transfer::storage::Storage;
-use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
+use stormlp_transfer::AcceleratorSet;
+use stormlp_transfer::telemetry::{CpuTimes, Instruments};
 use stormlp_transfer::thread_group::guarded;
-use stormlp_transfer::{AcceleratorSet, Backing};
 
-use self::checkpoints::CheckpointWriter;
+use self::runner::{Cut, OnEpoch, Runner, has_failed};
 use super::attribution::{self, Reading};
 use super::cache;
 use super::error::TrainError;
 use super::io::IoTally;
-use super::machine::{Halt, Nanos, PhaseSpec, StepHistograms};
-use super::measure::{self, PhaseMeasured};
+use super::machine::{Halt, PhaseSpec};
+use super::measure::{self, Distributions, PhaseMeasured, RunMeasured};
 use super::prepare::{self, EpochOrder, Order};
 use super::shared::Shared;
 use super::source::Source;
 use super::thread_group::{ThreadGroup, ThreadGroupSpec};
 use super::together::{self, Others};
-use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::fallback;
-use stormlp_transfer::run_context::RunContext;
-use stormlp_transfer::run_context::unix_seconds;
+use stormlp_transfer::run_context::{RunContext, unix_seconds};
 use stormlp_transfer::sampler::{Counters, Sampler};
 
 /// Poll interval while a loader is drained.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
 /// Maximum number of accelerators whose bytes over time are kept: 1024 numbers each.
 const MOST_RANKS: usize = 64;
-
-enum Cut {
-    /// The user stopped it.
-    Stopped,
-    /// Another thread failed and reported the reason.
-    Failed,
-    /// This thread failed.
-    Error(TrainError),
-}
-
-impl<E: Into<TrainError>> From<E> for Cut {
-    fn from(error: E) -> Self {
-        Self::Error(error.into())
-    }
-}
-
-/// The measurements of one run.
-pub(super) struct RunMeasured {
-    /// Its epochs, checkpoints and means.
-    pub(super) report: RunReport,
-    pub(super) ending: Ending,
-    /// Times of every step, if requested.
-    pub(super) steps: Vec<StepLists>,
-    pub(super) series: Series,
-    /// Transport evidence, combined over all I/O threads.
-    pub(super) evidence: Option<Evidence>,
-    pub(super) backing: Backing,
-    /// Block devices that hold the files.
-    pub(super) devices: Vec<String>,
-}
-
-/// Distributions over any number of epochs and runs, in constant memory.
-#[derive(Debug, Default)]
-pub(super) struct Distributions {
-    /// Over the training of all epochs.
-    pub(super) steps: StepHistograms,
-    /// From taking a read to its last byte, over all reads.
-    pub(super) reads: LatencyHistogram,
-    /// Registrations of files with cuFile.
-    pub(super) registrations: LatencyHistogram,
-}
-
-/// Called after each epoch, with a time on the run's clock, the run's measurements (not yet summed
-/// up) and its distributions.
-pub(super) type OnEpoch<'a> = &'a mut dyn FnMut(&mut RunMeasured, &Distributions, Nanos);
 
 /// Runs all epochs of `plan` in `order`, calls `on_epoch` after each with the measurements so
 /// far, and adds to `distributions`. A failure, a triggered stop or a `judge` that has seen enough
@@ -218,28 +167,6 @@ fn instruments(plan: &TrainPlan, watched: Option<&Path>) -> Instruments {
     Instruments::around(watched, gpus, plan.request.telemetry)
 }
 
-struct Runner<'a> {
-    plan: &'a TrainPlan,
-    surroundings: &'a RunContext<'a>,
-    distributions: &'a mut Distributions,
-    on_epoch: OnEpoch<'a>,
-    judge: Option<&'a mut Judge>,
-    devices: BlockDevices,
-    sampler: Sampler<'a>,
-    measured: RunMeasured,
-    /// Writes checkpoints, if this host does.
-    writer: Option<CheckpointWriter<'a>>,
-    /// Checkpoints of the current phase.
-    written: Vec<WrittenCheckpoint>,
-    storage: &'a dyn Storage,
-    /// Whether storage is deliberately throttled.
-    held_back: bool,
-    thread_group: ThreadGroup,
-    hosts: Option<&'a Hosts>,
-    /// The accelerators of this host.
-    own: Range<u32>,
-}
-
 impl<'a> Runner<'a> {
     fn epochs(&mut self, order: &dyn Order) -> Result<(), Cut> {
         let plan = self.plan;
@@ -269,6 +196,64 @@ impl<'a> Runner<'a> {
             ..prepare::training(plan, epoch, order.shares)
         };
         self.phase(epoch, &label, phase, order.source)
+    }
+
+    /// Writes the checkpoint after a step; other hosts learn of it at the end of the epoch.
+    fn checkpoint_within(&mut self, epoch: u32, step: u64) -> Result<(), Cut> {
+        let stop = self.surroundings.stop;
+        let written = match self.hosts {
+            None => self.write(epoch, step)?,
+            // Nothing else checks on the other hosts in the meantime.
+            Some(hosts) => {
+                let written = hosts.watched(stop, || self.write(epoch, step));
+                written.map_err(TrainError::from)??
+            }
+        };
+        self.written.extend(written);
+        Ok(())
+    }
+
+    /// Writes the checkpoint after an epoch, for which the other hosts wait.
+    fn checkpoint_after(&mut self, epoch: u32) -> Result<(), Cut> {
+        let step = self.plan.steps_per_epoch;
+        let Some(hosts) = self.hosts else {
+            let written = self.write(epoch, step)?;
+            self.measured.report.checkpoints.extend(written);
+            return Ok(());
+        };
+        let stop = self.surroundings.stop;
+        let (written, heard) = hosts.alongside(stop, || self.write(epoch, step), has_failed);
+        let stopped = heard.map_err(TrainError::from)?;
+        let written = written?;
+        if stopped {
+            return Err(Cut::Stopped);
+        }
+        let all = hosts
+            .exchange(&written, stop)
+            .map_err(TrainError::from)?
+            .ok_or(Cut::Stopped)?
+            .into_iter()
+            .flatten();
+        self.measured.report.checkpoints.extend(all);
+        self.works()
+    }
+
+    /// Writes a checkpoint if this host is responsible for it.
+    fn write(&mut self, epoch: u32, step: u64) -> Result<Option<WrittenCheckpoint>, Cut> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(None);
+        };
+        let started = self.thread_group.shared.now();
+        let Some(bytes) = writer.write(epoch, step, self.surroundings.stop)? else {
+            return Err(Cut::Stopped);
+        };
+        Ok(Some(WrittenCheckpoint {
+            epoch,
+            step,
+            bytes,
+            started_seconds: started as f64 / 1e9,
+            duration_seconds: (self.thread_group.shared.now() - started) as f64 / 1e9,
+        }))
     }
 
     /// Waits until everything that the loaders started has finished.
@@ -447,14 +432,5 @@ impl<'a> Runner<'a> {
         };
         let (before, after) = (as_seen(before), as_seen(after));
         attribution::divide(&before, &after, threads, self.plan.is_null())
-    }
-
-    fn abort(&self) -> Cut {
-        self.thread_group.shared.with(|machine, now| machine.abort(now));
-        Cut::Stopped
-    }
-
-    fn verdict(&self) -> Result<(), Cut> {
-        if self.thread_group.shared.failed() { Err(Cut::Failed) } else { Ok(()) }
     }
 }

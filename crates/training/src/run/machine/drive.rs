@@ -4,10 +4,10 @@
 //! seconds. No clock, file or thread is involved: the same machine, device and seed give the same
 //! result.
 
-use super::loader::ReadResult;
 use super::phase::PhaseSpec;
 use super::queue::Nanos;
 use super::queue::Queue;
+use super::reads::ReadResult;
 use super::{Halt, Machine, ReadRequest};
 
 /// Storage as seen by the machine.

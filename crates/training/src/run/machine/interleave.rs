@@ -15,8 +15,8 @@
 
 use std::collections::VecDeque;
 
-use super::loader::{CompletedRead, Cursor, Fetch, LaneRead, Share, Unit};
 use super::queue::Nanos;
+use super::reads::{CompletedRead, Cursor, Fetch, LaneRead, Share, Unit};
 
 /// Records that a file of the cycle keeps ready ahead of its turn.
 const RECORDS_AHEAD: u64 = 3;

@@ -115,8 +115,8 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::super::drive_tests::workers;
-    use super::super::loader::{ReadResult, Share};
     use super::super::phase::{Pace, PhaseSpec};
+    use super::super::reads::{ReadResult, Share};
     use super::*;
 
     #[test]

@@ -29,6 +29,7 @@ mod loader;
 mod phase;
 mod queue;
 mod readings;
+mod reads;
 #[cfg(test)]
 mod scripted;
 mod tally;
@@ -43,11 +44,10 @@ use queue::Queue;
 pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
 pub use joint::Joint;
-pub use loader::{
-    CompletedRead, Cursor, Fetch, LaneRead, Loader, ReadResult, RowGroups, Share, Unit,
-};
+pub use loader::Loader;
 pub use phase::{Pace, PhaseSpec};
 pub use queue::Nanos;
+pub use reads::{CompletedRead, Cursor, Fetch, LaneRead, ReadResult, RowGroups, Share, Unit};
 pub use tally::{BlockTally, StepHistograms, Waits};
 pub use workers::{Workers, WorkersConfig};
 

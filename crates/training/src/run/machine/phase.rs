@@ -1,8 +1,8 @@
 //! The specification of one epoch's training.
 
 use super::client::ClientWork;
-use super::loader::Share;
 use super::queue::Nanos;
+use super::reads::Share;
 
 /// A duration: constant, or drawn at each step.
 pub enum Pace {

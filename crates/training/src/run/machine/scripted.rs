@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::ReadRequest;
 use super::drive::Device;
 use super::drive_tests::{MS, one_sample, records};
-use super::loader::{ReadResult, Unit};
 use super::queue::Nanos;
+use super::reads::{ReadResult, Unit};
 
 /// A device with scripted read times that records all requests.
 pub(super) struct Scripted {

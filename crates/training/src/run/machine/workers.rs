@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use super::loader::{CompletedRead, Fetch, LaneRead, RowGroups, Share, Unit};
 use super::queue::Nanos;
+use super::reads::{CompletedRead, Fetch, LaneRead, RowGroups, Share, Unit};
 
 /// Configuration of the workers loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
