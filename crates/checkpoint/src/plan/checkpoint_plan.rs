@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::choice::{CheckpointProfile, FsyncPolicy};
 use super::client::CheckpointClient;
 use super::layout::{CheckpointFile, Layout};
-use super::marker::{ContentFacts, step_folder};
+use super::marker::{ContentFacts, FORMAT_VERSION, MarkedFile, Marker, step_folder};
 use super::request::CheckpointRequest;
 use super::scale::Scaling;
 use super::workload::Mode;
@@ -134,6 +134,33 @@ impl CheckpointPlan {
     pub fn step_folders(&self, step: u32) -> impl Iterator<Item = PathBuf> {
         let folders = self.request.folders.iter();
         folders.map(move |folder| folder.join(&self.run).join(step_folder(step)))
+    }
+
+    /// The marker of one of its checkpoints in the directory with this index.
+    pub fn marker(&self, folder: usize, complete: bool) -> Marker {
+        let ranks = self.ranks.iter().filter(|rank| rank.folder == folder);
+        Marker {
+            format_version: FORMAT_VERSION,
+            made_by: "checkpoint".to_string(),
+            complete,
+            crash_safe: self.fsync != FsyncPolicy::None,
+            model: self.model.clone(),
+            layout: self.layout,
+            full_layers: self.scaling.full_layers,
+            ranks: self.scaling.ranks,
+            full_ranks: self.scaling.full_ranks,
+            content: self.content,
+            files: ranks
+                .flat_map(|rank| {
+                    rank.files.iter().map(|file| MarkedFile {
+                        rank: rank.rank,
+                        name: file.name.clone(),
+                        bytes: file.bytes,
+                        identity: None,
+                    })
+                })
+                .collect(),
+        }
     }
 
     /// The most of its checkpoints that are on storage at the same time.

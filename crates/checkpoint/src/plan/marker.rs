@@ -8,8 +8,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint_plan::CheckpointPlan;
-use super::choice::{Container, FsyncPolicy, is_chunk};
+use super::choice::{Container, is_chunk};
 use super::layout::Layout;
 use super::torch::most_overhead;
 use stormlp_core::facts::Identity;
@@ -101,33 +100,6 @@ pub enum MarkerError {
 }
 
 impl Marker {
-    /// The marker of a plan's checkpoint in the directory with this index.
-    pub fn of_plan(plan: &CheckpointPlan, folder: usize, complete: bool) -> Self {
-        let ranks = plan.ranks.iter().filter(|rank| rank.folder == folder);
-        Self {
-            format_version: FORMAT_VERSION,
-            made_by: "checkpoint".to_string(),
-            complete,
-            crash_safe: plan.fsync != FsyncPolicy::None,
-            model: plan.model.clone(),
-            layout: plan.layout,
-            full_layers: plan.scaling.full_layers,
-            ranks: plan.scaling.ranks,
-            full_ranks: plan.scaling.full_ranks,
-            content: plan.content,
-            files: ranks
-                .flat_map(|rank| {
-                    rank.files.iter().map(|file| MarkedFile {
-                        rank: rank.rank,
-                        name: file.name.clone(),
-                        bytes: file.bytes,
-                        identity: None,
-                    })
-                })
-                .collect(),
-        }
-    }
-
     /// Parses a marker. Rejects one with file names outside its folder or with values that no save
     /// writes, so that callers can trust its numbers.
     ///

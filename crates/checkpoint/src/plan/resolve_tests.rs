@@ -231,7 +231,7 @@ fn requested_ranks_are_kept_or_refused_with_the_numbers() {
 
 /// A checkpoint on storage as the plan would have saved it.
 fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
-    let marker = Marker::of_plan(plan, 0, true);
+    let marker = plan.marker(0, true);
     let found = |file: &MarkedFile| FoundFile { name: file.name.clone(), bytes: file.bytes };
     SavedPart {
         run: plan.run.clone(),

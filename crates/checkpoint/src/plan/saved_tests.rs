@@ -187,7 +187,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused() {
     for index in 0..2 {
         let mut part = saved(&plan, 1);
         part.folder = index;
-        let marker = Marker::of_plan(&plan, index, true);
+        let marker = plan.marker(index, true);
         let found = |file: &MarkedFile| FoundFile { name: file.name.clone(), bytes: file.bytes };
         part.files = marker.files.iter().map(found).collect();
         part.marker = Ok(marker);

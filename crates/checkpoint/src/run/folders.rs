@@ -187,7 +187,7 @@ pub(super) fn begin(
         if !is_new {
             return Err(Fault::InTheWay { path: folder }.into());
         }
-        write_marker(storage, &folder, &Marker::of_plan(plan, index, false))?;
+        write_marker(storage, &folder, &plan.marker(index, false))?;
         storage.sync_folder(&run)?;
         storage.sync_folder(directory.folder())?;
     }
@@ -201,7 +201,7 @@ pub(super) fn complete(
     step: u32,
 ) -> Result<(), CheckpointError> {
     for (index, folder) in plan.step_folders(step).enumerate() {
-        let mut marker = Marker::of_plan(plan, index, true);
+        let mut marker = plan.marker(index, true);
         let kind = probe::filesystem(&folder);
         if kind.known().is_none_or(|fs| keeps_inode_numbers(&fs.kind)) {
             for file in &mut marker.files {

@@ -120,7 +120,7 @@ fn what_a_kill_leaves_is_gone_after_the_next_save() {
     let plan = plan(&request);
     assert_eq!(plan.run, "run3");
     // A kill in a save, and one while an earlier checkpoint was removed.
-    let unfinished = Marker::of_plan(&plan, 0, false);
+    let unfinished = plan.marker(0, false);
     fs::create_dir_all(run.join(step_folder(1))).unwrap();
     fs::write(run.join(step_folder(1)).join(MARKER_NAME), unfinished.to_json()).unwrap();
     let file = run.join(step_folder(1)).join(&unfinished.files[0].name);
