@@ -8,7 +8,6 @@ use stormlp_core::location::names_object;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_core::units::ByteSize;
 use stormlp_transfer::engine::uring;
-use stormlp_transfer::object::PART_BYTES;
 use stormlp_transfer::storage::{Access, Storage, is_direct_refused, temporary_name};
 use stormlp_transfer::{
     Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath, probe,
@@ -17,23 +16,9 @@ use stormlp_transfer::{
 use super::error::{GenerateError, LARGER_FILES};
 use super::plan::GeneratePlan;
 
-/// Buffer size: a request size that every device handles well.
-pub(super) const CHUNK_BYTES: usize = 2 << 20;
-/// Buffers per thread, and so its queue depth.
-pub(super) const DEPTH: usize = 8;
-
 /// Upper bound on the memory of a thread besides its buffers, and of the program itself.
 const THREAD_BYTES: u64 = 4 << 20;
 const PROGRAM_BYTES: u64 = 32 << 20;
-
-/// Buffers per thread for objects, each of a part: one waits for the end, one is filled, and two are
-/// on their way, over a connection each.
-const OBJECT_DEPTH: usize = 4;
-
-/// Number and size of a thread's buffers for files or objects in `folder`.
-pub(super) fn pool(folder: &Path) -> (usize, usize) {
-    if names_object(folder) { (OBJECT_DEPTH, PART_BYTES as usize) } else { (DEPTH, CHUNK_BYTES) }
-}
 
 /// Rejects more threads than memory allows: otherwise the kernel would kill the run midway.
 pub(super) fn check_memory(

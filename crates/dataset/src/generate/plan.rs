@@ -4,14 +4,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::location::names_object;
 use stormlp_core::path::EngineKind;
+use stormlp_transfer::object::PART_BYTES;
 use stormlp_transfer::storage::{Space, Storage, StorageRouter};
 
 use super::error::GenerateError;
-use super::lanes;
 use crate::dataset::Dataset;
 use crate::manifest::{MADE_BY, ManifestHead};
 use crate::report::GenerateOutline;
+
+/// Buffer size: a request size that every device handles well.
+const CHUNK_BYTES: usize = 2 << 20;
+/// Buffers per thread, and so its queue depth.
+const DEPTH: usize = 8;
+/// Buffers per thread for objects, each of a part: one waits for the end, one is filled, and two are
+/// on their way, over a connection each.
+const OBJECT_DEPTH: usize = 4;
 
 /// What may happen to the contents of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +101,7 @@ impl GeneratePlan {
         let recipe = self.dataset.recipe();
         let space = room(&*self.storage, &self.folder).ok().flatten();
         let bytes = self.dataset.total_bytes();
-        let (depth, chunk_bytes) = lanes::pool(&self.folder);
+        let (depth, chunk_bytes) = self.pool();
         GenerateOutline {
             folder: self.folder.clone(),
             workload: self.workload.clone(),
@@ -117,11 +126,14 @@ impl GeneratePlan {
     /// The number of threads that the run will use.
     #[must_use]
     pub fn thread_count(&self) -> usize {
-        let threads = match self.threads {
-            0 => default_threads(),
-            given => given,
-        };
+        let threads = if self.threads == 0 { default_threads() } else { self.threads };
         threads.min(usize::try_from(self.dataset.files()).unwrap_or(usize::MAX))
+    }
+
+    /// Number and size of a thread's buffers, for files or for objects.
+    pub(super) fn pool(&self) -> (usize, usize) {
+        let is_objects = names_object(&self.folder);
+        if is_objects { (OBJECT_DEPTH, PART_BYTES as usize) } else { (DEPTH, CHUNK_BYTES) }
     }
 
     /// The error for a folder that holds the dataset of `head`, which is not the plan's.

@@ -113,7 +113,7 @@ impl<'a> Generation<'a> {
     fn surveyed(plan: &'a GeneratePlan, share: Share) -> Result<Self, GenerateError> {
         let storage = &*plan.storage;
         lanes::check_engine(plan.engine)?;
-        lanes::check_memory(plan.thread_count(), lanes::pool(&plan.folder), usable_memory_bytes())?;
+        lanes::check_memory(plan.thread_count(), plan.pool(), usable_memory_bytes())?;
         lanes::check_file_sizes(plan, largest_file_bytes())?;
         storage.hold(&plan.folder);
         let head = plan.manifest_head();
@@ -336,7 +336,7 @@ impl<'a> GeneratorThreads<'a> {
             return Ok(());
         }
         let threads = self.context.plan.thread_count().min(files);
-        let buffers = lanes::buffers(threads, lanes::pool(&self.context.plan.folder))?;
+        let buffers = lanes::buffers(threads, self.context.plan.pool())?;
         let total = self.total_bytes();
         observer.event(&Event::PhaseStarted {
             label: format!(
