@@ -9,8 +9,8 @@ use stormlp_core::printable::printable;
 use stormlp_core::units::ByteSize;
 
 use super::facts::KvcacheFacts;
-use super::kvcache_plan::{KvcachePlan, Profile};
-use super::request::KvcacheRequest;
+use super::kvcache_plan::KvcachePlan;
+use super::request::{KvcacheRequest, Profile};
 use super::serving_request::ServingRequest;
 
 /// Open files of a thread (a file, its duplicate, its ring), and of everything else.

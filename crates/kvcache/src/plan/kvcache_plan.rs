@@ -1,34 +1,13 @@
 //! The plan of a run: every number is decided before the first byte moves.
 
 use serde::{Deserialize, Serialize};
-use stormlp_core::names::{Named, unknown};
 use stormlp_core::transport::Transport;
 use stormlp_core::warning::Warning;
-use strum::{Display, EnumString, VariantNames};
 
 use super::model::Model;
-use super::request::{KvcacheRequest, Speed};
+use super::request::{KvcacheRequest, Profile, Speed};
 use super::serving::ServingPlan;
 use super::trace::TraceFormat;
-
-/// Whose workload a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[derive(Display, EnumString, VariantNames)]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
-pub enum Profile {
-    /// That of MLPerf Storage v3.0.
-    MlperfV3,
-    /// That of serving engines: chunks of prefixes.
-    Serving,
-    /// That of a trace; `--trace` asks for it.
-    Replay,
-}
-
-impl Named for Profile {
-    const WHAT: &'static str = "a profile";
-}
 
 /// The trace of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -39,14 +39,14 @@ pub use facts::{KvcacheFacts, TraceFacts};
 pub use find_max::{
     FIRST_SERVERS, FindServers, MOST_DROPPED_PERCENT, TriedServers, expected_seconds, is_of_memory,
 };
-pub use kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
+pub use kvcache_plan::{KvcachePlan, Pass, TracePlan};
 pub use load::{Load, Queue, Request};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name, names_object_of_a_run};
 pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, SECONDS, SEED};
 pub use prompts::{Prompt, Prompts};
-pub use request::{KvcacheRequest, Speed};
+pub use request::{KvcacheRequest, Profile, Speed};
 pub use resolve::{Resolution, resolve};
 pub use serving::{BLOCK_BYTES, Layout, ServingPlan, WRITE_QUEUE};
 pub use serving_request::ServingRequest;

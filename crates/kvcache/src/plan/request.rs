@@ -2,18 +2,38 @@
 
 use std::str::FromStr;
 
-use super::kvcache_plan::Profile;
 use super::options::{MOST_SECONDS, MOST_WORKERS, OPTIONS, SEED};
-use super::serving_request::ServingRequest;
+use super::serving_request::{ServingRequest, parse_factor};
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
+use stormlp_core::names::{Named, unknown};
 use stormlp_core::numbers::{whole, within};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
+use strum::{Display, EnumString, VariantNames};
 
 /// Listed after the options of the same heading that all commands have.
 const LAST: usize = 99;
+
+/// Whose workload a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Profile {
+    /// That of MLPerf Storage v3.0.
+    MlperfV3,
+    /// That of serving engines: chunks of prefixes.
+    Serving,
+    /// That of a trace; `--trace` asks for it.
+    Replay,
+}
+
+impl Named for Profile {
+    const WHAT: &'static str = "a profile";
+}
 
 /// How fast a trace is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -41,11 +61,6 @@ impl FromStr for Speed {
             _ => parse_factor(text).map(Self::Times),
         }
     }
-}
-
-/// Parses a factor or a rate.
-pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
-    within(str::parse::<f64>, 1e-3..=1e6, "0.001 to 1000000")(text)
 }
 
 /// Options of a run. `None` falls back to MLPerf's option, then to the default.

@@ -14,13 +14,13 @@ use stormlp_core::warning::{Warning, WarningKind};
 use super::checks::{closed_problems, folder_problems, idle_options, machine_problems};
 use super::content::file_bytes;
 use super::facts::{KvcacheFacts, TraceFacts};
-use super::kvcache_plan::{KvcachePlan, Pass, Profile, TracePlan};
+use super::kvcache_plan::{KvcachePlan, Pass, TracePlan};
 use super::model::Model;
 use super::noise::NOISE_BYTES;
 use super::options::{
     CHUNK_BYTES, MOST_SECONDS, MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, TRIALS,
 };
-use super::request::KvcacheRequest;
+use super::request::{KvcacheRequest, Profile};
 use super::trace::TraceFormat;
 use super::transport;
 use super::users::{User, draw};

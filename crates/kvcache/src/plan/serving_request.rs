@@ -7,7 +7,6 @@ use stormlp_core::path::PathKind;
 use stormlp_core::transport::{Devices, EngineChoice};
 
 use super::model::Model;
-use super::request::parse_factor;
 use super::serving::{Layout, ServingPlan};
 use super::trace::BLOCK_TOKENS;
 
@@ -26,6 +25,11 @@ const MOST_PREFIXES: u64 = 1_000_000;
 
 /// Loads of a trace are sorted by powers of two up to this many tokens.
 const LONGEST_OF_TRACE: u32 = 1 << 18;
+
+/// Parses a factor or a rate.
+pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
+    within(str::parse::<f64>, 1e-3..=1e6, "0.001 to 1000000")(text)
+}
 
 /// Options of a serving engine's load. `None` is the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

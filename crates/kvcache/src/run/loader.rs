@@ -12,7 +12,7 @@ use stormlp_transfer::storage::{Access, Handle};
 use super::chunk_files::{ChunkFiles, First, WriteQueue};
 use super::error::KvcacheError;
 use super::mover::{Cut, Mover, ObjectToRead, TICK, failed_on};
-use super::requests::{Next, Work};
+use super::work::{Next, Work};
 use crate::plan::{ChunkId, Layout, Prompt, Prompts, WriteDecision};
 use crate::report::Timed;
 

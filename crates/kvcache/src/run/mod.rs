@@ -7,25 +7,24 @@
 
 pub mod agreement;
 mod chunk_files;
-mod clean;
 mod error;
 pub mod find_max;
 mod folder;
 mod loader;
 mod mover;
 mod requests;
-mod serve;
+mod stage;
 mod store;
 mod tally;
 mod together;
 mod trace;
 mod trial;
 mod trials;
+mod work;
 mod worker;
 
-pub use clean::{CleanedFolder, clean};
 pub use error::KvcacheError;
-pub use folder::scan;
+pub use folder::{CleanedFolder, clean, scan};
 pub use stormlp_transfer::storage::ScanDepth;
 pub use trace::scan_trace;
 pub use trials::run;

@@ -15,8 +15,8 @@ use stormlp_transfer::storage::{Access, Handle, is_direct_refused};
 use stormlp_transfer::{CompletedTransfer, Driver, FileId, FileRange, Slot, Stamp, TransferError};
 
 use super::error::KvcacheError;
+use super::stage::Stage;
 use super::tally::Tally;
-use super::trial::Stage;
 use crate::plan::Content;
 use crate::report::Timed;
 

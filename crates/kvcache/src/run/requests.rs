@@ -5,41 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use super::error::KvcacheError;
 use super::tally::Tally;
 use super::trace::Replay;
-use crate::plan::{Class, Load, Prompt, Prompts, Queue, Request};
-
-/// What a thread does.
-#[derive(Debug)]
-pub(super) enum Work {
-    /// Serves a request, with what is decided when a thread takes it.
-    Serve {
-        request: Request,
-        /// Its context without the system prompt that it begins with, in tokens.
-        context_tokens: u32,
-        /// Whether it begins with a system prompt.
-        has_prompt: bool,
-        /// The objects of other turns.
-        others: Vec<String>,
-    },
-    /// Reads or writes as a trace says.
-    Operate {
-        key: String,
-        /// The tokens of an object that is written; `None` if it is read.
-        write_tokens: Option<u32>,
-    },
-    /// Loads the prefix of a prompt.
-    Load(Prompt),
-}
-
-/// The answer to a thread that asks for something to do.
-#[derive(Debug)]
-pub(super) enum Next {
-    /// This, and when it was due in nanoseconds since the start.
-    Take(Work, u64),
-    /// The next is due at this time, in nanoseconds since the start.
-    At(u64),
-    /// Nothing is left to do.
-    Finished,
-}
+use super::work::{Next, Work};
+use crate::plan::{Class, Load, Prompt, Prompts, Queue};
 
 /// Where work comes from.
 pub(super) enum Source<'a> {

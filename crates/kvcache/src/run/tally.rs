@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::{LatencyHistogram, NamedHistogram};
+use stormlp_core::report::Series;
 use stormlp_transfer::page_cache::Residency;
+use stormlp_transfer::telemetry::CpuTimes;
 use strum::VariantArray as _;
 
-use super::trial::{Measured, TrialId};
 use crate::plan::{Class, KvcachePlan, Request, ServingPlan};
 use crate::report::{
-    Evictions, Lookups, ObjectsMoved, PrefixLoads, PromptsServed, RequestCounts, RequestSeconds,
-    SampledResidency, Timed, TimesMs, TrialResult, gib_per_second,
+    DeviceBytes, Evictions, Lookups, ObjectsMoved, PrefixLoads, PromptsServed, RequestCounts,
+    RequestSeconds, SampledResidency, Timed, TimesMs, TrialResult, gib_per_second,
 };
 
 /// The times of a trial or of several.
@@ -225,6 +227,37 @@ impl Tally {
             None => (before, after),
         });
     }
+}
+
+/// Which trial it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TrialId {
+    /// The place of its pass in the plan.
+    pub(super) pass: usize,
+    /// Its number, from 1.
+    pub(super) trial: u32,
+    /// Whether its objects stay when it ends.
+    pub(super) keeps: bool,
+}
+
+/// What was measured in a trial: by one host, or by all of them once they have exchanged it.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) seed: u32,
+    /// In seconds since the start of the run.
+    pub(super) started_at_seconds: f64,
+    pub(super) tally: Tally,
+    pub(super) evidence: Option<Evidence>,
+    pub(super) watched: Watched,
+}
+
+/// What the monitoring thread measured.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Watched {
+    pub(super) total_seconds: f64,
+    pub(super) cpu: CpuTimes,
+    pub(super) device: Option<DeviceBytes>,
+    pub(super) series: Series,
 }
 
 impl Measured {

@@ -6,7 +6,8 @@ use stormlp_hosts::multi_host::{Hosts, sum_of_series};
 use stormlp_hosts::parts::{count_members_once, evidence_of_all};
 
 use super::error::KvcacheError;
-use super::trial::{Measured, Stage, TrialId, Watched};
+use super::stage::Stage;
+use super::tally::{Measured, TrialId, Watched};
 use crate::report::{HostTrial, TrialResult};
 
 /// A trial of all hosts.

@@ -8,7 +8,7 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Reader, Storage};
 
 use super::error::KvcacheError;
-use super::requests::{Next, Work};
+use super::work::{Next, Work};
 use crate::plan::{
     Class, MOST_LINE_BYTES, Model, Prompt, Request, Speed, TraceEntry, TraceError, TraceFacts,
     TraceFormat, TraceReader, Traced,

@@ -1,93 +1,40 @@
-//! One trial: threads, paths and buffers are set up, measured and torn down.
+//! One trial: threads, paths and buffers are set up, measured and torn down. Threads serve users or a
+//! trace with objects; those of a serving engine write prefixes beforehand, and prompts load them.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use stormlp_core::event::{Event, Observer, Unit};
-use stormlp_core::evidence::Evidence;
+use stormlp_core::event::{Event, Unit};
 use stormlp_core::mt19937::Mt19937;
-use stormlp_core::report::Series;
 use stormlp_core::stop::{Ends, StopToken};
 use stormlp_core::units::counted;
-use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::run_context::unix_seconds;
 use stormlp_transfer::sampler::{Counters, Sampler};
-use stormlp_transfer::storage::Storage;
-use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
+use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::thread_group::{self, Start, Watch};
 use stormlp_transfer::{AcceleratorSet, Driver, DriverSet, evidence};
 
-use super::chunk_files::ServingState;
+use super::chunk_files::{First, ServingState, WriteQueue};
 use super::error::KvcacheError;
+use super::loader::{Engine, Loader};
 use super::mover::{Mover, WorkerResult};
-use super::requests::{Next, Requests, Source, Work};
+use super::requests::{Requests, Source};
+use super::stage::Stage;
 use super::store::Store;
-use super::tally::Tally;
+use super::tally::{Measured, Tally, TrialId, Watched};
 use super::trace::{Replay, TraceLines};
+use super::work::{Next, Work};
 use super::worker::{Shared, Worker};
-use crate::plan::{Cache, Class, KvcachePlan, Load, Noise, Pass, TraceReader, draw, file_name};
+use crate::plan::{
+    Cache, Class, Load, Pass, ServingPlan, TraceReader, WRITE_QUEUE, draw, file_name,
+};
 use crate::report::{DeviceBytes, RequestCounts, RequestSeconds};
 
-/// What all trials of a run share.
-pub(super) struct Stage<'a> {
-    pub(super) plan: &'a KvcachePlan,
-    pub(super) folder: &'a std::path::Path,
-    pub(super) storage: &'a dyn Storage,
-    pub(super) observer: &'a dyn Observer,
-    pub(super) stop: &'a StopToken,
-    pub(super) devices: &'a BlockDevices,
-    pub(super) instruments: &'a Instruments,
-    pub(super) noise: &'a Noise,
-    pub(super) started: Instant,
-    /// The chunks that several runs share, if they do.
-    pub(super) serving: Option<&'a ServingState<'a>>,
-    /// The hosts, if several measure together.
-    pub(super) hosts: Option<&'a Hosts>,
-}
-
-/// Which trial it is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TrialId {
-    /// The place of its pass in the plan.
-    pub(super) pass: usize,
-    /// Its number, from 1.
-    pub(super) trial: u32,
-    /// Whether its objects stay when it ends.
-    pub(super) keeps: bool,
-}
-
-/// What was measured in a trial: by one host, or by all of them once they have exchanged it.
-#[derive(Default, Serialize, Deserialize)]
-pub(super) struct Measured {
-    pub(super) seed: u32,
-    /// In seconds since the start of the run.
-    pub(super) started_at_seconds: f64,
-    pub(super) tally: Tally,
-    pub(super) evidence: Option<Evidence>,
-    pub(super) watched: Watched,
-}
-
-/// What the monitoring thread measured.
-#[derive(Default, Serialize, Deserialize)]
-pub(super) struct Watched {
-    pub(super) total_seconds: f64,
-    pub(super) cpu: CpuTimes,
-    pub(super) device: Option<DeviceBytes>,
-    pub(super) series: Series,
-}
+/// How often the writing of the first prefixes is looked at.
+const TICK: Duration = Duration::from_millis(100);
 
 impl Stage<'_> {
-    /// The time in which a trial is measured.
-    pub(super) fn window(&self) -> Duration {
-        Duration::from_secs_f64(self.plan.duration_seconds)
-    }
-
-    /// Whether chunks are moved with `O_DIRECT`.
-    pub(super) fn is_direct(&self) -> bool {
-        self.plan.transport.path.wants_direct()
-    }
-
     /// Runs a trial from an empty folder, or on the chunks that earlier ones have left there: what was
     /// measured, and why it ended early.
     ///
@@ -142,8 +89,80 @@ impl Stage<'_> {
         Ok((measured, failure.or(removed.err())))
     }
 
+    /// Runs a trial of prompts from an empty folder, or on what earlier ones have kept there.
+    ///
+    /// # Errors
+    /// If it could not start, or its chunks cannot be removed.
+    fn serve(
+        &self,
+        id: TrialId,
+        plan: &ServingPlan,
+    ) -> Result<(Measured, Option<KvcacheError>), KvcacheError> {
+        let pass = &self.plan.passes[id.pass];
+        let of_trial;
+        let state = match self.serving {
+            Some(state) => state,
+            None => {
+                of_trial = ServingState::new((self.storage, self.folder), (self.plan, pass, plan));
+                &of_trial
+            }
+        };
+        let (files, first) = (&state.files, state.first());
+        let source = Mutex::new(match self.replay(pass)? {
+            Some(replay) => Source::Trace(Box::new(replay)),
+            None => Source::Drawn(&state.prompts, None, 0),
+        });
+        let next = |now_ns| source.lock().unwrap_or_else(PoisonError::into_inner).next(now_ns);
+        let queue = WriteQueue::new(WRITE_QUEUE);
+        let engine = Engine {
+            files,
+            queue: &queue,
+            first: &first,
+            prompts: &state.prompts,
+            loading: &AtomicU32::new(plan.loaders),
+            next: &next,
+        };
+        let ran = self.measure(
+            (id, self.plan.transport.threads),
+            Tally::of_prompts(plan),
+            |watch| self.watch_first(watch, &first, plan.chunk_bytes),
+            |index, mover, start| {
+                let mut loader = Loader { mover, engine: &engine };
+                loader.prepare()?;
+                loader.mover.start = start.wait();
+                let work = match index < plan.loaders as usize {
+                    true => loader.serve_prompts(),
+                    false => loader.write_waiting(),
+                };
+                Ok(loader.mover.finish(work))
+            },
+        );
+        let stays = self.serving.is_some() || (ran.is_ok() && id.keeps);
+        let removed = if stays { Ok(()) } else { files.clear() };
+        let (mut measured, failure) = ran?;
+        measured.tally.prompts().waiting += queue.len();
+        self.credit(source, &mut measured);
+        Ok((measured, failure.or(removed.err().map(KvcacheError::from))))
+    }
+
+    /// Reports progress until the first prefixes are written.
+    fn watch_first(&self, watch: &Watch<'_>, first: &First, chunk_bytes: u64) {
+        let chunks = first.missing.len() as u64;
+        if chunks == 0 {
+            return;
+        }
+        let label = format!("writing {} of the first prefixes", counted(chunks, "chunk"));
+        let total = Some(chunks * chunk_bytes);
+        self.observer.event(&Event::PhaseStarted { label, total, unit: Unit::Bytes });
+        while !watch.gather_for(TICK) {
+            let taken = first.taken.load(Ordering::Relaxed) as u64;
+            self.observer.event(&Event::Progress { done: taken.min(chunks) * chunk_bytes });
+        }
+        self.observer.event(&Event::PhaseFinished);
+    }
+
     /// Enters what was sent, or replayed, in the window.
-    pub(super) fn credit(&self, source: Mutex<Source<'_>>, measured: &mut Measured) {
+    fn credit(&self, source: Mutex<Source<'_>>, measured: &mut Measured) {
         let seconds = measured.watched.total_seconds.min(self.plan.duration_seconds);
         let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
         source.credit(&mut measured.tally, (seconds * 1e9) as u64);
@@ -154,7 +173,7 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// If they could not start.
-    pub(super) fn measure(
+    fn measure(
         &self,
         (id, threads): (TrialId, usize),
         tally: Tally,
@@ -211,7 +230,7 @@ impl Stage<'_> {
     }
 
     /// The trace from its beginning, if one is replayed.
-    pub(super) fn replay(&self, pass: &Pass) -> Result<Option<Replay<'_>>, KvcacheError> {
+    fn replay(&self, pass: &Pass) -> Result<Option<Replay<'_>>, KvcacheError> {
         let (Some(file), Some(trace)) = (&self.plan.request.trace, &self.plan.trace) else {
             return Ok(None);
         };

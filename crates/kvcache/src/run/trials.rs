@@ -22,9 +22,9 @@ use stormlp_transfer::telemetry::{BlockDevices, Instruments, peak_rss_bytes};
 use super::chunk_files::ServingState;
 use super::error::KvcacheError;
 use super::folder;
-use super::tally::Timings;
+use super::stage::Stage;
+use super::tally::{Timings, TrialId};
 use super::together::Together;
-use super::trial::{Stage, TrialId};
 use crate::plan::{KvcachePlan, MOST_DROPPED_PERCENT, Marker, NOISE_ELEMENTS, Noise, ServingPlan};
 use crate::report::{
     COLD_SHARE, DEVICE_SHARE, KvcacheReport, KvcacheResults, TrialResult, summarise,

@@ -7,8 +7,8 @@ use stormlp_transfer::storage::{Access, Handle};
 
 use super::error::KvcacheError;
 use super::mover::{Cut, Mover, ObjectToRead};
-use super::requests::{Next, Work};
 use super::store::Store;
+use super::work::{Next, Work};
 use crate::plan::{Cache, Content, Model, Request, Step, Tier, Victim, file_bytes, file_name};
 use crate::report::Timed;
 

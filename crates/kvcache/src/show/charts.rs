@@ -6,7 +6,7 @@ use stormlp_show::series::over_time;
 use stormlp_show::telemetry;
 
 use super::find_max;
-use super::run::key_of;
+use super::trials::key_of;
 use crate::report::{KvcacheReport, TrialResult};
 
 /// The charts of a run.

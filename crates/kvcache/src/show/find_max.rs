@@ -6,7 +6,7 @@ use stormlp_show::chart::Group;
 use stormlp_show::document::{Cell, Document, Quantity, number, word};
 use stormlp_show::search::{Answer, add_run, describe, draw, headline};
 
-use super::run::seconds_of;
+use super::trials::seconds_of;
 use crate::plan::{FindServers, MOST_DROPPED_PERCENT, TriedServers, is_of_memory};
 use crate::report::KvcacheReport;
 

@@ -10,9 +10,10 @@ use stormlp_show::settings::{Work, switch};
 use stormlp_show::shown::Lane;
 
 use super::charts::charts;
-use super::plan::{entries_of, name_of, speed_of};
+use super::plan::{entries_of, speed_of};
 use super::run::{document, rates_of};
 use super::serving::slowest_loads;
+use super::trials::name_of;
 use crate::plan::{KvcachePlan, Pass, ServingPlan};
 use crate::report::{KvcacheReport, KvcacheResults, TrialResult, nothing};
 

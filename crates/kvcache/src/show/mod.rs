@@ -11,6 +11,7 @@ mod records;
 mod run;
 mod serving;
 mod size;
+mod trials;
 
 pub use stormlp_show::document::DryRun;
 

@@ -4,16 +4,9 @@ use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_show::document::{Document, DryRun, Table, number, word};
 
+use super::trials::name_of;
 use super::{serving, size_of};
 use crate::plan::{KvcachePlan, Pass, Speed, TracePlan};
-
-/// The name of a pass in words.
-pub(super) fn name_of(pass: &Pass) -> String {
-    match pass.option {
-        Some(option) => format!("{option} {}", pass.model.name),
-        None => pass.model.name.clone(),
-    }
-}
 
 /// What a run requires, printed before it starts.
 pub fn opening(plan: &KvcachePlan) -> Document {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use stormlp_show::records::Records;
 
-use super::run::{generates, pass_of};
+use super::trials::{generates, pass_of};
 use crate::plan::is_of_memory;
 use crate::report::{KvcacheReport, TrialResult, nothing};
 
@@ -108,7 +108,7 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
         let processes = trial.ranks().count() as u64;
         absent.iter().for_each(|figure| value[*figure] = Value::Null);
         for value in [&mut value, &mut of_load] {
-            if let Some(pass) = pass_of(&report.plan, trial) {
+            if let Some(pass) = pass_of(&report.plan, trial.pass) {
                 value["option"] = json!(pass.option);
                 value["model"] = json!(pass.model.name);
                 // As what they did: of all processes.

@@ -6,25 +6,25 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
 use stormlp_core::stats::MeanAndDeviation;
 use stormlp_show::document::{
-    Cell, Col, DetailLevel, Document, Facts, Quantity, Section, Table, ended, mismatch, number,
-    word,
+    Cell, DetailLevel, Document, Facts, Quantity, Section, Table, ended, mismatch, number, word,
 };
 use stormlp_show::hosts::{describe, processes};
 use stormlp_show::series::TimeSummary;
 use stormlp_show::{objects, storage, telemetry};
 
-use super::plan::{name_of, setup};
+use super::plan::setup;
 use super::records::records;
+use super::trials::{
+    Trial, UNKNOWN, generates, gib_s, key_of, known_ms, ms, name_of, pass_name, per_trial,
+    seconds_of,
+};
 use super::{find_max, serving, size_of};
-use crate::plan::{Class, KvcachePlan, Pass, Profile, TraceFormat};
+use crate::plan::{Class, Profile};
 use crate::report::{
-    HostTrial, KvcacheReport, PassSummary, RequestCounts, Timed, TimesMs, TrialResult,
-    gib_per_second, nothing,
+    HostTrial, KvcacheReport, PassSummary, RequestCounts, Timed, TrialResult, gib_per_second,
+    nothing,
 };
 
-/// The unit of throughput.
-/// A percentile of too few samples.
-pub(super) const UNKNOWN: &str = "?";
 const TOO_FEW: &str = "?: fewer than 20 samples for a P95, or than 100 for a P99";
 /// The least rate in GiB/s that is shown as such: the digits of a smaller one are mostly zeros.
 const LEAST_RATE: f64 = 1e-3;
@@ -106,7 +106,7 @@ fn hosts(document: &mut Document, report: &KvcacheReport) {
         rows,
         |(trial, host)| format!("{} {}", key_of(report, trial), host.name),
         vec![
-            word("option", 0, |(trial, _): &OfHost<'_>| pass_name(report, trial)).setting(),
+            word("option", 0, |(trial, _): &OfHost<'_>| pass_name(report, trial.pass)).setting(),
             number("trial", 0, |(trial, _): &OfHost<'_>| trial.trial),
             word("host", 0, |(_, host): &OfHost<'_>| host.name.clone()),
             number("seed", 2, |(_, host): &OfHost<'_>| host.seed),
@@ -132,8 +132,6 @@ fn hosts(document: &mut Document, report: &KvcacheReport) {
 type OfHost<'a> = (&'a TrialResult, &'a HostTrial);
 /// The name of a pass, a class of its users, and their requests.
 type OfClass = (String, Class, RequestCounts);
-/// A row of most tables.
-pub(super) type Trial<'a> = &'a TrialResult;
 
 /// How much was served of what users sent, or of a trace.
 fn served(document: &mut Document, report: &KvcacheReport) {
@@ -148,10 +146,6 @@ fn served(document: &mut Document, report: &KvcacheReport) {
     let section = document.section("Served of what users sent", Some(classes(report)));
     section.place =
         if report.plan.passes.len() > 1 { DetailLevel::Details } else { DetailLevel::Screen };
-}
-
-pub(super) fn pass_of<'p>(plan: &'p KvcachePlan, trial: &TrialResult) -> Option<&'p Pass> {
-    plan.passes.get(trial.pass as usize)
 }
 
 /// What the passes read and wrote, and how the run ended if it failed.
@@ -206,11 +200,6 @@ pub(super) fn rates_of(summary: &PassSummary) -> impl Iterator<Item = (&'static 
     })
 }
 
-/// Milliseconds in words.
-pub(super) fn seconds_of(ms: f64) -> String {
-    if ms < 1000.0 { format!("{ms:.1} ms") } else { format!("{:.2} s", ms / 1e3) }
-}
-
 /// The path that moved the bytes, with evidence.
 fn ran(evidence: Option<&Evidence>, facts: &mut Facts) {
     if let Some(evidence) = evidence {
@@ -222,49 +211,6 @@ fn ran(evidence: Option<&Evidence>, facts: &mut Facts) {
             facts.add("requests", objects::requests(store));
         }
     }
-}
-
-pub(super) fn key_of(report: &KvcacheReport, trial: &TrialResult) -> String {
-    format!("{} trial {}", pass_name(report, trial), trial.trial)
-}
-
-/// The name of a trial's pass.
-pub(super) fn pass_name(report: &KvcacheReport, trial: &TrialResult) -> String {
-    pass_of(&report.plan, trial).map_or(String::new(), name_of)
-}
-
-/// Whether tokens are generated: not by prompts, nor by the reads and writes of a trace.
-pub(super) fn generates(plan: &KvcachePlan) -> bool {
-    let is_of_operations =
-        plan.trace.as_ref().is_some_and(|trace| trace.format == TraceFormat::MlperfIo);
-    plan.serving.is_none() && !is_of_operations
-}
-
-/// Whether users asked for the objects, as in v3.0, and not prompts or a trace.
-fn is_of_users(report: &KvcacheReport) -> bool {
-    report.plan.serving.is_none() && report.plan.trace.is_none()
-}
-
-/// Bytes over time.
-pub(super) fn gib_s(rate: f64) -> Quantity {
-    Quantity::higher(rate, "GiB/s")
-}
-
-pub(super) fn ms(trial: &TrialResult, what: Timed, of: fn(&TimesMs) -> Option<f64>) -> Cell {
-    known_ms(trial.times_ms.get(&what).and_then(of))
-}
-
-pub(super) fn known_ms(ms: Option<f64>) -> Cell {
-    ms.map_or(UNKNOWN.into(), |ms| Quantity::lower(ms, "ms").into())
-}
-
-pub(super) fn per_trial<'a>(report: &'a KvcacheReport, columns: Vec<Col<'a, Trial<'a>>>) -> Table {
-    let own = [
-        word("option", 0, |one: &Trial<'_>| pass_name(report, one)).setting(),
-        number("trial", 0, |one: &Trial<'_>| one.trial),
-    ];
-    let all = own.into_iter().chain(columns).collect();
-    Table::of(&report.results.trials, |one| key_of(report, one), all)
 }
 
 fn rates(report: &KvcacheReport) -> Table {
@@ -300,7 +246,8 @@ fn rates(report: &KvcacheReport) -> Table {
             number("read GiB/s as in v3.0", 3, |one: &Trial| {
                 gib_s(gib_per_second(one.read.all_bytes(), one.window_seconds))
             })
-            .when(is_of_users(report)),
+            // Only where users asked for the objects, as in v3.0.
+            .when(!serves && report.plan.trace.is_none()),
         ],
     )
 }
@@ -314,9 +261,7 @@ fn share(part: u64, whole: u64) -> Cell {
 }
 
 fn means(report: &KvcacheReport) -> Table {
-    let name = |summary: &PassSummary| {
-        report.plan.passes.get(summary.pass as usize).map_or(String::new(), name_of)
-    };
+    let name = |summary: &PassSummary| pass_name(report, summary.pass);
     let mean = |summary: &PassSummary, of: MeanAndDeviation, unit| {
         Quantity::higher(of.mean, unit).spread((summary.trials > 1).then_some(of.deviation))
     };

@@ -4,8 +4,10 @@ use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_show::document::{Cell, Facts, Quantity, Table, number, word};
 
-use super::run::{Trial, UNKNOWN, gib_s, key_of, known_ms, ms, pass_name, per_trial, seconds_of};
 use super::size_of;
+use super::trials::{
+    Trial, UNKNOWN, gib_s, key_of, known_ms, ms, pass_name, per_trial, seconds_of,
+};
 use crate::plan::{KvcachePlan, Layout, ServingPlan};
 use crate::report::{KvcacheReport, PrefixLoads, PromptsServed, Timed, TrialResult};
 
@@ -116,7 +118,7 @@ pub(super) fn table(report: &KvcacheReport) -> Table {
         loads(report),
         |(trial, loads)| format!("{} {} tokens", key_of(report, trial), loads.prefix_tokens),
         vec![
-            word("option", 0, |(trial, _): &Loaded<'_>| pass_name(report, trial)).setting(),
+            word("option", 0, |(trial, _): &Loaded<'_>| pass_name(report, trial.pass)).setting(),
             number("trial", 0, |(trial, _): &Loaded<'_>| u64::from(trial.trial)),
             number("tokens", 0, |(_, loads): &Loaded<'_>| u64::from(loads.prefix_tokens)),
             number("loads", 1, |(_, loads): &Loaded<'_>| loads.load_ms.count),

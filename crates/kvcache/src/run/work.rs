@@ -1,0 +1,37 @@
+//! Work of a thread, whoever asks for it: users, a trace, or prompts.
+
+use crate::plan::{Prompt, Request};
+
+/// What a thread does.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Serves a request, with what is decided when a thread takes it.
+    Serve {
+        request: Request,
+        /// Its context without the system prompt that it begins with, in tokens.
+        context_tokens: u32,
+        /// Whether it begins with a system prompt.
+        has_prompt: bool,
+        /// The objects of other turns.
+        others: Vec<String>,
+    },
+    /// Reads or writes as a trace says.
+    Operate {
+        key: String,
+        /// The tokens of an object that is written; `None` if it is read.
+        write_tokens: Option<u32>,
+    },
+    /// Loads the prefix of a prompt.
+    Load(Prompt),
+}
+
+/// The answer to a thread that asks for something to do.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// This, and when it was due in nanoseconds since the start.
+    Take(Work, u64),
+    /// The next is due at this time, in nanoseconds since the start.
+    At(u64),
+    /// Nothing is left to do.
+    Finished,
+}
