@@ -7,7 +7,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::stats::{mean, sample_deviation};
 use stormlp_core::units::{GIB, counted};
 
-use stormlp_show::document::{Estimate, Table};
+use stormlp_show::document::{Cell, Estimate, Table};
 
 /// The settings shared by the repetitions of a combination.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,6 +67,9 @@ pub(super) struct CellGroup<'a> {
     pub(super) key: CellKey,
     pub(super) cells: Vec<&'a CellReport>,
 }
+
+/// A group of cells, and its throughput or the reason that it has none.
+pub(super) type Rated<'a> = (&'a CellGroup<'a>, Cell);
 
 impl<'a> CellGroup<'a> {
     /// The results of the valid cells.

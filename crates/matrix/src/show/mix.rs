@@ -4,8 +4,7 @@ use crate::plan::{Measurement, MixedParts, Transfers};
 use stormlp_core::units::GIB;
 use stormlp_show::document::{Col, Quantity, number};
 
-use super::group::CellGroup;
-use super::run::Rated;
+use super::group::{CellGroup, Rated};
 
 /// Describes the mix of a mixed run.
 pub(super) fn words(read_percent: u8) -> String {

@@ -11,7 +11,7 @@ use stormlp_core::transport::DeviceId;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
-use super::group::{CellGroup, cut_short, groups, key_of, not_measured};
+use super::group::{CellGroup, Rated, cut_short, groups, key_of, not_measured};
 use super::{knee, mismatch, mix, objects, reach, study, warnings};
 use stormlp_show::document::{Cell, Document, Estimate, Quantity, Table, ended, number, word};
 use stormlp_show::numbers::percent;
@@ -278,9 +278,6 @@ pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     };
     plan.devices.iter().map(words).collect::<Vec<_>>().join(", ")
 }
-
-/// A group of cells, and its throughput or the reason that it has none.
-pub(super) type Rated<'a> = (&'a CellGroup<'a>, Cell);
 
 fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table {
     let plan = &report.plan;
