@@ -3,13 +3,14 @@
 use serde::Serialize;
 
 use super::leaf::Leaf;
-use super::survey::{RunGroup, Submission};
+use super::survey::{RunGroup, Submission, TreeShape};
 
 /// Remedies that many rules share.
 pub(super) const COPY_FILES: &str =
     "copy summary.json, metadata and overrides.yaml again as the tool wrote them";
 pub(super) const COPY_METADATA: &str = "copy the metadata again as mlpstorage wrote it";
 pub(super) const COPY_FROM_RESULTS: &str = "copy it from the results folder that mlpstorage wrote";
+pub(super) const PUT_TOGETHER: &str = "check the whole package once it is put together";
 
 /// What MLCommons' checker does about a broken rule, by its code and by what was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -150,6 +151,21 @@ pub(super) fn or_passed(
 ) -> Vec<Finding> {
     let faults: Vec<Finding> = faults.into_iter().collect();
     if faults.is_empty() { vec![passed(at, fact)] } else { faults }
+}
+
+/// A rule about a package; a results folder on its own is not checked. `check` adds faults, and
+/// returns the fact that stands where there are none.
+pub(super) fn package_rule(
+    submission: &Submission,
+    check: impl FnOnce(&mut Vec<Finding>) -> String,
+) -> Vec<Finding> {
+    if submission.shape == TreeShape::Results {
+        let fact = "a results folder without closed/ or open/ above it";
+        return vec![advice("", fact, PUT_TOGETHER)];
+    }
+    let mut faults = Vec::new();
+    let fact = check(&mut faults);
+    or_passed(faults, "", fact)
 }
 
 /// What `check` finds in each run; unknown where it finds nothing in any.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use super::leaf::{Leaf, plain};
-use super::rule::{Finding, Official, advice, failed, or_passed, passed};
+use super::rule::{
+    Finding, Official, PUT_TOGETHER, advice, failed, or_passed, package_rule, passed,
+};
 use super::survey::{Category, DIVISIONS, PHASES, RunGroup, Submission, TreeShape};
 use super::systems;
 use super::tree::{Tree, join, last};
@@ -13,23 +15,6 @@ use stormlp_core::names::nearest;
 use stormlp_core::profile::Profile;
 use stormlp_training::plan::rules::closed_workloads;
 use strum::VariantNames as _;
-
-const PUT_TOGETHER: &str = "check the whole package once it is put together";
-
-/// A rule about a package; a results folder on its own is not checked. `check` adds faults, and
-/// returns the fact that stands where there are none.
-pub(super) fn package_rule(
-    submission: &Submission,
-    check: impl FnOnce(&mut Vec<Finding>) -> String,
-) -> Vec<Finding> {
-    if submission.shape == TreeShape::Results {
-        let fact = "a results folder without closed/ or open/ above it";
-        return vec![advice("", fact, PUT_TOGETHER)];
-    }
-    let mut faults = Vec::new();
-    let fact = check(&mut faults);
-    or_passed(faults, "", fact)
-}
 
 fn rename(name: &str) -> String {
     format!("rename it to {name}; names are case-sensitive")

@@ -2,8 +2,7 @@
 
 use super::figures::{number, rounded, shown};
 use super::leaf::plain;
-use super::rule::{Finding, failed};
-use super::structure::package_rule;
+use super::rule::{Finding, failed, package_rule};
 use super::survey::{RunGroup, Submission};
 use super::system_yaml::{self, YamlFault};
 use super::tree::{Entry, Tree, join};
@@ -112,8 +111,7 @@ pub(super) fn misnamed(
     let description = submission.tree.yaml(&yaml);
     let name = description.value["system_under_test"]["solution"]["submission_name"].as_str()?;
     let fact = format!("its submission_name is {name}, the folder of its results {system}");
-    let is_wrong = name != system;
-    is_wrong.then(|| failed(yaml, fact, "give both the same name"))
+    (name != system).then(|| failed(yaml, fact, "give both the same name"))
 }
 
 /// The official checker lets memory differ by this share from what is described: the kernel does not
