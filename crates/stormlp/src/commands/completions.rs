@@ -2,12 +2,11 @@
 
 mod values;
 
+use clap::Command;
 use clap_complete::Shell;
 
-use crate::cli;
 use crate::output;
 use stormlp_core::failure::Failure;
-use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp completions`.
 #[derive(Debug, clap::Args)]
@@ -21,10 +20,10 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Prints the script on stdout.
-pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+/// Prints the script for `command` on stdout.
+pub(crate) fn run(args: Args, command: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    let mut command = values::offer(cli::command());
+    let mut command = values::offer(command);
     clap_complete::generate(args.shell, &mut command, "stormlp", &mut script);
     output::print(&String::from_utf8_lossy(&script))
 }

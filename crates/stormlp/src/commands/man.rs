@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Command;
 
-use crate::cli;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
@@ -24,11 +23,11 @@ pub(crate) struct Args {
     folder: PathBuf,
 }
 
-/// Writes the pages.
-pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+/// Writes the pages of `command`.
+pub(crate) fn run(args: Args, command: Command, session: &Session) -> Result<(), Failure> {
     let folder = args.folder.display();
     fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(explained(cli::command()), &args.folder))
+        .and_then(|()| clap_mangen::generate_to(explained(command), &args.folder))
         .with_context(|| format!("cannot write manual pages to {folder}"))
         .map_err(|error| {
             Failure::machine(error).with_help("name a folder that you may write to")
@@ -47,6 +46,7 @@ fn explained(command: Command) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli;
 
     /// The heads of entries that the next macro follows, in place of text.
     fn bare(page: &str) -> Vec<&str> {

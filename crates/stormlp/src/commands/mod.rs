@@ -22,13 +22,12 @@ pub(crate) mod plan;
 mod process;
 pub(crate) mod report;
 mod saved;
+mod seed;
 pub(crate) mod submission;
 pub(crate) mod train;
 pub(crate) mod workloads;
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-
-use crate::cli::Command;
+use crate::cli::{self, Command};
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
 
@@ -53,13 +52,7 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(args, session),
         Command::Submission(args) => submission::run(&args),
         Command::Clean(args) => clean::run(args, session),
-        Command::Completions(args) => completions::run(args, session),
-        Command::Man(args) => man::run(args, session),
+        Command::Completions(args) => completions::run(args, cli::command()),
+        Command::Man(args) => man::run(args, cli::command(), session),
     }
-}
-
-/// A new seed for each run, so that storage has never seen its content.
-fn fresh_seed() -> u64 {
-    // 32 bits, which every JSON reader preserves. The report contains it for `--seed`.
-    RandomState::new().build_hasher().finish() >> 32
 }

@@ -20,6 +20,9 @@ use super::workloads::read_bounded;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::journal;
 
+/// A report and its file.
+pub(super) type Saved = (String, AnyReport);
+
 /// No report is larger; a device or a dataset named by mistake may be.
 const MOST_REPORT_BYTES: u64 = 1 << 30;
 const LISTING: &str = "`stormlp report DIR` lists the reports of a folder";

@@ -12,12 +12,27 @@ use stormlp_core::stats;
 use stormlp_dataset::section::DataFormat;
 use stormlp_training::plan::calibration::{CheckpointPace, Observed, STEPS, Trial};
 
-use super::trials::{MODEL, Workplace, base};
+use super::workplace::Workplace;
 
 const HOW: &str = "name a checked-out tree of DLIO with --dlio, and a Python that has its requirements \
                    (numpy, h5py, pandas, torch, tensorflow, mpi4py, hydra-core) with --python";
 /// The DLIO of MLPerf Storage v2.0.
 const SOURCE: &str = "git+https://github.com/argonne-lcf/dlio_benchmark@392621b";
+
+/// Model of the checkpoint that is saved and restored, 448 MiB with its optimizer. It has a layer and
+/// ZeRO stage 3: v2.0's DLIO cannot restore what has no layers.
+pub(super) const MODEL: [(&str, &str); 10] = [
+    ("type", "transformer"),
+    ("num_layers", "1"),
+    ("parallelism.tensor", "1"),
+    ("parallelism.pipeline", "1"),
+    ("parallelism.zero_stage", "3"),
+    ("transformer.vocab_size", "8192"),
+    ("transformer.hidden_size", "1024"),
+    ("transformer.ffn_hidden_size", "4096"),
+    ("transformer.num_attention_heads", "16"),
+    ("transformer.num_kv_heads", "16"),
+];
 
 /// DLIO, ready to run.
 pub(super) struct Dlio {
@@ -144,6 +159,11 @@ fn how_to_have_it(python: &str, tree: Option<&Path>) -> String {
     }
 }
 
+/// The workload of theirs that reads `format`, which names loader, threads and decoded size.
+pub(super) fn base(format: DataFormat) -> &'static str {
+    if format == DataFormat::Tfrecord { "cosmoflow" } else { "unet3d" }
+}
+
 /// The keys of a trial; sizes by the names of v2.0 and of v1.0.
 fn keys(format: DataFormat, trial: Trial, files: u64, folder: &Path) -> Vec<String> {
     let bytes = trial.record_bytes;
@@ -181,8 +201,7 @@ fn read_json(file: &Path) -> Result<Value, Failure> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("DLIO left no {}", file.display()))
         .map_err(|error| Failure::machine(error).with_help(HOW))?;
-    let name = || file.display().to_string();
-    serde_json::from_str(&text).map_err(|_| unknown(&name()))
+    serde_json::from_str(&text).map_err(|_| unknown(&file.display().to_string()))
 }
 
 fn unknown(file: &str) -> Failure {

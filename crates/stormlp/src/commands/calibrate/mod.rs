@@ -3,6 +3,7 @@
 mod client;
 mod dlio;
 mod trials;
+mod workplace;
 
 use std::path::{Path, PathBuf};
 
@@ -73,7 +74,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let facts = session.host_facts(None)?;
     // In units of 2^-16.
     let load_before = sysinfo().loads[0] as f64 / 65_536.0;
-    let work = trials::Workplace::inside(&args.dir, session)?;
+    let work = workplace::Workplace::inside(&args.dir, session)?;
     let dlio = dlio::Dlio::found(args.python, args.dlio.as_deref(), &work)?;
     let mut calibration = Calibration {
         calibration_version: FORMAT_VERSION,

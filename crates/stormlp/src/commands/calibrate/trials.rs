@@ -1,130 +1,17 @@
 //! The trials of a calibration: datasets, the client's runs, and the same by this program.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 
-use anyhow::Context as _;
 use stormlp_core::failure::Failure;
-use stormlp_core::shell::shell_word;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, GIB};
 use stormlp_dataset::section::DataFormat;
-use stormlp_hosts::session::Session;
 use stormlp_training::plan::calibration::{
     CheckpointPace, CpuCost, FormatCost, Observed, STEPS, Trial,
 };
-use stormlp_transfer::telemetry::CpuTimes;
 
-use super::dlio::{Dlio, pace};
-use crate::commands::process;
-use crate::output;
-
-/// A folder of its own for all that trials write; removed when dropped.
-pub(super) struct Workplace<'a> {
-    folder: PathBuf,
-    session: &'a Session,
-}
-
-impl Drop for Workplace<'_> {
-    fn drop(&mut self) {
-        // What is left is in a folder with a telling name.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-impl<'a> Workplace<'a> {
-    /// A new folder inside `dir`.
-    pub(super) fn inside(dir: &Path, session: &'a Session) -> Result<Self, Failure> {
-        let name = format!("stormlp-calibrate-{}", std::process::id());
-        let cannot = || format!("cannot make a folder in {}", dir.display());
-        // The trials run in folders of their own.
-        let dir = dir.canonicalize().with_context(cannot).map_err(not_made)?;
-        let folder = dir.join(name);
-        fs::create_dir(&folder).with_context(cannot).map_err(not_made)?;
-        Ok(Self { folder, session })
-    }
-
-    /// A path in it.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    pub(super) fn say(&self, line: &str) {
-        if !self.session.quiet {
-            output::say(line);
-        }
-    }
-
-    /// Runs `words`; its output lies in the folder.
-    pub(super) fn start(
-        &self,
-        words: &[String],
-        variables: &[(&str, OsString)],
-    ) -> Result<ExitStatus, Failure> {
-        let command: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
-        let place = (Path::new("."), variables);
-        let ended = process::run(&command.join(" "), place, &self.folder, &self.session.stop);
-        let status = ended.map_err(|error| not_made(error.into()))?;
-        if self.session.stop.is_stopped() {
-            return Err(Failure::stopped("stopped by the user"));
-        }
-        Ok(status)
-    }
-
-    /// Runs `words`, which must succeed. The CPU seconds of all its processes.
-    pub(super) fn run(
-        &self,
-        words: &[String],
-        variables: &[(&str, OsString)],
-    ) -> Result<f64, Failure> {
-        let before = CpuTimes::of_children();
-        let status = self.start(words, variables)?;
-        if !status.success() && status.code() != Some(MISSED) {
-            let named: Vec<_> =
-                words.iter().take(NAMED_WORDS).map(|word| shell_word(word)).collect();
-            return Err(Failure::machine(anyhow::anyhow!(
-                "`{} …` ended with {status}: {}",
-                named.join(" "),
-                self.last_words().unwrap_or_default()
-            )));
-        }
-        Ok(CpuTimes::of_children().since(before).total_seconds())
-    }
-
-    /// Runs this program with `words` and `options`, as [`Self::run`].
-    fn own(&self, words: &[String], options: &str) -> Result<f64, Failure> {
-        let program = self.session.executable()?.display().to_string();
-        let results = format!("--results-dir={}", self.path("results").display());
-        let options = options.split_whitespace().map(str::to_string);
-        let words: Vec<String> =
-            [program].into_iter().chain(words.to_vec()).chain(options).collect();
-        match words[1].as_str() {
-            "datagen" => self.run(&words, &[]),
-            _ => self.run(&[words, vec![results, "--quiet".to_string()]].concat(), &[]),
-        }
-    }
-
-    /// The last words of the last command.
-    pub(super) fn last_words(&self) -> Option<String> {
-        process::last_words(&self.folder)
-    }
-}
-
-/// A command is named by its first words: its options fill a screen.
-const NAMED_WORDS: usize = 3;
-
-/// The exit code of a run of this program that missed its target.
-const MISSED: i32 = 6;
-
-fn not_made(error: anyhow::Error) -> Failure {
-    Failure::machine(error).with_help("name a folder that you may write to with --dir")
-}
-
-/// The workload of theirs that reads `format`, which names loader, threads and decoded size.
-pub(super) fn base(format: DataFormat) -> &'static str {
-    if format == DataFormat::Tfrecord { "cosmoflow" } else { "unet3d" }
-}
+use super::dlio::{Dlio, MODEL, base, pace};
+use super::workplace::{Workplace, not_made};
 
 /// Measures the cost of `format`.
 pub(super) fn format(
@@ -150,7 +37,7 @@ pub(super) fn format(
             options(format, trial),
             trial.samples(),
         );
-        own.push((trial.samples(), bytes as f64 / GIB, work.own(&words, &options)?));
+        own.push((trial.samples(), bytes as f64 / GIB as f64, work.own(&words, &options)?));
         // The smaller ones share a folder.
         if nth > 1 {
             fs::remove_dir_all(&folder).map_err(|error| not_made(error.into()))?;
@@ -161,8 +48,6 @@ pub(super) fn format(
     let observed = [observed[0], observed[1], observed[2], observed[3]];
     Ok(FormatCost::of(format, &observed, own))
 }
-
-const GIB: f64 = stormlp_core::units::GIB as f64;
 
 /// The folder with the files of `trial`. Those of the smaller batch are some of the larger one's.
 fn dataset(
@@ -201,21 +86,6 @@ fn options(format: DataFormat, trial: Trial) -> String {
         trial.record_bytes,
     )
 }
-
-/// Model of the checkpoint that is saved and restored, 448 MiB with its optimizer. It has a layer and
-/// ZeRO stage 3: v2.0's DLIO cannot restore what has no layers.
-pub(super) const MODEL: [(&str, &str); 10] = [
-    ("type", "transformer"),
-    ("num_layers", "1"),
-    ("parallelism.tensor", "1"),
-    ("parallelism.pipeline", "1"),
-    ("parallelism.zero_stage", "3"),
-    ("transformer.vocab_size", "8192"),
-    ("transformer.hidden_size", "1024"),
-    ("transformer.ffn_hidden_size", "4096"),
-    ("transformer.num_attention_heads", "16"),
-    ("transformer.num_kv_heads", "16"),
-];
 
 /// The same checkpoints by this program, as v2.0's client saves them.
 pub(super) fn own_checkpoint(work: &Workplace<'_>) -> Result<CheckpointPace, Failure> {

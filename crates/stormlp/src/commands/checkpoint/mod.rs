@@ -28,6 +28,7 @@ use super::calibrate::calibrated_checkpoints;
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
 use super::idle::{refuse, refuse_on_path};
+use super::seed::fresh_seed;
 use super::workloads::{of_training, read_text};
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -185,7 +186,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if request.dry_run {
         return dry_run(&request, &host, &args.output, (&peers, session));
     }
-    request.seed.get_or_insert_with(super::fresh_seed);
+    request.seed.get_or_insert_with(fresh_seed);
     let delivery = args.output.open(ReportKind::Checkpoint);
     let delivery = peers.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.

@@ -22,8 +22,7 @@ use stormlp_core::units::counted;
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
-use super::Saved;
-use crate::commands::saved;
+use crate::commands::saved::{self, Saved};
 use stormlp_hosts::saver::{new_folder, results_folder};
 
 /// The sides of a comparison, the baseline first: their options and folders.

@@ -5,7 +5,6 @@ mod turns;
 
 use std::path::PathBuf;
 
-use crate::any_report::AnyReport;
 use stormlp_core::units::counted;
 use stormlp_show::comparison::history::History;
 use stormlp_show::comparison::{Comparison, Named, Terms};
@@ -13,7 +12,8 @@ use stormlp_show::html::Sheet;
 
 use self::kept::{Folder, Request};
 use super::deliver::{ExportArgs, Targets};
-use super::saved;
+use super::saved::{self, Saved};
+use super::seed::fresh_seed;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
                 setup: args.setup.clone(),
                 effect_percent: args.effect,
                 force: args.force,
-                seed: super::fresh_seed() as u32,
+                seed: fresh_seed() as u32,
                 folder: std::env::current_dir().unwrap_or_else(|_| ".".into()),
             };
             let folder = Folder::create(args.results_dir.as_deref(), request, session)?;
@@ -259,9 +259,6 @@ fn sides(
         .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW...")),
     }
 }
-
-/// A report and its file.
-type Saved = (String, AnyReport);
 
 /// Reads every report in `places`.
 fn read(places: &[PathBuf]) -> Result<Vec<Saved>, Failure> {

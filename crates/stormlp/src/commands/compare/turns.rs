@@ -15,12 +15,11 @@ use stormlp_hosts::session::Session;
 use stormlp_show::comparison::{Comparison, Terms};
 
 use super::kept::{Folder, SIDES};
-use super::{Saved, compared, named};
+use super::{compared, named};
 use crate::commands::process;
+use crate::commands::saved::Saved;
 use crate::output;
 
-/// The exit code of a run that measured everything and missed its target.
-const MISSED: i32 = 6;
 /// A shell's exit code for a command that it did not find.
 const NOT_FOUND: i32 = 127;
 
@@ -97,7 +96,8 @@ fn measured(folder: &Folder, pair: usize, session: &Session) -> Result<[Saved; 2
             }
         }
         let status = run(folder, (pair, side), &folder.request.commands[side], &place, session)?;
-        if !status.success() && status.code() != Some(MISSED) {
+        // A run that missed its target measured everything.
+        if !status.success() && status.code() != Some(Cause::MissedTarget.exit_code().into()) {
             return Err(failed(folder, (pair, side), SIDES[side], &place, status));
         }
     }

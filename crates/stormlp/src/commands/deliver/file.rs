@@ -7,11 +7,10 @@ use std::path::Path;
 
 use stormlp_core::failure::Failure;
 use stormlp_hosts::saver::room_help;
+use stormlp_show::csv;
 use stormlp_show::document::Document;
 use stormlp_transfer::error::TransferError;
 use stormlp_transfer::storage::{Disk, Kind, Storage as _, write_shared};
-
-use super::forms::rows;
 
 /// Checks that the folder for the file of an option exists.
 ///
@@ -45,6 +44,18 @@ pub(super) fn replace(option: &str, path: &Path, text: &str) -> Result<(), Failu
         write_shared(&target, text.as_bytes()).map_err(anyhow::Error::new)
     };
     wrote.map_err(|error| cannot_write(option, path, error))
+}
+
+/// The records of a document as CSV.
+///
+/// # Errors
+/// If a row has too many fields, which is a bug in stormlp.
+pub(super) fn rows(document: &Document, with_header: bool) -> Result<String, Failure> {
+    csv_text(csv::render(document, with_header))
+}
+
+pub(super) fn csv_text(text: Result<String, impl Into<anyhow::Error>>) -> Result<String, Failure> {
+    text.map_err(|error| Failure::bug(error.into().context("rows and columns do not match")))
 }
 
 /// Appends the records to a CSV file, with a header if the file is new: under a lock, and whole or

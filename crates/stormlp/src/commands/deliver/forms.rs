@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -12,10 +11,10 @@ use stormlp_hosts::session::Session;
 use stormlp_matrix::show::gdsio_lines;
 use stormlp_show::document::Document;
 use stormlp_show::html::{self, Sheet};
-use stormlp_show::{Shown, csv, markdown, openmetrics, series_csv, text};
+use stormlp_show::{Shown, markdown, openmetrics, series_csv, text};
 use stormlp_transfer::run_context::now;
 
-use super::file::{append_csv, check_folder, check_header, replace};
+use super::file::{append_csv, check_folder, check_header, csv_text, replace, rows};
 use crate::any_report::AnyReport;
 use crate::hosts::hostname;
 use crate::output;
@@ -294,19 +293,4 @@ impl Targets {
 /// A document as the text of a file, which shows everything.
 fn whole(document: &Document) -> String {
     text::render(document, None)
-}
-
-/// The records of a document as CSV.
-///
-/// # Errors
-/// If a row has too many fields, which is a bug in stormlp.
-pub(super) fn rows(document: &Document, with_header: bool) -> Result<String, Failure> {
-    csv_text(csv::render(document, with_header))
-}
-
-fn csv_text<E>(rendered: Result<String, E>) -> Result<String, Failure>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    rendered.context("rows and columns do not match").map_err(Failure::bug)
 }

@@ -31,8 +31,8 @@ use stormlp_transfer::probe;
 use super::calibrate::calibrated;
 use super::deliver::{Delivery, OutputArgs};
 use super::driver::{Lane, Outputs, Running, Start, drive};
-use super::fresh_seed;
 use super::idle::{refuse, refuse_on_path};
+use super::seed::fresh_seed;
 use super::workloads;
 use crate::hosts::Needs;
 

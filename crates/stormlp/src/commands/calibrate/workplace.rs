@@ -1,0 +1,114 @@
+//! The folder in which a calibration works, and the commands that it runs there.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use anyhow::Context as _;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
+use stormlp_core::shell::shell_word;
+use stormlp_hosts::session::Session;
+use stormlp_transfer::telemetry::CpuTimes;
+
+use crate::commands::process;
+use crate::output;
+
+/// A folder of its own for all that trials write; removed when dropped.
+pub(super) struct Workplace<'a> {
+    folder: PathBuf,
+    session: &'a Session,
+}
+
+impl Drop for Workplace<'_> {
+    fn drop(&mut self) {
+        // What is left is in a folder with a telling name.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl<'a> Workplace<'a> {
+    /// A new folder inside `dir`.
+    pub(super) fn inside(dir: &Path, session: &'a Session) -> Result<Self, Failure> {
+        let name = format!("stormlp-calibrate-{}", std::process::id());
+        let cannot = || format!("cannot make a folder in {}", dir.display());
+        // The trials run in folders of their own.
+        let dir = dir.canonicalize().with_context(cannot).map_err(not_made)?;
+        let folder = dir.join(name);
+        fs::create_dir(&folder).with_context(cannot).map_err(not_made)?;
+        Ok(Self { folder, session })
+    }
+
+    /// A path in it.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub(super) fn say(&self, line: &str) {
+        if !self.session.quiet {
+            output::say(line);
+        }
+    }
+
+    /// Runs `words`; its output lies in the folder.
+    pub(super) fn start(
+        &self,
+        words: &[String],
+        variables: &[(&str, OsString)],
+    ) -> Result<ExitStatus, Failure> {
+        let command: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+        let place = (Path::new("."), variables);
+        let ended = process::run(&command.join(" "), place, &self.folder, &self.session.stop);
+        let status = ended.map_err(|error| not_made(error.into()))?;
+        if self.session.stop.is_stopped() {
+            return Err(Failure::stopped("stopped by the user"));
+        }
+        Ok(status)
+    }
+
+    /// Runs `words`, which must succeed or miss a target. The CPU seconds of all its processes.
+    pub(super) fn run(
+        &self,
+        words: &[String],
+        variables: &[(&str, OsString)],
+    ) -> Result<f64, Failure> {
+        let before = CpuTimes::of_children();
+        let status = self.start(words, variables)?;
+        if !status.success() && status.code() != Some(Cause::MissedTarget.exit_code().into()) {
+            let named: Vec<_> =
+                words.iter().take(NAMED_WORDS).map(|word| shell_word(word)).collect();
+            return Err(Failure::machine(anyhow::anyhow!(
+                "`{} …` ended with {status}: {}",
+                named.join(" "),
+                self.last_words().unwrap_or_default()
+            )));
+        }
+        Ok(CpuTimes::of_children().since(before).total_seconds())
+    }
+
+    /// Runs this program with `words` and `options`, as [`Self::run`].
+    pub(super) fn own(&self, words: &[String], options: &str) -> Result<f64, Failure> {
+        let program = self.session.executable()?.display().to_string();
+        let results = format!("--results-dir={}", self.path("results").display());
+        let options = options.split_whitespace().map(str::to_string);
+        let words: Vec<String> =
+            [program].into_iter().chain(words.to_vec()).chain(options).collect();
+        match words[1].as_str() {
+            "datagen" => self.run(&words, &[]),
+            _ => self.run(&[words, vec![results, "--quiet".to_string()]].concat(), &[]),
+        }
+    }
+
+    /// The last words of the last command.
+    pub(super) fn last_words(&self) -> Option<String> {
+        process::last_words(&self.folder)
+    }
+}
+
+/// A command is named by its first words: its options fill a screen.
+const NAMED_WORDS: usize = 3;
+
+pub(super) fn not_made(error: anyhow::Error) -> Failure {
+    Failure::machine(error).with_help("name a folder that you may write to with --dir")
+}
