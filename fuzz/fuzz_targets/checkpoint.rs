@@ -2,14 +2,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointRequest, FolderFacts, parse, resolve};
-use stormlp_core::facts::{Availability, HostFacts};
+use stormlp_core::facts::Availability;
 
 // A workload file becomes a plan or problems, whatever its numbers.
 fuzz_target!(|text: &str| {
     let Ok(workload) = parse(text, "file") else {
         return;
     };
-    let host = HostFacts::fixture();
+    let host = stormlp_fixtures::host();
     let facts = CheckpointFacts {
         folders: vec![FolderFacts {
             path: "folder".into(),
@@ -20,7 +20,7 @@ fuzz_target!(|text: &str| {
             direct: Availability::Available,
         }],
         saved: Vec::new(),
-        leftovers: Vec::new(),
+        last_run: 0,
         trial_bytes_per_second: Some(1e9),
     };
     let request = CheckpointRequest::plain(workload, "folder".into());
