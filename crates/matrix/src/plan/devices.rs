@@ -1,11 +1,18 @@
 //! Checks of block devices to be written: never one in use, and never valuable data by mistake.
 
-use super::files::{Decided, lacking};
 use super::inventory::{FileFacts, TargetInventory};
 use super::request::MatrixRequest;
 use stormlp_core::failure::Problems;
 use stormlp_core::machine::{DeviceContent, UNKNOWN_CONTENT};
 use stormlp_core::note::{Cause, Note};
+
+/// A decision, or the problem that prevents it.
+pub(super) type Decided<T> = Result<T, Note<Cause>>;
+
+/// Something that this machine or its files lack.
+pub(super) fn lacking(fact: impl Into<String>, remedy: impl Into<String>) -> Note<Cause> {
+    Note::new(Cause::Machine, fact, remedy)
+}
 
 /// Checks that a block device may be overwritten.
 ///

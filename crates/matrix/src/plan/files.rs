@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::devices;
+use super::devices::{self, Decided, lacking};
 use super::inventory::{FileFacts, FileKind, TargetFolder, TargetInventory};
 use super::manifest::{ContentState, ListedFile};
 use super::request::{JobRequest, JobTarget, MatrixRequest};
@@ -83,14 +83,6 @@ impl FileNeeds {
             (None, ContentState::Pattern { .. } | ContentState::Other) => true,
         }
     }
-}
-
-/// A decision, or the problem that prevents it.
-pub(super) type Decided<T> = Result<T, Note<Cause>>;
-
-/// Something that this machine or its files lack.
-pub(super) fn lacking(fact: impl Into<String>, remedy: impl Into<String>) -> Note<Cause> {
-    Note::new(Cause::Machine, fact, remedy)
 }
 
 /// The files of a job and the number of bytes used of each.
