@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::location::Location;
 use crate::path::{EngineKind, PathKind};
 use crate::threads::HostNode;
 
@@ -36,6 +37,23 @@ pub struct FoundFile {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
+}
+
+/// A folder that a run is going to use, existing or about to be created.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FolderFacts {
+    /// The folder as given.
+    pub path: Location,
+    /// Whether it is writable or can be created.
+    pub writable: Availability,
+    /// Free bytes of its file system for an unprivileged user; `None` if the storage does not tell.
+    pub free_bytes: Option<u64>,
+    /// File system identity, equal for folders that share its space.
+    pub file_system_id: u64,
+    /// Type of the file system: `xfs`, `tmpfs`; `None` if unknown.
+    pub file_system: Option<String>,
+    /// Whether files in it can be opened with `O_DIRECT`, as far as that was tried.
+    pub direct: Availability,
 }
 
 /// Identifies a file within a file system, whatever its name and content. The birth time

@@ -4,28 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use super::marker::{Marker, MarkerError, run_number, step_folder};
-use stormlp_core::facts::{Availability, FoundFile};
-use stormlp_core::location::Location;
-
-/// A checkpoint directory, existing or about to be created.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FolderFacts {
-    /// The directory as given.
-    pub path: Location,
-    /// Whether it is writable or can be created.
-    pub writable: Availability,
-    /// Bytes available to an unprivileged user; `None` if the storage does not tell.
-    pub free_bytes: Option<u64>,
-    /// File system identity, equal for directories that share its space.
-    pub file_system_id: u64,
-    /// Type of the file system: `xfs`, `tmpfs`; `None` if unknown.
-    pub file_system: Option<String>,
-    /// Whether files here can be opened with `O_DIRECT`.
-    pub direct: Availability,
-}
+use stormlp_core::facts::{FolderFacts, FoundFile};
 
 /// The contents of one directory of one checkpoint.
 #[derive(Debug, Clone, PartialEq)]

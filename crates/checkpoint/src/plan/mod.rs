@@ -37,7 +37,7 @@ pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, dealt_to, host_
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 pub use client::CheckpointClient;
-pub use facts::{CheckpointFacts, FolderFacts, SavedPart};
+pub use facts::{CheckpointFacts, SavedPart};
 pub use layout::{CheckpointFile, Layout};
 pub use marker::{
     ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, run_number, step_folder, step_of,

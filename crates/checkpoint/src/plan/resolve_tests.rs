@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::plan::choice::{CheckpointProfile, FsyncPolicy};
-use crate::plan::facts::{FolderFacts, SavedPart};
+use crate::plan::facts::SavedPart;
 use crate::plan::marker::{MarkedFile, Marker, MarkerError};
 use crate::plan::workload::Mode;
 use crate::plan::{builtin, parse};
-use stormlp_core::facts::{Availability, FoundFile};
+use stormlp_core::facts::{Availability, FolderFacts, FoundFile};
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::transport::DeviceId;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::difference::ConsistencyField;
-use stormlp_core::facts::HostFacts;
+use stormlp_core::facts::{FolderFacts, HostFacts};
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::warning::{Warning, WarningKind};
@@ -13,9 +13,7 @@ use stormlp_hosts::session::Session;
 
 use super::trial::write_rate;
 use super::{ScanDepth, scan};
-use crate::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointRequest, FolderFacts, Resolution, resolve,
-};
+use crate::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, resolve};
 
 /// The plan of a valid request.
 ///

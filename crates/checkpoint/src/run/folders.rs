@@ -6,14 +6,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::plan::{
-    CheckpointFacts, CheckpointPlan, FolderFacts, MARKER_NAME, Marker, MarkerError, SavedPart,
-    run_number, step_folder, step_of,
+    CheckpointFacts, CheckpointPlan, MARKER_NAME, Marker, MarkerError, SavedPart, run_number,
+    step_folder, step_of,
 };
-use stormlp_core::facts::{Availability, FoundFile, keeps_inode_numbers};
+use stormlp_core::facts::{FoundFile, keeps_inode_numbers};
 use stormlp_core::location::Location;
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
-    Durability, Entry, FolderLock, FolderState, RecordedState, ScanDepth, Storage, TRIAL_PREFIX,
+    Durability, Entry, FolderLock, RecordedState, ScanDepth, Storage, TRIAL_PREFIX, folder_facts,
     temporary_name,
 };
 use stormlp_transfer::{TransferError, probe};
@@ -43,34 +43,6 @@ pub fn scan(
         }
     }
     Ok(facts)
-}
-
-fn folder_facts(
-    storage: &dyn Storage,
-    location: &Location,
-    look: ScanDepth,
-) -> Result<FolderFacts, TransferError> {
-    if location.names_objects() {
-        // Whether objects may be put there shows when the first one is: nothing is put before a plan is
-        // complete.
-        return Ok(FolderFacts {
-            path: location.clone(),
-            direct: Availability::Available,
-            writable: Availability::Available,
-            free_bytes: storage.space(location.folder())?.map(|space| space.free_bytes),
-            file_system_id: 0,
-            file_system: None,
-        });
-    }
-    let state = FolderState::look(storage, location.folder(), look)?;
-    Ok(FolderFacts {
-        path: location.clone(),
-        writable: state.writable,
-        direct: state.direct,
-        free_bytes: state.free_bytes,
-        file_system_id: state.file_system_id,
-        file_system: state.file_system,
-    })
 }
 
 /// The names of the runs' folders in a directory. Links are not followed.

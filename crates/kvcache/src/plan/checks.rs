@@ -116,7 +116,7 @@ pub(super) fn machine_problems(plan: &KvcachePlan, host: &HostFacts, problems: &
 /// A folder that cannot be used, or is too small.
 pub(super) fn folder_problems(plan: &KvcachePlan, facts: &KvcacheFacts, problems: &mut Problems) {
     let folder = plan.request.own_folder();
-    if let Availability::Unavailable { fact, remedy } = &facts.writable {
+    if let Availability::Unavailable { fact, remedy } = &facts.folder.writable {
         problems.machine(format!("cannot write to {folder}: {fact}"), remedy.clone());
         return;
     }

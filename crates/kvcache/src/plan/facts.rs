@@ -1,6 +1,6 @@
 //! The state before a run: the folder of the objects, as found by a scan.
 
-use stormlp_core::facts::Availability;
+use stormlp_core::facts::FolderFacts;
 
 use super::trace::{TraceError, TraceFormat};
 
@@ -21,19 +21,15 @@ pub struct TraceFacts {
     pub wrong: Option<TraceError>,
 }
 
-/// The folder of the objects, existing or about to be created.
+/// The folder of the objects, and what is in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KvcacheFacts {
-    /// Whether it is writable or can be created.
-    pub writable: Availability,
-    /// Free bytes of its file system, if it tells.
-    pub free_bytes: Option<u64>,
+    /// The folder itself.
+    pub folder: FolderFacts,
     /// Bytes of the objects that an earlier run left.
     pub left_bytes: u64,
     /// The name of an entry that stormlp did not make.
     pub foreign: Option<String>,
-    /// The type of the file system: `xfs`, `tmpfs`; `None` if unknown.
-    pub file_system: Option<String>,
     /// The trace to replay, if there is one.
     pub trace: Option<TraceFacts>,
 }

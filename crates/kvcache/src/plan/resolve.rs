@@ -213,7 +213,7 @@ fn assemble(
         ..Transport::bare(PathKind::Buffered, EngineKind::Psync, EngineChoice::Psync, None)
     };
     let free_bytes =
-        facts.and_then(|facts| Some(facts.free_bytes?.saturating_add(facts.left_bytes)));
+        facts.and_then(|facts| Some(facts.folder.free_bytes?.saturating_add(facts.left_bytes)));
     let usable = free_bytes.map_or(u64::MAX, |free| (free as f64 * SHARE_OF_FREE) as u64);
     let (trials, pause_seconds) = match request.closed {
         true => (TRIALS, PAUSE_SECONDS),
@@ -254,7 +254,7 @@ fn buffers(request: &KvcacheRequest, transport: &Transport) -> u64 {
 }
 
 fn in_memory(facts: &KvcacheFacts) -> Option<Warning> {
-    let kind = facts.file_system.as_deref().filter(|kind| keeps_files_in_memory(kind))?;
+    let kind = facts.folder.file_system.as_deref().filter(|kind| keeps_files_in_memory(kind))?;
     Some(Warning::new(
         WarningKind::CacheState,
         format!("objects are in memory: the folder is on {kind}"),
@@ -265,18 +265,23 @@ fn in_memory(facts: &KvcacheFacts) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlp_core::facts::Availability;
+    use stormlp_core::facts::{Availability, FolderFacts};
     use stormlp_core::note::Cause;
 
     use super::super::serving_request::ServingRequest;
 
     fn facts() -> KvcacheFacts {
         KvcacheFacts {
-            writable: Availability::Available,
-            free_bytes: Some(1 << 40),
+            folder: FolderFacts {
+                path: "kv".into(),
+                writable: Availability::Available,
+                free_bytes: Some(1 << 40),
+                file_system_id: 1,
+                file_system: Some("xfs".to_string()),
+                direct: Availability::Available,
+            },
             left_bytes: 0,
             foreign: None,
-            file_system: Some("xfs".to_string()),
             trace: None,
         }
     }
@@ -339,7 +344,8 @@ mod tests {
         let found = resolved(&bad, &facts());
         assert!(found.plan.is_none());
         assert_eq!((found.problems.len(), found.problems.cause()), (3, Cause::Plan));
-        let full = KvcacheFacts { free_bytes: Some(1 << 30), ..facts() };
+        let mut full = facts();
+        full.folder.free_bytes = Some(1 << 30);
         let found = resolved(&request(), &full).problems;
         assert_eq!(found.cause(), Cause::Capacity);
         assert!(found.to_string().contains("the largest object of llama3.1-8b takes"), "{found}");

@@ -27,9 +27,10 @@ pub fn asked(request: &KvcacheRequest) -> Vec<ConsistencyField> {
 
 /// The facts of the folder of one of the processes of `peers`, which has a share of what is free
 /// where several have their folders: on the machine, or with shared storage everywhere.
-pub fn share(facts: KvcacheFacts, peers: &Peers) -> KvcacheFacts {
+pub fn share(mut facts: KvcacheFacts, peers: &Peers) -> KvcacheFacts {
     let sharers =
         if peers.has_local_data() { peers.processes_here() } else { peers.members().len() };
-    let free_bytes = facts.free_bytes.map(|bytes| bytes / sharers.max(1) as u64);
-    KvcacheFacts { free_bytes, ..facts }
+    let folder = &mut facts.folder;
+    folder.free_bytes = folder.free_bytes.map(|bytes| bytes / sharers.max(1) as u64);
+    facts
 }

@@ -3,13 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_core::facts::Availability;
 use stormlp_core::location::{Location, names_object};
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
-    Access, Durability, Entry, FolderLock, FolderState, Handle, LOCK_NAME, ScanDepth, Storage,
-    TRIAL_PREFIX, temporary_name,
+    Access, Durability, Entry, FolderLock, Handle, LOCK_NAME, ScanDepth, Storage, TRIAL_PREFIX,
+    folder_facts, temporary_name,
 };
 
 use super::chunk_files::is_chunk;
@@ -27,20 +26,8 @@ pub fn scan(
 ) -> Result<KvcacheFacts, KvcacheError> {
     let folder = location.folder();
     storage.hold(folder);
-    let mut facts = KvcacheFacts {
-        // Whether objects may be put into a bucket shows when the marker is.
-        writable: Availability::Available,
-        free_bytes: None,
-        left_bytes: 0,
-        foreign: None,
-        file_system: None,
-        trace: None,
-    };
-    if !location.names_objects() {
-        let state = FolderState::look(storage, folder, look)?;
-        (facts.writable, facts.free_bytes) = (state.writable, state.free_bytes);
-        facts.file_system = state.file_system;
-    }
+    let state = folder_facts(storage, location, look)?;
+    let mut facts = KvcacheFacts { folder: state, left_bytes: 0, foreign: None, trace: None };
     if storage.is_folder(folder)? {
         for (entry, own) in contents(storage, folder)? {
             match own {

@@ -35,7 +35,7 @@ use crate::error::TransferError;
 pub use stormlp_core::facts::Identity;
 
 pub use failing::{Failing, inject, injected};
-pub use folder_state::{FolderState, ScanDepth, TRIAL_PREFIX};
+pub use folder_state::{ScanDepth, TRIAL_PREFIX, folder_facts};
 pub use found::{Entry, Facts, Kind, RecordedState, Space};
 pub use gate::{Clock, Gate, Grant, Request};
 pub use gated::Gated;
