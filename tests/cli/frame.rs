@@ -23,7 +23,7 @@ fn the_version_names_the_package_the_build_and_its_features() {
 #[test]
 fn a_closed_output_pipe_is_not_an_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
-        .args(["completions", "bash"])
+        .args(["generate", "completions", "bash"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -37,7 +37,7 @@ fn a_closed_output_pipe_is_not_an_error() {
 #[test]
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = stdout(stormlp().args(["completions", shell]).assert().success());
+        let script = stdout(stormlp().args(["generate", "completions", shell]).assert().success());
         assert!(script.contains("doctor") && script.contains("checkpoint"), "{shell}");
     }
 }
@@ -45,7 +45,7 @@ fn completions_know_the_commands() {
 #[test]
 fn completions_offer_the_values_of_options() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = stdout(stormlp().args(["completions", shell]).assert().success());
+        let script = stdout(stormlp().args(["generate", "completions", shell]).assert().success());
         for value in ["cpu-async-gpu", "randwrite", "data-preparation", "tokio-uring", "h100"] {
             assert!(script.contains(value), "{shell}: {value}");
         }

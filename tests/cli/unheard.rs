@@ -114,7 +114,7 @@ fn commands_that_only_print_report_output_errors() {
         "workloads show unet3d",
         "doctor",
         "report",
-        "completions bash",
+        "generate completions bash",
         "gds --path null --dry-run",
     ];
     for words in commands {

@@ -11,8 +11,8 @@ use stormlp_core::printable::printable;
 use strum::IntoStaticStr;
 
 use crate::commands::{
-    calibrate, checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio,
-    kvcache, man, plan, report, submission, train, workloads,
+    calibrate, checkpoint, clean, compare, datagen, datasize, doctor, gds, gdsio, generate,
+    kvcache, plan, report, submission, train, workloads,
 };
 use crate::hosts::{GroupArgs, Needs};
 use crate::options;
@@ -150,10 +150,8 @@ pub(crate) enum Command {
     Submission(submission::Args),
     /// Remove data created by stormlp, and nothing else.
     Clean(clean::Args),
-    /// Print a completion script for a shell.
-    Completions(completions::Args),
-    /// Write a manual page for each command.
-    Man(man::Args),
+    /// Print a completion script for a shell, or write manual pages.
+    Generate(generate::Args),
 }
 
 impl Command {

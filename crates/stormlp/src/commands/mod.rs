@@ -5,7 +5,6 @@ pub(crate) mod calibrate;
 pub(crate) mod checkpoint;
 pub(crate) mod clean;
 pub(crate) mod compare;
-pub(crate) mod completions;
 pub(crate) mod datagen;
 pub(crate) mod datasize;
 pub(crate) mod deliver;
@@ -14,10 +13,10 @@ mod doctor_objects;
 mod driver;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
+pub(crate) mod generate;
 pub(crate) mod hang;
 mod idle;
 pub(crate) mod kvcache;
-pub(crate) mod man;
 pub(crate) mod plan;
 mod process;
 pub(crate) mod report;
@@ -52,7 +51,6 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(args, session),
         Command::Submission(args) => submission::run(&args),
         Command::Clean(args) => clean::run(args, session),
-        Command::Completions(args) => completions::run(args, cli::command()),
-        Command::Man(args) => man::run(args, cli::command(), session),
+        Command::Generate(args) => generate::run(args, cli::command(), session),
     }
 }

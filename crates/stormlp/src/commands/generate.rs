@@ -1,39 +1,66 @@
-//! `stormlp man DIR`: a manual page for each command, generated from the argument definitions.
+//! `stormlp generate`: a completion script or manual pages, from the definitions of the arguments.
+
+mod values;
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::Command;
+use clap::{Command, Subcommand};
+use clap_complete::Shell;
 
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
 
-/// Arguments of `stormlp man`.
+/// Arguments of `stormlp generate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp man ~/.local/share/man/man1           then `man stormlp-gds` finds them
-  stormlp man /usr/local/share/man/man1         for everyone on this machine, as root
-  stormlp man pages && man pages/stormlp-report.1")]
+  stormlp generate completions bash > ~/.local/share/bash-completion/completions/stormlp
+  stormlp generate completions zsh > ~/.zfunc/_stormlp
+  stormlp generate completions fish > ~/.config/fish/completions/stormlp.fish
+  stormlp generate man ~/.local/share/man/man1       then `man stormlp-gds` finds them
+  stormlp generate man /usr/local/share/man/man1     for everyone on this machine, as root")]
 pub(crate) struct Args {
-    /// Output folder; created if missing
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    #[command(subcommand)]
+    output: Output,
 }
 
-/// Writes the pages of `command`.
+#[derive(Debug, Subcommand)]
+enum Output {
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell to write for
+        shell: Shell,
+    },
+    /// Write a manual page for each command
+    Man {
+        /// Output folder; created if missing
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+/// Prints the script for `command` on stdout, or writes its pages.
 pub(crate) fn run(args: Args, command: Command, session: &Session) -> Result<(), Failure> {
-    let folder = args.folder.display();
-    fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(explained(command), &args.folder))
-        .with_context(|| format!("cannot write manual pages to {folder}"))
+    let folder = match args.output {
+        Output::Man { folder } => folder,
+        Output::Completions { shell } => {
+            let mut script = Vec::new();
+            let mut command = values::offer(command);
+            clap_complete::generate(shell, &mut command, "stormlp", &mut script);
+            return output::print(&String::from_utf8_lossy(&script));
+        }
+    };
+    fs::create_dir_all(&folder)
+        .and_then(|()| clap_mangen::generate_to(explained(command), &folder))
+        .with_context(|| format!("cannot write manual pages to {}", folder.display()))
         .map_err(|error| {
             Failure::machine(error).with_help("name a folder that you may write to")
         })?;
     if !session.quiet {
-        output::say(format!("manual pages: {folder}"));
+        output::say(format!("manual pages: {}", folder.display()));
     }
     Ok(())
 }
