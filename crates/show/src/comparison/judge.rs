@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::sequential;
 use stormlp_core::stats::{
     Shift, UncertainMean, beyond, correlation_of_neighbours, effective_samples, mean,
-    population_deviation, sample_deviation,
+    population_deviation,
 };
 
 /// Probability that any figure of a comparison is called different although nothing changed.
@@ -114,24 +114,9 @@ pub enum Basis {
     Earlier,
 }
 
-/// A figure of one side.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Level {
-    /// The mean over the runs.
-    pub value: f64,
-    /// Standard deviation of the runs; `None` for a single one.
-    pub deviation: Option<f64>,
-    /// The number of runs.
-    pub runs: usize,
-}
-
 /// The result for a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
-    /// The baseline.
-    pub baseline: Level,
-    /// The current value.
-    pub now: Level,
     /// Change as a share of the baseline, of geometric means; `None` if the baseline is zero.
     pub change: Option<f64>,
     /// The interval of the change, which is right for all figures of a comparison together with
@@ -214,7 +199,6 @@ impl Scale {
 
 impl Sides {
     fn judge(&self, design: Design, level: f64) -> Judged {
-        let (baseline, now) = (level_of(&self.baseline), level_of(&self.now));
         let level = match design {
             Design::Pairs => level * sequential::spent(self.baseline.len()),
             Design::Turns | Design::Blocks | Design::OneRun => level,
@@ -228,8 +212,6 @@ impl Sides {
         let found = found.filter(|_| interval.is_some());
         let probability = found.map(|(_, shift)| shift.probability());
         Judged {
-            baseline,
-            now,
             change: scale.and_then(|scale| self.change(scale)),
             interval,
             basis: found.map(|(basis, _)| basis),
@@ -311,13 +293,4 @@ fn of_blocks(before: &[f64], now: &[f64]) -> Option<Shift> {
         return None;
     }
     Some(Shift::between(UncertainMean::of_blocks(before)?, UncertainMean::of_blocks(now)?))
-}
-
-/// The mean level of several runs.
-fn level_of(values: &[f64]) -> Level {
-    Level {
-        value: mean(values),
-        deviation: (values.len() > 1).then(|| sample_deviation(values)),
-        runs: values.len(),
-    }
 }

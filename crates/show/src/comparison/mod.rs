@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use crate::comparison::judge::{Basis, Design, Judged, Sides, Verdict, judge};
 use serde::Serialize;
 use stormlp_core::report::ReportKind;
+use stormlp_core::stats::{mean, sample_deviation};
 
 use crate::settings;
 use crate::shown::{Shown, status};
@@ -113,7 +114,7 @@ pub struct Compared {
     pub baseline: f64,
     /// The current value, in the same way.
     pub value: f64,
-    /// Standard deviation of the baseline runs, or within the only one.
+    /// Standard deviation of the baseline runs; `None` for a single one.
     pub baseline_deviation: Option<f64>,
     /// The same for the current runs.
     pub value_deviation: Option<f64>,
@@ -251,17 +252,18 @@ impl Compared {
 
     fn new(figure: &Figure, sides: &Sides, outcome: &Judged) -> Self {
         let (subject, name) = (figure.subject.clone(), figure.name);
+        let deviation = |runs: &[f64]| (runs.len() > 1).then(|| sample_deviation(runs));
         Self {
             name: full_name(&subject, name),
             subject,
             figure: name,
             unit: figure.quantity.unit,
-            baseline: outcome.baseline.value,
-            value: outcome.now.value,
-            baseline_deviation: outcome.baseline.deviation,
-            value_deviation: outcome.now.deviation,
-            baseline_samples: outcome.baseline.runs,
-            value_samples: outcome.now.runs,
+            baseline: mean(&sides.baseline),
+            value: mean(&sides.now),
+            baseline_deviation: deviation(&sides.baseline),
+            value_deviation: deviation(&sides.now),
+            baseline_samples: sides.baseline.len(),
+            value_samples: sides.now.len(),
             change_percent: outcome.change.map(|share| 100.0 * share),
             interval: outcome.interval.map(|ends| ends.map(|share| 100.0 * share)),
             effect_percent: 100.0 * sides.effect,
