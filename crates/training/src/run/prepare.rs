@@ -27,11 +27,6 @@ const FRAMING_FILES_PER_WORKER: usize = 2;
 pub trait Order: Send + Sync {
     /// The order of samples and files in epoch `epoch` (from 1).
     fn epoch(&self, epoch: u32) -> EpochOrder;
-
-    /// The files used by all epochs; empty if there are no real files.
-    fn files(&self) -> &[DataFile] {
-        &[]
-    }
 }
 
 /// One epoch's order.
@@ -245,10 +240,6 @@ impl Order for PlannedOrder {
             framing: Arc::clone(&self.framing),
         };
         EpochOrder { source: Arc::new(source), shares: shares[own].to_vec() }
-    }
-
-    fn files(&self) -> &[DataFile] {
-        &self.files
     }
 }
 
