@@ -30,47 +30,87 @@ impl Lane for CheckpointResults {
         charts(report)
     }
 
+    /// Figures of saves and of restores, by the profile's own arithmetic.
     fn figures(report: &CheckpointReport) -> Vec<Figure> {
-        figures(report)
+        let results = &report.results;
+        let saves = (&results.saves, &results.summary.save);
+        let restores = (&results.restores, &results.summary.restore);
+        let phases = [("save", saves), ("restore", restores)].into_iter().filter_map(
+            |(name, (results, summary))| Some(of_phase(report, name, results, summary.as_ref()?)),
+        );
+        phases.flatten().collect()
     }
 
+    /// Everything that two runs must have in common to be the same work.
     fn work(report: &CheckpointReport) -> Work {
-        work(report)
+        let plan = &report.plan;
+        let hosts = report.hosts().to_string();
+        let engines = &["save.engine", "restore.engine"];
+        let without = if plan.save.path.has_engine() { &[][..] } else { engines };
+        let mut settings = Work::of_plan(plan, &[APART, without].concat())
+            .typed_as(OPTIONS)
+            .with("folders", &plan.request.folders.len().to_string())
+            .with("hosts", &hosts);
+        let of_model = &["layout", "parameters", "total_bytes", "dlio_counted_bytes"];
+        let of_scale = &["scaling", "layout", "parameters", "dlio_counted_bytes"];
+        settings.add("model", &plan.model, of_model);
+        let of_profile = &["save", "restore", "pause_seconds"];
+        settings.add("profile", plan.profile, of_profile);
+        settings.add("ranks", plan.ranks.len(), of_scale);
+        settings.add("scale", plan.scaling.shown(), of_scale);
+        settings.add("bytes", plan.total_bytes, &["total_bytes", "dlio_counted_bytes"]);
+        settings.add("container", plan.content.container, &["content.container"]);
+        let of_path = &[
+            "save.path",
+            "save.memory",
+            "save.emulated",
+            "save.device",
+            "save.devices",
+            "restore.path",
+            "restore.memory",
+            "restore.emulated",
+            "restore.device",
+            "restore.devices",
+        ];
+        settings.add("path", plan.path(), of_path);
+        let pages = plan.save.pages.name();
+        settings.add("pages", pages, &["save.pages", "restore.pages"]);
+        if let Some(words) = plan.save.threads_in_words() {
+            let explains = &["save.placement", "save.wait", "restore.placement", "restore.wait"];
+            settings.add("threads", words, explains);
+        }
+        settings.add(plan.made_durable_by(), plan.durable(), &["fsync"]);
+        settings.add("cold", switch(plan.request.cold), &[]);
+        settings.add("verify", plan.request.verify.words(), &[]);
+        settings.add("local data", switch(plan.request.local_data), &[]);
+        let level = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
+        settings.add("cuFile statistics", level, &[]);
+        let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
+        settings.add("client", client, &["client"]);
+        let step = plan.request.overlap_step_seconds;
+        let beside = step.map_or("none".to_string(), |seconds| format!("steps of {seconds} s"));
+        settings.add("overlapped training", beside, &[]);
+        settings
     }
 
+    /// Rate of the saves, or of the restores if there are no saves, by the profile's arithmetic.
     fn outcome(report: &CheckpointReport, status: String) -> Outcome {
-        outcome(report, status)
+        let summary = &report.results.summary;
+        let rate = |summary: &PhaseSummary| {
+            let pair = figure(summary, report.plan.profile.headline());
+            Quantity::higher(pair.gib_per_second.mean, "GiB/s")
+        };
+        let (what, figure) = match (&summary.save, &summary.restore) {
+            (Some(save), _) => ("saved at", Some(rate(save))),
+            (None, Some(restore)) => ("restored at", Some(rate(restore))),
+            (None, None) => ("", None),
+        };
+        Outcome { what, figure, verdict: status }
     }
 
     fn mark(report: &CheckpointReport) -> Option<String> {
         mark(&report.plan)
     }
-}
-
-/// Rate of the saves, or of the restores if there are no saves, by the profile's arithmetic.
-fn outcome(report: &CheckpointReport, status: String) -> Outcome {
-    let summary = &report.results.summary;
-    let rate = |summary: &PhaseSummary| {
-        let pair = figure(summary, report.plan.profile.headline());
-        Quantity::higher(pair.gib_per_second.mean, "GiB/s")
-    };
-    let (what, figure) = match (&summary.save, &summary.restore) {
-        (Some(save), _) => ("saved at", Some(rate(save))),
-        (None, Some(restore)) => ("restored at", Some(rate(restore))),
-        (None, None) => ("", None),
-    };
-    Outcome { what, figure, verdict: status }
-}
-
-/// Figures of saves and of restores, by the profile's own arithmetic.
-fn figures(report: &CheckpointReport) -> Vec<Figure> {
-    let results = &report.results;
-    let saves = (&results.saves, &results.summary.save);
-    let restores = (&results.restores, &results.summary.restore);
-    let phases = [("save", saves), ("restore", restores)].into_iter().filter_map(
-        |(name, (results, summary))| Some(of_phase(report, name, results, summary.as_ref()?)),
-    );
-    phases.flatten().collect()
 }
 
 fn of_phase(
@@ -131,58 +171,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("restore.engine", "--engine"),
     ("restore.streams", "--streams"),
 ];
-
-/// Everything that two runs must have in common to be the same work.
-fn work(report: &CheckpointReport) -> Work {
-    let plan = &report.plan;
-    let hosts = report.hosts().to_string();
-    let engines = &["save.engine", "restore.engine"];
-    let without = if plan.save.path.has_engine() { &[][..] } else { engines };
-    let mut settings = Work::of_plan(plan, &[APART, without].concat())
-        .typed_as(OPTIONS)
-        .with("folders", &plan.request.folders.len().to_string())
-        .with("hosts", &hosts);
-    let of_model = &["layout", "parameters", "total_bytes", "dlio_counted_bytes"];
-    let of_scale = &["scaling", "layout", "parameters", "dlio_counted_bytes"];
-    settings.add("model", &plan.model, of_model);
-    let of_profile = &["save", "restore", "pause_seconds"];
-    settings.add("profile", plan.profile, of_profile);
-    settings.add("ranks", plan.ranks.len(), of_scale);
-    settings.add("scale", plan.scaling.shown(), of_scale);
-    settings.add("bytes", plan.total_bytes, &["total_bytes", "dlio_counted_bytes"]);
-    settings.add("container", plan.content.container, &["content.container"]);
-    let of_path = &[
-        "save.path",
-        "save.memory",
-        "save.emulated",
-        "save.device",
-        "save.devices",
-        "restore.path",
-        "restore.memory",
-        "restore.emulated",
-        "restore.device",
-        "restore.devices",
-    ];
-    settings.add("path", plan.path(), of_path);
-    let pages = plan.save.pages.name();
-    settings.add("pages", pages, &["save.pages", "restore.pages"]);
-    if let Some(words) = plan.save.threads_in_words() {
-        let explains = &["save.placement", "save.wait", "restore.placement", "restore.wait"];
-        settings.add("threads", words, explains);
-    }
-    settings.add(plan.made_durable_by(), plan.durable(), &["fsync"]);
-    settings.add("cold", switch(plan.request.cold), &[]);
-    settings.add("verify", plan.request.verify.words(), &[]);
-    settings.add("local data", switch(plan.request.local_data), &[]);
-    let level = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
-    settings.add("cuFile statistics", level, &[]);
-    let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
-    settings.add("client", client, &["client"]);
-    let step = plan.request.overlap_step_seconds;
-    let beside = step.map_or("none".to_string(), |seconds| format!("steps of {seconds} s"));
-    settings.add("overlapped training", beside, &[]);
-    settings
-}
 
 #[cfg(test)]
 mod tests {

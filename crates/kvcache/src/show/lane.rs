@@ -32,12 +32,80 @@ impl Lane for KvcacheResults {
         charts(report)
     }
 
+    /// The answer of a search; rates, times and cost of each pass. Where prefixes are loaded, the times of
+    /// that answer the question, not the rates.
     fn figures(report: &KvcacheReport) -> Vec<Figure> {
-        figures(report)
+        let mut figures = Vec::new();
+        if let Some(find) = report.results.find_max.as_ref().filter(|find| !find.tried.is_empty()) {
+            let servers = Quantity::higher(f64::from(find.largest), "servers");
+            figures.push(Figure::answer(&report.plan.name(), "fed", servers));
+        }
+        if nothing(report).is_some() {
+            return figures;
+        }
+        let of_loads = report.plan.serving.is_some();
+        for summary in &report.results.passes {
+            let Some(pass) = report.plan.passes.get(summary.pass as usize) else { continue };
+            let name = name_of(pass);
+            let own = || report.results.trials.iter().filter(|trial| trial.pass == summary.pass);
+            figures.extend(own().flat_map(|trial| loads_of(report, trial, summary.trials > 1)));
+            let spread = |of: f64| (summary.trials > 1).then_some(of);
+            for (what, rate) in
+                [("read", summary.read_gib_per_second), ("write", summary.write_gib_per_second)]
+            {
+                let rate = Quantity::higher(rate.mean, "GiB/s").spread(spread(rate.deviation));
+                let figure = Figure::throughput(&format!("{name} {what}"), rate);
+                figures.push(Figure { headline: !of_loads, ..figure });
+            }
+            for (what, ms) in
+                [("p95 read", summary.read_p95_ms_max), ("p95 fsync", summary.fsync_p95_ms_max)]
+            {
+                figures.extend(ms.map(|ms| Figure::percentile(&name, what, ms * 1e3)));
+            }
+            let costs: Vec<f64> = own().filter_map(TrialResult::cpu_seconds_per_gib).collect();
+            if !costs.is_empty() {
+                let mean = costs.iter().sum::<f64>() / costs.len() as f64;
+                figures.push(Figure::cpu(&name, mean));
+            }
+        }
+        figures
     }
 
+    /// Everything that two runs must have in common to be the same work.
     fn work(report: &KvcacheReport) -> Work {
-        work(report)
+        let plan = &report.plan;
+        let found = if plan.request.find_max { FOUND } else { &[] };
+        let apart = [APART, found].concat();
+        let hosts = KvcacheResults::hosts(report).to_string();
+        let mut settings = Work::of_plan(plan, &apart).typed_as(OPTIONS).with("hosts", &hosts);
+        let passes: Vec<String> = plan.passes.iter().map(|pass| load_of(plan, pass)).collect();
+        let explains = &["passes", "transport.threads", "serving.loaders"];
+        settings.add("load", passes.join(", "), explains);
+        if let Some(load) = &plan.serving {
+            add_chunks(&mut settings, plan, load);
+        }
+        // What is asked for limits what prompts find; the free space is what it happens to be.
+        if let Some(bytes) = plan.request.capacity_bytes {
+            settings.add("--capacity", format!("{} ({bytes} B)", ByteSize(bytes)), &[]);
+        }
+        settings.add("profile", plan.profile, &["profile", "serving", "transport"]);
+        settings.add("duration", plan.duration_seconds, &["duration_seconds"]);
+        if let Some(trace) = &plan.trace {
+            let speed = speed_of(trace.speed);
+            let what = format!("{} of {}, {}", trace.format, speed, entries_of(trace.entries));
+            settings.add("trace", what, &["trace"]);
+        }
+        let explains = &["seed", "passes.requests_per_second", "passes.largest_object_bytes"];
+        settings.add("seed", plan.seed, explains);
+        let request = &plan.request;
+        for (name, is_on) in [
+            ("verify", request.verify),
+            ("search", request.find_max),
+            ("local data", request.local_data),
+        ] {
+            settings.add(name, switch(is_on), &[]);
+        }
+        settings
     }
 
     fn outcome(report: &KvcacheReport, verdict: String) -> Outcome {
@@ -61,45 +129,6 @@ impl Lane for KvcacheResults {
         let what = if let Some(("wrote", _)) = first { "wrote at" } else { "read at" };
         Outcome { what, figure: first.map(|(_, rate)| rate), verdict }
     }
-}
-
-/// The answer of a search; rates, times and cost of each pass. Where prefixes are loaded, the times of
-/// that answer the question, not the rates.
-fn figures(report: &KvcacheReport) -> Vec<Figure> {
-    let mut figures = Vec::new();
-    if let Some(find) = report.results.find_max.as_ref().filter(|find| !find.tried.is_empty()) {
-        let servers = Quantity::higher(f64::from(find.largest), "servers");
-        figures.push(Figure::answer(&report.plan.name(), "fed", servers));
-    }
-    if nothing(report).is_some() {
-        return figures;
-    }
-    let of_loads = report.plan.serving.is_some();
-    for summary in &report.results.passes {
-        let Some(pass) = report.plan.passes.get(summary.pass as usize) else { continue };
-        let name = name_of(pass);
-        let own = || report.results.trials.iter().filter(|trial| trial.pass == summary.pass);
-        figures.extend(own().flat_map(|trial| loads_of(report, trial, summary.trials > 1)));
-        let spread = |of: f64| (summary.trials > 1).then_some(of);
-        for (what, rate) in
-            [("read", summary.read_gib_per_second), ("write", summary.write_gib_per_second)]
-        {
-            let rate = Quantity::higher(rate.mean, "GiB/s").spread(spread(rate.deviation));
-            let figure = Figure::throughput(&format!("{name} {what}"), rate);
-            figures.push(Figure { headline: !of_loads, ..figure });
-        }
-        for (what, ms) in
-            [("p95 read", summary.read_p95_ms_max), ("p95 fsync", summary.fsync_p95_ms_max)]
-        {
-            figures.extend(ms.map(|ms| Figure::percentile(&name, what, ms * 1e3)));
-        }
-        let costs: Vec<f64> = own().filter_map(TrialResult::cpu_seconds_per_gib).collect();
-        if !costs.is_empty() {
-            let mean = costs.iter().sum::<f64>() / costs.len() as f64;
-            figures.push(Figure::cpu(&name, mean));
-        }
-    }
-    figures
 }
 
 /// The times to load prefixes of a trial; those beside the answer of a search are not the answer.
@@ -147,43 +176,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("serving.requests_per_second", "--rate"),
     ("serving.prefill_tokens_per_second", "--prefill-rate"),
 ];
-
-/// Everything that two runs must have in common to be the same work.
-fn work(report: &KvcacheReport) -> Work {
-    let plan = &report.plan;
-    let found = if plan.request.find_max { FOUND } else { &[] };
-    let apart = [APART, found].concat();
-    let hosts = KvcacheResults::hosts(report).to_string();
-    let mut settings = Work::of_plan(plan, &apart).typed_as(OPTIONS).with("hosts", &hosts);
-    let passes: Vec<String> = plan.passes.iter().map(|pass| load_of(plan, pass)).collect();
-    let explains = &["passes", "transport.threads", "serving.loaders"];
-    settings.add("load", passes.join(", "), explains);
-    if let Some(load) = &plan.serving {
-        add_chunks(&mut settings, plan, load);
-    }
-    // What is asked for limits what prompts find; the free space is what it happens to be.
-    if let Some(bytes) = plan.request.capacity_bytes {
-        settings.add("--capacity", format!("{} ({bytes} B)", ByteSize(bytes)), &[]);
-    }
-    settings.add("profile", plan.profile, &["profile", "serving", "transport"]);
-    settings.add("duration", plan.duration_seconds, &["duration_seconds"]);
-    if let Some(trace) = &plan.trace {
-        let speed = speed_of(trace.speed);
-        let what = format!("{} of {}, {}", trace.format, speed, entries_of(trace.entries));
-        settings.add("trace", what, &["trace"]);
-    }
-    let explains = &["seed", "passes.requests_per_second", "passes.largest_object_bytes"];
-    settings.add("seed", plan.seed, explains);
-    let request = &plan.request;
-    for (name, is_on) in [
-        ("verify", request.verify),
-        ("search", request.find_max),
-        ("local data", request.local_data),
-    ] {
-        settings.add(name, switch(is_on), &[]);
-    }
-    settings
-}
 
 /// The model of a pass and who asks for its objects; the servers of a search are its answer.
 fn load_of(plan: &KvcachePlan, pass: &Pass) -> String {
@@ -241,9 +233,10 @@ mod tests {
         other.plan.transport.threads += 5;
         let load = other.plan.serving.as_mut().expect("servers");
         (load.loaders, load.most_chunks) = (load.loaders + 5, 1);
-        assert!(differences(&work(&one), &work(&other)).is_empty());
+        assert!(differences(&KvcacheResults::work(&one), &KvcacheResults::work(&other)).is_empty());
         let headlines = |report: &KvcacheReport| {
-            let headlines = figures(report).into_iter().filter(|figure| figure.headline);
+            let headlines =
+                KvcacheResults::figures(report).into_iter().filter(|figure| figure.headline);
             headlines.map(|figure| figure.name).collect::<Vec<_>>()
         };
         assert_eq!(headlines(&one), ["fed"]);
@@ -257,12 +250,14 @@ mod tests {
         third.plan.passes[0].workers += 5;
         third.plan.passes[0].largest_object_bytes = 1 << 20;
         third.plan.transport.queue_depth = 9;
-        let found = differences(&work(&one), &work(&third));
+        let found = differences(&KvcacheResults::work(&one), &KvcacheResults::work(&third));
         let names: Vec<&str> = found.iter().map(|one| one.setting.as_str()).collect();
         let expected = ["--chunk-tokens", "--writers", "--depth", "--capacity", "--prefill-rate"];
         assert_eq!(names, expected, "{found:?}");
         // Of runs that are no searches, servers are part of the load.
         (one.plan.request.find_max, other.plan.request.find_max) = (false, false);
-        assert!(!differences(&work(&one), &work(&other)).is_empty());
+        assert!(
+            !differences(&KvcacheResults::work(&one), &KvcacheResults::work(&other)).is_empty()
+        );
     }
 }

@@ -44,8 +44,33 @@ impl Lane for MatrixResults {
         groups(report).iter().flat_map(of_group).collect()
     }
 
+    /// Everything that must match for two runs to be the same work.
     fn work(report: &MatrixReport) -> Work {
-        work(report)
+        let plan = &report.plan;
+        let mut settings = Work::of_plan(&once(plan), &apart_from_work())
+            .typed_as(OPTIONS)
+            .with("hosts", &report.hosts().to_string())
+            .with("holes", &plan.hole_share().map_or("none".to_string(), percent));
+        for (name, words) in super::group::combinations(report) {
+            settings.add(name, words, &["cells", "thread_groups", "devices"]);
+        }
+        settings.add("files", files_words(&plan.files), &["files", "thread_groups"]);
+        settings.add(
+            "memory",
+            super::run::memory_words(report),
+            &[
+                "devices",
+                "cells.memory",
+                "cells.emulated",
+                "cells.device",
+                "thread_groups.workers.device",
+            ],
+        );
+        if let Some(words) = plan.threads_in_words() {
+            let explains = &["placement", "cells.placement", "cells.wait", "thread_groups.workers"];
+            settings.add("threads", words, explains);
+        }
+        settings
     }
 
     /// The fastest combination, and the number of failed cells.
@@ -133,35 +158,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("request.verify", "--verify"),
     ("request.warmup_seconds", "--warmup"),
 ];
-
-/// Everything that must match for two runs to be the same work.
-fn work(report: &MatrixReport) -> Work {
-    let plan = &report.plan;
-    let mut settings = Work::of_plan(&once(plan), &apart_from_work())
-        .typed_as(OPTIONS)
-        .with("hosts", &report.hosts().to_string())
-        .with("holes", &plan.hole_share().map_or("none".to_string(), percent));
-    for (name, words) in super::group::combinations(report) {
-        settings.add(name, words, &["cells", "thread_groups", "devices"]);
-    }
-    settings.add("files", files_words(&plan.files), &["files", "thread_groups"]);
-    settings.add(
-        "memory",
-        super::run::memory_words(report),
-        &[
-            "devices",
-            "cells.memory",
-            "cells.emulated",
-            "cells.device",
-            "thread_groups.workers.device",
-        ],
-    );
-    if let Some(words) = plan.threads_in_words() {
-        let explains = &["placement", "cells.placement", "cells.wait", "thread_groups.workers"];
-        settings.add("threads", words, explains);
-    }
-    settings
-}
 
 /// `2 × 1 GiB`, regardless of names and locations.
 fn files_words(files: &[FilePlan]) -> String {

@@ -28,16 +28,110 @@ impl Lane for TrainResults {
         super::charts(report)
     }
 
+    /// The figures of a run; none if nothing was measured.
     fn figures(report: &TrainReport) -> Vec<Figure> {
-        figures(report)
+        let results = &report.results;
+        if !is_measured(results) {
+            return Vec::new();
+        }
+        let mean: &Measures = &results.mean;
+        let (higher, lower) = (Quantity::higher, Quantity::lower);
+        let mut figures = vec![
+            Figure::new("", "AU", higher(mean.au_percent.profile, "%")),
+            Figure::throughput("", higher(mean.samples_per_second, "samples/s")),
+        ];
+        if report.plan.data.folder.is_some() {
+            figures.push(Figure::new("", "reading", higher(mean.read_mib_per_second, "MiB/s")));
+        }
+        let waiting = &mean.waiting_seconds;
+        figures.extend([
+            Figure::new("", "storage wait", lower(waiting.storage, "s")),
+            Figure::new("", "CPU wait", lower(waiting.cpu, "s")),
+            Figure::new("", "start-up wait", lower(waiting.startup, "s")),
+        ]);
+        figures.extend(cpu(report));
+        let latency = &results.latency;
+        let percentiles =
+            [("p99 fetch wait", latency.fetch_wait_us), ("p99 read", latency.read_us)]
+                .into_iter()
+                .filter_map(|(name, us)| {
+                    let us = us?.p99?;
+                    Some(Figure::percentile("", name, us))
+                });
+        figures.extend(percentiles);
+        figures
     }
 
+    /// All settings that two runs must share to be the same work.
     fn work(report: &TrainReport) -> Work {
-        work(report)
+        let plan = &report.plan;
+        let warm_up = if plan.runs > 1 { "yes" } else { "no" };
+        let of_cufile =
+            plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
+        let without =
+            if plan.transport.path.has_engine() { &[][..] } else { &["transport.engine"] };
+        let mut settings = Work::of_plan(plan, &[APART, without].concat())
+            .typed_as(OPTIONS)
+            .with("a warm-up run", warm_up)
+            .with("cufile_stats", &of_cufile);
+        let of_workload = &[
+            "data",
+            "loader",
+            "reads",
+            "compute",
+            "preprocess",
+            "metric",
+            "shuffle",
+            "checkpoint",
+        ];
+        settings.add("workload", &plan.workload, of_workload);
+        settings.add("accelerator", &plan.accelerator, &["compute"]);
+        settings.add("accelerators", plan.accelerators, &["steps_per_epoch"]);
+        let of_profile = &["loader", "reads", "metric", "client", "block_end", "prewarm"];
+        settings.add("profile", plan.profile, of_profile);
+        settings.add("path", plan.transport.path, of_path(&plan.transport));
+        settings.add("pages", plan.transport.pages.name(), &["transport.pages"]);
+        if let Some(words) = plan.transport.threads_in_words() {
+            let explains = &["transport.placement", "transport.wait"];
+            settings.add("threads", words, explains);
+        }
+        settings.add("dataset", super::plan::data(plan), &["data", "steps_per_epoch"]);
+        settings.add("loader", super::plan::loader(plan), &["loader"]);
+        settings.add("compute", plan.compute, &["compute"]);
+        let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
+        settings.add("client", client, &["client"]);
+        settings.add("cold", switch(plan.request.cold), &[]);
+        if plan.request.verify != Verify::default() {
+            settings.add("verify", plan.request.verify.words(), &[]);
+        }
+        settings
     }
 
     fn outcome(report: &TrainReport, status: String) -> Outcome {
-        outcome(report, status)
+        let results = &report.results;
+        if let Some(find) = &results.find_max {
+            let largest = f64::from(find.largest);
+            return Outcome {
+                what: if find.is_lower_bound { "at least" } else { "" },
+                figure: (!find.tried.is_empty()).then(|| Quantity::higher(largest, "accelerators")),
+                verdict: match report.ending {
+                    Ending::Complete => {
+                        format!("meet {:.1} %", report.plan.metric.threshold_percent)
+                    }
+                    _ => status,
+                },
+            };
+        }
+        let verb = if results.meets_threshold { "meets" } else { "misses" };
+        Outcome {
+            what: "AU",
+            figure: is_measured(results)
+                .then(|| Quantity::higher(results.mean.au_percent.profile, "%")),
+            verdict: match report.ending {
+                Ending::Complete => format!("{verb} {:.1} %", report.plan.metric.threshold_percent),
+                _ => status,
+            },
+        }
     }
 }
 
@@ -75,102 +169,9 @@ fn of_path(transport: &Transport) -> &'static [&'static str] {
     if transport.path.has_engine() { &all[..5] } else { all }
 }
 
-/// All settings that two runs must share to be the same work.
-fn work(report: &TrainReport) -> Work {
-    let plan = &report.plan;
-    let warm_up = if plan.runs > 1 { "yes" } else { "no" };
-    let of_cufile = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
-    let without = if plan.transport.path.has_engine() { &[][..] } else { &["transport.engine"] };
-    let mut settings = Work::of_plan(plan, &[APART, without].concat())
-        .typed_as(OPTIONS)
-        .with("a warm-up run", warm_up)
-        .with("cufile_stats", &of_cufile);
-    let of_workload =
-        &["data", "loader", "reads", "compute", "preprocess", "metric", "shuffle", "checkpoint"];
-    settings.add("workload", &plan.workload, of_workload);
-    settings.add("accelerator", &plan.accelerator, &["compute"]);
-    settings.add("accelerators", plan.accelerators, &["steps_per_epoch"]);
-    let of_profile = &["loader", "reads", "metric", "client", "block_end", "prewarm"];
-    settings.add("profile", plan.profile, of_profile);
-    settings.add("path", plan.transport.path, of_path(&plan.transport));
-    settings.add("pages", plan.transport.pages.name(), &["transport.pages"]);
-    if let Some(words) = plan.transport.threads_in_words() {
-        let explains = &["transport.placement", "transport.wait"];
-        settings.add("threads", words, explains);
-    }
-    settings.add("dataset", super::plan::data(plan), &["data", "steps_per_epoch"]);
-    settings.add("loader", super::plan::loader(plan), &["loader"]);
-    settings.add("compute", plan.compute, &["compute"]);
-    let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
-    settings.add("client", client, &["client"]);
-    settings.add("cold", switch(plan.request.cold), &[]);
-    if plan.request.verify != Verify::default() {
-        settings.add("verify", plan.request.verify.words(), &[]);
-    }
-    settings
-}
-
-fn outcome(report: &TrainReport, status: String) -> Outcome {
-    let results = &report.results;
-    if let Some(find) = &results.find_max {
-        let largest = f64::from(find.largest);
-        return Outcome {
-            what: if find.is_lower_bound { "at least" } else { "" },
-            figure: (!find.tried.is_empty()).then(|| Quantity::higher(largest, "accelerators")),
-            verdict: match report.ending {
-                Ending::Complete => format!("meet {:.1} %", report.plan.metric.threshold_percent),
-                _ => status,
-            },
-        };
-    }
-    let verb = if results.meets_threshold { "meets" } else { "misses" };
-    Outcome {
-        what: "AU",
-        figure: is_measured(results)
-            .then(|| Quantity::higher(results.mean.au_percent.profile, "%")),
-        verdict: match report.ending {
-            Ending::Complete => format!("{verb} {:.1} %", report.plan.metric.threshold_percent),
-            _ => status,
-        },
-    }
-}
-
 /// Whether a step ended in what counts: without one, all figures are 0.
 fn is_measured(results: &TrainResults) -> bool {
     results.scored_epochs().iter().any(|epoch| epoch.fewest_steps() > 0)
-}
-
-/// The figures of a run; none if nothing was measured.
-fn figures(report: &TrainReport) -> Vec<Figure> {
-    let results = &report.results;
-    if !is_measured(results) {
-        return Vec::new();
-    }
-    let mean: &Measures = &results.mean;
-    let (higher, lower) = (Quantity::higher, Quantity::lower);
-    let mut figures = vec![
-        Figure::new("", "AU", higher(mean.au_percent.profile, "%")),
-        Figure::throughput("", higher(mean.samples_per_second, "samples/s")),
-    ];
-    if report.plan.data.folder.is_some() {
-        figures.push(Figure::new("", "reading", higher(mean.read_mib_per_second, "MiB/s")));
-    }
-    let waiting = &mean.waiting_seconds;
-    figures.extend([
-        Figure::new("", "storage wait", lower(waiting.storage, "s")),
-        Figure::new("", "CPU wait", lower(waiting.cpu, "s")),
-        Figure::new("", "start-up wait", lower(waiting.startup, "s")),
-    ]);
-    figures.extend(cpu(report));
-    let latency = &results.latency;
-    let percentiles = [("p99 fetch wait", latency.fetch_wait_us), ("p99 read", latency.read_us)]
-        .into_iter()
-        .filter_map(|(name, us)| {
-            let us = us?.p99?;
-            Some(Figure::percentile("", name, us))
-        });
-    figures.extend(percentiles);
-    figures
 }
 
 /// CPU time per GiB read.
