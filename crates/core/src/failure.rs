@@ -79,6 +79,31 @@ impl Display for Problems {
 
 impl std::error::Error for Problems {}
 
+/// A plan as far as one can be made, and every problem.
+#[derive(Debug, Clone)]
+pub struct Resolution<P> {
+    /// The plan; `None` if the request itself is invalid. With problems of the machine there may be
+    /// one for a dry run to print.
+    pub plan: Option<P>,
+    /// What prevents the run; empty if nothing does.
+    pub problems: Problems,
+}
+
+impl<P> Resolution<P> {
+    /// The plan of a run.
+    ///
+    /// # Errors
+    /// All problems.
+    pub fn planned(self) -> Result<P, Problems> {
+        self.plan.filter(|_| self.problems.is_empty()).ok_or(self.problems)
+    }
+
+    /// The plan that a dry run prints; `None` if the request itself is invalid.
+    pub fn shown(&self) -> Option<&P> {
+        self.plan.as_ref().filter(|_| self.problems.cause() != Cause::Plan)
+    }
+}
+
 /// What ended a command. `?` on an `anyhow::Error` makes it a bug; every other cause is chosen
 /// explicitly.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -64,6 +64,27 @@ impl PathKind {
     /// The paths a plain `stormlp gds` compares.
     pub const AUTO: [Self; 3] = [Self::Gds, Self::CpuGpu, Self::PageCache];
 
+    /// The paths of checkpoints and KV caches to files.
+    const OF_FILES: [Self; 7] = [
+        Self::Buffered,
+        Self::Cpu,
+        Self::PageCache,
+        Self::CpuGpu,
+        Self::Gds,
+        Self::GdsAsync,
+        Self::GdsBatch,
+    ];
+
+    /// Parses a path of checkpoints or of KV caches, of which `what` names one.
+    ///
+    /// # Errors
+    /// The paths to use.
+    pub fn of_files(text: &str, what: &str) -> Result<Self, String> {
+        let names = || Self::OF_FILES.map(Self::name).join(", ");
+        let found = Self::OF_FILES.into_iter().find(|path| path.name() == text);
+        found.ok_or_else(|| format!("`{text}` is not a path for {what}: use {}", names()))
+    }
+
     /// Every path that can be requested.
     pub fn named() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().chain([Self::S3])

@@ -45,7 +45,7 @@ pub use marker::{
 pub use parallelism::{Parallelism, Position, ZeroStage};
 pub use parse::parse;
 pub use request::CheckpointRequest;
-pub use resolve::{Resolution, resolve};
+pub use resolve::resolve;
 pub use scale::Scaling;
 pub use space::gib;
 pub use torch::{FileFraming, FileTensors, TensorGroup};

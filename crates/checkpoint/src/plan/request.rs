@@ -219,23 +219,12 @@ fn step(text: &str) -> Result<f64, String> {
 
 /// Parses one of the paths that checkpoints support.
 fn path(text: &str) -> Result<PathKind, String> {
-    const KNOWN: [PathKind; 7] = [
-        PathKind::Buffered,
-        PathKind::Cpu,
-        PathKind::PageCache,
-        PathKind::CpuGpu,
-        PathKind::Gds,
-        PathKind::GdsAsync,
-        PathKind::GdsBatch,
-    ];
     if text == PathKind::S3.name() {
         return Err(
             "objects have no other path: leave --path out, and use --dir s3://bucket/prefix".into(),
         );
     }
-    let names = || KNOWN.map(PathKind::name).join(", ");
-    (KNOWN.into_iter().find(|path| path.name() == text))
-        .ok_or_else(|| format!("`{text}` is not a path for checkpoints: use {}", names()))
+    PathKind::of_files(text, "checkpoints")
 }
 
 impl CheckpointRequest {

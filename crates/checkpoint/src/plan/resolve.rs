@@ -15,8 +15,7 @@ use super::warnings;
 use super::workload::{HOST_RANKS, Mode};
 use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan};
 use stormlp_core::facts::HostFacts;
-use stormlp_core::failure::Problems;
-use stormlp_core::note::Cause;
+use stormlp_core::failure::{Problems, Resolution};
 use stormlp_core::path::PathKind;
 use stormlp_core::placement;
 use stormlp_core::transport::{
@@ -31,30 +30,12 @@ const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
 /// The most saves, and restores, of a run: each has an entry in the plan and in the report.
 const MOST_CHECKPOINTS: u32 = 100_000;
 
-/// Result of [`resolve`]: a plan as far as one can be made, and every problem.
-#[derive(Debug, Clone)]
-pub struct Resolution {
-    /// The plan. `None` if the request itself is invalid, or if a dry run asks for a path, an
-    /// engine or a device that is not available here. With other problems of the machine there is
-    /// still a plan for a dry run to print.
-    pub plan: Option<CheckpointPlan>,
-    /// What prevents the run; empty if nothing does.
-    pub problems: Problems,
-}
-
-impl Resolution {
-    /// Whether the request itself is invalid.
-    pub fn has_no_valid_plan(&self) -> bool {
-        self.plan.is_none() || self.problems.cause() == Cause::Plan
-    }
-}
-
 /// Decides every number of a run. Returns all problems, not just the first.
 pub fn resolve(
     request: &CheckpointRequest,
     host: &HostFacts,
     facts: &CheckpointFacts,
-) -> Resolution {
+) -> Resolution<CheckpointPlan> {
     let mut problems = Problems::default();
     request_problems(request, &mut problems);
     let job = job(request, &mut problems);

@@ -7,6 +7,7 @@ use crate::plan::marker::{MarkedFile, Marker, MarkerError};
 use crate::plan::workload::Mode;
 use crate::plan::{builtin, parse};
 use stormlp_core::facts::{Availability, FolderFacts, FoundFile};
+use stormlp_core::note::Cause;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::transport::DeviceId;
@@ -194,7 +195,7 @@ fn a_factor_below_the_smallest_part_is_refused_with_one_that_works() {
         for dry_run in [false, true] {
             tiny.dry_run = dry_run;
             let resolution = resolve(&tiny, &host(), &facts(100_000 * GIB));
-            assert!(resolution.has_no_valid_plan(), "{model}");
+            assert!(resolution.shown().is_none(), "{model}");
             let remedy = &resolution.problems[0].remedy;
             let named = remedy.split_whitespace().nth(2).expect("a factor");
             let mut again = request(model);

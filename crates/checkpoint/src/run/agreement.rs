@@ -13,7 +13,7 @@ use stormlp_hosts::session::Session;
 
 use super::trial::write_rate;
 use super::{ScanDepth, scan};
-use crate::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, resolve};
+use crate::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest, resolve};
 
 /// The plan of a valid request.
 ///
@@ -24,11 +24,7 @@ pub fn planned(
     host: &HostFacts,
     facts: &CheckpointFacts,
 ) -> Result<CheckpointPlan, Failure> {
-    let Resolution { plan, problems } = resolve(request, host, facts);
-    match plan.filter(|_| problems.is_empty()) {
-        Some(plan) => Ok(plan),
-        None => Err(problems.into()),
-    }
+    Ok(resolve(request, host, facts).planned()?)
 }
 
 /// Checks, without writing, that the run is possible and that all hosts see the same folders. A

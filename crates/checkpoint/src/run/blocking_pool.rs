@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::plan::FileFraming;
 use crate::report::PartSeconds;
 use stormlp_core::location::names_object;
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Handle, Storage, temporary_name};
 use stormlp_transfer::thread_group::guarded;
@@ -125,7 +126,7 @@ fn create(
     let temporary = temporary_name(&task.path);
     let file = storage
         .create(&temporary, task.bytes, direct)
-        .map_err(|error| CheckpointError::on(&temporary, error))?;
+        .map_err(|error| Fault::on(&temporary, error))?;
     twice(file.into(), &temporary)
 }
 
@@ -168,7 +169,7 @@ fn finish(
                 // An object is there, and as safe as the store makes it, once its upload is completed.
                 if let Some(upload) = object.upload() {
                     timed(&mut parts.fsync_seconds, || upload.complete())
-                        .map_err(|error| CheckpointError::on(&task.path, error))?;
+                        .map_err(|error| Fault::on(&task.path, error))?;
                 }
                 continue;
             }
@@ -177,10 +178,10 @@ fn finish(
         // Direct writes end on whole blocks, so the file is truncated to its true size.
         timed(&mut parts.transfer_seconds, || file.set_len(task.bytes))
             .map_err(|source| TransferError::file("set the size of", &temporary, source))
-            .map_err(|error| CheckpointError::on(&task.path, error))?;
+            .map_err(|error| Fault::on(&task.path, error))?;
         if sync {
             timed(&mut parts.fsync_seconds, || storage.sync(&file, &temporary))
-                .map_err(|source| CheckpointError::on_sync(&task.path, source))?;
+                .map_err(|source| Fault::on_sync(&task.path, source))?;
         }
         timed(&mut parts.close_seconds, || drop(file));
         timed(&mut parts.rename_seconds, || storage.rename(&temporary, &task.path))?;

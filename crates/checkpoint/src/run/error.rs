@@ -1,6 +1,6 @@
 //! Errors that end a checkpoint run early.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, DATA_MISMATCH};
@@ -100,15 +100,5 @@ impl CheckpointError {
                 "use a --dir on a file system that can drop its cached pages, or --path cpu"
             }
         }
-    }
-
-    /// The meaning of a failed `fsync` of `path`.
-    pub(super) fn on_sync(path: &Path, source: TransferError) -> Self {
-        Fault::on_sync(path, source).into()
-    }
-
-    /// Converts a transfer error on `path`, distinguishing a full disk.
-    pub(super) fn on(path: &Path, source: TransferError) -> Self {
-        Fault::on(path, source).into()
     }
 }

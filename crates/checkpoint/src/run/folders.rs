@@ -288,7 +288,6 @@ fn write_marker(
     let path = folder.join(MARKER_NAME);
     let durability =
         if marker.complete && !marker.crash_safe { Durability::Whole } else { Durability::Certain };
-    storage
-        .write(&path, marker.to_json().as_bytes(), durability)
-        .map_err(|error| CheckpointError::on(&path, error))
+    let written = storage.write(&path, marker.to_json().as_bytes(), durability);
+    Ok(written.map_err(|error| Fault::on(&path, error))?)
 }

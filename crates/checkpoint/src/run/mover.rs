@@ -14,6 +14,7 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::pattern::Mismatch;
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::Handle;
 use stormlp_transfer::{CompletedTransfer, Driver, FileId, FileRange, Slot, TransferError};
 
@@ -380,9 +381,8 @@ impl<'a> Mover<'a> {
             offset: piece.offset,
             len: len as usize,
         };
-        self.driver
-            .submit(slot, place, flight)
-            .map_err(|error| CheckpointError::on(&open.task.path, error))
+        let path = &open.task.path;
+        Ok(self.driver.submit(slot, place, flight).map_err(|error| Fault::on(path, error))?)
     }
 
     /// Handles a completed transfer.
@@ -398,7 +398,7 @@ impl<'a> Mover<'a> {
             Err(error) => {
                 self.driver.put_back(slot);
                 let open = self.ranks[rank].open();
-                return Err(CheckpointError::on(&open.task.path, error));
+                return Err(Fault::on(&open.task.path, error).into());
             }
         };
         if moved < piece.len {

@@ -47,7 +47,7 @@ pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, SECONDS, SEED};
 pub use prompts::{Prompt, Prompts};
 pub use request::{KvcacheRequest, Profile, Speed};
-pub use resolve::{Resolution, resolve};
+pub use resolve::resolve;
 pub use serving::{BLOCK_BYTES, Layout, ServingPlan, WRITE_QUEUE};
 pub use serving_request::ServingRequest;
 pub use size::{Fits, ObjectSize, Size, SizeRequest, size};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stormlp_core::facts::{HostFacts, keeps_files_in_memory};
-use stormlp_core::failure::Problems;
+use stormlp_core::failure::{Problems, Resolution};
 use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::path::{EngineKind, PathKind};
@@ -30,22 +30,13 @@ const SHARE_OF_FREE: f64 = 0.95;
 /// Threads of a replay.
 const REPLAY_THREADS: u32 = 16;
 
-/// A plan as far as one can be made, and every problem.
-#[derive(Debug, Clone)]
-pub struct Resolution {
-    /// The plan; `None` if the request is invalid.
-    pub plan: Option<KvcachePlan>,
-    /// What prevents the run; empty if nothing does.
-    pub problems: Problems,
-}
-
 /// Decides every number of a run. Without `facts` the folder was not examined.
 pub fn resolve(
     request: &KvcacheRequest,
     host: &HostFacts,
     facts: Option<&KvcacheFacts>,
     results_beside_data: &[PathBuf],
-) -> Resolution {
+) -> Resolution<KvcachePlan> {
     let mut problems = Problems::default();
     let trace = facts.and_then(|facts| facts.trace.as_ref());
     let loads_prefixes = match trace {
@@ -290,7 +281,7 @@ mod tests {
         KvcacheRequest { folder: Some(Location::from("objects")), ..KvcacheRequest::default() }
     }
 
-    fn resolved(request: &KvcacheRequest, facts: &KvcacheFacts) -> Resolution {
+    fn resolved(request: &KvcacheRequest, facts: &KvcacheFacts) -> Resolution<KvcachePlan> {
         resolve(request, &stormlp_fixtures::host(), Some(facts), &[])
     }
 

@@ -106,21 +106,12 @@ pub struct ServingRequest {
     pub require_gds: bool,
 }
 
-/// The paths to files that chunks take.
-const PATHS: [PathKind; 7] = [
-    PathKind::Buffered,
-    PathKind::Cpu,
-    PathKind::PageCache,
-    PathKind::CpuGpu,
-    PathKind::Gds,
-    PathKind::GdsAsync,
-    PathKind::GdsBatch,
-];
-
+/// Parses one of the paths that chunks take.
 fn path(text: &str) -> Result<PathKind, String> {
-    let found = PATHS.into_iter().chain([PathKind::S3]).find(|path| path.name() == text);
-    let names = || PATHS.map(PathKind::name).join(", ");
-    found.ok_or_else(|| format!("`{text}` is not a path for KV caches: use {}", names()))
+    match text == PathKind::S3.name() {
+        true => Ok(PathKind::S3),
+        false => PathKind::of_files(text, "KV caches"),
+    }
 }
 
 impl ServingRequest {

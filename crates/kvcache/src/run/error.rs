@@ -1,6 +1,6 @@
 //! Errors that end a run early.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, DATA_MISMATCH};
@@ -118,22 +118,13 @@ impl KvcacheError {
             Self::TooLarge { .. } => "use a larger --capacity",
         }
     }
-
-    /// An error on `path`, distinguishing a full disk.
-    pub(super) fn on(path: &Path, source: TransferError) -> Self {
-        Fault::on(path, source).into()
-    }
-
-    /// The meaning of a failed `fsync` of `path`.
-    pub(super) fn on_sync(path: &Path, source: TransferError) -> Self {
-        Fault::on_sync(path, source).into()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io;
+    use std::path::Path;
 
     #[test]
     fn too_many_open_files_are_no_fault_of_the_device() {
@@ -141,7 +132,7 @@ mod tests {
         const EMFILE: i32 = 24;
         let of = |errno| {
             let (path, source) = (Path::new("kv/chunk"), io::Error::from_raw_os_error(errno));
-            KvcacheError::on(path, TransferError::file("open", path, source))
+            KvcacheError::from(Fault::on(path, TransferError::file("open", path, source)))
         };
         let error = of(EMFILE);
         assert_eq!(error.cause(), Cause::Resources);

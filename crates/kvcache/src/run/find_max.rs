@@ -41,11 +41,7 @@ impl SearchInput<'_> {
     /// What prevents it.
     pub fn plan(&self, servers: u32) -> Result<KvcachePlan, Problems> {
         let request = KvcacheRequest { threads: Some(servers), ..self.request.clone() };
-        let resolution = resolve(&request, self.host, Some(self.facts), &[]);
-        match resolution.plan.filter(|_| resolution.problems.is_empty()) {
-            Some(plan) => Ok(plan),
-            None => Err(resolution.problems),
-        }
+        resolve(&request, self.host, Some(self.facts), &[]).planned()
     }
 
     /// The plan of the first number that is tried: fewer if this host cannot run so many.

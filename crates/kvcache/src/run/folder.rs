@@ -156,7 +156,7 @@ pub(super) fn enter(
     let path = folder.join(MARKER_NAME);
     storage
         .write(&path, text.as_bytes(), Durability::Certain)
-        .map_err(|error| KvcacheError::on(&path, error))?;
+        .map_err(|error| Fault::on(&path, error))?;
     Ok(lock)
 }
 

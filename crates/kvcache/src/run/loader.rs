@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Handle};
 
@@ -222,7 +223,7 @@ impl Loader<'_, '_> {
             // The page cache can drop what is synced before it is read.
             Handle::File(file) if self.mover.rehearses => {
                 let synced = files.storage.sync(&file, &path);
-                synced.map_err(|error| Cut::Failed(KvcacheError::on_sync(&path, error)))?;
+                synced.map_err(|error| Cut::Failed(Fault::on_sync(&path, error).into()))?;
             }
             Handle::File(_) => {}
         }

@@ -10,6 +10,7 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::location::names_object;
 use stormlp_core::operation::Direction;
 use stormlp_core::stop::Ends;
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::object::PART_BYTES;
 use stormlp_transfer::storage::{Access, Handle, is_direct_refused};
 use stormlp_transfer::{CompletedTransfer, Driver, FileId, FileRange, Slot, Stamp, TransferError};
@@ -359,5 +360,5 @@ impl<'a> Mover<'a> {
 
 /// The failure of a transfer of `path`.
 pub(super) fn failed_on(path: &Path) -> impl Fn(TransferError) -> Cut {
-    move |error| Cut::Failed(KvcacheError::on(path, error))
+    move |error| Cut::Failed(Fault::on(path, error).into())
 }

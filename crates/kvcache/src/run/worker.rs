@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use stormlp_hosts::fault::Fault;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Handle};
 
@@ -253,7 +254,7 @@ impl Worker<'_, '_> {
         let syncing = self.mover.driver.now();
         if let Handle::File(file) = &other {
             let synced = self.mover.stage.storage.sync(file, path);
-            synced.map_err(|error| Cut::Failed(KvcacheError::on_sync(path, error)))?;
+            synced.map_err(|error| Cut::Failed(Fault::on_sync(path, error).into()))?;
         }
         let fsync_ns = self.mover.driver.now().nanos_since(syncing);
         // Making the content is the work of a server, not of its storage.

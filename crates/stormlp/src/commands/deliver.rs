@@ -19,7 +19,7 @@ use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::comparison::{Comparison, Named, Terms};
-use stormlp_show::document::Document;
+use stormlp_show::document::{Document, DryRun};
 use stormlp_show::html::Sheet;
 use stormlp_show::markdown;
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
@@ -27,7 +27,7 @@ use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 use super::idle::refuse;
 use super::saved;
 use crate::output;
-use stormlp_core::failure::Failure;
+use stormlp_core::failure::{Failure, Resolution};
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::saver::{Saver, results_folder};
 use stormlp_hosts::session::Session;
@@ -113,6 +113,24 @@ impl OutputArgs {
     /// The telemetry interval.
     pub(crate) fn telemetry(&self) -> Telemetry {
         self.telemetry.unwrap_or_default()
+    }
+
+    /// Prints the plan of a run that may have problems, and ends as the run would.
+    ///
+    /// # Errors
+    /// As [`Self::print_plan`], and with all problems.
+    pub(crate) fn dry_run<P: serde::Serialize>(
+        &self,
+        resolution: Resolution<P>,
+        closed: bool,
+        document: impl FnOnce(&DryRun<'_, P>) -> Document,
+    ) -> Result<(), Failure> {
+        if let Some(plan) = resolution.shown() {
+            let shown = DryRun { plan, problems: &resolution.problems };
+            self.print_plan(&shown, closed, document)?;
+        }
+        let problems = resolution.problems;
+        if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
     }
 
     /// Prints a plan instead of a result. For a `closed` one, the folder for results matters.

@@ -11,7 +11,7 @@ use stormlp_checkpoint::plan::{
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
 use stormlp_checkpoint::run::{CheckpointError, agreement, run as run_plan};
 use stormlp_checkpoint::show as checkpoint;
-use stormlp_checkpoint::show::{DryRun, mark, opening};
+use stormlp_checkpoint::show::{mark, opening};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::{Location, names_object};
 use stormlp_core::names::file_name;
@@ -268,10 +268,5 @@ fn dry_run(
     if let Some(note) = unseen {
         resolution.problems.machine(note.fact, note.remedy);
     }
-    let Some(plan) = resolution.plan.as_ref().filter(|_| !resolution.has_no_valid_plan()) else {
-        return Err(resolution.problems.into());
-    };
-    let dry_run = DryRun { plan, problems: &resolution.problems };
-    output.print_plan(&dry_run, plan.request.closed, checkpoint::dry_run)?;
-    if resolution.problems.is_empty() { Ok(()) } else { Err(resolution.problems.into()) }
+    output.dry_run(resolution, request.closed, checkpoint::dry_run)
 }

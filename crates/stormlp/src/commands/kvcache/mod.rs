@@ -12,13 +12,13 @@ use stormlp_core::units::counted;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, Resolution, SizeRequest,
-    TraceFacts, resolve, size,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, SizeRequest, TraceFacts,
+    resolve, size,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
 use stormlp_kvcache::run::find_max::{self as search, SearchInput};
 use stormlp_kvcache::run::{self, KvcacheError, ScanDepth, agreement, scan, scan_trace};
-use stormlp_kvcache::show::{self, DryRun, dry_run, opening};
+use stormlp_kvcache::show::{self, dry_run, opening};
 use stormlp_mlperf::kvcache::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
 
@@ -146,21 +146,24 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         let facts =
             scan(&*session.storage, &own_folder, look).map_err(KvcacheError::not_started)?;
         let facts = agreement::share(KvcacheFacts { trace: trace.clone(), ..facts }, &peers);
-        Ok::<Resolution, Failure>(resolve(&request, &host, Some(&facts), &beside))
+        Ok::<_, Failure>(resolve(&request, &host, Some(&facts), &beside))
     };
     if request.find_max && !request.dry_run {
         return find_max(args.output, &request, &host, (&peers, session));
     }
     if request.dry_run {
         // One for all of them.
-        let shown = session.group.leads().then(|| show_plan(plan(ScanDepth::Only)?, &args.output));
+        let shown = session
+            .group
+            .leads()
+            .then(|| args.output.dry_run(plan(ScanDepth::Only)?, request.closed, dry_run));
         return shown.unwrap_or(Ok(()));
     }
     // Nothing is written before checks that need no writes have passed.
-    peers.agree(plan(ScanDepth::Only).and_then(planned))?;
+    peers.agree(plan(ScanDepth::Only).and_then(|one| Ok(one.planned()?)))?;
     peers.check_shared(&session.storage.nearest(folder.folder())?)?;
     let delivery = peers.agree(args.output.open(ReportKind::Kvcache))?;
-    let mut plan = peers.agree(plan(ScanDepth::AndTry).and_then(planned))?;
+    let mut plan = peers.agree(plan(ScanDepth::AndTry).and_then(|one| Ok(one.planned()?)))?;
     plan.warnings.extend(peers.local_warning("has its objects on storage of its own"));
     plan.warnings.extend(peers.warnings());
     let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
@@ -262,25 +265,4 @@ fn trace_of(request: &KvcacheRequest, session: &Session) -> Result<Option<TraceF
         scan_trace(&*session.storage, file.folder(), &model, request.serving.block_tokens());
     let help = "name the file of a trace that you may read: --trace FILE";
     found.map(Some).map_err(|error| error.not_started().with_help(help))
-}
-
-/// The plan, if nothing prevents it.
-///
-/// # Errors
-/// All problems.
-fn planned(resolution: Resolution) -> Result<KvcachePlan, Failure> {
-    match resolution.plan.filter(|_| resolution.problems.is_empty()) {
-        Some(plan) => Ok(plan),
-        None => Err(resolution.problems.into()),
-    }
-}
-
-/// Prints the plan with its problems, and ends as the run would.
-fn show_plan(resolution: Resolution, output: &OutputArgs) -> Result<(), Failure> {
-    let Resolution { plan, problems } = resolution;
-    if let Some(plan) = plan.filter(|_| problems.cause() != Cause::Plan) {
-        let shown = DryRun { plan: &plan, problems: &problems };
-        output.print_plan(&shown, plan.request.closed, dry_run)?;
-    }
-    if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
 }
